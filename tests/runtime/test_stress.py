@@ -130,3 +130,25 @@ def test_memory_that_is_refused(tmp_path: Path):
     assert len(codes) == 3, out
     assert all(code.startswith("RUN") for code in codes[:2])
     assert codes[2] == "[1.0, 1.0, 1.0, 1.0]"
+
+
+def test_memory_that_is_refused_to_the_compiler(tmp_path: Path):
+    """LLVM itself would end the process."""
+    out = run(
+        tmp_path,
+        """
+        x = np.ones((4, 4), "float32")
+        loomir.compile(Graph, cache=False)["main"](x)
+        before = resource.getrlimit(resource.RLIMIT_AS)
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 20), before[1]))
+        try:
+            loomir.compile(Graph, cache=False, opt_level=3)["main"](x)
+        except MemoryError as error:
+            print(error.diagnostic.code)
+        resource.setrlimit(resource.RLIMIT_AS, before)
+        print(loomir.compile(Graph, cache=False, opt_level=3)["main"](x).sum())
+        """,
+    )
+    assert out.split() == ["RUN0207", "32.0"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import mmap
 import platform
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,8 +27,9 @@ from loomir.codegen.llvm.jit.forbidden_patterns import (
     may_hold_forbidden_patterns,
 )
 from loomir.codegen.llvm.jit.symbols import symbols_of
+from loomir.runtime.errors import RunMemoryError
 from loomir.runtime.packed.externs import address_in_process
-from loomir.support.diagnostics import InternalError
+from loomir.support.diagnostics import Diagnostic, InternalError
 from loomir.support.fork_safe import ForkSafeLock, at_fork
 from loomir.support.room import with_room
 from loomir.target.host import features_here
@@ -228,13 +230,37 @@ def _has(target: TargetMachine, feature: str) -> bool:
 
 
 def _roomy(function: _Called) -> _Called:
-    """Run a function where LLVM has room to call itself."""
+    """Run a function, given code first, where LLVM has memory, and room to call itself.
+
+    Errors: RUN0207.
+    """
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return with_room(functools.partial(function, *args, **kwargs))
+    def call(code: Any, *args: Any, **kwargs: Any) -> Any:
+        size = len(code) if isinstance(code, (str, bytes)) else sum(map(len, code))
+        _need_memory(_LEAST + _EACH * size)
+        return with_room(functools.partial(function, code, *args, **kwargs))
 
     return cast("_Called", call)
+
+
+_LEAST: Final = 4 << 20
+_EACH: Final = 16
+"""What LLVM needs at most for a byte of code; of texts of IR it was 2 to 5."""
+
+
+def _need_memory(size: int) -> None:
+    """Make sure that memory would be granted: LLVM ends the process where some is refused."""
+    try:
+        mmap.mmap(-1, size).close()
+    except (OSError, MemoryError):
+        raise RunMemoryError(
+            Diagnostic(
+                "RUN0207",
+                f"there is no memory for the {size} bytes that compiling may take",
+                help="free memory, or allow the process more",
+            )
+        ) from None
 
 
 @contextmanager
