@@ -2,8 +2,8 @@
 
 Each peer has a process of its own with the same inputs and threads. They take turns in every round;
 who is not at turn is stopped, threads and all. What they give is compared with float64 in the same
-run. Times are the least of all calls; the spread is how much longer the median of the rounds' least
-times is. Install peers with ``pip install '.[bench]'``; those that are missing are left out.
+run. Times are the least of all calls; the variation is how much longer the median of the rounds'
+least times is. Install peers with ``pip install '.[bench]'``; those that are missing are left out.
 Run: python -m benchmarks.kernels [--threads 1,2] [--rows PATTERN] [--peers NAMES] [--quick]
 """
 

@@ -2,7 +2,7 @@
 
 A second opinion: where Loomir and the peer differ, one of them is wrong. Every program runs in
 Loomir's interpreter, natively, and in the peer, which has a process of its own since some programs
-end it. Prints how many agree; what the peer refuses, or does not survive, is counted apart.
+end it. Prints how many agree; what the peer refuses, or does not survive, is counted separately.
 
 Run, with the extra ``bench``: python -m benchmarks.peer_outputs [--count 200] [--show]
 """
@@ -50,9 +50,9 @@ def serve(pipe: Connection) -> None:
             return
         try:
             built = tvm.compile(script.from_source(text), target="llvm").jit()
-            held = [tvm.runtime.tensor(a) if isinstance(a, np.ndarray) else a for a in arguments]
-            result = built[entry](*held)
-            arrays = [h.numpy() if hasattr(h, "numpy") else None for h in held]
+            tensors = [tvm.runtime.tensor(a) if isinstance(a, np.ndarray) else a for a in arguments]
+            result = built[entry](*tensors)
+            arrays = [h.numpy() if hasattr(h, "numpy") else None for h in tensors]
             pipe.send(("ran", result, arrays))
         except Exception as error:  # noqa: BLE001 - whatever a peer raises is its answer
             pipe.send(("refused", f"{type(error).__name__}: {error}"[:200], []))

@@ -31,7 +31,7 @@ class Found:
         """Return the least time."""
         return min(self.times[peer], default=math.nan) if peer in self.times else math.nan
 
-    def spread(self, peer: str) -> float:
+    def variation(self, peer: str) -> float:
         """Say how much more the median round took, as a share."""
         times = self.times.get(peer)
         return statistics.median(times) / min(times) - 1 if times else math.nan
@@ -80,7 +80,7 @@ class Outcome:
         return f"{self.cpu}, {threads}: {flops:.0f} GFLOP/s of float32, {bandwidth:.1f} GB/s"
 
 
-HEADINGS = ("kernel", "Loomir", "of roof", "spread", "best peer", "time", "of roof", "spread")
+HEADINGS = ("kernel", "Loomir", "of roof", "variation", "best peer", "time", "of roof", "variation")
 
 
 def _cells(outcome: Outcome, found: Found) -> list[str]:
@@ -106,7 +106,7 @@ def _time(seconds: float) -> str:
 
 
 def _more(found: Found, peer: str) -> str:
-    return f"+{found.spread(peer):.0%}"
+    return f"+{found.variation(peer):.0%}"
 
 
 def print_rows(console: Console, outcome: Outcome) -> None:

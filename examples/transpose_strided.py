@@ -1,4 +1,4 @@
-"""Copy the transpose of a matrix whose rows lie apart in memory, wherever they lie."""
+"""Copy the transpose of a matrix whose rows have a stride in memory, wherever they lie."""
 
 from loomir.script import tir as T
 

@@ -229,13 +229,13 @@ def _alias(rng: random.Random) -> Defect:
     w, size = _Writer(rng), rng.randint(2, 6)
     names = ["X", "Y", "Z"][: rng.randint(2, 3)]
     first, second = sorted(rng.sample(range(len(names)), 2))
-    apart = rng.randrange(size)
+    shift = rng.randrange(size)
     body = [f"for i in range({size}):", f"    {names[-1]}[i] = {names[0]}[i]"]
 
     def bad() -> list[Any]:
         data = w.array((2 * size,))
         arrays = [w.array((size,)) for _ in names]
-        arrays[first], arrays[second] = data[:size], data[apart : apart + size]
+        arrays[first], arrays[second] = data[:size], data[shift : shift + size]
         return [*arrays, 0]
 
     return Defect(

@@ -245,9 +245,9 @@ def _told(func: Function) -> list[str]:
         return [f"{where}: not reached"]
     left = sorted(func.lines - func.reached)
     made = [f"{where}: lines not reached: {', '.join(map(str, left))}"] if left else []
-    for line, held in func.missed:
+    for line, reached in func.missed:
         if line in func.reached:
-            made.append(f"{where}: line {line} was never {held}")
+            made.append(f"{where}: line {line} was never {reached}")
     return made
 
 

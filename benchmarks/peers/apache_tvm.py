@@ -67,9 +67,9 @@ class Peer:
         built = tvm.compile(block.get(), target=self.target)
         run = relax.VirtualMachine(built, tvm.cpu())["main"]
         tensors = [tvm.runtime.tensor(np.ascontiguousarray(x)) for x in inputs]
-        held: list[Any] = [None]
+        result: list[Any] = [None]
 
         def once() -> None:
-            held[0] = run(*tensors)
+            result[0] = run(*tensors)
 
-        return Prepared(once, lambda: held[0].numpy())
+        return Prepared(once, lambda: result[0].numpy())

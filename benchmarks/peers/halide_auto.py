@@ -147,5 +147,5 @@ class Peer:
         pipeline.apply_autoscheduler(hl.get_host_target(), settings)
         pipeline.compile_jit(hl.get_host_target())
         out = np.empty(row.out, "float32")
-        held = hl.Buffer(out)
-        return Prepared(lambda: pipeline.realize(held), lambda: out)
+        output = hl.Buffer(out)
+        return Prepared(lambda: pipeline.realize(output), lambda: out)

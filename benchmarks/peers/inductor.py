@@ -51,9 +51,9 @@ class Peer:
         module = _Module(row, {i: tensors[i] for i in row.constant}).eval()
         compiled = torch.compile(module)
         given = [t for i, t in enumerate(tensors) if i not in row.constant]
-        held: list[Any] = [None]
+        result: list[Any] = [None]
 
         def run() -> None:
-            held[0] = compiled(*given)
+            result[0] = compiled(*given)
 
-        return Prepared(run, lambda: as_array(held[0]))
+        return Prepared(run, lambda: as_array(result[0]))

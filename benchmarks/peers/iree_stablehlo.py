@@ -47,9 +47,9 @@ class Peer:
         (module,) = [m for n, m in context.modules.items() if n not in ("hal", "system")]
         device = self.config.device
         given = [iree.runtime.asdevicearray(device, np.ascontiguousarray(x)) for x in inputs]
-        held: list[Any] = [None]
+        result: list[Any] = [None]
 
         def run() -> None:
-            held[0] = module.main(*given)
+            result[0] = module.main(*given)
 
-        return Prepared(run, lambda: held[0].to_host())
+        return Prepared(run, lambda: result[0].to_host())

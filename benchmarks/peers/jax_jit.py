@@ -64,10 +64,10 @@ class Peer:
         wide = {"preferred_element_type": jnp.int32} if row.dtype == "int8" else {}
         jitted = jax.jit(lambda *xs: function(*xs, **row.settings, **wide))
         compiled = jitted.lower(*given).compile()
-        held: list[Any] = [None]
+        result: list[Any] = [None]
 
         def run() -> None:
-            held[0] = compiled(*given)
-            held[0].block_until_ready()
+            result[0] = compiled(*given)
+            result[0].block_until_ready()
 
-        return Prepared(run, lambda: held[0])
+        return Prepared(run, lambda: result[0])

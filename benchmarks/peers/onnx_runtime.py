@@ -88,6 +88,6 @@ class Peer:
             if i not in row.constant:
                 binding.bind_ortvalue_input(f"x{i}", value)
         out = np.empty(row.out, row.out_dtype)
-        held = onnxruntime.OrtValue.ortvalue_from_numpy(out)
-        binding.bind_ortvalue_output("y", held)
-        return Prepared(lambda: session.run_with_iobinding(binding), held.numpy)
+        output = onnxruntime.OrtValue.ortvalue_from_numpy(out)
+        binding.bind_ortvalue_output("y", output)
+        return Prepared(lambda: session.run_with_iobinding(binding), output.numpy)

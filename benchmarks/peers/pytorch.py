@@ -57,12 +57,12 @@ class Peer:
         if into is not None:
             return into
         function = torch._int_mm if row.dtype == "int8" else FUNCTIONS[row.kind]
-        held: list[Any] = [None]
+        result: list[Any] = [None]
 
         def run() -> None:
-            held[0] = function(*given, **row.settings)
+            result[0] = function(*given, **row.settings)
 
-        return Prepared(run, lambda: as_array(held[0]))
+        return Prepared(run, lambda: as_array(result[0]))
 
     def _into(self, row: Row, given: list[Any]) -> Prepared | None:
         """Use ``out`` where the operator has it."""

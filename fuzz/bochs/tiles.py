@@ -28,7 +28,7 @@ class TileError(Exception):
 
 
 class Operands(NamedTuple):
-    """An instruction of the unit, taken apart."""
+    """A decoded instruction of the unit."""
 
     name: str
     size: int
@@ -59,7 +59,7 @@ _NAMES: Final = {
 
 
 def decoded(code: bytes, place: int, registers: Sequence[int]) -> Operands | None:
-    """Take apart the instruction at a place; None where it is none of the unit's.
+    """Decode the instruction at a place; None where it is none of the unit's.
 
     ``registers`` are the 16 general ones in the order of their numbers.
     """

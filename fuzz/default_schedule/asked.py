@@ -7,15 +7,15 @@ from typing import Any
 
 from loomir.target import Target
 
-__all__ = ["Asked", "answers_alike"]
+__all__ = ["RecordingTarget", "answers_alike"]
 
 _FACTS = frozenset(Target.__slots__) - {"name"}
 
 
-class Asked(Target):
-    """A target that keeps what was asked of it, with the answers.
+class RecordingTarget(Target):
+    """A target that records what was asked of it, with the answers.
 
-    Its name is not a fact, as diagnostics alone have it; ``has`` is one for each extension.
+    Its name is not a fact, since only diagnostics have it; ``has`` is one for each extension.
     """
 
     __slots__ = ("_known", "facts")

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import loomir
 from fuzz.choices import SeedChoices
-from fuzz.default_schedule.asked import Asked, answers_alike
+from fuzz.default_schedule.asked import RecordingTarget, answers_alike
 from fuzz.default_schedule.constants import constants_of, schedule_with
 from fuzz.default_schedule.exactly import as_written, differs, has_floats, kernels_differ
 from fuzz.default_schedule.small import small
@@ -49,7 +49,7 @@ _CONSTANT: Final = 0.35
 _DIRECTED_CONSTANT: Final = 0.5
 """The same for programs that were drawn for rules which pack constants."""
 _ROUNDED: Final = 0.3
-"""The share of programs of floats that also run as they round, held to the reference."""
+"""The share of programs of floats that also run with rounding, beside the reference."""
 _SMALL: Final = 0.7
 """The share of programs that are scheduled as if caches and panels were small."""
 _STEPS: Final = 20_000
@@ -117,7 +117,7 @@ class _Schedules:
             for made in self._made:
                 if answers_alike(made.facts, target):
                     return made
-            asked = Asked(target)
+            asked = RecordingTarget(target)
             functions: dict[GlobalVar, BaseFunc] = dict(self.loops.functions)
             with _recorded():
                 for var, func in functions.items():

@@ -339,8 +339,8 @@ class _Rewriter(ast.NodeTransformer):
         if called == "T.init":
             tests = self.reduced[-1]
             test = ast.BoolOp(ast.And(), list(tests)) if len(tests) > 1 else None
-            alone: ast.expr = tests[0] if tests else ast.Constant(True)
-            return ast.If(test or alone, self.statements(node.body), [])
+            first_test: ast.expr = tests[0] if tests else ast.Constant(True)
+            return ast.If(test or first_test, self.statements(node.body), [])
         assert called in _BLOCKS, called
         self.reduced.append([])
         made = self.statements(node.body)

@@ -29,7 +29,7 @@ class Case(NamedTuple):
     module: IRModule
     entry: str
     arguments: tuple[Any, ...]
-    """Arrays and scalars by position; outputs hold garbage. A graph has its inputs alone."""
+    """Arrays and scalars by position; outputs hold garbage. A graph has only its inputs."""
     expected: tuple[Any, ...]
     """For each argument the array after the call, or None where it is a scalar; a graph's results
     instead, flattened, where ``entry`` is a graph. Computed by NumPy or Python, never by Loomir."""

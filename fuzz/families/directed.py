@@ -123,11 +123,11 @@ class _Directed:
         m, n, k = self._size(40), c.pick([self._size(48), 64, 96]), self._size(64)
         few = c.weighted([(4.0, 0), (1.0, 1), (1.0, 4)])
         m = few or m
-        a_turned, b_turned = c.chance(0.2), c.chance(0.4)
-        a = self._filled((k, m) if a_turned else (m, k), self.left)
-        b = self._filled((n, k) if b_turned else (k, n), self.right)
-        x = "A[vk, va]" if a_turned else "A[va, vk]"
-        y = "B[vb, vk]" if b_turned else "B[vk, vb]"
+        a_transposed, b_transposed = c.chance(0.2), c.chance(0.4)
+        a = self._filled((k, m) if a_transposed else (m, k), self.left)
+        b = self._filled((n, k) if b_transposed else (k, n), self.right)
+        x = "A[vk, va]" if a_transposed else "A[va, vk]"
+        y = "B[vb, vk]" if b_transposed else "B[vk, vb]"
         factors = [self._as_sum(x, self.left), self._as_sum(y, self.right)]
         if c.chance(0.2):
             factors.reverse()
@@ -141,8 +141,8 @@ class _Directed:
                     C[va, vb] = {self._zero()}
                 C[va, vb] = C[va, vb] + {" * ".join(factors)}
 """
-        left = self._wide(a).T if a_turned else self._wide(a)
-        right = self._wide(b).T if b_turned else self._wide(b)
+        left = self._wide(a).T if a_transposed else self._wide(a)
+        right = self._wide(b).T if b_transposed else self._wide(b)
         return self._case(lines, {"A": a, "B": b}, left @ right, c.integer(0, 1))
 
     def convolution(self) -> Case:

@@ -1,9 +1,9 @@
 """Elements that become others, one by one, as people write it.
 
-Chains with broadcasts, in plain loops and blocks; arrays that are turned, joined, cut, padded and
-read with steps; updates in place, of which each sees what the ones before it did; views, arrays of
-one iteration, branches, loops that stop; arithmetic and conversions of all dtypes. The text of a
-program, run as Python, is the judge.
+Chains with broadcasts, in plain loops and blocks; arrays that are transposed, concatenated, cut,
+padded and read with steps; updates in place, of which each sees what the ones before it did; views,
+arrays of one iteration, branches, loops that stop; arithmetic and conversions of all dtypes. The
+text of a program, run as Python, is the judge.
 """
 
 from __future__ import annotations

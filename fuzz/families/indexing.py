@@ -108,7 +108,7 @@ class Indexing:
             d.line(depth, f"{place} = {value}")
 
     def scatter(self) -> None:
-        """Write elements to where indices say: the last one stays, or all are joined."""
+        """Write elements to where indices say: the last one stays, or all are combined."""
         c, d = self.c, self.d
         count, columns = self.two()
         known = self.size(60)
@@ -339,7 +339,7 @@ class Indexing:
         last = f"{columns.text} - 1 - {i}" if short else f"{columns.text} - 1"
         d.line(depth, f"for {j} in range({last}):")
         one, other = x.at(r, j), x.at(r, f"{j} + 1")
-        way = c.pick(["swap", "held", "extremes"])
+        way = c.pick(["swap", "saved", "extremes"])
         if way == "extremes" and not float_like(self.dtype):
             low, high = d.name("a"), d.name("b")
             d.line(depth + 1, f"{low} = T.min({one}, {other})")
@@ -351,10 +351,10 @@ class Indexing:
         if way == "swap":
             d.line(depth + 2, f"{one}, {other} = {other}, {one}")
             return
-        held = d.name("t")
-        d.line(depth + 2, f"{held} = {one}")
+        saved = d.name("t")
+        d.line(depth + 2, f"{saved} = {one}")
         d.line(depth + 2, f"{one} = {other}")
-        d.line(depth + 2, f"{other} = {held}")
+        d.line(depth + 2, f"{other} = {saved}")
 
     def runs(self) -> None:
         """Encode a list by the lengths of its runs."""

@@ -1,7 +1,7 @@
 """Idioms that one instruction does, at every length: none is left to chance.
 
 A seed is a kind of idiom and a length: seeds below ``len(KINDS) * 200`` are all of them from 1 to
-200 elements, and each part of these seeds is spread over all lengths. Kinds are sums of products
+200 elements, and each part of these seeds covers all lengths. Kinds are sums of products
 and of distances, averages, conversions that saturate, counts of bits, rotations, high halves of
 products, and products of matrices whose rows, columns and depths leave remainders of every tile.
 """
@@ -141,11 +141,11 @@ def _bits(dtype: str) -> list[Kind]:
     ]
     made += [kind._replace(form="sum") for kind in made]
     if dtype.startswith("uint"):
-        turned = (
+        rotate = (
             f"T.bitwise_or(T.shift_left({{a}}, T.{dtype}(3)), "
             f"T.shift_right({{a}}, T.{dtype}({size - 3})))"
         )
-        made.append(Kind(f"rotated {dtype}", pair, dtype, turned, by_one(rotated), "each"))
+        made.append(Kind(f"rotated {dtype}", pair, dtype, rotate, by_one(rotated), "each"))
     return made
 
 

@@ -1,4 +1,4 @@
-"""Elements that move, as people write it: turned, joined, cut, padded, reshaped, reversed."""
+"""Elements that move: transposed, concatenated, cut, padded, reshaped, reversed."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class Movements:
             return self.d.allocated(0, "T", self.dtype, dims)
         return self.d.argument("Y", self.dtype, dims)
 
-    def nest(self, dims: Sequence[Dim], turned: bool = False) -> tuple[int, list[str]]:
+    def nest(self, dims: Sequence[Dim], transposed: bool = False) -> tuple[int, list[str]]:
         """Open loops over a shape, and a block where programs are written so."""
         d = self.d
         spans = [(d.name("i"), dim) for dim in dims]
-        loops = spans[::-1] if turned else spans
+        loops = spans[::-1] if transposed else spans
         depth, _ = d.body(self.form, d.loops(0, loops), loops)
         return depth, [f"v{v}" if self.form == "block" else v for v, _ in spans]
 
@@ -89,10 +89,10 @@ class Movements:
             return self.turn(x)
         if len(x.dims) > 1 and c.chance(0.6):  # to one axis, or from the first two to one
             count = len(x.dims) if c.chance(0.6) else 2
-            joined = x.dims[0]
+            fused = x.dims[0]
             for dim in x.dims[1:count]:
-                joined = joined * dim
-            out = self.out([joined, *x.dims[count:]])
+                fused = fused * dim
+            out = self.out([fused, *x.dims[count:]])
             if c.chance(0.5):
                 depth, use = self.nest(out.dims)
                 at: list[str] = []
@@ -117,9 +117,9 @@ class Movements:
         if not x.dims[axis].text.isdigit():
             first = x.dims[axis] // by
         dims = [*x.dims[:axis], first, Dim(by, str(by)), *x.dims[axis + 1 :]]
-        turned = c.chance(0.4)  # as layouts in blocks have it: the inner part last
+        blocked = c.chance(0.4)  # as layouts in blocks have it: the inner part last
         order = list(range(len(dims)))
-        if turned:
+        if blocked:
             order.append(order.pop(axis + 1))
         out = self.out([dims[at] for at in order])
         depth, use = self.nest(out.dims)
@@ -240,7 +240,7 @@ class Movements:
         return out
 
     def roll(self, x: Array) -> Array:
-        """Write an array turned round by some places."""
+        """Write an array rotated by some places."""
         c = self.c
         if 0 in x.shape:
             return self.reverse(x)

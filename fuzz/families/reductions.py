@@ -265,17 +265,17 @@ class _Reductions:
                 d.line(depth + 1, f"{places[n](use)} = {reducers[n].start}")
             read = x.at(*use)
             for n in group:
-                held = places[n](use)
-                value = reducers[n].step(held, read)
+                accumulator = places[n](use)
+                value = reducers[n].step(accumulator, read)
                 if mask is not None and c.chance(0.5):
-                    value = f"T.if_then_else({self.asked(mask, use)}, {value}, {held})"
-                d.line(depth, f"{held} = {value}")
+                    value = f"T.if_then_else({self.asked(mask, use)}, {value}, {accumulator})"
+                d.line(depth, f"{accumulator} = {value}")
         for n, reducer in enumerate(reducers):
             if reducer.after is not None:
                 kept = [spans[at] for at in range(len(spans)) if not gone[at]]
                 depth, _ = d.body(self.form, d.loops(0, kept), kept)
-                held = places[n](use)
-                d.line(depth, f"{held} = {reducer.after(held)}")
+                accumulator = places[n](use)
+                d.line(depth, f"{accumulator} = {reducer.after(accumulator)}")
 
     def plain(
         self,
@@ -289,9 +289,9 @@ class _Reductions:
     ) -> None:
         """Write loops."""
         c, d = self.c, self.d
-        begin = c.pick(["before", "before", "apart", "first"])
+        begin = c.pick(["before", "before", "own loop", "first"])
         begin = "before" if not inner or self.form == "scalar" else begin
-        if begin == "apart":
+        if begin == "own loop":
             depth = d.loops(0, outer)
             for place, reducer in zip(places, reducers, strict=True):
                 d.line(depth, f"{place} = {reducer.start}")
@@ -299,18 +299,18 @@ class _Reductions:
             depth, outside = d.loops(0, spans), None
         else:
             outside = depth = d.loops(0, outer)
-        held = list(places)
+        accumulators = list(places)
         if self.form == "scalar":
-            held = [self.local(depth, r.total) for r in reducers]
+            accumulators = [self.local(depth, r.total) for r in reducers]
         if begin == "before":
-            for place, reducer in zip(held, reducers, strict=True):
+            for place, reducer in zip(accumulators, reducers, strict=True):
                 d.line(depth, f"{place} = {reducer.start}")
         if outside is not None:
             depth = d.loops(depth, inner)
         if begin == "first":
             test = " and ".join(f"{var} == 0" for var, _ in inner)
             d.line(depth, f"if {test}:")
-            for place, reducer in zip(held, reducers, strict=True):
+            for place, reducer in zip(accumulators, reducers, strict=True):
                 d.line(depth + 1, f"{place} = {reducer.start}")
         read = x.at(*names)
         if c.chance(0.2):
@@ -320,7 +320,7 @@ class _Reductions:
         if mask is not None:
             d.line(depth, f"if {self.asked(mask, names)}:")
             depth += 1
-        for place, reducer in zip(held, reducers, strict=True):
+        for place, reducer in zip(accumulators, reducers, strict=True):
             if reducer.name in ("max", "min") and c.chance(0.3):
                 to = read if reducer.total == x.dtype else f'T.Cast("{reducer.total}", {read})'
                 d.line(depth, f"if {to} {'<>'[reducer.name == 'max']} {place}:")
@@ -328,7 +328,7 @@ class _Reductions:
             else:
                 d.line(depth, f"{place} = {reducer.step(place, read)}")
         if outside is not None:
-            for place, reducer, to in zip(held, reducers, places, strict=True):
+            for place, reducer, to in zip(accumulators, reducers, places, strict=True):
                 value = reducer.after(place) if reducer.after else place
                 if value != to:
                     d.line(outside, f"{to} = {value}")
@@ -366,19 +366,19 @@ class _Reductions:
         outer = [span for at, span in enumerate(spans) if at != axis]
         at = [v for v, _ in outer] or ["0"]
         depth = d.loops(0, outer)
-        held, place = value.at(*at), where.at(*at)
+        best, place = value.at(*at), where.at(*at)
         if self.form == "scalar":
-            held, place = self.local(depth, dtype), self.local(depth, index)
-        d.line(depth, f"{held} = {start}")
+            best, place = self.local(depth, dtype), self.local(depth, index)
+        d.line(depth, f"{best} = {start}")
         d.line(depth, f"{place} = T.{index}(0)")
         inner = d.loop(depth, k, dims[axis])
-        d.line(inner, f"if {x.at(*names)} {better} {held}:")
-        d.line(inner + 1, f"{held} = {x.at(*names)}")
+        d.line(inner, f"if {x.at(*names)} {better} {best}:")
+        d.line(inner + 1, f"{best} = {x.at(*names)}")
         d.line(inner + 1, f'{place} = T.Cast("{index}", {k})')
         if c.chance(0.2):
             d.line(inner + 1, "break")
         if self.form == "scalar":
-            d.line(depth, f"{value.at(*at)} = {held}")
+            d.line(depth, f"{value.at(*at)} = {best}")
             d.line(depth, f"{where.at(*at)} = {place}")
 
     def extreme_blocks(
@@ -401,18 +401,18 @@ class _Reductions:
         d.line(depth, "with T.init():")
         d.line(depth + 1, f"{value.at(*at)} = {start}")
         d.line(depth + 1, f"{where.at(*at)} = T.{index}({c.pick([0, -1])})")
-        read, held = x.at(*use), value.at(*at)
+        read, old = x.at(*use), value.at(*at)
         choose = c.pick(["T.Select", "T.if_then_else"])
         at_k = f'T.Cast("{index}", v{k})'
         one, other = d.name("w"), d.name("w")
-        d.line(depth, f"{one} = {choose}({read} {better} {held}, {at_k}, {where.at(*at)})")
+        d.line(depth, f"{one} = {choose}({read} {better} {old}, {at_k}, {where.at(*at)})")
         if c.chance(0.5):
-            best = f"T.{'max' if better[0] == '>' else 'min'}({read}, {held})"
+            best = f"T.{'max' if better[0] == '>' else 'min'}({read}, {old})"
         else:
-            best = f"{choose}({read} {better} {held}, {read}, {held})"
+            best = f"{choose}({read} {better} {old}, {read}, {old})"
         d.line(depth, f"{other} = {best}")
         d.line(depth, f"{where.at(*at)} = {one}")
-        d.line(depth, f"{held} = {other}")
+        d.line(depth, f"{old} = {other}")
 
     # -- mean and variance -----------------------------------------------------------------------
     def moments(self) -> None:
@@ -424,10 +424,10 @@ class _Reductions:
         x = d.argument(
             "X", dtype, [rows, columns], self.numbers(dtype, (rows.value, columns.value), 1)
         )
-        mean, spread = d.argument("U", dtype, [rows]), d.argument("V", dtype, [rows])
+        mean, variance = d.argument("U", dtype, [rows]), d.argument("V", dtype, [rows])
         i, k = d.name("i"), d.name("k")
         depth = d.loop(0, i, rows)
-        m, v = f"{mean.at(i)}", f"{spread.at(i)}"
+        m, v = f"{mean.at(i)}", f"{variance.at(i)}"
         if c.chance(0.6):
             m, v = self.local(depth, dtype), self.local(depth, dtype)
         d.line(depth, f"{m} = T.{dtype}(0)")
@@ -453,13 +453,14 @@ class _Reductions:
             d.line(inner, f"{v} = {v} + {delta} * ({read} - {m})")
         if m != mean.at(i):
             d.line(depth, f"{mean.at(i)} = {m}")
-            d.line(depth, f"{spread.at(i)} = {v}")
+            d.line(depth, f"{variance.at(i)} = {v}")
         if c.chance(0.4):
             out = d.argument("Z", dtype, [rows, columns])
             inner = d.loop(depth, k, columns)
             d.line(
                 inner,
-                f"{out.at(i, k)} = ({read} - {mean.at(i)}) / T.sqrt({spread.at(i)} + T.{dtype}(1))",
+                f"{out.at(i, k)} = ({read} - {mean.at(i)})"
+                f" / T.sqrt({variance.at(i)} + T.{dtype}(1))",
             )
 
     # -- chains ----------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class Scanning:
             return d.random().choice(some, tuple(shape)).astype(dtype_of(self.dtype))
         return d.content(self.dtype, shape, c.weighted([(4, "any"), (3, "small"), (1, "special")]))
 
-    def joined(self, before: str, read: str, more: str) -> str:
+    def combine(self, before: str, read: str, more: str) -> str:
         """Write how an element joins."""
         if self.way in ("max", "min"):
             return f"T.{self.way}({before}, {read})"
@@ -106,21 +106,21 @@ class Scanning:
         """Write a scan whose value so far is in a scalar."""
         c, d = self.c, self.d
         depth = d.loops(0, outer)
-        held = d.name("s")
+        accumulator = d.name("s")
         if c.chance(0.5):
-            d.line(depth, f'{held} = T.alloc_buffer((1,), "{self.dtype}", scope="local")')
-            held = f"{held}[0]"
-        d.line(depth, f"{held} = {self.unit()}")
+            d.line(depth, f'{accumulator} = T.alloc_buffer((1,), "{self.dtype}", scope="local")')
+            accumulator = f"{accumulator}[0]"
+        d.line(depth, f"{accumulator} = {self.unit()}")
         depth = d.loop(depth, k, dim)
         if flags is not None:
             at = flags.at(names[axis])
             d.line(depth, f"if {at if flags.dtype == 'bool' else f'{at} != T.int8(0)'}:")
-            d.line(depth + 1, f"{held} = {self.unit()}")
+            d.line(depth + 1, f"{accumulator} = {self.unit()}")
         if place == "exclusive":
-            d.line(depth, f"{out.at(*names)} = {held}")
-        d.line(depth, f"{held} = {self.joined(held, x.at(*names), more)}")
+            d.line(depth, f"{out.at(*names)} = {accumulator}")
+        d.line(depth, f"{accumulator} = {self.combine(accumulator, x.at(*names), more)}")
         if place != "exclusive":
-            d.line(depth, f"{out.at(*names)} = {held}")
+            d.line(depth, f"{out.at(*names)} = {accumulator}")
 
     def stored(
         self,
@@ -143,7 +143,7 @@ class Scanning:
         before[axis] = f"{dim.text} - {k}" if back else f"{k} - 1"
         spans = [*outer, (k, dim)] if inside else [(k, dim), *outer]
         if c.chance(0.4) and place != "segments" and not back:
-            # the first element stands alone, and the loop begins at the second
+            # the first element is stored by itself, and the loop begins at the second
             if place == "in place":
                 first = ""
             else:
@@ -161,11 +161,11 @@ class Scanning:
                 d.line(depth, f"for {var} in range({bounds}):")
                 depth += 1
             read = x.at(*(before if place == "exclusive" else names))
-            d.line(depth, f"{out.at(*names)} = {self.joined(out.at(*before), read, more)}")
+            d.line(depth, f"{out.at(*names)} = {self.combine(out.at(*before), read, more)}")
             return
         depth = d.loops(0, spans)
         read = x.at(*(before if place == "exclusive" else names))
-        value = self.joined(out.at(*before), read, more)
+        value = self.combine(out.at(*before), read, more)
         first = self.unit() if place == "exclusive" else x.at(*names)
         test = f"{k} == 0"
         if flags is not None:

@@ -145,10 +145,10 @@ class Updates:
         if c.chance(0.5):
             d.line(depth, f"{one}, {other} = {other}, {one}")
             return
-        held = d.name("t")
-        d.line(depth, f"{held} = {one}")
+        saved = d.name("t")
+        d.line(depth, f"{saved} = {one}")
         d.line(depth, f"{one} = {other}")
-        d.line(depth, f"{other} = {held if c.chance(0.7) else self.value(held, one)}")
+        d.line(depth, f"{other} = {saved if c.chance(0.7) else self.value(saved, one)}")
 
     def broadcast(self, x: Array) -> None:
         """Read one element or one row of the array, which changes on the way."""

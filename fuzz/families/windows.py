@@ -1,7 +1,7 @@
 """Windows that slide over arrays, as people write them: convolutions, pools, stencils, blurs.
 
 A window has strides, dilations and padding along one to three axes; channels are mixed, grouped or
-kept apart, and stand first, last, or in blocks. What lies outside is guarded in the expression or
+of their own, and stand first, last, or in blocks. What lies outside is guarded in the expression or
 by a statement, copied into a larger array first, clamped or wrapped around. Programs are written as
 blocks, as plain loops, or with a sum in a scalar. Their text, run as Python, is the judge.
 """
@@ -62,7 +62,7 @@ _CHANNELS: Final = {
     "transposed": (["i"], ["o"]),
     "grouped": (["g", "i"], ["g", "o"]),
 }
-"""Channels that are read and written, by kind; others keep channels apart."""
+"""Channels that are read and written, by kind; others treat each channel by itself."""
 
 
 def draw(seed: int) -> Case:
@@ -229,9 +229,9 @@ class _Windows:
         c, d = self.c, self.d
         rank = c.weighted([(3, 1), (6, 2), (2, 3)])
         self.tags = self.channels()
-        apart = math.prod(dim.value for dim in self.tags.values())
-        self.slides = slides = self.sides(rank, self.budget // max(1, apart) + 3)
-        self.shrink(slides, apart)
+        separate = math.prod(dim.value for dim in self.tags.values())
+        self.slides = slides = self.sides(rank, self.budget // max(1, separate) + 3)
+        self.shrink(slides, separate)
         for at, side in enumerate(slides):
             self.tags |= {f"x{at}": side.size, f"y{at}": side.out, f"k{at}": side.taps}
         first = ["n"] if "n" in self.tags else []
@@ -318,10 +318,10 @@ class _Windows:
             made.append(left.pop(self.c.integer(0, len(left) - 1)))
         return made
 
-    def shrink(self, sides: Sequence[_Side], apart: int) -> None:
+    def shrink(self, sides: Sequence[_Side], separate: int) -> None:
         """Let windows be small where there is too much work; sizes stay."""
         most = 4 * self.budget
-        while apart * math.prod(s.out.value * s.taps.value for s in sides) > most:
+        while separate * math.prod(s.out.value * s.taps.value for s in sides) > most:
             long = [s for s in sides if s.gap * (s.taps.value - 2) >= s.before]
             long = [s for s in long if s.taps.value > 1 and s.taps.text.isdigit()]
             if not long:
@@ -393,18 +393,18 @@ class _Windows:
         """Write a block with its iterators."""
         c, d = self.c, self.d
         outer, inner = self.spans(self.outs), self.spans(self.reduced)
-        apart = self.outside == "if" or c.chance(0.25)
+        fills_first = self.outside == "if" or c.chance(0.25)
         use = {tag: f"v{var}" for tag, var in self.names.items()}
         place = self.y.at(*(use[t] for t in self.outs))
         empty = self.empty(self.total)
-        if apart:
+        if fills_first:
             depth, _ = d.body(self.form, d.loops(0, outer), outer)
             d.line(depth, f"{place} = {empty}")
         spans = [*outer, *inner] if c.chance(0.6) else self.mixed([*outer, *inner])
         reduced = {var for var, _ in inner}
         axes = [(f"v{var}", "R" if var in reduced else "S", dim, var) for var, dim in spans]
         depth = d.block(d.loops(0, spans), axes)
-        if not apart:
+        if not fills_first:
             d.line(depth, "with T.init():")
             d.line(depth + 1, f"{place} = {empty}")
         self.step(depth, use, place)
@@ -419,22 +419,24 @@ class _Windows:
         inner = self.mixed(inner) if c.chance(0.4) else inner
         place = self.y.at(*(self.names[t] for t in self.outs))
         depth = d.loops(0, outer)
-        held = place
+        accumulator = place
         if self.form == "scalar":
-            held = d.name("s")
+            accumulator = d.name("s")
             if c.chance(0.5):
-                d.line(depth, f'{held} = T.alloc_buffer((1,), "{self.total}", scope="local")')
-                held = f"{held}[0]"
-        d.line(depth, f"{held} = {self.empty(self.total)}")
-        self.step(d.loops(depth, inner), self.names, held)
+                d.line(
+                    depth, f'{accumulator} = T.alloc_buffer((1,), "{self.total}", scope="local")'
+                )
+                accumulator = f"{accumulator}[0]"
+        d.line(depth, f"{accumulator} = {self.empty(self.total)}")
+        self.step(d.loops(depth, inner), self.names, accumulator)
         if self.reducer == "mean":
-            d.line(depth, f"{place} = {self.mean(held)}")
-        elif held != place:
-            d.line(depth, f"{place} = {held}")
+            d.line(depth, f"{place} = {self.mean(accumulator)}")
+        elif accumulator != place:
+            d.line(depth, f"{place} = {accumulator}")
         if c.chance(0.15):
             self.after()
 
-    def step(self, depth: int, use: dict[str, str], held: str) -> None:
+    def step(self, depth: int, use: dict[str, str], accumulator: str) -> None:
         """Write how one element joins."""
         c, d, total = self.c, self.d, self.total
         places = [self.place(s, use[f"y{at}"], use[f"k{at}"]) for at, s in enumerate(self.slides)]
@@ -461,11 +463,11 @@ class _Windows:
             d.line(depth, f"if {test}:")
             depth += 1
         if self.reducer in ("max", "min"):
-            d.line(depth, f"{held} = T.{self.reducer}({held}, {value})")
+            d.line(depth, f"{accumulator} = T.{self.reducer}({accumulator}, {value})")
         elif c.chance(0.5):
-            d.line(depth, f"{held} += {value}")
+            d.line(depth, f"{accumulator} += {value}")
         else:
-            d.line(depth, f"{held} = {held} + {value}")
+            d.line(depth, f"{accumulator} = {accumulator} + {value}")
 
     def mean(self, text: str) -> str:
         """Write a sum that is divided."""

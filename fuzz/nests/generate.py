@@ -2,7 +2,7 @@
 
 Nests of loops in the shapes of textbooks (products, convolutions, stencils, recurrences, solvers,
 histograms, reductions with scalars, loops that run until something holds) are drawn with one thing
-or another changed: an index shifted, turned round, looked up or taken modulo, loops in another
+or another changed: an index shifted, reversed, looked up or taken modulo, loops in another
 order or over a triangle, an array that is read and written, a condition, a start that is not zero.
 Loops run in order, so every program has one meaning, and no rule may change a bit of it. Indices
 stay inside because every axis is as long as what is used with it, or is taken modulo.
@@ -340,8 +340,8 @@ class _Nests:
         if not summed:
             summed = [c.pick("nmk")]
         scope, depth = Scope(), 0
-        start = c.weighted([(4, "zero"), (3, "bias"), (3, "none"), (2, "apart")])
-        if start == "apart":
+        start = c.weighted([(4, "zero"), (3, "bias"), (3, "none"), (2, "before")])
+        if start == "before":
             self.fill(out)
             start = "none"
         loops = [*axes, *summed] if start != "none" else self.order([*axes, *summed])
@@ -370,9 +370,11 @@ class _Nests:
             wanted = [(rows,), (rows, summed), (summed,)]
         made: list[Array] = []
         for axes in wanted:
-            turned = axes[::-1] if c.chance(0.3) else axes
+            reversed_axes = axes[::-1] if c.chance(0.3) else axes
             slack = c.pick([0, 0, 0, 1])
-            made.append(Array(self.name("M"), self.dtype, turned, tuple(slack for _ in axes)))
+            made.append(
+                Array(self.name("M"), self.dtype, reversed_axes, tuple(slack for _ in axes))
+            )
         self.arrays += made
         return made[0], made[1], made[2]
 

@@ -129,7 +129,7 @@ def _each_pass(module: IRModule) -> dict[str, Runner]:
     return stages
 
 
-_ALONE: Final = (
+_SINGLE_PASSES: Final = (
     "LambdaLift",
     "RemoveUnusedOutputs",
     "RemoveUnusedParameters",
@@ -154,7 +154,7 @@ _AT_LAST: Final = (
 def _other_passes(module: IRModule) -> dict[str, Runner]:
     """Run what passes make of the program that compiling it leaves out; one result is compiled."""
     given = normalize(module)
-    made = {name: apply(PASSES[f"relax.{name}"], given) for name in _ALONE}
+    made = {name: apply(PASSES[f"relax.{name}"], given) for name in _SINGLE_PASSES}
     sort = PASSES["relax.TopologicalSort"]
     for order, direction in product(get_args(Order), get_args(Direction)):
         options = TopologicalSortOptions(order, direction)

@@ -233,7 +233,7 @@ def _transform_block(c: Choices, sch: Schedule) -> None:
     extents = [getattr(getattr(d, "extent", None), "value", 1) for d in doms]
     kind = c.integer(0, 3)
 
-    def turned(*indices: Any) -> Any:
+    def mapped(*indices: Any) -> Any:
         if kind == 0 or not indices:
             return indices[::-1]
         if kind == 1:
@@ -242,7 +242,7 @@ def _transform_block(c: Choices, sch: Schedule) -> None:
             return (indices[0] * extents[1] + indices[1], *indices[2:])
         return indices[1:] + indices[:1]
 
-    sch.transform_block_layout(block, IndexMap.from_func(turned, ndim=len(doms)))
+    sch.transform_block_layout(block, IndexMap.from_func(mapped, ndim=len(doms)))
 
 
 def _at_loop(c: Choices, sch: Schedule, *, reads: bool) -> None:
@@ -270,7 +270,7 @@ def _a_map(c: Choices, sch: Schedule, block: BlockRV) -> tuple[object, Callable[
     how, by = c.integer(0, 4), c.pick([2, 3, 4])
     depth = len(shape)
 
-    def turned(*at: Any) -> object:
+    def reversed_axes(*at: Any) -> object:
         return at[::-1]
 
     def split(*at: Any) -> object:
@@ -285,7 +285,7 @@ def _a_map(c: Choices, sch: Schedule, block: BlockRV) -> tuple[object, Callable[
     def lossy(*at: Any) -> object:
         return (sum(at, 0),)
 
-    return ("write", 0), [turned, split, tiled, fused, lossy][how]
+    return ("write", 0), [reversed_axes, split, tiled, fused, lossy][how]
 
 
 def _transform(c: Choices, sch: Schedule) -> None:

@@ -72,7 +72,7 @@ def convolution(c: Choices) -> PrimFunc:
 
 
 def chain(c: Choices) -> PrimFunc:
-    """Make computes that take one another, at shifted, turned or same places."""
+    """Make computes that take one another, at shifted, transposed or same places."""
     n, m, dtype = _size(c), _size(c), _dtype(c)
     a = te.placeholder((n, m), dtype, name="A")
     made: list[Any] = [a]

@@ -65,7 +65,7 @@ class Index(NamedTuple):
 
 
 class Place(NamedTuple):
-    """An axis that must be indexed with exactly ``var``, so that iterations keep apart."""
+    """An axis that must be indexed with exactly ``var``, so that iterations stay independent."""
 
     axis: int
     var: Var

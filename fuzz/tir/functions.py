@@ -24,7 +24,7 @@ INT32: Final = DataType("int32")
 BY_HAND: Final = {
     "copysign": "the sign of a NaN is open, so its second operand is never one",
     "reinterpret": "which NaN an operation gives is open, so it never reads a float",
-    "if_then_else": "its condition is drawn apart",
+    "if_then_else": "its condition is drawn elsewhere",
     "likely": "it goes with every dtype",
 }
 """Exact builtins that the generator calls in a way of its own."""

@@ -249,7 +249,7 @@ class Statements:
         )
         inner = replace(
             self._inside(ctx, var, start, count),
-            buffers=self._apart(ctx, var, start, start + count),
+            buffers=self._iteration_arrays(ctx, var, start, start + count),
             jumps=False,
             returns=None,
             private=False,
@@ -265,7 +265,7 @@ class Statements:
             thread = IterVar(None, var, IterVarType.THREAD_INDEX, c.pick(THREADS))
         return For(var, least, extent, kind, body, thread)
 
-    def _apart(self, ctx: Context, var: Var, start: int, stop: int) -> tuple[Known, ...]:
+    def _iteration_arrays(self, ctx: Context, var: Var, start: int, stop: int) -> tuple[Known, ...]:
         """Return what iterations may use: of each memory an axis of their own, or no writing."""
         kept: list[Known] = []
         by_root: dict[int, list[Known]] = {}
@@ -283,7 +283,7 @@ class Statements:
                 place = Place(self.c.pick(free), var)
                 kept.append(replace(known, pinned=(*known.pinned, place), passable=False))
             elif known.writable and known.pinned:
-                # Others of the outer loop's iterations stay apart; these only read.
+                # Others of the outer loop's iterations stay independent; these only read.
                 kept.append(replace(known, writable=False, passable=False))
             else:
                 kept += [replace(k, writable=False, passable=False) for k in group]

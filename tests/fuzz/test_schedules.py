@@ -9,7 +9,7 @@ import pytest
 
 import fuzz.default_schedule.constants
 import fuzz.default_schedule.worker
-from fuzz.default_schedule.asked import Asked, answers_alike
+from fuzz.default_schedule.asked import RecordingTarget, answers_alike
 from fuzz.default_schedule.exactly import differs, has_floats
 from fuzz.default_schedule.worker import answer, runs_here
 from fuzz.families.cases import Case, fresh, outcome
@@ -132,7 +132,7 @@ class Module:
 
 
 def test_targets_that_answer_alike_share_loops(monkeypatch: Any) -> None:
-    asked = Asked(Target("haswell"))
+    asked = RecordingTarget(Target("haswell"))
     assert asked.lanes(32) == 8
     assert not asked.has("avx512_vnni")
     assert asked.facts == {"vector_bits": 256, "has avx512_vnni": False}

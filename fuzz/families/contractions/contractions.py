@@ -1,7 +1,7 @@
 """Sums of products as people write them: axes in any order, dtypes in any mixture, in every form.
 
 A contraction has free, batch and reduced axes, which each factor and the result hold in an order of
-their own: plain, joined, shifted, counted from the end, as windows with strides, dilations and
+their own: plain, fused, shifted, counted from the end, as windows with strides, dilations and
 padding, or not at all. It is written as a block, as plain loops, with a sum in a scalar, or as a
 tensor expression; what follows (bias, relu, requantisation, clips, conversions) stands behind it or
 in the same loop. Arrays are packed, transposed, with gaps, or run backwards. NumPy judges, on whole
@@ -219,11 +219,11 @@ class _Drawn:
             kind.how = "each"
         term = self.product(kind, factors)
         out, target = self.result(kind.total, order)
-        start, held = self.start(kind.total, order, reduced)
+        start, init_place = self.start(kind.total, order, reduced)
         out.read = start is None
         if start is None and before is not None and self.form == "te":
             start = Const(0, kind.total)
-        made = Unit(order, reduced, term, out, target, start, held)
+        made = Unit(order, reduced, term, out, target, start, init_place)
         self.follow(made)
         return made
 
@@ -319,7 +319,7 @@ class _Drawn:
             else:
                 indices.append(self.index(axis))
         if c.chance(self.odd):
-            indices = self.joined(indices)
+            indices = self.fuse_axes(indices)
             guarded = [at for at, index in enumerate(indices) if index.shift < 0]
         if c.chance(self.odd / 3):
             indices.insert(c.integer(0, len(indices)), Index((), c.integer(0, 2)))
@@ -357,7 +357,7 @@ class _Drawn:
             return Index(((axis, c.pick([2, 3])),), c.integer(0, 1))
         return Index(((axis, 1),), by=c.pick([2, 3, 4]))
 
-    def joined(self, indices: list[Index]) -> list[Index]:
+    def fuse_axes(self, indices: list[Index]) -> list[Index]:
         """Let two neighbouring axes be one."""
         at = [
             i
@@ -396,7 +396,7 @@ class _Drawn:
         indices = [Index(((axis, 1),)) for axis in axes]
         if self.form != "te":
             if c.chance(self.odd / 2):
-                indices = self.joined(indices)
+                indices = self.fuse_axes(indices)
             if c.chance(self.odd / 2) and indices:
                 at = c.integer(0, len(indices) - 1)
                 if indices[at].plain is not None:
@@ -427,18 +427,18 @@ class _Drawn:
     ) -> tuple[Term | None, str]:
         """Draw what sums start from, and where that is stored."""
         c = self.c
-        held = c.weighted([(6, "init"), (3, "apart"), (2, "none")])
+        init_place = c.weighted([(6, "init"), (3, "before"), (2, "none")])
         if self.form == "te":
             return Const(0, dtype), "init"
-        if held == "none":
-            return (None, held) if self.form != "scalar" else (Const(0, dtype), "init")
+        if init_place == "none":
+            return (None, init_place) if self.form != "scalar" else (Const(0, dtype), "init")
         if not reduced:
-            held = "apart"
+            init_place = "before"
         if c.chance(0.12) and outer:
             some = [axis for axis in outer if c.chance(0.5)]
             given = self.array("S", dtype, [Index(((axis, 1),)) for axis in some])
-            return Load(given.name, dtype, given.indices), held
-        return Const(c.weighted([(8, 0), (1, 3)]), dtype), held
+            return Load(given.name, dtype, given.indices), init_place
+        return Const(c.weighted([(8, 0), (1, 3)]), dtype), init_place
 
     # -- what follows --------------------------------------------------------------------------
     def follow(self, unit: Unit) -> None:

@@ -161,16 +161,16 @@ class _Graph:
         batch = [self.size(most=4) for _ in range(c.weighted([(6, 0), (3, 1), (1, 2)]))]
         one = [b if c.chance(0.8) else ("1", 1) for b in batch]
         other = batch if c.chance(0.5) else batch[c.integer(0, len(batch)) :]
-        turned = c.chance(0.3)
+        transposed = c.chance(0.3)
         self.param("a", [*one, m, k])
-        self.param("b", [*other, *((n, k) if turned else (k, n))])
+        self.param("b", [*other, *((n, k) if transposed else (k, n))])
         right = "b"
-        if turned:
+        if transposed:
             axes = [*range(len(other)), len(other) + 1, len(other)]
             self.lines.append(f"bt = R.permute_dims(b, axes={axes})")
             right = "bt"
         self.lines.append(f"y = R.matmul(a, {right}{self.out()})")
-        return lambda a, b: a @ (np.swapaxes(b, -1, -2) if turned else b)
+        return lambda a, b: a @ (np.swapaxes(b, -1, -2) if transposed else b)
 
     def linear(self) -> Reference:
         """Apply a linear layer."""
@@ -267,7 +267,7 @@ class _Graph:
         return reference
 
     def transposed(self) -> Reference:
-        """Spread elements over windows."""
+        """Scatter elements over windows: a transposed convolution."""
         c = self.c
         rank = c.weighted([(3, 1), (5, 2), (1, 3)])
         strides, before, after, dilation = self.options(rank)
@@ -285,7 +285,7 @@ class _Graph:
             f"y = R.nn.conv{rank}d_transpose(a, b, strides={strides}, padding={before + after}, "
             f"output_padding={more}, dilation={dilation}, groups={groups}{self.out()})"
         )
-        return lambda a, b: _spread(a, b, strides, before, after, more, dilation, groups)
+        return lambda a, b: _conv_transposed(a, b, strides, before, after, more, dilation, groups)
 
 
 def _convolved(
@@ -316,7 +316,7 @@ def _convolved(
     return made
 
 
-def _spread(
+def _conv_transposed(
     x: Array,
     w: Array,
     strides: Sequence[int],

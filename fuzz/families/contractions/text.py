@@ -91,8 +91,8 @@ class Unit:
     given: Given
     target: Load
     start: Term | None
-    held: str
-    """Where sums start: in an ``init``, ``apart`` before them, or ``none``."""
+    init_place: str
+    """Where sums start: in an ``init``, in loops ``before`` them, or ``none``."""
     after: tuple[Load, Term] | None = None
     after_axes: list[Axis] = field(default_factory=list[Axis])
     inner: bool = False
@@ -105,7 +105,7 @@ class Unit:
     @property
     def idle(self) -> bool:
         """Whether there is nothing to sum, so that an ``init`` does not run either."""
-        return self.held == "init" and any(axis.size == 0 for axis in self.reduced)
+        return self.init_place == "init" and any(axis.size == 0 for axis in self.reduced)
 
     def run(self, arrays: dict[str, Array], *, starts: bool) -> bool:
         """Compute the results; say whether all sums are exact. ``starts``: idle sums too."""
@@ -117,15 +117,15 @@ class Unit:
         sums: Array = terms.astype(wide).sum(axis=axes)
         exact, outer = grid.exact, Grid(self.outer, arrays)
         place = tuple(np.broadcast_to(i.value(outer), outer.shape) for i in self.target.indices)
-        held = arrays[self.target.name]
-        first = self.start.value(outer) if self.start is not None else held[place]
+        result = arrays[self.target.name]
+        first = self.start.value(outer) if self.start is not None else result[place]
         if float_like(dtype) and terms.size:
             most = abs(terms.astype(wide)).sum(axis=axes) + abs(first.astype(wide))
             exact &= bool(most.max() <= exact_up_to(dtype))
         with np.errstate(all="ignore"):
             total = (first.astype(wide) + sums).astype(dtype_of(dtype))
         if starts or not self.idle:
-            held[place] = np.broadcast_to(total, outer.shape)
+            result[place] = np.broadcast_to(total, outer.shape)
         if self.after is not None:
             to, value = self.after
             place = tuple(np.broadcast_to(i.value(outer), outer.shape) for i in to.indices)
@@ -319,14 +319,14 @@ class _Text:
     def blocks(self, unit: Unit) -> None:
         """Write a block with its iterators."""
         w = TextWriter(lambda a: f"v{a.name}")
-        if unit.held == "apart":
+        if unit.init_place == "before":
             assert unit.start is not None
             self.stored(unit.target, unit.start, unit.outer)
         axes = [*unit.outer, *unit.reduced]
         depth = self.nest(self.shuffled(axes))
         depth = self.block(depth, f"C{self.next()}", self.shuffled(axes))
         target = unit.target.write(w)
-        if unit.held == "init":
+        if unit.init_place == "init":
             assert unit.start is not None
             self.line(depth, "with T.init():")
             self.line(depth + 1, f"{target} = {unit.start.write(w)}")
@@ -336,10 +336,10 @@ class _Text:
         """Write plain loops."""
         w = TextWriter(lambda a: a.name)
         target = unit.target.write(w)
-        if unit.held == "apart":
+        if unit.init_place == "before":
             assert unit.start is not None
             self.stored(unit.target, unit.start, unit.outer)
-        if unit.held == "init":
+        if unit.init_place == "init":
             assert unit.start is not None
             depth = self.nest(self.shuffled(unit.outer))
             self.line(depth, f"{target} = {unit.start.write(w)}")
@@ -355,16 +355,16 @@ class _Text:
         depth = self.nest(self.shuffled(unit.outer))
         start = unit.start.write(w) if unit.start is not None else unit.target.write(w)
         name = f"{_SCALAR}{self.next()}"
-        held = name
+        accumulator = name
         if c.chance(0.5):
             self.line(depth, f"{name} = {start}")
         else:
-            held = f"{name}[0]"
+            accumulator = f"{name}[0]"
             self.line(depth, f'{name} = T.alloc_buffer((1,), "{dtype}", scope="local")')
-            self.line(depth, f"{held} = {start}")
+            self.line(depth, f"{accumulator} = {start}")
         inner = self.nest(self.shuffled(unit.reduced), depth)
-        self.line(inner, self.added(held, unit.term.write(w)))
-        self.line(depth, f"{unit.target.write(w)} = {held}")
+        self.line(inner, self.added(accumulator, unit.term.write(w)))
+        self.line(depth, f"{unit.target.write(w)} = {accumulator}")
         if unit.after is not None:
             to, value = unit.after
             self.line(depth, f"{to.write(w)} = {value.write(w)}")

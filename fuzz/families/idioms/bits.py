@@ -18,11 +18,11 @@ from fuzz.families.idioms.values import (
     bits_of,
     chosen,
     clz,
+    combine_truths,
     const,
     equal,
     is_float,
     is_signed,
-    joined,
     larger,
     limits,
     magnitude,
@@ -79,7 +79,9 @@ def counted(s: Source) -> Value:
     if how == 3:
         return popcount(x & (x - 1)) if c.chance(0.5) else as_dtype(x & (x - 1), dtype)
     if how == 4:
-        return as_dtype(joined("and", equal(x & (x - 1), 0), equal(x, 0, not_so=True)), "uint8")
+        return as_dtype(
+            combine_truths("and", equal(x & (x - 1), 0), equal(x, 0, not_so=True)), "uint8"
+        )
     if how == 5:
         return popcount(x ^ s.load(dtype))
     if how == 6:
@@ -107,12 +109,12 @@ def _by_hand(s: Source, x: Value) -> Value:
 
 
 def swapped(s: Source) -> Value:
-    """Turn the order of bytes, or of bits, around."""
+    """Reverse the order of bytes, or of bits."""
     c = s.c
     dtype = c.pick(UNSIGNED if c.chance(0.8) else SIGNED)
     x, width = s.load(dtype), bits_of(dtype)
     if width == 8 or c.chance(0.25):
-        return _turned_bits(s, s.load(c.pick(UNSIGNED)))
+        return _reverse_bits(s, s.load(c.pick(UNSIGNED)))
     made: Value | None = None
     for at in range(width // 8):
         to = width // 8 - 1 - at
@@ -124,7 +126,7 @@ def swapped(s: Source) -> Value:
     return made
 
 
-def _turned_bits(s: Source, x: Value) -> Value:
+def _reverse_bits(s: Source, x: Value) -> Value:
     width = bits_of(x.dtype)
     by = 1
     while by < width:

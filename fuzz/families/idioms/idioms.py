@@ -110,7 +110,7 @@ class _Drawn(Source):
         for array in self.arrays:
             arguments.append(self.laid(array.content))
             expected.append(array.content if array.after is None else array.after)
-        if self.apart:
+        if self.passes_length:
             arguments.append(self.row.length)
             expected.append(None)
         return Case("idioms", seed, module, "main", tuple(arguments), tuple(expected))
@@ -126,10 +126,10 @@ class _Drawn(Source):
     def text(self, results: Sequence[Result]) -> str:
         """Write the program."""
         named = dict.fromkeys(name for array in self.arrays for name in array.names)
-        self.apart = self.row.symbolic and "n" not in named
+        self.passes_length = self.row.symbolic and "n" not in named
         """Whether no array has the length, which then is an argument."""
         parameters = [f"p{a.name}: T.handle" for a in self.arrays]
-        parameters += ["n: T.int64"] * self.apart
+        parameters += ["n: T.int64"] * self.passes_length
         lines = [
             "from loomir.script import ir as I, tir as T",
             "@I.ir_module",
@@ -293,7 +293,7 @@ class _Drawn(Source):
         made = self.c.weighted(KINDS)(self)
         return made, self.lets
 
-    def spread(self, value: Value) -> Any:
+    def broadcast(self, value: Value) -> Any:
         """Return the elements at all places."""
         return np.broadcast_to(value.array, self.row.sizes())
 
@@ -309,21 +309,21 @@ class _Drawn(Source):
         """Draw a result that is stored element by element."""
         c = self.c
         value, lets = self.value()
-        content = self.spread(value).copy()
+        content = self.broadcast(value).copy()
         mine = [a for a in self.arrays if a.plain and a.after is None and a.dtype == value.dtype]
         if mine and c.chance(0.07) and all(a.plain for a in mine):
             array = c.pick(mine)
             array.after = content
             # Nothing else may read it in another loop.
-            return Result(f"{array.name}[{self.row.place}]", value, lets, alone=True)
+            return Result(f"{array.name}[{self.row.place}]", value, lets, own_loop=True)
         how = c.weighted([(8, ""), (1, "reverse"), (1, "step"), (1, "column")])
         n = self.row.length
         if self.row.deep or not how:
-            turned = how == "column"
-            shape = self.row.shape()[::-1] if turned else self.row.shape()
-            array = self.array(value.dtype, shape, self.row.sizes()[:: -1 if turned else 1])
-            array.after = content.T.copy() if turned else content
-            place = "@i, @r" if turned else self.row.place
+            transposed = how == "column"
+            shape = self.row.shape()[::-1] if transposed else self.row.shape()
+            array = self.array(value.dtype, shape, self.row.sizes()[:: -1 if transposed else 1])
+            array.after = content.T.copy() if transposed else content
+            place = "@i, @r" if transposed else self.row.place
         elif how == "step":
             by, at = c.pick([(2, 0), (2, 1), (3, 1)])
             array = self.own(value.dtype, n * by)
@@ -362,10 +362,10 @@ class _Drawn(Source):
 
     def exact(self, value: Value) -> bool:
         """Whether a sum of floats is the same in any order."""
-        spread = self.spread(value).astype(np.float64)
-        if not np.isfinite(spread).all() or (spread != np.rint(spread)).any():
+        values = self.broadcast(value).astype(np.float64)
+        if not np.isfinite(values).all() or (values != np.rint(values)).any():
             return False
-        most = np.abs(spread).sum(axis=-1).max() if spread.size else 0
+        most = np.abs(values).sum(axis=-1).max() if values.size else 0
         return bool(most + 10 < _EXACT[value.dtype])
 
     def total(self, op: str, value: Value, lets: list[tuple[str, Value]]) -> Result:
@@ -376,14 +376,14 @@ class _Drawn(Source):
         extent = self.row.extent if columns else str(size)
         array = self.array(value.dtype, (extent,), (size,))
         array.plain = False
-        spread = self.spread(value)
+        values = self.broadcast(value)
         if not self.row.deep:
-            spread = spread[None]
+            values = values[None]
         if is_float(value.dtype):
             array.content = converted(np.arange(size) % 7 + 1.0, value.dtype)
         with np.errstate(all="ignore"):
             start = array.content
-            terms = spread if columns else spread.T
+            terms = values if columns else values.T
             array.after = start.copy()
             for k in range(terms.shape[0]):
                 if is_float(value.dtype) and op in ("max", "min"):

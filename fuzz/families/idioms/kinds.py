@@ -36,12 +36,12 @@ from fuzz.families.idioms.values import (
     INTEGERS,
     Value,
     chosen,
+    combine_truths,
     const,
     equal,
     fma,
     infinity,
     is_float,
-    joined,
     larger,
     negated,
     negative,
@@ -74,7 +74,7 @@ def condition(s: Source) -> Value:
     if c.chance(0.2):
         made = negated(made)
     if c.chance(0.3):
-        made = joined(c.pick(["and", "or"]), made, condition(s))
+        made = combine_truths(c.pick(["and", "or"]), made, condition(s))
     return made
 
 

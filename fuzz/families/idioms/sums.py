@@ -220,7 +220,7 @@ def from_float(s: Source) -> Value:
         ceiling = high - shift if ends in ("both", "high") else None
         x = clip(s, x, floor, ceiling)
         middle = c.pick([to, to, to, "int32", "int64"])
-    elif c.chance(0.3):  # held as integers
+    elif c.chance(0.3):  # stored as integers
         middle = c.pick(["int32", "int64"])
         return (
             as_dtype(clipped_to(s, s.named(as_dtype(x, middle)), to), to)

@@ -53,13 +53,13 @@ class Result:
     op: str = ""
     columns: bool = False
     """Whether rows are summed up, and not what is in one row."""
-    alone: bool = False
+    own_loop: bool = False
 
 
 def written(c: Choices, row: Row, results: Sequence[Result]) -> list[str]:
     """Write the loops of results."""
     writer = _Writer(c, row)
-    together = len(results) > 1 and not any(r.alone for r in results) and c.chance(0.5)
+    together = len(results) > 1 and not any(r.own_loop for r in results) and c.chance(0.5)
     groups = [list(results)] if together else [[one] for one in results]
     return [line for group in groups for line in writer.group(group)]
 
@@ -238,16 +238,16 @@ class _Writer:
         after: list[str] = []
         for at, result in enumerate(results):
             dtype = result.value.dtype
-            held = f"s{at}_{self.copies}"
+            accumulator = f"s{at}_{self.copies}"
             if self.c.chance(0.4):
-                before.append(f'{held} = T.alloc_buffer((1,), "{dtype}", scope="local")')
-                held = f"{held}[0]"
+                before.append(f'{accumulator} = T.alloc_buffer((1,), "{dtype}", scope="local")')
+                accumulator = f"{accumulator}[0]"
             last = self.c.chance(0.5) and result.op in ("+", "^", "|")
             zero = f"T.{dtype}(0)" if last else result.target
-            before.append(f"{held} = {zero}")
+            before.append(f"{accumulator} = {zero}")
             body += self.lets(result)
-            body.append(f"{held} = {_added(result.op, held, result.value.text)}")
-            total = _added(result.op, result.target, held) if last else held
+            body.append(f"{accumulator} = {_added(result.op, accumulator, result.value.text)}")
+            total = _added(result.op, result.target, accumulator) if last else accumulator
             after.append(f"{result.target} = {total}")
         lines = [
             *before,
@@ -266,16 +266,16 @@ class _Writer:
         for result in results:
             self.copies += 1
             dtype, op = result.value.dtype, result.op
-            held = f"acc_{self.copies}"
+            accumulator = f"acc_{self.copies}"
             idle = {"+": "0", "^": "0", "|": "0"}.get(op)
             start = f"T.{dtype}({idle})" if idle else result.target
-            step = _added(op, f"{held}[ii]", result.value.text)
-            body = [*self.lets(result), f"{held}[ii] = {step}"]
+            step = _added(op, f"{accumulator}[ii]", result.value.text)
+            body = [*self.lets(result), f"{accumulator}[ii] = {step}"]
             steps = f"n // {lanes}" if row.symbolic else str(row.length // lanes)
             lines = [
-                f'{held} = T.alloc_buffer(({lanes},), "{dtype}", scope="local")',
+                f'{accumulator} = T.alloc_buffer(({lanes},), "{dtype}", scope="local")',
                 f"for ii in {kind}({lanes}):",
-                f"    {held}[ii] = {start}",
+                f"    {accumulator}[ii] = {start}",
                 f"for io in range({steps}):",
                 f"    for ii in {kind}({lanes}):",
                 *_deeper([self.placed(line, f"io * {lanes} + ii") for line in body], 2),
@@ -284,7 +284,10 @@ class _Writer:
                 self.copies += 1
                 left = f"n % {lanes}" if row.symbolic else str(row.length % lanes)
                 done = f"n // {lanes} * {lanes}" if row.symbolic else str(row.length - int(left))
-                rest = [*self.lets(result), f"{held}[0] = {_added(op, f'{held}[0]', '@v')}"]
+                rest = [
+                    *self.lets(result),
+                    f"{accumulator}[0] = {_added(op, f'{accumulator}[0]', '@v')}",
+                ]
                 rest = [line.replace("@v", result.value.text) for line in rest]
                 lines.append(f"for it in range({left}):")
                 lines += _deeper([self.placed(line, f"{done} + it") for line in rest])
@@ -292,13 +295,13 @@ class _Writer:
                 half = lanes // 2
                 while half >= 1:
                     lines.append(f"for ii in {kind if half > 1 else 'range'}({half}):")
-                    join = _added(op, f"{held}[ii]", f"{held}[ii + {half}]")
-                    lines.append(f"    {held}[ii] = {join}")
+                    join = _added(op, f"{accumulator}[ii]", f"{accumulator}[ii + {half}]")
+                    lines.append(f"    {accumulator}[ii] = {join}")
                     half //= 2
-                lines.append(f"{result.target} = {_added(op, result.target, f'{held}[0]')}")
+                lines.append(f"{result.target} = {_added(op, result.target, f'{accumulator}[0]')}")
             else:
                 lines.append(f"for ii in {'T.unroll' if lanes < 32 else 'range'}({lanes}):")
-                join = _added(op, result.target, f"{held}[ii]")
+                join = _added(op, result.target, f"{accumulator}[ii]")
                 lines.append(f"    {result.target} = {join}")
             made += self.rows([self.placed(line, "0") for line in lines])
         return made

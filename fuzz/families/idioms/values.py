@@ -23,6 +23,7 @@ __all__ = [
     "cast",
     "chosen",
     "clz",
+    "combine_truths",
     "const",
     "equal",
     "floored",
@@ -30,7 +31,6 @@ __all__ = [
     "infinity",
     "is_float",
     "is_signed",
-    "joined",
     "larger",
     "limits",
     "magnitude",
@@ -253,8 +253,8 @@ def equal(a: Value, other: Value | int, *, not_so: bool = False) -> Value:
     )
 
 
-def joined(word: str, a: Value, b: Value) -> Value:
-    """Join truth values by ``and`` or ``or``."""
+def combine_truths(word: str, a: Value, b: Value) -> Value:
+    """Combine truth values by ``and`` or ``or``."""
     function = np.logical_and if word == "and" else np.logical_or
     return Value("bool", f"({a.text} {word} {b.text})", function(a.array, b.array))
 

@@ -168,8 +168,8 @@ class Calls:
         net, c = self.net, self.c
         if net.depth:
             return None
-        held = c.chance(0.5)
-        cond = net.param([], "bool", array=np.array(held), stem="b")
+        condition = c.chance(0.5)
+        cond = net.param([], "bool", array=np.array(condition), stem="b")
         net.depth += 1
         outer, net.frame.lines = net.frame.lines, []
         sides: list[tuple[list[str], Value]] = []
@@ -192,7 +192,7 @@ class Calls:
                 *(f"    {line}" for line in lines),
                 f"    {name} = {value.name}",
             ]
-        return net.emit(name, sides[0 if held else 1][1].array, x.dims)
+        return net.emit(name, sides[0 if condition else 1][1].array, x.dims)
 
     def called(self, x: Value) -> Value | None:
         """Call a function of the graph, twice if it gives one tensor."""

@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from fuzz.families.contractions.terms import dtype_of, float_like
 from fuzz.families.networks.graph import Array, Net, Value
 
-__all__ = ["Images", "convolved", "spread"]
+__all__ = ["Images", "convolve_transposed", "convolved"]
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -38,10 +38,10 @@ def convolved(
     return made.reshape(n, w.shape[0], *made.shape[3:])
 
 
-def spread(
+def convolve_transposed(
     x: Array, w: Array, strides: Any, before: Any, after: Any, more: Any, dilation: Any, groups: int
 ) -> Array:
-    """Spread (N, C, …) by (C, O / groups, …): the transpose of a convolution."""
+    """Transposed convolution of (N, C, …) by (C, O / groups, …)."""
     gaps = np.zeros(
         (*x.shape[:2], *[(n - 1) * s + 1 for n, s in zip(x.shape[2:], strides)]), x.dtype
     )
@@ -51,9 +51,9 @@ def spread(
     cut = [slice(max(0, -lo), n - max(0, -hi)) for (lo, hi), n in zip(pads, gaps.shape[2:])]
     gaps = gaps[(slice(None), slice(None), *cut)]
     pads = [(max(0, lo), max(0, hi)) for lo, hi in pads]
-    turned = np.flip(w, tuple(range(2, w.ndim)))
+    flipped = np.flip(w, tuple(range(2, w.ndim)))
     ins = w.shape[0] // groups
-    parts = turned.reshape(groups, ins, *w.shape[1:]).swapaxes(1, 2)
+    parts = flipped.reshape(groups, ins, *w.shape[1:]).swapaxes(1, 2)
     weights = parts.reshape(-1, ins, *w.shape[2:])
     ones = [1] * len(reach)
     return convolved(gaps, weights, ones, *zip(*pads), dilation, groups)
@@ -158,7 +158,7 @@ class Images:
         return kernel, strides, before, after, dilation
 
     def conv(self, x: Value) -> Value:
-        """Convolve: densely, by groups, or each channel alone."""
+        """Convolve: densely, by groups, or each channel by itself."""
         c, net = self.c, self.net
         plain = self.images(x)
         channels = plain.shape[1]
@@ -206,7 +206,7 @@ class Images:
         first = f"IO{_SPATIAL[self.rank]}"
 
         def compute(a: Array, b: Array) -> Array:
-            return spread(a, b, strides, before, after, more, dilation, groups)
+            return convolve_transposed(a, b, strides, before, after, more, dilation, groups)
 
         extra = f", output_padding={more}"
         return self.product(

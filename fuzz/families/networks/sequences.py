@@ -62,12 +62,12 @@ class Sequences:
             return None
         ways: list[Any] = ["matmul", "linear", "transposed", "einsum"]
         way = c.pick(ways)
-        turned = way in ("linear", "transposed")
-        shape = (width, x.shape[-1]) if turned else (x.shape[-1], width)
+        transposed = way in ("linear", "transposed")
+        shape = (width, x.shape[-1]) if transposed else (x.shape[-1], width)
         weights = net.numbers(shape, x.dtype, -2, 2)
 
         def compute(a: Array, w: Array) -> Array:
-            return a @ (w.T if turned else w)
+            return a @ (w.T if transposed else w)
 
         made = net.summed_exactly(compute, x.dtype, x, Value("", weights, ()))
         if made is None:
@@ -244,16 +244,16 @@ class Sequences:
             return x
         table = [net.weight([x.shape[1], 1, x.shape[-1]], x.dtype, -1, 1) for _ in range(2)]
         parts = np.split(x.array, 2, -1)
-        turned = np.concatenate([-parts[1], parts[0]], -1)
+        rotated = np.concatenate([-parts[1], parts[0]], -1)
         dims = (*x.dims[:-1], str(half))
         name = net.fresh("s")
         net.frame.lines.append(f"{name} = R.split({x.name}, 2, axis=-1)")
         one = net.emit(f"{name}[0]", parts[0], dims)
         two = net.emit(f"R.negative({name}[1])", -parts[1], dims)
-        both = net.emit(f"R.concat(({two.name}, {one.name}), axis=-1)", turned, x.dims)
+        both = net.emit(f"R.concat(({two.name}, {one.name}), axis=-1)", rotated, x.dims)
         left = net.emit(f"R.multiply({x.name}, {table[0].name})", x.array * table[0].array, x.dims)
         right = net.emit(
-            f"R.multiply({both.name}, {table[1].name})", turned * table[1].array, x.dims
+            f"R.multiply({both.name}, {table[1].name})", rotated * table[1].array, x.dims
         )
         return net.emit(f"R.add({left.name}, {right.name})", left.array + right.array, x.dims)
 

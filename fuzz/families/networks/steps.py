@@ -51,13 +51,13 @@ class Steps:
             self.gathered,
             self.sliced,
             self.parts,
-            self.joined,
-            self.turned,
+            self.concatenate,
+            self.transpose,
             self.flipped,
             self.repeated,
             self.padded,
             self.scattered,
-            self.spread_out,
+            self.one_hot,
             self.converted,
             self.quantised,
             self.product,
@@ -115,13 +115,15 @@ class Steps:
         name, function = self.c.pick(
             [("greater", np.greater), ("less_equal", np.less_equal), ("equal", np.equal)]
         )
-        held = function(x.array, number)
-        test = net.emit(f"R.{name}({x.name}, {net.const(number.item(), x.dtype)})", held, x.dims)
+        chosen = function(x.array, number)
+        test = net.emit(f"R.{name}({x.name}, {net.const(number.item(), x.dtype)})", chosen, x.dims)
         with np.errstate(all="ignore"):
             other = (x.array + x.array).astype(x.array.dtype)
         twice = net.emit(f"R.add({x.name}, {x.name})", other, x.dims)
         return net.emit(
-            f"R.where({test.name}, {x.name}, {twice.name})", np.where(held, x.array, other), x.dims
+            f"R.where({test.name}, {x.name}, {twice.name})",
+            np.where(chosen, x.array, other),
+            x.dims,
         )
 
     def masked(self, x: Value) -> Value:
@@ -290,8 +292,8 @@ class Steps:
         text = f'R.scatter_elements({names}, axis={axis}, reduction="{mode}")'
         return net.emit(text, made)
 
-    def spread_out(self, x: Value) -> Value | None:
-        """Write ones at places."""
+    def one_hot(self, x: Value) -> Value | None:
+        """Write ones at given indices."""
         net = self.net
         if float_like(x.dtype) or x.dtype.startswith("u") or x.array.size > 500:
             return None
@@ -347,7 +349,7 @@ class Steps:
         made = np.concatenate(found[::-1], axis)
         return net.emit(f"R.concat(({names}), axis={axis})", made, x.dims)
 
-    def joined(self, x: Value) -> Value:
+    def concatenate(self, x: Value) -> Value:
         """Join with itself, changed."""
         net, axis = self.net, self.axis(x)
         other = self.arithmetic(x) if self.c.chance(0.6) else None
@@ -361,7 +363,7 @@ class Steps:
         dims = [plus(d, d) if a == axis else d for a, d in enumerate(x.dims)]
         return net.emit(f"R.concat(({x.name}, {other.name}), axis={axis})", made, dims)
 
-    def turned(self, x: Value) -> Value:
+    def transpose(self, x: Value) -> Value:
         """Order the axes anew."""
         order = list(range(len(x.dims)))
         for k in range(len(order) - 1):
@@ -429,13 +431,13 @@ class Steps:
         if len(x.dims) < 2 or x.array.size > 3000:
             return None
         if self.c.chance(0.3):
-            turned = np.swapaxes(x.array, -1, -2)
+            transposed = np.swapaxes(x.array, -1, -2)
             order = [*range(len(x.dims) - 2), len(x.dims) - 1, len(x.dims) - 2]
             dims = [x.dims[a] for a in order]
-            made = net.summed_exactly(np.matmul, x.dtype, x, Value("", turned, ()))
+            made = net.summed_exactly(np.matmul, x.dtype, x, Value("", transposed, ()))
             if made is None:
                 return None
-            other = net.emit(f"R.permute_dims({x.name}, {order})", turned, dims)
+            other = net.emit(f"R.permute_dims({x.name}, {order})", transposed, dims)
             return net.emit(f"R.matmul({x.name}, {other.name})", made, (*x.dims[:-1], x.dims[-2]))
         if not x.dims[-1].isdigit():
             return None

@@ -24,7 +24,7 @@ class Products(Pieces):
         if len(x.shape) < 2 or x.dtype == "bool" or math.prod(x.shape) > 2 * self.budget:
             return None
         k, m = x.shape[-1], c.pick([1, 3, 8, 16, 17, 33])
-        turned = c.chance(0.4)
+        transposed = c.chance(0.4)
         batch = x.shape[:-2] if c.chance(0.5) else ()
         dtype = x.dtype
         if dtype in ("int8", "uint8", "int16"):
@@ -33,17 +33,17 @@ class Products(Pieces):
             dtype = "float32"
         before = self.pool[:]
         depth = x.tensor.shape[-1]
-        extents = [*x.tensor.shape[: len(batch)], *((m, depth) if turned else (depth, m))]
-        y = self.given([*batch, *((m, k) if turned else (k, m))], x.dtype, extents=extents)
+        extents = [*x.tensor.shape[: len(batch)], *((m, depth) if transposed else (depth, m))]
+        y = self.given([*batch, *((m, k) if transposed else (k, m))], x.dtype, extents=extents)
         self.pool = before
         wide = "float64" if float_like(dtype) else dtype
         a, b = x.value.astype(wide), y.value.astype(wide)
-        b = np.swapaxes(b, -1, -2) if turned else b
+        b = np.swapaxes(b, -1, -2) if transposed else b
         if float_like(dtype) and np.max(abs(a) @ abs(b), initial=0) > EXACT[dtype]:
             self.inputs.remove(y)
             return None
         return self.made(
-            lambda: topi.matmul(x.tensor, y.tensor, dtype, transpose_b=turned), a @ b, dtype
+            lambda: topi.matmul(x.tensor, y.tensor, dtype, transpose_b=transposed), a @ b, dtype
         )
 
     def window(self, x: Made) -> Made | None:
@@ -103,10 +103,11 @@ class Products(Pieces):
         if c.chance(0.3):  # channels last
             last = [0, *range(2, 2 + rank), 1]
             layout, words = "N" + "DHW"[3 - rank :] + "C", "DHW"[3 - rank :] + "IO"
-            turned = [*range(2, 2 + rank), 1, 0]
+            weight_order = [*range(2, 2 + rank), 1, 0]
 
             def tensor() -> Any:
-                image, weight = topi.transpose(x.tensor, last), topi.transpose(w.tensor, turned)
+                image = topi.transpose(x.tensor, last)
+                weight = topi.transpose(w.tensor, weight_order)
                 return topi.conv(
                     image, weight, stride, pad, gap, groups, layout, words, dtype=dtype
                 )
@@ -166,8 +167,8 @@ class Products(Pieces):
         value = np.einsum(words, a, b)
         return self.made(lambda: topi.einsum(words, x.tensor, y.tensor), value, x.dtype)
 
-    def spread(self, x: Made) -> Made | None:
-        """Spread each element over a window: a transposed convolution."""
+    def conv_transpose(self, x: Made) -> Made | None:
+        """Scatter each element over a window: a transposed convolution."""
         c = self.c
         if not 3 <= len(x.shape) <= 4 or not self.fixed(x):
             return None
@@ -187,7 +188,7 @@ class Products(Pieces):
         w = self.given(kernel_shape, x.dtype, extents=kernel_shape)
         self.pool = before
 
-        def spread(image: Any, kernel: Any) -> Any:
+        def reference(image: Any, kernel: Any) -> Any:
             full = [(n - 1) * stride + t + more for n, t in zip(x.shape[2:], taps, strict=True)]
             made = np.zeros((x.shape[0], outs, *full))
             for tap in np.ndindex(*taps):
@@ -201,11 +202,11 @@ class Products(Pieces):
             return made[(slice(None), slice(None), *cut)]
 
         a, b = x.value.astype("float64"), w.value.astype("float64")
-        if np.max(spread(abs(a), abs(b)), initial=0) > EXACT[x.dtype]:
+        if np.max(reference(abs(a), abs(b)), initial=0) > EXACT[x.dtype]:
             del self.inputs[passed:]
             return None
         return self.made(
             lambda: topi.conv_transpose(x.tensor, w.tensor, stride, pad, more),
-            spread(a, b),
+            reference(a, b),
             x.dtype,
         )

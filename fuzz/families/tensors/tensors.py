@@ -80,7 +80,7 @@ class _Tensors(Products):
                     (2, self.reshape),
                     (2, self.padded),
                     (2, self.sliced),
-                    (2, self.joined),
+                    (2, self.concatenate),
                     (2, self.moved),
                     (3, self.product),
                     (3, self.window),
@@ -89,7 +89,7 @@ class _Tensors(Products):
                     (1, self.converted),
                     (1, self.extreme),
                     (2, self.summed_products),
-                    (2, self.spread),
+                    (2, self.conv_transpose),
                     (1, self.ordered),
                     (1, self.enlarged),
                 ]
@@ -369,7 +369,7 @@ class _Tensors(Products):
             lambda: topi.strided_slice(x.tensor, begin, end, steps), x.value[spans], x.dtype
         )
 
-    def joined(self, x: Made) -> Made | None:
+    def concatenate(self, x: Made) -> Made | None:
         """Put tensors behind each other, or side by side."""
         c = self.c
         if not x.shape:

@@ -73,7 +73,7 @@ def stored(tiles: Tiles, tile: int, shape: tuple[int, int], dtype: str) -> np.nd
         ("c4e2", None),
     ],
 )
-def test_instructions_are_taken_apart(code: str, wanted: Operands | None) -> None:
+def test_instructions_are_decoded(code: str, wanted: Operands | None) -> None:
     assert decoded(bytes.fromhex(code), 1 << 20, REGISTERS) == wanted
 
 
@@ -182,7 +182,7 @@ def test_products_of_bfloat16_are_those_of_the_interpreter(scale: int) -> None:
     np.testing.assert_array_equal(stored(tiles, 0, (16, 16), "float32"), sums)
 
 
-def test_rows_and_bytes_beyond_a_shape_are_left_alone() -> None:
+def test_rows_and_bytes_beyond_a_shape_stay_as_they_are() -> None:
     tiles = shaped((2, 8))
     data = np.arange(64, dtype="uint8").reshape(4, 16)
     load(tiles, 0, data)
