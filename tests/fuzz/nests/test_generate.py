@@ -49,7 +49,7 @@ def test_many_rules_take_loops() -> None:
 @pytest.mark.parametrize(
     ("module", "name", "passes"),
     [
-        (parallelize, "carried_by", ""),
+        (parallelize, "carried_dependence", ""),
         (loop_distribution, "_is_iteration_private", True),
         (lift_loops, "_loads", False),
         (lift_loops, "_equal_all", True),
