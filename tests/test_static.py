@@ -1,7 +1,7 @@
 """The tools that read the source without running it: format, lint, types.
 
 They are tests so that one command, `python -m pytest`, checks everything on any machine that has
-Python alone; `make lint` runs only them. The layers have tests of their own (test_layers.py).
+only Python; `make lint` runs only them. The layers have tests of their own (test_layers.py).
 """
 
 from __future__ import annotations

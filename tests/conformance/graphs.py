@@ -75,10 +75,10 @@ def marked_line(program: Program) -> int | None:
 def ways(program: Program, name: str = "main") -> list[Callable[..., Any]]:
     """Return a function as the interpreter and as native code run it."""
     made, compiled = prepared(program)
-    alone = not isinstance(made, IRModule)
+    is_function = not isinstance(made, IRModule)
 
     def interpreted(*args: Any) -> Any:
-        return loomir.interpret(made, *(() if alone else (name,)), *args)
+        return loomir.interpret(made, *(() if is_function else (name,)), *args)
 
     return [interpreted, compiled[name]]
 

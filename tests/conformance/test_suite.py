@@ -43,7 +43,7 @@ def sentences_of(specification: str) -> list[str]:
     return [clause for clause, kind in kinds.items() if kind != "N"]
 
 
-def held() -> set[str]:
+def cited() -> set[str]:
     """Name the sentences that tests of the suite hold to."""
     return {clause for test in suite_tests() for clause in test.clauses}
 
@@ -52,13 +52,13 @@ def held() -> set[str]:
 def test_every_sentence_has_a_test_of_its_name(specification: str):
     named = {clause_of(test.name) for test in suite_tests()} | set(WAITING)
     if specification != "tvmscript":  # tests of the others may hold to several sentences
-        named |= held()
+        named |= cited()
     assert [c for c in sentences_of(specification) if c not in named] == []
 
 
 def test_what_waits_has_no_test_and_a_reason():
     known = {c for specification in TITLES for c in sentences_of(specification)}
-    assert [c for c in WAITING if c in held() or c not in known] == []
+    assert [c for c in WAITING if c in cited() or c not in known] == []
     assert all(WAITING.values())
 
 
@@ -111,23 +111,23 @@ def test_names_of_tests_are_read(name: str, clause: str | None, decision: str | 
 # -- the page ------------------------------------------------------------------------------------
 def summary() -> str:
     """Write the table of specifications, those that the suite has come to."""
-    rows = ["| specification | sentences | held |", "| --- | --- | --- |"]
+    rows = ["| specification | sentences | tested |", "| --- | --- | --- |"]
     for name, title in TITLES.items():
         everything = set(sentences_of(name))
-        if everything & held():
-            rows.append(f"| {title} | {len(everything)} | {len(everything & held())} |")
+        if everything & cited():
+            rows.append(f"| {title} | {len(everything)} | {len(everything & cited())} |")
     return "\n".join(rows)
 
 
 def sections(specification: str) -> str:
     """Write the table of a specification's sections and the files that test them."""
-    rows = ["| section | sentences | held | tests in |", "| --- | --- | --- | --- |"]
+    rows = ["| section | sentences | tested | tests in |", "| --- | --- | --- | --- |"]
     found: dict[str, list[str]] = {}
     for clause in sentences_of(specification):
         found.setdefault(clause.split("-")[1], []).append(clause)
     for section, clauses in found.items():
         links = linked([t for t in suite_tests() if set(t.clauses) & set(clauses)])
-        rows.append(f"| {section} | {len(clauses)} | {len(set(clauses) & held())} | {links} |")
+        rows.append(f"| {section} | {len(clauses)} | {len(set(clauses) & cited())} | {links} |")
     tests = [t for t in suite_tests() if t.decision in decisions(specification)]
     settled = {t.decision for t in tests}
     count = len(decisions(specification))

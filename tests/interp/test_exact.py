@@ -143,10 +143,10 @@ def test_vectors_go_through_memory_as_numbers() -> None:
     body = """
     @T.prim_func
     def main(x: T.Buffer((8,), "float16"), y: T.Buffer((4,), "float16x2")):
-        held = T.alloc_buffer((8,), "float16")
-        held[T.Ramp(7, -1, 8)] = x[T.Ramp(0, 1, 8)] * T.Broadcast(T.float16(0.1), 8)
+        local = T.alloc_buffer((8,), "float16")
+        local[T.Ramp(7, -1, 8)] = x[T.Ramp(0, 1, 8)] * T.Broadcast(T.float16(0.1), 8)
         for i in range(4):
-            y[i] = T.Shuffle([held[T.Ramp(2 * i, 1, 2)]], [1, 0])
+            y[i] = T.Shuffle([local[T.Ramp(2 * i, 1, 2)]], [1, 0])
 """
     x = np.arange(1, 9).astype("float16")
     _, y = run(body, x, np.zeros((4, 2), "float16")).contents

@@ -73,7 +73,7 @@ VAGUE: dict[str, Describe] = {
     "rank": lambda shape, dtype: TensorStructInfo(None, dtype, ndim=len(shape)),
     "dtype": lambda shape, dtype: TensorStructInfo(None, dtype),
     "shape": lambda shape, dtype: TensorStructInfo(shape),
-    "held": lambda shape, dtype: TensorStructInfo(
+    "variable": lambda shape, dtype: TensorStructInfo(
         Var("s", ShapeStructInfo(ndim=len(shape))), dtype
     ),
     "tensor": lambda shape, dtype: TensorStructInfo(),
@@ -350,6 +350,6 @@ def assert_same(
     if not near.all():
         at = tuple(np.argwhere(~near)[0])
         raise AssertionError(
-            f"{what}: {actual[at]!r} for {wanted[at]!r} at {at}, {distance[at]} units apart;"
+            f"{what}: {actual[at]!r} for {wanted[at]!r} at {at}, {distance[at]} units off;"
             f" {int((~near).sum())} of {near.size} differ"
         )

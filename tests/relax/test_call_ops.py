@@ -219,12 +219,12 @@ def test_the_arguments_may_be_a_variable_that_holds_a_tuple():  # R33
 @pytest.mark.parametrize("given", ["variable", "constant"])
 def test_a_tensor_by_itself_is_the_only_argument(name, given):  # R33
     x = var("x", tensor(4))
-    alone = x if given == "variable" else const(np.zeros(4, "float32"))
-    args = (FILL, alone, R.ShapeExpr((4,))) if name == "call_tir" else (R.ExternFunc("f"), alone)
+    single = x if given == "variable" else const(np.zeros(4, "float32"))
+    args = (FILL, single, R.ShapeExpr((4,))) if name == "call_tir" else (R.ExternFunc("f"), single)
     call = R.Call(op(name).op, args, (tensor(4),))
     made = op(name).normalize(call)
     assert isinstance(made.args[1], R.Tuple)
-    assert made.args[1].fields == (alone,)
+    assert made.args[1].fields == (single,)
     assert same(infer(made, x), tensor(4))
     assert op(name).normalize(made) is made
 

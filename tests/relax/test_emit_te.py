@@ -74,7 +74,7 @@ def test_equal_kernels_are_one():
     assert calls[0].args[0] is calls[1].args[0]
 
 
-def test_different_kernels_of_one_name_are_told_apart():
+def test_different_kernels_of_one_name_get_names_of_their_own():
     x, y = var("x", 2), var("y", 3)
     _, bb = built([x, y], lambda bb: (bb.emit_te(topi.negative, x), bb.emit_te(topi.negative, y)))
     assert {"negative", "negative1"} < set(bb.get())
@@ -87,7 +87,7 @@ def test_arguments_are_passed_once():
     assert call.args[1].fields == (x,)
 
 
-def test_shape_variables_that_stand_alone_are_read_from_arrays():
+def test_shape_variables_that_are_extents_are_read_from_arrays():
     n = dim()
     x = var("x", n, 2)
     made, bb = built([x], lambda bb: bb.emit_te(topi.negative, x))

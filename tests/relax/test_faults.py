@@ -236,7 +236,7 @@ def test_dtypes_are_all_that_tensors_hold():
     assert len(DTYPES) == 13
 
 
-def test_what_a_packed_function_returns_is_told_apart():
+def test_results_of_packed_functions_are_distinguished():
     mistake = faults.wrong_rank(None, result_of("f"), 1)
     d = faults.not_a_claim(mistake, None, "f").error((2,)).diagnostic
     assert d.message == "the result of f must have 1 axis, not 2"

@@ -23,7 +23,7 @@ n, m, k = (SizeVar(name, "int64") for name in "nmk")
 V0, V1 = VDevice("llvm", 0), VDevice("llvm", 1)
 F32 = "float32"
 NO, MAYBE, YES = Match.NO, Match.MAYBE, Match.YES
-HELD = Var("s", ShapeStructInfo(ndim=2))
+SHAPE = Var("s", ShapeStructInfo(ndim=2))
 
 
 def tensor(*dims: Any, dtype: str = F32, vdevice: VDevice | None = None) -> TensorStructInfo:

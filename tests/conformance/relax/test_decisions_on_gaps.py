@@ -204,7 +204,7 @@ def test_R21_negative_dtype_and_kind():
 
 
 def test_R22_claims_are_checked():
-    """What a packed function gives is held to what its call claims."""
+    """What a packed function returns is checked against what its call claims."""
     text = graph("", 'y = R.call_packed("test.f", sinfo_args=R.Shape([2]))  # <--', "return ()")
     with packed(f=lambda: loomir.Shape([2])):
         assert both(text) == ()
@@ -235,7 +235,7 @@ def test_R24_property_bindings_within_end(depth: int, taken: bool):
 
 
 def test_R24_negative_other_names_are_local():
-    """A name that one case alone binds is not known after it."""
+    """A name that only one case binds is not known after it."""
     lines = ("if c:", "    z = x", "    y = x", "else:", "    y = x", "return z  # <--")
     refused("SCR0003", graph(CHOICE, *lines))
     refused("SCR0032", graph(CHOICE, "if c:  # <--", "    y = x", "else:", "    z = x", "return x"))

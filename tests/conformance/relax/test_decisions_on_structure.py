@@ -14,8 +14,8 @@ from loomir.relax.info.relations import (
     check_compatibility,
     get_shape_var_mapping,
     is_subtype,
+    join,
 )
-from loomir.relax.info.relations import join as joined
 from loomir.relax.struct_info import (
     OBJECT,
     FuncStructInfo,
@@ -78,8 +78,8 @@ def test_R1_example_a_tensor_or_an_object():
 @given(INFOS)
 def test_R1_property_nothing_is_known_of_what_may_be_an_object(info):
     """Nothing is known of what may be an object."""
-    assert joined(info, OBJECT) is OBJECT
-    assert joined(OBJECT, info) is OBJECT
+    assert join(info, OBJECT) is OBJECT
+    assert join(OBJECT, info) is OBJECT
 
 
 def test_R1_negative_what_may_be_an_object_is_no_tensor():
@@ -101,14 +101,14 @@ def test_R2_example_two_shapes_of_rank_two():
 @given(SHAPES, SHAPES)
 def test_R2_property_extents_stay_where_they_are_equal(a, b):
     """Extents stay where they are equal."""
-    both = joined(a, b)
+    both = join(a, b)
     assert (both.values is not None) == structural_equal(a, b)
     assert both.ndim == (a.ndim if a.ndim == b.ndim else -1)
 
 
 def test_R2_negative_the_second_shape_is_not_taken_for_both():
     """The second shape is not taken for both."""
-    assert joined(ShapeStructInfo((2, 3)), ShapeStructInfo((2, 4))).values is None
+    assert join(ShapeStructInfo((2, 3)), ShapeStructInfo((2, 4))).values is None
 
 
 # -- R3: equal shapes do not make dtypes equal -----------------------------------------------------
@@ -121,14 +121,14 @@ def test_R3_example_two_dtypes():
 @given(TENSORS, TENSORS)
 def test_R3_property_each_part_is_kept_where_it_is_equal(a, b):
     """Each part is kept where it is equal."""
-    both = joined(a, b)
+    both = join(a, b)
     assert both.dtype == (a.dtype if a.dtype is b.dtype else "void")
     assert (both.shape is not None) == structural_equal(a.shape, b.shape)
 
 
 def test_R3_negative_neither_dtype_is_claimed():
     """Neither dtype is claimed."""
-    both = joined(tensor(2, 4), tensor(2, 4, dtype="int32"))
+    both = join(tensor(2, 4), tensor(2, 4, dtype="int32"))
     assert is_subtype(both, tensor(2, 4)) is Match.NO
     assert is_subtype(both, tensor(2, 4, dtype="int32")) is Match.NO
 
@@ -141,7 +141,7 @@ def function(*params, ret=OBJECT, purity=True):
 def test_R5_example_a_pure_and_an_impure_function():
     """A pure and an impure function."""
     for a, b in ((True, False), (False, True)):
-        both = joined(function(tensor(2), purity=a), function(tensor(2), purity=b))
+        both = join(function(tensor(2), purity=a), function(tensor(2), purity=b))
         assert isinstance(both, FuncStructInfo)
         assert not both.purity
 
@@ -150,15 +150,15 @@ def test_R5_example_a_pure_and_an_impure_function():
 def test_R5_property_a_bound_is_above_both(first, second, p, q):
     """A bound is above both."""
     a, b = function(*first, purity=p), function(*second, purity=q)
-    for both in (joined(a, b), joined(b, a)):
+    for both in (join(a, b), join(b, a)):
         assert is_subtype(a, both) is Match.YES
         assert is_subtype(b, both) is Match.YES
 
 
 def test_R5_negative_other_parameters_have_no_bound_but_object():
     """Other parameters have no bound but object."""
-    assert joined(function(tensor(2)), function(tensor(3))) is OBJECT
-    assert joined(function(tensor(2)), function(tensor(2), tensor(2))) is OBJECT
+    assert join(function(tensor(2)), function(tensor(3))) is OBJECT
+    assert join(function(tensor(2)), function(tensor(2), tensor(2))) is OBJECT
 
 
 # -- R7: variables of shapes are mapped to the other side ------------------------------------------

@@ -163,7 +163,7 @@ def test_RX_DER_11_parameters_without_annotation():
 
 
 def test_RX_DER_11a_functions_that_call_themselves():
-    """A function that calls itself says what it returns, and is held to it."""
+    """A function that calls itself says what it returns, and is checked against it."""
     lines = ("@R.function", "def f(a: R.Object):  # <--", "    return f(a)", "return f(x)")
     refused("SCR0035", graph("x: R.Object", *lines))
     lines = (

@@ -21,7 +21,7 @@ from tests.conformance.graphs import (
     graph,
     zeros,
 )
-from tests.conformance.relax.infos import HELD, m, n, prim, tensor
+from tests.conformance.relax.infos import SHAPE, m, n, prim, tensor
 from tests.relax.kernels import ADD
 from tests.relax.programs import op
 
@@ -84,7 +84,7 @@ def test_RX_GRAM_06_tensors():
     fields(
         rx.TensorStructInfo((n, 2), "int8", device), ndim=2, dtype=DataType("int8"), vdevice=device
     )
-    fields(rx.TensorStructInfo(HELD), shape=HELD, ndim=2)
+    fields(rx.TensorStructInfo(SHAPE), shape=SHAPE, ndim=2)
     fields(rx.TensorStructInfo(), shape=None, dtype=VOID, vdevice=None, ndim=-1)
 
 

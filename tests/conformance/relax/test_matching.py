@@ -1,4 +1,4 @@
-"""Values held to what is said of them: checks, and the entry and exit of functions."""
+"""Check values against what is said of them: checks, and the entry and exit of functions."""
 
 from __future__ import annotations
 
@@ -214,8 +214,8 @@ def test_RX_MC_07_closures_and_packed_functions_differ():
     opaque = 'R.Callable(derive_func="default_derive")'
     fits(opaque, len)
     differs("RUN0401", "R.Callable((R.Object,), R.Object)", len)
-    held = ("t = (inner, inner)", "u: R.Object = t[0]")
-    text = graph("", *INNER, *held, f"f = R.match_cast(u, {opaque})  # <--", "return ()")
+    body = ("t = (inner, inner)", "u: R.Object = t[0]")
+    text = graph("", *INNER, *body, f"f = R.match_cast(u, {opaque})  # <--", "return ()")
     fails("RUN0401", text)
 
 
@@ -233,10 +233,10 @@ def test_RX_MC_07_closures_and_packed_functions_differ():
 )
 def test_RX_MC_07a_closures_know_their_signature(wanted: str, good: bool):
     """A closure tells what it takes and gives, and whether it is pure."""
-    held = ("u: R.Object = inner", f"f = R.match_cast(u, R.Callable({wanted}))  # <--", "return ()")
-    text = graph("", *INNER, *held)
+    body = ("u: R.Object = inner", f"f = R.match_cast(u, R.Callable({wanted}))  # <--", "return ()")
+    text = graph("", *INNER, *body)
     assert both(text) == () if good else fails("RUN0407", text)
-    impure = ("@R.function(pure=False)", *INNER[1:], held[0])
+    impure = ("@R.function(pure=False)", *INNER[1:], body[0])
     check = "f = R.match_cast(u, R.Callable((R.Tensor((2,)),), R.Tensor((2,))))  # <--"
     fails("RUN0407", graph("", *impure, check, "return ()"))
 
@@ -251,7 +251,7 @@ PRODUCT = graph(
 
 @clauses("RX-DIM-02")
 def test_RX_ENTRY_01_variables_are_bound_first():
-    """All variables that stand alone are bound before anything is compared."""
+    """All variables that are extents by themselves are bound before anything is compared."""
     assert both(PRODUCT, zeros(6), zeros(2, 3), zeros(9, 4)).shape == (9, 4)
     found = fails("RUN0404", PRODUCT, zeros(7), zeros(2, 3), zeros(9, 4))
     assert found.message == "argument x, axis 0: the extent must be 6 (M * N), not 7"
@@ -290,7 +290,7 @@ def test_RX_ENTRY_04_the_rest_is_checked_from_left_to_right():
 
 @clauses("RX-SURV-22")
 def test_RX_ENTRY_05_the_result_is_checked():
-    """What is returned is held to the annotation before the call returns."""
+    """What is returned is checked against the annotation before the call returns."""
     found = fails("RUN0404", PRODUCT, zeros(6), zeros(2, 3), zeros(4, 9))
     assert found.message == "the result of main, axis 0: the extent must be 9 (N * N), not 4"
 

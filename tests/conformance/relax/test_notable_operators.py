@@ -152,7 +152,7 @@ def test_RX_OPS_01h_results_must_be_as_described(info: str):
 
 
 def test_RX_OPS_01i_the_results_are_returned():
-    """What the call returns is what the kernel wrote, alone or as a tuple."""
+    """What the call returns is what the kernel wrote, by itself or as a tuple."""
     single = calling(ADD, f"return R.call_tir(cls.add, (x, x), {F32})")
     assert known(read(single)["main"]) == 'R.Tensor((4,), dtype="float32")'
     text = calling(

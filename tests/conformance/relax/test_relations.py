@@ -32,9 +32,9 @@ from loomir.tir.expr import const
 from tests.conformance.graphs import graph, known, mistakes, read, refused, warnings
 from tests.conformance.relax.infos import (
     F32,
-    HELD,
     MAYBE,
     NO,
+    SHAPE,
     V0,
     V1,
     YES,
@@ -297,7 +297,7 @@ def test_RX_LUB_06a_tensors_without_a_shape():
 
 
 def test_RX_LUB_06b_tensors_of_equal_shapes():
-    """Provably equal shapes stay, and the other parts are joined, as decided."""
+    """Provably equal shapes stay, and the other parts are unified, as decided."""
     equal(join(tensor(n * 2), tensor(n + n)), tensor(n * 2))
     equal(join(tensor(2, 4), tensor(2, 4, dtype="int32")), TensorStructInfo((2, 4)))
 
@@ -313,7 +313,7 @@ def test_RX_LUB_07_tuples_of_different_lengths():
 
 
 def test_RX_LUB_07a_tuples_of_one_length():
-    """Tuples of one length are joined field by field."""
+    """Tuples of one length are unified field by field."""
     bound = join(tuple_of(tensor(n), shape(2)), tuple_of(tensor(m), prim()))
     equal(bound, tuple_of(some(F32, 1), OBJECT))
 
@@ -348,7 +348,7 @@ def test_RX_LUB_08d_parameters_are_equal(other: Any):
     equal(join(func(other), func(tensor(2))), OBJECT)
 
 
-def test_RX_LUB_08e_results_are_joined():
+def test_RX_LUB_08e_results_are_unified():
     """The result of the bound is the bound of the results."""
     bound = join(func(tensor(2), ret=tensor(2)), func(tensor(2), ret=tensor(3)))
     equal(bound, func(tensor(2), ret=some(F32, 1)))
@@ -498,15 +498,15 @@ def test_RX_CC_10d_unknown_shapes():
     fits(some(F32, 1), tensor(2), MAYBE)
 
 
-def test_RX_CC_10e_shapes_held_by_variables():
+def test_RX_CC_10e_shapes_of_variables():
     """Shapes that are variables are compared by what is known of these."""
     t, u = (Var(name, shape(n, 4)) for name in "tu")
-    held = {v: TensorStructInfo(v, F32) for v in (HELD, t, u)}
-    fits(held[HELD], TensorStructInfo(HELD, F32), YES)
-    fits(held[HELD], held[t], MAYBE)
-    fits(held[t], held[u], YES)
-    fits(held[t], tensor(m, 4), MAYBE)
-    fits(tensor(n, 5), held[t], NO)
+    tensors = {v: TensorStructInfo(v, F32) for v in (SHAPE, t, u)}
+    fits(tensors[SHAPE], TensorStructInfo(SHAPE, F32), YES)
+    fits(tensors[SHAPE], tensors[t], MAYBE)
+    fits(tensors[t], tensors[u], YES)
+    fits(tensors[t], tensor(m, 4), MAYBE)
+    fits(tensor(n, 5), tensors[t], NO)
 
 
 @pytest.mark.parametrize(
@@ -607,13 +607,13 @@ def test_RX_AUX_03_objects_and_scalars():
 def test_RX_AUX_03a_tensors_out_of_scope():
     """A shape in terms of what is out of scope is dropped; the device stays, as decided."""
     equal(erased(tensor(n, 4, vdevice=V0)), some(F32, 2, V0))
-    equal(erased(TensorStructInfo(HELD, F32)), some(F32, 2))
+    equal(erased(TensorStructInfo(SHAPE, F32)), some(F32, 2))
 
 
 def test_RX_AUX_03b_tensors_in_scope():
     """A tensor whose variables are in scope stays."""
-    for info in (tensor(n, 4), TensorStructInfo(HELD, F32), tensor(2), some()):
-        assert erased(info, [HELD], [n]) is info
+    for info in (tensor(n, 4), TensorStructInfo(SHAPE, F32), tensor(2), some()):
+        assert erased(info, [SHAPE], [n]) is info
 
 
 def test_RX_AUX_03c_shapes():
@@ -683,9 +683,9 @@ def test_RX_AUX_04e_mapping_tensors():
 # -- invariants, proofs, types -------------------------------------------------------------------
 def test_RX_INV_01_a_variable_holds_a_shape_of_the_rank():
     """A shape that is a variable holds a shape, of the rank of the tensor."""
-    assert TensorStructInfo(HELD).ndim == 2
+    assert TensorStructInfo(SHAPE).ndim == 2
     for make in (
-        lambda: TensorStructInfo(HELD, ndim=1),
+        lambda: TensorStructInfo(SHAPE, ndim=1),
         lambda: TensorStructInfo(Var("x", tensor(2))),
     ):
         with pytest.raises(CompileError) as caught:
@@ -710,9 +710,9 @@ def test_RX_INV_03_shape_variables_are_in_scope():
 
 def test_RX_INV_04_a_known_shape_has_a_known_rank():
     """The rank is not unknown where the shape is known."""
-    for held in (ShapeExpr((2, 3)), HELD):
+    for wanted in (ShapeExpr((2, 3)), SHAPE):
         with pytest.raises(CompileError):
-            TensorStructInfo(held, F32, ndim=-1)
+            TensorStructInfo(wanted, F32, ndim=-1)
 
 
 @pytest.mark.parametrize("extent", [n, n * m + 1, (n + 3) // 4])

@@ -104,14 +104,14 @@ def test_RX_WF_04_return_annotations_use_parameters():
 
 @clauses("RX-DIM-05")
 def test_RX_WF_05_shape_variables_are_bound_before_use():
-    """A shape variable is bound before it is used, and only where it stands alone."""
+    """A shape variable is bound before it is used, and only where it is an extent by itself."""
     broken(5, main(block(let(Var("s"), ShapeExpr((k,))))))
     broken(5, main(block(MatchCast(None, PARAM, tensor(k * 2)))))
     right(main(block(MatchCast(None, PARAM, tensor(k)), let(Var("s"), ShapeExpr((k * 2,))))))
 
 
 def test_RX_WF_06_signatures_bind_in_any_order():
-    """Each shape variable of a signature stands alone somewhere; where does not matter."""
+    """Each shape variable of a signature is an extent by itself somewhere; where does not matter."""
     x, y = var("x", k * 2), var("y", k)
     broken(6, main(params=(x,), out=x))
     right(main(params=(x, y), out=x))
@@ -205,9 +205,9 @@ def test_RX_WF_14_closures_use_no_dataflow_variables():
 
 def test_RX_WF_15_something_can_be_called():
     """A module has a function that can be called from outside: else a warning, and no program."""
-    alone = IRModule({GlobalVar("main"): Function((PARAM,), seq([], PARAM))})
-    assert [d.code for d in well_formed(alone)] == ["RLX0112"]
-    assert well_formed(alone)[0].severity == "warning"
+    single = IRModule({GlobalVar("main"): Function((PARAM,), seq([], PARAM))})
+    assert [d.code for d in well_formed(single)] == ["RLX0112"]
+    assert well_formed(single)[0].severity == "warning"
 
 
 def test_RX_WF_16_symbols_are_the_names():

@@ -58,8 +58,8 @@ def test_RX_VALS_04_closures_hold_what_they_capture():
         *("        r = (x, k)", "    return r", "return f"),
     )
     for run in ways(graph("x: R.Object", *lines)):
-        closure = run("held")
-        assert closure(3) == ("held", 0)
+        closure = run("kept")
+        assert closure(3) == ("kept", 0)
 
 
 @pytest.mark.parametrize(("purity", "code"), [("False", None), ("True", "RUN0407")])
@@ -143,7 +143,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("info", KINDS)
-def test_RX_VALS_13_kinds_are_told_apart(info: str):
+def test_RX_VALS_13_kinds_differ(info: str):
     """The kind of every value is known when the program runs."""
     text = graph("x: R.Object", f"y = R.match_cast(x, {info})  # <--", "return ()")
     for other, value in {**KINDS, "string": "a", "null": None, "dtype": DataType("int8")}.items():

@@ -139,7 +139,7 @@ def test_TC_SCOPE_08_indices_end_with_the_statement():
 
 
 # -- reductions ----------------------------------------------------------------------------------
-def test_TC_RED_01_indices_on_the_right_alone_reduce():
+def test_TC_RED_01_indices_only_on_the_right_reduce():
     """An index on the right and not on the left is reduced."""
     text = "def f(float(N, M) A) -> (B) { B(i) +=! A(i, k) }"
     assert run(text, counting(2, 3)).tolist() == counting(2, 3).sum(axis=1).tolist()
@@ -232,7 +232,7 @@ def test_TC_SIZE_03_size_expressions_use_axes():
 
 
 def test_TC_SIZE_04_sizes_need_no_loops():
-    """Shapes of outputs are computed from shapes of inputs alone."""
+    """Shapes of outputs are computed from nothing but shapes of inputs."""
     text = "def f(float(N) A) -> (B) { B(i) = A(0) where i in 0:N % 4 ? N / 2 : N }"
     assert shapes(text, np.broadcast_to(f32(1), (10**9 + 1,))) == ((5 * 10**8,),)
 
@@ -449,7 +449,7 @@ def test_TC_GRAM_14_types():
 
 
 def test_TC_GRAM_15_functions():
-    """A function is def, a name, parameters, results and statements; one result may stand alone."""
+    """A function is def, a name, parameters, results and statements; one result needs no parentheses."""
     for returns in ("(B)", "B"):
         assert define(f"def f(float(N) A) -> {returns} {{ B(i) = A(i) }}").names == ("f",)
     text = "def f(float(N) A) -> (B) { B(i) = A(i) } def g(float(N) A) -> C { C(i) = A(i) }"

@@ -108,8 +108,8 @@ def test_TIR_OTY_03d_auto_broadcast():
                 B[i, j] = A[i, j]
     """
     column = i32(5, 6).reshape(2, 1)
-    spread = np.lib.stride_tricks.as_strided(column, (2, 3), (4, 0))
-    assert both(source, spread, zeros(2, 3)).tolist() == [[5] * 3, [6] * 3]
+    strided = np.lib.stride_tricks.as_strided(column, (2, 3), (4, 0))
+    assert both(source, strided, zeros(2, 3)).tolist() == [[5] * 3, [6] * 3]
 
 
 def test_TIR_OTY_04_regions():

@@ -488,7 +488,7 @@ def test_TIR_ETY_16a_no_comparison_of_handles(op: Callable[..., PrimExpr]):
         ("TIR0110", "T.Shuffle([T.Ramp(x, 1, 4)], [4])"),
     ],
 )
-def test_a_text_is_held_to_the_rules(code: str, expression: str):
+def test_a_text_follows_the_rules(code: str, expression: str):
     """What a constructor refuses is refused in a text too, on its line."""
     refused(
         code,

@@ -101,7 +101,7 @@ def test_TIR_STMT_01b_vectors(dtype: str):
     ],
 )
 def test_TIR_STMT_01b_no_vectors(code: str, wrong: np.ndarray):
-    """An array without that axis is refused, as is one whose lanes lie apart."""
+    """An array without that axis is refused, as is one whose lanes have a stride."""
     fails(code, VECTORS.format("int32"), wrong, zeros(4))
 
 

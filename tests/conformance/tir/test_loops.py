@@ -116,7 +116,7 @@ def test_TIR_STMT_12d_next_value():
 
 
 def test_TIR_STMT_12e_loop_variables_stay():
-    """The body cannot change the variable; continue and break leave it alone (T4)."""
+    """The body cannot change the variable; continue and break do not change it (T4)."""
     refused(
         "SCR0016",
         """
@@ -205,14 +205,14 @@ def test_TIR_STMT_13c_dependences(kind: str):
         with pytest.raises(RunValueError) as caught:
             interpret(read(source), zeros(8), track=True)
         assert caught.value.diagnostic.code == "RUN0210"
-    apart = f"""
+    independent = f"""
         @T.prim_func
         def main(A: T.Buffer((8,), "int32")):
             for i in {loop_of(kind, 0, 8)}:
                 A[i] = A[i] + i
     """
-    interpret(read(apart), zeros(8), track=True)
-    assert both(apart, zeros(8)).tolist() == list(range(8))
+    interpret(read(independent), zeros(8), track=True)
+    assert both(independent, zeros(8)).tolist() == list(range(8))
 
 
 @pytest.mark.parametrize("kind", KINDS)

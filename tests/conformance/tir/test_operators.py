@@ -381,9 +381,9 @@ def test_TIR_EVAL_21a_floats(symbol: str, dtype: str):
     a, b = (values(dtype, *column) for column in zip(*rows, strict=True))
     out = each(f"a {symbol} b", "bool", a=a, b=b)
     assert out.tolist() == [COMPARE[symbol](x, y) for x, y in rows]
-    # No comparison is turned around by `not`.
-    turned = each(f"not (a {symbol} b)", "bool", a=a, b=b)
-    assert turned.tolist() == [not COMPARE[symbol](x, y) for x, y in rows]
+    # `not` reverses no comparison.
+    negated = each(f"not (a {symbol} b)", "bool", a=a, b=b)
+    assert negated.tolist() == [not COMPARE[symbol](x, y) for x, y in rows]
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)

@@ -169,11 +169,11 @@ def test_TIR_STY_05a_bounds_of_realize():
 
 def test_TIR_STY_06_allocated_pointers():
     """An allocation is of what its variable points to; bool may go by int8."""
-    for held, made in [("int32", "int32"), ("bool", "bool"), ("int8", "bool")]:
-        Allocate(pointer(held), dt(made), (convert(4),), TRUE, NOTHING)
-    for held, made in [("int32", "float32"), ("bool", "int8"), ("uint8", "bool")]:
+    for stored, made in [("int32", "int32"), ("bool", "bool"), ("int8", "bool")]:
+        Allocate(pointer(stored), dt(made), (convert(4),), TRUE, NOTHING)
+    for stored, made in [("int32", "float32"), ("bool", "int8"), ("uint8", "bool")]:
         with refuses("TIR0204"):
-            Allocate(pointer(held), dt(made), (convert(4),), TRUE, NOTHING)
+            Allocate(pointer(stored), dt(made), (convert(4),), TRUE, NOTHING)
     with refuses("TIR0204"):
         Allocate(of("handle"), dt("int32"), (convert(4),), TRUE, NOTHING)
 

@@ -1,5 +1,5 @@
 # ruff: noqa: N806  (names as in programs)
-"""Programs built in Python, frame by frame, and programs turned back into text."""
+"""Programs built in Python, frame by frame, and programs printed as text."""
 
 from __future__ import annotations
 
@@ -447,7 +447,7 @@ def test_TS_PRN_05_frames_of_the_docsifier():
 
 
 def test_TS_PRN_06_readable_names():
-    """Variables print by their names; equal names are told apart, unfit ones are mended."""
+    """Variables print by their names; equal names are made different, unfit ones are mended."""
     with IRBuilder() as ib, T.prim_func():
         T.func_name("f")
         params = [T.arg(name, T.int32) for name in ("x", "x", "for", "2b", "T")]

@@ -165,7 +165,7 @@ def test_S5_property_any_texts_come_back(name: str, value: str):
 
 
 def test_S5_negative_a_changed_text_is_another_program():
-    """The comparison tells apart what differs only in a constant, an operator's order or an attribute."""
+    """The comparison finds what differs only in a constant, an operator's order or an attribute."""
     source = body('T.func_attr({"k": "v"})', "A[0] = (n - 1) - (n - 2)")
     made = read(source)
     for old, new in [('"v"', '"w"'), ("(n - 2)", "n - 2"), ("- 1", "- 3"), ('"k"', '"j"')]:
@@ -346,7 +346,7 @@ def test_S12_sources_are_found_in_unusual_places():
 
 
 def test_S13_sblock_is_a_block_of_any_axes():
-    """A block need not be spatial: one without axes, and one of a reduction alone, are read."""
+    """A block need not be spatial: one without axes, and one of nothing but a reduction, are read."""
     source = body(
         'with T.sblock("none"):',
         "    A[0] = 100",

@@ -114,7 +114,7 @@ def test_TS_OV_04_the_stages_of_reading(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_TS_OV_05_the_stages_of_printing():
-    """A module becomes documents, and text comes of the documents alone."""
+    """A module becomes documents, and text comes only of the documents."""
     made = read(MODULE)
     documents = docsify(made)
     assert isinstance(documents, StmtBlockDoc)

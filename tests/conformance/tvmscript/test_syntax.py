@@ -40,7 +40,7 @@ def test_TS_SYN_03_with_sblock():
         @T.prim_func
         def main(A: T.Buffer((4, 3), "int32")):
             for i, j in T.grid(3, 4):
-                with T.sblock("turned"):
+                with T.sblock("mirrored"):
                     vi = T.axis.spatial(4, j)
                     vj = T.axis.spatial(3, 2 - i)
                     A[vi, vj] = vi * 10 + vj
@@ -199,7 +199,7 @@ def test_TS_SYN_20_calls():
 
 # -- what is refused -----------------------------------------------------------------------------
 def test_TS_SYN_21_no_other_classes():
-    """Class means nothing but a module: in a function, in a module or alone it is refused."""
+    """Class means nothing but a module: in a function, in a module or by itself it is refused."""
     refused("SCR0002", body("class B:  # <--", "    pass"))
     refused("SCR0014", 'class B:  # <--\n    """Nothing."""\n' + body("pass"))
     inner = HEAD.replace("\n", "\n    ")
@@ -417,7 +417,7 @@ def test_TS_TREF_08_kinds_of_loops(loop: str, kind: ForKind):
 
 
 def test_TS_TREF_09_alloc_buffer():
-    """T.alloc_buffer gives memory of the function's own, apart from every argument."""
+    """T.alloc_buffer gives memory of the function's own, distinct from every argument."""
     source = """
         @T.prim_func
         def main(A: T.Buffer((8, 8), "float32")):

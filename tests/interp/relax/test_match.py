@@ -1,4 +1,4 @@
-"""Values held to structural information: MatchCast, entry and exit of functions, claims."""
+"""Check values against structural information: MatchCast, entry and exit of functions, claims."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ def callable_info(*params: StructInfo, ret: StructInfo, pure: bool = True) -> Fu
 
 
 @clauses("RX-MC-07")
-def test_functions_and_packed_functions_are_told_apart():
+def test_functions_and_packed_functions_differ():
     opaque = FuncStructInfo(None, OBJECT, False, DEFAULT_DERIVE)
     known = callable_info(OBJECT, ret=OBJECT)
     assert matched(opaque, len) is len

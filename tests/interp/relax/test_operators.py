@@ -341,9 +341,9 @@ def test_make_closure_gives_the_last_arguments():
     f, x = var("f", OBJECT), var("x", OBJECT)
     main = func([x], seq(op("invoke_closure", f, Tuple((x,)), sinfo=(OBJECT,)), bind(f, made)))
     assert run(module(inner=inner, main=main), "main", 1) == (1, 2)
-    alone = run(module(inner=inner, main=func([], made)), "main")
-    assert isinstance(alone, Partial)
-    assert alone("one") == ("one", 2)
+    partial = run(module(inner=inner, main=func([], made)), "main")
+    assert isinstance(partial, Partial)
+    assert partial("one") == ("one", 2)
 
 
 # -- values --------------------------------------------------------------------------------------

@@ -421,8 +421,8 @@ def test_reading_what_was_never_written_is_found() -> None:
 @pytest.mark.parametrize("kind", [ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD_BINDING])
 def test_iterations_in_each_others_way_are_found(kind: ForKind) -> None:
     data = array(*range(8))
-    apart = loop(K, 8, store(A, load(A, K) + 1, K), kind=kind)
-    run([A], apart, args=(data,), track=True)
+    independent = loop(K, 8, store(A, load(A, K) + 1, K), kind=kind)
+    run([A], independent, args=(data,), track=True)
     assert data.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
     shift = loop(K, 7, store(A, load(A, K + 1), K), kind=kind)
     same = loop(K, 8, store(A, K, 0), kind=kind)

@@ -90,7 +90,7 @@ def test_every_binding_is_derived_though_one_is_refused():
     assert codes(func([x], body)) == ["OPS0004", "RLX0201", "RLX0201", "RLX0214"]
 
 
-def test_results_are_held_against_their_annotations():
+def test_results_are_checked_against_their_annotations():
     x = var("x", 2)
     assert codes(func([x], seq([], x), tensor(3))) == ["RLX0214"]
 
@@ -105,7 +105,7 @@ def test_purity_is_checked():
     assert codes(func([x], seq([block(let(Var("y"), call))], x), is_pure=False)) == []
 
 
-def test_a_function_alone_may_call_itself():
+def test_a_function_outside_of_a_module_may_call_itself():
     x, y = var("x", 2), var("y", 2)
     call = Call(GlobalVar("main"), (x,))
     assert codes(func([x], seq([block(let(y, call))], y), tensor(2))) == []

@@ -289,7 +289,7 @@ def test_only_devices_that_are_both_known_can_differ():  # R28
 
 
 @clauses("RX-CC-10e", "RX-INV-01")
-def test_shapes_that_are_held_by_variables():
+def test_shapes_of_variables():
     s = R.Var("s", R.ShapeStructInfo(ndim=2))
     t = R.Var("t", shape(n, 4))
     u = R.Var("u", shape(n, 4))
@@ -307,10 +307,10 @@ def test_shapes_that_are_held_by_variables():
 def test_the_rank_of_a_tensor_is_that_of_its_shape():
     s = R.Var("s", R.ShapeStructInfo(ndim=2))
     assert R.TensorStructInfo(s).ndim == R.TensorStructInfo((n, 4)).ndim == 2
-    for held in (s, (n, 4)):
+    for shape in (s, (n, 4)):
         for ndim in (-1, 1, 3):
             with pytest.raises(CompileError) as raised:
-                R.TensorStructInfo(held, F32, ndim=ndim)
+                R.TensorStructInfo(shape, F32, ndim=ndim)
             assert raised.value.diagnostic.code == "RLX0114"
 
 
@@ -424,14 +424,14 @@ def erase(info, relax_vars=(), shape_vars=()):
 
 @clauses("RX-AUX-03", "RX-AUX-03a", "RX-AUX-03b", "RX-AUX-03c", "RX-AUX-03d")
 def test_what_is_out_of_scope_is_forgotten():  # R27
-    held = R.TensorStructInfo(S1, F32, V0)
+    named = R.TensorStructInfo(S1, F32, V0)
     for info, kept, lost in (
         (OBJECT, OBJECT, OBJECT),
         (prim("int64", n), prim("int64", n), prim("int64")),
         (tensor(n, 4, vdevice=V0), tensor(n, 4, vdevice=V0), tensor_like(F32, 2, V0)),
         (tensor(2, m * 2 + n), tensor(2, m * 2 + n), tensor_like(F32, 2)),
         (shape(n, 4), shape(n, 4), R.ShapeStructInfo(ndim=2)),
-        (held, held, tensor_like(F32, 2, V0)),
+        (named, named, tensor_like(F32, 2, V0)),
         (tuple_of(tensor(n), tensor(2)), None, tuple_of(tensor_like(F32, 1), tensor(2))),
         (tensor_like(F32, 2, V0), None, tensor_like(F32, 2, V0)),
     ):

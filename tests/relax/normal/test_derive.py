@@ -503,7 +503,7 @@ def test_a_function_is_known_by_its_signature():
 
 
 @clauses("RX-DER-16c")
-def test_a_result_is_held_against_its_annotation():  # R20
+def test_a_result_is_checked_against_its_annotation():  # R20
     x = var("x", tensor(2))
     refused("RLX0214", R.Function((x,), R.SeqExpr((), x), tensor(3)))
     u = var("u", some(F32, 1))

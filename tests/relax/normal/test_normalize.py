@@ -214,7 +214,7 @@ def test_functions_tell_what_they_return():
     made = normal(given)
     closure = bindings_of(made)[1].value
     assert structural_equal(closure.ret_struct_info, tensor(n))
-    # The variable is bound inside, so callers learn the rank alone.
+    # The variable is bound inside, so callers learn only the rank.
     assert structural_equal(made.ret_struct_info, TensorStructInfo(None, "float32", ndim=1))
 
 

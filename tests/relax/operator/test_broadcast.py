@@ -132,11 +132,11 @@ def test_what_is_unknown_stays_so():
 
 
 def test_a_shape_that_a_variable_holds_is_kept():
-    held = Var("s", ShapeStructInfo(ndim=2))
-    x = TensorStructInfo(held, DataType("float32"))
-    assert infer(add, x, x).shape is held
-    assert infer(add, x, tensor()).shape is held
-    assert infer(add, x, 1.0).shape is held
+    variable = Var("s", ShapeStructInfo(ndim=2))
+    x = TensorStructInfo(variable, DataType("float32"))
+    assert infer(add, x, x).shape is variable
+    assert infer(add, x, tensor()).shape is variable
+    assert infer(add, x, 1.0).shape is variable
     other = TensorStructInfo(Var("t", ShapeStructInfo(ndim=2)), DataType("float32"))
     assert infer(add, x, other).shape is None
     assert infer(add, x, other).ndim == 2

@@ -109,7 +109,7 @@ def test_functions_and_classes_are_decorated():
     offset = 2
 
     @R.function(private=True)
-    def alone(x: R.Tensor(("n", 4), "float32")):
+    def written(x: R.Tensor(("n", 4), "float32")):
         return x * weight + offset
 
     @I.ir_module
@@ -122,10 +122,10 @@ def test_functions_and_classes_are_decorated():
         def other(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):  # noqa: N805
             return R.negative(x)
 
-    assert isinstance(alone, Function)
+    assert isinstance(written, Function)
     found = [
         b.value.args[1].data.data.tolist()
-        for block in alone.body.blocks
+        for block in written.body.blocks
         for b in block.bindings
         if isinstance(b, VarBinding) and isinstance(b.value.args[1], Constant)
     ]

@@ -202,7 +202,7 @@ class Sneaky:
         return 1.0
 
 
-def test_arrays_of_objects_are_left_alone() -> None:
+def test_arrays_of_objects_are_not_converted() -> None:
     table = np.array([Sneaky(), Sneaky()])
     text = (
         "@R.function\ndef f(x: R.Tensor((2,), 'float32')):\n"

@@ -359,7 +359,7 @@ READ: dict[str, Callable[[str], object]] = {
 }
 
 
-def held_back(text: str, mark: Path, how: str) -> None:
+def refuse(text: str, mark: Path, how: str) -> None:
     """Read a text; it must be refused, with a place in it."""
     with nothing_runs(mark), pytest.raises(CompileError) as caught:
         READ[how](text)
@@ -390,7 +390,7 @@ def test_expressions_run_nothing(probe: str, how: str, tmp_path: Path):
         f"{HEAD}    A[0, 0] = {line}\n",
         f"{HEAD}    @T.macro\n    def g(y):\n        T.evaluate(T.int32({line}))\n    g(1)\n",
     ):
-        held_back(program, mark, how)
+        refuse(program, mark, how)
 
 
 @clauses("TS-OV-01", "TS-FLOW-03")
@@ -400,7 +400,7 @@ def test_annotations_run_nothing(probe: str, tmp_path: Path):
     # Without the values from around, a name in a shape would declare a variable (S10).
     for shape in ("({},)", "({}, 4)", "[{}]"):
         text = shape.format(probe.format(mark=mark))
-        held_back(f"@T.prim_func\ndef f(z: T.Buffer({text})):\n    pass\n", mark, "values")
+        refuse(f"@T.prim_func\ndef f(z: T.Buffer({text})):\n    pass\n", mark, "values")
 
 
 @clauses("TS-OV-01", "TS-DEC-08")
@@ -408,14 +408,14 @@ def test_annotations_run_nothing(probe: str, tmp_path: Path):
 @pytest.mark.parametrize("probe", STATEMENTS)
 def test_statements_run_nothing(probe: str, how: str, tmp_path: Path):
     mark = tmp_path / "mark"
-    held_back(f"{HEAD}    {probe.format(mark=mark)}\n", mark, how)
+    refuse(f"{HEAD}    {probe.format(mark=mark)}\n", mark, how)
 
 
 @clauses("TS-OV-01", "TS-DEC-08")
 @pytest.mark.parametrize("how", ["text", "values"])
 @pytest.mark.parametrize("probe", WHOLE)
 def test_heads_run_nothing(probe: str, how: str, tmp_path: Path):
-    held_back(probe.format(head=HEAD.split("\n", 1)[1]), tmp_path / "mark", how)
+    refuse(probe.format(head=HEAD.split("\n", 1)[1]), tmp_path / "mark", how)
 
 
 # -- the source ----------------------------------------------------------------------------------

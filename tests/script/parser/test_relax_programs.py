@@ -238,14 +238,14 @@ def test_match_cast_declares_shape_variables(call: str):
     assert_structural_equal(cast.struct_info, cast.var.struct_info)
 
 
-def test_match_cast_alone_binds_shape_variables_only():
+def test_match_cast_as_a_statement_binds_shape_variables_only():
     func = body("R.match_cast(x, R.Tensor((a, b)))", "y = R.shape([a * b])", "return y")
     first = bindings(func)[0]
     assert isinstance(first, MatchCast)
     assert first.var is None
 
 
-def test_tuples_are_made_taken_apart_and_indexed():
+def test_tuples_are_made_unpacked_and_indexed():
     func = body("t = (x, (x, x))", "a, b = t", "c, d = b", "e = t[1][0]", "return a, d, e")
     assert names(func)[:5] == ["t", "a", "b", "c", "d"]
     assert isinstance(values(func)[0], Tuple)

@@ -234,7 +234,7 @@ class Maker:
         if pick == 1:
             last = self.bind(loomir.op.negative(x), x.struct_info)
             body = last.var
-            blocks = _joined([*blocks, BindingBlock((last,))])
+            blocks = _merge([*blocks, BindingBlock((last,))])
         self.scopes.pop()
         self.shape_vars[:] = before
         return SeqExpr(tuple(blocks), body)
@@ -269,7 +269,7 @@ class Maker:
                 made.append(self.flow())
             else:
                 made.append(BindingBlock(tuple(self.binding(depth))))
-        return _joined(made)
+        return _merge(made)
 
     # -- functions -------------------------------------------------------------------------------
     def function(self, depth: int, name: str | None) -> Function:
@@ -323,8 +323,8 @@ def _is_condition(var: Var) -> bool:
     return _has_dtype(var, "bool") and isinstance(info, TensorStructInfo) and info.ndim == 0
 
 
-def _joined(blocks: list[BindingBlock]) -> list[BindingBlock]:
-    """Join blocks of one kind that follow one another, as normal form has them."""
+def _merge(blocks: list[BindingBlock]) -> list[BindingBlock]:
+    """Merge blocks of one kind that follow one another, as normal form has them."""
     made: list[BindingBlock] = []
     for block in blocks:
         if made and type(made[-1]) is type(block):

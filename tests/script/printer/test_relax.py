@@ -504,7 +504,7 @@ def test_a_module():
 
 
 @clauses("TS-RT-01")
-def test_names_are_told_apart():
+def test_equal_names_are_made_different():
     hints = ["T", "R", "I", "cls", "_", "class", "2x", "x", "x", "é", "a b", "None", "", "n", "x_1"]
     params = [var(hint, N) for hint in hints]
     func = function(params, seq(Tuple(tuple(params))))

@@ -258,7 +258,7 @@ def test_long_programs_are_read_in_time():
     assert_round_trip(func)
 
 
-def test_blocks_of_one_kind_are_joined():
+def test_blocks_of_one_kind_are_merged():
     a, first = once("a")
     b, last = once("b")
     func = function((X,), SeqExpr((BindingBlock((a,)), BindingBlock((b,))), last), TWO)

@@ -48,8 +48,8 @@ def value(numbers: list[float], dtype: str) -> Value:
 
 def test_the_judge_converts_as_the_language_does() -> None:
     nan, inf = float("nan"), float("inf")
-    held = cast(value([300.0, -5.0, 255.9, -0.5, nan, inf], "float32"), "uint8").array
-    assert held.tolist() == [255, 0, 255, 0, 0, 255]
+    saturated = cast(value([300.0, -5.0, 255.9, -0.5, nan, inf], "float32"), "uint8").array
+    assert saturated.tolist() == [255, 0, 255, 0, 0, 255]
     assert cast(value([2.0**63, -(2.0**64)], "float64"), "int64").array.tolist() == [
         2**63 - 1,
         -(2**63),

@@ -441,7 +441,7 @@ def test_attr_and_launch_thread():
 
 
 @clauses("TS-SYN-20")
-def test_calls_alone_are_evaluated():
+def test_calls_as_statements_are_evaluated():
     made = Made()
     check(
         ["T.evaluate(0)", "T.exp(1.0)", "x"],

@@ -147,7 +147,7 @@ def test_types(annotation: Type, text: str):
     assert str(annotation) == text
 
 
-def test_buffers_and_ranges_stand_alone():
+def test_buffers_and_ranges_print_by_themselves():
     assert str(A) == 'T.Buffer((16, 16), "float32")'
     strided = decl_buffer((4,), "int8", strides=(X,), elem_offset=2, scope="local")
     assert str(strided) == 'T.Buffer((4,), "int8", strides=(x,), elem_offset=2, scope="local")'
