@@ -127,7 +127,7 @@ def test_compiling_keeps_no_pass_manager():
     found = subprocess.run(
         [sys.executable, "-c", GROWTH], capture_output=True, text=True, check=True, timeout=120
     )
-    # Bytes for each program: a pipeline alone has 31 KB.
+    # Bytes for each program: a pipeline by itself has 31 KB.
     assert all(int(line) < 4096 for line in found.stdout.split()), found.stdout
 
 

@@ -43,16 +43,16 @@ def test_all_mistakes_are_reported_together() -> None:
     assert [d.code for d in caught.value.diagnostics] == ["RLX0113", "RLX0113"]
 
 
-def test_a_function_alone_is_built_under_its_own_name() -> None:
+def test_a_function_by_itself_is_built_under_its_own_name() -> None:
     loomir.compile(_graph(None))
 
 
 @clauses("RX-WF-02")
-@pytest.mark.parametrize("alone", [True, False])
-def test_a_variable_that_is_bound_nowhere_is_a_mistake_of_the_program(alone: bool) -> None:
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_a_variable_that_is_bound_nowhere_is_a_mistake_of_the_program(by_itself: bool) -> None:
     func = _graph("main", _tensor("x"))
     with pytest.raises(loomir.CompileError) as caught:
-        loomir.compile(func if alone else IRModule({GlobalVar("main"): func}))
+        loomir.compile(func if by_itself else IRModule({GlobalVar("main"): func}))
     assert [d.code for d in caught.value.diagnostics] == ["RLX0102"]
 
 

@@ -56,7 +56,7 @@ def test_functions_of_both_kinds_are_in_one_executable() -> None:
     assert repr(made["main"]) == "<compiled main(x)>"
 
 
-def test_a_function_alone_is_a_program() -> None:
+def test_a_function_by_itself_is_a_program() -> None:
     made = loomir.compile(func([var("x", OBJECT)], seq(ShapeExpr((1, 2)))))
     assert made(3) == (1, 2)
 

@@ -388,7 +388,7 @@ def test_groups_take_scalars_and_sizes() -> None:
 # -- what kernels check ------------------------------------------------------------------------
 @pytest.mark.parametrize("attr", ["", 'R.func_attr({"Primitive": True})'])
 @pytest.mark.filterwarnings("ignore::loomir.support.compile_warning.CompileWarning")
-def test_kernels_that_are_joined_still_check_their_arguments(attr: str) -> None:
+def test_kernels_that_are_fused_still_check_their_arguments(attr: str) -> None:
     mod = program(f"""
     @R.function(private=True)
     def group(x: <N>) -> <S>:
@@ -409,7 +409,7 @@ def test_kernels_that_are_joined_still_check_their_arguments(attr: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::loomir.support.compile_warning.CompileWarning")
-def test_kernels_that_are_joined_still_compare_extents() -> None:
+def test_kernels_that_are_fused_still_compare_extents() -> None:
     mod = program("""
     @R.function
     def main(x: <N>, y: R.Tensor(("m",), "float32")) -> <N>:

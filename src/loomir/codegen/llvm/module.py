@@ -18,7 +18,7 @@ from loomir.codegen.llvm.emit.entry.arguments import define_checked
 from loomir.codegen.llvm.emit.entry.c_entry import define_c_entry
 from loomir.codegen.llvm.emit.entry.tvm_ffi_entry import ONCE, define_entry
 from loomir.codegen.llvm.emit.expressions import EXPRESSIONS
-from loomir.codegen.llvm.emit.frame import Frame, Linked, Unit
+from loomir.codegen.llvm.emit.frame import FunctionFrame, Linked, Unit
 from loomir.codegen.llvm.emit.outline import measure
 from loomir.codegen.llvm.emit.parallel import STACK
 from loomir.codegen.llvm.emit.polling import long_loops
@@ -258,7 +258,7 @@ def _declare(
     """
     # Loops inlined into a graph gain nothing there, and LLVM would optimise them once more in each
     # function that they pass through: half of its time for a graph of ten operators.
-    apart = is_kernel and For in by_class(func.body)
+    separate = is_kernel and For in by_class(func.body)
     distinct = "" if alias else "noalias"
     arrays: list[Param] = []
     scalars: list[Param] = []
@@ -278,7 +278,7 @@ def _declare(
         I32,
         params,
         linkage="internal",
-        attributes={"noinline": None} if apart else {},
+        attributes={"noinline": None} if separate else {},
     )
     outer = None
     checked.append(result)
@@ -306,7 +306,7 @@ def _define_body(
     is_open: bool,
 ) -> None:
     signature, returns = linked.signature, linked.returns
-    frame = Frame(unit, body, body.params[0], body.params[-1])
+    frame = FunctionFrame(unit, body, body.params[0], body.params[-1])
     frame.stack_left = _DEEP_STACK if is_recursive else STACK
     names = [p.buffer.data for p in signature.parameters if p.buffer is not None]
     if not is_open:

@@ -214,18 +214,18 @@ def _repeats(body: _Body, memory: set[Var], registers: set[Var]) -> bool:
     for part in body.parts:
         read = part if isinstance(part, BufferStore) else part.value
         used = by_class(read)
-        held: list[BufferLoad] = used.get(BufferLoad, [])
+        reads: list[BufferLoad] = used.get(BufferLoad, [])
         changes.update(let.var for let in used.get(Let, ()))
         if isinstance(part, LetStmt):
             changes.add(part.var)
-        loads = {_place(load) for load in held if load.buffer.data not in registers}
+        loads = {_place(load) for load in reads if load.buffer.data not in registers}
         if not before.isdisjoint(loads - stored):
             return True
         loaded |= loads
         since |= loads
         still.update(
             _place(load)
-            for load in held
+            for load in reads
             if load.buffer.data not in memory | registers
             and changes.isdisjoint(by_class(load.indices[0]).get(Var, ()))
         )
@@ -282,7 +282,7 @@ def _would_gain(store: BufferStore, var: Var) -> bool:
         elif isinstance(value, Call) and value.op is _REINTERPRET:
             todo += value.args
         elif isinstance(value, Call) and value.op is _XOR and not beside:
-            todo += value.args  # signs of bytes are turned as they are moved
+            todo += value.args  # signs of bytes are flipped as they are moved
         elif not isinstance(value, IntImm | FloatImm | Var):
             return True
     return False

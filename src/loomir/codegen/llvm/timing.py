@@ -120,16 +120,16 @@ def timing_symbols(buffer: Buffer) -> dict[str, int]:
 def read_records(buffer: Buffer, kernels: tuple[Timed, ...]) -> tuple[list[Record], int]:
     """Take the records out of a buffer, which is empty then; and how many words were dropped."""
     taken = int(buffer[0])
-    held: list[int] = buffer[_HEAD : _HEAD + min(taken, _WORDS)].tolist()
+    words: list[int] = buffer[_HEAD : _HEAD + min(taken, _WORDS)].tolist()
     buffer[:] = 0
     buffer[1] = _WORDS
     records: list[Record] = []
     at = 0
-    while at < len(held):
-        count = 3 + len(kernels[held[at]].sizes)
-        if at + count > len(held):
+    while at < len(words):
+        count = 3 + len(kernels[words[at]].sizes)
+        if at + count > len(words):
             break
-        kernel, start, end, *sizes = held[at : at + count]
+        kernel, start, end, *sizes = words[at : at + count]
         records.append(Record(kernel, start, end, tuple(sizes)))
         at += count
     return records, max(0, taken - _WORDS)

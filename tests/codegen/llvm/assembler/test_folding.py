@@ -89,7 +89,7 @@ def test_truth_values_are_folded() -> None:
     assert b.or_(x, TRUE).text.startswith("%")
 
 
-def test_what_is_no_number_is_left_alone() -> None:
+def test_what_is_no_number_stays_as_it_is() -> None:
     b = _function(VOID, [I32])
     poison = Value(I32, "poison")
     for made in (b.add(poison, const(I32, 1)), b.mul(const(I32, 3), poison)):
@@ -120,9 +120,9 @@ def test_what_a_block_around_has_computed_is_not_computed_again() -> None:
     b.at(after)
     assert b.mul(x, x) is outside
     assert b.add(x, outside) not in (inside, elsewhere)
-    apart = b.append("apart")
-    b.br(apart)
-    b.at(apart)
+    unrelated = b.append("unrelated")
+    b.br(unrelated)
+    b.at(unrelated)
     assert b.mul(x, x) is not outside  # nothing was said of how control comes here
     assert b.load(FLOAT, p) is not b.load(FLOAT, p)  # memory may have changed
     assert b.freeze(x) is not b.freeze(x)

@@ -152,7 +152,7 @@ def wide() -> DLTensor:
     return tensor(np.ones((2, 3), "float64"))
 
 
-def turned() -> DLTensor:
+def reverse_strides() -> DLTensor:
     return tensor(np.asfortranarray(np.ones((2, 3), "float32")))
 
 
@@ -208,18 +208,18 @@ CASES: list[tuple[list[Change], str]] = [
     ([alter(0, byte_offset=2)], OFFSET.format("A")),
     ([alter(2, data=None)], SIZE.format("C")),
     ([put(1, four)], EXTENT.format("B")),
-    ([put(0, turned)], LAYOUT.format("A")),
-    ([put(2, turned)], LAYOUT.format("C")),
+    ([put(0, reverse_strides)], LAYOUT.format("A")),
+    ([put(2, reverse_strides)], LAYOUT.format("C")),
     ([same(1, 0)], OVERLAP.format("A", "B")),
     ([same(2, 0, 20)], OVERLAP.format("A", "C")),
     ([same(2, 1, -20)], OVERLAP.format("B", "C")),
     # What is told first, where several things are wrong.
-    ([put(0, turned), put(1, wide)], KIND.format("B")),
+    ([put(0, reverse_strides), put(1, wide)], KIND.format("B")),
     ([put(1, four), alter(2, data=None)], SIZE.format("C")),
-    ([put(0, turned), put(2, four)], EXTENT.format("C")),
+    ([put(0, reverse_strides), put(2, four)], EXTENT.format("C")),
     ([put(0, four), alter(0, byte_offset=1)], OFFSET.format("A")),
     ([put(1, four), put(2, four)], EXTENT.format("B")),
-    ([same(1, 0), put(2, turned)], LAYOUT.format("C")),
+    ([same(1, 0), put(2, reverse_strides)], LAYOUT.format("C")),
     ([same(1, 0), same(2, 0)], OVERLAP.format("A", "B")),
     ([same(2, 0), same(1, 0)], OVERLAP.format("A", "B")),
 ]
@@ -248,7 +248,7 @@ def test_the_first_fault_is_told(program: PrimFunc, case: int) -> None:
 def test_extents_that_no_memory_has() -> None:
     arrays = good()
     arrays[1] = huge()
-    # A constant extent is held to what is declared, which says more.
+    # A constant extent is compared with what is declared, which says more.
     assert told(fixed, arrays) == f"the extent of axis 0 of B must be 2, not {1 << 62}"
     assert told(free, arrays) == SIZE.format("B")
 

@@ -361,11 +361,11 @@ def distance(a: Array, b: Array) -> Array:
         bits = np.ascontiguousarray(x).view(kind).astype(object)
         low = np.iinfo(kind).min
         places.append(np.array([n if n >= 0 else low - n for n in bits], object))
-    apart = np.abs(places[0] - places[1])
+    gaps = np.abs(places[0] - places[1])
     nan = np.isnan(a.astype(np.float64)), np.isnan(b.astype(np.float64))
-    apart[nan[0] & nan[1]] = 0
-    apart[nan[0] ^ nan[1]] = 1 << 80
-    return apart
+    gaps[nan[0] & nan[1]] = 0
+    gaps[nan[0] ^ nan[1]] = 1 << 80
+    return gaps
 
 
 def assert_equal(name: str, got: Array, wanted: Array, args: list[Array]) -> None:

@@ -45,7 +45,7 @@ def arguments(dtype: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def order(x: np.ndarray) -> list[int]:
-    """Return integers in the order of the numbers, neighbours apart by one; both zeros are 0."""
+    """Return integers in the order of the numbers, neighbours differ by one; both zeros are 0."""
     bits = x.view(f"i{x.dtype.itemsize}").astype(object)
     low = -(1 << (8 * x.dtype.itemsize - 1))
     return [int(v) if v >= 0 else low - int(v) for v in bits]

@@ -1,4 +1,4 @@
-"""Lanes that lie a few elements apart are loaded together, and nothing beyond the last."""
+"""Lanes at a distance of a few elements are loaded together, and nothing beyond the last."""
 
 from __future__ import annotations
 

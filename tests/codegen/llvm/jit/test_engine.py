@@ -167,7 +167,7 @@ def test_unknown_triples_and_levels_are_refused():
         TargetMachine.of("x86-64", triple="x86_64-unknown-linux-gnu").has("avx512vp2intersect")
 
 
-def test_features_are_told_apart():
+def test_features_are_distinguished():
     triple = "x86_64-unknown-linux-gnu"
     old, new = TargetMachine.of("x86-64", triple=triple), TargetMachine.of("haswell", triple=triple)
     for feature in ("fma", "f16c", "sse4.1"):

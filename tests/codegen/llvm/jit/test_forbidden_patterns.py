@@ -181,7 +181,7 @@ def test_other_code_stays_as_it_is():
 @pytest.mark.parametrize("signs", [("int8", "uint8"), ("uint8", "int8")])
 @pytest.mark.parametrize("cpu", ["icelake-server", "sapphirerapids", "alderlake"])
 def test_short_products_of_bytes_do_not_become_grouped_sums(cpu: str, signs: tuple[str, str]):
-    """LLVM made ``vpdpbusd`` of these, and added up the first of its sums alone."""
+    """LLVM made ``vpdpbusd`` of these, and added up only the first of its sums."""
     for length in (12, 20, 24, 40):
         func = summed("T.int32(a[i]) * T.int32(b[i])", length, *signs, "int32")
         text = loomir.compile(func, cpu, cache=False).assembly()

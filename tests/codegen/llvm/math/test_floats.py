@@ -183,7 +183,7 @@ def test_nan_with_any_payload_stays_nan():
             assert np.isnan(run(inputs).astype(np.float32)).all()
 
 
-def test_wider_floats_are_left_alone():
+def test_wider_floats_stay_as_they_are():
     module = Module()
     f = module.define("f", I32, [("x", register_type(DataType("float64")))])
     b = Builder(f)

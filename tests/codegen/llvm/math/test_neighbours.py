@@ -1,4 +1,4 @@
-"""What is held to an edge twice treats NaN and zeros as each of the two is written."""
+"""What is clamped to an edge twice treats NaN and zeros as each of the two is written."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ for op in ("<", "<=", ">", ">="):
     FORMS[f"edge {op} x, x"] = f"T.Select({{c}} {op} {{x}}, {{x}}, {{c}})"
     FORMS[f"edge {op} x, edge"] = f"T.Select({{c}} {op} {{x}}, {{c}}, {{x}})"
 STATEMENTS = """
-        held{k}: T.{dtype} = {inner}
+        inner{k}: T.{dtype} = {inner}
         Y[{k}, i] = {outer}
 """
 
 
-def held(form: str, x: float, edge: float) -> float:
+def clamp(form: str, x: float, edge: float) -> float:
     """Compute a form."""
     if "m" in form.replace("edge", ""):
         first, second = (edge, x) if form.startswith("edge") else (x, edge)
@@ -65,7 +65,7 @@ def test_every_form_on_every_form(dtype: str, edge: float):
             k=k,
             dtype=dtype,
             inner=FORMS[inner].format(x="X[i]", c=f"T.{dtype}({edge})"),
-            outer=FORMS[outer].format(x=f"held{k}", c=f"T.{dtype}({edge})"),
+            outer=FORMS[outer].format(x=f"inner{k}", c=f"T.{dtype}({edge})"),
         )
         for k, (inner, outer) in enumerate(pairs)
     )
@@ -76,20 +76,20 @@ def f(X: T.Buffer(({len(X)},), "{dtype}"), Y: T.Buffer(({len(pairs)}, {len(X)}),
     x, y = np.array(X, dtype), np.zeros((len(pairs), len(X)), dtype)
     loomir.compile(func, cache=False)(x, y)
     for k, (inner, outer) in enumerate(pairs):
-        wanted = np.array([held(outer, held(inner, v, edge), edge) for v in X], dtype)
+        wanted = np.array([clamp(outer, clamp(inner, v, edge), edge) for v in X], dtype)
         np.testing.assert_array_equal(bits(y[k]), bits(wanted), err_msg=f"{inner}; {outer}")
 
 
 @pytest.mark.parametrize("schedule", [True, False])
-def test_an_edge_is_held_to_in_memory_between(schedule: bool):
+def test_an_edge_is_clamped_to_in_memory_between(schedule: bool):
     func = from_source("""
 @T.prim_func
 def f(X: T.Buffer((40,), "float32"), Y: T.Buffer((40,), "float32")):
-    held = T.alloc_buffer((40,), "float32")
+    clamped = T.alloc_buffer((40,), "float32")
     for i in range(40):
-        held[i] = T.max(X[i], T.float32(0))
+        clamped[i] = T.max(X[i], T.float32(0))
     for i in range(40):
-        Y[i] = T.Select(held[i] > T.float32(0), held[i], T.float32(0))
+        Y[i] = T.Select(clamped[i] > T.float32(0), clamped[i], T.float32(0))
 """)
     x, y = np.array([math.nan, -0.0, -3, 5] * 10, "float32"), np.ones(40, "float32")
     loomir.compile(func, schedule=schedule, cache=False)(x, y)

@@ -36,7 +36,7 @@ def edges(dtype: type[np.floating]) -> np.ndarray:
 
 @pytest.mark.parametrize("source", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("cpu", ["native", "haswell", "x86-64"])
-def test_conversions_are_held_to_the_range(source: str, cpu: str):
+def test_conversions_saturate_at_the_range(source: str, cpu: str):
     data = edges(np.dtype(source).type)
     params = ", ".join(f'{t}: T.Buffer(({len(data)},), "{t}")' for t in TARGETS)
     stores = "\n".join(f'        {t}[i] = T.Cast("{t}", X[i])' for t in TARGETS)
@@ -84,15 +84,15 @@ def test_what_a_program_clips_itself_stays_0_for_nan(source: str, how: str):
         store = f'        Y[i] = T.Cast("{target}", {value})'
         func = from_source(TEXT.format(n=len(data), source=source, params=params, stores=store))
         edge = info.min if how in ("above", "at least") else 0
-        held = np.where(np.isnan(data), edge, np.clip(data, float(info.min), float(info.max)))
-        wanted = np.trunc(held.astype("float64")).clip(info.min, info.max).astype(target)
+        clipped = np.where(np.isnan(data), edge, np.clip(data, float(info.min), float(info.max)))
+        wanted = np.trunc(clipped.astype("float64")).clip(info.min, info.max).astype(target)
         for options in ({}, {"schedule": False}, {"opt_level": 1}):
             made = np.ones(len(data), target)
             loomir.compile(func, cache=False, **options)(data, made)
             np.testing.assert_array_equal(made, wanted, err_msg=f"{target} {options}")
 
 
-def test_vectors_are_not_taken_apart():
+def test_vectors_are_not_split():
     func = from_source(
         TEXT.format(
             n=4096,

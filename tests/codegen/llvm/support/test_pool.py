@@ -209,7 +209,7 @@ def test_the_fault_is_the_one_that_a_serial_run_meets_first(library, threads):
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_who_is_held_up_keeps_a_piece_only(library, threads):
+def test_who_is_delayed_keeps_a_piece_only(library, threads):
     set_threads(threads)
     for n in (2, 5, 64, 1000):
         code, counts, _ = region(library, "await_others", n, bad=n)

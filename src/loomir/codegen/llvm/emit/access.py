@@ -12,7 +12,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, VOID, Type
 from loomir.codegen.llvm.assembler.values import Value, const, poison
 from loomir.codegen.llvm.emit.constants import stride_of
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.codegen.llvm.emit.memory import element_size, load_value, memory_type, store_value
 from loomir.codegen.llvm.emit.sums import sum_of
 from loomir.codegen.llvm.math.floats import cast, register_type
@@ -24,7 +24,7 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import PrimExpr, Ramp, Var
 from loomir.tir.stmt import BufferStore
 
-__all__ = ["Place", "addresses_of", "base_of", "load", "load_at", "place_of", "store"]
+__all__ = ["LaneIndices", "addresses_of", "base_of", "lane_indices", "load", "load_at", "store"]
 
 _INT64: Final = DataType("int64")
 _LINE: Final = 64
@@ -34,7 +34,7 @@ _NARROW: Final = range(2, 5)
 """Strides at which it is faster to load what lies between lanes too, and drop it."""
 
 
-def base_of(frame: Frame, buffer: Buffer) -> Value:
+def base_of(frame: FunctionFrame, buffer: Buffer) -> Value:
     """Return the address of a buffer's first element."""
     found = frame.views.get(buffer)
     return frame.lookup(buffer.data) if found is None else found
@@ -53,8 +53,8 @@ def _address(b: Builder, dtype: DataType, base: Value, index: Value) -> Value:
     return b.gep(memory_type(dtype.element), base, index)
 
 
-class Place:
-    """Where an access goes: ``start`` where lanes are ``stride`` apart, else the index of each."""
+class LaneIndices:
+    """The elements of an access: from ``start`` on at a ``stride``, or the index of each lane."""
 
     __slots__ = ("indices", "start", "stride")
 
@@ -69,14 +69,14 @@ class Place:
         return b.extractelement(self.indices, lane)
 
 
-def place_of(frame: Frame, e: BufferLoad | BufferStore) -> Step[Place]:
+def lane_indices(frame: FunctionFrame, e: BufferLoad | BufferStore) -> Step[LaneIndices]:
     """Evaluate the index of an access."""
     index = _index_of(e.buffer, e.indices)
     if index.dtype.lanes == 1:
         start = sum_of(frame, index)
         if start is None:
             start = yield frame.value(index)
-        return Place(cast(frame.b, start, index.dtype, _INT64), 1, None)
+        return LaneIndices(cast(frame.b, start, index.dtype, _INT64), 1, None)
     stride = stride_of(index)
     narrow = stride in _NARROW and isinstance(e, BufferLoad) and _has_bytes(e.buffer.dtype)
     back = stride == -1 and _has_bytes(e.buffer.dtype) and e.buffer.data not in frame.volatile
@@ -84,12 +84,12 @@ def place_of(frame: Frame, e: BufferLoad | BufferStore) -> Step[Place]:
         start = sum_of(frame, index.base)
         if start is None:
             start = yield frame.value(index.base)
-        return Place(start, stride, None)
+        return LaneIndices(start, stride, None)
     value: Value = yield frame.value(index)
     wide = cast(frame.b, value, index.dtype, _INT64.with_lanes(index.dtype.lanes))
     if stride in (0, 1):
-        return Place(frame.b.extractelement(wide, 0), stride, None)
-    return Place(None, 0, wide)
+        return LaneIndices(frame.b.extractelement(wide, 0), stride, None)
+    return LaneIndices(None, 0, wide)
 
 
 def _has_bytes(dtype: DataType) -> bool:
@@ -97,13 +97,15 @@ def _has_bytes(dtype: DataType) -> bool:
     return dtype.lanes == 1 and dtype.bits % 8 == 0
 
 
-def load(frame: Frame, e: BufferLoad) -> Step[Value]:
+def load(frame: FunctionFrame, e: BufferLoad) -> Step[Value]:
     """Emit a load."""
-    place: Place = yield place_of(frame, e)
+    place: LaneIndices = yield lane_indices(frame, e)
     return load_at(frame, e, place)
 
 
-def addresses_of(frame: Frame, e: BufferLoad, place: Place) -> Iterator[tuple[int, Value]]:
+def addresses_of(
+    frame: FunctionFrame, e: BufferLoad, place: LaneIndices
+) -> Iterator[tuple[int, Value]]:
     """List the addresses of an access, lane by lane of the index; a vector element has several."""
     b, element = frame.b, e.buffer.dtype
     base = base_of(frame, e.buffer)
@@ -118,7 +120,7 @@ def addresses_of(frame: Frame, e: BufferLoad, place: Place) -> Iterator[tuple[in
             yield lane, b.gep(memory_type(element.element), first, const(I64, part))
 
 
-def load_at(frame: Frame, e: BufferLoad, place: Place) -> Value:
+def load_at(frame: FunctionFrame, e: BufferLoad, place: LaneIndices) -> Value:
     """Emit a load whose index is evaluated."""
     b, element = frame.b, e.buffer.dtype
     base = base_of(frame, e.buffer)
@@ -136,17 +138,17 @@ def load_at(frame: Frame, e: BufferLoad, place: Place) -> Value:
             steps = [const(I64, i * place.stride) for i in range(lanes)]
             where = [b.add(place.start, step) for step in steps]
             ones = [_one(frame, e.buffer, base, index, True) for index in where]
-            return _joined(b, ones, register_type(e.dtype))
-        return _apart(frame, e, base, place)
+            return _concatenate(b, ones, register_type(e.dtype))
+        return _load_strided(frame, e, base, place)
     if place.start is not None:
         one = _one(frame, e.buffer, base, place.start, volatile)
-        return _joined(b, [one] * lanes, register_type(e.dtype))
+        return _concatenate(b, [one] * lanes, register_type(e.dtype))
     parts = [_one(frame, e.buffer, base, place.lane(b, i), volatile) for i in range(lanes)]
-    return _joined(b, parts, register_type(e.dtype))
+    return _concatenate(b, parts, register_type(e.dtype))
 
 
 def _fetch_ahead(
-    frame: Frame, access: BufferLoad | BufferStore, address: Value, *, writes: bool
+    frame: FunctionFrame, access: BufferLoad | BufferStore, address: Value, *, writes: bool
 ) -> None:
     """Have the caches fetch what the loop asks for; an address outside of memory does no harm."""
     index, buffer = access.indices[0], access.buffer
@@ -171,7 +173,7 @@ def _reversed(b: Builder, value: Value) -> Value:
     return b.shufflevector(value, poison(value.type), list(reversed(range(value.type.lanes))))
 
 
-def _apart(frame: Frame, e: BufferLoad, base: Value, place: Place) -> Value:
+def _load_strided(frame: FunctionFrame, e: BufferLoad, base: Value, place: LaneIndices) -> Value:
     """Load all from the first lane to the last, not beyond, and pick the lanes."""
     b, lanes, stride = frame.b, e.dtype.lanes, place.stride
     assert place.start is not None
@@ -182,26 +184,26 @@ def _apart(frame: Frame, e: BufferLoad, base: Value, place: Place) -> Value:
         first = min(k * lanes, last + 1 - lanes)
         start = b.add(place.start, const(I64, first)) if first else place.start
         part = load_value(b, e.dtype, _address(b, e.buffer.dtype, base, start), align=align)
-        held = range(k * lanes, (k + 1) * lanes)
+        loaded = range(k * lanes, (k + 1) * lanes)
         at = [lane * stride for lane in range(lanes)]
-        mask = [lanes + i - first if i in held else lane for lane, i in enumerate(at)]
+        mask = [lanes + i - first if i in loaded else lane for lane, i in enumerate(at)]
         made = b.shufflevector(made, part, mask)
     return made
 
 
-def _align(frame: Frame, buffer: Buffer) -> int:
+def _align(frame: FunctionFrame, buffer: Buffer) -> int:
     """Return the alignment of an access: arrays from outside may lie anywhere."""
     return memory_type(buffer.dtype).align if buffer.data in frame.owned else 1
 
 
-def _one(frame: Frame, buffer: Buffer, base: Value, index: Value, volatile: bool) -> Value:
+def _one(frame: FunctionFrame, buffer: Buffer, base: Value, index: Value, volatile: bool) -> Value:
     address = _address(frame.b, buffer.dtype, base, index)
     return load_value(
         frame.b, buffer.dtype, address, align=_align(frame, buffer), volatile=volatile
     )
 
 
-def _joined(b: Builder, parts: list[Value], to: Type) -> Value:
+def _concatenate(b: Builder, parts: list[Value], to: Type) -> Value:
     """Put scalars or vectors end to end."""
     if parts[0].type.lanes == 1:
         if all(part is parts[0] for part in parts):
@@ -217,11 +219,11 @@ def _joined(b: Builder, parts: list[Value], to: Type) -> Value:
     return made
 
 
-def store(frame: Frame, s: BufferStore) -> Step[None]:
+def store(frame: FunctionFrame, s: BufferStore) -> Step[None]:
     """Emit a store: the value is evaluated first, lanes are written in order."""
     value: Value = yield frame.value(s.value)
     index = _index_of(s.buffer, s.indices)
-    place: Place = yield place_of(frame, s)
+    place: LaneIndices = yield lane_indices(frame, s)
     b, element = frame.b, s.buffer.dtype
     base = base_of(frame, s.buffer)
     volatile = s.buffer.data in frame.volatile

@@ -8,7 +8,7 @@ from typing import Final
 from loomir.codegen.llvm.assembler.types import I1, I64, array, struct
 from loomir.codegen.llvm.assembler.values import FALSE, NULL, TRUE, Value, const
 from loomir.codegen.llvm.emit.constants import constant_of
-from loomir.codegen.llvm.emit.frame import ALIGNMENT, Frame
+from loomir.codegen.llvm.emit.frame import ALIGNMENT, FunctionFrame
 from loomir.codegen.llvm.emit.memory import memory_type
 from loomir.codegen.llvm.math.floats import cast
 from loomir.ir.visit import Step
@@ -19,13 +19,13 @@ from loomir.tir.stmt import Allocate
 __all__ = ["allocate"]
 
 _ON_STACK: Final = 4096
-"""The most bytes of one allocation on the stack; ``Frame.stack_left`` bounds them together."""
+"""The most bytes of one allocation on the stack; ``stack_left`` bounds all of a function."""
 
 _INT64: Final = DataType("int64")
 _UINT64: Final = DataType("uint64")
 
 
-def allocate(frame: Frame, s: Allocate) -> Step[None]:
+def allocate(frame: FunctionFrame, s: Allocate) -> Step[None]:
     """Emit an allocation and what runs with it; nothing runs where the condition fails."""
     if constant_of(s.condition):
         return (yield _allocate(frame, s))
@@ -42,7 +42,7 @@ def allocate(frame: Frame, s: Allocate) -> Step[None]:
     return None
 
 
-def _allocate(frame: Frame, s: Allocate) -> Step[None]:
+def _allocate(frame: FunctionFrame, s: Allocate) -> Step[None]:
     frame.owned.add(s.buffer_var)
     frame.distinct.add(s.buffer_var)
     known = [constant_of(e) for e in s.extents]
@@ -76,7 +76,7 @@ def _allocate(frame: Frame, s: Allocate) -> Step[None]:
     b.call(unit.free(), [memory])
 
 
-def _bytes(frame: Frame, s: Allocate) -> Step[Value]:
+def _bytes(frame: FunctionFrame, s: Allocate) -> Step[Value]:
     """Compute the size, or stop: negative extents and sizes of 2**63 and more are faults."""
     total = const(I64, s.dtype.itemsize)
     fine, fits, empty = TRUE, TRUE, FALSE

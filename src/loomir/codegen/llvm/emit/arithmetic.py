@@ -15,7 +15,7 @@ from loomir.codegen.llvm.assembler.types import I16, integer
 from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.math.floats import narrow, widen
 from loomir.codegen.llvm.math.fused import multiply_add, multiply_add_odd
-from loomir.codegen.llvm.math.neighbours import compare_apart, number_of
+from loomir.codegen.llvm.math.neighbours import compare_by_neighbour, number_of
 from loomir.support.dtype import DataType
 from loomir.tir.expr import GE, GT, LE, LT, NE, Add, Div, Eq, FloorDiv, FloorMod, Max, Min, Mul, Sub
 
@@ -88,7 +88,7 @@ def _float_remainder(b: Builder, dtype: DataType, x: Value, y: Value) -> Value:
 def compare(b: Builder, kind: type, dtype: DataType, x: Value, y: Value) -> Value:
     """Emit an operator of ``CmpOp``."""
     if dtype.is_float:
-        return compare_apart(b, _ORDERED[kind], widen(b, x, dtype), widen(b, y, dtype))
+        return compare_by_neighbour(b, _ORDERED[kind], widen(b, x, dtype), widen(b, y, dtype))
     return b.icmp((_SIGNED if dtype.is_int else _UNSIGNED)[kind], x, y)
 
 
@@ -104,7 +104,7 @@ def fused_multiply_add(
 
 
 def sign_bits(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Return the bits of a float of 16 bits, and its sign bit alone."""
+    """Return the bits of a float of 16 bits, and only its sign bit."""
     t = I16.with_lanes(x.type.lanes)
     bits = b.bitcast(x, t)
     return bits, b.and_(bits, const(t, 0x8000))

@@ -10,7 +10,7 @@ from loomir.codegen.llvm.assembler.types import I32, I64
 from loomir.codegen.llvm.assembler.values import FALSE, NOTHING, Value, const, poison
 from loomir.codegen.llvm.emit.arithmetic import fused_multiply_add
 from loomir.codegen.llvm.emit.choice import choose
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.codegen.llvm.emit.memory import store_value
 from loomir.codegen.llvm.emit.sanitizer import WATCHING
 from loomir.codegen.llvm.emit.vectors.whole import WHOLE
@@ -32,7 +32,7 @@ Pure: TypeAlias = Callable[[Builder, DataType, list[Value]], Value]
 
 
 # -- control -----------------------------------------------------------------------------------
-def _ret(frame: Frame, e: Call) -> Step[Value]:
+def _ret(frame: FunctionFrame, e: Call) -> Step[Value]:
     value: Value = yield frame.value(e.args[0])
     dtype = e.args[0].dtype
     if frame.result is not None and not dtype.is_void:
@@ -41,7 +41,7 @@ def _ret(frame: Frame, e: Call) -> Step[Value]:
     return NOTHING if dtype.is_void else poison(register_type(dtype))
 
 
-def _break(frame: Frame, e: Call) -> Step[Value]:
+def _break(frame: FunctionFrame, e: Call) -> Step[Value]:
     loop = frame.loops[-1] if frame.loops else None
     if loop is None or loop.exit is None:
         raise InternalError("a break of no loop, or of a parallel one, in lowered code")
@@ -50,7 +50,7 @@ def _break(frame: Frame, e: Call) -> Step[Value]:
     yield
 
 
-def _continue(frame: Frame, e: Call) -> Step[Value]:
+def _continue(frame: FunctionFrame, e: Call) -> Step[Value]:
     if not frame.loops:
         raise InternalError("a continue of no loop in lowered code")
     frame.jump(frame.loops[-1], frame.loops[-1].next)
@@ -58,12 +58,12 @@ def _continue(frame: Frame, e: Call) -> Step[Value]:
     yield
 
 
-def _if_then_else(frame: Frame, e: Call) -> Step[Value]:
+def _if_then_else(frame: FunctionFrame, e: Call) -> Step[Value]:
     condition: Value = yield frame.value(e.args[0])
     return (yield choose(frame, condition, e.args[1], e.args[2]))
 
 
-def _checked_index(frame: Frame, e: Call) -> Step[Value]:
+def _checked_index(frame: FunctionFrame, e: Call) -> Step[Value]:
     index, extent, buffer, axis = e.args
     i: Value = yield frame.value(index)
     n: Value = yield frame.value(extent)
@@ -84,7 +84,7 @@ def _checked_index(frame: Frame, e: Call) -> Step[Value]:
     return i
 
 
-def _check(frame: Frame, e: Call) -> Step[Value]:
+def _check(frame: FunctionFrame, e: Call) -> Step[Value]:
     holds: Value = yield frame.value(e.args[0])
     row, buffer, what = [a.value if isinstance(a, StringImm) else "" for a in e.args[1:4]]
     b = frame.b
@@ -100,12 +100,12 @@ def _check(frame: Frame, e: Call) -> Step[Value]:
     return holds
 
 
-def _argument_only(frame: Frame, e: Call) -> Step[Value]:
+def _argument_only(frame: FunctionFrame, e: Call) -> Step[Value]:
     raise InternalError(f"{e.op} is left in lowered code")
     yield
 
 
-def _nothing(frame: Frame, e: Call) -> Step[Value]:
+def _nothing(frame: FunctionFrame, e: Call) -> Step[Value]:
     return NOTHING
     yield
 
@@ -203,10 +203,10 @@ _PURE: Final[dict[str, Pure]] = {
 }
 
 
-def _strict(pure: Pure) -> Callable[[Frame, Call], Step[Value]]:
+def _strict(pure: Pure) -> Callable[[FunctionFrame, Call], Step[Value]]:
     """Evaluate all arguments in order, then emit from their values."""
 
-    def emit(frame: Frame, e: Call) -> Step[Value]:
+    def emit(frame: FunctionFrame, e: Call) -> Step[Value]:
         args: list[Value] = []
         for part in e.args:
             x: Value = yield frame.value(part)
@@ -216,7 +216,7 @@ def _strict(pure: Pure) -> Callable[[Frame, Call], Step[Value]]:
     return emit
 
 
-OPS: Final[dict[Op, Callable[[Frame, Call], Step[Value]]]] = {
+OPS: Final[dict[Op, Callable[[FunctionFrame, Call], Step[Value]]]] = {
     BUILTINS[name].op: rule
     for name, rule in {
         "ret": _ret,

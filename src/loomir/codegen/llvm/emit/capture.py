@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from loomir.codegen.llvm.assembler.text import Function, Param
 from loomir.codegen.llvm.assembler.types import I32, PTR
 from loomir.codegen.llvm.assembler.values import Value
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.codegen.llvm.emit.memory import memory_type
 from loomir.ir.visit import of_classes, pre_order
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -28,7 +28,7 @@ class Captured(NamedTuple):
     values: list[Value]
 
 
-def capture(frame: Frame, body: Iterable[Stmt]) -> Captured:
+def capture(frame: FunctionFrame, body: Iterable[Stmt]) -> Captured:
     """Find what statements use of the function around them."""
     names: dict[Var, None] = {}
     own: set[Var] = set()
@@ -64,12 +64,12 @@ def capture(frame: Frame, body: Iterable[Stmt]) -> Captured:
 
 
 def define_inner(
-    frame: Frame,
+    frame: FunctionFrame,
     symbol: str,
     captured: Captured,
     extra: Sequence[Param],
     attributes: Mapping[str, str | None] | None = None,
-) -> tuple[Function, Frame]:
+) -> tuple[Function, FunctionFrame]:
     """Open a function of the context, what was captured, and ``extra`` parameters.
 
     LLVM knows its pointers not to overlap where it knew so outside.
@@ -83,7 +83,7 @@ def define_inner(
         params.append((name, value.type, "noalias" if is_data and not plain else ""))
     params += extra
     made = unit.module.define(symbol, I32, params, linkage="internal", attributes=attributes)
-    inner = Frame(unit, made, made.params[0], None)
+    inner = FunctionFrame(unit, made, made.params[0], None)
     inner.ranges = dict(frame.ranges)
     inner.owned, inner.volatile = set(frame.owned), set(frame.volatile)
     inner.distinct, inner.derived = set(frame.distinct), set(frame.derived)

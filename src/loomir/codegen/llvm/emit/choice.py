@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loomir.codegen.llvm.assembler.values import Value
 from loomir.codegen.llvm.emit.constants import is_cheap
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.ir.visit import Step
 from loomir.tir.expr import IntImm, PrimExpr, Var
 
@@ -12,7 +12,7 @@ __all__ = ["choose"]
 
 
 def choose(
-    frame: Frame, condition: Value, yes: PrimExpr | Value, no: PrimExpr | Value
+    frame: FunctionFrame, condition: Value, yes: PrimExpr | Value, no: PrimExpr | Value
 ) -> Step[Value]:
     """Return ``yes`` where the scalar condition holds, else ``no``.
 
@@ -45,13 +45,13 @@ def choose(
     return chosen
 
 
-def _is_free(frame: Frame, part: PrimExpr | Value) -> bool:
+def _is_free(frame: FunctionFrame, part: PrimExpr | Value) -> bool:
     if isinstance(part, (Value, Var, IntImm)):
         return True
     return not frame.checks_arithmetic and is_cheap(part)
 
 
-def _evaluate(frame: Frame, part: PrimExpr | Value) -> Step[Value]:
+def _evaluate(frame: FunctionFrame, part: PrimExpr | Value) -> Step[Value]:
     if isinstance(part, Value):
         return part
     return (yield frame.value(part))

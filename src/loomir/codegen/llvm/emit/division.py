@@ -8,7 +8,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import I1, I32
 from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.emit.constants import constant_of
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Div, FloorDiv, FloorMod, Mod
 from loomir.tir.faults import fault
@@ -20,7 +20,7 @@ _QUOTIENTS: Final = (Div, FloorDiv)
 
 
 def divide(
-    frame: Frame, op: Div | Mod | FloorDiv | FloorMod, dtype: DataType, x: Value, y: Value
+    frame: FunctionFrame, op: Div | Mod | FloorDiv | FloorMod, dtype: DataType, x: Value, y: Value
 ) -> Value:
     """Emit a division of integers in ``dtype``, which may be wider than the operator's."""
     kind = type(op)

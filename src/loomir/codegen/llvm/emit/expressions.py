@@ -15,7 +15,7 @@ from loomir.codegen.llvm.emit.calls.table import call
 from loomir.codegen.llvm.emit.choice import choose
 from loomir.codegen.llvm.emit.constants import range_of
 from loomir.codegen.llvm.emit.division import DIVISIONS, divide
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.codegen.llvm.emit.sums import sum_of
 from loomir.codegen.llvm.math.floats import cast, register_type
 from loomir.ir.visit import Step
@@ -58,17 +58,17 @@ _INT64: Final = DataType("int64")
 
 
 # -- leaves ------------------------------------------------------------------------------------
-def _var(frame: Frame, e: Var) -> Step[Value]:
+def _var(frame: FunctionFrame, e: Var) -> Step[Value]:
     return frame.lookup(e)
     yield
 
 
-def _int(frame: Frame, e: IntImm) -> Step[Value]:
+def _int(frame: FunctionFrame, e: IntImm) -> Step[Value]:
     return const(register_type(e.dtype), e.value)
     yield
 
 
-def _float(frame: Frame, e: FloatImm) -> Step[Value]:
+def _float(frame: FunctionFrame, e: FloatImm) -> Step[Value]:
     if e.dtype.is_bfloat:
         return const(I16, _bfloat_bits(e.value))
     return const(register_type(e.dtype), e.value)
@@ -86,13 +86,13 @@ def _bfloat_bits(value: float) -> int:
     return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
 
 
-def _string(frame: Frame, e: StringImm) -> Step[Value]:
+def _string(frame: FunctionFrame, e: StringImm) -> Step[Value]:
     return frame.b.module.string(e.value)
     yield
 
 
 # -- operators ---------------------------------------------------------------------------------
-def _binary(frame: Frame, e: BinaryOp) -> Step[Value]:
+def _binary(frame: FunctionFrame, e: BinaryOp) -> Step[Value]:
     x = sum_of(frame, e.a)
     if x is None:
         x = yield frame.value(e.a)
@@ -104,7 +104,7 @@ def _binary(frame: Frame, e: BinaryOp) -> Step[Value]:
     return binary(frame.b, type(e), e.dtype, x, y)
 
 
-def _compare(frame: Frame, e: CmpOp) -> Step[Value]:
+def _compare(frame: FunctionFrame, e: CmpOp) -> Step[Value]:
     x = sum_of(frame, e.a)
     if x is None:
         x = yield frame.value(e.a)
@@ -114,7 +114,7 @@ def _compare(frame: Frame, e: CmpOp) -> Step[Value]:
     return compare(frame.b, type(e), e.a.dtype, x, y)
 
 
-def _and(frame: Frame, e: And) -> Step[Value]:
+def _and(frame: FunctionFrame, e: And) -> Step[Value]:
     x: Value = yield frame.value(e.a)
     if e.dtype is not BOOL:
         y: Value = yield frame.value(e.b)
@@ -122,7 +122,7 @@ def _and(frame: Frame, e: And) -> Step[Value]:
     return (yield choose(frame, x, e.b, FALSE))
 
 
-def _or(frame: Frame, e: Or) -> Step[Value]:
+def _or(frame: FunctionFrame, e: Or) -> Step[Value]:
     x: Value = yield frame.value(e.a)
     if e.dtype is not BOOL:
         y: Value = yield frame.value(e.b)
@@ -130,12 +130,12 @@ def _or(frame: Frame, e: Or) -> Step[Value]:
     return (yield choose(frame, x, TRUE, e.b))
 
 
-def _not(frame: Frame, e: Not) -> Step[Value]:
+def _not(frame: FunctionFrame, e: Not) -> Step[Value]:
     x: Value = yield frame.value(e.a)
     return frame.b.not_(x)
 
 
-def _select(frame: Frame, e: Select) -> Step[Value]:
+def _select(frame: FunctionFrame, e: Select) -> Step[Value]:
     condition: Value = yield frame.value(e.condition)
     x: Value = yield frame.value(e.true_value)
     y: Value = yield frame.value(e.false_value)
@@ -143,7 +143,7 @@ def _select(frame: Frame, e: Select) -> Step[Value]:
 
 
 # -- conversions -------------------------------------------------------------------------------
-def _cast(frame: Frame, e: Cast) -> Step[Value]:
+def _cast(frame: FunctionFrame, e: Cast) -> Step[Value]:
     source, target = e.value.dtype, e.dtype
     if target is _INT64 and source.is_integer and range_of(e.value, frame.ranges) is not None:
         # No step of it wraps: computed in 64 bits it is the same, and loops stay simple.
@@ -173,7 +173,7 @@ def _without_clips(e: PrimExpr, target: DataType) -> PrimExpr:
     return e
 
 
-def _widened(frame: Frame, e: PrimExpr) -> Step[Value]:
+def _widened(frame: FunctionFrame, e: PrimExpr) -> Step[Value]:
     if isinstance(e, IntImm):
         return const(I64, e.value)
     if isinstance(e, Var):
@@ -188,7 +188,7 @@ def _widened(frame: Frame, e: PrimExpr) -> Step[Value]:
 
 
 # -- vectors -----------------------------------------------------------------------------------
-def _ramp(frame: Frame, e: Ramp) -> Step[Value]:
+def _ramp(frame: FunctionFrame, e: Ramp) -> Step[Value]:
     b = frame.b
     base: Value = yield frame.value(e.base)
     stride: Value = yield frame.value(e.stride)
@@ -199,12 +199,12 @@ def _ramp(frame: Frame, e: Ramp) -> Step[Value]:
     return b.add(b.splat(base, e.lanes), steps)
 
 
-def _broadcast(frame: Frame, e: Broadcast) -> Step[Value]:
+def _broadcast(frame: FunctionFrame, e: Broadcast) -> Step[Value]:
     x: Value = yield frame.value(e.value)
     return frame.b.splat(x, e.lanes)
 
 
-def _shuffle(frame: Frame, e: Shuffle) -> Step[Value]:
+def _shuffle(frame: FunctionFrame, e: Shuffle) -> Step[Value]:
     vectors: list[Value] = []
     for part in e.vectors:
         x: Value = yield frame.value(part)
@@ -231,12 +231,12 @@ def _shuffle(frame: Frame, e: Shuffle) -> Step[Value]:
     return made
 
 
-def _let(frame: Frame, e: Let) -> Step[Value]:
+def _let(frame: FunctionFrame, e: Let) -> Step[Value]:
     frame.env[e.var] = yield frame.value(e.value)
     return (yield frame.value(e.body))
 
 
-EXPRESSIONS: Final[dict[type, Callable[[Frame, Any], Step[Value]]]] = {
+EXPRESSIONS: Final[dict[type, Callable[[FunctionFrame, Any], Step[Value]]]] = {
     Var: _var,
     IntImm: _int,
     FloatImm: _float,

@@ -21,10 +21,10 @@ from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.signature import Signature
 from loomir.tir.stmt import Stmt
 
-__all__ = ["Cleanup", "Frame", "Interval", "Linked", "Long", "Loop", "Size", "Term", "Unit"]
+__all__ = ["Cleanup", "FunctionFrame", "Interval", "Linked", "Long", "Loop", "Size", "Term", "Unit"]
 
-Expressions: TypeAlias = Mapping[type, Callable[["Frame", Any], Step[Value]]]
-Statements: TypeAlias = Mapping[type, Callable[["Frame", Any], Step[None]]]
+Expressions: TypeAlias = Mapping[type, Callable[["FunctionFrame", Any], Step[Value]]]
+Statements: TypeAlias = Mapping[type, Callable[["FunctionFrame", Any], Step[None]]]
 Interval: TypeAlias = tuple[int, int]
 """The least and the greatest value that an integer may have."""
 
@@ -166,7 +166,7 @@ class Ahead(NamedTuple):
     fetched: list[tuple[Var, PrimExpr]]
 
 
-class Frame:
+class FunctionFrame:
     """The state of emitting one function.
 
     - ``ahead`` is the loop whose vectors are fetched ahead.

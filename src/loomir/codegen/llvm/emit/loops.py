@@ -8,7 +8,7 @@ from loomir.codegen.llvm.assembler.text import Block, Metadata
 from loomir.codegen.llvm.assembler.types import I64, VOID
 from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.emit.constants import constant_of, range_of
-from loomir.codegen.llvm.emit.frame import Ahead, Frame, Interval, Long, Loop
+from loomir.codegen.llvm.emit.frame import Ahead, FunctionFrame, Interval, Long, Loop
 from loomir.codegen.llvm.emit.parallel import run_parallel
 from loomir.codegen.llvm.emit.polling import count, strip_length, weight_of
 from loomir.codegen.llvm.math.floats import cast, register_type
@@ -27,7 +27,7 @@ _MOST_AT_ONCE: Final = 64
 _MOST_AHEAD: Final = 1 << 32
 
 
-def loop(frame: Frame, s: For) -> Step[None]:
+def loop(frame: FunctionFrame, s: For) -> Step[None]:
     """Emit a loop."""
     low: Value = yield frame.value(s.min)
     extent: Value = yield frame.value(s.extent)
@@ -41,7 +41,9 @@ def loop(frame: Frame, s: For) -> Step[None]:
         raise InternalError(f"a loop of kind {s.kind.value} in lowered code")
 
 
-def _bounds(frame: Frame, s: For, low: Value, extent: Value) -> tuple[Value, Value, Value | None]:
+def _bounds(
+    frame: FunctionFrame, s: For, low: Value, extent: Value
+) -> tuple[Value, Value, Value | None]:
     """Return the counter's first and last but one value, and what to add to it for the variable.
 
     In up to 32 bits the counter is the variable itself, with room to spare; in 64 bits it starts
@@ -59,7 +61,7 @@ def _bounds(frame: Frame, s: For, low: Value, extent: Value) -> tuple[Value, Val
     return const(I64, 0), count, None if first == 0 else low64
 
 
-def _check_end(frame: Frame, s: For, low: Value, count: Value) -> None:
+def _check_end(frame: FunctionFrame, s: For, low: Value, count: Value) -> None:
     """Stop where the number of iterations or the last value of the variable does not fit."""
     dtype = s.loop_var.dtype
     least, extent = constant_of(s.min), constant_of(s.extent)
@@ -89,7 +91,7 @@ def _check_end(frame: Frame, s: For, low: Value, count: Value) -> None:
     frame.require(fits, too_long, low, count)
 
 
-def _range(frame: Frame, s: For) -> Interval:
+def _range(frame: FunctionFrame, s: For) -> Interval:
     dtype = s.loop_var.dtype
     low, extent = range_of(s.min, frame.ranges), range_of(s.extent, frame.ranges)
     least = dtype.min_value if low is None else low[0]
@@ -99,7 +101,7 @@ def _range(frame: Frame, s: For) -> Interval:
 
 
 def _iterate(
-    frame: Frame, s: For, start: Value, stop: Value, base: Value | None, exits: bool = True
+    frame: FunctionFrame, s: For, start: Value, stop: Value, base: Value | None, exits: bool = True
 ) -> Step[None]:
     """Emit the iterations whose counter is in ``[start, stop)``; ``exits`` says that break may."""
     b = frame.b
@@ -152,7 +154,9 @@ def _iterate(
 class _Strip:
     """A loop around a loop, which runs it some iterations at a time and counts between."""
 
-    def __init__(self, frame: Frame, start: Value, stop: Value, long: Long, weight: Value) -> None:
+    def __init__(
+        self, frame: FunctionFrame, start: Value, stop: Value, long: Long, weight: Value
+    ) -> None:
         b = frame.b
         self._stop, self._last, self._weight = stop, long.last, weight
         most = const(I64, long.strip) if long.strip else strip_length(frame, weight)
@@ -167,7 +171,7 @@ class _Strip:
         self._length = b.select(b.icmp("ult", left, most), left, most)
         self.end = b.flagged("add", self.start, self._length, "nsw")
 
-    def close(self, frame: Frame, after: Block) -> None:
+    def close(self, frame: FunctionFrame, after: Block) -> None:
         """Go on with the next strip, or to ``after``."""
         b = frame.b
         b.at(self.done)
@@ -184,7 +188,7 @@ class _Strip:
             b.br(self._head)
 
 
-def _written_out(frame: Frame, s: For) -> dict[str, Metadata] | None:
+def _written_out(frame: FunctionFrame, s: For) -> dict[str, Metadata] | None:
     """Return the note that LLVM shall write out several steps of a loop, or no more than one.
 
     Several are no vectors: bytes of a table, put together one by one, take twice as long.
@@ -212,14 +216,14 @@ def _ahead(s: For) -> Ahead | None:
     return Ahead(s.loop_var, distance, [])
 
 
-def _bind(frame: Frame, s: For, counter: Value, base: Value | None) -> None:
+def _bind(frame: FunctionFrame, s: For, counter: Value, base: Value | None) -> None:
     b, dtype = frame.b, s.loop_var.dtype
     wide = counter if base is None else b.add(base, counter)
     frame.wide[s.loop_var] = wide
     frame.env[s.loop_var] = wide if dtype.bits == 64 else b.trunc(wide, register_type(dtype))
 
 
-def while_loop(frame: Frame, s: While) -> Step[None]:
+def while_loop(frame: FunctionFrame, s: While) -> Step[None]:
     """Emit a loop that runs as long as its condition is not zero."""
     b = frame.b
     long = frame.unit.long_loops.get(id(s))

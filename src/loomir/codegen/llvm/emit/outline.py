@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.emit.capture import capture, define_inner
-from loomir.codegen.llvm.emit.frame import Frame, Size
+from loomir.codegen.llvm.emit.frame import FunctionFrame, Size
 from loomir.codegen.llvm.support.faults import FAULTED, FINE
 from loomir.ir.op import Effect
 from loomir.ir.visit import Step, by_class, children
@@ -34,7 +34,7 @@ class _Limit(NamedTuple):
 
 
 # What is up to WHOLE is never cut: what kernels hold in registers stays there. Products in pieces
-# took three times as long. Smaller statements are joined up to PIECE.
+# took three times as long. Smaller statements are put together up to PIECE.
 _WHOLE: Final = _Limit(48, 12_000)
 _PIECE: Final = _Limit(16, 4_000)
 _WORTH_A_CALL: Final = 200
@@ -92,29 +92,29 @@ def _parts(stmt: Stmt) -> Iterator[object]:
             stack += children(part)
 
 
-def run_in_pieces(frame: Frame, s: SeqStmt) -> Step[None]:
+def run_in_pieces(frame: FunctionFrame, s: SeqStmt) -> Step[None]:
     """Emit a sequence of a large function: runs of statements as functions that it calls."""
     sizes = frame.unit.sizes
     piece: list[Stmt] = []
     total = Size(0, 0, False, False)
     for part in s.seq:
         size = sizes[id(part)]
-        alone = size.jumps or size.leaves or _WHOLE.below(size)
-        joined = Size(total.loops + size.loops, total.nodes + size.nodes, False, False)
-        if piece and (alone or _PIECE.below(joined)):
+        by_itself = size.jumps or size.leaves or _WHOLE.below(size)
+        combined = Size(total.loops + size.loops, total.nodes + size.nodes, False, False)
+        if piece and (by_itself or _PIECE.below(combined)):
             yield _call(frame, piece)
-            piece, joined = [], size
-        if alone:
+            piece, combined = [], size
+        if by_itself:
             yield frame.run(part)
-            joined = Size(0, 0, False, False)
+            combined = Size(0, 0, False, False)
         else:
             piece.append(part)
-        total = joined
+        total = combined
     if piece:
         yield _call(frame, piece)
 
 
-def _call(frame: Frame, piece: list[Stmt]) -> Step[None]:
+def _call(frame: FunctionFrame, piece: list[Stmt]) -> Step[None]:
     size = frame.unit.sizes[id(piece[0])]
     if len(piece) == 1 and not size.loops and size.nodes < _WORTH_A_CALL:
         yield frame.run(piece[0])

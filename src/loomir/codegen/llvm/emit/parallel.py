@@ -14,7 +14,7 @@ from loomir.codegen.llvm.assembler.text import Callee, Function, Param
 from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, Type, struct
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.emit.capture import capture, define_inner
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.codegen.llvm.emit.polling import REGION, count
 from loomir.codegen.llvm.support.faults import FAULTED, FINE
 from loomir.ir.visit import Step
@@ -29,7 +29,7 @@ _POOL: Final = "loomir_parallel_for"
 
 
 def run_parallel(
-    frame: Frame,
+    frame: FunctionFrame,
     s: For,
     start: Value,
     stop: Value,
@@ -58,40 +58,51 @@ def run_parallel(
 
 
 # -- the closure -------------------------------------------------------------------------------
-def _held(type: Type) -> Type:
+def _stored_type(type: Type) -> Type:
     """Return the type that the closure holds a value by: a truth value takes a byte."""
     return I8.with_lanes(type.lanes) if type.is_int and type.bits == 1 else type
 
 
 def _closure_type(values: list[Value]) -> Type:
-    return struct([_held(v.type) for v in values])
+    return struct([_stored_type(v.type) for v in values])
 
 
-def _define_unpack(frame: Frame, work: Function, closure: Type, values: list[Value]) -> Callee:
+def _define_unpack(
+    frame: FunctionFrame, work: Function, closure: Type, values: list[Value]
+) -> Callee:
     params = [("context", PTR), ("closure", PTR), ("begin", I64), ("end", I64)]
     made = frame.unit.module.define(f"{work.name}.share", I32, params, linkage="internal")
     b = Builder(made)
     context, packed, begin, end = made.params
     args: list[Value] = []
     for i, value in enumerate(values):
-        held = b.load(_held(value.type), b.field(closure, packed, i))
-        same = held.type is value.type
-        args.append(held if same else b.icmp("ne", held, const(held.type, 0)))
+        stored = b.load(_stored_type(value.type), b.field(closure, packed, i))
+        same = stored.type is value.type
+        args.append(stored if same else b.icmp("ne", stored, const(stored.type, 0)))
     b.ret(b.call(work, [context, *args, begin, end]))
     return made
 
 
 def _call_pool(
-    frame: Frame, unpack: Callee, closure: Type, values: list[Value], start: Value, stop: Value
+    frame: FunctionFrame,
+    unpack: Callee,
+    closure: Type,
+    values: list[Value],
+    start: Value,
+    stop: Value,
 ) -> None:
     b, unit = frame.b, frame.unit
     unit.needs_pool = True
     packed = b.alloca(closure, hint="closure") if values else NULL
     for i, value in enumerate(values):
-        held = value if _held(value.type) is value.type else b.zext(value, _held(value.type))
-        b.store(held, b.field(closure, packed, i))
+        stored = (
+            value
+            if _stored_type(value.type) is value.type
+            else b.zext(value, _stored_type(value.type))
+        )
+        b.store(stored, b.field(closure, packed, i))
     pool = unit.module.declare(_POOL, I32, [PTR, PTR, PTR, I64, I64])
-    run, after = b.append("parallel"), b.append("joined")
+    run, after = b.append("parallel"), b.append("after")
     after.continues(b.block)
     b.condbr(b.icmp("slt", start, stop), run, after)
     b.at(run)

@@ -6,8 +6,8 @@ Code has a *budget*, in nodes of TIR that it runs, some milliseconds of them. It
 - What is certainly short does not count.
 - A loop around loops that may be longer runs in *strips*, each as long as the budget allows by the
   sizes that are known when it begins. It counts between strips: what is inside stays as it is.
-- An innermost loop whose iterations are as many as an array has elements is left alone inside of
-  others: they count its work. One that a number alone bounds runs in strips, too.
+- An innermost loop whose iterations are as many as an array has elements stays as it is inside of
+  others: they count its work. One that only a number bounds runs in strips, too.
 - ``while`` loops count each iteration. Calls and parallel regions count a share of the budget, for
   they may be all that a loop does.
 """
@@ -21,7 +21,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import FALSE, Value, const
 from loomir.codegen.llvm.emit.constants import constant_of
-from loomir.codegen.llvm.emit.frame import Frame, Long, Term
+from loomir.codegen.llvm.emit.frame import FunctionFrame, Long, Term
 from loomir.codegen.llvm.math.floats import cast
 from loomir.codegen.llvm.support.faults import BUDGET, CONTEXT, FULL
 from loomir.codegen.llvm.support.process_ir import POLL
@@ -195,7 +195,7 @@ class _Sizes:
                 self._bound[part.loop_var] = part.min + part.extent
 
     def of_extents(self, expr: PrimExpr) -> PrimExpr | None:
-        """Write an expression by extents alone, so that it can be computed early, or give None."""
+        """Write an expression by extents only, so that it can be computed early, or return None."""
         for _ in range(_NAMES):
             if not _is_plain(expr):
                 return None
@@ -302,7 +302,7 @@ def _is_plain(expr: PrimExpr) -> bool:
 
 
 # -- code ----------------------------------------------------------------------------------------
-def weight_of(frame: Frame, long: Long) -> Step[Value]:
+def weight_of(frame: FunctionFrame, long: Long) -> Step[Value]:
     """Compute what an iteration of a loop runs, up to the whole budget."""
     total: Value = const(I64, long.weight)
     for term in long.terms:
@@ -317,7 +317,7 @@ def weight_of(frame: Frame, long: Long) -> Step[Value]:
     return _at_most(frame.b, total, FULL)
 
 
-def strip_length(frame: Frame, weight: Value) -> Value:
+def strip_length(frame: FunctionFrame, weight: Value) -> Value:
     """Compute how many iterations of that weight the budget allows: a power of two."""
     b = frame.b
     zeros = b.intrinsic("llvm.ctlz", [weight, FALSE], result=I64, overloads=[I64])
@@ -329,7 +329,7 @@ def _at_most(b: Builder, value: Value, limit: int) -> Value:
     return b.select(b.icmp("slt", value, const(I64, limit)), value, const(I64, limit))
 
 
-def count(frame: Frame, amount: Value) -> None:
+def count(frame: FunctionFrame, amount: Value) -> None:
     """Take an amount from the budget, and stop here where that is asked for."""
     unit, b = frame.unit, frame.b
     if not unit.polls:

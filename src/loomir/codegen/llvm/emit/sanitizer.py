@@ -19,8 +19,8 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Block, Callee, Module
 from loomir.codegen.llvm.assembler.types import I1, I8, I32, I64, PTR, VOID, integer
 from loomir.codegen.llvm.assembler.values import FALSE, NOTHING, NULL, Value, const
-from loomir.codegen.llvm.emit.access import Place, addresses_of, load_at, place_of
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.access import LaneIndices, addresses_of, lane_indices, load_at
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.codegen.llvm.math.floats import cast
 from loomir.ir.visit import Step
 from loomir.support.diagnostics import InternalError
@@ -182,7 +182,7 @@ def _report(b: Builder, memory: Value, loop: Value, block: Block, result: int) -
 
 
 # -- builtins ------------------------------------------------------------------------------------
-def _start(frame: Frame, e: Call) -> Step[Value]:
+def _start(frame: FunctionFrame, e: Call) -> Step[Value]:
     words: Value = yield frame.value(e.args[0])
     b = frame.b
     for number, value in ((_PARENT, NULL), (_ROOT, words)):
@@ -192,7 +192,7 @@ def _start(frame: Frame, e: Call) -> Step[Value]:
     return words
 
 
-def _loop(frame: Frame, e: Call) -> Step[Value]:
+def _loop(frame: FunctionFrame, e: Call) -> Step[Value]:
     words: Value = yield frame.value(e.args[0])
     parent: Value = yield frame.value(e.args[1])
     b = frame.b
@@ -203,7 +203,7 @@ def _loop(frame: Frame, e: Call) -> Step[Value]:
     return words
 
 
-def _iteration(frame: Frame, e: Call) -> Step[Value]:
+def _iteration(frame: FunctionFrame, e: Call) -> Step[Value]:
     words: Value = yield frame.value(e.args[0])
     value: Value = yield frame.value(e.args[1])
     b = frame.b
@@ -215,7 +215,7 @@ def _iteration(frame: Frame, e: Call) -> Step[Value]:
     return NOTHING
 
 
-def _memory(frame: Frame, e: Call) -> Step[Value]:
+def _memory(frame: FunctionFrame, e: Call) -> Step[Value]:
     values: list[Value] = []
     for arg in e.args:
         value: Value = yield frame.value(arg)
@@ -249,7 +249,7 @@ def _clear(b: Builder, at: Value, size: Value, byte: int) -> None:
     b.call(memset, [at, const(I8, byte), count, FALSE])
 
 
-def _escape(frame: Frame, e: Call) -> Step[Value]:
+def _escape(frame: FunctionFrame, e: Call) -> Step[Value]:
     words: Value = yield frame.value(e.args[0])
     b = frame.b
     known, after = b.append("known"), b.append("after")
@@ -262,25 +262,27 @@ def _escape(frame: Frame, e: Call) -> Step[Value]:
     return words
 
 
-def _read(frame: Frame, e: Call) -> Step[Value]:
+def _read(frame: FunctionFrame, e: Call) -> Step[Value]:
     place = e.args[0]
     if not isinstance(place, BufferLoad):
         raise InternalError("lowered code watches something else than a load")
-    at: Place = yield place_of(frame, place)
+    at: LaneIndices = yield lane_indices(frame, place)
     yield _check(frame, e, place, at, writes=False)
     return load_at(frame, place, at)
 
 
-def _write(frame: Frame, e: Call) -> Step[Value]:
+def _write(frame: FunctionFrame, e: Call) -> Step[Value]:
     place = e.args[0]
     if not isinstance(place, BufferLoad):
         raise InternalError("lowered code watches something else than a load")
-    at: Place = yield place_of(frame, place)
+    at: LaneIndices = yield lane_indices(frame, place)
     yield _check(frame, e, place, at, writes=True)
     return NOTHING
 
 
-def _check(frame: Frame, e: Call, place: BufferLoad, at: Place, *, writes: bool) -> Step[None]:
+def _check(
+    frame: FunctionFrame, e: Call, place: BufferLoad, at: LaneIndices, *, writes: bool
+) -> Step[None]:
     memory: Value = yield frame.value(e.args[1])
     loop: Value = yield frame.value(e.args[2])
     name = e.args[3].value if isinstance(e.args[3], StringImm) else "a buffer"
@@ -302,7 +304,7 @@ def _check(frame: Frame, e: Call, place: BufferLoad, at: Place, *, writes: bool)
 
 
 def _stop(
-    frame: Frame,
+    frame: FunctionFrame,
     e: Call,
     name: str,
     status: Value,

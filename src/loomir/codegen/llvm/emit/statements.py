@@ -11,7 +11,7 @@ from loomir.codegen.llvm.emit.access import store
 from loomir.codegen.llvm.emit.allocate import allocate
 from loomir.codegen.llvm.emit.calls.table import run_call
 from loomir.codegen.llvm.emit.constants import constant_of
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.codegen.llvm.emit.loops import loop, while_loop
 from loomir.codegen.llvm.emit.memory import memory_type
 from loomir.codegen.llvm.emit.outline import run_in_pieces
@@ -39,20 +39,20 @@ __all__ = ["STATEMENTS"]
 _INT64: Final = DataType("int64")
 
 
-def _let(frame: Frame, s: LetStmt) -> Step[None]:
+def _let(frame: FunctionFrame, s: LetStmt) -> Step[None]:
     frame.env[s.var] = yield frame.value(s.value)
     if s.var.dtype.is_handle:
         frame.derived.add(s.var)
     yield frame.run(s.body)
 
 
-def _attr(frame: Frame, s: AttrStmt) -> Step[None]:
+def _attr(frame: FunctionFrame, s: AttrStmt) -> Step[None]:
     if s.attr_key == "volatile_scope" and isinstance(s.node, Var):
         frame.volatile.add(s.node)
     yield frame.run(s.body)
 
 
-def _assert(frame: Frame, s: AssertStmt) -> Step[None]:
+def _assert(frame: FunctionFrame, s: AssertStmt) -> Step[None]:
     condition: Value = yield frame.value(s.condition)
     b = frame.b
     holds, fails = b.append("holds"), b.append("fails")
@@ -69,7 +69,7 @@ def _assert(frame: Frame, s: AssertStmt) -> Step[None]:
     yield frame.run(s.body)
 
 
-def _declare(frame: Frame, s: DeclBuffer) -> Step[None]:
+def _declare(frame: FunctionFrame, s: DeclBuffer) -> Step[None]:
     buffer = s.buffer
     offset: PrimExpr | None = buffer.elem_offset
     if offset is not None and constant_of(offset) != 0:
@@ -83,7 +83,7 @@ def _declare(frame: Frame, s: DeclBuffer) -> Step[None]:
     yield frame.run(s.body)
 
 
-def _sequence(frame: Frame, s: SeqStmt) -> Step[None]:
+def _sequence(frame: FunctionFrame, s: SeqStmt) -> Step[None]:
     if frame.unit.sizes:
         yield run_in_pieces(frame, s)
         return
@@ -91,7 +91,7 @@ def _sequence(frame: Frame, s: SeqStmt) -> Step[None]:
         yield frame.run(part)
 
 
-def _if(frame: Frame, s: IfThenElse) -> Step[None]:
+def _if(frame: FunctionFrame, s: IfThenElse) -> Step[None]:
     condition: Value = yield frame.value(s.condition)
     b = frame.b
     then, after = b.append("then"), b.append("after")
@@ -110,14 +110,14 @@ def _if(frame: Frame, s: IfThenElse) -> Step[None]:
     b.at(after)
 
 
-def _evaluate(frame: Frame, s: Evaluate) -> Step[None]:
+def _evaluate(frame: FunctionFrame, s: Evaluate) -> Step[None]:
     if isinstance(s.value, Call):
         yield run_call(frame, s.value)
     else:
         yield frame.value(s.value)
 
 
-STATEMENTS: Final[dict[type, Callable[[Frame, Any], Step[None]]]] = {
+STATEMENTS: Final[dict[type, Callable[[FunctionFrame, Any], Step[None]]]] = {
     LetStmt: _let,
     AttrStmt: _attr,
     AssertStmt: _assert,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.values import Value, const
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.codegen.llvm.math.floats import register_type
 from loomir.tir.expr import Add, IntImm, Mul, Sub, Var
 
@@ -21,7 +21,7 @@ _RING: Final[dict[type, Callable[[Builder, Value, Value], Value]]] = {
 _LEVELS: Final = 8
 
 
-def sum_of(frame: Frame, e: Any, levels: int = _LEVELS) -> Value | None:
+def sum_of(frame: FunctionFrame, e: Any, levels: int = _LEVELS) -> Value | None:
     """Emit a sum of few levels; None for what holds anything else, is deeper, or is checked."""
     if frame.checks_arithmetic:
         return None

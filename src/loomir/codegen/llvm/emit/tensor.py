@@ -6,7 +6,7 @@ from typing import Final
 
 from loomir.codegen.llvm.assembler.types import I8, I16, I32, I64, PTR, Type, array, struct
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.codegen.llvm.math.floats import cast
 from loomir.ir.visit import Step
 from loomir.runtime import layout as at
@@ -36,7 +36,7 @@ def header_word(dtype: DataType, rank: int) -> int:
     return rank | code << 32 | bits << 40 | dtype.lanes << 48
 
 
-def make_tensor(frame: Frame, e: PrimExpr) -> Step[Value]:
+def make_tensor(frame: FunctionFrame, e: PrimExpr) -> Step[Value]:
     """Make the ``DLTensor`` that lowering described."""
     if not isinstance(e, Call) or e.op is not STACK_MAKE_ARRAY:
         raise InternalError("lowered code passes something else than an array")
@@ -71,7 +71,7 @@ def _length(shape: PrimExpr) -> int:
     return len(shape.args) if isinstance(shape, Call) else 0
 
 
-def _numbers(frame: Frame, e: PrimExpr) -> Step[Value]:
+def _numbers(frame: FunctionFrame, e: PrimExpr) -> Step[Value]:
     """Make an array of integers; none gives NULL."""
     if not isinstance(e, Call) or e.op is not STACK_MAKE_SHAPE:
         raise InternalError("lowered code passes an array of no shape")

@@ -67,7 +67,7 @@ class Passes(Enum):
     USUAL = "usual"
     """All that its level has: it vectorises, writes loops out and moves code out of them."""
     FEW = "few"
-    """What takes memory apart into values and puts operations together: a tenth of the time. Loops
+    """What promotes memory to values and combines instructions: a tenth of the time. Loops
     stay as they are."""
 
 
@@ -519,8 +519,8 @@ class _Jit:
             cpu=machine.cpu, features=machine.features, jit=True
         )
         # JITLink places an object in one region, and reaches what is outside by 64-bit addresses.
-        # The other loader maps code and data apart, and its AArch64 relocations end the process
-        # where the system has put them more than 4 GiB from each other.
+        # The other loader maps code and data separately, and its AArch64 relocations end the
+        # process where the system has put them more than 4 GiB from each other.
         with _reported("LLVM has no JIT here"):
             self.own = llvm.create_lljit_compiler(own, use_jit_link=True, suppress_errors=True)
         self.linked = 0

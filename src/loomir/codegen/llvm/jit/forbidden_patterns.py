@@ -172,7 +172,7 @@ def _hidden(value: _Vector, at: int) -> tuple[list[str], str]:
         level = 0
         while len(names) > 1:
             level += 1
-            joined: list[tuple[str, int]] = []
+            wider: list[tuple[str, int]] = []
             for k in range(0, len(names), 2):
                 (low, lanes), (high, _) = names[k], names[k + 1]
                 mask = ", ".join(f"i32 {lane}" for lane in range(2 * lanes))
@@ -182,8 +182,8 @@ def _hidden(value: _Vector, at: int) -> tuple[list[str], str]:
                     f"  {name} = shufflevector {kind} {low}, {kind} {high}, "
                     f"<{2 * lanes} x i32> <{mask}>"
                 )
-                joined.append((name, 2 * lanes))
-            names = joined
+                wider.append((name, 2 * lanes))
+            names = wider
         return made, names[0][0]
     word, kept = f"i{size}", f"i{max(size, 32)}"
     made.append(f"  {hidden}.b = bitcast {value.typed} to {word}")

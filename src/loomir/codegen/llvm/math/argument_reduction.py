@@ -24,7 +24,7 @@ from loomir.codegen.llvm.math.parts import (
     two_product,
 )
 
-__all__ = ["HALF_PI", "HALF_PI_SINGLE", "far", "turned", "turned_far", "turned_single"]
+__all__ = ["HALF_PI", "HALF_PI_SINGLE", "far", "reduce_angle", "reduce_far", "reduce_single"]
 
 _h = float.fromhex
 
@@ -69,14 +69,14 @@ _I128: Final = integer(128)
 
 
 def far(b: Builder, args: Sequence[Value]) -> Value:
-    """Whether an angle is finite and too large for ``turned``."""
+    """Whether an angle is finite and too large for ``reduce_angle``."""
     x = args[0]
     size = absolute(b, x)
     beyond = b.fcmp("ogt", size, const(x.type, _FAR[x.type.bits]))
     return b.and_(beyond, b.fcmp("olt", size, const(x.type, float("inf"))))
 
 
-def turned(b: Builder, x: Value) -> tuple[Value, Value, Value]:
+def reduce_angle(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     """Return the angle less n quarter turns, in two parts, and n."""
     turn = HALF_PI if x.type.bits == 64 else HALF_PI_SINGLE
     n, whole = nearest(b, b.fmul(x, const(x.type, _TWO_OVER_PI)))
@@ -90,7 +90,7 @@ def turned(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     return r, fma(b, n, -turn[2], b.fsub(error, below)), whole
 
 
-def turned_single(b: Builder, x: Value) -> tuple[Value, Value]:
+def reduce_single(b: Builder, x: Value) -> tuple[Value, Value]:
     """Return the angle less n quarter turns, to a unit in the last place, and n, for floats."""
     n, whole = nearest(b, b.fmul(x, const(x.type, _TWO_OVER_PI)))
     r = fma(b, n, -HALF_PI_SINGLE[0], x)  # exact
@@ -98,8 +98,8 @@ def turned_single(b: Builder, x: Value) -> tuple[Value, Value]:
     return fma(b, n, -HALF_PI_SINGLE[2], r), whole
 
 
-def turned_far(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """Do what ``turned`` does for one finite double beyond its reach."""
+def reduce_far(b: Builder, x: Value) -> tuple[Value, Value, Value]:
+    """Do what ``reduce_angle`` does for one finite double beyond its reach."""
     bits = b.bitcast(x, I64)
     magnitude = b.and_(bits, const(I64, (1 << 63) - 1))
     exponent = b.lshr(magnitude, const(I64, 52))
@@ -136,11 +136,11 @@ def _window(b: Builder, start: Value) -> tuple[Value, Value, Value]:
     words = [b.load(I64, b.gep(I64, table, b.add(first, const(I64, i))), align=8) for i in range(4)]
     # The next word's high bits come down in two steps, for a shift by 64 is not defined.
     rest = b.sub(const(I64, 63), shift)
-    joined = [
+    words_at = [
         b.or_(b.shl(one, shift), b.lshr(b.lshr(following, const(I64, 1)), rest))
         for one, following in itertools.pairwise(words)
     ]
-    return joined[0], joined[1], joined[2]
+    return words_at[0], words_at[1], words_at[2]
 
 
 def _radians(b: Builder, turns: Value) -> tuple[Value, Value, Value]:

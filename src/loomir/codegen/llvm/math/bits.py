@@ -15,11 +15,11 @@ def ldexp(b: Builder, x: Value, e: Value) -> Value:
     if x.type.element is FLOAT:
         # Exact in double for every exponent that matters, then rounded.
         wide = b.fpext(x, DOUBLE.with_lanes(x.type.lanes))
-        held = b.sext(_held(b, e, 400), I64.with_lanes(x.type.lanes))
-        return b.fptrunc(b.fmul(wide, power_of_two(b, held, wide.type)), x.type)
+        exponent = b.sext(_clamp_exponent(b, e, 400), I64.with_lanes(x.type.lanes))
+        return b.fptrunc(b.fmul(wide, power_of_two(b, exponent, wide.type)), x.type)
     form = format_of(x)
     t = integers(x)
-    n = b.sext(_held(b, e, 2200), t)
+    n = b.sext(_clamp_exponent(b, e, 2200), t)
     # Downwards by less than the whole range at once: what is subnormal before the last step is
     # less than half of the smallest number after it, so nothing is rounded twice.
     down = form.bias - 1 - (form.fraction + 1)
@@ -36,7 +36,7 @@ def ldexp(b: Builder, x: Value, e: Value) -> Value:
     return b.fmul(x, power_of_two(b, n, x.type))
 
 
-def _held(b: Builder, e: Value, limit: int) -> Value:
+def _clamp_exponent(b: Builder, e: Value, limit: int) -> Value:
     e = b.select(b.icmp("slt", e, const(e.type, -limit)), const(e.type, -limit), e)
     return b.select(b.icmp("sgt", e, const(e.type, limit)), const(e.type, limit), e)
 

@@ -62,9 +62,9 @@ def erf(b: Builder, x: Value) -> Value:
     """Emit the error function: 1 less e to the power of -(x + more)."""
     size, top = absolute(b, x), const(x.type, _TOP[x.type.element])
     coefficients = ERF[x.type.element]
-    held = b.select(b.fcmp("ogt", size, top), top, size)
-    linear = b.fmul(held, const(x.type, coefficients[0]))
-    square = b.fmul(held, held)
-    powers = [held, square] if x.type.bits == 32 else [held, square, b.fmul(square, square)]
+    bounded = b.select(b.fcmp("ogt", size, top), top, size)
+    linear = b.fmul(bounded, const(x.type, coefficients[0]))
+    square = b.fmul(bounded, bounded)
+    powers = [bounded, square] if x.type.bits == 32 else [bounded, square, b.fmul(square, square)]
     more = fma(b, square, chains(b, powers, coefficients[1:]), linear)
-    return with_sign(b, one_less_exp(b, held, more), x)
+    return with_sign(b, one_less_exp(b, bounded, more), x)

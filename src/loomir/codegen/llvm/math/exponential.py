@@ -195,8 +195,8 @@ def _exp(b: Builder, x: Value, how: _Exp) -> Value:
         r, n, _ = _parted(b, clamped(b, x, how.least, how.most + 1.0), how)
         near = b.select(lost, const(t, 0.0), horner(b, r, how.polynomial))
         return scale_whole(b, near, n)
-    held = b.select(lost, const(t, how.least), x)
-    r, moved = _reduced(b, held, how)
+    bounded = b.select(lost, const(t, how.least), x)
+    r, moved = _reduced(b, bounded, how)
     grown = b.bitcast(horner(b, r, how.polynomial), i)
     small = b.fcmp("olt", x, const(t, how.small))
     up = const(i, _LIFT << format_of(x).fraction)
@@ -274,11 +274,11 @@ def sigmoid(b: Builder, x: Value) -> Value:
     t, i = x.type, integers(x)
     how, form = _EXP[t.element], format_of(x)
     unit = const(t, 2.0**-_LIFT)
-    held = clamped(b, x, how.least, 40.0)  # from there on the result rounds to 1
+    bounded = clamped(b, x, how.least, 40.0)  # from there on the result rounds to 1
     magic = const(t, form.magic + form.bias - _LIFT)  # so the low bits are the exponent as v has it
-    moved = fma(b, held, -how.steps, magic)
+    moved = fma(b, bounded, -how.steps, magic)
     n = b.fsub(moved, magic)
-    r = fma(b, n, -how.low, fma(b, n, -how.high, b.fneg(held)))
+    r = fma(b, n, -how.low, fma(b, n, -how.high, b.fneg(bounded)))
     v = b.bitcast(_exponent(b, b.bitcast(moved, i), x), t)
     m = fma(b, b.fmul(r, r), horner(b, r, how.polynomial[2:]), r)
     below = fma(b, v, m, b.fadd(v, unit))
@@ -302,10 +302,10 @@ def half_exp(b: Builder, x: Value) -> Value:
 def exp_of_sum(b: Builder, x: Value, low: Value) -> Value:
     """Emit e to the power x + low; low is at most about a unit of x's last place."""
     how = _EXP[x.type.element]
-    held = clamped(b, x, how.least, how.most + 1.0)
-    low = b.select(b.fcmp("oeq", held, x), low, const(x.type, 0.0))
-    n, whole = nearest(b, b.fmul(held, const(x.type, how.steps)))
-    r, rest = quick_sum(b, fma(b, n, -how.high, held), fma(b, n, -how.low, low))
+    bounded = clamped(b, x, how.least, how.most + 1.0)
+    low = b.select(b.fcmp("oeq", bounded, x), low, const(x.type, 0.0))
+    n, whole = nearest(b, b.fmul(bounded, const(x.type, how.steps)))
+    r, rest = quick_sum(b, fma(b, n, -how.high, bounded), fma(b, n, -how.low, low))
     square = b.fmul(r, r)
     grown = b.fadd(r, fma(b, square, horner(b, r, how.polynomial[2:]), rest))
     return scaled(b, b.fadd(grown, const(x.type, 1.0)), whole)

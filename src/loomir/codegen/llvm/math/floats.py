@@ -5,8 +5,8 @@
   operations, for LLVM would call a library that need not be there. Arithmetic on it is done in
   float as well.
 - A bool is an ``i1``.
-- To a narrower float: to nearest, ties to even; NaN stays NaN. To an integer: towards zero, held
-  to the range of the type, NaN to 0. To a bool: whether it differs from 0. Integers wrap.
+- To a narrower float: to nearest, ties to even; NaN stays NaN. To an integer: towards zero,
+  saturated at the range of the type, NaN to 0. To a bool: whether it differs from 0. Integers wrap.
 """
 
 from __future__ import annotations

@@ -181,5 +181,5 @@ def acos(b: Builder, x: Value) -> Value:
     up = b.and_(left, b.not_(near_one))
     signed = [b.select(up, b.fneg(v), v) for v in (high, low)]
     quarters = b.select(near_one, const(t, 2.0), const(t, 1.0))
-    turned = _less(b, quarters, signed[0], signed[1])
-    return b.select(b.and_(near_one, b.not_(left)), b.fadd(high, low), turned)
+    subtracted = _less(b, quarters, signed[0], signed[1])
+    return b.select(b.and_(near_one, b.not_(left)), b.fadd(high, low), subtracted)

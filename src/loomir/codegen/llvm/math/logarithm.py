@@ -155,7 +155,7 @@ def _in_base(
     below = fma(b, total, factor[1], fma(b, error, factor[0], below))
     if unit[1]:
         below = fma(b, e, unit[1], below)
-    # The two parts are far apart or nearly cancel.
+    # The two parts differ much in size or nearly cancel.
     whole = e if unit[0] == 1.0 else b.fmul(e, const(x.type, unit[0]))
     return _special(b, x, b.fadd(whole, b.fadd(product, below)))
 

@@ -148,7 +148,7 @@ def emit_math(b: Builder, name: str, args: Sequence[Value], dtype: DataType) -> 
 
 
 def _fixed_power(exponent: Value) -> Callable[[Builder, Value], Value] | None:
-    if not exponent.type.is_float:  # a bfloat16 is held as its bits
+    if not exponent.type.is_float:  # a bfloat16 is given as its bits
         return None
     texts = {const(exponent.type, by).text: emit for by, emit in power.FIXED_POWERS.items()}
     return texts.get(exponent.text)

@@ -17,18 +17,18 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import FLOAT, HALF, Type
 from loomir.codegen.llvm.assembler.values import Value, const
 
-__all__ = ["compare_apart", "number_of"]
+__all__ = ["compare_by_neighbour", "number_of"]
 
-_TURNED: Final = {"ogt": "olt", "olt": "ogt", "oge": "ole", "ole": "oge"}
+_SWAPPED: Final = {"ogt": "olt", "olt": "ogt", "oge": "ole", "ole": "oge"}
 _BESIDE: Final = {"ogt": ("oge", 1), "oge": ("ogt", -1), "olt": ("ole", -1), "ole": ("olt", 1)}
 """The predicate that means the same with the neighbour of a constant, and on which side that is."""
 
 
-def compare_apart(b: Builder, predicate: str, x: Value, y: Value) -> Value:
+def compare_by_neighbour(b: Builder, predicate: str, x: Value, y: Value) -> Value:
     """Compare floats, of which one may be a constant."""
-    if predicate in _TURNED and x.is_constant is not y.is_constant:
+    if predicate in _SWAPPED and x.is_constant is not y.is_constant:
         if x.is_constant:
-            predicate, x, y = _TURNED[predicate], y, x
+            predicate, x, y = _SWAPPED[predicate], y, x
         other, side = _BESIDE[predicate]
         number = number_of(y)
         if number is not None and math.isfinite(number):

@@ -164,7 +164,7 @@ def scale_whole(b: Builder, x: Value, n: Value) -> Value:
 
 
 def by_registers(b: Builder, emit: Callable[..., Value], args: Sequence[Value], bits: int) -> Value:
-    """Emit an instruction of one register on values of 2**k of them; lanes stay apart."""
+    """Emit an instruction of one register on values of 2**k registers, lane by lane."""
     t = args[0].type
     lanes = bits // t.bits
     made = [

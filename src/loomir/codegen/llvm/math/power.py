@@ -98,7 +98,7 @@ def hypot(b: Builder, x: Value, y: Value) -> Value:
 
 
 def hypot_lite(b: Builder, x: Value, y: Value) -> Value:
-    """Emit the length of (x, y), floats held as doubles, whose squares cannot overflow."""
+    """Emit the length of (x, y), floats converted to doubles, whose squares cannot overflow."""
     return _infinite_beside(b, absolute(b, x), absolute(b, y), _length(b, x, y))
 
 
@@ -117,10 +117,11 @@ def _infinite_beside(b: Builder, x: Value, y: Value, length: Value) -> Value:
 def pow_(b: Builder, x: Value, y: Value) -> Value:
     """Emit x to the power y: e to the power of y times the logarithm in two parts."""
     high, low = _log_in_parts(b, absolute(b, x))
-    # Beyond 2**66 the result is 0, 1 or infinite in any case; held, the product is finite.
-    held = clamped(b, y, -(2.0**66), 2.0**66)
-    power, lost = two_product(b, held, high)
-    result = exp_of_sum(b, power, fma(b, held, low, lost))
+    # Beyond 2**66 the result is 0, 1 or infinite in any case; within these bounds, the product is
+    # finite.
+    bounded = clamped(b, y, -(2.0**66), 2.0**66)
+    power, lost = two_product(b, bounded, high)
+    result = exp_of_sum(b, power, fma(b, bounded, low, lost))
     return _power_cases(b, x, y, result)
 
 

@@ -1,6 +1,6 @@
-"""Floats as integers: cut towards zero, held to the range of the integers, NaN as 0.
+"""Floats as integers: cut towards zero, saturated at the range of the integers, NaN as 0.
 
-LLVM has intrinsics for it, which it takes apart into single elements where they are vectors: a
+LLVM has intrinsics for it, which it splits into single elements where they are vectors: a
 conversion of float32 to int32 took five times as long.
 """
 
@@ -25,16 +25,16 @@ def float_to_int(b: Builder, x: Value, to: Type, *, signed: bool) -> Value:
     digits = _DIGITS[x.type.bits]
     # What is above this float is beyond the range.
     highest = most if power <= digits else 2**power - 2 ** (power - digits)
-    # Not 0 but what is cut to it: LLVM holds ``max(max(x, 0), 0)`` to be ``max(x, 0)``, also where
+    # Not 0 but what is cut to it: LLVM holds ``max(max(x, 0), 0)`` for ``max(x, 0)``, also where
     # the first gives NaN for NaN, as a program's own, and the second 0 (``foldSPFofSPF``).
     low = const(x.type, float(least) if signed else -1 + 2.0**-digits)
     high = const(x.type, float(highest))
-    held = b.select(b.fcmp("ogt", x, low), x, low)  # NaN becomes the least
-    held = b.select(b.fcmp("olt", held, high), held, high)
+    clipped = b.select(b.fcmp("ogt", x, low), x, low)  # NaN becomes the least
+    clipped = b.select(b.fcmp("olt", clipped, high), clipped, high)
     if to.bits < I32.bits:
-        made = b.trunc(b.fptosi(held, I32.with_lanes(x.type.lanes)), to)
+        made = b.trunc(b.fptosi(clipped, I32.with_lanes(x.type.lanes)), to)
     else:
-        made = b.fptosi(held, to) if signed else b.fptoui(held, to)
+        made = b.fptosi(clipped, to) if signed else b.fptoui(clipped, to)
     if highest != most:
         made = b.select(b.fcmp("ogt", x, high), const(to, most), made)
     return b.select(b.fcmp("uno", x, x), const(to, 0), made) if signed else made

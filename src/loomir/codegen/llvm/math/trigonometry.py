@@ -10,9 +10,9 @@ from loomir.codegen.llvm.assembler.types import DOUBLE
 from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.math.argument_reduction import (
     far,
-    turned,
-    turned_far,
-    turned_single,
+    reduce_angle,
+    reduce_far,
+    reduce_single,
 )
 from loomir.codegen.llvm.math.parts import fma, horner
 from loomir.codegen.llvm.math.rare import Scalar, rarely
@@ -90,7 +90,7 @@ COS: Final = (
 )
 """The same, good for doubles."""
 
-_Turned = tuple[Value, Value, Value]
+_Reduced = tuple[Value, Value, Value]
 _Join = Callable[[Builder, Value, Value, Value], Value]
 """Makes the result of the sine and cosine of the rest of an angle, and of its quarter turns."""
 
@@ -150,24 +150,24 @@ def _tangent(b: Builder, sine: Value, cosine: Value, n: Value) -> Value:
 # -- on doubles, and on floats by way of them --------------------------------------------------
 def _on_doubles(b: Builder, name: str, x: Value, join: _Join) -> Value:
     def slow(b: Builder, args: Sequence[Value]) -> Value:
-        r, tail, n = turned_far(b, args[0])
+        r, tail, n = reduce_far(b, args[0])
         return join(b, *_pair(b, r, tail), n)
 
-    r, tail, n = turned(b, x)
+    r, tail, n = reduce_angle(b, x)
     near = join(b, *_pair(b, r, tail), n)
     return rarely(b, name, [x], _kept_zero(b, x, near, join), far, slow)
 
 
 def _slow_float(join: _Join) -> Scalar:
     def slow(b: Builder, args: Sequence[Value]) -> Value:
-        r, _, n = turned_far(b, b.fpext(args[0], DOUBLE))
+        r, _, n = reduce_far(b, b.fpext(args[0], DOUBLE))
         return b.fptrunc(join(b, *_pair_lite(b, r), n), args[0].type)
 
     return slow
 
 
 def _on_floats(b: Builder, name: str, x: Value, join: _Join) -> Value:
-    r, n = turned_single(b, x)
+    r, n = reduce_single(b, x)
     near = join(b, *_pair_single(b, r), n)
     return rarely(b, name, [x], _kept_zero(b, x, near, join), far, _slow_float(join))
 
@@ -207,7 +207,7 @@ def cos_single(b: Builder, x: Value) -> Value:
 def tan_single(b: Builder, x: Value) -> Value:
     """Emit the tangent of floats: that of the rest, or -1 over it."""
     t = x.type
-    r, tail, n = turned(b, x)
+    r, tail, n = reduce_angle(b, x)
     z = b.fmul(r, r)
     low = fma(b, b.fmul(r, z), horner(b, z, TAN_SINGLE), fma(b, z, tail, tail))
     found = b.fadd(r, low)

@@ -8,10 +8,10 @@ from typing import Any, Final
 from loomir.codegen.llvm.assembler.types import I64, PTR
 from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.relax.calls import call, direct_kernel, run_kernel
-from loomir.codegen.llvm.relax.checks import Place, match, require_kind
+from loomir.codegen.llvm.relax.checks import CheckedValue, match, require_kind
 from loomir.codegen.llvm.relax.closures import make_closure
 from loomir.codegen.llvm.relax.conditions import truth
-from loomir.codegen.llvm.relax.frame import GraphFrame, Held, Slot, Where
+from loomir.codegen.llvm.relax.frame import GraphFrame, Location, Slot, Where
 from loomir.codegen.llvm.relax.leaves import LEAVES, facts, leaf
 from loomir.codegen.llvm.relax.memory import laid_in_storage, place_tensor
 from loomir.codegen.llvm.relax.site import Site
@@ -86,12 +86,12 @@ def _sequence(frame: GraphFrame, e: SeqExpr, dying: Dying) -> Step[Slot]:
             frame.open_piece()
             yield _bind_all(frame, bindings[start : start + PIECE], dying, bound)
             frame.close_piece()
-    held = frame.values.get(e.body) if isinstance(e.body, Var) else None
-    if held is not None and held.where is Where.SLOT and e.body in set(bound):
+    result = frame.values.get(e.body) if isinstance(e.body, Var) else None
+    if result is not None and result.where is Where.SLOT and e.body in set(bound):
         # Its scope ends here: the reference goes on.
         assert isinstance(e.body, Var)
         del frame.values[e.body]
-        slot = held.place
+        slot = result.place
     else:
         slot = yield take(frame, e.body, dying)
     for var in bound:
@@ -151,7 +151,7 @@ def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
             frame.drop_temporary(since)
         else:
             slot = yield take(frame, value, dying)
-        frame.values[binding.var] = Held(Where.SLOT, slot)
+        frame.values[binding.var] = Location(Where.SLOT, slot)
         symbol = frame.extern_of(value)
         if symbol is not None:
             frame.externs[binding.var] = symbol
@@ -164,7 +164,7 @@ def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
         var = binding.var
         what = "the matched value" if var is None else f"the value of {var.name_hint}"
         span = getattr(binding.struct_info, "span", None) or binding.span
-        where = Place(what, span)
+        where = CheckedValue(what, span)
         since = len(frame.temporary)
         info = binding.struct_info
         yield match(frame, frame.read(slot), info, where, facts(binding.value))
@@ -172,7 +172,7 @@ def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
         if binding.var is None:
             frame.release(slot)
         else:
-            frame.values[binding.var] = Held(Where.SLOT, slot)
+            frame.values[binding.var] = Location(Where.SLOT, slot)
     else:
         raise InternalError(f"a {type(binding).__name__} in a graph")
 
@@ -183,7 +183,7 @@ def _claimed(frame: GraphFrame, var: Var, value: Call, slot: Slot) -> Step[None]
         return
     info = var.struct_info_annotation
     if info is not None:
-        where = Place(f"the value of {var.name_hint}", var.span or value.span)
+        where = CheckedValue(f"the value of {var.name_hint}", var.span or value.span)
         yield match(frame, frame.read(slot), info, where)
 
 
@@ -195,7 +195,7 @@ def _branch(frame: GraphFrame, e: If, dying: Dying) -> Step[Slot]:
     frame.drop_temporary(since)
     b = frame.b
     slot = frame.take_slot()
-    yes, no, done = b.append("then"), b.append("else"), b.append("joined")
+    yes, no, done = b.append("then"), b.append("else"), b.append("after")
     b.condbr(holds, yes, no)
     for block, branch in ((yes, e.true_branch), (no, e.false_branch)):
         b.at(block)
@@ -218,7 +218,7 @@ def _item(frame: GraphFrame, e: TupleGetItem) -> Step[Slot]:
     known = facts(e.tuple_value)
     b = frame.b
     if not isinstance(known, TupleStructInfo):
-        where = Place("the value that a field is taken of", e.span)
+        where = CheckedValue("the value that a field is taken of", e.span)
         require_kind(frame, value, [at.TUPLE], where)
     if not isinstance(known, TupleStructInfo) or e.index >= len(known.fields):
         length = frame.word(value, at.LENGTH)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loomir.codegen.llvm.assembler.types import I64
 from loomir.codegen.llvm.assembler.values import FALSE, Value, const
 from loomir.codegen.llvm.emit.frame import Linked
-from loomir.codegen.llvm.relax.checks import Place, match, require_kind
+from loomir.codegen.llvm.relax.checks import CheckedValue, match, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.functions import call_extern, call_global, call_value
 from loomir.codegen.llvm.relax.kernels import call_kernel, scalar_of, tensor_of, writable
@@ -58,7 +58,7 @@ def call(frame: GraphFrame, e: Call) -> Step[Slot]:
     if e.sinfo_args:
         info = e.sinfo_args[0] if len(e.sinfo_args) == 1 else TupleStructInfo(e.sinfo_args)
         name = _name(op) if symbol is None else repr(symbol)
-        where = Place(faults.result_of(name), e.span, name)
+        where = CheckedValue(faults.result_of(name), e.span, name)
         yield match(frame, frame.read(slot), info, where)
     return slot
 
@@ -101,7 +101,7 @@ def _passed(
     if isinstance(arg, PrimValue) and arg.value.dtype is p.dtype and p.buffer is None:
         return (yield frame.value(arg.value))
     value: Value = yield leaf(frame, arg)
-    where = Place(faults.argument(p.name), span)
+    where = CheckedValue(faults.argument(p.name), span)
     known = facts(arg)
     if p.buffer is not None:
         if not isinstance(known, TensorStructInfo):

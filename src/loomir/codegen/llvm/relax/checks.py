@@ -1,7 +1,7 @@
-"""Values held to structural information: ``MatchCast``, arguments on entry, results on the way out.
+"""Check values against structural information: ``MatchCast``, arguments on entry, results on exit.
 
 - What is proved by what is known of a value is not looked at again.
-- Extents are compared from left to right; a variable that stands alone and has no value is bound.
+- Extents are compared from left to right; a variable that is an extent and has no value is bound.
 - On entry, kinds and ranks come first and bind variables, over all parameters; then extents.
 """
 
@@ -45,7 +45,7 @@ from loomir.support.span import Span
 from loomir.tir.expr import NE, Eq, IntImm, PrimExpr
 from loomir.tir.expr import Var as ShapeVar
 
-__all__ = ["Phase", "Place", "extents_at", "match", "require_dtype", "require_kind", "same"]
+__all__ = ["CheckedValue", "Phase", "extents_at", "match", "require_dtype", "require_kind", "same"]
 
 _INT64: Final = DataType("int64")
 
@@ -58,14 +58,14 @@ class Phase(Enum):
     COMPARE = 2
 
 
-class Place(NamedTuple):
+class CheckedValue(NamedTuple):
     """What a value is called in messages, where that is declared, and who claims it."""
 
     where: str
     span: Span | None = None
     claim: str | None = None
 
-    def field(self, index: int) -> Place:
+    def field(self, index: int) -> CheckedValue:
         """Return the place of a field of a tuple."""
         return self._replace(where=faults.field_of(self.where, index))
 
@@ -80,7 +80,7 @@ def match(
     frame: GraphFrame,
     value: Value,
     info: StructInfo,
-    at_: Place,
+    at_: CheckedValue,
     known: StructInfo = OBJECT,
     phase: Phase = Phase.WHOLE,
     bound: set[tuple[str, int]] | None = None,
@@ -118,7 +118,7 @@ def shape_vars(info: StructInfo) -> list[ShapeVar]:
 
 
 # -- kinds -------------------------------------------------------------------------------------
-def require_kind(frame: GraphFrame, value: Value, kinds: Sequence[int], at_: Place) -> None:
+def require_kind(frame: GraphFrame, value: Value, kinds: Sequence[int], at_: CheckedValue) -> None:
     """Check that a value is of a kind, or one of several."""
     b = frame.b
     given = frame.word(value, at.KIND, I32)
@@ -133,7 +133,7 @@ def _tuple(
     frame: GraphFrame,
     value: Value,
     info: TupleStructInfo,
-    at_: Place,
+    at_: CheckedValue,
     known: StructInfo,
     phase: Phase,
     bound: set[tuple[str, int]],
@@ -164,7 +164,7 @@ def _tensor(
     frame: GraphFrame,
     value: Value,
     info: TensorStructInfo,
-    at_: Place,
+    at_: CheckedValue,
     known: StructInfo,
     phase: Phase,
     bound: set[tuple[str, int]],
@@ -181,11 +181,15 @@ def _tensor(
         dims = info.shape.values
         yield _extents(frame, data, dims, fact.dims, at_, phase, bound, is_tensor=True)
     elif isinstance(info.shape, Var) and phase is not Phase.BIND and info.shape in frame.values:
-        _held_shape(frame, value, info.shape, at_)
+        _compare_shape(frame, value, info.shape, at_)
 
 
 def _header(
-    frame: GraphFrame, value: Value, info: TensorStructInfo, fact: TensorStructInfo, at_: Place
+    frame: GraphFrame,
+    value: Value,
+    info: TensorStructInfo,
+    fact: TensorStructInfo,
+    at_: CheckedValue,
 ) -> None:
     """Check dtype and rank, which lie side by side."""
     b = frame.b
@@ -220,7 +224,7 @@ def _extents(
     where: Value,
     wanted: Sequence[PrimExpr],
     facts: Sequence[PrimExpr] | None,
-    at_: Place,
+    at_: CheckedValue,
     phase: Phase,
     bound: set[tuple[str, int]],
     *,
@@ -231,15 +235,15 @@ def _extents(
     if facts is not None and len(facts) != len(wanted):
         facts = None
     for axis, expr in enumerate(wanted):
-        alone = isinstance(expr, ShapeVar) and expr not in frame.env
-        if not alone:
+        binds = isinstance(expr, ShapeVar) and expr not in frame.env
+        if not binds:
             proved = facts is not None and same(expr, facts[axis])
             if proved or phase is Phase.BIND or (at_.where, axis) in bound:
                 continue
         if base is None:
             base = frame.b.load(PTR, where)
         extent = frame.b.load(I64, frame.b.gep(I64, base, const(I64, axis)))
-        if alone:
+        if binds:
             assert isinstance(expr, ShapeVar)
             frame.bind_size(expr, extent, extent=is_tensor)
             bound.add((at_.where, axis))
@@ -251,11 +255,11 @@ def _extents(
         frame.require(frame.b.icmp("eq", value, extent), at_.fault(fault), value, extent)
 
 
-def _held_shape(frame: GraphFrame, value: Value, var: Var, at_: Place) -> None:
+def _compare_shape(frame: GraphFrame, value: Value, var: Var, at_: CheckedValue) -> None:
     """Compare a tensor's extents with those of a shape that a variable holds."""
     b = frame.b
-    held = frame.held(var)
-    length = frame.word(held, at.LENGTH)
+    shape = frame.read_var(var)
+    length = frame.word(shape, at.LENGTH)
     tensor = at.TENSOR_DLTENSOR
     rank = b.zext(frame.word(value, tensor + dl.DLTENSOR_NDIM, I32), I64)
     fault = faults.wrong_rank(at_.span, at_.where, -1)
@@ -271,7 +275,7 @@ def _held_shape(frame: GraphFrame, value: Value, var: Var, at_: Place) -> None:
     i.add(const(I64, 0), start)
     b.condbr(b.icmp("slt", i, length), one, done)
     b.at(one)
-    wanted = b.load(I64, b.gep(I64, place(b, held, at.ITEMS), i))
+    wanted = b.load(I64, b.gep(I64, place(b, shape, at.ITEMS), i))
     extent = b.load(I64, b.gep(I64, extents, i))
     bad = b.append("fault")
     b.condbr(b.icmp("eq", wanted, extent), fine, bad, meta=frame.unit.faults.rare())
@@ -301,7 +305,7 @@ def _shape(
     frame: GraphFrame,
     value: Value,
     info: ShapeStructInfo,
-    at_: Place,
+    at_: CheckedValue,
     known: StructInfo,
     phase: Phase,
     bound: set[tuple[str, int]],
@@ -338,7 +342,7 @@ def _scalar(
     frame: GraphFrame,
     value: Value,
     info: PrimStructInfo,
-    at_: Place,
+    at_: CheckedValue,
     known: StructInfo,
     phase: Phase,
     bound: set[tuple[str, int]],
@@ -364,7 +368,7 @@ def _scalar(
     _require_number(frame, expr, wanted, given, at_)
 
 
-def _scalar_dtype(frame: GraphFrame, value: Value, dtype: DataType, at_: Place) -> None:
+def _scalar_dtype(frame: GraphFrame, value: Value, dtype: DataType, at_: CheckedValue) -> None:
     """Check the dtype of a scalar; a number of Python may take it."""
     b = frame.b
     word = frame.word(value, at.DTYPE_WORD)
@@ -388,7 +392,7 @@ def _scalar_dtype(frame: GraphFrame, value: Value, dtype: DataType, at_: Place) 
 
 
 def _require_number(
-    frame: GraphFrame, expr: PrimExpr, wanted: Value, given: Value, at_: Place
+    frame: GraphFrame, expr: PrimExpr, wanted: Value, given: Value, at_: CheckedValue
 ) -> None:
     b, dtype = frame.b, expr.dtype
     if dtype.is_float:
@@ -412,7 +416,7 @@ def _wide(frame: GraphFrame, value: Value, dtype: DataType) -> Value:
 
 # -- functions ---------------------------------------------------------------------------------
 def _function(
-    frame: GraphFrame, value: Value, info: FuncStructInfo, at_: Place, known: StructInfo
+    frame: GraphFrame, value: Value, info: FuncStructInfo, at_: CheckedValue, known: StructInfo
 ) -> Step[None]:
     if info.params is None:
         if not (isinstance(known, FuncStructInfo) and known.params is None):

@@ -53,7 +53,7 @@ def make_closure(frame: GraphFrame, func: GraphFunction, var: Var | None) -> Ste
         if isinstance(item, ShapeVar):
             values.append(boxed(frame, frame.lookup(item), item.dtype, func.span))
         else:
-            values.append(frame.held(item))
+            values.append(frame.read_var(item))
     return frame.own(_closure_of(frame, code, info, values, func.span))
     yield
 

@@ -16,7 +16,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Function
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, VOID, Type, array
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
-from loomir.codegen.llvm.emit.frame import Cleanup, Frame
+from loomir.codegen.llvm.emit.frame import Cleanup, FunctionFrame
 from loomir.codegen.llvm.relax.scalars.bits import bits_of, value_of
 from loomir.codegen.llvm.relax.scalars.extents import EXTENTS
 from loomir.codegen.llvm.relax.unit import GraphUnit
@@ -31,7 +31,7 @@ from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr
 from loomir.tir.expr import Var as ShapeVar
 
-__all__ = ["GraphFrame", "Held", "Slot", "Where"]
+__all__ = ["GraphFrame", "Location", "Slot", "Where"]
 
 Slot = int
 
@@ -55,8 +55,8 @@ class Where(Enum):
     """A tensor in the memory of the function."""
 
 
-class Held(NamedTuple):
-    """The value of a variable: where it is, and its place there."""
+class Location(NamedTuple):
+    """Where the value of a variable is, and its place there."""
 
     where: Where
     place: int
@@ -71,7 +71,7 @@ class _Outer(NamedTuple):
     piece: Function
 
 
-class GraphFrame(Frame):
+class GraphFrame(FunctionFrame):
     """The state of emitting one graph function.
 
     ``values`` are the values of variables; ``temporary`` are slots to give back when the binding
@@ -131,7 +131,7 @@ class GraphFrame(Frame):
         self.name = name
         self.itself = itself
         self.args = args
-        self.values: dict[Var, Held] = {}
+        self.values: dict[Var, Location] = {}
         self.externs: dict[Var, str] = {}
         self.extents: set[ShapeVar] = set()
         self.fresh: set[Var] = set()
@@ -274,7 +274,7 @@ class GraphFrame(Frame):
         return self.laid.get(e) if isinstance(e, Var) else None
 
     # -- variables -------------------------------------------------------------------------------
-    def held(self, var: Var) -> Value:
+    def read_var(self, var: Var) -> Value:
         """Return the value of a variable."""
         found = self.values.get(var)
         if found is None:
@@ -308,7 +308,7 @@ class GraphFrame(Frame):
         bits = self.b.load(I64, self.b.gep(I64, self._sizes_at, const(I64, place_)))
         return value_of(self.b, bits, var.dtype)
 
-    def take_tensor(self, rank: int, what: object = None) -> tuple[Held, bool]:
+    def take_tensor(self, rank: int, what: object = None) -> tuple[Location, bool]:
         """Return memory for a tensor that only kernels see, and whether that is there already.
 
         ``what``: equal for equal tensors, None where that is not known.
@@ -318,25 +318,25 @@ class GraphFrame(Frame):
         for index, place_ in enumerate(free):
             if what is not None and self._placed.get(place_) == what:
                 del free[index]
-                return Held(Where.LOCAL, place_), True
+                return Location(Where.LOCAL, place_), True
         if len(free) > (_SPARE if self._in_pieces else 0):
             # The one that was free for longest: what came last may come again.
             place_ = free.pop(0)
             self._placed[place_] = what
-            return Held(Where.LOCAL, place_), False
+            return Location(Where.LOCAL, place_), False
         place_ = self._tensor_words
         self._placed[place_] = what
         self._tensors[place_] = words
         self._tensor_words += words
-        return Held(Where.LOCAL, place_), False
+        return Location(Where.LOCAL, place_), False
 
     def forget_tensors(self) -> None:
         """Count on no tensor that was made before: control may come from elsewhere."""
         self._placed.clear()
 
-    def address_of(self, held: Held) -> Value:
+    def address_of(self, location: Location) -> Value:
         """Compute where a tensor in the memory of the function is."""
-        return self.b.gep(I64, self._tensors_at, const(I64, held.place), inbounds=True)
+        return self.b.gep(I64, self._tensors_at, const(I64, location.place), inbounds=True)
 
     def extern_of(self, e: object) -> str | None:
         """Return the name of the packed function that an expression is known to be."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import FALSE, Value, const
-from loomir.codegen.llvm.relax.checks import Place, require_kind
+from loomir.codegen.llvm.relax.checks import CheckedValue, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.invoke import invoke, packed_code
 from loomir.codegen.llvm.relax.leaves import facts
@@ -50,7 +50,7 @@ def call_value(
     known = facts(op)
     name = str(getattr(op, "name_hint", "the function"))
     if not isinstance(known, FuncStructInfo):
-        place = Place("what is called", span)
+        place = CheckedValue("what is called", span)
         require_kind(frame, callee, [at.CLOSURE, at.PACKED], place)
     if isinstance(known, FuncStructInfo) and known.params is not None:
         if len(known.params) != len(args):

@@ -13,7 +13,7 @@ from loomir.codegen.llvm.emit.frame import Linked
 from loomir.codegen.llvm.emit.memory import memory_type
 from loomir.codegen.llvm.math.floats import cast
 from loomir.codegen.llvm.relax.boxes import unboxed
-from loomir.codegen.llvm.relax.checks import Place, require_dtype, require_kind
+from loomir.codegen.llvm.relax.checks import CheckedValue, require_dtype, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.unit import GraphUnit, dtype_word, word_of
 from loomir.codegen.llvm.support.objects_ir import place
@@ -169,7 +169,7 @@ def scalar_of(
     frame: GraphFrame, p: Parameter, value: Value, known: StructInfo, span: Span | None
 ) -> Value:
     """Return an object as a kernel takes it where it takes no array: a scalar, or null."""
-    where = Place(faults.argument(p.name), span)
+    where = CheckedValue(faults.argument(p.name), span)
     if p.dtype.is_handle:
         require_kind(frame, value, [at.NULL_OBJECT], where)
         return NULL
@@ -219,7 +219,7 @@ def define_adapter(graph: GraphUnit, linked: Linked, kernel: Callee, code: Funct
     for parameter in linked.signature.parameters:
         b = frame.b
         value = b.load(PTR, b.gep(PTR, frame.args, const(I64, parameter.position)))
-        at_ = Place(faults.argument(parameter.name), span)
+        at_ = CheckedValue(faults.argument(parameter.name), span)
         if parameter.buffer is not None:
             require_kind(frame, value, [at.TENSOR], at_)
             if parameter.written:

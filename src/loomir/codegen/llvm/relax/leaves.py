@@ -39,7 +39,7 @@ __all__ = ["LEAVES", "facts", "global_value", "leaf", "make_shape"]
 
 
 def leaf(frame: GraphFrame, expr: RelaxExpr) -> Step[Value]:
-    """Return the value of a leaf expression: a reference that is held while the binding is made."""
+    """Return the value of a leaf expression: a reference, valid while the binding is made."""
     rule = LEAVES.get(expr.__class__)
     if rule is None:
         raise InternalError(f"a {type(expr).__name__} is no leaf: the graph is not in normal form")
@@ -64,7 +64,7 @@ def facts(expr: RelaxExpr) -> StructInfo:
 
 
 def _var(frame: GraphFrame, e: Var) -> Step[Value]:
-    return frame.held(e)
+    return frame.read_var(e)
     yield
 
 

@@ -9,7 +9,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, VOID
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
-from loomir.codegen.llvm.relax.frame import Held, Slot
+from loomir.codegen.llvm.relax.frame import Location, Slot
 from loomir.codegen.llvm.relax.kernels import COLD, allocate_at, never_negative, tensor_of
 from loomir.codegen.llvm.relax.leaves import facts
 from loomir.codegen.llvm.relax.shapes import require_extents
@@ -116,15 +116,15 @@ def _fresh_tensor(s: Site) -> Step[Slot]:
     return s.own(allocate_at(s.frame, extents.where, extents.rank, dtype, "a tensor", s.span))
 
 
-def place_tensor(s: Site) -> Step[Held]:
+def place_tensor(s: Site) -> Step[Location]:
     """Return a tensor that lies in storage, itself in the memory of the function."""
     frame, b = s.frame, s.frame.b
     dtype = s.option(3, "dtype")
     if not isinstance(dtype, DataType):
         raise InternalError(f"{s.shown} needs a dtype")
-    held = s.arg(0)
-    if isinstance(held, Var):
-        frame.pinned.add(held)
+    backing = s.arg(0)
+    if isinstance(backing, Var):
+        frame.pinned.add(backing)
     made, is_there = frame.take_tensor(_rank_of(s, 2), laid_in_storage(s))
     if is_there:
         return made

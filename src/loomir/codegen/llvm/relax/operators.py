@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from loomir.codegen.llvm.assembler.types import I64, PTR
 from loomir.codegen.llvm.assembler.values import FALSE, NULL, Value, const
 from loomir.codegen.llvm.emit.frame import Linked
-from loomir.codegen.llvm.relax.checks import Place, match, require_kind
+from loomir.codegen.llvm.relax.checks import CheckedValue, match, require_kind
 from loomir.codegen.llvm.relax.closures import make_partial
 from loomir.codegen.llvm.relax.conditions import truth
 from loomir.codegen.llvm.relax.devices import is_cpu
@@ -64,9 +64,9 @@ def _made(s: Site, info: TensorStructInfo) -> Step[Value]:
     what = f"a result of {s.shown}"
     frame = s.frame
     if isinstance(info.shape, Var) and info.ndim >= 0:
-        held = frame.held(info.shape)
+        known = frame.read_var(info.shape)
         return allocate_at(
-            frame, place(frame.b, held, at.ITEMS), info.ndim, info.dtype, what, s.span
+            frame, place(frame.b, known, at.ITEMS), info.ndim, info.dtype, what, s.span
         )
     dims = info.dims
     if dims is None or info.dtype.is_void:
@@ -155,7 +155,7 @@ def _call_tir_inplace(s: Site) -> Step[Slot]:
             results.append(fresh)
             continue
         expr = exprs[index]
-        where = Place(f"{s.shown}: output {number}, which is input {index}", s.span)
+        where = CheckedValue(f"{s.shown}: output {number}, which is input {index}", s.span)
         require_kind(frame, given[index], [at.TENSOR], where)
         given[index] = _own_copy(s, given[index])
         writable(frame, given[index], _callee(s), f"input {index}", s.span)
@@ -258,7 +258,7 @@ def _argument(s: Site, p: Parameter, value: Value, expr: RelaxExpr | None) -> Va
     if p.buffer is None:
         return scalar_of(s.frame, p, value, known, s.span)
     if not isinstance(known, TensorStructInfo):
-        where = Place(faults.argument(p.name), s.span)
+        where = CheckedValue(faults.argument(p.name), s.span)
         require_kind(s.frame, value, [at.TENSOR], where)
     return tensor_of(s.frame, value)
 
@@ -281,7 +281,7 @@ def _claimed(s: Site, slot: Slot) -> Step[Slot]:
         e = s.arg(0)
         symbol = s.frame.extern_of(e)
         name = getattr(e, "name_hint", "the function") if symbol is None else repr(symbol)
-        where = Place(faults.result_of(name), s.span, name)
+        where = CheckedValue(faults.result_of(name), s.span, name)
         yield match(s.frame, s.frame.read(slot), info, where)
     return slot
 

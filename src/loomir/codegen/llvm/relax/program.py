@@ -19,9 +19,9 @@ from loomir.codegen.llvm.emit.frame import Unit
 from loomir.codegen.llvm.emit.stack import has_stack, no_stack
 from loomir.codegen.llvm.relax.bindings import PIECE, take
 from loomir.codegen.llvm.relax.boxes import unboxed
-from loomir.codegen.llvm.relax.checks import Phase, Place, match
+from loomir.codegen.llvm.relax.checks import CheckedValue, Phase, match
 from loomir.codegen.llvm.relax.closures import open_function
-from loomir.codegen.llvm.relax.frame import GraphFrame, Held, Slot, Where
+from loomir.codegen.llvm.relax.frame import GraphFrame, Location, Slot, Where
 from loomir.codegen.llvm.relax.invoke import packed_code
 from loomir.codegen.llvm.relax.kernels import define_adapter
 from loomir.codegen.llvm.relax.leaves import facts
@@ -163,15 +163,15 @@ def _define(graph: GraphUnit, what: Pending) -> Step[None]:
     frame = GraphFrame(graph, what.made, what.name, in_pieces=_length(func) > PIECE)
     frame.local = local_tensors(func.body, lambda name: graph.linked(name) is not None)
     _open_captured(frame, what)
-    places: list[tuple[Value, StructInfo, Place]] = []
+    places: list[tuple[Value, StructInfo, CheckedValue]] = []
     for index, param in enumerate(func.params):
         value = frame.b.load(PTR, frame.b.gep(PTR, frame.args, const(I64, index)))
-        frame.values[param] = Held(Where.ARGUMENT, index)
+        frame.values[param] = Location(Where.ARGUMENT, index)
         info = param.struct_info_annotation or OBJECT
-        places.append((value, info, Place(faults.argument(param.name_hint), param.span)))
+        places.append((value, info, CheckedValue(faults.argument(param.name_hint), param.span)))
         laid = laid_as(info)
         if laid is not None:
-            # It is held to that below, before anything else.
+            # It is compared with that below, before anything else.
             frame.laid[param] = laid
     bound: set[tuple[str, int]] = set()
     first = len(graph.unit.faults.rows)
@@ -183,7 +183,7 @@ def _define(graph: GraphUnit, what: Pending) -> Step[None]:
     wanted = func.ret_struct_info
     if wanted is not None:
         span = getattr(wanted, "span", None) or func.span
-        where = Place(faults.result_of(what.name), span)
+        where = CheckedValue(faults.result_of(what.name), span)
         yield match(frame, frame.read(slot), wanted, where, _returned(func.body))
     assert frame.result is not None
     frame.b.store(frame.move(slot), frame.result)
@@ -206,13 +206,13 @@ def _returned(body: RelaxExpr) -> StructInfo:
 def _open_captured(frame: GraphFrame, what: Pending) -> None:
     """Read captured values: they stay the closure's, which lives while it is called."""
     if what.itself is not None:
-        frame.values[what.itself] = Held(Where.ITSELF, 0)
+        frame.values[what.itself] = Location(Where.ITSELF, 0)
     for i, item in enumerate(what.captured):
         if isinstance(item, ShapeVar):
             value = frame.word(frame.itself, at.CAPTURED + 8 * i, PTR)
             frame.bind_size(item, unboxed(frame, value, item.dtype))
         else:
-            frame.values[item] = Held(Where.CAPTURED, i)
+            frame.values[item] = Location(Where.CAPTURED, i)
 
 
 # -- the door ----------------------------------------------------------------------------------

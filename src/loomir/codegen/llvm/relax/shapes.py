@@ -8,7 +8,7 @@ from typing import Final
 
 from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
-from loomir.codegen.llvm.relax.checks import Place, match, require_dtype
+from loomir.codegen.llvm.relax.checks import CheckedValue, match, require_dtype
 from loomir.codegen.llvm.relax.frame import Slot
 from loomir.codegen.llvm.relax.kernels import allocate_at, tensor_of
 from loomir.codegen.llvm.relax.leaves import facts
@@ -63,7 +63,7 @@ def _copy(s: Site, to: Value, source: Value, size: Value) -> None:
 def _tensor_to_shape(s: Site) -> Step[Slot]:
     value: Value = yield s.value(0)
     frame, b = s.frame, s.frame.b
-    where = Place(f"{s.shown}: argument 1", s.span)
+    where = CheckedValue(f"{s.shown}: argument 1", s.span)
     known: StructInfo = facts(s.arg(0))
     if not isinstance(known, TensorStructInfo):
         known = OBJECT

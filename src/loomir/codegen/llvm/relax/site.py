@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from loomir.codegen.llvm.assembler.values import Value
-from loomir.codegen.llvm.relax.checks import Place, require_kind
+from loomir.codegen.llvm.relax.checks import CheckedValue, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.leaves import facts, leaf
 from loomir.ir.visit import Step
@@ -59,7 +59,7 @@ class Site(NamedTuple):
         value: Value = yield leaf(self.frame, self.call.args[index])
         known = _FACTS.get(kind)
         if known is None or not isinstance(facts(self.call.args[index]), known):
-            where = Place(f"{self.shown}: argument {index + 1}", self.span)
+            where = CheckedValue(f"{self.shown}: argument {index + 1}", self.span)
             require_kind(self.frame, value, [kind], where)
         return value
 

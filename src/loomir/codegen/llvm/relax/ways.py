@@ -51,7 +51,7 @@ def numbers_of(exprs: Sequence[PrimExpr]) -> tuple[int, ...] | None:
 
 
 def laid_as(info: object) -> Laid | None:
-    """Return what is known of a tensor that was held to struct info."""
+    """Return what is known of a tensor that was checked against structural information."""
     if not isinstance(info, TensorStructInfo) or info.dims is None or info.dtype.is_void:
         return None
     extents = numbers_of(info.dims)
@@ -86,14 +86,14 @@ def are_proved(linked: Linked, args: Sequence[Laid | None]) -> bool:
         if numbers_of(buffer.shape) != laid.extents:
             return False
     return all(
-        _are_apart(a, b)
+        _are_disjoint(a, b)
         for i, (first, a) in enumerate(pairs)
         for second, b in pairs[i + 1 :]
         if first.written or second.written
     )
 
 
-def _are_apart(a: Laid | None, b: Laid | None) -> bool:
+def _are_disjoint(a: Laid | None, b: Laid | None) -> bool:
     if a is None or b is None:
         return False
     if a.home is not b.home:

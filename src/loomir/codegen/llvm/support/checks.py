@@ -18,7 +18,7 @@ _loaded: Final[list[Library]] = []
 
 def check_symbols() -> dict[str, int]:
     """Return the addresses of the functions that check, for ``engine.load``."""
-    # Looked at without the lock, which may be held by nobody any more in a forked child.
+    # Looked at without the lock, which may have no owner any more in a forked child.
     if not _loaded:
         with _lock:
             if not _loaded:

@@ -224,7 +224,7 @@ extent:
   %fits = xor i1 %overflow, true
   %positive = icmp sge i64 %x, 0
   %possible = and i1 %fits, %positive
-  ; One that is declared is held to it later, and says more then.
+  ; One that is declared is compared with that later, which says more.
   %known = icmp ne i64 %declared, $ANY
   %fine.here = or i1 %known, %possible
   %sane.next = and i1 %sane, %fine.here
@@ -414,8 +414,8 @@ bad:
   ret i32 %status
 compare:
   %pair = call i64 @overlap(ptr %table, ptr %out)
-  %apart = icmp slt i64 %pair, 0
-  br i1 %apart, label %fine, label %overlapping
+  %disjoint = icmp slt i64 %pair, 0
+  br i1 %disjoint, label %fine, label %overlapping
 fine:
   ret i32 0
 overlapping:
@@ -431,14 +431,14 @@ define internal i64 @overlap(ptr %table, ptr %out) {
   %pairs = load i64, ptr %pairs.at
   %head = getelementptr i8, ptr %table, i64 $HEAD_SIZE
   %compared = icmp ne i64 %pairs, 0
-  br i1 %compared, label %outer, label %apart
+  br i1 %compared, label %outer, label %disjoint
 outer:
   %i = phi i64 [ 0, %0 ], [ %i.next, %outer.next ]
   %a = phi ptr [ %head, %0 ], [ %a.next, %outer.next ]
   %r = phi ptr [ %out, %0 ], [ %r.next, %outer.next ]
   %number = phi i64 [ 0, %0 ], [ %seen, %outer.next ]
   %i.more = icmp ult i64 %i, %count
-  br i1 %i.more, label %first, label %apart
+  br i1 %i.more, label %first, label %disjoint
 first:
   %low.at = getelementptr i8, ptr %r, i64 $R_LOW
   %low = load ptr, ptr %low.at
@@ -503,7 +503,7 @@ found:
   %f1 = or i64 %i.up, %j.up
   %f2 = or i64 %f1, %seen
   ret i64 %f2
-apart:
+disjoint:
   ret i64 -1
 }
 
@@ -594,8 +594,8 @@ extent:
   %want = load i64, ptr %want.at
   %wider = mul i64 %step, %want
   %is = icmp eq i64 %x, %want
-  br i1 %is, label %held, label %slow
-held:
+  br i1 %is, label %equal, label %slow
+equal:
   br i1 %compact, label %next, label %stride
 stride:
   %s.at = getelementptr i64, ptr %strides, i64 %k.next
@@ -619,8 +619,8 @@ other:
   %o1 = icmp ule ptr %q.high, %low
   %o2 = icmp ule ptr %high, %q.low
   %o3 = or i1 %o1, %o2
-  %apart = or i1 %o3, %any
-  br i1 %apart, label %before, label %slow
+  %disjoint = or i1 %o3, %any
+  br i1 %disjoint, label %before, label %slow
 done:
   %n.next = add i64 %n, 1
   %a.next = getelementptr i64, ptr %extents, i64 %rank
@@ -639,8 +639,8 @@ define internal i32 @in_order(ptr %context, ptr %table, ptr %tensors, ptr %out) 
   %o = icmp eq i32 %opened, 0
   br i1 %o, label %hold, label %bad.open
 hold:
-  %held = call i32 @extents(ptr %context, ptr %table, ptr %tensors)
-  %h = icmp eq i32 %held, 0
+  %status = call i32 @extents(ptr %context, ptr %table, ptr %tensors)
+  %h = icmp eq i32 %status, 0
   br i1 %h, label %lay, label %bad.extents
 lay:
   %laid = call i32 @loomir_lay_out(ptr %context, ptr %table, ptr %tensors, ptr %out)
@@ -648,7 +648,7 @@ lay:
 bad.open:
   ret i32 %opened
 bad.extents:
-  ret i32 %held
+  ret i32 %status
 }
 """
 

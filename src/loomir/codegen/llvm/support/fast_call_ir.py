@@ -178,8 +178,8 @@ class _Door:
         """Define what a capsule calls when it is gone."""
         made = self.module.define("forget", VOID, [("capsule", PTR)], linkage="internal")
         b = Builder(made)
-        held = self.python(b, "PyCapsule_GetPointer", made.params[0], self.name)
-        self.objects(b, "loomir_release", held)
+        tensor = self.python(b, "PyCapsule_GetPointer", made.params[0], self.name)
+        self.objects(b, "loomir_release", tensor)
         b.ret()
         return made
 
@@ -188,13 +188,13 @@ class _Door:
         made = self.module.define("wrap", PTR, [("given", PTR)], linkage="internal")
         b = Builder(made)
         (given,) = made.params
-        held, none = b.append("held"), b.append("none")
+        made_capsule, none = b.append("made"), b.append("none")
         capsule = self.python(b, "PyCapsule_New", given, self.name, forget)
-        b.condbr(b.icmp("ne", capsule, NULL), held, none)
+        b.condbr(b.icmp("ne", capsule, NULL), made_capsule, none)
         b.at(none)
         self.objects(b, "loomir_release", given)
         b.ret(NULL)
-        b.at(held)
+        b.at(made_capsule)
         row = b.call(by_word, [self.dtype(b, given)])
         dtype = b.load(PTR, row)
         self.python(b, "Py_IncRef", dtype)
@@ -354,12 +354,12 @@ class _Door:
         rest = b.append("rest")
         self.need(b, b.icmp("eq", status, const(I32, 0)), rest)
 
-        def alone(i: Value) -> None:
+        def require_only_reference(i: Value) -> None:
             tensor = b.load(PTR, b.gep(PTR, lent, i))
             references = b.load_atomic(I64, place(b, tensor, at.COUNT), "acquire")
             self.need(b, b.icmp("eq", references, const(I64, 1)), rest)
 
-        count_loop(b, count, alone)
+        count_loop(b, count, require_only_reference)
         result = b.call(wrap_all, [b.load(PTR, result_at)])
         self.need(b, b.icmp("ne", result, self.none(b)), rest)
         b.call(settle, [lent, count])

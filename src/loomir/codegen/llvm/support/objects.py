@@ -50,7 +50,7 @@ def door_address() -> int:
 
 
 def _objects() -> Library:
-    # Looked at without the lock, which may be held by nobody any more in a forked child.
+    # Looked at without the lock, which may have no owner any more in a forked child.
     if not _loaded:
         with _lock:
             if not _loaded:

@@ -137,9 +137,9 @@ class _Objects:
 
         def body(i: Value) -> None:
             slot = b.gep(PTR, slots, i)
-            held = b.load(PTR, slot)
+            referenced = b.load(PTR, slot)
             b.store(NULL, slot)
-            b.call(release, [held])
+            b.call(release, [referenced])
 
         count_loop(b, count, body)
         b.ret()

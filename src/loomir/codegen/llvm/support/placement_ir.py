@@ -1,6 +1,6 @@
 """On which CPUs the threads of the pool run, as generated IR.
 
-Left alone, a system may wake a worker on the CPU of its caller, where it waits until the caller has
+By itself, a system may wake a worker on the CPU of its caller, where it waits until the caller has
 done its share: Linux does on virtual machines, whose halted CPUs do not count as idle. So as long
 as there is a CPU for each thread, workers keep off that of the caller and off each other's: each
 has a CPU of its own, its home, and may use those that are nobody's. The caller is left as it is.

@@ -80,7 +80,7 @@ _loaded: Final[list[Library]] = []
 
 
 def _pool() -> Library:
-    # Looked at without the lock, which may be held by nobody any more in a forked child.
+    # Looked at without the lock, which may have no owner any more in a forked child.
     if not _loaded:
         with _lock:
             if not _loaded:

@@ -356,8 +356,8 @@ class _Pool:
         nothing, some, several, serial = (
             b.append(n) for n in ("nothing", "some", "several", "serial")
         )
-        taken, grow, sized, fork, alone = (
-            b.append(n) for n in ("taken", "grow", "sized", "fork", "alone")
+        taken, grow, sized, fork, single = (
+            b.append(n) for n in ("taken", "grow", "sized", "fork", "single")
         )
         b.condbr(b.icmp("sge", begin, end), nothing, some)
         b.at(nothing)
@@ -387,8 +387,8 @@ class _Pool:
         count = b.phi(I32)
         count.add(shares, taken)
         count.add(possible, grow)
-        b.condbr(b.icmp("sgt", count, const(I32, 1)), fork, alone)
-        b.at(alone)
+        b.condbr(b.icmp("sgt", count, const(I32, 1)), fork, single)
+        b.at(single)
         b.store_atomic(const(I32, 0), s.busy, "release")
         b.br(serial)
         b.at(serial)
@@ -429,12 +429,12 @@ class _Pool:
     def join(self, b: Builder, ctx: Value) -> None:
         """Wait until no share is pending; the builder moves on."""
         s = self.state
-        tired, doze, sleep, awake, joined = (
-            b.append(n) for n in ("tired", "doze", "sleep", "awake", "joined")
+        tired, doze, sleep, awake, ready = (
+            b.append(n) for n in ("tired", "doze", "sleep", "awake", "ready")
         )
         none = const(I32, 0)
         look = lambda: b.icmp("eq", b.load_atomic(I32, s.pending, "acquire"), none)  # noqa: E731
-        self.spin_until(b, joined, tired, look)
+        self.spin_until(b, ready, tired, look)
         b.at(tired)
         b.store_atomic(const(I32, 1), s.waiting, "seq_cst")
         b.br(doze)
@@ -459,8 +459,8 @@ class _Pool:
         b.br(doze)
         b.at(awake)
         b.store_atomic(const(I32, 0), s.waiting, "monotonic")
-        b.br(joined)
-        b.at(joined)
+        b.br(ready)
+        b.at(ready)
 
     def collect(self, b: Builder, epoch: Value, ctx: Value, count: Value) -> None:
         """Leave the pool; copy the lowest fault, if there is one, and return."""

@@ -36,7 +36,7 @@ def process_symbols() -> dict[str, int]:
 
 
 def _library() -> Library:
-    # Looked at without the lock, which may be held by nobody any more in a forked child.
+    # Looked at without the lock, which may have no owner any more in a forked child.
     if not _loaded:
         with _lock:
             if not _loaded:
@@ -69,9 +69,9 @@ def _load() -> Library:
         address = take(root)
         if not address:
             return None
-        held = ctypes.cast(address, ctypes.py_object)
-        error = held.value
-        ctypes.pythonapi.Py_DecRef(held)
+        error_object = ctypes.cast(address, ctypes.py_object)
+        error = error_object.value
+        ctypes.pythonapi.Py_DecRef(error_object)
         return error if isinstance(error, BaseException) else None
 
     connect_interrupts(raised)

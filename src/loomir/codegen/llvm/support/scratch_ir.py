@@ -74,10 +74,10 @@ def _take(module: Module, slots: Value, free: Callee) -> None:
     b.condbr(b.icmp("ne", bits, const(I64, 0)), found, following)
     b.at(found)
     block = b.inttoptr(bits, PTR)
-    held = b.load(I64, block)
-    enough = b.icmp("sge", held, size)
+    capacity = b.load(I64, block)
+    enough = b.icmp("sge", capacity, size)
     # A block that is far too large stays for who needs it.
-    close = b.icmp("sle", held, b.add(b.mul(size, const(I64, 8)), const(I64, 1 << 20)))
+    close = b.icmp("sle", capacity, b.add(b.mul(size, const(I64, 8)), const(I64, 1 << 20)))
     b.condbr(b.and_(enough, close), fits, wrong)
     b.at(fits)
     b.ret(b.gep(I8, block, const(I64, _LINE)))

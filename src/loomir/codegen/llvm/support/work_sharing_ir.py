@@ -2,7 +2,7 @@
 
 The range is cut into a contiguous share for each thread, and each share into up to sixteen pieces.
 A thread takes the pieces of its own share one by one, in order, then those that are left of the
-shares after it. So each has memory of its own to work on, and yet who comes late, or is held up by
+shares after it. So each has memory of its own to work on, and yet who comes late, or is delayed by
 other programs, keeps nobody waiting for more than a piece: a worker that never comes is not missed.
 
 - A share's ``claim`` holds the generation of the region and the number of pieces that are taken.

@@ -193,8 +193,8 @@ def test_overlapping_arrays(count: int) -> None:
     f = compiled(func("main", ranges(count), nothing()))["main"]  # type: ignore[arg-type]
     plain = compiled(func("main", ranges(count), nothing()), Options(allow_alias=True))["main"]  # type: ignore[arg-type]
     base = np.zeros(1000, np.float32)
-    apart = [base[i * 100 : i * 100 + 100] for i in range(count)]
-    f(*apart)
+    disjoint = [base[i * 100 : i * 100 + 100] for i in range(count)]
+    f(*disjoint)
     cases = [
         (base[150:250], False),
         (base[199:201], False),
@@ -209,7 +209,7 @@ def test_overlapping_arrays(count: int) -> None:
         if i == 1:
             continue
         for array, fine in cases:
-            args = [apart[1] if j == 1 else base[800 + j : 801 + j] for j in range(count)]
+            args = [disjoint[1] if j == 1 else base[800 + j : 801 + j] for j in range(count)]
             args[i] = array
             if array is cases[-1][0]:
                 args[1] = base[100:200]

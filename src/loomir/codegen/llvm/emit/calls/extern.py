@@ -12,7 +12,7 @@ from typing import Final
 from loomir.codegen.llvm.assembler.text import Callee
 from loomir.codegen.llvm.assembler.types import I8, I32, VOID, Type
 from loomir.codegen.llvm.assembler.values import NOTHING, Value, const
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.codegen.llvm.math.floats import cast, register_type
 from loomir.ir.visit import Step
 from loomir.runtime.packed.externs import VARIADIC
@@ -26,7 +26,7 @@ _INT32: Final = DataType("int32")
 _FLOAT64: Final = DataType("float64")
 
 
-def call_extern(frame: Frame, e: Call) -> Step[Value]:
+def call_extern(frame: FunctionFrame, e: Call) -> Step[Value]:
     """Emit a call of a C function."""
     name = name_of(e)
     fixed = VARIADIC.get(name, len(e.args) - 1)
@@ -43,7 +43,7 @@ def call_extern(frame: Frame, e: Call) -> Step[Value]:
     return b.icmp("ne", made, const(I8, 0)) if e.dtype.is_bool else made
 
 
-def _promoted(frame: Frame, value: Value, dtype: DataType, variadic: bool) -> Value:
+def _promoted(frame: FunctionFrame, value: Value, dtype: DataType, variadic: bool) -> Value:
     """Extend what is shorter than an int, as C's callers must."""
     b = frame.b
     if dtype.is_bool:
@@ -56,7 +56,7 @@ def _promoted(frame: Frame, value: Value, dtype: DataType, variadic: bool) -> Va
 
 
 def _declare(
-    frame: Frame, name: str, returns: DataType, types: list[Type], variadic: bool
+    frame: FunctionFrame, name: str, returns: DataType, types: list[Type], variadic: bool
 ) -> Callee:
     result = VOID if returns.is_void else I8 if returns.is_bool else register_type(returns)
     kinds = "".join(f".{t.text}" for t in (result, *types)) + (".more" if variadic else "")

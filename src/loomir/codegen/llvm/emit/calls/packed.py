@@ -6,7 +6,7 @@ from typing import Final
 
 from loomir.codegen.llvm.assembler.types import DOUBLE, I1, I8, I32, I64, PTR, VOID, array
 from loomir.codegen.llvm.assembler.values import NOTHING, NULL, Value, const
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.codegen.llvm.emit.stack import may_leave, no_stack
 from loomir.codegen.llvm.emit.tensor import make_tensor
 from loomir.codegen.llvm.math.floats import cast, register_type
@@ -26,7 +26,7 @@ _FLOAT64: Final = DataType("float64")
 _UNANSWERED: Final = -1
 
 
-def call_packed(frame: Frame, e: Call, returns: DataType | None) -> Step[Value]:
+def call_packed(frame: FunctionFrame, e: Call, returns: DataType | None) -> Step[Value]:
     """Emit a call; None for ``returns`` drops the result."""
     args = e.args[1:]
     passed: list[tuple[int, Value]] = []
@@ -78,7 +78,7 @@ def _kind(dtype: DataType | None) -> int:
     return at.TYPE_BOOL if dtype.is_bool else at.TYPE_INT
 
 
-def _argument(frame: Frame, arg: PrimExpr) -> Step[tuple[int, Value]]:
+def _argument(frame: FunctionFrame, arg: PrimExpr) -> Step[tuple[int, Value]]:
     """Return the type index of an argument, and its 64 bits."""
     if isinstance(arg, Call) and arg.op is STACK_MAKE_ARRAY:
         tensor: Value = yield make_tensor(frame, arg)
@@ -94,7 +94,7 @@ def _argument(frame: Frame, arg: PrimExpr) -> Step[tuple[int, Value]]:
     return _kind(dtype), value if dtype.is_handle else cast(b, value, dtype, _INT64)
 
 
-def _result(frame: Frame, dtype: DataType, place: Value) -> Value:
+def _result(frame: FunctionFrame, dtype: DataType, place: Value) -> Value:
     """Read the answer, which is in the range of its dtype."""
     b = frame.b
     if dtype.is_void:

@@ -9,7 +9,7 @@ from loomir.codegen.llvm.assembler.values import NOTHING, NULL, Value, const
 from loomir.codegen.llvm.emit.builtins import OPS
 from loomir.codegen.llvm.emit.calls.extern import call_extern
 from loomir.codegen.llvm.emit.calls.packed import call_packed
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.codegen.llvm.emit.memory import load_value, memory_type
 from loomir.codegen.llvm.emit.polling import CALL, count
 from loomir.codegen.llvm.emit.stack import has_stack, no_stack
@@ -26,7 +26,7 @@ __all__ = ["RECURSION_LIMIT", "call", "run_call"]
 RECURSION_LIMIT: Final = 1000
 
 
-def call(frame: Frame, e: Call) -> Step[Value]:
+def call(frame: FunctionFrame, e: Call) -> Step[Value]:
     """Emit a call."""
     if not isinstance(e.op, Op):
         return _call_function(frame, e, e.op.name_hint)
@@ -40,12 +40,12 @@ def call(frame: Frame, e: Call) -> Step[Value]:
     return rule(frame, e)
 
 
-def run_call(frame: Frame, e: Call) -> Step[Value]:
+def run_call(frame: FunctionFrame, e: Call) -> Step[Value]:
     """Emit a call whose value nobody uses."""
     return call_packed(frame, e, None) if e.op in PACKED else call(frame, e)
 
 
-def _call_function(frame: Frame, e: Call, name: str) -> Step[Value]:
+def _call_function(frame: FunctionFrame, e: Call, name: str) -> Step[Value]:
     linked = frame.unit.functions.get(name)
     if linked is None:
         raise InternalError(f"lowered code calls {name!r}, which is not in the module")

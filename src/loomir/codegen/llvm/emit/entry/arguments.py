@@ -16,7 +16,7 @@ from loomir.codegen.llvm.assembler.text import Callee, Function
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, array
 from loomir.codegen.llvm.assembler.values import Value, aggregate, const
 from loomir.codegen.llvm.emit.constants import constant_of
-from loomir.codegen.llvm.emit.frame import Frame, Unit
+from loomir.codegen.llvm.emit.frame import FunctionFrame, Unit
 from loomir.codegen.llvm.emit.tensor import DLTENSOR, FIELDS, header_word
 from loomir.codegen.llvm.math.floats import cast
 from loomir.codegen.llvm.support.checks_ir import (
@@ -60,7 +60,7 @@ class _Array:
 
 def define_checked(unit: Unit, signature: Signature, checked: Function, body: Callee) -> None:
     """Write the body of ``checked``: check, bind, and go on to ``body``."""
-    frame = Frame(unit, checked, checked.params[0], None)
+    frame = FunctionFrame(unit, checked, checked.params[0], None)
     b = frame.b
     given = list(zip(signature.parameters, checked.params[1:-1], strict=True))
     tensors: list[tuple[Parameter, Buffer, Value]] = []
@@ -80,7 +80,7 @@ def define_checked(unit: Unit, signature: Signature, checked: Function, body: Ca
 
 
 def _check(
-    frame: Frame,
+    frame: FunctionFrame,
     name: str,
     signature: Signature,
     tensors: Sequence[tuple[Parameter, Buffer, Value]],
@@ -106,7 +106,7 @@ def _check(
 
 # -- tables ------------------------------------------------------------------------------------
 def _hand_over(
-    frame: Frame, tensors: Sequence[tuple[Parameter, Buffer, Value]]
+    frame: FunctionFrame, tensors: Sequence[tuple[Parameter, Buffer, Value]]
 ) -> tuple[list[_Array], tuple[Value, Value]]:
     """Put the addresses of arrays side by side, make room for records; give where both are."""
     b = frame.b
@@ -122,7 +122,7 @@ def _hand_over(
     return arrays, (listed, records)
 
 
-def _ask(frame: Frame, name: str, *given: Value) -> None:
+def _ask(frame: FunctionFrame, name: str, *given: Value) -> None:
     """Call a function that checks, and go on where all is fine."""
     b = frame.b
     callee = frame.unit.module.declare(name, I32, [PTR] * 4)
@@ -134,7 +134,7 @@ def _ask(frame: Frame, name: str, *given: Value) -> None:
 
 
 def _table(
-    frame: Frame,
+    frame: FunctionFrame,
     name: str,
     signature: Signature,
     arrays: Sequence[_Array],
@@ -179,7 +179,7 @@ def _bytes(buffer: Buffer) -> int:
     return math.prod((constant_of(e) or 0 for e in buffer.shape), start=buffer.dtype.itemsize)
 
 
-def _sites(frame: Frame, parameter: Parameter, buffer: Buffer) -> tuple[int, int, int]:
+def _sites(frame: FunctionFrame, parameter: Parameter, buffer: Buffer) -> tuple[int, int, int]:
     """Add the faults of an array for itself: its kind, its offset, its extents."""
     add, size = frame.unit.faults.add, buffer.dtype.itemsize
     kind = f"{parameter.name} must be an array of {buffer.dtype} with {len(buffer.shape)} axes"
@@ -192,7 +192,7 @@ def _sites(frame: Frame, parameter: Parameter, buffer: Buffer) -> tuple[int, int
     )
 
 
-def _compared(frame: Frame, parameters: Sequence[Parameter]) -> tuple[int, int]:
+def _compared(frame: FunctionFrame, parameters: Sequence[Parameter]) -> tuple[int, int]:
     """Say how arrays are compared with each other, and add the faults of pairs; give their site."""
     faults = frame.unit.faults
     site = len(faults.rows)
@@ -240,7 +240,7 @@ def _unequal(signature: Signature, source: Field) -> Fault:
 
 
 # -- names and numbers -------------------------------------------------------------------------
-def _number(frame: Frame, arrays: dict[int, _Array], source: Field) -> Value:
+def _number(frame: FunctionFrame, arrays: dict[int, _Array], source: Field) -> Value:
     b, given = frame.b, arrays[source.parameter]
     if source.what == "shape":
         start = b.load(PTR, b.field(DLTENSOR, given.tensor, FIELDS["shape"]))
@@ -252,7 +252,9 @@ def _number(frame: Frame, arrays: dict[int, _Array], source: Field) -> Value:
     return b.load(I64, b.gep(I64, start, const(I64, source.axis)))
 
 
-def _bind(frame: Frame, signature: Signature, arrays: dict[int, _Array], binding: Binding) -> None:
+def _bind(
+    frame: FunctionFrame, signature: Signature, arrays: dict[int, _Array], binding: Binding
+) -> None:
     b = frame.b
     dtype, source = binding.var.dtype, binding.source
     found = _number(frame, arrays, source)
@@ -287,7 +289,7 @@ _CODES: Final = {"shape": "RUN0005", "strides": "RUN0006"}
 
 
 def _require_number(
-    frame: Frame, signature: Signature, arrays: dict[int, _Array], requirement: Requirement
+    frame: FunctionFrame, signature: Signature, arrays: dict[int, _Array], requirement: Requirement
 ) -> None:
     source = requirement.source
     value = trampoline(frame.value(requirement.value))

@@ -12,7 +12,7 @@ from typing import Final
 from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import BFLOAT, FLOAT, I32
 from loomir.codegen.llvm.assembler.values import Value, const
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.codegen.llvm.math.fused import multiply_add
 from loomir.ir.visit import Step
 from loomir.tir.expr import Call
@@ -22,7 +22,7 @@ __all__ = ["DOTS", "dot_bytes", "flushed", "half_of"]
 _LEAST_NORMAL: Final = 2.0**-126
 
 
-def _dp4a(frame: Frame, e: Call) -> Step[Value]:
+def _dp4a(frame: FunctionFrame, e: Call) -> Step[Value]:
     xs: Value = yield frame.value(e.args[0])
     ys: Value = yield frame.value(e.args[1])
     acc: Value = yield frame.value(e.args[2])
@@ -62,7 +62,7 @@ def _has(b: Builder, lanes: int, wide: str, narrow: str | None = None) -> bool:
     return narrow is not None and narrow in features and lanes in (4, 8)
 
 
-def _dp2a(frame: Frame, e: Call) -> Step[Value]:
+def _dp2a(frame: FunctionFrame, e: Call) -> Step[Value]:
     xs: Value = yield frame.value(e.args[0])
     ys: Value = yield frame.value(e.args[1])
     acc: Value = yield frame.value(e.args[2])
@@ -95,5 +95,8 @@ def flushed(b: Builder, x: Value) -> Value:
     return b.select(b.fcmp("olt", size, const(x.type, _LEAST_NORMAL)), zero, x)
 
 
-DOTS: Final[dict[str, Callable[[Frame, Call], Step[Value]]]] = {"dp2a": _dp2a, "dp4a": _dp4a}
+DOTS: Final[dict[str, Callable[[FunctionFrame, Call], Step[Value]]]] = {
+    "dp2a": _dp2a,
+    "dp4a": _dp4a,
+}
 """By name of the builtin."""

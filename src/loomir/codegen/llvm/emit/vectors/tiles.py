@@ -13,7 +13,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import AMX, FLOAT, I8, I16, I32, I64, VOID
 from loomir.codegen.llvm.assembler.values import NOTHING, Value, const, zero
 from loomir.codegen.llvm.emit.constants import constant_of
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.codegen.llvm.emit.vectors.dots import dot_bytes, flushed, half_of
 from loomir.codegen.llvm.math.floats import cast
 from loomir.codegen.llvm.math.fused import multiply_add
@@ -29,7 +29,7 @@ _ROWS: Final = const(I16, TILE)
 _BYTES: Final = const(I16, TILE_BYTES)
 
 
-def dot_tiles(frame: Frame, e: Call) -> Step[Value]:
+def dot_tiles(frame: FunctionFrame, e: Call) -> Step[Value]:
     """Emit a product of packed factors."""
     pointers: list[Value] = []
     for part in e.args[:3]:
@@ -67,18 +67,18 @@ def _repeat(
     b.at(head)
     i = b.phi(I64)
     i.add(const(I64, 0), origin)
-    held = [b.phi(start.type) for start in starts]
-    for phi, start in zip(held, starts):
+    phis = [b.phi(start.type) for start in starts]
+    for phi, start in zip(phis, starts):
         phi.add(start, origin)
     b.condbr(b.icmp("slt", i, count), inside, after)
     b.at(inside)
-    made = body(i, list(held))
+    made = body(i, list(phis))
     following = b.add(i, const(I64, 1))
-    for phi, value in zip((i, *held), (following, *made)):
+    for phi, value in zip((i, *phis), (following, *made)):
         phi.add(value, b.block)
     b.br(head)
     b.at(after)
-    return list(held)
+    return list(phis)
 
 
 # -- by the unit -------------------------------------------------------------------------------
@@ -113,12 +113,12 @@ def _by_tiles(
         shape = [_ROWS, _BYTES]
         return b.intrinsic("llvm.x86.tilezero.internal", shape, result=AMX, overloads=())
 
-    def step(k: Value, held: list[Value]) -> list[Value]:
+    def step(k: Value, accs: list[Value]) -> list[Value]:
         ours = _moved(b, left, b.mul(k, const(I64, rows * TILE_BYTES)))
         theirs = _moved(b, right, b.mul(k, const(I64, TILE * wide)))
         loaded: dict[tuple[str, int], Value] = {}
         made: list[Value] = []
-        for (r, c, _), acc in zip(places, held):
+        for (r, c, _), acc in zip(places, accs):
             # Each factor is loaded just before its first product: the unit is busy meanwhile.
             if ("left", r) not in loaded:
                 loaded["left", r] = load(ours, r * TILE_BYTES, TILE_BYTES)
@@ -163,7 +163,7 @@ def _by_vectors(
         ours = _moved(b, left, b.mul(row, const(I64, TILE_BYTES)))
         theirs = _moved(b, right, b.mul(part, const(I64, TILE * 4)))
 
-        def step(k: Value, held: list[Value]) -> list[Value]:
+        def step(k: Value, accs: list[Value]) -> list[Value]:
             def group(i: Value, acc: list[Value]) -> list[Value]:
                 at = b.add(b.mul(k, const(I64, TILE)), i)
                 word_at = b.add(b.mul(k, const(I64, rows * TILE)), i)
@@ -173,11 +173,11 @@ def _by_vectors(
                 return products([b.splat(word, TILE), other], acc)
 
             if not dtypes[0].is_bfloat:
-                return _repeat(b, const(I64, TILE), held, group)
+                return _repeat(b, const(I64, TILE), accs, group)
             none = const(sum_type, 0.0)
             both = _repeat(b, const(I64, TILE), [none, none], group)
             more = flushed(b, b.fadd(*both))
-            return [flushed(b, b.fadd(flushed(b, held[0]), more))]
+            return [flushed(b, b.fadd(flushed(b, accs[0]), more))]
 
         start = zero(sum_type) if fresh else b.load(sum_type, place, align=1)
         (end,) = _repeat(b, steps, [start], step)

@@ -7,7 +7,7 @@ from typing import Final
 
 from loomir.codegen.llvm.assembler.types import I8, I16, I32, I64, PTR, VOID
 from loomir.codegen.llvm.assembler.values import NULL, Value, const, poison
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.codegen.llvm.emit.vectors.dots import DOTS
 from loomir.codegen.llvm.emit.vectors.tiles import dot_tiles
 from loomir.codegen.llvm.math.floats import cast, register_type
@@ -22,7 +22,7 @@ _INT64: Final = DataType("int64")
 
 
 # -- vectors -----------------------------------------------------------------------------------
-def _reinterpret(frame: Frame, e: Call) -> Step[Value]:
+def _reinterpret(frame: FunctionFrame, e: Call) -> Step[Value]:
     x: Value = yield frame.value(e.args[0])
     b, to = frame.b, register_type(e.dtype)
     if x.type is to:
@@ -34,10 +34,10 @@ def _reinterpret(frame: Frame, e: Call) -> Step[Value]:
     return b.bitcast(x, to)
 
 
-def _part(first: Callable[[int], int]) -> Callable[[Frame, Call], Step[Value]]:
+def _part(first: Callable[[int], int]) -> Callable[[FunctionFrame, Call], Step[Value]]:
     """Emit half of a vector; ``first`` gives its first lane from the number of lanes of a half."""
 
-    def emit(frame: Frame, e: Call) -> Step[Value]:
+    def emit(frame: FunctionFrame, e: Call) -> Step[Value]:
         x: Value = yield frame.value(e.args[0])
         lanes = e.dtype.lanes
         start = first(lanes)
@@ -48,7 +48,7 @@ def _part(first: Callable[[int], int]) -> Callable[[Frame, Call], Step[Value]]:
     return emit
 
 
-def _combine(frame: Frame, e: Call) -> Step[Value]:
+def _combine(frame: FunctionFrame, e: Call) -> Step[Value]:
     low: Value = yield frame.value(e.args[0])
     high: Value = yield frame.value(e.args[1])
     b = frame.b
@@ -58,7 +58,7 @@ def _combine(frame: Frame, e: Call) -> Step[Value]:
     return b.shufflevector(low, high, list(range(2 * low.type.lanes)))
 
 
-def _lane_mask(frame: Frame, e: Call) -> Step[Value]:
+def _lane_mask(frame: FunctionFrame, e: Call) -> Step[Value]:
     base: Value = yield frame.value(e.args[0])
     limit: Value = yield frame.value(e.args[1])
     b, lanes, dtype = frame.b, e.dtype.lanes, e.args[0].dtype
@@ -74,26 +74,26 @@ def _lane_mask(frame: Frame, e: Call) -> Step[Value]:
 
 
 # -- pointers ----------------------------------------------------------------------------------
-def _add_bytes(frame: Frame, e: Call) -> Step[Value]:
+def _add_bytes(frame: FunctionFrame, e: Call) -> Step[Value]:
     pointer: Value = yield frame.value(e.args[0])
     offset: Value = yield frame.value(e.args[1])
     b = frame.b
     return b.gep(I8, pointer, cast(b, offset, e.args[1].dtype, _INT64))
 
 
-def _is_null(frame: Frame, e: Call) -> Step[Value]:
+def _is_null(frame: FunctionFrame, e: Call) -> Step[Value]:
     pointer: Value = yield frame.value(e.args[0])
     return frame.b.icmp("eq", pointer, NULL)
 
 
-def _prefetch(frame: Frame, e: Call) -> Step[Value]:
+def _prefetch(frame: FunctionFrame, e: Call) -> Step[Value]:
     address: Value = yield frame.value(e.args[0])
     how = [const(I32, part.value) for part in e.args[1:] if isinstance(part, IntImm)]
     return frame.b.intrinsic("llvm.prefetch", [address, *how], result=VOID, overloads=[PTR])
 
 
 # -- what is nothing in particular -------------------------------------------------------------
-def _undef(frame: Frame, e: Call) -> Step[Value]:
+def _undef(frame: FunctionFrame, e: Call) -> Step[Value]:
     t, dtype = register_type(e.dtype), e.dtype
     if dtype.is_bfloat:
         return const(I16.with_lanes(dtype.lanes), 0x7FC0)
@@ -101,7 +101,7 @@ def _undef(frame: Frame, e: Call) -> Step[Value]:
     yield
 
 
-WHOLE: Final[dict[str, Callable[[Frame, Call], Step[Value]]]] = {
+WHOLE: Final[dict[str, Callable[[FunctionFrame, Call], Step[Value]]]] = {
     "reinterpret": _reinterpret,
     "vectorlow": _part(lambda lanes: 0),
     "vectorhigh": _part(lambda lanes: lanes),

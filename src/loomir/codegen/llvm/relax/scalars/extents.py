@@ -8,7 +8,7 @@ from typing import Any, Final
 from loomir.codegen.llvm.assembler.types import I1, I64, struct
 from loomir.codegen.llvm.assembler.values import FALSE, Value, const
 from loomir.codegen.llvm.emit.expressions import EXPRESSIONS
-from loomir.codegen.llvm.emit.frame import Frame
+from loomir.codegen.llvm.emit.frame import FunctionFrame
 from loomir.ir.visit import Step
 from loomir.relax.faults import division_by_zero, overflow
 from loomir.support.dtype import DataType
@@ -27,7 +27,7 @@ _LEAST: Final = -(2**63)
 _SHIFT_LEFT: Final = BUILTINS["shift_left"].op
 
 
-def _checked(frame: Frame, e: Add | Sub | Mul) -> Step[Value]:
+def _checked(frame: FunctionFrame, e: Add | Sub | Mul) -> Step[Value]:
     if e.dtype is not _INT64:
         return (yield EXPRESSIONS[e.__class__](frame, e))
     x: Value = yield frame.value(e.a)
@@ -39,7 +39,7 @@ def _checked(frame: Frame, e: Add | Sub | Mul) -> Step[Value]:
     return b.extractvalue(pair, 0)
 
 
-def _divided(frame: Frame, e: Div | FloorDiv | Mod | FloorMod) -> Step[Value]:
+def _divided(frame: FunctionFrame, e: Div | FloorDiv | Mod | FloorMod) -> Step[Value]:
     if e.dtype is not _INT64:
         return (yield EXPRESSIONS[e.__class__](frame, e))
     x: Value = yield frame.value(e.a)
@@ -72,7 +72,7 @@ def _divided(frame: Frame, e: Div | FloorDiv | Mod | FloorMod) -> Step[Value]:
     return b.select(_crosses(b, rest, safe), b.add(rest, safe), rest)
 
 
-def _call(frame: Frame, e: Call) -> Step[Value]:
+def _call(frame: FunctionFrame, e: Call) -> Step[Value]:
     if e.op is not _SHIFT_LEFT or e.dtype is not _INT64:
         return (yield EXPRESSIONS[Call](frame, e))
     x: Value = yield frame.value(e.args[0])
@@ -90,7 +90,7 @@ def _crosses(b: Any, rest: Value, divisor: Value) -> Value:
     return b.select(b.icmp("ne", rest, const(I64, 0)), differ, FALSE)
 
 
-EXTENTS: Final[Mapping[type, Callable[[Frame, Any], Step[Value]]]] = {
+EXTENTS: Final[Mapping[type, Callable[[FunctionFrame, Any], Step[Value]]]] = {
     **EXPRESSIONS,
     Add: _checked,
     Sub: _checked,
