@@ -37,23 +37,23 @@ class View(NamedTuple):
     def at(self, indices: Iterable[PrimExpr]) -> PrimExpr:
         """Return the position of an element, counted from ``data``."""
         position: PrimExpr | None = None
-        for index, stride in _joined(zip(indices, self.strides)):
+        for index, stride in _merge_digits(zip(indices, self.strides)):
             term = mul(int64(index), stride)
             position = term if position is None else add(position, term)
         return self.offset if position is None else add(position, self.offset)
 
 
-def _joined(terms: Iterable[tuple[PrimExpr, PrimExpr]]) -> list[tuple[PrimExpr, PrimExpr]]:
-    """Put ``x // n`` and ``x % n`` together again, which lie n apart, as schedules write them.
+def _merge_digits(terms: Iterable[tuple[PrimExpr, PrimExpr]]) -> list[tuple[PrimExpr, PrimExpr]]:
+    """Merge ``x // n`` and ``x % n`` into ``x`` where strides differ by a factor of n.
 
-    Else what runs along memory is no vector to the passes that follow: elements of 56 x 56 would
-    be gathered one by one, at 19 times the time.
+    Schedules write such pairs. Left so, contiguous reads are no vectors to later passes: elements
+    of 56 x 56 would be gathered one by one, at 19 times the time.
     """
     made: list[tuple[PrimExpr, PrimExpr]] = []
     for index, stride in terms:
         if isinstance(index, IntImm) and index.value == 0:
             continue
-        whole = _rejoined(*made[-1], index, stride) if made else None
+        whole = _merge_pair(*made[-1], index, stride) if made else None
         if whole is None:
             made.append((index, stride))
         else:
@@ -61,13 +61,13 @@ def _joined(terms: Iterable[tuple[PrimExpr, PrimExpr]]) -> list[tuple[PrimExpr, 
     return made
 
 
-def _rejoined(high: PrimExpr, far: PrimExpr, low: PrimExpr, near: PrimExpr) -> PrimExpr | None:
+def _merge_pair(high: PrimExpr, far: PrimExpr, low: PrimExpr, near: PrimExpr) -> PrimExpr | None:
     if not isinstance(high, FloorDiv) or not isinstance(low, FloorMod):
         return None
     if not isinstance(low.b, IntImm) or not low.b.value or not structural_equal(high.b, low.b):
         return None
-    apart = structural_equal(mul(int64(low.b), near), far)
-    return low.a if apart and structural_equal(high.a, low.a) else None
+    adjacent = structural_equal(mul(int64(low.b), near), far)
+    return low.a if adjacent and structural_equal(high.a, low.a) else None
 
 
 def compact_strides(shape: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:

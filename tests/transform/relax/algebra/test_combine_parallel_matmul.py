@@ -39,11 +39,11 @@ AFTER = """
 ARGS = random(3, 4), random(4, 3), random(4, 2), random(4, 5)
 
 
-def test_products_are_joined():
+def test_products_are_combined():
     assert_structural_equal(applied("CombineParallelMatmul", module(BEFORE), *ARGS), module(AFTER))
 
 
-def test_batches_of_matrices_are_joined():
+def test_batches_of_matrices_are_combined():
     text = """
     @R.function
     def main(x: R.Tensor((2, 3, 4), "float32"), a: R.Tensor(("b", 1, 4, 3), "float32"), b: R.Tensor(("b", 1, 4, 2), "float32")):

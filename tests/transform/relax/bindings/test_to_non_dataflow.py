@@ -30,7 +30,7 @@ AFTER = """
 """
 
 
-def test_blocks_are_joined():
+def test_blocks_are_merged():
     made = applied("ToNonDataflow", module(BEFORE), random(3))
     assert_structural_equal(made, module(AFTER))
 

@@ -132,7 +132,7 @@ def test_symbolic_weights_come_first():
         ("def transform_params", "def other"),
     ],
 )
-def test_what_cannot_be_taken_apart_stays(change: tuple[str, str]):
+def test_what_cannot_be_split_stays(change: tuple[str, str]):
     text = BEFORE.replace(*change).replace("(3,)", '("n",)' if "n + 1" in change[1] else "(3,)")
     mod = module(text)
     assert apply(PASSES["relax.LazyTransformParams"], mod) is mod

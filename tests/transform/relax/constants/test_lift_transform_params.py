@@ -1,4 +1,4 @@
-"""What a model makes of its weights alone is computed once."""
+"""What a model computes only of its weights is computed once."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def lifted(text: str) -> IRModule:
     return made
 
 
-def test_weights_are_transformed_apart():
+def test_weights_are_transformed_in_a_function_of_their_own():
     made = lifted(TEXT)
     assert_structural_equal(made, module(LIFTED))
     x, w, b = random(2, 4), random(3, 4), random(3)

@@ -99,7 +99,7 @@ def chain(x, *names):
 
 
 @clauses("RX-VD-01")
-def test_a_module_without_devices_is_left_alone():
+def test_a_module_without_devices_stays_as_it_is():
     x = var("x")
     mod = normalize(module((), main=func([x], neg(x))))
     assert realize_vdevice(mod) is mod

@@ -23,7 +23,7 @@ TEXT = """
 """
 
 
-def test_tuples_in_tuples_are_taken_apart():
+def test_tuples_in_tuples_are_expanded():
     args = random(3), (random(3) + 1, random(3) * 2)
     made = applied("ExpandTupleArguments", module(TEXT), *args)
     func = made["other"]

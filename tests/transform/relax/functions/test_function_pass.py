@@ -27,7 +27,7 @@ TEXT = """
 """
 
 
-def turned(call: relax.Call) -> relax.Call:
+def replace_call(call: relax.Call) -> relax.Call:
     return negative(call.args[0]) if getattr(call.op, "name", "") == "relax.exp" else call
 
 
@@ -35,7 +35,7 @@ def test_each_function_is_mapped():
     @function_pass
     def turn(func: relax.Function, mod: relax.IRModule) -> relax.Function:
         assert "main" in mod
-        return rewrite(func, {relax.Call: turned})
+        return rewrite(func, {relax.Call: replace_call})
 
     made = turn(module(TEXT))
     assert turn.name == "turn"
@@ -46,7 +46,7 @@ def test_each_function_is_mapped():
 def test_each_dataflow_block_is_mapped():
     @dataflowblock_pass(name="Turn")
     def turn(block: relax.DataflowBlock, mod: relax.IRModule) -> relax.DataflowBlock:
-        return rewrite(block, {relax.Call: turned})
+        return rewrite(block, {relax.Call: replace_call})
 
     made = turn(module(TEXT))
     assert turn.name == "Turn"

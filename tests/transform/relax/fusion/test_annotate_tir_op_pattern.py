@@ -1,4 +1,4 @@
-"""Kernels are told apart by how their blocks index buffers."""
+"""Kernels are classified by how their blocks index buffers."""
 
 from __future__ import annotations
 

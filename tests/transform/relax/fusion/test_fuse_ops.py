@@ -1,4 +1,4 @@
-"""Groups of kernels: what is joined, what is not, and that the meaning stays."""
+"""Groups of kernels: what is fused, what is not, and that the meaning stays."""
 
 from __future__ import annotations
 

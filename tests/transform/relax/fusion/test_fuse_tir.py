@@ -178,7 +178,7 @@ def moved(b: Any, x: Any, y: Any) -> Any:
     return op.add(b.emit(op.reshape(x, (N * 2 * 8,))), b.emit(op.sum(y)))
 
 
-def spread(b: Any, x: Any, y: Any) -> Any:
+def broadcast(b: Any, x: Any, y: Any) -> Any:
     x = b.emit(op.flip(b.emit(op.add(x, y)), 1))
     return op.strided_slice(b.emit(op.multiply(x, x)), [1], [1], [7], [2])
 
@@ -208,7 +208,7 @@ def masked(b: Any, x: Any, y: Any) -> Any:
     return op.where(mask, b.emit(op.subtract(x, y)), b.emit(op.negative(x)))
 
 
-BUILDS = [chain, moved, spread, normed, dense, total, rounded, masked]
+BUILDS = [chain, moved, broadcast, normed, dense, total, rounded, masked]
 
 
 @pytest.mark.parametrize(
@@ -247,8 +247,8 @@ def random_graph(seed: int) -> tuple[IRModule, tuple[Array, ...]]:
             elif kind < 0.7:
                 rows.append(b.emit(source.choice(UNARY)(source.choice(rows))))
             elif kind < 0.8:
-                turned = b.emit(op.permute_dims(a))
-                whole.append(b.emit(op.permute_dims(b.emit(op.flip(turned, 0)))))
+                permuted = b.emit(op.permute_dims(a))
+                whole.append(b.emit(op.permute_dims(b.emit(op.flip(permuted, 0)))))
             elif kind < 0.88:
                 whole.append(b.emit(op.matmul(a, w)))
             elif kind < 0.94:

@@ -116,7 +116,7 @@ def test_results(case: Any):
 
 def test_large_batches_are_cut(monkeypatch: pytest.MonkeyPatch):
     source = import_module("loomir.transform.relax.kernels.winograd_conv2d")
-    monkeypatch.setattr(source, "_HELD", 4400)
+    monkeypatch.setattr(source, "_PART_BYTES", 4400)
     w = random(4, 3, 3, 3, seed=1)
     for batch, parts in ((5, 3), (4, 2), (2, 1), (0, 1)):  # an image holds 2,152 bytes
         mod = convolution(f"{batch}, 3, 6, 5", "4, 3, 3, 3")
@@ -162,7 +162,7 @@ def test_errors_of_difficult_inputs():
             )
 
 
-def test_special_values_spread_over_a_tile_and_no_further():
+def test_special_values_reach_their_tile_and_no_further():
     x, w = random(1, 4, 14, 14), random(4, 4, 3, 3, seed=1)
     x[0, 2, 5, 5] = np.inf
     x[0, 1, 13, 0] = np.nan
@@ -176,12 +176,12 @@ def test_special_values_spread_over_a_tile_and_no_further():
         for column in range(3):
             part = found[..., row * 4 : row * 4 + 4, column * 4 : column * 4 + 4]
             near = row < 2 and column < 2  # an element is in four tiles at most
-            alone = (row, column) == (2, 0)
-            assert part.all() or near or alone
+            itself = (row, column) == (2, 0)
+            assert part.all() or near or itself
             assert tiles[0, row, column] or not part.all()
 
 
-LEFT_ALONE = [
+UNCHANGED = [
     ("1, 64, 56, 56", "64, 64, 3, 3", ", strides=2, padding=1", "float32"),
     ("1, 64, 56, 56", "64, 64, 3, 3", ", dilation=2, padding=1", "float32"),
     ("1, 64, 56, 56", "64, 2, 3, 3", ", groups=32, padding=1", "float32"),
@@ -197,7 +197,7 @@ LEFT_ALONE = [
 ]
 
 
-@pytest.mark.parametrize(("x", "w", "options", "dtype"), LEFT_ALONE)
+@pytest.mark.parametrize(("x", "w", "options", "dtype"), UNCHANGED)
 def test_other_convolutions_stay(x: str, w: str, options: str, dtype: str):
     mod = convolution(x, w, options, dtype=dtype)
     assert winograd_conv2d(mod, WinogradConv2DOptions(always=True)) is mod

@@ -46,11 +46,11 @@ KERNELS = """
                 vi, vj = T.axis.remap("SS", [i, j])
                 B[vi, vj] = A[vi, T.int64(3) - vj]
     @T.prim_func(private=True)
-    def spread(a: T.Buffer((T.int64(1), T.int64(4)), "float32"), out: T.handle):
+    def rows(a: T.Buffer((T.int64(1), T.int64(4)), "float32"), out: T.handle):
         n = T.int64()
         B = T.match_buffer(out, (n, 4), "float32")
         for i, j in T.grid(n, T.int64(4)):
-            with T.sblock("spread"):
+            with T.sblock("rows"):
                 vi, vj = T.axis.remap("SS", [i, j])
                 B[vi, vj] = a[T.int64(0), vj]
     @R.function
@@ -65,7 +65,7 @@ def graph(*lines: str, result: str = "z") -> IRModule:
     body = ["with R.dataflow():", *("    " + line for line in lines), f"    R.output({result})"]
     body.append(f"return {result}")
     text = KERNELS + "".join(f"        {line}\n" for line in body)
-    for name in ("twice", "plus", "back", "spread"):
+    for name in ("twice", "plus", "back", "rows"):
         text = text.replace(f"{name}!(", f"R.call_tir(cls.{name}, (").replace(")!", f"), {OUT})")
     return module(text)
 
@@ -120,7 +120,7 @@ def test_a_chain_has_one_tensor():
 
 STAYS = {
     "a parameter": ("z = twice!(x,)!",),
-    "a constant": ('a = R.const([[1.0, 2, 3, 4]], "float32")', "z = spread!(a,)!"),
+    "a constant": ('a = R.const([[1.0, 2, 3, 4]], "float32")', "z = rows!(a,)!"),
     "used later": ("a = twice!(x,)!", "b = twice!(a,)!", "z = plus!(b, a)!"),
     "used later under another name": (
         "a = twice!(x,)!",
@@ -158,7 +158,7 @@ def test_other_extents_stay():
     mod = graph(
         'a = R.call_tir(cls.twice, (x,), R.Tensor((n, 4), "float32"))',
         'b = R.match_cast(a, R.Tensor((1, 4), "float32"))',
-        'z = R.call_tir(cls.spread, (b,), R.Tensor((n, 4), "float32"))',
+        'z = R.call_tir(cls.rows, (b,), R.Tensor((n, 4), "float32"))',
     )
     assert applied("DataflowUseInplaceCalls", mod, random(1, 4)) is mod
 

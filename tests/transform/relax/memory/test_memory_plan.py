@@ -39,7 +39,7 @@ def requests(draw: st.DrawFn) -> list[Wanted]:
 
 
 @given(requests(), st.integers(0, 50), st.integers(0, 50))
-def test_what_lives_at_once_lies_apart(wanted: list[Wanted], n: int, m: int):
+def test_what_lives_at_once_does_not_overlap(wanted: list[Wanted], n: int, m: int):
     analyzer = Analyzer()
     for var in (N, M):
         analyzer.assume_size(var)

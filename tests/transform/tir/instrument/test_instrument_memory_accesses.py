@@ -98,7 +98,7 @@ def test_elements_of_every_size(dtype: str):
     wrong(text, "RUN0209", "A[5]", 7, Z(1, "i4"), 5)
 
 
-def test_lanes_are_told_apart():
+def test_lanes_are_distinguished():
     text = """
     @T.prim_func
     def f(y: T.Buffer((4,), "int32"), n: T.int32):

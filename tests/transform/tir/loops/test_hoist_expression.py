@@ -515,8 +515,8 @@ def test_an_element_that_no_array_has_is_not_loaded():
         )
     )
     made = hoist_expression(unroll_loop(func))
-    held = [s.value.args[0].indices[0].value for s in by_class(made.body)[LetStmt]]
-    assert held == [62, 63]
+    found = [s.value.args[0].indices[0].value for s in by_class(made.body)[LetStmt]]
+    assert found == [62, 63]
 
 
 def test_a_load_of_any_index_where_each_iteration_makes_it():
@@ -730,10 +730,10 @@ def nest(depth: int) -> PrimFunc:
 def test_deep_nests():
     made = hoist_expression(nest(3_000))
     at = made.body
-    held = 0
+    depth = 0
     while not isinstance(at, For):
-        at, held = at.body, held + 1  # type: ignore[attr-defined]
-    assert held == 64
+        at, depth = at.body, depth + 1  # type: ignore[attr-defined]
+    assert depth == 64
     assert not any(Call in by_class(s.value) for s in by_class(at)[BufferStore])
 
 

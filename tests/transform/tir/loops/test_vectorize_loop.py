@@ -198,7 +198,7 @@ def test_what_could_change_stays_serial(text: str):
 @pytest.mark.parametrize(
     "text",
     [
-        # rows that are provably apart
+        # rows that are provably disjoint
         "for i in range(4):\n    for j in T.vectorized(8):\n        A[i*8 + j + 8] = A[i*8 + j]",
         # one store of scattered elements keeps the order of lanes
         "for j in T.vectorized(8):\n    A[j // 2] = j",

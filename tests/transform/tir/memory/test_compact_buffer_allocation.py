@@ -49,7 +49,7 @@ def becomes(before: str, shape: str, after: str, old: str = "(18, 16)") -> None:
     assert_becomes(compact_buffer_allocation, outside(before, old), HEAD + block("\n".join(lines)))
 
 
-def test_a_row_that_each_iteration_makes_is_all_that_is_held():
+def test_a_row_that_each_iteration_makes_is_all_that_is_kept():
     becomes(
         """
 for i in T.parallel(16):
@@ -70,7 +70,7 @@ for i in T.parallel(16):
     )
 
 
-def test_rows_around_one_are_held_together():
+def test_rows_around_one_are_kept_together():
     becomes(
         """
 for i in range(16):
@@ -91,7 +91,7 @@ for i in range(16):
     )
 
 
-def test_sums_of_a_tile_are_held_while_they_grow():
+def test_sums_of_a_tile_are_kept_while_they_grow():
     becomes(
         """
 for i, j in T.grid(4, 4):
@@ -165,7 +165,7 @@ for i in range(16):
     )
 
 
-def test_what_nothing_loads_is_held_for_one_iteration():
+def test_what_nothing_loads_is_kept_for_one_iteration():
     becomes(
         "for i in range(16):\n    t[i, 3] = A[i, 0]",
         "(1, 1)",
@@ -333,8 +333,8 @@ def main(a: T.handle, b: T.handle):
 
 def extents(mod: IRModule) -> list[list[int | None]]:
     """Return the extents of all allocations of the only function; None for what is no constant."""
-    held: list[Allocate] = by_class(only(mod).body).get(Allocate, [])
-    return [[getattr(extent, "value", None) for extent in s.extents] for s in held]
+    allocations: list[Allocate] = by_class(only(mod).body).get(Allocate, [])
+    return [[getattr(extent, "value", None) for extent in s.extents] for s in allocations]
 
 
 def scheduled() -> PrimFunc:

@@ -1,4 +1,4 @@
-"""Constants are folded as the program computes them; floats and failures are left alone."""
+"""Constants are folded as the program computes them; floats and failures stay as they are."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_integers(before: str, after: str):
         "x: T.int32 = A[0]\nA[0] = 1\nA[1] = x",
     ],
 )
-def test_what_is_left_alone(text: str):
+def test_what_stays_as_it_is(text: str):
     stays(text)
 
 

@@ -45,7 +45,7 @@ def combine_parallel_matmul(
     """Make one ``matmul`` and a ``split`` of several with the same left operand.
 
     In a dataflow block, where the right operands are there before the first product, differ in
-    nothing but their last extent, and that is a number. They are joined by ``concat``, which costs
+    nothing but their last extent, and that is a number. They are concatenated, which costs
     a copy where they are no constants. Each element is the sum of the same products as before.
     """
     combiner = _Combine(mod, options)
@@ -57,16 +57,16 @@ def combine_parallel_matmul(
 
 @dataclass(slots=True)
 class _Group:
-    """Products to be joined: their variables, right operands, and the widths of those."""
+    """Products to be combined: their variables, right operands, and the widths of those."""
 
     first: int
-    """Where the first product stands, which is where the joined one will."""
+    """Where the first product stands, which is where the combined one will."""
     analyzer: Analyzer
     variables: list[Var] = field(default_factory=list[Var])
     rights: list[RelaxExpr] = field(default_factory=list[RelaxExpr])
     widths: list[int] = field(default_factory=list[int])
     parts: RelaxExpr | None = None
-    """The joined product's parts, once it is made."""
+    """The combined product's parts, once it is made."""
 
     def takes(self, info: TensorStructInfo) -> bool:
         """Whether a right operand can stand beside the others."""
@@ -85,11 +85,11 @@ class _Combine(Rewriter):
         super().__init__(mod)
         self.check = options.check
         self.groups: dict[Var, tuple[_Group, int]] = {}
-        """The group of each product that is joined with others, and its place there."""
+        """The group of each product that is combined with others, and its place there."""
 
     # -- which -----------------------------------------------------------------------------------
     def plan(self, block: DataflowBlock) -> None:
-        """Find what to join in a block."""
+        """Find what to combine in a block."""
         place: dict[RelaxExpr | None, int] = {
             b.var: at
             for at, b in enumerate(block.bindings)
@@ -127,17 +127,17 @@ class _Combine(Rewriter):
 
     # -- the edit --------------------------------------------------------------------------------
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
-        """Take a part of the joined product, which the first makes."""
+        """Take a part of the combined product, which the first makes."""
         found = self.groups.get(binding.var)
         if found is None:
             return self.emit_binding(binding, value)
         group, number = found
         if group.parts is None:
             assert isinstance(value, Call)
-            group.parts = self._joined(group, value)
+            group.parts = self._combine_group(group, value)
         return self.emit_binding(binding, TupleGetItem(group.parts, number))
 
-    def _joined(self, group: _Group, call: Call) -> RelaxExpr:
+    def _combine_group(self, group: _Group, call: Call) -> RelaxExpr:
         own = tensor_info(group.rights[0])
         assert own is not None
         right = self.builder.emit(made("concat", group.rights, own.ndim - 1))

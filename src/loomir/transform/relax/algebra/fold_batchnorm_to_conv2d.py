@@ -159,9 +159,9 @@ class _Reader:
         scaled = packed(
             plain * xp.reshape(scale, (-1, *[1] * (plain.ndim - 1))), kernel_axes, layout
         )
-        spread = xp.reshape(shift, [-1 if axis == channels else 1 for axis in range(info.ndim)])
+        expanded = xp.reshape(shift, [-1 if axis == channels else 1 for axis in range(info.ndim)])
         moving = (call.args[3], call.args[4])
-        return _Match(conv, scaled.astype(kernel.dtype), spread.astype(kernel.dtype), moving)
+        return _Match(conv, scaled.astype(kernel.dtype), expanded.astype(kernel.dtype), moving)
 
     def array(self, leaf: RelaxExpr) -> NPArray | None:
         """Return the contents of a constant, which may be bound to a variable."""

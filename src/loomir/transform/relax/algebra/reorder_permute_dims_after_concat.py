@@ -1,4 +1,4 @@
-"""Order axes once of what is joined, in place of each part."""
+"""Permute the axes of a concatenation once, in place of those of each part."""
 
 from __future__ import annotations
 

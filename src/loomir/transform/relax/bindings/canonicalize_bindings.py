@@ -64,8 +64,8 @@ def _target(
     if isinstance(value, Tuple):
         tuples[binding.var] = value
     if isinstance(value, TupleGetItem) and isinstance(value.tuple_value, Var):
-        held = same.get(value.tuple_value, value.tuple_value)
-        made = tuples.get(held) if isinstance(held, Var) else None
+        source = same.get(value.tuple_value, value.tuple_value)
+        made = tuples.get(source) if isinstance(source, Var) else None
         if made is None or value.index >= len(made.fields):
             return None
         value = made.fields[value.index]

@@ -96,14 +96,14 @@ def _sequence(seq: SeqExpr) -> SeqExpr:
             blocks.append(block)
         elif bindings:
             blocks.append(type(block)(tuple(bindings), span=block.span))
-    blocks = _joined(reversed(blocks))
+    blocks = _merge_blocks(reversed(blocks))
     if len(blocks) == len(seq.blocks) and all(a is b for a, b in zip(blocks, seq.blocks)):
         return seq
     return SeqExpr(tuple(blocks), seq.body, span=seq.span)
 
 
-def _joined(blocks: Iterable[BindingBlock]) -> list[BindingBlock]:
-    """Join blocks of one kind, between which another went away."""
+def _merge_blocks(blocks: Iterable[BindingBlock]) -> list[BindingBlock]:
+    """Merge blocks of one kind, between which another went away."""
     made: list[BindingBlock] = []
     for block in blocks:
         if made and type(made[-1]) is type(block):

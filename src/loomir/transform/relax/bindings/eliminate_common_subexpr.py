@@ -22,7 +22,7 @@ from loomir.relax.expr import (
 from loomir.relax.operator.definition import op_def
 from loomir.tir.expr import Var as PrimVar
 
-__all__ = ["eliminate_common_subexpr", "held_in"]
+__all__ = ["eliminate_common_subexpr", "find_escaping"]
 
 
 @register("relax.EliminateCommonSubexpr", requires={"relax_normal_form"})
@@ -48,7 +48,7 @@ def _sequence(seq: SeqExpr) -> SeqExpr:
 
 
 def _block(block: DataflowBlock, same: dict[Var, Var]) -> list[Binding]:
-    held = held_in(block)
+    escaping = find_escaping(block)
     known: dict[tuple[object, ...], Var] = {}
     kept: list[Binding] = []
     for binding in block.bindings:
@@ -59,7 +59,7 @@ def _block(block: DataflowBlock, same: dict[Var, Var]) -> list[Binding]:
                 first is not binding.var
                 and isinstance(binding.var, DataflowVar)
                 and isinstance(first, DataflowVar)
-                and not {id(binding.var), id(first)} & held
+                and not {id(binding.var), id(first)} & escaping
             ):
                 same[binding.var] = first
                 continue
@@ -67,7 +67,7 @@ def _block(block: DataflowBlock, same: dict[Var, Var]) -> list[Binding]:
     return kept
 
 
-def held_in(block: DataflowBlock) -> set[int]:
+def find_escaping(block: DataflowBlock) -> set[int]:
     """List the variables that something may keep or write: all uses but those by operators."""
     found: set[int] = set()
     for binding in block.bindings:

@@ -36,7 +36,7 @@ def bind_constants(mod: IRModule, constants: Mapping[str, Any]) -> IRModule:
     elif not isinstance(func, Function):
         refuse(
             "RLX0330",
-            "constants are bound to parameters of a graph or of a function alone, and this module "
+            "constants are bound to parameters of a graph or of a single function, and this module "
             "is neither",
             help="give the function itself, or call the graph 'main'",
         )

@@ -37,7 +37,7 @@ from loomir.support.array import Array
 from loomir.support.dtype import numpy_of
 from loomir.tir.expr import FloatImm, IntImm
 
-__all__ = ["fold_constant", "held_variables"]
+__all__ = ["find_written", "fold_constant"]
 
 _MOST: Final = 1 << 20
 """Elements of a folded result, unless its arguments are as large."""
@@ -51,12 +51,12 @@ def fold_constant(func: Function) -> Function:
     is not kept (a tensor of zeros). What something may write to is left too: a call gives a new
     tensor, and a constant never changes.
     """
-    held = held_variables(func)
-    return rewrite(func, {SeqExpr: lambda seq: _sequence(seq, held)})
+    written = find_written(func)
+    return rewrite(func, {SeqExpr: lambda seq: _sequence(seq, written)})
 
 
-def held_variables(func: Function) -> set[Var]:
-    """Name variables whose tensors go on under other names, to where they may be written."""
+def find_written(func: Function) -> set[Var]:
+    """Return the variables whose tensors may be written under another name."""
     found: set[Var] = set()
     for part in pre_order(func):
         if isinstance(part, Call):
@@ -76,7 +76,7 @@ def _only_reads(call: Call) -> bool:
 
 
 def _variables(parts: Iterable[RelaxExpr]) -> Iterator[Var]:
-    """List variables that stand alone, or in tuples."""
+    """List variables that stand by themselves, or in tuples."""
     stack = list(parts)
     while stack:
         part = stack.pop()
@@ -88,13 +88,13 @@ def _variables(parts: Iterable[RelaxExpr]) -> Iterator[Var]:
             yield part
 
 
-def _sequence(seq: SeqExpr, held: set[Var]) -> SeqExpr:
+def _sequence(seq: SeqExpr, written: set[Var]) -> SeqExpr:
     known: dict[Var, RelaxExpr] = {}
     blocks: list[BindingBlock] = []
     for block in seq.blocks:
         made: list[Binding] = []
         for binding in block.bindings:
-            folded = _folded(binding, known, held)
+            folded = _folded(binding, known, written)
             made.append(binding if folded is None else folded)
         changed = any(a is not b for a, b in zip(made, block.bindings))
         blocks.append(type(block)(tuple(made), span=block.span) if changed else block)
@@ -103,7 +103,7 @@ def _sequence(seq: SeqExpr, held: set[Var]) -> SeqExpr:
     return substitute(SeqExpr(tuple(blocks), seq.body, span=seq.span), known)
 
 
-def _folded(binding: Binding, known: dict[Var, RelaxExpr], held: set[Var]) -> Binding | None:
+def _folded(binding: Binding, known: dict[Var, RelaxExpr], written: set[Var]) -> Binding | None:
     """Return the binding with a constant in place of a call that can be computed."""
     if not isinstance(binding, VarBinding):
         return None
@@ -111,7 +111,7 @@ def _folded(binding: Binding, known: dict[Var, RelaxExpr], held: set[Var]) -> Bi
     if isinstance(call, Constant):
         known[binding.var] = call
         return None
-    if not isinstance(call, Call) or not isinstance(call.op, Op) or binding.var in held:
+    if not isinstance(call, Call) or not isinstance(call.op, Op) or binding.var in written:
         return None
     definition = op_def(call.op)
     info = binding.var.struct_info_annotation

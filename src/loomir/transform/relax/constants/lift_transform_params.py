@@ -1,4 +1,4 @@
-"""Compute once, in a function of their own, what models make of their weights alone."""
+"""Compute once, in a function of its own, what depends only on a model's weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from loomir.relax.normal.rewriter import copy_with_fresh_vars
 from loomir.relax.operator.definition import op_def
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.tir.expr import Var as ShapeVar
-from loomir.transform.relax.constants.fold_constant import held_variables
+from loomir.transform.relax.constants.fold_constant import find_written
 from loomir.transform.relax.constants.model_params import count_of_inputs
 
 __all__ = ["lift_transform_params"]
@@ -38,7 +38,7 @@ _STAYS: Final = frozenset(
 
 @register("relax.LiftTransformParams", requires={"relax_normal_form"})
 def lift_transform_params(mod: IRModule) -> IRModule:
-    """Move what dataflow blocks compute of weights alone to a function ``NAME_transform_params``.
+    """Move what dataflow blocks compute only of weights to a function ``NAME_transform_params``.
 
     Weights are the parameters behind the first ``num_input``, an attribute. The new function takes
     a tuple of them, and gives a tuple of what takes their place as parameters: weights that are
@@ -106,19 +106,19 @@ def _lifted(func: Function, name: str) -> _Lifted | None:
     transform = _transform(weights, list(moved.values()), [*kept, *crossing])
     attrs = {"global_symbol": name} if "global_symbol" in func.attrs else {}
     info = TupleStructInfo(tuple([v.struct_info for v in (*kept, *crossing)]))
-    alone = Function(transform.params, transform.body, info, attrs=attrs, span=func.span)
-    return None if free_shape_vars(alone) else _Lifted(made, copy_with_fresh_vars(alone))
+    separate = Function(transform.params, transform.body, info, attrs=attrs, span=func.span)
+    return None if free_shape_vars(separate) else _Lifted(made, copy_with_fresh_vars(separate))
 
 
 def _movable(func: Function, body: SeqExpr, weights: tuple[Var, ...]) -> dict[int, VarBinding]:
     """List, by identity, the bindings that need nothing but weights."""
     known: set[Node] = set(weights)
     sizes: set[ShapeVar] = {v for w in weights for v in shape_vars_bound_by(w.struct_info)}
-    held = held_variables(func)
+    written = find_written(func)
     moved: dict[int, VarBinding] = {}
     for block in body.blocks:
         for binding in block.bindings if isinstance(block, DataflowBlock) else ():
-            if not isinstance(binding, VarBinding) or binding.var in held:
+            if not isinstance(binding, VarBinding) or binding.var in written:
                 continue
             if _is_movable(binding, known, sizes):
                 moved[id(binding)] = binding

@@ -50,15 +50,15 @@ def realize_vdevice(mod: IRModule) -> IRModule:
     """
     if not any(mod.global_info.values()):
         return mod
-    found = _spread(_WithoutHints(mod).rewrite_module(), hints=False)
+    found = _propagate(_WithoutHints(mod).rewrite_module(), hints=False)
     while _first_open_hint(found) is not None:
-        found = _spread(found, hints=True)
+        found = _propagate(found, hints=True)
     made = _WithoutHints(found).rewrite_module()
     _demand_devices(made)
     return made
 
 
-def _spread(mod: IRModule, *, hints: bool) -> IRModule:
+def _propagate(mod: IRModule, *, hints: bool) -> IRModule:
     """Go backward and forward until nothing more is found.
 
     ``hints``: a hinted tensor of which nothing is known is taken to be where the hint says.

@@ -26,7 +26,7 @@ __all__ = ["expand_tuple_arguments"]
 def expand_tuple_arguments(mod: IRModule) -> IRModule:
     """Replace each parameter of a private function that is a tuple by one for each field.
 
-    Tuples in tuples are taken apart too.
+    Tuples in tuples are expanded too.
     """
     while True:
         wide = {

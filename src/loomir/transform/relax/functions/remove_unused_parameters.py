@@ -18,7 +18,7 @@ __all__ = ["remove_unused_parameters"]
 def remove_unused_parameters(mod: IRModule) -> IRModule:
     """Remove parameters of private functions that nothing uses, and what callers pass for them.
 
-    A parameter that alone tells the value of a shape variable stays.
+    The only parameter that tells the value of a shape variable stays.
     """
     kept: dict[str, list[int]] = {}
     for name, func in only_called(mod).items():

@@ -91,7 +91,7 @@ def _called(binding: VarBinding, call: Call, var: GlobalVar, group: Group) -> Va
 
 
 def _kernel(group: Group) -> PrimFunc:
-    """Put the kernels of a group one after another, and join what can be joined."""
+    """Put the kernels of a group one after another, and fuse what can be fused."""
     buffers: dict[RelaxExpr, Buffer] = {}
     arrays: dict[PrimVar, Buffer] = {}
     params: list[PrimVar] = []

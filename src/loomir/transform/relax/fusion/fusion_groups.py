@@ -1,6 +1,6 @@
 """Which nodes of a graph of kernels become one: those on all ways to a common user.
 
-A node is joined with its immediate post-dominator, and all between them with it, where the kinds of
+A node is merged with its immediate post-dominator, and all between them with it, where the kinds of
 the kernels allow it. Nothing outside then lies on a way from a group to itself, so the result has
 no cycles. The rule is that of TVM (Chen et al., OSDI 2018, section 3).
 """

@@ -47,17 +47,17 @@ class _Decompose(Rewriter):
         others = [k for k in range(info.ndim) if k != axis]
         emit = self.builder.emit
 
-        def spread(value: RelaxExpr) -> RelaxExpr:
+        def expand(value: RelaxExpr) -> RelaxExpr:
             return emit(_made("expand_dims", value, others)) if others else value
 
         epsilon = numpy_of(info.dtype).type(call.attrs["epsilon"])
-        made: RelaxExpr = emit(_made("subtract", data, spread(mean)))
-        wide = emit(_made("add", spread(variance), Constant(Array(epsilon))))
+        made: RelaxExpr = emit(_made("subtract", data, expand(mean)))
+        wide = emit(_made("add", expand(variance), Constant(Array(epsilon))))
         made = emit(_made("divide", made, emit(_made("sqrt", wide))))
         if call.attrs["scale"]:
-            made = emit(_made("multiply", made, spread(gamma)))
+            made = emit(_made("multiply", made, expand(gamma)))
         if call.attrs["center"]:
-            made = emit(_made("add", made, spread(beta)))
+            made = emit(_made("add", made, expand(beta)))
         return Tuple((made, mean, variance))
 
 

@@ -43,7 +43,7 @@ from loomir.transform.relax.kernels.reference_call import reference_call
 
 __all__ = ["legalize_ops"]
 
-_APART: Final = 16
+_MOST_RESULTS: Final = 16
 """Results of a call that may have kernels of their own."""
 
 
@@ -68,7 +68,7 @@ class _Legalizer:
         self.of_func: dict[int, GlobalVar] = {}
         self.infos: dict[str, StructInfo] = {}
         self.taken: dict[Var, Taken] = {}
-        self.apart: dict[Var, dict[int, Kernel]] = {}
+        self.split: dict[Var, dict[int, Kernel]] = {}
 
     def run(self) -> IRModule:
         changed: dict[GlobalVar, BaseFunc] = {}
@@ -151,16 +151,16 @@ class _Legalizer:
         Each is then fused with what reads it, and what nothing reads is not computed: the parts of
         a split cost nothing then, and an image that is normalised takes part in what follows.
         """
-        if var not in self.apart:
+        if var not in self.split:
             taken = self.taken[var]
-            made = self._apart(taken) if len(taken.fields) <= _APART else {}
+            made = self._split(taken) if len(taken.fields) <= _MOST_RESULTS else {}
             # A kernel that may fail, or is costly, runs once and where the program has it.
-            alone = taken.times == 1 and isinstance(var, DataflowVar)
+            local = taken.times == 1 and isinstance(var, DataflowVar)
             cheap = all(op_pattern(k.func) <= OpPattern.INJECTIVE for k in made.values())
-            self.apart[var] = made if alone or cheap else {}
-        return self.apart[var]
+            self.split[var] = made if local or cheap else {}
+        return self.split[var]
 
-    def _apart(self, taken: Taken) -> dict[int, Kernel]:
+    def _split(self, taken: Taken) -> dict[int, Kernel]:
         call = taken.call
         definition = op_def(call.op) if isinstance(call.op, Op) else None
         if definition is None or definition.lower is None or definition.legalize is not None:

@@ -154,16 +154,16 @@ class _Rewriter(Rewriter):
             flat = kernel.reshape(-1, _KERNEL**2).astype("float64")
             places: Any = (both @ flat.T).astype(kernel.dtype)
             shape = (-1, conv.out_channels, conv.channels)
-            turned: Any = places.reshape(shape).transpose(0, 2, 1)
-            return Constant(Array(turned.copy()))
+            transposed: Any = places.reshape(shape).transpose(0, 2, 1)
+            return Constant(Array(transposed.copy()))
         emit = self.builder.emit
         order = [conv.kernel_layout.index(letter) for letter in "OIHW"]
         rows = conv.out_channels * conv.channels
         each = emit(made("reshape", emit(made("permute_dims", weight, order)), (rows, _KERNEL**2)))
         factor = Constant(Array(both.T.astype(str(conv.dtype))))
         product = emit(made("matmul", each, factor))
-        apart = (conv.out_channels, conv.channels, way.size**2)
-        return emit(made("permute_dims", emit(made("reshape", product, apart)), [2, 1, 0]))
+        planes = (conv.out_channels, conv.channels, way.size**2)
+        return emit(made("permute_dims", emit(made("reshape", product, planes)), [2, 1, 0]))
 
     # -- which -----------------------------------------------------------------------------------
     def _read(self, call: Call) -> _Conv | None:
@@ -234,11 +234,11 @@ _BYTES: Final = 8
 """Bytes of tiles that move in the time of a multiplication of vectors."""
 _WEIGHT_BYTES: Final = 5
 """Bytes of weights that do, which come from farther away."""
-_MOST_HELD: Final = 1 << 25
+_MOST_BYTES: Final = 1 << 25
 """Bytes of tiles from which memory is fresh in each call: C libraries give larger blocks back to
 the system at once. Then 8 images of 64 channels of 56 x 56 took 1.5 of the time of the direct way,
 and a half where the memory was kept."""
-_HELD: Final = 1 << 23
+_PART_BYTES: Final = 1 << 23
 """Bytes of tiles up to which several images are computed together. One by one, those 8 images took
 a half of the time for 4 together; but each time all weights are read."""
 _MOST_CUTS: Final = 16
@@ -272,8 +272,8 @@ def _transformed(conv: _Conv, way: Winograd, lanes: int) -> float:
     return way.size**2 * (pairs * tiles / lanes + moved / _BYTES + weights)
 
 
-def _held(conv: _Conv, way: Winograd) -> int:
-    """Count the bytes that live at the same time for an image: its tiles, and itself turned."""
+def _live_bytes(conv: _Conv, way: Winograd) -> int:
+    """Count the bytes that live at the same time for an image: its tiles, and its transpose."""
     plane = conv.plane
     each = way.size**2 * plane.count(way.step) * (conv.channels + conv.out_channels)
     if not conv.channels_last:
@@ -283,7 +283,7 @@ def _held(conv: _Conv, way: Winograd) -> int:
 
 def _together(conv: _Conv, way: Winograd) -> int:
     """Return how many images are computed together: as many in each part, where that is near."""
-    images, most = _images(conv), max(1, _HELD // _held(conv, way))
+    images, most = _images(conv), max(1, _PART_BYTES // _live_bytes(conv, way))
     if images <= most:
         return images
     even = next(n for n in range(most, 0, -1) if images % n == 0)
@@ -301,7 +301,7 @@ def _fits(conv: _Conv, way: Winograd) -> bool:
     """Whether there is memory that is kept between calls, and few parts."""
     known = isinstance(conv.batch, IntImm)
     images = _together(conv, way) if known else _UNKNOWN
-    return images * _held(conv, way) <= _MOST_HELD and len(_cuts(conv, way)) <= _MOST_CUTS
+    return images * _live_bytes(conv, way) <= _MOST_BYTES and len(_cuts(conv, way)) <= _MOST_CUTS
 
 
 def _shared(elements: int) -> bool:

@@ -24,7 +24,7 @@ from loomir.support.diagnostics import CompileError
 from loomir.tir.buffer import Range
 from loomir.tir.expr import IntImm
 from loomir.tir.expr import Var as Index
-from loomir.transform.relax.bindings.eliminate_common_subexpr import held_in
+from loomir.transform.relax.bindings.eliminate_common_subexpr import find_escaping
 from loomir.transform.relax.graph_reading import operator_of, tensor_info
 
 __all__ = ["optimize_layout_transform"]
@@ -51,7 +51,7 @@ def _sequence(seq: SeqExpr) -> SeqExpr:
 
 
 def _block(block: DataflowBlock, same: dict[Var, RelaxExpr]) -> DataflowBlock:
-    held: set[int] | None = None
+    escaping: set[int] | None = None
     first: dict[RelaxExpr, Call] = {}
     """The change of layout that made each tensor."""
     kept: list[Binding] = []
@@ -70,9 +70,9 @@ def _block(block: DataflowBlock, same: dict[Var, RelaxExpr]) -> DataflowBlock:
         first[binding.var] = Call(call.op, (data,), attrs=call.attrs)
         if before is None or not isinstance(binding.var, DataflowVar):
             continue
-        held = held_in(block) if held is None else held
+        escaping = find_escaping(block) if escaping is None else escaping
         source = before.args[0]
-        free = isinstance(source, Var) and not held & {id(source), id(binding.var)}
+        free = isinstance(source, Var) and not escaping & {id(source), id(binding.var)}
         if isinstance(source, Var) and free and _undoes(source, before, call):
             same[binding.var] = source
             kept.pop()

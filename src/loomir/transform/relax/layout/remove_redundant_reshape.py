@@ -20,7 +20,7 @@ from loomir.relax.expr import (
 )
 from loomir.relax.node import RelaxExpr
 from loomir.relax.struct_info import TensorStructInfo
-from loomir.transform.relax.bindings.eliminate_common_subexpr import held_in
+from loomir.transform.relax.bindings.eliminate_common_subexpr import find_escaping
 
 __all__ = ["remove_redundant_reshape"]
 
@@ -46,7 +46,7 @@ def _sequence(seq: SeqExpr) -> SeqExpr:
 
 
 def _block(block: DataflowBlock, same: dict[Var, RelaxExpr]) -> DataflowBlock:
-    held = held_in(block)
+    escaping = find_escaping(block)
     analyzer = Analyzer()
     source: dict[Var, RelaxExpr] = {}
     """What each reshaped tensor was before."""
@@ -62,9 +62,9 @@ def _block(block: DataflowBlock, same: dict[Var, RelaxExpr]) -> DataflowBlock:
             data = same.get(data, data)
         if isinstance(data, Var):
             data = source.get(data, data)
-        if id(data) not in held:  # which something may write between
+        if id(data) not in escaping:  # which something may write between
             source[binding.var] = data
-        free = binding.var in source and id(binding.var) not in held
+        free = binding.var in source and id(binding.var) not in escaping
         ends = free and isinstance(binding.var, DataflowVar)
         if ends and isinstance(data, Var) and _is_same(data, binding.var, analyzer):
             same[binding.var] = data

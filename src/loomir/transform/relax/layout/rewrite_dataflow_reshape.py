@@ -96,8 +96,8 @@ def _only_reshapes(func: PrimFunc) -> bool:
         analyzer.bind(axis, Range(as_dim(0), cast(extent, INT64)))
         bounds.set(axis, Interval(0, max(0, bounds.of(extent).high - 1)))
     there = [widener.widen(substitute(index, table)) for index in load.indices]
-    apart = analyzer.simplify(Sub(_number(here, target), _number(there, load.buffer)))
-    return isinstance(apart, IntImm) and apart.value == 0
+    difference = analyzer.simplify(Sub(_number(here, target), _number(there, load.buffer)))
+    return isinstance(difference, IntImm) and difference.value == 0
 
 
 def _number(indices: Sequence[PrimExpr], buffer: Buffer) -> PrimExpr:

@@ -52,13 +52,13 @@ def plan_arena(wanted: Sequence[Wanted], analyzer: Analyzer) -> Plan:
         offsets[i] = IntImm(at, INT64)
         end = places.end
     slots = _Slots(analyzer)
-    held = [(i, slots.take(w)) for i, w in others]
+    assigned = [(i, slots.take(w)) for i, w in others]
     start: PrimExpr = IntImm(end, INT64)
     starts: list[PrimExpr] = []
     for size in slots.sizes:
         starts.append(start)
         start = analyzer.simplify(start + size)
-    offsets.update((i, starts[slot]) for i, slot in held)
+    offsets.update((i, starts[slot]) for i, slot in assigned)
     return Plan(start, tuple(offsets[i] for i in range(len(wanted))))
 
 
@@ -67,7 +67,7 @@ def _rounded(size: int) -> int:
 
 
 class _Places:
-    """Free ranges of the arena, joined where they touch; the tightest that fits is taken."""
+    """Free ranges of the arena, merged where they touch; the tightest that fits is taken."""
 
     def __init__(self) -> None:
         self.end = 0

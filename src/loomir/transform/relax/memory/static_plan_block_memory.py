@@ -59,7 +59,7 @@ class _Output(NamedTuple):
 def static_plan_block_memory(func: Function) -> Function:
     """Allocate the tensors of ``call_tir`` that do not leave the function from one arena.
 
-    A place is used again after the last use of what it held. Extents may be symbolic, of the shape
+    A place is used again after the last use of its tensor. Extents may be symbolic, of the shape
     variables that the parameters bind. What ``call_tir_inplace`` writes over such a tensor is the
     tensor itself. The function then calls its kernels directly, and if it is pure vouches for that
     by ``relax.force_pure``; its dataflow blocks become ordinary ones.

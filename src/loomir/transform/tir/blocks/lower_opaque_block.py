@@ -32,11 +32,11 @@ def extents_of(buffer: Buffer) -> tuple[PrimExpr, ...]:
 
 def allocation(buffer: Buffer, body: Stmt) -> Stmt:
     """Run ``body`` with fresh memory for ``buffer``."""
-    held = buffer.data.type_annotation
-    assert isinstance(held, PointerType)
-    assert isinstance(held.element_type, PrimType)
+    pointer = buffer.data.type_annotation
+    assert isinstance(pointer, PointerType)
+    assert isinstance(pointer.element_type, PrimType)
     declared = DeclBuffer(buffer, body, span=buffer.span)
-    dtype = held.element_type.dtype
+    dtype = pointer.element_type.dtype
     return Allocate(buffer.data, dtype, extents_of(buffer), TRUE, declared, span=buffer.span)
 
 

@@ -351,14 +351,17 @@ class _Hoist:
             key = (FloatImm, struct.pack("<d", node.value), node.dtype)
         else:
             plan = plan_of(node.__class__)
-            held = (*plan.get_attrs(node), *(() if plan.get_refs is None else plan.get_refs(node)))
-            names = [id(x) if isinstance(x, Node) else x for x in held]
+            attributes = (
+                *plan.get_attrs(node),
+                *(() if plan.get_refs is None else plan.get_refs(node)),
+            )
+            names = [id(x) if isinstance(x, Node) else x for x in attributes]
             key = (node.__class__, *names, *parts)
         return self._numbers.setdefault(key, len(self._numbers))
 
 
 def _is_open(e: PrimExpr) -> bool:
-    """Tell whether an expression may move, as far as it is alone concerned, or its parts may.
+    """Tell whether an expression may move, for all that its own operation does, or its parts may.
 
     A call of what acts may want its arguments as they are written, and so do addresses.
     """

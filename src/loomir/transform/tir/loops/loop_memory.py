@@ -59,7 +59,7 @@ class LoopMemory:
         # Whatever is done with a pointer, besides accesses of its buffers, has it in plain sight.
         escaped = {v for v in parts.get(Var, ()) if v.dtype.is_handle}
         self._private = allocated - escaped
-        self._apart = allocated if allow_alias else allocated | {b.data for b in given}
+        self._disjoint = allocated if allow_alias else allocated | {b.data for b in given}
         self._volatile = {
             s.node
             for s in parts.get(AttrStmt, ())
@@ -119,7 +119,7 @@ class LoopMemory:
                 self._stores.setdefault(data, []).append(number)
                 if data not in self._private:
                     self._shared.append(number)
-                    if data not in self._apart:
+                    if data not in self._disjoint:
                         self._wild.append(number)
             elif isinstance(s, (AssertStmt, While)) or (
                 isinstance(s, Allocate) and _size(s.extents, s) < 0
@@ -162,8 +162,8 @@ class LoopMemory:
     def leave(self) -> None:
         """Go out of the loop."""
         self.close()
-        for held in (self._starts, self._ends, self._floors, self._written):
-            held.pop()
+        for stack in (self._starts, self._ends, self._floors, self._written):
+            stack.pop()
 
     def open(self) -> None:
         """Go to where control may not come, or where what is stored is not known to be behind."""
@@ -198,7 +198,7 @@ class LoopMemory:
         """Return the number of the innermost loop that may write what lies at a pointer."""
         if data in self._private:
             return self._deepest(self._stores.get(data, ()))
-        if data in self._apart:
+        if data in self._disjoint:
             return max(self._deepest(self._stores.get(data, ())), self._deepest(self._wild))
         return self._deepest(self._shared)
 
@@ -236,10 +236,10 @@ class LoopMemory:
 _KINDS: Final = (Call, Div, FloorDiv, FloorMod, Mod, Select)
 
 
-def _size(extents: Iterable[PrimExpr], held: Buffer | Allocate) -> int:
+def _size(extents: Iterable[PrimExpr], array: Buffer | Allocate) -> int:
     """Return the bytes of so many elements, -1 where they are not constant."""
     values = [e.value if isinstance(e, IntImm) else -1 for e in extents]
-    return -1 if any(v < 0 for v in values) else prod(values) * held.dtype.itemsize
+    return -1 if any(v < 0 for v in values) else prod(values) * array.dtype.itemsize
 
 
 def _is_zero(offset: PrimExpr | None) -> bool:

@@ -70,10 +70,10 @@ def _conjuncts(condition: PrimExpr) -> list[PrimExpr]:
 
 def _if(conditions: Iterable[PrimExpr], then: Stmt) -> Stmt:
     """Ask for several conditions, in their order."""
-    joined: PrimExpr | None = None
+    both: PrimExpr | None = None
     for each in conditions:
-        joined = each if joined is None else And(joined, each)
-    return then if joined is None else IfThenElse(joined, then)
+        both = each if both is None else And(both, each)
+    return then if both is None else IfThenElse(both, then)
 
 
 def _vars(e: Node) -> set[Var]:
@@ -118,9 +118,9 @@ def _parted(s: For, names: set[Var]) -> Stmt:
     conditions = list({str(c): c for c in wholes.values()}.values())
     within = rewrite(s.body, {IfThenElse: lambda each: _without(each, wholes)})
     beyond = fresh_copy(_at_the_end(s, conditions, analyzer), {})
-    joined = _if(conditions, within)
-    assert isinstance(joined, IfThenElse)
-    return rebuild(s, {"body": IfThenElse(joined.condition, within, beyond)})
+    guarded = _if(conditions, within)
+    assert isinstance(guarded, IfThenElse)
+    return rebuild(s, {"body": IfThenElse(guarded.condition, within, beyond)})
 
 
 def _sites(statements: list[Node], vectors: list[For]) -> list[IfThenElse]:

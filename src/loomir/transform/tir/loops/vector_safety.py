@@ -28,7 +28,7 @@ from loomir.tir.stmt import (
 )
 from loomir.transform.tir.loops.linear import linear_of
 
-__all__ = ["Access", "Loop", "Refusal", "cannot_vectorize", "conflict", "study"]
+__all__ = ["LaneAccess", "Loop", "Refusal", "cannot_vectorize", "conflict", "study"]
 
 _ALLOWED: Final = (
     SeqStmt,
@@ -106,8 +106,8 @@ def cannot_vectorize(known: Loop) -> Refusal | None:
         if isinstance(part, Allocate):
             allocated[id(part.buffer_var)] = part.dtype
         elif isinstance(part, DeclBuffer):
-            held = allocated.get(id(part.buffer.data), part.buffer.dtype)
-            if held is not part.buffer.dtype:
+            declared = allocated.get(id(part.buffer.data), part.buffer.dtype)
+            if declared is not part.buffer.dtype:
                 return Refusal("buffer {} reads memory as another dtype", (part.buffer.name,))
     return None
 
@@ -165,7 +165,7 @@ def _expression(e: PrimExpr, known: Loop) -> Refusal | None:
     return None
 
 
-class Access(NamedTuple):
+class LaneAccess(NamedTuple):
     """An access of memory that iterations share: ``index`` is a step per lane and a start."""
 
     buffer: Buffer
@@ -175,7 +175,11 @@ class Access(NamedTuple):
 
 
 def conflict(
-    accesses: Iterable[Access], known: Loop, lanes: int, bounds: Bounds, pointers: frozenset[int]
+    accesses: Iterable[LaneAccess],
+    known: Loop,
+    lanes: int,
+    bounds: Bounds,
+    pointers: frozenset[int],
 ) -> Refusal | None:
     """Find two accesses by which one lane could disturb another, where that can be told.
 
@@ -184,7 +188,7 @@ def conflict(
     nothing is known, keep the loop serial. What lies at one of ``pointers``, which the program
     computed, may be any buffer's.
     """
-    by_data: dict[int, list[Access]] = {}
+    by_data: dict[int, list[LaneAccess]] = {}
     for access in accesses:
         by_data.setdefault(id(access.buffer.data), []).append(access)
     if len(by_data) > 1 and pointers & by_data.keys():
@@ -208,7 +212,7 @@ def _moves(e: PrimExpr, known: Loop) -> bool:
     return any(id(part) in known.inner for part in pre_order(e))
 
 
-def _meet(store: Access, other: Access, known: Loop, lanes: int, bounds: Bounds) -> bool:
+def _meet(store: LaneAccess, other: LaneAccess, known: Loop, lanes: int, bounds: Bounds) -> bool:
     """Tell whether different lanes certainly, or for all we know in inner loops, meet."""
     if store.step is None or other.step is None:
         return True
@@ -228,13 +232,13 @@ def _meet(store: Access, other: Access, known: Loop, lanes: int, bounds: Bounds)
     if any(not _moves(term, known) for term, _ in difference.terms):
         return grain != 0
     low, high = low + difference.constant, high + difference.constant
-    # Lanes t apart meet where step * t is among low, low + grain, …, high.
+    # Lanes at a distance of t meet where step * t is among low, low + grain, …, high.
     reach = [store.step * t for t in range(1 - lanes, lanes) if t]
-    apart = (m for m in reach if low <= m <= high)
-    return any(grain == 0 or (m - difference.constant) % grain == 0 for m in apart)
+    reached = (m for m in reach if low <= m <= high)
+    return any(grain == 0 or (m - difference.constant) % grain == 0 for m in reached)
 
 
-def _is_clear(store: Access, load: Access, known: Loop, lanes: int, bounds: Bounds) -> bool:
+def _is_clear(store: LaneAccess, load: LaneAccess, known: Loop, lanes: int, bounds: Bounds) -> bool:
     """Tell whether one element that all lanes read lies before or behind what they store."""
     assert store.step is not None
     if _moves(store.start, known) or _moves(load.start, known):

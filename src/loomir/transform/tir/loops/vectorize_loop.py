@@ -54,7 +54,7 @@ from loomir.tir.stmt import (
     seq,
 )
 from loomir.transform.tir.loops.vector_safety import (
-    Access,
+    LaneAccess,
     Loop,
     Refusal,
     cannot_vectorize,
@@ -177,7 +177,7 @@ class _Lanes:
         self.lanes = lanes
         self.vector: dict[int, PrimExpr] = {id(known.loop.loop_var): lane}
         self.buffers: dict[int, Buffer] = {}
-        self.accesses: list[Access] = []
+        self.accesses: list[LaneAccess] = []
         for part in of_classes(known.loop.body, Let):
             if id(part.var) in known.varying:
                 self.vector[id(part.var)] = self._wide_var(part.var)
@@ -261,10 +261,10 @@ class _Lanes:
         if isinstance(index, Ramp):
             stride = index.stride
             step = stride.value if isinstance(stride, IntImm) else None
-            self.accesses.append(Access(buffer, step, index.base, stores))
+            self.accesses.append(LaneAccess(buffer, step, index.base, stores))
         else:
             step = 0 if index.dtype.lanes == 1 else None
-            self.accesses.append(Access(buffer, step, index, stores))
+            self.accesses.append(LaneAccess(buffer, step, index, stores))
         return buffer, index
 
     # -- statements ----------------------------------------------------------------------------

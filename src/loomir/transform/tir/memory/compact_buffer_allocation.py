@@ -139,7 +139,7 @@ class _Access(NamedTuple):
 
 def _accesses(body: Stmt, owned: dict[Var, Allocate]) -> Iterator[list[_Access]]:
     """List the accesses of each buffer, in the order of the program, where they are few."""
-    held: dict[Var, list[tuple[BufferLoad | BufferStore, Stmt]]] = {}
+    accesses: dict[Var, list[tuple[BufferLoad | BufferStore, Stmt]]] = {}
     above: dict[int, Stmt] = {}
     for s in nodes_outside(body, PrimExpr):
         if not isinstance(s, Stmt):
@@ -150,10 +150,10 @@ def _accesses(body: Stmt, owned: dict[Var, Allocate]) -> Iterator[list[_Access]]
             elif isinstance(part, PrimExpr):
                 for load in by_class(part).get(BufferLoad, ()):
                     if load.buffer.data in owned:
-                        held.setdefault(load.buffer.data, []).append((load, s))
+                        accesses.setdefault(load.buffer.data, []).append((load, s))
         if isinstance(s, BufferStore) and s.buffer.data in owned:
-            held.setdefault(s.buffer.data, []).append((s, s))
-    for data, each in held.items():
+            accesses.setdefault(s.buffer.data, []).append((s, s))
+    for data, each in accesses.items():
         made = [_Access(node, _around(s, owned[data].body, above)) for node, s in each[: _MOST + 1]]
         if len(made) <= _MOST and all(access.around for access in made):
             yield made

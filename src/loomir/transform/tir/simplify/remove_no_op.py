@@ -121,9 +121,9 @@ def _used(func: PrimFunc) -> set[int]:
     found = by_class(func.body)
     used.update(map(id, found.get(Var, ())))
     for kind in (BufferLoad, BufferStore):
-        held: dict[int, Buffer] = {id(part.buffer): part.buffer for part in found.get(kind, ())}
-        used.update(held)
-        buffers |= held
+        by_data: dict[int, Buffer] = {id(part.buffer): part.buffer for part in found.get(kind, ())}
+        used.update(by_data)
+        buffers |= by_data
     buffers |= {id(part.buffer): part.buffer for part in found.get(DeclBuffer, ())}
     for buffer in buffers.values():
         used.add(id(buffer.data))

@@ -3,7 +3,7 @@
 Quotients, minima and comparisons are simplified by what is known about the variables of loops, and
 only where they get cheaper: sums and products keep the form that their author gave them.
 
-Only rewrites that hold for every value: integers wrap as their dtype does, floats are left alone,
+Only rewrites that hold for every value: integers wrap as their dtype does, floats stay as they are,
 and nothing goes whose evaluation may fail. A division by a constant zero stays as it is, so that
 dead code may hold one.
 """
@@ -77,7 +77,7 @@ def _once(s: For) -> Stmt:
 
 
 def _leaves_loops(calls: list[Call]) -> bool:
-    """Tell whether some loop is left early, so that its body cannot stand alone."""
+    """Tell whether some loop is left early, so that its body cannot stand without it."""
     return any(call.op is BREAK_LOOP or call.op is CONTINUE_LOOP for call in calls)
 
 
