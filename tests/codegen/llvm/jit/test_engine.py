@@ -268,18 +268,18 @@ FORKING = """
 import os, signal, threading
 from loomir.codegen.llvm.jit import engine
 
-held, done = threading.Event(), threading.Event()
+locked, done = threading.Event(), threading.Event()
 text = "define i32 @f() {\\n  ret i32 7\\n}\\n"
 engine.compile_ir(text)
 
 def work():
     with engine.lib._lock:
-        held.set()
+        locked.set()
         done.wait(0.5)
 
 thread = threading.Thread(target=work)
 thread.start()
-held.wait()
+locked.wait()
 child = os.fork()
 if child == 0:
     signal.alarm(60)
