@@ -39,12 +39,12 @@ from loomir.support.compiling import set_compiler
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.printing import to_text
-from loomir.support.runtime_types import Declared, declared, shown
+from loomir.support.runtime_types import Declared, declared, show_value
 from loomir.target import Target
 from loomir.tir.builtins.calls import EXTERN, OUTSIDE, name_of, unknown_extern
 from loomir.tir.expr import Call
 from loomir.tir.function import PrimFunc
-from loomir.tir.linked import link_calls
+from loomir.tir.link_calls import link_calls
 from loomir.tir.signature import Signature, signature_of
 from loomir.transform.pipelines import CHECK_NAN, WINOGRAD, LowerOptions, lower, lower_relax
 from loomir.transform.relax.constants.bind_constants import bind_constants
@@ -201,7 +201,7 @@ def _hold(flags: _Flags) -> None:
             raise CompileError(
                 Diagnostic(
                     "RUN0012",
-                    f"{name} is {shown(value)}, not {wanted}",
+                    f"{name} is {show_value(value)}, not {wanted}",
                     help=f"give {wanted}, or leave it out",
                 )
             )

@@ -129,7 +129,7 @@ class _Asked(visit._Rewriters):
 
 
 @pytest.mark.parametrize("kind", [For, BufferStore])
-def test_rules_about_statements_leave_expressions_alone(
+def test_rules_about_statements_do_not_touch_expressions(
     monkeypatch: pytest.MonkeyPatch, kind: type[Stmt]
 ) -> None:
     func = from_source(PROGRAM)

@@ -53,8 +53,8 @@ def test_an_array_that_is_given_away_is_not_copied() -> None:
         assert np.shares_memory(made.data, data) or not data.size
         assert made == Array(data)
         assert not data.flags.writeable
-    turned = Array.owning(np.arange(6.0).reshape(2, 3).T)
-    assert turned == Array(np.arange(6.0).reshape(2, 3).T)
+    transposed = Array.owning(np.arange(6.0).reshape(2, 3).T)
+    assert transposed == Array(np.arange(6.0).reshape(2, 3).T)
     with pytest.raises(loomir.CompileError):
         Array.owning(np.array(["text"]))
 

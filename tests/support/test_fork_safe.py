@@ -11,17 +11,17 @@ from loomir.support.fork_safe import ForkSafeLock
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_child_finds_the_lock_free_that_another_thread_held():
-    lock, held, done = ForkSafeLock(), threading.Event(), threading.Event()
+def test_a_child_finds_the_lock_free_that_another_thread_had_locked():
+    lock, locked, done = ForkSafeLock(), threading.Event(), threading.Event()
 
     def hold():
         with lock:
-            held.set()
+            locked.set()
             done.wait()
 
     thread = threading.Thread(target=hold)
     thread.start()
-    held.wait()
+    locked.wait()
     child = os.fork()
     if child == 0:
         with lock:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loomir.support.runtime_types import quoted, shown
+from loomir.support.runtime_types import quote_name, show_value
 
 
 def nested(depth: int) -> list[Any]:
@@ -29,7 +29,7 @@ def circle() -> list[Any]:
     ids=repr,
 )
 def test_small_plain_data_is_shown_as_python_writes_it(value: Any) -> None:
-    assert shown(value) == quoted(value) == repr(value)
+    assert show_value(value) == quote_name(value) == repr(value)
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ def test_small_plain_data_is_shown_as_python_writes_it(value: Any) -> None:
     ids=lambda v: v if isinstance(v, str) and len(v) < 40 else "",
 )
 def test_other_values_are_named_by_what_they_are(value: Any, text: str) -> None:
-    assert shown(value) == text
+    assert show_value(value) == text
 
 
 def test_a_name_is_shown_whole_and_what_is_no_name_by_its_class() -> None:
-    assert quoted("x" * 50) == repr("x" * 50)
-    assert quoted(10**5000) == "<int>"
-    assert quoted(nested(100_000)) == "<list>"
+    assert quote_name("x" * 50) == repr("x" * 50)
+    assert quote_name(10**5000) == "<int>"
+    assert quote_name(nested(100_000)) == "<list>"

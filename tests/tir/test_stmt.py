@@ -200,10 +200,10 @@ def test_declarations_sequences_and_evaluations_are_always_valid():
 def test_seq_joins_nested_sequences():
     one, two = Evaluate(convert(1)), Evaluate(convert(2))
     assert seq([one]) is one
-    joined = seq([one, SeqStmt((two, one)), SeqStmt(())])
-    assert isinstance(joined, SeqStmt)
+    flat = seq([one, SeqStmt((two, one)), SeqStmt(())])
+    assert isinstance(flat, SeqStmt)
     assert SeqStmt((one, SeqStmt((two, one)), SeqStmt(()))).seq == (one, two, one)
-    assert joined.seq == (one, two, one)
+    assert flat.seq == (one, two, one)
 
 
 @clauses("TIR-STY-08")

@@ -35,7 +35,7 @@ from loomir.support.diagnostics import CompileError, LoomirError
 from loomir.target import Target
 from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.linked import link_calls
+from loomir.tir.link_calls import link_calls
 from loomir.tir.prepared import Prepared
 from loomir.tir.stmt import Stmt
 from loomir.transform.pipelines import lower_relax

@@ -25,7 +25,7 @@ from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import RunError
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
-from loomir.tir.linked import link_calls
+from loomir.tir.link_calls import link_calls
 from loomir.transform.pipelines import lower, lower_relax
 
 __all__ = ["Culprit", "bisect"]

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from loomir.interp.arithmetic import float_quotient, wrapper
 from loomir.interp.values import pack, rounder, unpack
 from loomir.support.dtype import DataType, TypeCode
-from loomir.tir.builtins.accuracy import ACCURACY, apart
+from loomir.tir.builtins.accuracy import ACCURACY, ulp_tolerance
 
 __all__ = ["CONTROL", "TOLERANCE", "builtin_function"]
 
@@ -170,7 +170,7 @@ _MATH: Final[dict[str, Function]] = {
 """Functions of float64; the result is rounded to the dtype."""
 
 TOLERANCE: Final[dict[str, int]] = {
-    name: apart(name) for name, bounds in ACCURACY.items() if bounds.float64 > 0.5
+    name: ulp_tolerance(name) for name, bounds in ACCURACY.items() if bounds.float64 > 0.5
 }
 """Units in the last place by which another engine's result may differ; absent means none."""
 

@@ -1,9 +1,9 @@
-"""The comparison of two programs, by functions that are written for the classes of their nodes.
+"""Compare two programs for structural equality, by functions generated for each node class.
 
 A definition must go with one definition of the other side throughout, and what neither side
 defines must be the same on both. So the order of comparisons does not matter: pairs of nodes lie
 in two lists, one loop takes them in turn and adds their parts at the end. Programs of any depth are
-compared, and a part that a program holds many times is compared few times.
+compared, and a part that a program shares many times is compared few times.
 
 What both sides share needs no comparison, unless they give names in it different meanings.
 """
@@ -20,7 +20,7 @@ from loomir.ir.visit import plan_of
 __all__ = ["structural_equal"]
 
 _CHUNK: Final = 400
-"""How many of these are compared together: what lies close in memory is read then."""
+"""How many pairs are compared together, so that nearby memory is read at once."""
 
 
 def structural_equal(left: Node, right: Node) -> bool:

@@ -1,7 +1,7 @@
-"""The functions that compare nodes, written from the roles of the fields of their classes.
+"""Generate the functions that compare nodes, from the roles of the fields of their classes.
 
-Most nodes of most programs are of few classes, which one loop treats where they stand; a function
-for each other class does the same.
+Most nodes of most programs are of few classes, which are inlined into one loop; each other class
+has a function of its own.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, Final, TypeAlias, cast
 from loomir.ir.node import DECLARED, NODE_CLASSES, Node, Role
 from loomir.support.dtype import DataType
 
-__all__ = ["COMPARERS", "MOST", "Found", "Nodes", "comparer", "same_leaf"]
+__all__ = ["COMPARERS", "MOST", "Found", "Nodes", "comparer", "is_same_leaf"]
 
 MOST: Final = 4_000
-"""How many pairs are compared before it is seen whether the others are there more than once."""
+"""How many pairs are compared before the others are checked for repetitions."""
 _COMMON: Final = (
     "tir.Var",
     "tir.IntImm",
@@ -37,7 +37,7 @@ _COMMON: Final = (
     "tir.Buffer",
 )
 """The kinds of nodes that are treated without calls: those that most programs hold most of, and
-those that every program of TIR holds, since what runs once takes long where it lies apart."""
+those that every program of TIR holds: code that runs once is slow outside of the loop."""
 _COUNTED: Final = {"tir.BufferLoad": "indices", "tir.BufferStore": "indices"}
 """The tuples that are as long as the shape of a buffer that goes with one of the other side."""
 _NUMBERS: Final = {"tir.For": ("min", "extent")}
@@ -60,7 +60,7 @@ Same: TypeAlias = Callable[[Any, Any, Found], bool]
 """Compares two values of one class and adds pairs of their parts; False where they differ."""
 
 
-def same_leaf(a: object, b: object) -> bool:
+def is_same_leaf(a: object, b: object) -> bool:
     """Tell whether plain values are the same; NaN is, zeros of different signs are not."""
     if a is b:
         return True
@@ -79,23 +79,23 @@ def _value(x: Any, y: Any, found: Found) -> bool:
 
 
 def _float(x: Any, y: Any, found: Found) -> bool:
-    return same_leaf(x, y)
+    return is_same_leaf(x, y)
 
 
-def _used_tuple(x: Any, y: Any, found: Found) -> bool:
+def _compare_used_tuple(x: Any, y: Any, found: Found) -> bool:
     return _add(found[0], found[1], x, y)
 
 
-def _made_tuple(x: Any, y: Any, found: Found) -> bool:
+def _compare_made_tuple(x: Any, y: Any, found: Found) -> bool:
     return _add(found[2], found[3], x, y)
 
 
-def _used_mapping(x: Any, y: Any, found: Found) -> bool:
-    return _mapping(x, y, found, found[0], found[1])
+def _compare_used_mapping(x: Any, y: Any, found: Found) -> bool:
+    return _compare_mapping(x, y, found, found[0], found[1])
 
 
-def _made_mapping(x: Any, y: Any, found: Found) -> bool:
-    return _mapping(x, y, found, found[2], found[3])
+def _compare_made_mapping(x: Any, y: Any, found: Found) -> bool:
+    return _compare_mapping(x, y, found, found[2], found[3])
 
 
 def _add(left: Nodes, right: Nodes, x: Iterable[Any], y: Iterable[Any]) -> bool:
@@ -105,7 +105,7 @@ def _add(left: Nodes, right: Nodes, x: Iterable[Any], y: Iterable[Any]) -> bool:
     return len(left) == len(right)
 
 
-def _mapping(x: Any, y: Any, found: Found, left: Nodes, right: Nodes) -> bool:
+def _compare_mapping(x: Any, y: Any, found: Found, left: Nodes, right: Nodes) -> bool:
     """Compare mappings: keyed by definitions in their order, keyed by strings in any."""
     kinds = set(map(type, x))
     if str not in kinds and all(issubclass(kind, Node) for kind in kinds):
@@ -116,7 +116,7 @@ def _mapping(x: Any, y: Any, found: Found, left: Nodes, right: Nodes) -> bool:
 # -- nodes ---------------------------------------------------------------------------------------
 
 
-class _Form(Enum):
+class _Method(Enum):
     """How values of a field are compared."""
 
     VALUE = "plain data"
@@ -127,30 +127,30 @@ class _Form(Enum):
     TABLE = "a mapping"
 
 
-_FLAT: Final = (_Form.VALUE, _Form.FLOAT, _Form.NAME)
+_FLAT: Final = (_Method.VALUE, _Method.FLOAT, _Method.NAME)
 """What goes no level down."""
 
 
-def _form(cls: type[Node], declared: str, makes: bool) -> _Form:
+def _form(cls: type[Node], declared: str, makes: bool) -> _Method:
     """Choose how values of a declared type are compared."""
     if declared.startswith("tuple[") and "|" not in declared:
-        return _Form.NODES
+        return _Method.NODES
     if declared.startswith("Mapping[") and "|" not in declared:
-        return _Form.TABLE
+        return _Method.TABLE
     if declared == "float":
-        return _Form.FLOAT
+        return _Method.FLOAT
     if declared in _PLAIN:
-        return _Form.VALUE
-    named = _named(cls, declared)
+        return _Method.VALUE
+    named = _class_named(cls, declared)
     if named is not None:
         if issubclass(named, (DataType, Enum)):
-            return _Form.VALUE
+            return _Method.VALUE
         if issubclass(named, Node) and named.is_definition and not makes:
-            return _Form.NAME
-    return _Form.NODE
+            return _Method.NAME
+    return _Method.NODE
 
 
-def _named(cls: type[Node], declared: str) -> type | None:
+def _class_named(cls: type[Node], declared: str) -> type | None:
     """Find a class by the name that a declaration has for it."""
     found: object = vars(sys.modules[cls.__module__]).get(declared)
     return found if isinstance(found, type) else None
@@ -159,20 +159,20 @@ def _named(cls: type[Node], declared: str) -> type | None:
 _PLAIN: Final[dict[str, type]] = {"int": int, "str": str, "bool": bool, "float": float}
 
 
-def _held(cls: type[Node], declared: str) -> list[type | None]:
-    """Find the classes that a field may hold, or whose values its tuple may."""
+def _classes_of(cls: type[Node], declared: str) -> list[type | None]:
+    """Find the classes of the values that a field, or its tuple, may hold."""
     item = declared.removeprefix("tuple[").removesuffix(", ...]")
     names = [name for name in item.split(" | ") if name != "None"]
-    return [_PLAIN.get(name) or _named(cls, name) for name in names]
+    return [_PLAIN.get(name) or _class_named(cls, name) for name in names]
 
 
 def _key(cls: type[Node], declared: str) -> type[Node] | None:
     """Find the class of nodes that are the keys of a declared mapping."""
-    named = _named(cls, declared.removeprefix("Mapping[").split(",")[0])
+    named = _class_named(cls, declared.removeprefix("Mapping[").split(",")[0])
     return named if named is not None and issubclass(named, Node) else None
 
 
-def _compared(cls: type[Node]) -> dict[str, str]:
+def _compared_fields(cls: type[Node]) -> dict[str, str]:
     """Return the declared types of the fields that count, plain data first."""
     declared = {f.name: str(f.type) for f in dataclasses.fields(cast("Any", cls))}
     names = [f.name for f in cls.node_fields if f.role is Role.ATTR]
@@ -181,15 +181,17 @@ def _compared(cls: type[Node]) -> dict[str, str]:
 
 def _is_nameless(cls: type[Node], declared: str, met: set[type]) -> bool:
     """Tell whether no value of a declared type holds names, by the classes that there are."""
-    for held in _held(cls, declared):
-        if held is None or not issubclass(held, (Node, DataType, Enum, int, str, float)):
+    for value_class in _classes_of(cls, declared):
+        if value_class is None or not issubclass(
+            value_class, (Node, DataType, Enum, int, str, float)
+        ):
             return False
-        if held not in met:
-            met.add(held)
+        if value_class not in met:
+            met.add(value_class)
             for kind in DECLARED:
-                if issubclass(kind, held) and (
+                if issubclass(kind, value_class) and (
                     kind.is_definition
-                    or not all(_is_nameless(kind, d, met) for d in _compared(kind).values())
+                    or not all(_is_nameless(kind, d, met) for d in _compared_fields(kind).values())
                 ):
                     return False
     return True
@@ -213,7 +215,7 @@ class _Nameless(dict[type, bool]):
     def __missing__(self, kind: type) -> bool:
         made = issubclass(kind, (DataType, Enum, *_PLAIN.values(), type(None)))
         if issubclass(kind, Node) and not kind.is_definition:
-            made = all(_is_nameless(kind, d, {kind}) for d in _compared(kind).values())
+            made = all(_is_nameless(kind, d, {kind}) for d in _compared_fields(kind).values())
         self[kind] = made
         return made
 
@@ -231,17 +233,17 @@ class _Writer:
             "islice": islice,
             "len": len,
             "made_table": _MADE,
-            "mapping": _mapping,
+            "mapping": _compare_mapping,
             "most": MOST,
             "nameless": _NAMELESS,
-            "same_leaf": same_leaf,
+            "is_same_leaf": is_same_leaf,
             "used_table": _USED,
             "zip": zip,
         }
 
     def function(self, cls: type[Node]) -> Same:
         """Write the function for a class."""
-        return cast("Same", self._run("same(x, y, found", [*self.node(cls), "return True"]))
+        return cast("Same", self._compile("same(x, y, found", [*self.node(cls), "return True"]))
 
     def loop(self) -> Callable[[Found], bool]:
         """Write the loop, which treats the commonest classes without calls."""
@@ -255,7 +257,7 @@ class _Writer:
             others = [] if makes else others[len(leaves) :]
             if makes:
                 first, leaves = [], first + leaves
-            left, right = self._to(makes)
+            left, right = self._list_names(makes)
             lines += [
                 f"for x, y in islice(zip({left}, {right}), most):",
                 " k = x.__class__",
@@ -268,9 +270,9 @@ class _Writer:
                 f" elif not {'made' if makes else 'used'}_table[k](x, y, found): return False",
                 f"del {left}[:most], {right}[:most]",
             ]
-        return cast("Callable[[Found], bool]", self._run("loop(found", [*lines, "return True"]))
+        return cast("Callable[[Found], bool]", self._compile("loop(found", [*lines, "return True"]))
 
-    def _run(self, head: str, lines: list[str]) -> Any:
+    def _compile(self, head: str, lines: list[str]) -> Any:
         """Make a function; what it needs are arguments, which are read fastest."""
         text = "\n".join(lines)
         needs = [name for name in self.names if name in text]
@@ -293,21 +295,21 @@ class _Writer:
 
     # -- fields ----------------------------------------------------------------------------------
     def _is_flat(self, cls: type[Node]) -> bool:
-        """Tell whether nodes of a class have no parts that are compared apart."""
+        """Tell whether nodes of a class have no parts that are compared separately."""
         return all(form in _FLAT for _, form, _ in self._fields(cls, self.makes).values())
 
     def _is_known(self, cls: type[Node] | None) -> bool:
         """Tell whether two nodes are the same, up to their names, if all their fields are."""
         return cls is not None and all(
-            _is_nameless(cls, declared, {cls}) for declared in _compared(cls).values()
+            _is_nameless(cls, declared, {cls}) for declared in _compared_fields(cls).values()
         )
 
-    def _fields(self, cls: type[Node], makes: bool) -> dict[str, tuple[str, _Form, bool]]:
+    def _fields(self, cls: type[Node], makes: bool) -> dict[str, tuple[str, _Method, bool]]:
         """List fields: as what each is declared, how it is compared, whether it makes names."""
         binds = {f.name for f in cls.scan if makes or f.role is Role.BINDS}
         return {
             name: (declared, _form(cls, declared, name in binds), name in binds)
-            for name, declared in _compared(cls).items()
+            for name, declared in _compared_fields(cls).items()
         }
 
     def node(self, cls: type[Node]) -> list[str]:
@@ -326,22 +328,22 @@ class _Writer:
         for name, (declared, form, makes) in self._fields(cls, self.makes).items():
             v, w = f"x.{name}", f"y.{name}"
             add = self._add("v", "w", makes)
-            if form is _Form.NAME:
+            if form is _Method.NAME:
                 lines += [f"w = {w}", f"if pairs({v}, w) is not w: return False"]
-            elif form is _Form.FLOAT:
+            elif form is _Method.FLOAT:
                 lines += [
                     f"v = {v}; w = {w}",
                     "if v != w or not v or v.__class__ is not w.__class__:",
-                    " if not same_leaf(v, w): return False",
+                    " if not is_same_leaf(v, w): return False",
                 ]
-            elif form is _Form.VALUE:
+            elif form is _Method.VALUE:
                 same[name] = [
                     "if v is not w and (v != w or v.__class__ is not w.__class__): return False"
                 ]
-            elif form is _Form.NODE and _is_nameless(cls, declared, set()):
+            elif form is _Method.NODE and _is_nameless(cls, declared, set()):
                 same[name] = [f"if v is not w: {add}"]
             elif (
-                form is _Form.NODE
+                form is _Method.NODE
                 and not _is_rare(cls, name)
                 and not self._definition(cls, declared, makes)
             ):
@@ -349,7 +351,7 @@ class _Writer:
             else:
                 code = self._deep(cls, declared, form, name, makes)
                 if _is_rare(cls, name):
-                    test = " is not None" if form is _Form.NODE else ""
+                    test = " is not None" if form is _Method.NODE else ""
                     given += [f"{v}{test}", f"{w}{test}"]
                     rare += code
                 else:
@@ -368,16 +370,16 @@ class _Writer:
             lines += [f"if {' or '.join(given)}:", *_inside(rare)]
         return lines
 
-    def _to(self, makes: bool) -> tuple[str, str]:
+    def _list_names(self, makes: bool) -> tuple[str, str]:
         """Name the lists to which pairs are added."""
         return ("made_left", "made_right") if makes else ("left", "right")
 
     def _add(self, x: str, y: str, makes: bool) -> str:
-        left, right = self._to(makes)
+        left, right = self._list_names(makes)
         return f"{left}.append({x}); {right}.append({y})"
 
     def _add_all(self, x: str, y: str, makes: bool) -> str:
-        left, right = self._to(makes)
+        left, right = self._list_names(makes)
         return f"{left} += {x}; {right} += {y}"
 
     def _add_fields(self, names: list[str], makes: bool) -> list[str]:
@@ -393,20 +395,20 @@ class _Writer:
 
     def _definition(self, cls: type[Node], declared: str, makes: bool) -> type[Node] | None:
         """Find the class of a field that makes names which have nothing in them but plain data."""
-        held = _held(cls, declared)
-        kind = held[0] if makes and len(held) == 1 else None
+        classes = _classes_of(cls, declared)
+        kind = classes[0] if makes and len(classes) == 1 else None
         if kind is None or not issubclass(kind, Node) or not kind.is_definition:
             return None
         return kind if self._is_known(kind) else None
 
     def _deep(
-        self, cls: type[Node], declared: str, form: _Form, name: str, makes: bool
+        self, cls: type[Node], declared: str, form: _Method, name: str, makes: bool
     ) -> list[str]:
         """Compare what has parts."""
-        if form is _Form.TABLE:
+        if form is _Method.TABLE:
             return self._table(cls, declared, name, makes)
         kind = self._definition(cls, declared, makes)
-        if form is _Form.NODE:
+        if form is _Method.NODE:
             if kind is None:
                 return [self._add(f"x.{name}", f"y.{name}", makes)]
             return [f"a = x.{name}; b = y.{name}", *self._bind(kind)]
@@ -421,7 +423,7 @@ class _Writer:
         """Tell whether two nodes may differ in more than their names."""
         name = self._name(kind)
         tests = [f"{a}.__class__ is not {name}", f"{b}.__class__ is not {name}"]
-        return " or ".join([*tests, *(f"{a}.{f} is not {b}.{f}" for f in _compared(kind))])
+        return " or ".join([*tests, *(f"{a}.{f} is not {b}.{f}" for f in _compared_fields(kind))])
 
     def _bind(self, kind: type[Node]) -> list[str]:
         return [
@@ -434,7 +436,7 @@ class _Writer:
         """Compare mappings: keyed by nodes in their order."""
         key = _key(cls, declared)
         if key is None:
-            left, right = self._to(makes)
+            left, right = self._list_names(makes)
             plain = "i.__class__ is str and q.get(i, found) is v and nameless[v.__class__]"
             return [
                 f"p = x.{name}; q = y.{name}",
@@ -468,17 +470,17 @@ class _Table(dict[type, Same]):
         self._makes = makes
 
     def __missing__(self, kind: type) -> Same:
-        made = self[kind] = self._of(kind)
+        made = self[kind] = self._write(kind)
         return made
 
-    def _of(self, kind: type) -> Same:
+    def _write(self, kind: type) -> Same:
         makes = self._makes
         if issubclass(kind, Node):
             return _Writer(makes).function(kind)
         if issubclass(kind, tuple):
-            return _made_tuple if makes else _used_tuple
+            return _compare_made_tuple if makes else _compare_used_tuple
         if issubclass(kind, Mapping):
-            return _made_mapping if makes else _used_mapping
+            return _compare_made_mapping if makes else _compare_used_mapping
         return _float if issubclass(kind, float) else _value
 
 

@@ -1,4 +1,4 @@
-"""Structural equality: the same program up to the names and identity of what it defines."""
+"""Find where two programs differ, up to the names and identity of what they define."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from loomir.ir.comparison import structural_equal
-from loomir.ir.comparison_code import same_leaf
+from loomir.ir.comparison_code import is_same_leaf
 from loomir.ir.node import Node, Role
 from loomir.support.diagnostics import CompileError, Diagnostic
 
@@ -85,7 +85,7 @@ def _search(left: Node, right: Node) -> Difference | None:
             )
             if difference is not None:
                 return difference
-        elif not same_leaf(a, b):  # pyright: ignore[reportUnknownArgumentType]
+        elif not is_same_leaf(a, b):  # pyright: ignore[reportUnknownArgumentType]
             return Difference(str(task.path), a, b)
     return None
 

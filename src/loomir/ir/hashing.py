@@ -1,4 +1,4 @@
-"""A hash that equal programs share, the same in every process."""
+"""Hash programs by structure: equal programs share a hash, the same in every process."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def structural_digest(root: Node) -> bytes:
                 numbers[id(value)] = len(numbers)
             plan = plan_of(value.__class__)
             pieces.append(f"{value.node_kind}(")
-            held = plan.get_scan(value)
-            stack += held[::-1]
+            scanned = plan.get_scan(value)
+            stack += scanned[::-1]
             for item in plan.get_attrs(value):
                 text = _TEXT.get(item.__class__)
                 if text is None:

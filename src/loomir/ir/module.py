@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loomir.ir.node import Node, attr, child, meta, node, reset, without_lists
+from loomir.ir.node import Node, attr, child, meta, node, replace_lists, reset
 from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 from loomir.support.highlight import show_text, to_html
@@ -71,7 +71,7 @@ class IRModule(Node):
 
     def __post_init__(self) -> None:
         if self.attrs:
-            without_lists(self, "attrs")
+            replace_lists(self, "attrs")
         if self.global_info:
             given: Mapping[str, Any] = self.global_info
             made = {k: (v,) if isinstance(v, VDevice) else tuple(v) for k, v in given.items()}

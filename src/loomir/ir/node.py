@@ -38,9 +38,9 @@ __all__ = [
     "freeze_nodes",
     "meta",
     "node",
+    "replace_lists",
     "reset",
     "uses",
-    "without_lists",
 ]
 
 
@@ -201,29 +201,29 @@ def reset(target: Node, name: str, value: object) -> None:
     object.__setattr__(target, name, value)
 
 
-def without_lists(target: Node, name: str) -> None:
-    """Put tuples for the lists in a field's plain data, while a node is being constructed.
+def replace_lists(target: Node, name: str) -> None:
+    """Replace lists in a field's plain data by tuples, while a node is being constructed.
 
     Errors: TIR0006 for data that holds itself, or is deeper than Python goes.
     """
     given: object = getattr(target, name)
     try:
-        made = _tupled(given)
+        made = _to_tuple(given)
     except RecursionError:
         refuse_endless(target, name)
     if made is not given:
         reset(target, name, made)
 
 
-def _tupled(value: object) -> object:
+def _to_tuple(value: object) -> object:
     if isinstance(value, (list, tuple)):
         given = cast("Sequence[object]", value)
-        items = tuple([_tupled(item) for item in given])
+        items = tuple([_to_tuple(item) for item in given])
         same = isinstance(value, tuple) and all(map(operator.is_, items, given))
         return given if same else items
     if isinstance(value, Mapping):
         table = cast("Mapping[object, object]", value)
-        made = {key: _tupled(item) for key, item in table.items()}
+        made = {key: _to_tuple(item) for key, item in table.items()}
         return table if all(map(operator.is_, made.values(), table.values())) else made
     return value
 

@@ -81,7 +81,7 @@ def register(
     establishes: Iterable[str] = (),
     breaks: Iterable[str] = (),
 ) -> Callable[[_F], _F]:
-    """Register a function as a pass, and give it back, explained.
+    """Register a function as a pass, and return it, with explained failures.
 
     What it maps and the class of its options are read from its annotations.
     """

@@ -30,7 +30,7 @@ def to_json(root: Node) -> str:
 def to_rows(
     roots: Sequence[Node], place: Callable[[Span], int] | None = None
 ) -> tuple[list[int], list[dict[str, object]]]:
-    """Write nodes as plain data; give the rows of the roots, and all rows.
+    """Write nodes as plain data; return the rows of the roots, and all rows.
 
     Nodes that several roots share are written once. ``place`` gives a number to a source span;
     without it spans are left out.

@@ -1,4 +1,4 @@
-"""Stages of a program as numbered files: what each pass made of it, up to machine code."""
+"""Dump the stages of a compilation as numbered files, from the program to machine code."""
 
 from __future__ import annotations
 

@@ -7,16 +7,16 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from loomir.ir.node import Node, Role
 from loomir.ir.visit import (
-    Form,
+    FieldForm,
     child_forms,
     map_children,
-    mapped_value,
     nodes_in,
     pending_in,
     plan_of,
     pre_order,
-    remade,
-    remaking,
+    remake_code,
+    remake_node,
+    replace_nodes_in,
 )
 
 __all__ = ["free_definitions", "substitute"]
@@ -80,7 +80,7 @@ def substitute(root: _N, mapping: Mapping[Any, Node]) -> _N:
     made = _replace(root, table, compound)
     for definition in compound.values():
         if id(definition) not in table and _may_mention(definition, table):
-            new = _redefined(definition, table)
+            new = _redefine(definition, table)
             if new is not definition:
                 table[id(definition)] = new
                 keep.append(definition)
@@ -92,14 +92,14 @@ def substitute(root: _N, mapping: Mapping[Any, Node]) -> _N:
 def _may_mention(definition: Node, table: Mapping[int, Node]) -> bool:
     """Tell whether a definition's own expressions have a replaced name in them, or may have."""
     for field in definition.scan:
-        for held in nodes_in(getattr(definition, field.name)):
-            for part in pre_order(held):
+        for owned in nodes_in(getattr(definition, field.name)):
+            for part in pre_order(owned):
                 if id(part) in table or plan_of(part.__class__).get_refs is not None:
                     return True
     return False
 
 
-def _redefined(definition: Node, table: dict[int, Node]) -> Node:
+def _redefine(definition: Node, table: dict[int, Node]) -> Node:
     """Replace names in a definition that contains expressions of its own (a buffer)."""
     return map_children(
         definition,
@@ -140,9 +140,9 @@ _REPLACE_LIST: Final = """
  if not same: b{n} = tuple(made)
 """
 _REPLACE: Final = {
-    Form.NODE: _REPLACE_NODE,
-    Form.LIST: _REPLACE_LIST,
-    Form.OTHER: _REPLACE_NODE,
+    FieldForm.NODE: _REPLACE_NODE,
+    FieldForm.LIST: _REPLACE_LIST,
+    FieldForm.OTHER: _REPLACE_NODE,
 }
 
 
@@ -159,7 +159,7 @@ def _replacer(cls: type[Node]) -> Replacer:
     lines.append(" made = x")
     if cls.child_names:
         changed = " or ".join(f"a{n} is not b{n}" for n in places)
-        lines.append(f" if {changed}: made = {remaking(cls)}")
+        lines.append(f" if {changed}: made = {remake_code(cls)}")
     if cls.is_definition and cls.scan:  # a variable whose annotation has names in it
         lines.append(" compound[id(x)] = x")
     elif plan_of(cls).get_refs is not None:
@@ -179,27 +179,27 @@ def _replacer(cls: type[Node]) -> Replacer:
     return cast("Replacer", names["replacer"])
 
 
-def _replace_held(
+def _replace_container(
     value: Any,
     done: dict[int, Any],
     table: dict[int, Node],
     compound: dict[int, Node],
     levels: int,
 ) -> Any:
-    """Replace names in what nodes are held in: a tuple or a mapping."""
+    """Replace names in a container of nodes: a tuple or a mapping."""
     if not value:
         return value
     for part in nodes_in(value):
         if id(part) not in done:
             done[id(part)] = _REPLACERS[part.__class__](part, done, table, compound, levels)
-    return mapped_value(value, done)
+    return replace_nodes_in(value, done)
 
 
 class _Replacers(dict[type, Replacer]):
     """Functions by class, written when a class is met for the first time."""
 
     def __missing__(self, kind: type) -> Replacer:
-        made: Replacer = _replace_held
+        made: Replacer = _replace_container
         if issubclass(kind, Node):
             made = _replacer(kind)
             if plan_of(kind).leaf and not (kind.is_definition and kind.scan):
@@ -244,7 +244,7 @@ def _replace_deep(
             node = stack.pop()
             assert node is not None
             plan = plan_of(node.__class__)
-        made = remade(node, plan, done)
+        made = remake_node(node, plan, done)
         if node.is_definition and node.scan:
             compound[id(node)] = node
         elif plan.get_refs is not None and _refers(plan.get_refs(node), table, compound):
@@ -255,7 +255,7 @@ def _replace_deep(
 
 def _refer(made: Node, table: dict[int, Node]) -> Node:
     """Replace what a node refers to."""
-    return map_children(made, lambda part: _referred(part, table), (Role.USES, Role.BINDS))
+    return map_children(made, lambda part: _replace_reference(part, table), (Role.USES, Role.BINDS))
 
 
 def _refers(values: tuple[Any, ...], table: Mapping[int, Node], compound: dict[int, Node]) -> bool:
@@ -270,7 +270,7 @@ def _refers(values: tuple[Any, ...], table: Mapping[int, Node], compound: dict[i
     return found
 
 
-def _referred(part: Node, table: dict[int, Node]) -> Node:
+def _replace_reference(part: Node, table: dict[int, Node]) -> Node:
     """Replace a reference; only a definition can stand where one is referred to."""
     made = table.get(id(part), part)
     return made if made.is_definition else part

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 from loomir.ir.node import DECLARED, Node, Role
 
 __all__ = [
-    "Form",
+    "FieldForm",
     "Plan",
     "Step",
     "by_class",
@@ -39,8 +39,8 @@ __all__ = [
     "post_order",
     "pre_order",
     "rebuild",
-    "remade",
-    "remaking",
+    "remake_code",
+    "remake_node",
     "remembering",
     "rewrite",
     "trampoline",
@@ -58,22 +58,22 @@ _SOME: Final = 16
 """Classes of which a program may well have none; of more, some are in nearly all programs."""
 
 
-class Form(Enum):
-    """What values a field that owns parts has, as it is declared."""
+class FieldForm(Enum):
+    """What a field that owns parts holds: a node, a tuple of nodes, or either and more."""
 
     NODE = "node"
     LIST = "tuple of nodes"
     OTHER = "other"
 
 
-def child_forms(cls: type[Node]) -> dict[str, Form]:
-    """Tell what values the fields have that own parts."""
-    forms = dict.fromkeys(cls.child_names, Form.NODE)
+def child_forms(cls: type[Node]) -> dict[str, FieldForm]:
+    """Return the form of each field that owns parts."""
+    forms = dict.fromkeys(cls.child_names, FieldForm.NODE)
     for field in dataclasses.fields(cast("Any", cls)):
         declared = str(field.type)
         if field.name in forms and "[" in declared:
             is_list = declared.startswith("tuple[") and "|" not in declared
-            forms[field.name] = Form.LIST if is_list else Form.OTHER
+            forms[field.name] = FieldForm.LIST if is_list else FieldForm.OTHER
     return forms
 
 
@@ -91,7 +91,7 @@ def _getter(names: tuple[str, ...]) -> Getter:
 
 
 class Plan:
-    """How nodes of one class are read and remade; computed once for each class."""
+    """How nodes of one class are read and rebuilt; computed once for each class."""
 
     __slots__ = (
         "_arguments",
@@ -262,9 +262,9 @@ def by_class(root: Node) -> dict[type[Node], list[Any]]:
     """
     known = _memory.groups
     if known is not None:
-        held = known.get(id(root))
-        if held is not None:
-            return held[1]
+        entry = known.get(id(root))
+        if entry is not None:
+            return entry[1]
     made: defaultdict[type, list[Any]] = defaultdict(list)
     todo: list[Any] = [root]
     parts_of = _PARTS
@@ -321,7 +321,7 @@ _WORTH_KEEPING: Final = 64
 
 @contextmanager
 def remembering() -> Generator[None]:
-    """Keep what is found out about the last programs, for passes that ask the same.
+    """Cache what ``by_class`` finds in the latest programs, for passes that ask the same.
 
     Nodes do not change, so that it stays true; they are kept no longer than the ``with`` statement.
     """
@@ -366,7 +366,7 @@ def _parts_getter(kind: type) -> Getter | None:
         return lambda table: tuple(table.values())
     if not issubclass(kind, Node) or not kind.child_names:
         return None
-    lists = [name for name, form in child_forms(kind).items() if form is Form.LIST]
+    lists = [name for name, form in child_forms(kind).items() if form is FieldForm.LIST]
     if not lists:
         return _getter(kind.child_names)
     if lists == list(kind.child_names) and len(lists) == 1:
@@ -410,7 +410,7 @@ _NO_NODES: Final[set[type]] = set()
 
 
 def fold(root: Node, fn: Callable[[Any, list[_R]], _R]) -> _R:
-    """Compute ``fn(node, values of its parts)`` bottom-up, parts first; gives the root's value."""
+    """Compute ``fn(node, values of its parts)`` bottom-up; return the root's value."""
     done: dict[int, _R] = {}
     stack: list[Node] = [root]
     waiting: dict[int, list[Node]] = {}
@@ -482,7 +482,7 @@ def pending_in(value: Any, done: Mapping[int, object]) -> Iterable[Node]:
     return (part for part in nodes_in(value) if id(part) not in done)
 
 
-def mapped_value(value: Any, done: Mapping[int, Any]) -> Any:
+def replace_nodes_in(value: Any, done: Mapping[int, Any]) -> Any:
     """Replace the nodes in a tuple or mapping; the same object where nothing changed."""
     if not value:
         return value
@@ -541,26 +541,26 @@ _REWRITE_LIST: Final = """
  if not same: b{n} = tuple([done.get(id(a), a) for a in a{n}])
 """
 _REWRITE: Final = {
-    Form.NODE: _REWRITE_NODE,
-    Form.LIST: _REWRITE_LIST,
-    Form.OTHER: _REWRITE_NODE,
+    FieldForm.NODE: _REWRITE_NODE,
+    FieldForm.LIST: _REWRITE_LIST,
+    FieldForm.OTHER: _REWRITE_NODE,
 }
 
 
 def _rewrite_value(
     value: Any, done: dict[int, Any], leaves: set[type], table: Mapping[type, Rule], levels: int
 ) -> Any:
-    """Rewrite what nodes are held in: a tuple or a mapping."""
+    """Rewrite a container of nodes: a tuple or a mapping."""
     if not value:
         return value
     for part in nodes_in(value):
         if id(part) not in done:
             done[id(part)] = _REWRITERS[part.__class__](part, done, leaves, table, levels)
-    return mapped_value(value, done)
+    return replace_nodes_in(value, done)
 
 
-def remaking(cls: type[Node]) -> str:
-    """Write what makes a node ``x`` of a class ``cls`` again, with parts ``b0``, ``b1``, ..."""
+def remake_code(cls: type[Node]) -> str:
+    """Write code that rebuilds a node ``x`` of a class ``cls`` with parts ``b0``, ``b1``, ..."""
     parts = {name: f"b{n}" for n, name in enumerate(cls.child_names)}
     names = [f.name for f in cls.node_fields]
     given = [parts.get(name, f"x.{name}") for name in names if name != "span"]
@@ -582,7 +582,7 @@ def _rewriter(cls: type[Node]) -> Rewriter:
     lines.append(" made = x")
     if cls.child_names:
         changed = " or ".join(f"a{n} is not b{n}" for n in places)
-        lines.append(f" if {changed}: made = {remaking(cls)}")
+        lines.append(f" if {changed}: made = {remake_code(cls)}")
     lines.append(" if made.__class__ in rules: made = rules[made.__class__](made)")
     lines.append(" done[id(x)] = made")
     lines.append(" return made")
@@ -649,25 +649,25 @@ def _rewrite_deep(root: Node, done: dict[int, Any], table: Mapping[type, Rule]) 
             node = stack.pop()
             assert node is not None
             plan = plans[node.__class__]
-        done[id(node)] = _rewritten(node, plan, done, find)
+        done[id(node)] = _rewrite_node(node, plan, done, find)
     return done[id(root)]
 
 
-def _rewritten(
+def _rewrite_node(
     node: Any, plan: Plan, done: Mapping[int, Any], find: Callable[[type], Rule | None]
 ) -> Any:
-    new = remade(node, plan, done)
+    new = remake_node(node, plan, done)
     rule = find(new.__class__)
     return new if rule is None else rule(new)
 
 
-def remade(node: Any, plan: Plan, done: Mapping[int, Any]) -> Any:
-    """Make a node again of what was made of its parts; the node itself where nothing changed."""
+def remake_node(node: Any, plan: Plan, done: Mapping[int, Any]) -> Any:
+    """Rebuild a node from its rewritten parts; the node itself where nothing changed."""
     values: list[Any] = []
     changed = False
     for value in plan.get(node):
         key = id(value)
-        new = done[key] if key in done else mapped_value(value, done)
+        new = done[key] if key in done else replace_nodes_in(value, done)
         values.append(new)
         if new is not value:
             changed = True

@@ -42,7 +42,7 @@ from loomir.relax.struct_info import (
     ObjectStructInfo,
     TupleStructInfo,
 )
-from loomir.support.diagnostics import counted
+from loomir.support.diagnostics import with_count
 
 __all__ = [
     "call_builtin_with_ctx",
@@ -286,7 +286,7 @@ def _infer_invoke(c: OpContext) -> StructInfo:
     if given is not None and params is not None and len(given.infos) != len(params):
         c.refuse(
             "RLX0209",
-            f"the closure takes {counted(len(params), 'argument')}, not {len(given.infos)}",
+            f"the closure takes {with_count(len(params), 'argument')}, not {len(given.infos)}",
             help="give one argument for each parameter that is left",
             arg=1,
         )
@@ -313,7 +313,7 @@ def _infer_make_closure(c: OpContext) -> StructInfo:
     if left < 0:
         c.refuse(
             "RLX0209",
-            f"the function takes {counted(len(params), 'argument')}, and {len(given.infos)} are "
+            f"the function takes {with_count(len(params), 'argument')}, and {len(given.infos)} are "
             "given",
             help="give values for the last of its parameters",
             arg=1,

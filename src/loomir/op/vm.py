@@ -22,7 +22,7 @@ from loomir.relax.operator.params import (
 )
 from loomir.relax.shape import INT64
 from loomir.relax.struct_info import UNIT, ShapeStructInfo
-from loomir.support.diagnostics import counted
+from loomir.support.diagnostics import with_count
 from loomir.tir.expr import Var as ShapeVar
 
 __all__ = ["alloc_storage", "alloc_tensor", "call_tir_dyn", "kill_object"]
@@ -94,8 +94,8 @@ def _infer_dyn(c: OpContext) -> StructInfo:
     if len(tensors) + sizes != len(func.params):
         c.refuse(
             "RLX0233",
-            f"the kernel takes {counted(len(func.params), 'parameter')}, but the call gives it "
-            f"{counted(len(tensors), 'tensor')} and {counted(sizes, 'integer')}",
+            f"the kernel takes {with_count(len(func.params), 'parameter')}, but the call gives it "
+            f"{with_count(len(tensors), 'tensor')} and {with_count(sizes, 'integer')}",
             help="the parameters of a kernel are tensors, then the integers of one shape",
             arg=1,
         )

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from loomir.ir.module import BaseFunc
-from loomir.ir.node import attr, binds, child, meta, node, reset, uses, without_lists
+from loomir.ir.node import attr, binds, child, meta, node, replace_lists, reset, uses
 from loomir.relax.node import Callee, Expr, RelaxExpr, StructInfo
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.array import Array
@@ -200,7 +200,7 @@ class Call(Expr):
         if type(self.sinfo_args) is not tuple:
             reset(self, "sinfo_args", tuple(cast("Sequence[StructInfo]", self.sinfo_args)))
         if self.attrs:
-            without_lists(self, "attrs")
+            replace_lists(self, "attrs")
 
 
 @node
@@ -303,7 +303,7 @@ class Function(BaseFunc, Expr):
         if type(self.params) is not tuple:
             reset(self, "params", tuple(cast("Sequence[Var]", self.params)))
         if self.attrs:
-            without_lists(self, "attrs")
+            replace_lists(self, "attrs")
 
     @property
     def name(self) -> str:

@@ -14,7 +14,7 @@ from typing import Final
 
 from loomir.runtime.errors import RunIndexError, RunValueError, RunZeroDivisionError
 from loomir.runtime.fault import Fault, FaultKind, Value
-from loomir.support.diagnostics import Diagnostic, RunError, counted
+from loomir.support.diagnostics import Diagnostic, RunError, with_count
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 
@@ -131,7 +131,7 @@ def wrong_dtype(
 
 def wrong_rank(span: Span | None, where: str, wanted: int, *, shape: bool = False) -> Fault:
     """Describe a tensor, or a shape, of another rank. Numbers: its rank."""
-    count = counted(wanted, "extent") if shape else counted(wanted, "axis", "axes")
+    count = with_count(wanted, "extent") if shape else with_count(wanted, "axis", "axes")
     return Fault(
         FaultKind.WRONG_VALUE,
         (f"{where} must have {count}, not ", 0),
@@ -196,7 +196,7 @@ def wrong_length(span: Span | None, where: str, wanted: int) -> Fault:
     """Describe a tuple of another length. Numbers: its length."""
     return Fault(
         FaultKind.WRONG_VALUE,
-        (f"{where} must be a tuple of {counted(wanted, 'field')}, not ", 0),
+        (f"{where} must be a tuple of {with_count(wanted, 'field')}, not ", 0),
         span,
         help="give as many fields as the program asks for",
         code="RUN0406",
@@ -413,7 +413,7 @@ def wrong_count(span: Span | None, function: str, wanted: int) -> Fault:
     """Describe a call of a closure with too few or too many arguments. Numbers: how many."""
     return Fault(
         FaultKind.WRONG_TYPE,
-        (f"{function} takes {counted(wanted, 'argument')}, not ", 0),
+        (f"{function} takes {with_count(wanted, 'argument')}, not ", 0),
         span,
         help="give one argument for each parameter",
         code="RUN0101",

@@ -13,7 +13,7 @@ from loomir.runtime.graph.function import GraphFunction
 from loomir.runtime.report.profile import Profile
 from loomir.support.argument_errors import explained_methods
 from loomir.support.diagnostics import Diagnostic, InternalError, nearest
-from loomir.support.runtime_types import quoted
+from loomir.support.runtime_types import quote_name
 
 __all__ = ["Executable"]
 
@@ -71,7 +71,7 @@ class Executable:
             raise RunKeyError(
                 Diagnostic(
                     "RUN0121",
-                    f"there is no function {quoted(name)}",
+                    f"there is no function {quote_name(name)}",
                     notes=(self._listing(),),
                     help=f"did you mean {guess!r}?" if guess else "use a name that the note lists",
                 )

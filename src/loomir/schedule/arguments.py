@@ -13,7 +13,7 @@ from loomir.schedule.state import Ref
 from loomir.schedule.table import MISSING, Kind, Parameter
 from loomir.schedule.variables import BlockRV, LoopRV
 from loomir.support.diagnostics import Diagnostic, ScheduleError, with_article
-from loomir.support.runtime_types import shown
+from loomir.support.runtime_types import show_value
 from loomir.tir.expr import IntImm, PrimExpr, Var
 
 __all__ = ["Arguments", "as_list", "bad_argument", "gone_error"]
@@ -64,7 +64,7 @@ class Arguments:
             self.numbers.pop(rv, None)
         else:
             raise bad_argument(
-                "remove_rv", f"{shown(rv)} is no random variable", "give what a primitive gave"
+                "remove_rv", f"{show_value(rv)} is no random variable", "give what a primitive gave"
             )
 
     def ref(self, rv: Any, primitive: str) -> Ref:
@@ -83,11 +83,11 @@ class Arguments:
         Errors: SCH0002, SCH0003.
         """
         if isinstance(value, bool) or not isinstance(value, (Integral, PrimExpr)):
-            said = f"{name} is {shown(value)}, which" if name else shown(value)
+            said = f"{name} is {show_value(value)}, which" if name else show_value(value)
             raise bad_argument(primitive, f"{said} is no integer", "use an integer")
         if isinstance(value, Integral):
             if not _INT64[0] <= int(value) <= _INT64[1]:
-                why = f"{name or 'an argument'} is {shown(value)}, which int64 does not hold"
+                why = f"{name or 'an argument'} is {show_value(value)}, which int64 does not hold"
                 raise bad_argument(primitive, why, "use a smaller integer")
             return int(value)
         free = [v for v in free_definitions(value) if isinstance(v, Var)]
@@ -136,7 +136,7 @@ class Arguments:
             if not isinstance(value, classes):
                 raise bad_argument(
                     primitive,
-                    f"{name} is {shown(value)}, not {with_article(what)}",
+                    f"{name} is {show_value(value)}, not {with_article(what)}",
                     f"give what names {with_article(what)}, as get_sblock and get_loops do",
                 )
             return self.ref(value, primitive)
@@ -144,7 +144,9 @@ class Arguments:
             item, what = _LISTS[kind]
             if not isinstance(value, (list, tuple)):
                 raise bad_argument(
-                    primitive, f"{name} is {shown(value)}, not a list", f"give a list of {what}"
+                    primitive,
+                    f"{name} is {show_value(value)}, not a list",
+                    f"give a list of {what}",
                 )
             one = Parameter(name, item, None if kind is Kind.FACTORS else MISSING)
             made = [self.read(one, v, primitive) for v in cast("Sequence[Any]", value)]
@@ -154,13 +156,13 @@ class Arguments:
         if kind is Kind.REAL:
             if isinstance(value, bool) or not isinstance(value, Real):
                 raise bad_argument(
-                    primitive, f"{name} has {shown(value)}, which is no number", "give numbers"
+                    primitive, f"{name} has {show_value(value)}, which is no number", "give numbers"
                 )
             return float(value)
         if kind in _PLAIN:
             wanted, what, told = _PLAIN[kind]
             if not isinstance(value, wanted):
-                raise bad_argument(primitive, f"{name} is {shown(value)}, {what}", told)
+                raise bad_argument(primitive, f"{name} is {show_value(value)}, {what}", told)
             return value
         return self.plain(value, primitive) if kind is Kind.VALUE else value
 

@@ -25,7 +25,7 @@ from loomir.support.diagnostics import (
     nearest,
 )
 from loomir.support.dtype import DataType
-from loomir.support.runtime_types import quoted, shown
+from loomir.support.runtime_types import quote_name, show_value
 from loomir.tir.buffer import Buffer
 from loomir.tir.check.verify import verify
 from loomir.tir.expr import ExprLike, PrimExpr, Var
@@ -101,7 +101,7 @@ class Schedule:
             raise ScheduleError(
                 Diagnostic(
                     "SCH0001",
-                    f"there is no loop-level function {quoted(func_name)}",
+                    f"there is no loop-level function {quote_name(func_name)}",
                     notes=(f"there are: {', '.join(names) or 'none'}",),
                     help=f"did you mean {guess!r}?" if guess else "use one of the module's names",
                 )
@@ -637,7 +637,7 @@ class Schedule:
             return function
         if not callable(function):
             raise bad_argument(
-                name, f"{shown(function)} is no function", "give a function of indices"
+                name, f"{show_value(function)} is no function", "give a function of indices"
             )
         found = axes()
         dtype = str(found[0].dtype) if found else "int32"
@@ -720,7 +720,7 @@ def _row(name: Any, arguments: Mapping[str, Any]) -> Primitive:
         guess = nearest(name, PRIMITIVES)
         raise bad_argument(
             "perform",
-            f"there is no primitive {quoted(name)}",
+            f"there is no primitive {quote_name(name)}",
             f"did you mean {guess!r}?" if guess else "see the list of primitives",
         )
     row = PRIMITIVES[name]
@@ -729,7 +729,7 @@ def _row(name: Any, arguments: Mapping[str, Any]) -> Primitive:
     for given in arguments:
         if given not in row.params:
             takes = ", ".join(row.params)
-            raise bad_argument(name, f"it takes no {quoted(given)}", f"it takes: {takes}")
+            raise bad_argument(name, f"it takes no {quote_name(given)}", f"it takes: {takes}")
     return row
 
 

@@ -8,7 +8,7 @@ from loomir.ir.node import Node
 from loomir.ir.visit import pre_order
 from loomir.schedule.state import with_root_block
 from loomir.support.diagnostics import Diagnostic, ScheduleError, nearest
-from loomir.support.runtime_types import quoted, shown
+from loomir.support.runtime_types import quote_name, show_value
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
@@ -45,7 +45,7 @@ class TensorIntrin(NamedTuple):
         Errors: SCH0003 where their parameters differ, or the name is taken.
         """
         if not isinstance(cast("object", name), str):
-            _refuse(f"the name is {shown(name)}, not a string", "give a string")
+            _refuse(f"the name is {show_value(name)}, not a string", "give a string")
         if name in _REGISTERED and not override:
             _refuse(f"{name!r} is registered already", "use another name, or override=True")
         for what, func in (("desc", desc), ("impl", impl)):
@@ -69,7 +69,7 @@ class TensorIntrin(NamedTuple):
             raise ScheduleError(
                 Diagnostic(
                     "SCH0001",
-                    f"there is no tensor intrinsic {quoted(name)}",
+                    f"there is no tensor intrinsic {quote_name(name)}",
                     help=f"did you mean {guess!r}?"
                     if guess
                     else "register it with TensorIntrin.register",

@@ -12,7 +12,7 @@ from loomir.ir.serialize import from_json, to_json
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.schedule.table import PRIMITIVES, Kind, Primitive
 from loomir.schedule.variables import BlockRV, LoopRV
-from loomir.support.diagnostics import Diagnostic, ScheduleError, counted, nearest, with_article
+from loomir.support.diagnostics import Diagnostic, ScheduleError, nearest, with_article, with_count
 from loomir.support.dtype import DataType
 from loomir.support.highlight import show_text
 from loomir.tir.expr import IntImm, PrimExpr, StringImm, Var
@@ -346,7 +346,7 @@ def _other_number(inst: Instruction, given: int, wanted: int) -> ScheduleError:
     return ScheduleError(
         Diagnostic(
             "SCH0009",
-            f"{inst.kind} gives {counted(given, 'result')} here, and {wanted} in the trace",
+            f"{inst.kind} gives {with_count(given, 'result')} here, and {wanted} in the trace",
             help="apply the trace to a program like the one that it was made on",
         )
     )

@@ -1,4 +1,4 @@
-"""What users hand in, held to what is declared once something failed by it.
+"""Explain a failed call by the first argument that does not fit its declared type.
 
 Functions, methods and nodes that are given what they do not declare fail somewhere inside; here
 that becomes a diagnostic. Calls that succeed pay for none of it.
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from loomir.support.caller_span import user_span
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
-from loomir.support.runtime_types import Declared, declared, shown
+from loomir.support.runtime_types import Declared, declared, show_value
 
 __all__ = [
     "CODE",
@@ -33,11 +33,11 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _C = TypeVar("_C", bound=type)
 
 CODE: Final = "TIR0006"
-"""The code of what is held to no rule but its declaration."""
+"""The error code for arguments that break no rule but their declaration."""
 
 
 class _Parameters(NamedTuple):
-    """A signature: what is given by place, what of any number, what by name, what by any."""
+    """The parameters of a signature: positional, ``*args``, keywords, ``**kwargs``."""
 
     positional: list[tuple[str, Declared]]
     rest: tuple[str, Declared] | None
@@ -60,7 +60,7 @@ class _Misfit(NamedTuple):
         raise CompileError(
             Diagnostic(
                 code,
-                f"{self.where}: {self.name} is {shown(self.value)}, not {wanted}",
+                f"{self.where}: {self.name} is {show_value(self.value)}, not {wanted}",
                 user_span(),
                 help=f"give {wanted}",
             )
@@ -69,7 +69,7 @@ class _Misfit(NamedTuple):
 
 # -- calls ---------------------------------------------------------------------------------------
 def explained(function: _F, code: str = CODE) -> _F:
-    """Return a function again, which says what it declares where it fails by what it was given.
+    """Wrap a function, so that failures by undeclared arguments are explained.
 
     Mistakes that Loomir tells, and those of functions that users give, stay what they are.
     """
@@ -90,26 +90,26 @@ def explained(function: _F, code: str = CODE) -> _F:
 def explain_exported(
     names: Mapping[str, Any], exported: Sequence[str], code: str = CODE
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the exported functions of a package again, explained."""
+    """Yield the exported functions of a package, each wrapped by ``explained``."""
     for name in exported:
         if inspect.isfunction(names[name]):
             yield name, explained(cast("Callable[..., Any]", names[name]), code)
 
 
 def explained_methods(cls: _C) -> _C:
-    """Explain what the public methods of a class fail by, in its place.
+    """Wrap the public methods of a class as ``explained`` does, in place.
 
-    What gives a context is held to what it declares when it is called: it fails later.
+    A method that returns a context checks its arguments when it is called, since it fails later.
     """
     for name, method in tuple(vars(cls).items()):
         if (name == "__init__" or name[0] != "_") and inspect.isfunction(method):
             inner: Any = getattr(method, "__wrapped__", None)
             later = inspect.isgeneratorfunction(inner)
-            setattr(cls, name, _held(method, inner) if later else explained(method))
+            setattr(cls, name, _explain_context(method, inner) if later else explained(method))
     return cls
 
 
-def _held(method: _F, declares: Callable[..., Any]) -> _F:
+def _explain_context(method: _F, declares: Callable[..., Any]) -> _F:
     @wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
         misfit(declares, args, kwargs)
@@ -121,7 +121,7 @@ def _held(method: _F, declares: Callable[..., Any]) -> _F:
 def explain(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], code: str = CODE
 ) -> None:
-    """Refuse a call by what is not as declared, among its arguments or in nodes among them."""
+    """Refuse a call by the first argument, or part of a node among them, of an undeclared type."""
     misfit(function, args, kwargs, code)
     explain_parts([*args, *kwargs.values()])
 
@@ -191,7 +191,7 @@ def refuse_endless(node: Any, name: str) -> typing.NoReturn:
 
 
 def explain_parts(values: Sequence[Any]) -> None:
-    """Refuse what fields of finished nodes hold and do not declare; nodes may be deep."""
+    """Refuse values in fields of nodes, at any depth, that do not fit their declared types."""
     waiting: list[Any] = list(reversed(values))
     seen: set[int] = set()
     while waiting:
@@ -209,9 +209,9 @@ def explain_parts(values: Sequence[Any]) -> None:
             if not value.node_fields:
                 _refuse_root(value)
             found = [getattr(value, name) for name in _fields(type(value))]
-            for (name, (_, kept)), held in zip(_fields(type(value)).items(), found):
-                if not kept.accepts(held):
-                    _Misfit(value.node_kind, name, held, kept).refuse(CODE)
+            for (name, (_, kept)), part in zip(_fields(type(value)).items(), found):
+                if not kept.accepts(part):
+                    _Misfit(value.node_kind, name, part, kept).refuse(CODE)
             waiting += reversed(found)
 
 

@@ -37,9 +37,9 @@ def empty_on_line(shape: Sequence[int], dtype: Any) -> Any:
     numpy = _numpy()
     kind = numpy.dtype(dtype)
     size = math.prod(shape) * kind.itemsize
-    held = numpy.empty(size + _LINE, "uint8")
-    start = -held.ctypes.data % _LINE
-    return held[start : start + size].view(kind).reshape(tuple(shape))
+    memory = numpy.empty(size + _LINE, "uint8")
+    start = -memory.ctypes.data % _LINE
+    return memory[start : start + size].view(kind).reshape(tuple(shape))
 
 
 class Array:
@@ -128,8 +128,8 @@ class Array:
 
     def _bytes(self) -> Any:
         """Return the elements' bytes, not copied."""
-        held: Any = self.data
-        return held.reshape(-1).view("uint8")
+        data: Any = self.data
+        return data.reshape(-1).view("uint8")
 
     def _equals(self, other: Array) -> bool:
         mine, theirs = self._bytes(), other._bytes()

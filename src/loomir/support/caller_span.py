@@ -1,4 +1,4 @@
-"""Where in the user's Python a tensor expression was written.
+"""Find the place in the user's Python where a tensor expression was written.
 
 Tensor expressions are Python that runs, so the place of a mistake is that of the innermost frame
 outside of Loomir.

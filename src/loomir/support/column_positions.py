@@ -1,4 +1,4 @@
-"""Where in its line a part of an expression stands, for Pythons whose code does not say.
+"""Find the columns of an expression in its line, for versions of Python that do not record them.
 
 Since 3.11 code objects hold the columns of each instruction. Before, the instructions of a line are
 counted: those that call, index or combine come in the order in which the parts are evaluated.
@@ -13,7 +13,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Final
 
-from loomir.support.room import with_room
+from loomir.support.stack_space import call_with_stack
 
 __all__ = ["columns_of"]
 
@@ -41,7 +41,7 @@ def columns_of(
 
     None where that is in doubt.
     """
-    tree = _parsed(text)
+    tree = _parse(text)
     names = {i.offset: i.opname for i in dis.get_instructions(code)}
     kind = _KINDS.get(names.get(instruction, ""))
     if tree is None or kind is None:
@@ -50,7 +50,7 @@ def columns_of(
     same = [o for o, n in names.items() if _KINDS.get(n) is kind and lines.get(o) == line]
     found: list[ast.expr] = []
     for scope in _scopes(tree, code):
-        parts = [p for p in _evaluated(scope) if type(p) is kind and p.lineno == line]
+        parts = [p for p in _list_evaluated(scope) if type(p) is kind and p.lineno == line]
         if len(parts) == len(same):
             found.append(parts[same.index(instruction)])
     if len(found) != 1 or found[0].end_lineno is None or found[0].end_col_offset is None:
@@ -60,9 +60,9 @@ def columns_of(
 
 
 @lru_cache(maxsize=8)
-def _parsed(text: str) -> ast.Module | None:
+def _parse(text: str) -> ast.Module | None:
     try:
-        return with_room(ast.parse, text)
+        return call_with_stack(ast.parse, text)
     except SyntaxError:
         return None
 
@@ -93,11 +93,11 @@ def _scopes(tree: ast.Module, code: CodeType) -> Iterator[ast.AST]:
                 yield part
 
 
-def _evaluated(scope: ast.AST) -> list[ast.expr]:
+def _list_evaluated(scope: ast.AST) -> list[ast.expr]:
     """List the expressions that a scope itself evaluates, parts before the whole."""
     made: list[ast.expr] = []
     inside = scope.body if isinstance(scope, (*_SCOPES, ast.Module)) else scope
-    # A part is pushed twice: to take it apart, and to list it after its parts.
+    # A part is pushed twice: to visit its parts, and to list it after them.
     stack: list[tuple[ast.AST, bool]] = []
     stack += [(p, False) for p in reversed(inside if isinstance(inside, list) else [inside])]
     while stack:

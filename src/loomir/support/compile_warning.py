@@ -1,4 +1,4 @@
-"""What may not be meant, told by Python's own warnings: a program that has it runs all the same."""
+"""Warn of what the user may not have meant: the program runs all the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users are told: diagnostics, their text, and the exceptions that carry them.
+"""Diagnostics: mistakes with place, reason and remedy, their text, and exceptions that carry them.
 
 A ``CompileError`` is a mistake in the user's program, a ``RunError`` one in a call of it, and an
 ``InternalError`` a bug of ours, which says so.
@@ -20,10 +20,10 @@ __all__ = [
     "LoomirError",
     "RunError",
     "ScheduleError",
-    "counted",
     "nearest",
     "render",
     "with_article",
+    "with_count",
 ]
 
 
@@ -147,7 +147,7 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
     return hits[0] if hits else None
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def with_count(number: int, one: str, many: str = "") -> str:
     """Write a number of things: ``1 axis``, ``2 axes``."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 

@@ -1,4 +1,4 @@
-"""Files that users ask for: written whole or not at all, and what is said where that fails."""
+"""Write files atomically, and report why one cannot be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks that a forked child finds free, whichever thread held them in the parent.
+"""Locks that are free in a forked child, whichever thread had locked them in the parent.
 
 A child has only the thread that forked. What another thread was making under such a lock is not
 made in the child, which makes it again: these locks only guard what is made once.

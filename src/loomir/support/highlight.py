@@ -1,4 +1,4 @@
-"""Programs in colour: on a terminal, and as HTML in a notebook."""
+"""Show programs in colour: on a terminal, and as HTML in a notebook."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def show_text(text: str, style: str | None = None) -> None:
         display(_Shown(text, style))
     elif sys.stdout.isatty() and not os.environ.get("NO_COLOR") and _term() != "dumb":
         console = _rich("console").Console(file=sys.stdout, force_terminal=True)
-        console.print(_highlighted(text, theme), soft_wrap=True)
+        console.print(_highlight(text, theme), soft_wrap=True)
     else:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
@@ -58,7 +58,7 @@ def to_html(text: str, style: str | None = None) -> str:
     """
     theme = _theme("light" if style is None else style)
     console = _rich("console").Console(record=True, file=io.StringIO(), force_terminal=True)
-    console.print(_highlighted(text, theme), soft_wrap=True)
+    console.print(_highlight(text, theme), soft_wrap=True)
     written: str = console.export_html(code_format=_HTML, inline_styles=True)
     return written
 
@@ -68,7 +68,7 @@ def _rich(part: str) -> Any:
     return importlib.import_module(f"rich.{part}")
 
 
-def _highlighted(text: str, theme: str) -> Any:
+def _highlight(text: str, theme: str) -> Any:
     syntax = _rich("syntax").Syntax("", "python", theme=theme, background_color="default")
     made: Any = syntax.highlight(text.rstrip())
     made.rstrip()

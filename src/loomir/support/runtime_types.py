@@ -1,4 +1,4 @@
-"""Values held to declared types: whether one fits, and in words what would."""
+"""Check values against declared types, and describe the types in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from loomir.support.diagnostics import with_article
 
-__all__ = ["Declared", "declared", "quoted", "shown"]
+__all__ = ["Declared", "declared", "quote_name", "show_value"]
 
 _WIDEST: Final = 64
 """Bits of the largest integer that a program can hold: that of uint64."""
@@ -44,7 +44,7 @@ _PART_OF: Final = {
     "an integer": ("a number",),
     "True or False": ("a number",),
 }
-"""Words that say nothing more where one of those is said."""
+"""Words that are left out where one of the others is said, which covers them."""
 
 
 class Declared(NamedTuple):
@@ -56,7 +56,7 @@ class Declared(NamedTuple):
     @property
     def wanted(self) -> str:
         """What to give, in words."""
-        return _joined(self.words)
+        return _join_words(self.words)
 
 
 def declared(hint: Any, *, plain: bool = False) -> Declared:
@@ -87,14 +87,14 @@ def declared(hint: Any, *, plain: bool = False) -> Declared:
     if origin is Mapping:
         parts = [declared(arg, plain=plain) for arg in args]
         key, value = (part.wanted for part in parts)
-        held = "" if value == _ANYTHING else f" and each value {value}"
+        values = "" if value == _ANYTHING else f" and each value {value}"
         return Declared(
-            partial(_is_mapping, parts), (f"a dictionary of which each key is {key}{held}",)
+            partial(_is_mapping, parts), (f"a dictionary of which each key is {key}{values}",)
         )
     wanted = _CLASSES.get(hint, hint if origin is None else origin)
     if hint is Any or not isinstance(wanted, (type, tuple)):
         return Declared(_is_anything, (_ANYTHING,))
-    what = _NAMED.get(hint) or _called(cast("Any", wanted))
+    what = _NAMED.get(hint) or _name_class(cast("Any", wanted))
     classes: tuple[Any, ...] = (cast("Any", wanted),)
     if plain:
         classes += getattr(cast("object", wanted), "written_as", ())
@@ -108,8 +108,8 @@ def _list_of(item: str) -> str:
     return f"a list of {many}" if many else f"a list of which each item is {item}"
 
 
-def _called(cls: Any) -> str:
-    """Say what a class is: classes below one that says it say it themselves."""
+def _name_class(cls: Any) -> str:
+    """Name a class in words: its own ``in_words``, which subclasses do not inherit."""
     own = cast("dict[str, Any]", vars(cls))
     return own.get("in_words") or with_article(cls.__name__)
 
@@ -167,31 +167,31 @@ def _is_tuple(items: Sequence[Declared], value: Any) -> bool:
     return len(given) == len(items) and all(k.accepts(v) for k, v in zip(items, given))
 
 
-def _joined(words: Sequence[str]) -> str:
+def _join_words(words: Sequence[str]) -> str:
     told = [w for w in dict.fromkeys(words) if not any(p in words for p in _PART_OF.get(w, ()))]
     return " or ".join([", ".join(told[:-1]), told[-1]] if told[1:] else told)
 
 
-def shown(value: Any) -> str:
-    """Show a small value of plain data, and say of what class another one is."""
-    said = _said(value, _SHORT)
+def show_value(value: Any) -> str:
+    """Show a small value of plain data; of any other value, name the class."""
+    said = _write_plain(value, _SHORT)
     if said is not None:
         return said
     if isinstance(value, int):
         return f"an integer of {value.bit_length()} bits"
     if _is_array(value):
-        return f"an array of shape {shown(value.shape)}"
+        return f"an array of shape {show_value(value.shape)}"
     return with_article(type(cast("object", value)).__name__)
 
 
-def quoted(name: object) -> str:
+def quote_name(name: object) -> str:
     """Show what should be a name: a string of any length, or another value if it is small."""
     if isinstance(name, str):
         return repr(name)
-    return _said(name, _SHORT) or f"<{type(name).__name__}>"
+    return _write_plain(name, _SHORT) or f"<{type(name).__name__}>"
 
 
-def _said(value: Any, room: int) -> str | None:
+def _write_plain(value: Any, room: int) -> str | None:
     """Write plain data in at most ``room`` characters, or give None.
 
     Each level of a list takes two of them, so that no list is too deep; what does not fit is not
@@ -208,19 +208,19 @@ def _said(value: Any, room: int) -> str | None:
     elif isinstance(value, float):
         said = float.__repr__(value)
     elif isinstance(value, (list, tuple)):
-        said = _said_list(cast("Sequence[Any]", value), room)
+        said = _write_list(cast("Sequence[Any]", value), room)
     elif type(value) is dict:
-        said = _said_dict(cast("dict[Any, Any]", value), room)
+        said = _write_dict(cast("dict[Any, Any]", value), room)
     else:
         said = None
     return said if said is not None and len(said) <= room else None
 
 
-def _said_list(values: Sequence[Any], room: int) -> str | None:
+def _write_list(values: Sequence[Any], room: int) -> str | None:
     left = room - 2
     items: list[str] = []
     for value in values:
-        said = _said(value, left)
+        said = _write_plain(value, left)
         if said is None:
             return None
         items.append(said)
@@ -231,12 +231,12 @@ def _said_list(values: Sequence[Any], room: int) -> str | None:
     return f"({inner},)" if len(items) == 1 else f"({inner})"
 
 
-def _said_dict(table: Mapping[Any, Any], room: int) -> str | None:
+def _write_dict(table: Mapping[Any, Any], room: int) -> str | None:
     left = room - 2
     items: list[str] = []
     for key, value in table.items():
-        name = _said(key, left)
-        said = None if name is None else _said(value, left - len(name) - 2)
+        name = _write_plain(key, left)
+        said = None if name is None else _write_plain(value, left - len(name) - 2)
         if said is None:
             return None
         items.append(f"{name}: {said}")

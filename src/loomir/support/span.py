@@ -36,7 +36,7 @@ def _lines_of(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of source: lines and columns from 1, the end exclusive."""
+    """A range of source text: lines and columns from 1, the end exclusive."""
 
     source: Source
     line: int

@@ -1,4 +1,4 @@
-"""What the machine at hand has, asked of LLVM and of the system."""
+"""Detect the machine at hand: its CPU, caches and cores, from LLVM and the system."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The machine to compile for."""
+"""The target: the machine to compile for, and what the compiler knows of it."""
 
 from __future__ import annotations
 
 from typing import cast
 
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, nearest
-from loomir.support.runtime_types import quoted
+from loomir.support.runtime_types import quote_name
 from loomir.target.host import host
 from loomir.target.table import CPUS, EXTENSIONS
 
@@ -69,7 +69,7 @@ class Target:
             raise CompileError(
                 Diagnostic(
                     "TGT0001",
-                    f"there is no target {quoted(name)}",
+                    f"there is no target {quote_name(name)}",
                     notes=(f"the targets are native, {', '.join(CPUS)}",),
                     help=f"did you mean {guess!r}?" if guess else "use 'native' for this machine",
                 )

@@ -14,7 +14,7 @@ from loomir.ir.visit import fold
 from loomir.runtime.executable import Executable
 from loomir.support.argument_errors import explained_methods
 from loomir.support.compiling import to_executable
-from loomir.support.diagnostics import Diagnostic, RunError, counted, nearest
+from loomir.support.diagnostics import Diagnostic, RunError, nearest, with_count
 from loomir.support.dtype import DataType, numpy_of
 from loomir.tc.fmt import fmt
 from loomir.tc.lower import Lowered, Unit, lower
@@ -153,7 +153,7 @@ class Operator:
         if len(args) != len(unit.taken):
             taken = ", ".join(t.name for t in unit.taken)
             raise _wrong(
-                f"{unit.name} takes {counted(len(unit.taken), 'array')}, not {len(args)}",
+                f"{unit.name} takes {with_count(len(unit.taken), 'array')}, not {len(args)}",
                 f"pass {taken or 'nothing'}; results go to out=",
             )
         inputs = [
@@ -190,7 +190,7 @@ class Operator:
             if len(given) != len(made):
                 names = ", ".join(t.name for t in made)
                 raise _wrong(
-                    f"{self._unit.name} makes {counted(len(made), 'array')}, not {len(given)}",
+                    f"{self._unit.name} makes {with_count(len(made), 'array')}, not {len(given)}",
                     f"pass out=({names})" if made else "leave out= away",
                 )
             return given

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from loomir.arith.fold import fold_node
-from loomir.support.diagnostics import counted, with_article
+from loomir.support.diagnostics import with_article, with_count
 from loomir.support.dtype import DataType
 from loomir.tc.functions import FUNCTIONS
 from loomir.tc.literals import read_number
@@ -169,7 +169,7 @@ class Expressions:
         if expr.axis >= len(entry.dims):
             self.mistakes.add(
                 "TC0105",
-                f"{expr.name!r} has {counted(len(entry.dims), 'axis', 'axes')}, and none "
+                f"{expr.name!r} has {with_count(len(entry.dims), 'axis', 'axes')}, and none "
                 f"of number {expr.axis}",
                 expr.span,
                 secondary=((entry.span, "defined here"),),
@@ -214,8 +214,8 @@ class Expressions:
         if given != len(tensor.dims):
             self.mistakes.add(
                 "TC0104",
-                f"{expr.name!r} has {counted(len(tensor.dims), 'axis', 'axes')} and is read with "
-                f"{counted(given, 'index', 'indices')}",
+                f"{expr.name!r} has {with_count(len(tensor.dims), 'axis', 'axes')} and is read "
+                f"with {with_count(given, 'index', 'indices')}",
                 expr.span,
                 secondary=((tensor.span, "defined here"),),
                 help="give one index for each axis",
@@ -253,7 +253,7 @@ class Expressions:
         if function.arity != len(expr.args):
             self.mistakes.add(
                 "TC0104",
-                f"{expr.name} takes {counted(function.arity, 'number')}, not {len(expr.args)}",
+                f"{expr.name} takes {with_count(function.arity, 'number')}, not {len(expr.args)}",
                 expr.span,
                 help=f"{expr.name}: {function.summary}",
             )

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from loomir.arith.analyzer import Analyzer
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import trampoline
-from loomir.support.diagnostics import Diagnostic, counted
+from loomir.support.diagnostics import Diagnostic, with_count
 from loomir.support.dtype import HANDLE
 from loomir.support.span import Span
 from loomir.tc.mistakes import Mistakes, guess
@@ -370,10 +370,10 @@ class _Body:
             if len(given) != len(wanted):
                 self.mistakes.add(
                     "TC0104",
-                    f"{callee.name.name!r} has {counted(len(wanted), what)}, not {len(given)}",
+                    f"{callee.name.name!r} has {with_count(len(wanted), what)}, not {len(given)}",
                     call.span,
                     secondary=((callee.name.span, "defined here"),),
-                    help=f"name {counted(len(wanted), what)}",
+                    help=f"name {with_count(len(wanted), what)}",
                 )
                 return None
         tensors = [
@@ -407,8 +407,8 @@ class _Body:
             self.mistakes.add(
                 "TC0202",
                 f"{arg.name!r} is {entry.buffer.dtype} with "
-                f"{counted(len(entry.dims), 'axis', 'axes')}, where {wanted} with "
-                f"{counted(rank, 'axis', 'axes')} is taken",
+                f"{with_count(len(entry.dims), 'axis', 'axes')}, where {wanted} with "
+                f"{with_count(rank, 'axis', 'axes')} is taken",
                 arg.span,
                 secondary=((param.span, "taken here"),),
                 help="assign it to a tensor of that type first, and pass that one",

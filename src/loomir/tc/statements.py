@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from loomir.arith.analyzer import Analyzer
 from loomir.ir.visit import post_order
-from loomir.support.diagnostics import counted
+from loomir.support.diagnostics import with_count
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tc.blocks import Update, blocks_of
@@ -134,8 +134,8 @@ class _Assign:
             if len(entry.dims) != len(self.statement.indices):
                 self.wrong(
                     "TC0104",
-                    f"{ident.name!r} has {counted(len(entry.dims), 'axis', 'axes')} and is "
-                    f"assigned with {counted(len(self.statement.indices), 'index', 'indices')}",
+                    f"{ident.name!r} has {with_count(len(entry.dims), 'axis', 'axes')} and is "
+                    f"assigned with {with_count(len(self.statement.indices), 'index', 'indices')}",
                     ident.span,
                     defined=entry.span,
                     help="give one index for each axis",

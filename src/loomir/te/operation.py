@@ -13,7 +13,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import children, post_order
 from loomir.support.caller_span import located, user_span
-from loomir.support.diagnostics import counted
+from loomir.support.diagnostics import with_count
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.te.reduction import Reduce, ReduceAxis, listed
@@ -229,8 +229,8 @@ def _index_names(
     if len(names) != ndim:
         refuse(
             "TE0007",
-            f"the formula of {name!r} takes {counted(len(names), 'index', 'indices')}, its shape "
-            f"has {counted(ndim, 'axis', 'axes')}",
+            f"the formula of {name!r} takes {with_count(len(names), 'index', 'indices')}, its "
+            f"shape has {with_count(ndim, 'axis', 'axes')}",
             help="take one index per axis, or *indices",
             span=span,
         )
@@ -366,7 +366,7 @@ def _stand_ins(
     )
     if not fits:
         wanted = ", ".join(
-            f"{n}: {d} of {counted(len(s), 'axis', 'axes')}" for n, (s, d) in zip(names, kinds)
+            f"{n}: {d} of {with_count(len(s), 'axis', 'axes')}" for n, (s, d) in zip(names, kinds)
         )
         refuse(
             "TE0008",
@@ -427,8 +427,8 @@ def _dtypes(
     if dtype is None or len(given) != count:
         refuse(
             "TE0008",
-            f"{name!r} has {counted(count, 'output')}, but "
-            + ("no dtype" if dtype is None else counted(len(given), "dtype")),
+            f"{name!r} has {with_count(count, 'output')}, but "
+            + ("no dtype" if dtype is None else with_count(len(given), "dtype")),
             help="give dtype=, one for each output",
             span=span,
         )
@@ -451,7 +451,7 @@ def extern_primfunc(
     given = [(t.dtype, t.ndim) for t in input_tensors]
     if given != [(b.dtype, len(b.shape)) for b in ins]:
         takes = ", ".join(
-            f"{b.name}: {b.dtype} of {counted(len(b.shape), 'axis', 'axes')}" for b in ins
+            f"{b.name}: {b.dtype} of {with_count(len(b.shape), 'axis', 'axes')}" for b in ins
         )
         refuse(
             "TE0008",
@@ -526,8 +526,8 @@ def scan(
     if not len(first) == len(then) == len(state):
         refuse(
             "TE0009",
-            f"{name!r} has {counted(len(first), 'init')}, {counted(len(then), 'update')} and "
-            f"{counted(len(state), 'state')}",
+            f"{name!r} has {with_count(len(first), 'init')}, {with_count(len(then), 'update')} and "
+            f"{with_count(len(state), 'state')}",
             help="give one of each per state",
             span=span,
         )

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from loomir.ir.node import meta, node, uses
 from loomir.support.caller_span import user_span
-from loomir.support.diagnostics import counted
+from loomir.support.diagnostics import with_count
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, Range
 from loomir.tir.rules import refuse
@@ -33,10 +33,10 @@ class Prefetch(Stmt):
         if len(self.bounds) != axes:
             refuse(
                 "TE0001",
-                f"buffer {self.buffer.name!r} has {counted(axes, 'axis', 'axes')} but "
-                f"{counted(len(self.bounds), 'range')} of it "
+                f"buffer {self.buffer.name!r} has {with_count(axes, 'axis', 'axes')} but "
+                f"{with_count(len(self.bounds), 'range')} of it "
                 f"{'is' if len(self.bounds) == 1 else 'are'} prefetched",
-                help=f"give {counted(axes, 'range')}",
+                help=f"give {with_count(axes, 'range')}",
                 span=self.span,
             )
 

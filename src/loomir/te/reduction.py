@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from loomir.ir.node import Node, attr, binds, child, meta, node
 from loomir.support.caller_span import located, user_span
-from loomir.support.diagnostics import counted, with_article
+from loomir.support.diagnostics import with_article, with_count
 from loomir.support.dtype import BOOL, DataType
 from loomir.support.span import Span
 from loomir.tir.buffer import Range, extent_between
@@ -188,9 +188,9 @@ def _combiner(
         if len(values) != len(source):
             refuse(
                 "TE0004",
-                f"{what} of {name!r} gives {counted(len(values), 'value')} for "
-                f"{counted(len(source), 'source')}",
-                help=f"give {counted(len(source), 'value')}",
+                f"{what} of {name!r} gives {with_count(len(values), 'value')} for "
+                f"{with_count(len(source), 'source')}",
+                help=f"give {with_count(len(source), 'value')}",
                 span=span,
             )
     result = tuple(_fit(v, d, name, span) for v, d in zip(results, dtypes, strict=True))

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from loomir.ir.node import Node, attr, meta, node, uses
 from loomir.support.caller_span import located, user_span
-from loomir.support.diagnostics import counted
+from loomir.support.diagnostics import with_count
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, convert
@@ -98,9 +98,9 @@ class TensorLoad(PrimExpr):
         if len(self.indices) != tensor.ndim:
             refuse(
                 "TE0001",
-                f"tensor {tensor.name!r} has {counted(tensor.ndim, 'axis', 'axes')} but is "
-                f"accessed with {counted(len(self.indices), 'index', 'indices')}",
-                help=f"give {counted(tensor.ndim, 'index', 'indices')}",
+                f"tensor {tensor.name!r} has {with_count(tensor.ndim, 'axis', 'axes')} but is "
+                f"accessed with {with_count(len(self.indices), 'index', 'indices')}",
+                help=f"give {with_count(tensor.ndim, 'index', 'indices')}",
                 span=self.span,
             )
         for axis, (index, extent) in enumerate(zip(self.indices, tensor.shape, strict=True)):

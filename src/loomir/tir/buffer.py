@@ -14,7 +14,7 @@ from typing import ClassVar, TypeAlias
 
 from loomir.ir.node import Node, attr, binds, child, meta, node, reset, uses
 from loomir.ir.serialize import serializable
-from loomir.support.diagnostics import counted, with_article
+from loomir.support.diagnostics import with_article, with_count
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, Var, convert
@@ -172,8 +172,8 @@ class Buffer(Node):
         if self.strides and len(self.strides) != len(self.shape):
             refuse(
                 "TIR0301",
-                f"{self.called} has {counted(len(self.shape), 'axis', 'axes')} but "
-                f"{counted(len(self.strides), 'stride')}",
+                f"{self.called} has {with_count(len(self.shape), 'axis', 'axes')} but "
+                f"{with_count(len(self.strides), 'stride')}",
                 help="give one stride per axis, or none for row-major order",
                 span=self.span,
             )
@@ -274,7 +274,7 @@ class BufferRegion(Node):
         if len(self.region) != len(self.buffer.shape):
             refuse(
                 "TIR0303",
-                f"{self.buffer.called} has {counted(len(self.buffer.shape), 'axis', 'axes')}, "
+                f"{self.buffer.called} has {with_count(len(self.buffer.shape), 'axis', 'axes')}, "
                 f"but this region has {len(self.region)}",
                 help="give an index or a slice for each axis; to write all elements, write a loop",
                 span=self.span,
@@ -322,7 +322,7 @@ class MatchBufferRegion(Node):
             self._refuse("or its source broadcasts", "use buffers of type default")
         if len(target.shape) > len(self.source.region):
             self._refuse(
-                f"has {counted(len(target.shape), 'axis', 'axes')}, the region "
+                f"has {with_count(len(target.shape), 'axis', 'axes')}, the region "
                 f"{len(self.source.region)}",
                 "drop axes, or match a larger region",
             )
@@ -340,9 +340,9 @@ def check_indices(buffer: Buffer, indices: tuple[PrimExpr, ...], span: Span | No
     if len(indices) != len(buffer.shape):
         refuse(
             "TIR0107",
-            f"{buffer.called} has {counted(len(buffer.shape), 'axis', 'axes')} but is accessed "
-            f"with {counted(len(indices), 'index', 'indices')}",
-            help=f"give {counted(len(buffer.shape), 'index', 'indices')}",
+            f"{buffer.called} has {with_count(len(buffer.shape), 'axis', 'axes')} but is accessed "
+            f"with {with_count(len(indices), 'index', 'indices')}",
+            help=f"give {with_count(len(buffer.shape), 'index', 'indices')}",
             span=span,
         )
     for axis, index in enumerate(indices):

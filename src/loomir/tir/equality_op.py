@@ -1,4 +1,4 @@
-"""``==`` between expressions in Python: what it compares is decided when it is used.
+"""``==`` between expressions in Python: its use decides whether it compares values.
 
 Where an expression is wanted it becomes one, ``Eq`` or ``NE``, which compares values. Where Python
 asks for its truth, as in ``if a == b`` or in a dictionary, it says whether both are one object.

@@ -866,10 +866,10 @@ def match_dtypes(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
             x = Broadcast(x, y.dtype.lanes)
         elif y.dtype.lanes == 1 and not y.dtype.is_handle:
             y = Broadcast(y, x.dtype.lanes)
-    joined = _joined(x.dtype, y.dtype)
-    if joined is None:
+    common = _common_dtype(x.dtype, y.dtype)
+    if common is None:
         return x, y  # the operator's own constructor explains the clash
-    return cast(x, joined), cast(y, joined)
+    return cast(x, common), cast(y, common)
 
 
 def _literal(expr: PrimExpr, value: Any) -> tuple[PrimExpr, PrimExpr]:
@@ -886,7 +886,7 @@ def _literal(expr: PrimExpr, value: Any) -> tuple[PrimExpr, PrimExpr]:
     return expr, convert(value)
 
 
-def _joined(a: DataType, b: DataType) -> DataType | None:
+def _common_dtype(a: DataType, b: DataType) -> DataType | None:
     """Return the dtype that holds the values of both, or None."""
     if a.lanes != b.lanes or a.is_handle or b.is_handle:
         return None

@@ -1,4 +1,4 @@
-"""What may go wrong while a program runs: one table, for the interpreter and for native code.
+"""The table of run-time faults, shared by the interpreter and native code.
 
 A row says what a mistake is called and what to do about it, so that both engines report one
 mistake in the same words. In a message, ``{name}`` is known where the program is compiled and

@@ -1,4 +1,4 @@
-"""Functions of TIR."""
+"""Functions of TIR: parameters, the buffers that they stand for, a body."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loomir.ir.module import BaseFunc
-from loomir.ir.node import attr, binds, child, meta, node, reset, without_lists
+from loomir.ir.node import attr, binds, child, meta, node, replace_lists, reset
 from loomir.ir.visit import pre_order
 from loomir.support.printing import to_text
 from loomir.support.span import Span
@@ -41,7 +41,7 @@ class PrimFunc(BaseFunc):
 
     def __post_init__(self) -> None:
         if self.attrs:
-            without_lists(self, "attrs")
+            replace_lists(self, "attrs")
         for param in self.buffer_map:
             if not any(param is p for p in self.params):
                 refuse(

@@ -1,4 +1,4 @@
-"""A function whose parameters are not those that it was called with: some are made beforehand."""
+"""A function split into preparations, which run once, and the rest, which runs on each call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Made(NamedTuple):
 
 
 Argument: TypeAlias = "int | Made"
-"""What a parameter is given: an argument of the original function, or what is made of some."""
+"""The value of a parameter: an argument of the original function, or a prepared buffer."""
 
 
 class Preparation(NamedTuple):

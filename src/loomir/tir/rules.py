@@ -1,4 +1,4 @@
-"""How a constructor refuses a program that breaks a typing rule."""
+"""Refuse a program that breaks a typing rule, from the constructor of a node."""
 
 from __future__ import annotations
 

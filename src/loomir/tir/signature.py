@@ -29,8 +29,8 @@ __all__ = [
     "Parameter",
     "Requirement",
     "Signature",
+    "find_passed_vectors",
     "signature_of",
-    "vectors_passed",
 ]
 
 
@@ -121,7 +121,7 @@ def signature_of(func: PrimFunc, module: IRModule | None = None) -> Signature:
                     f"nothing binds {getattr(name, 'name_hint', name)!r} in the "
                     f"{check.source.what} of parameter "
                     f"{parameters[check.source.parameter].name!r}",
-                    help="make it a parameter, or use it alone as some axis's extent",
+                    help="make it a parameter, or use it by itself as some axis's extent",
                     span=func.span,
                 )
     returns = func.ret_type
@@ -135,8 +135,8 @@ def signature_of(func: PrimFunc, module: IRModule | None = None) -> Signature:
     )
 
 
-def vectors_passed(func: PrimFunc) -> list[Diagnostic]:
-    """List what callers from outside cannot pass or get: vectors by themselves. It is TIR0423."""
+def find_passed_vectors(func: PrimFunc) -> list[Diagnostic]:
+    """List the vectors that a function takes or returns, which callers cannot pass (TIR0423)."""
     kinds = [(f"parameter {p.name_hint!r}", p.dtype, p.span) for p in func.params]
     kinds.append(("the result", dtype_of_type(func.ret_type), None))
     return [

@@ -1,4 +1,4 @@
-"""Statements.
+"""Statements of TIR, and what they mean.
 
 - A variable is bound once and is in scope in the ``body`` of what binds it.
 - Loops run ``loop_var`` over ``[min, min + extent)``; both are evaluated once, before the first
@@ -14,7 +14,7 @@ from enum import Enum
 from itertools import chain
 from typing import Any, ClassVar, Final
 
-from loomir.ir.node import Node, attr, binds, child, meta, node, reset, uses, without_lists
+from loomir.ir.node import Node, attr, binds, child, meta, node, replace_lists, reset, uses
 from loomir.ir.serialize import serializable
 from loomir.support.diagnostics import with_article
 from loomir.support.dtype import BOOL, DataType
@@ -57,14 +57,14 @@ __all__ = [
 
 TRUE = IntImm(1, BOOL)
 FETCH_AHEAD: Final = "fetch_ahead"
-"""The annotation of a serial loop that has caches fetch what lies so many elements further on.
+"""The annotation of a serial loop whose loads are prefetched so many elements ahead.
 
 It is a hint for vectors of arrays whose place depends on more than the loop's variable.
 """
 STEPS_AT_ONCE: Final = "steps_at_once"
-"""The annotation of a loop that says how many of its steps native code writes out.
+"""The annotation of a loop that gives the factor by which native code unrolls it.
 
-Without it LLVM decides; with 1 it does not ask, which takes it a third of its time.
+Without it LLVM decides; 1 saves that analysis, a third of LLVM's time.
 """
 THREAD_KEYS: Final = frozenset({"thread_extent", "virtual_thread"})
 """The keys of attributes that run their body once for each value of a variable."""
@@ -144,7 +144,7 @@ class AttrStmt(Stmt):
     span: Span | None = meta(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        without_lists(self, "node")
+        replace_lists(self, "node")
 
     @property
     def is_binding(self) -> bool:
@@ -242,11 +242,11 @@ class Allocate(Stmt):
 
     def __post_init__(self) -> None:
         if self.annotations:
-            without_lists(self, "annotations")
+            replace_lists(self, "annotations")
         annotation = self.buffer_var.type_annotation
-        held = annotation.element_type if isinstance(annotation, PointerType) else None
-        fits = isinstance(held, PrimType) and (
-            held.dtype is self.dtype or (self.dtype is BOOL and held.dtype is _INT8)
+        pointee = annotation.element_type if isinstance(annotation, PointerType) else None
+        fits = isinstance(pointee, PrimType) and (
+            pointee.dtype is self.dtype or (self.dtype is BOOL and pointee.dtype is _INT8)
         )
         if not fits:
             refuse(
@@ -277,7 +277,7 @@ class DeclBuffer(Stmt):
 
 @node
 class SeqStmt(Stmt):
-    """Run statements one after the other; a sequence inside is joined to this one."""
+    """Run statements one after the other; nested sequences are flattened."""
 
     seq: tuple[Stmt, ...]
     span: Span | None = meta(default=None, kw_only=True)
@@ -329,7 +329,7 @@ class For(Stmt):
 
     def __post_init__(self) -> None:
         if self.annotations:
-            without_lists(self, "annotations")
+            replace_lists(self, "annotations")
         dtype = self.loop_var.dtype
         for name in ("min", "extent"):
             part: PrimExpr = getattr(self, name)
@@ -390,7 +390,7 @@ class Block(Stmt):
 
     def __post_init__(self) -> None:
         if self.annotations:
-            without_lists(self, "annotations")
+            replace_lists(self, "annotations")
         for it in self.iter_vars:
             if not it.var.dtype.is_integer or it.var.dtype.lanes != 1:
                 refuse(
@@ -439,7 +439,7 @@ class BlockRealize(Stmt):
 
 
 def seq(statements: Iterable[Stmt], span: Span | None = None) -> Stmt:
-    """Put statements in sequence; one alone stands for itself, nested sequences are joined."""
+    """Put statements in sequence; nested sequences are flattened, a single one is returned."""
     flat: list[Stmt] = []
     for statement in statements:
         if isinstance(statement, SeqStmt):

@@ -23,7 +23,7 @@ from loomir.support.diagnostics import CompileError
 from loomir.target import Target
 from loomir.tir.analysis.cost import estimate_cost
 from loomir.tir.function import PrimFunc
-from loomir.tir.linked import link_calls
+from loomir.tir.link_calls import link_calls
 from loomir.transform.pipelines import lower_relax
 from loomir.validate.arguments import LEVELS, Drawer, Drawn, NotDrawnError
 from loomir.validate.comparing import Difference, Outcome, compared, outcome_of, size_of

@@ -63,7 +63,7 @@ def f(A: T.Buffer((10, 10), "float32")):
     assert found.flops == 2 * 2 * 55
 
 
-def test_memory_is_counted_where_it_is_held_at_once():
+def test_memory_is_counted_where_it_is_live_at_once():
     found = cost(
         """
 @T.prim_func

@@ -19,7 +19,7 @@ from loomir.script import from_source
 from loomir.support.dtype import DataType, numpy_of
 from loomir.tir import PrimFunc
 from loomir.tir.builtins.llvm_intrinsics import INTRINSICS
-from loomir.tir.linked import link_calls
+from loomir.tir.link_calls import link_calls
 from tests.docs.markdown import ROOT
 from tests.runtime.packed.test_packed_call import program
 

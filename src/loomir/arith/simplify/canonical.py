@@ -35,7 +35,7 @@ from loomir.arith.simplify.form import (
 )
 from loomir.ir.node import Node
 from loomir.ir.op import Op
-from loomir.ir.visit import children, nodes_in, plan_of, remade
+from loomir.ir.visit import children, nodes_in, plan_of, remake_node
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir.analysis.effects import Does, effects_of_node
 from loomir.tir.builtins.table import BUILTINS, IF_THEN_ELSE
@@ -213,7 +213,7 @@ class Canonical(Facts):
             return self.form_of_atom(found, node.dtype)
         if found is not None:
             return found
-        made = remade(node, plan, done)
+        made = remake_node(node, plan, done)
         if isinstance(made, PrimExpr) and made.dtype.is_integer and made.dtype.lanes == 1:
             low, high = self._generic_bounds(node)
             return self.form_of_atom(self.atom(key, lambda: made, low, high), node.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loomir.frontend.onnx.mistakes import CannotImport
 from loomir.frontend.onnx.model import NodeDef
-from loomir.support.diagnostics import CompileError, Diagnostic, counted
+from loomir.support.diagnostics import CompileError, Diagnostic, with_count
 
 __all__ = ["Problems"]
 
@@ -78,7 +78,7 @@ class Problems:
             found.append(
                 Diagnostic(
                     "ONX0010",
-                    f"there is no converter for {named}, which {counted(len(labels), 'node')} "
+                    f"there is no converter for {named}, which {with_count(len(labels), 'node')} "
                     f"{'uses' if len(labels) == 1 else 'use'}",
                     notes=tuple(labels),
                     help=f"teach it: {_register(operator, domain)}, where convert(node) returns "

@@ -21,7 +21,7 @@ from loomir.runtime.errors import RunTypeError, RunValueError
 from loomir.runtime.parameter import Parameter
 from loomir.runtime.torch_tensor import is_torch_tensor
 from loomir.runtime.view import view_arguments
-from loomir.support.diagnostics import Diagnostic, counted, nearest
+from loomir.support.diagnostics import Diagnostic, nearest, with_count
 from loomir.support.dtype import DataType
 
 __all__ = ["Taken", "by_position", "give", "take", "taken_back"]
@@ -178,7 +178,8 @@ def by_position(
         raise RunTypeError(
             Diagnostic(
                 "RUN0101",
-                f"{function} takes {counted(len(names), 'argument')}, {count} {verb} given{lacks}",
+                f"{function} takes {with_count(len(names), 'argument')}, {count} {verb} given"
+                f"{lacks}",
                 help="give one argument for each parameter",
             )
         )

@@ -29,15 +29,15 @@ from loomir.support.diagnostics import (
     CompileError,
     Diagnostic,
     RunError,
-    counted,
     nearest,
     with_article,
+    with_count,
 )
 from loomir.support.dtype import DataType, dtype_of_numpy
 from loomir.support.span import Span
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.signature import Field, Parameter, Signature, signature_of, vectors_passed
+from loomir.tir.signature import Field, Parameter, Signature, find_passed_vectors, signature_of
 
 __all__ = ["Binder", "explain"]
 
@@ -159,7 +159,7 @@ class Binder:
 
     def __init__(self, func: PrimFunc, scope: Scope, module: IRModule | None = None) -> None:
         self.signature: Signature = signature_of(func, module)
-        self._vectors = vectors_passed(func)
+        self._vectors = find_passed_vectors(func)
         self._scope = scope
         self._slots = [scope.bind(p.var) for p in self.signature.parameters]
         self._bound = [(scope.bind(b.var), b) for b in self.signature.bindings]
@@ -443,7 +443,7 @@ def _check_kind(parameter: Parameter, array: Array, mistakes: _Mistakes) -> Arra
         mistakes.add(
             RunValueError,
             "RUN0004",
-            f"{parameter.name} must have {counted(len(buffer.shape), 'axis', 'axes')}, not "
+            f"{parameter.name} must have {with_count(len(buffer.shape), 'axis', 'axes')}, not "
             f"{len(array.shape)}: its shape is {array.shape}",
             "reshape it",
             parameter.span,

@@ -25,7 +25,7 @@ from loomir.support.span import Span
 from loomir.tir.analysis.cross_thread import serialize_cross_thread_reductions
 from loomir.tir.check.internal_nodes import refuse_foreign
 from loomir.tir.function import PrimFunc
-from loomir.tir.linked import link_calls
+from loomir.tir.link_calls import link_calls
 from loomir.tir.types import PrimType, Type
 
 __all__ = ["ExactRun", "Interpreter"]

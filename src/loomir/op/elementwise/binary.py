@@ -25,7 +25,7 @@ from loomir.support.dtype import BOOL
 from loomir.te import topi
 from loomir.te.tensor import Tensor
 from loomir.te.topi.broadcast import Operand
-from loomir.tir.builtins.accuracy import apart
+from loomir.tir.builtins.accuracy import ulp_tolerance
 
 __all__ = [
     "add",
@@ -254,7 +254,7 @@ power = _define(
     _power,
     "number",
     bounds=(1, 3),
-    ulps=apart("pow"),
+    ulps=ulp_tolerance("pow"),
 )
 atan2 = _define(
     "atan2",
@@ -262,7 +262,7 @@ atan2 = _define(
     topi.atan2,
     _precise(np.arctan2),
     "float",
-    ulps=apart("atan2"),
+    ulps=ulp_tolerance("atan2"),
 )
 log_add_exp = _define(
     "log_add_exp",

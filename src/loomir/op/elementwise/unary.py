@@ -18,7 +18,7 @@ from loomir.relax.struct_info import PrimStructInfo, TensorStructInfo
 from loomir.support.dtype import BOOL
 from loomir.te import topi
 from loomir.te.tensor import Tensor
-from loomir.tir.builtins.accuracy import apart
+from loomir.tir.builtins.accuracy import ulp_tolerance
 from loomir.tir.expr import PrimExpr
 
 __all__ = [
@@ -141,7 +141,7 @@ def _precise(compute: Callable[[NPArray], Any]) -> Callable[[NPArray], Any]:
 def _function(
     name: str, doc: str, compute: Callable[[Any], Any], low: float = -2.0, high: float = 2.0
 ) -> Callable[..., Any]:
-    return _define(name, doc, _precise(compute), bounds=(low, high), ulps=apart(name))
+    return _define(name, doc, _precise(compute), bounds=(low, high), ulps=ulp_tolerance(name))
 
 
 def _sigmoid(x: NPArray) -> Any:

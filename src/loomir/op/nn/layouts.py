@@ -17,7 +17,7 @@ from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.reference import NPArray, xp
 from loomir.relax.shape import Dim, as_dim
 from loomir.relax.struct_info import TensorStructInfo
-from loomir.support.diagnostics import counted
+from loomir.support.diagnostics import with_count
 from loomir.te import topi
 from loomir.te.tensor import Tensor
 from loomir.te.topi.shape import dims
@@ -98,7 +98,7 @@ def extents(
     if info.ndim >= 0 and info.ndim != len(layout.parts):
         c.refuse(
             "OPS0030",
-            f"argument {index + 1} has {counted(info.ndim, 'axis', 'axes')}, but its layout"
+            f"argument {index + 1} has {with_count(info.ndim, 'axis', 'axes')}, but its layout"
             f" {layout.text!r} names {len(layout.parts)}",
             help="reshape it, or give its true layout",
             arg=index,

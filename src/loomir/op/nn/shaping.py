@@ -17,7 +17,7 @@ from loomir.relax.operator.params import integer, ints, number, tensor, text
 from loomir.relax.operator.reference import NPArray, xp
 from loomir.relax.shape import as_dim
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
-from loomir.support.diagnostics import counted
+from loomir.support.diagnostics import with_count
 from loomir.support.dtype import DataType
 from loomir.te import topi
 from loomir.te.tensor import Tensor
@@ -52,7 +52,7 @@ def _infer_pad(c: OpContext) -> StructInfo:
         wanted = "an even number" if info.ndim < 0 else str(2 * info.ndim)
         c.refuse(
             "OPS0061",
-            f"pad_width has {counted(len(widths), 'number')}, not {wanted}",
+            f"pad_width has {with_count(len(widths), 'number')}, not {wanted}",
             help="give two for each axis: what is added before it, then after it",
         )
     if any(w < 0 for w in widths):

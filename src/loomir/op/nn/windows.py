@@ -8,7 +8,7 @@ from typing import Any, cast
 from loomir.op.rules.arguments import plain
 from loomir.relax.operator.context import OpContext
 from loomir.relax.shape import Dim, as_dim
-from loomir.support.diagnostics import counted
+from loomir.support.diagnostics import with_count
 from loomir.tir.expr import Add, FloorDiv, Min, Mul, PrimExpr, Sub
 
 __all__ = ["numbers", "padding_of", "steps", "with_axes"]
@@ -52,8 +52,8 @@ def numbers(c: OpContext, option: str, count: int, least: int = 1) -> tuple[int,
     if len(made) != count:
         c.refuse(
             "OPS0061",
-            f"{option} has {counted(len(made), 'number')}, not {count}",
-            help=f"give {counted(count, 'number')}, or one for all",
+            f"{option} has {with_count(len(made), 'number')}, not {count}",
+            help=f"give {with_count(count, 'number')}, or one for all",
         )
     if any(v < least for v in made):
         c.refuse(

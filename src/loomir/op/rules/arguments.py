@@ -13,7 +13,7 @@ from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.rules import need
 from loomir.relax.shape import Dim, as_dim
 from loomir.relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
-from loomir.support.diagnostics import counted
+from loomir.support.diagnostics import with_count
 from loomir.support.dtype import VOID, DataType
 from loomir.tir.expr import IntImm, PrimExpr
 
@@ -115,7 +115,7 @@ def need_rank(c: OpContext, index: int, *ranks: int, least: int = 0) -> TensorSt
         wanted = " or ".join(map(str, ranks)) if ranks else f"{least} or more"
         c.refuse(
             "OPS0030",
-            f"argument {index + 1} has {counted(info.ndim, 'axis', 'axes')}, not {wanted}",
+            f"argument {index + 1} has {with_count(info.ndim, 'axis', 'axes')}, not {wanted}",
             help="reshape it, or insert axes with R.expand_dims",
             arg=index,
         )

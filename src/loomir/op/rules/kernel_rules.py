@@ -28,7 +28,7 @@ from loomir.relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from loomir.support.diagnostics import Diagnostic, counted
+from loomir.support.diagnostics import Diagnostic, with_count
 from loomir.tir.analysis.written_buffers import written_buffers
 from loomir.tir.expr import Call as PrimCall
 from loomir.tir.function import PrimFunc
@@ -133,12 +133,12 @@ def check_kernel(c: OpContext, inplace: tuple[int, ...]) -> None:
         return
     count = len(args.infos) + len(ints) + len(fresh)
     if count != len(func.params):
-        parts = [counted(len(args.infos), "argument")]
-        parts += [counted(len(ints), "integer")] if ints else []
+        parts = [with_count(len(args.infos), "argument")]
+        parts += [with_count(len(ints), "integer")] if ints else []
         c.refuse(
             "RLX0233",
-            f"{_name(c)} takes {counted(len(func.params), 'parameter')}, but the call gives it "
-            f"{', '.join(parts)} and {counted(len(fresh), 'result')}",
+            f"{_name(c)} takes {with_count(len(func.params), 'parameter')}, but the call gives it "
+            f"{', '.join(parts)} and {with_count(len(fresh), 'result')}",
             help="the parameters of a kernel are its inputs, then integers, then its results",
         )
     _check_parameters(c, func.params, args, ints, fresh)
@@ -308,7 +308,8 @@ def _check_inplace(
     if len(inplace) != len(outputs):
         _refuse_inplace(
             c,
-            f"{counted(len(inplace), 'index', 'indices')} for {counted(len(outputs), 'result')}",
+            f"{with_count(len(inplace), 'index', 'indices')} for "
+            f"{with_count(len(outputs), 'result')}",
             "give for each result the number of the argument that becomes it, or -1",
         )
     named = [index for index in inplace if index >= 0]

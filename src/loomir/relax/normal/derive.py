@@ -58,7 +58,7 @@ from loomir.relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from loomir.support.diagnostics import CompileError, Diagnostic, counted
+from loomir.support.diagnostics import CompileError, Diagnostic, with_count
 from loomir.support.dtype import VOID
 from loomir.tir.expr import PrimExpr
 from loomir.tir.rules import refuse
@@ -435,7 +435,7 @@ class Deriver:
             extra = call.args[len(params)] if len(args) > len(params) else None
             refuse(
                 "RLX0209",
-                f"{name} takes {counted(len(params), 'argument')}, not {len(args)}",
+                f"{name} takes {with_count(len(params), 'argument')}, not {len(args)}",
                 help=f"call it with {', '.join(map(shown, params)) or 'none'}",
                 span=place_of(extra, call).span,
             )
@@ -544,7 +544,7 @@ def _field_of(expr: TupleGetItem, info: StructInfo) -> StructInfo:
     if expr.index >= len(info.fields):
         refuse(
             "RLX0207",
-            f"the tuple has {counted(len(info.fields), 'field')}, none of which is number "
+            f"the tuple has {with_count(len(info.fields), 'field')}, none of which is number "
             f"{expr.index}",
             help=f"fields are numbered from 0 to {len(info.fields) - 1}"
             if info.fields

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from loomir.arith.iterators.index_map import IndexMap
 from loomir.ir.visit import fold
 from loomir.support.diagnostics import CompileError
-from loomir.support.room import with_room
+from loomir.support.stack_space import call_with_stack
 from loomir.tir.expr import Add, FloorDiv, FloorMod, IntImm, Mul, Sub, Var
 
 __all__ = ["index_function", "index_map_of", "index_text"]
@@ -33,7 +33,7 @@ def index_function(text: str) -> Callable[..., Any]:
     Errors: ``ValueError`` for a text that is no such function.
     """
     try:
-        tree = with_room(partial(ast.parse, text.strip(), mode="eval"))
+        tree = call_with_stack(partial(ast.parse, text.strip(), mode="eval"))
     except SyntaxError as error:
         raise ValueError(str(error)) from error
     if not isinstance(tree.body, ast.Lambda):

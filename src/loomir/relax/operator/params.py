@@ -29,9 +29,9 @@ from loomir.relax.operator.index_text import index_text
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.array import Array
-from loomir.support.diagnostics import counted
+from loomir.support.diagnostics import with_count
 from loomir.support.dtype import DataType
-from loomir.support.runtime_types import shown
+from loomir.support.runtime_types import show_value
 from loomir.tir.expr import FloatImm, IntImm, PrimExpr, const
 from loomir.tir.rules import refuse
 
@@ -534,7 +534,7 @@ def check_bound(op: str, params: Sequence[Param], call: Call) -> None:
     most = len(call.args) if any(p.variadic for p in inputs) else len(inputs)
     count = len(call.args)
     if not needed <= count <= most:
-        wanted = counted(needed, "argument")
+        wanted = with_count(needed, "argument")
         _refuse_call(op, f"takes {wanted}, not {count}", params, call.span)
     options = {p.name: p for p in params if p.is_option}
     for name in (*options, *call.attrs):
@@ -575,7 +575,7 @@ def _given(
     if len(args) > len(places):
         _refuse_call(
             op,
-            f"takes {counted(len(places), 'argument')}, not {len(args)}",
+            f"takes {with_count(len(places), 'argument')}, not {len(args)}",
             params,
             getattr(args[len(places)], "span", None),
         )
@@ -596,4 +596,4 @@ def _refuse_call(op: str, why: str, params: Sequence[Param], span: Any) -> NoRet
 
 
 def _shown(value: Any) -> str:
-    return str(value) if isinstance(value, Node) else shown(value)
+    return str(value) if isinstance(value, Node) else show_value(value)

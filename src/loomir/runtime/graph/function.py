@@ -43,7 +43,7 @@ from loomir.runtime.graph.values import (
 from loomir.runtime.interrupts import interrupt_of
 from loomir.runtime.packed.callback import interruption, take
 from loomir.runtime.packed.packed_call import find_function, own, placed
-from loomir.support.diagnostics import Diagnostic, InternalError, RunError, counted, nearest
+from loomir.support.diagnostics import Diagnostic, InternalError, RunError, nearest, with_count
 from loomir.support.fork_safe import ForkSafeLock
 
 __all__ = ["GraphFunction", "GraphProgram", "Signature"]
@@ -264,7 +264,7 @@ class GraphFunction:
             raise RunTypeError(
                 Diagnostic(
                     "RUN0101",
-                    f"{self.name} takes {counted(len(names), 'argument')}, {count} {verb} given"
+                    f"{self.name} takes {with_count(len(names), 'argument')}, {count} {verb} given"
                     + lacks,
                     help="give one argument for each parameter",
                 )

@@ -12,7 +12,7 @@ from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
 from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import Diagnostic, nearest
 from loomir.support.fork_safe import ForkSafeLock
-from loomir.support.runtime_types import quoted
+from loomir.support.runtime_types import quote_name
 
 __all__ = ["find_func", "get_func", "list_funcs", "register_func", "remove_func"]
 
@@ -97,7 +97,7 @@ def list_funcs() -> tuple[str, ...]:
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name:
         raise RunTypeError(
-            Diagnostic("RUN0302", f"a packed function's name is a text, not {quoted(name)}")
+            Diagnostic("RUN0302", f"a packed function's name is a text, not {quote_name(name)}")
         )
 
 

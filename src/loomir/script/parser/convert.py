@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias, cast
 
 from loomir.script.parser import doc
 from loomir.support.diagnostics import CompileError, Diagnostic
-from loomir.support.room import with_room
 from loomir.support.span import Source, Span
+from loomir.support.stack_space import call_with_stack
 
 __all__ = ["Places", "convert", "parse_text", "read_expression"]
 
@@ -174,7 +174,7 @@ def _read(text: str, mode: str, places: Places, span: Span | None = None) -> ast
             raise ValueError
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python warns of what is refused here anyway
-            return with_room(partial(ast.parse, text, mode=mode))
+            return call_with_stack(partial(ast.parse, text, mode=mode))
     except SyntaxError as error:
         place = span or _syntax_place(error, places)
         message = (error.msg or "invalid syntax").split("\n")[0]

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from loomir.arith.analyzer import Analyzer
 from loomir.support.caller_span import user_span
-from loomir.support.diagnostics import counted
+from loomir.support.diagnostics import with_count
 from loomir.support.dtype import DataType
 from loomir.te.operation import compute, same_size
 from loomir.te.tensor import Tensor
@@ -95,7 +95,7 @@ def as_axis(name: str, axis: int, ndim: int) -> int:
     has = f"one of {-ndim} to {ndim - 1}" if ndim else "none, for a tensor of no axes"
     refuse(
         "TE0102",
-        f"{name}: axis {axis} is outside of a tensor of {counted(ndim, 'axis', 'axes')}",
+        f"{name}: axis {axis} is outside of a tensor of {with_count(ndim, 'axis', 'axes')}",
         help=f"give {has}",
         span=user_span(),
     )

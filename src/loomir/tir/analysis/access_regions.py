@@ -1,4 +1,4 @@
-"""What a block reads and writes, derived from its body.
+"""Derive the regions that a block reads and writes from its body.
 
 Where an access's index mentions only names from outside of the block's body (its iterators, loops
 around it), the region is that index; otherwise, and where accesses of one buffer differ, it is the

@@ -107,7 +107,7 @@ class Sum(NamedTuple):
             high = None if high is None or ends[1] is None else high + times * ends[1]
         return low, high
 
-    def divided(self, divisor: int) -> tuple[Sum, Sum] | None:
+    def divide(self, divisor: int) -> tuple[Sum, Sum] | None:
         """Return quotient and remainder by a positive constant or None where ranges do not tell."""
         whole = {a: t // divisor for a, t in self.terms.items() if t % divisor == 0}
         rest = Sum({a: t for a, t in self.terms.items() if t % divisor}, self.constant % divisor)
@@ -234,7 +234,7 @@ class Affine:
         truncates = isinstance(expr, (Div, Mod))
         if truncates and (low is None or low < 0):
             return _blend(expr, a, b)
-        found = a.divided(b.constant)
+        found = a.divide(b.constant)
         if found is None:
             high = b.constant - 1 if isinstance(expr, (FloorMod, Mod)) else None
             return _blend(expr, a, b, low=None if high is None else 0, high=high)

@@ -1,4 +1,4 @@
-"""Conditions around statements, taken apart for proofs."""
+"""Split the conditions around statements into conjuncts and inequalities, for proofs."""
 
 from __future__ import annotations
 

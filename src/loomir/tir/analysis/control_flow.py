@@ -1,4 +1,4 @@
-"""Whether statements may return from the function or leave a loop, as far as constants tell."""
+"""Tell whether statements may return from the function or leave a loop."""
 
 from __future__ import annotations
 

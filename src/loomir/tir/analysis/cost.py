@@ -1,4 +1,4 @@
-"""What a function costs: operations, memory traffic, and memory that it allocates."""
+"""Estimate what a function costs: operations, memory traffic, and memory that it allocates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from loomir.ir.node import Node
 from loomir.ir.op import Effect
 from loomir.ir.visit import children, pre_order
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
-from loomir.tir.analysis.value_range import Extent, extent_of, loop_extent
+from loomir.tir.analysis.value_range import ValueRange, loop_variable_range, value_range_of
 from loomir.tir.buffer import Buffer, BufferLoad, IterVarType
 from loomir.tir.expr import (
     Add,
@@ -69,7 +69,7 @@ class Cost:
     """Different bytes that are accessed, at most: what must move between memory and a cache that
     holds all, at least."""
     bytes_allocated: int
-    """The most bytes that the function holds at one time, arguments aside."""
+    """The most bytes that the function has allocated at one time, without its arguments."""
     exact: bool
 
     @property
@@ -104,9 +104,9 @@ def estimate_cost(func: PrimFunc, sizes: Mapping[str, int] | None = None) -> Cos
 class _Count:
     def __init__(self, func: PrimFunc, sizes: Mapping[str, int]) -> None:
         self.func = func
-        self.known: dict[Var, Extent] = {}
+        self.known: dict[Var, ValueRange] = {}
         self.totals = dict.fromkeys(("flops", "math", "ints", "read", "written"), Fraction(0))
-        self.held = self.peak = 0
+        self.live = self.peak = 0
         self.exact = True
         # For each memory the buffer that names it first, and the box of it that is accessed.
         self.boxes: dict[Buffer, list[tuple[int, int]]] = {}
@@ -128,7 +128,7 @@ class _Count:
             self._refuse(unknown, missing, names)
         for name, var in names.items():
             value = int(sizes[name])
-            self.known[var] = Extent(value, value, Fraction(value))
+            self.known[var] = ValueRange(value, value, Fraction(value))
 
     def _refuse(self, unknown: list[str], missing: list[str], names: Mapping[str, Var]) -> None:
         name = (unknown or missing)[0]
@@ -151,7 +151,7 @@ class _Count:
         while stack:
             work = stack.pop()
             if work.frees:
-                self.held -= work.frees
+                self.live -= work.frees
                 continue
             inner = self._statement(work.stmt, work.times)
             inner.reverse()
@@ -187,7 +187,7 @@ class _Count:
             self.exact = False
         if isinstance(s, LetStmt):
             self._expressions(s.value, times)
-            value = extent_of(s.value, self.known)
+            value = value_range_of(s.value, self.known)
             if value is not None:
                 self.known[s.var] = value
             return [_Work(s.body, times)]
@@ -212,30 +212,30 @@ class _Count:
         return inner or ([_Work(s.body, times)] if isinstance(s, DeclBuffer) else [])
 
     def _most(self, expr: PrimExpr) -> int:
-        value = extent_of(expr, self.known)
+        value = value_range_of(expr, self.known)
         if value is None:
             self.exact = False
             return 0
         return max(0, value.high)
 
     def _hold(self, s: Allocate | BufferRealize, count: int, times: Fraction) -> list[_Work]:
-        self.held += count
-        self.peak = max(self.peak, self.held)
+        self.live += count
+        self.peak = max(self.peak, self.live)
         return [_Work(s.body, times), _Work(s.body, times, frees=count)]
 
     def _loop(self, s: For, times: Fraction) -> list[_Work]:
         for bound in (s.min, s.extent):
             self._loads_in(bound, times)
-        least, count = extent_of(s.min, self.known), extent_of(s.extent, self.known)
+        least, count = value_range_of(s.min, self.known), value_range_of(s.extent, self.known)
         if least is None or count is None:
             self.exact = False
             return [_Work(s.body, times)]
         self.exact = self.exact and count.exact and (count.low >= 0 or count.is_constant)
-        self.known[s.loop_var] = loop_extent(least, count)
+        self.known[s.loop_var] = loop_variable_range(least, count)
         return [_Work(s.body, times * max(Fraction(0), count.mean))]
 
     def _branches(self, s: IfThenElse, times: Fraction) -> list[_Work]:
-        taken = extent_of(s.condition, self.known)
+        taken = value_range_of(s.condition, self.known)
         if taken is not None and taken.is_constant:
             case = s.then_case if taken.low else s.else_case
             return [] if case is None else [_Work(case, times)]
@@ -244,18 +244,18 @@ class _Count:
         return [_Work(case, times) for case in cases if case is not None]
 
     def _block(self, s: BlockRealize, times: Fraction) -> list[_Work]:
-        holds = extent_of(s.predicate, self.known)
+        holds = value_range_of(s.predicate, self.known)
         if holds is None or not holds.is_constant:
             self.exact = False
         elif not holds.low:
             return []
         first = times
         for it, value in zip(s.block.iter_vars, s.values, strict=True):
-            found = extent_of(value, self.known)
+            found = value_range_of(value, self.known)
             if found is not None:
                 self.known[it.var] = found
             extent = None if it.dom is None else it.dom.extent
-            domain = None if extent is None else extent_of(extent, self.known)
+            domain = None if extent is None else value_range_of(extent, self.known)
             if it.iter_type is IterVarType.COMM_REDUCE and domain is not None and domain.mean > 0:
                 first /= domain.mean
         work = [] if s.block.init is None else [_Work(s.block.init, first)]
@@ -264,8 +264,8 @@ class _Count:
         for buffer in s.block.alloc_buffers:
             count += math.prod(map(self._most, buffer.shape)) * buffer.dtype.itemsize
         if count:
-            self.held += count
-            self.peak = max(self.peak, self.held)
+            self.live += count
+            self.peak = max(self.peak, self.live)
             work.append(_Work(s.block.body, times, frees=count))
         return work
 
@@ -282,7 +282,7 @@ class _Count:
                     self._loads_in(index, times)
                 continue
             if isinstance(node, Let):
-                value = extent_of(node.value, self.known)
+                value = value_range_of(node.value, self.known)
                 if value is not None:
                     self.known[node.var] = value
             elif isinstance(node, _OPERATIONS):
@@ -321,9 +321,9 @@ class _Count:
             return
         box: list[tuple[int, int]] = []
         for axis, index in enumerate(indices):
-            size = extent_of(buffer.shape[axis], self.known)
+            size = value_range_of(buffer.shape[axis], self.known)
             last = (size.high if size is not None else 1) - 1
-            found = extent_of(index, self.known)
+            found = value_range_of(index, self.known)
             box.append((0, last) if found is None else (max(0, found.low), min(last, found.high)))
         before = self.boxes.get(buffer)
         if before is not None:

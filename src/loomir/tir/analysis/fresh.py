@@ -1,4 +1,4 @@
-"""Copies of statements whose definitions are new objects, so that each is bound once."""
+"""Copy statements with fresh definitions, so that each variable is still bound once."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def fresh_copy(body: Stmt, mapping: Mapping[Any, Node]) -> Stmt:
 def fresh_copies(body: Stmt, mappings: Iterable[Mapping[Any, Node]]) -> Iterator[Stmt]:
     """Copy a statement once for each mapping, as ``fresh_copy`` does."""
     found = definitions_in(body)
-    besides = _bound_with(found, body)
+    besides = _definitions_of_buffers(found, body)
     for mapping in mappings:
         table: dict[Any, Node] = dict(mapping)
         for definition in (*found, *besides):
@@ -76,7 +76,7 @@ def fresh_copies(body: Stmt, mappings: Iterable[Mapping[Any, Node]]) -> Iterator
         yield substitute(body, table)
 
 
-def _bound_with(found: Sequence[Node], body: Stmt) -> list[Var]:
+def _definitions_of_buffers(found: Sequence[Node], body: Stmt) -> list[Var]:
     """List what the bindings of buffers bind besides: their data, and lone sizes and strides.
 
     A declared buffer lies in memory that there is already, and its fields use what is in scope; so

@@ -277,7 +277,7 @@ class _Proof:
             if any(value.terms[atom] < 0 for atom in value.terms if atom in first):
                 return f"{name!r} falls while loop {_one(value.loops)} advances"
             begin = None if it.dom is None else self.affine.read(it.dom.min)
-            if begin is None or not _same(value.with_atoms(first), begin):
+            if begin is None or not _is_same(value.with_atoms(first), begin):
                 start = "known" if begin is None else show(begin)
                 at = show(value.with_atoms(first))
                 return f"{name!r} is {at} in the first instance, and its domain starts at {start}"
@@ -303,10 +303,10 @@ class _Proof:
         """Tell whether a reducing loop runs at all in the first iteration of those around it."""
         if loop.atom not in first:
             return False
-        low, _ = self._at_first(loop.extent, first).range()
+        low, _ = self._read_at_first(loop.extent, first).range()
         return low is not None and low >= 1
 
-    def _at_first(self, expr: PrimExpr, first: dict[Atom, Sum]) -> Sum:
+    def _read_at_first(self, expr: PrimExpr, first: dict[Atom, Sum]) -> Sum:
         """Read an expression with all reducing loops at their first iteration."""
         return self.affine.variant(first).read(expr)
 
@@ -335,8 +335,8 @@ class _Proof:
         if not gap.loops & first.keys():
             return True
         low, _ = (
-            self._at_first(large, first)
-            .plus(self._at_first(small, first), -1)
+            self._read_at_first(large, first)
+            .plus(self._read_at_first(small, first), -1)
             .plus(Sum({}, slack), -1)
             .range()
         )
@@ -347,8 +347,8 @@ class _Proof:
         return all(times <= 0 for atom, times in gap.terms.items() if atom in first)
 
     def _equal(self, condition: Eq, first: dict[Atom, Sum]) -> bool:
-        a, b = self._at_first(condition.a, first), self._at_first(condition.b, first)
-        return _same(a, b)
+        a, b = self._read_at_first(condition.a, first), self._read_at_first(condition.b, first)
+        return _is_same(a, b)
 
     def _refuse_jumps(self, first: dict[Atom, Sum]) -> str | None:
         inside = False
@@ -363,7 +363,7 @@ class _Proof:
         return None
 
 
-def _same(a: Sum, b: Sum) -> bool:
+def _is_same(a: Sum, b: Sum) -> bool:
     difference = a.plus(b, -1)
     return difference.is_constant and difference.constant == 0
 
@@ -379,7 +379,7 @@ def _one(atoms: Iterable[Atom]) -> str:
 def _cuts(chain: list[_Around], realize: BlockRealize) -> dict[int, list[int]]:
     """Find by which weights ``//`` and ``%`` cut loop variables, where the weights nest.
 
-    Gives for each variable the weights above 1, from the least: a variable ``f`` used as ``f // 8``
+    Lists for each variable the weights above 1, ascending: a variable ``f`` used as ``f // 8``
     and ``f % 8`` stands for a loop of weight 8 around one of weight 1.
     """
     found: dict[int, set[int]] = {}
@@ -394,7 +394,7 @@ def _cuts(chain: list[_Around], realize: BlockRealize) -> dict[int, list[int]]:
     for expr in exprs:
         for part in pre_order(expr):
             if isinstance(part, (FloorDiv, FloorMod)):
-                _cut(part, found)
+                _record_cut(part, found)
     nested: dict[int, list[int]] = {}
     for key, weights in found.items():
         ordered = sorted(weights)
@@ -403,7 +403,7 @@ def _cuts(chain: list[_Around], realize: BlockRealize) -> dict[int, list[int]]:
     return nested
 
 
-def _cut(part: FloorDiv | FloorMod, found: dict[int, set[int]]) -> None:
+def _record_cut(part: FloorDiv | FloorMod, found: dict[int, set[int]]) -> None:
     scale = 1
     at: PrimExpr = part
     outermost = True

@@ -39,10 +39,10 @@ from loomir.tir.expr import (
     Var,
 )
 
-__all__ = ["Extent", "extent_of", "loop_extent"]
+__all__ = ["ValueRange", "loop_variable_range", "value_range_of"]
 
 
-class Extent(NamedTuple):
+class ValueRange(NamedTuple):
     """The least, greatest and average value; ``exact``: the average is no estimate."""
 
     low: int
@@ -56,66 +56,70 @@ class Extent(NamedTuple):
         return self.low == self.high
 
 
-def _single(value: int) -> Extent:
-    return Extent(value, value, Fraction(value))
+def _single(value: int) -> ValueRange:
+    return ValueRange(value, value, Fraction(value))
 
 
-def _of_dtype(dtype: DataType) -> Extent:
+def _all_of_dtype(dtype: DataType) -> ValueRange:
     low, high = (0, 1) if dtype.is_bool else (dtype.min_value, dtype.max_value)
-    return Extent(low, high, Fraction(low + high, 2), exact=False)
+    return ValueRange(low, high, Fraction(low + high, 2), exact=False)
 
 
-def loop_extent(least: Extent, count: Extent) -> Extent:
+def loop_variable_range(least: ValueRange, count: ValueRange) -> ValueRange:
     """Return the values of a loop variable that starts at ``least`` and takes ``count`` steps."""
     high = max(least.low, least.high + count.high - 1)
     mean = least.mean + max(Fraction(0), count.mean - 1) / 2
-    return Extent(least.low, high, mean, least.exact and count.exact)
+    return ValueRange(least.low, high, mean, least.exact and count.exact)
 
 
-def _within(node: PrimExpr, made: Extent) -> Extent:
+def _wrap(node: PrimExpr, made: ValueRange) -> ValueRange:
     """Return a result, or all values of the dtype where it may wrap."""
-    whole = _of_dtype(node.dtype)
+    whole = _all_of_dtype(node.dtype)
     return made if whole.low <= made.low and made.high <= whole.high else whole
 
 
-def _products(a: Extent, b: Extent) -> Extent:
+def _products(a: ValueRange, b: ValueRange) -> ValueRange:
     corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
     exact = a.exact and b.exact and (a.is_constant or b.is_constant)
-    return Extent(min(corners), max(corners), a.mean * b.mean, exact)
+    return ValueRange(min(corners), max(corners), a.mean * b.mean, exact)
 
 
-def _floor_div(a: Extent, b: Extent) -> Extent | None:
+def _floor_div(a: ValueRange, b: ValueRange) -> ValueRange | None:
     if b.low <= 0:
         return None
     corners = [x // y for x in (a.low, a.high) for y in (b.low, b.high)]
     mean = Fraction(a.mean // b.mean) if a.is_constant else a.mean / b.mean
-    return Extent(min(corners), max(corners), mean, a.is_constant and b.is_constant)
+    return ValueRange(min(corners), max(corners), mean, a.is_constant and b.is_constant)
 
 
-def _floor_mod(a: Extent, b: Extent) -> Extent | None:
+def _floor_mod(a: ValueRange, b: ValueRange) -> ValueRange | None:
     if b.low <= 0:
         return None
     if b.is_constant and a.low // b.low == a.high // b.low:
         shift = a.low // b.low * b.low
-        return Extent(a.low - shift, a.high - shift, a.mean - shift, a.exact)
-    return Extent(0, b.high - 1, (b.mean - 1) / 2, exact=False)
+        return ValueRange(a.low - shift, a.high - shift, a.mean - shift, a.exact)
+    return ValueRange(0, b.high - 1, (b.mean - 1) / 2, exact=False)
 
 
-def _pick(a: Extent, b: Extent, choose: Callable[..., Any]) -> Extent:
-    apart = a.high <= b.low or b.high <= a.low
+def _pick(a: ValueRange, b: ValueRange, choose: Callable[..., Any]) -> ValueRange:
+    is_disjoint = a.high <= b.low or b.high <= a.low
     low, high, mean = choose(a.low, b.low), choose(a.high, b.high), choose(a.mean, b.mean)
-    return Extent(low, high, mean, apart and a.exact and b.exact)
+    return ValueRange(low, high, mean, is_disjoint and a.exact and b.exact)
 
 
-def _truth(yes: bool, no: bool) -> Extent:
+def _truth(yes: bool, no: bool) -> ValueRange:
     if yes or no:
         return _single(int(yes))
-    return Extent(0, 1, Fraction(1, 2), exact=False)
+    return ValueRange(0, 1, Fraction(1, 2), exact=False)
 
 
-_RULES: Final[dict[type, Callable[[Extent, Extent], Extent | None]]] = {
-    Add: lambda a, b: Extent(a.low + b.low, a.high + b.high, a.mean + b.mean, a.exact and b.exact),
-    Sub: lambda a, b: Extent(a.low - b.high, a.high - b.low, a.mean - b.mean, a.exact and b.exact),
+_RULES: Final[dict[type, Callable[[ValueRange, ValueRange], ValueRange | None]]] = {
+    Add: lambda a, b: ValueRange(
+        a.low + b.low, a.high + b.high, a.mean + b.mean, a.exact and b.exact
+    ),
+    Sub: lambda a, b: ValueRange(
+        a.low - b.high, a.high - b.low, a.mean - b.mean, a.exact and b.exact
+    ),
     Mul: _products,
     FloorDiv: _floor_div,
     FloorMod: _floor_mod,
@@ -136,26 +140,26 @@ _RULES: Final[dict[type, Callable[[Extent, Extent], Extent | None]]] = {
 }
 
 
-def extent_of(expr: PrimExpr, known: Mapping[Var, Extent]) -> Extent | None:
+def value_range_of(expr: PrimExpr, known: Mapping[Var, ValueRange]) -> ValueRange | None:
     """Return the values of an integer or truth value; of a vector, those of all its lanes.
 
     None where they are not numbers, or depend on data.
     """
 
-    def step(node: Any, parts: list[Extent | None]) -> Extent | None:
+    def step(node: Any, parts: list[ValueRange | None]) -> ValueRange | None:
         if isinstance(node, Var):
             return known.get(node)
         if isinstance(node, IntImm):
             return _single(node.value)
         if not isinstance(node, PrimExpr) or not (node.dtype.is_integer or node.dtype.is_bool):
             return None
-        made = _combined(node, parts)
-        return None if made is None else _within(node, made)
+        made = _combine(node, parts)
+        return None if made is None else _wrap(node, made)
 
     return fold(expr, step)
 
 
-def _combined(node: PrimExpr, parts: list[Extent | None]) -> Extent | None:
+def _combine(node: PrimExpr, parts: list[ValueRange | None]) -> ValueRange | None:
     rule = _RULES.get(node.__class__)
     if rule is not None:
         a, b = parts
@@ -171,7 +175,7 @@ def _combined(node: PrimExpr, parts: list[Extent | None]) -> Extent | None:
         base, stride = parts
         if base is None or stride is None:
             return None
-        lane = Extent(0, node.lanes - 1, Fraction(node.lanes - 1, 2))
+        lane = ValueRange(0, node.lanes - 1, Fraction(node.lanes - 1, 2))
         return _RULES[Add](base, _products(stride, lane))
     if isinstance(node, Select):
         condition, a, b = parts
@@ -180,5 +184,5 @@ def _combined(node: PrimExpr, parts: list[Extent | None]) -> Extent | None:
         if condition is not None and condition.is_constant:
             return a if condition.low else b
         mean = (a.mean + b.mean) / 2
-        return Extent(min(a.low, b.low), max(a.high, b.high), mean, exact=False)
+        return ValueRange(min(a.low, b.low), max(a.high, b.high), mean, exact=False)
     return None

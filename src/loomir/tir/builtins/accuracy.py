@@ -1,4 +1,4 @@
-"""How far compiled math functions may be off: the one table that code, tests and docs share.
+"""Error bounds of compiled math functions: the one table that code, tests and docs share.
 
 The unit is that of the last place of the true result. A half is correctly rounded but for rare
 ties; what is exact has no row. Shorter floats are computed as float32 and rounded once more, which
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-__all__ = ["ACCURACY", "REFERENCE", "SHORT_POWERS", "Accuracy", "apart"]
+__all__ = ["ACCURACY", "REFERENCE", "SHORT_POWERS", "Accuracy", "ulp_tolerance"]
 
 
 class Accuracy(NamedTuple):
@@ -57,10 +57,10 @@ Short forms of others, such as -2 and -0.5, round twice, which is more than a po
 """
 
 REFERENCE: Final = Accuracy(0.51, 2.0)
-"""How far the interpreter is off: it asks the C library, in float64."""
+"""The error of the interpreter, which calls the C library in float64."""
 
 
-def apart(name: str) -> int:
+def ulp_tolerance(name: str) -> int:
     """Return the units in the last place by which compiled code and the interpreter may differ."""
     row = ACCURACY.get(name)
     if row is None:

@@ -13,7 +13,7 @@ from loomir.support.diagnostics import Diagnostic
 from loomir.support.dtype import HANDLE, VOID, DataType
 from loomir.tir.expr import Call, PrimExpr
 
-__all__ = ["COMM_REDUCER", "DEVICE", "Device", "dtype_given", "refused_device"]
+__all__ = ["COMM_REDUCER", "DEVICE", "Device", "dtype_given", "mistake_of_device"]
 
 
 class _Reason(NamedTuple):
@@ -103,7 +103,7 @@ def dtype_given(row: Device, args: tuple[PrimExpr, ...]) -> DataType:
     return args[row.gives].dtype if row.gives < len(args) else VOID
 
 
-def refused_device(call: Call) -> Diagnostic:
+def mistake_of_device(call: Call) -> Diagnostic:
     """Say that no CPU runs a call."""
     assert isinstance(call.op, Op)
     row = DEVICE[call.op]

@@ -43,7 +43,7 @@ __all__ = [
     "call_llvm",
     "expand_llvm",
     "mistake_of_llvm",
-    "of_one_machine",
+    "mistake_of_machine_intrinsic",
 ]
 
 CALL_LLVM_INTRIN: Final = Op.register("tir.call_llvm_intrin", Effect.PURE)
@@ -83,51 +83,51 @@ def _round_away(x: PrimExpr) -> PrimExpr:
     return call_builtin("copysign", Select(far, Add(whole, one), whole), x)
 
 
-def _ordered(pick: type[Min] | type[Max]) -> Callable[..., PrimExpr]:
+def _make_ieee_extreme(pick: type[Min] | type[Max]) -> Callable[..., PrimExpr]:
     """Make minimum or maximum, for which -0 is less than +0; a NaN wins against a number."""
 
-    def chosen(x: PrimExpr, y: PrimExpr) -> PrimExpr:
+    def choose(x: PrimExpr, y: PrimExpr) -> PrimExpr:
         negative = _negative(call_builtin("copysign", const(1.0, x.dtype), x))
         equal = Select(negative, x, y) if pick is Min else Select(negative, y, x)
         return Select(Eq(x, y), equal, pick(x, y))
 
-    return chosen
+    return choose
 
 
-def _number_of(pick: type[Min] | type[Max]) -> Callable[..., PrimExpr]:
+def _make_number_extreme(pick: type[Min] | type[Max]) -> Callable[..., PrimExpr]:
     """Make minnum or maxnum: a NaN loses against a number."""
 
-    def chosen(x: PrimExpr, y: PrimExpr) -> PrimExpr:
+    def choose(x: PrimExpr, y: PrimExpr) -> PrimExpr:
         second = Select(call_builtin("isnan", y), x, pick(x, y))
         return Select(call_builtin("isnan", x), y, second)
 
-    return chosen
+    return choose
 
 
 # -- integers ----------------------------------------------------------------------------------
-def _as(x: PrimExpr, kind: str) -> PrimExpr:
+def _reinterpret(x: PrimExpr, kind: str) -> PrimExpr:
     """Read the bits as signed or unsigned."""
     wanted = DataType(f"{kind}{x.dtype.bits}").with_lanes(x.dtype.lanes)
     return x if x.dtype is wanted else call_builtin("reinterpret", x, dtype=wanted)
 
 
-def _read_as(kind: str, inner: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
+def _compute_as(kind: str, inner: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
     """Compute with the bits read as signed or unsigned; the result is read as it came."""
 
     def outer(*args: PrimExpr) -> PrimExpr:
-        made = inner(*[_as(a, kind) for a in args])
-        return _as(made, "int" if args[0].dtype.is_int else "uint")
+        made = inner(*[_reinterpret(a, kind) for a in args])
+        return _reinterpret(made, "int" if args[0].dtype.is_int else "uint")
 
     return outer
 
 
-def _counted(inner: Callable[[PrimExpr], PrimExpr]) -> Callable[..., PrimExpr]:
-    """Return a count the dtype of the argument."""
+def _make_count(inner: Callable[[PrimExpr], PrimExpr]) -> Callable[..., PrimExpr]:
+    """Make a function whose result, a count, has the dtype of its argument."""
 
-    def counted(x: PrimExpr) -> PrimExpr:
+    def count(x: PrimExpr) -> PrimExpr:
         return Cast(inner(x), x.dtype)
 
-    return counted
+    return count
 
 
 def _trailing_zeros(x: PrimExpr) -> PrimExpr:
@@ -155,23 +155,23 @@ def _amount(x: PrimExpr, count: PrimExpr | int) -> PrimExpr:
     return const(count, x.dtype) if isinstance(count, int) else count
 
 
-def _swapped(x: PrimExpr, size: int) -> PrimExpr:
+def _swap_neighbours(x: PrimExpr, size: int) -> PrimExpr:
     """Swap neighbours of ``size`` bits."""
     bits = x.dtype.bits
     low = sum(((1 << size) - 1) << at for at in range(0, bits, 2 * size))
     return _or(_up(_and(x, low), size), _and(_down(x, size), low))
 
 
-def _reversed(least: int) -> Callable[..., PrimExpr]:
+def _make_reversal(least: int) -> Callable[..., PrimExpr]:
     """Make the reversal of pieces of ``least`` bits."""
 
-    def turned(x: PrimExpr) -> PrimExpr:
+    def reverse(x: PrimExpr) -> PrimExpr:
         size = x.dtype.bits // 2
         while size >= least:
-            x, size = _swapped(x, size), size // 2
+            x, size = _swap_neighbours(x, size), size // 2
         return x
 
-    return turned
+    return reverse
 
 
 def _negative(x: PrimExpr) -> PrimExpr:
@@ -236,28 +236,28 @@ INTRINSICS: Final[dict[str, Intrinsic]] = {
     "llvm.pow": Intrinsic("float", 2, _builtin("pow")),
     "llvm.atan2": Intrinsic("float", 2, _builtin("atan2")),
     "llvm.copysign": Intrinsic("float", 2, _builtin("copysign")),
-    "llvm.minimum": Intrinsic("float", 2, _ordered(Min)),
-    "llvm.maximum": Intrinsic("float", 2, _ordered(Max)),
-    "llvm.minnum": Intrinsic("float", 2, _number_of(Min)),
-    "llvm.maxnum": Intrinsic("float", 2, _number_of(Max)),
+    "llvm.minimum": Intrinsic("float", 2, _make_ieee_extreme(Min)),
+    "llvm.maximum": Intrinsic("float", 2, _make_ieee_extreme(Max)),
+    "llvm.minnum": Intrinsic("float", 2, _make_number_extreme(Min)),
+    "llvm.maxnum": Intrinsic("float", 2, _make_number_extreme(Max)),
     "llvm.fma": Intrinsic("float", 3, _builtin("fma")),
     "llvm.fmuladd": Intrinsic("float", 3, _builtin("fma")),
-    "llvm.ctpop": Intrinsic("int", 1, _counted(_builtin("popcount"))),
-    "llvm.ctlz": Intrinsic("int", 1, _counted(_builtin("clz")), flag=True),
-    "llvm.cttz": Intrinsic("int", 1, _counted(_trailing_zeros), flag=True),
-    "llvm.abs": Intrinsic("int", 1, _read_as("int", _builtin("abs")), flag=True),
-    "llvm.bswap": Intrinsic("int", 1, _read_as("uint", _reversed(8)), widths=(16, 32, 64)),
-    "llvm.bitreverse": Intrinsic("int", 1, _read_as("uint", _reversed(1))),
-    "llvm.smin": Intrinsic("int", 2, _read_as("int", Min)),
-    "llvm.smax": Intrinsic("int", 2, _read_as("int", Max)),
-    "llvm.umin": Intrinsic("int", 2, _read_as("uint", Min)),
-    "llvm.umax": Intrinsic("int", 2, _read_as("uint", Max)),
-    "llvm.sadd.sat": Intrinsic("int", 2, _read_as("int", _add_signed)),
-    "llvm.ssub.sat": Intrinsic("int", 2, _read_as("int", _sub_signed)),
-    "llvm.uadd.sat": Intrinsic("int", 2, _read_as("uint", _add_unsigned)),
-    "llvm.usub.sat": Intrinsic("int", 2, _read_as("uint", _sub_unsigned)),
-    "llvm.fshl": Intrinsic("int", 3, _read_as("uint", _funnel_left)),
-    "llvm.fshr": Intrinsic("int", 3, _read_as("uint", _funnel_right)),
+    "llvm.ctpop": Intrinsic("int", 1, _make_count(_builtin("popcount"))),
+    "llvm.ctlz": Intrinsic("int", 1, _make_count(_builtin("clz")), flag=True),
+    "llvm.cttz": Intrinsic("int", 1, _make_count(_trailing_zeros), flag=True),
+    "llvm.abs": Intrinsic("int", 1, _compute_as("int", _builtin("abs")), flag=True),
+    "llvm.bswap": Intrinsic("int", 1, _compute_as("uint", _make_reversal(8)), widths=(16, 32, 64)),
+    "llvm.bitreverse": Intrinsic("int", 1, _compute_as("uint", _make_reversal(1))),
+    "llvm.smin": Intrinsic("int", 2, _compute_as("int", Min)),
+    "llvm.smax": Intrinsic("int", 2, _compute_as("int", Max)),
+    "llvm.umin": Intrinsic("int", 2, _compute_as("uint", Min)),
+    "llvm.umax": Intrinsic("int", 2, _compute_as("uint", Max)),
+    "llvm.sadd.sat": Intrinsic("int", 2, _compute_as("int", _add_signed)),
+    "llvm.ssub.sat": Intrinsic("int", 2, _compute_as("int", _sub_signed)),
+    "llvm.uadd.sat": Intrinsic("int", 2, _compute_as("uint", _add_unsigned)),
+    "llvm.usub.sat": Intrinsic("int", 2, _compute_as("uint", _sub_unsigned)),
+    "llvm.fshl": Intrinsic("int", 3, _compute_as("uint", _funnel_left)),
+    "llvm.fshr": Intrinsic("int", 3, _compute_as("uint", _funnel_right)),
 }
 """Every intrinsic that programs may call."""
 
@@ -302,7 +302,7 @@ _MACHINES: Final = ("x86", "aarch64", "arm", "riscv", "amdgcn", "nvvm", "hexagon
 """What follows ``llvm.`` in the names of intrinsics that are instructions of one machine."""
 
 
-def of_one_machine(call: Call) -> Diagnostic | None:
+def mistake_of_machine_intrinsic(call: Call) -> Diagnostic | None:
     """Say that an intrinsic is an instruction of one machine, which no program compiles to."""
     name = name_of(call)
     parts = name.split(".")
@@ -320,14 +320,14 @@ def mistake_of_llvm(call: Call) -> Diagnostic | None:
     """Say what is wrong with a call of an intrinsic, None where nothing is."""
     name, dtype, args = name_of(call), call.dtype, call.args[1:]
     row = _row(name, dtype)
-    if row is None and of_one_machine(call) is not None:
+    if row is None and mistake_of_machine_intrinsic(call) is not None:
         return None
     if row is None:
         return _unknown(call, name)
     if not (dtype.is_float if row.kind == "float" else dtype.is_integer):
         return _misfit(call, f"{name} gives {row.kind}s, not {dtype}")
     if row.widths and dtype.bits not in row.widths:
-        return _misfit(call, f"{name} takes {_listed(row.widths)} bits, not {dtype.bits}")
+        return _misfit(call, f"{name} takes {_list_widths(row.widths)} bits, not {dtype.bits}")
     if len(args) != row.arity + row.flag:
         flag = " and a flag" if row.flag else ""
         return _misfit(
@@ -341,7 +341,7 @@ def mistake_of_llvm(call: Call) -> Diagnostic | None:
     return None
 
 
-def _listed(widths: tuple[int, ...]) -> str:
+def _list_widths(widths: tuple[int, ...]) -> str:
     return ", ".join(map(str, widths[:-1])) + f" or {widths[-1]}"
 
 
@@ -384,7 +384,7 @@ def expand_llvm(call: Call) -> PrimExpr:
             used.append(bound[-1][0])
     made = row.expand(*used)
     if made.dtype is not call.dtype:
-        made = _as(made, "int" if call.dtype.is_int else "uint")
+        made = _reinterpret(made, "int" if call.dtype.is_int else "uint")
     for var, value in reversed(bound):
         made = Let(var, value, made, span=call.span)
     return made

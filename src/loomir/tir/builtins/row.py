@@ -197,18 +197,20 @@ def _check_args(name: str, found: Builtin, args: Args, span: Span | None) -> Non
 _ALIKE: Final = (Accepts.FLOAT, Accepts.INTEGER, Accepts.NUMBER, Accepts.BITS, Accepts.INT32)
 
 
-def _same(args: Args) -> bool:
+def _have_same_dtype(args: Args) -> bool:
     return all(a.dtype is args[0].dtype for a in args)
 
 
 _CHECKS: Final[dict[Accepts, Callable[[Args], bool]]] = {
-    Accepts.FLOAT: lambda args: _same(args) and args[0].dtype.is_float,
-    Accepts.INTEGER: lambda args: _same(args) and args[0].dtype.is_integer,
+    Accepts.FLOAT: lambda args: _have_same_dtype(args) and args[0].dtype.is_float,
+    Accepts.INTEGER: lambda args: _have_same_dtype(args) and args[0].dtype.is_integer,
     Accepts.NUMBER: lambda args: (
-        _same(args) and (args[0].dtype.is_integer or args[0].dtype.is_float)
+        _have_same_dtype(args) and (args[0].dtype.is_integer or args[0].dtype.is_float)
     ),
-    Accepts.BITS: lambda args: _same(args) and (args[0].dtype.is_integer or args[0].dtype.is_bool),
-    Accepts.INT32: lambda args: _same(args) and args[0].dtype.element == "int32",
+    Accepts.BITS: lambda args: (
+        _have_same_dtype(args) and (args[0].dtype.is_integer or args[0].dtype.is_bool)
+    ),
+    Accepts.INT32: lambda args: _have_same_dtype(args) and args[0].dtype.element == "int32",
     Accepts.FLOAT_INT32: lambda args: (
         args[0].dtype.is_float
         and args[1].dtype is DataType("int32").with_lanes(args[0].dtype.lanes)

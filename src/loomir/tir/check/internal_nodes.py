@@ -1,4 +1,4 @@
-"""Nodes that no program may hold, for something else lowers them away first."""
+"""Refuse nodes of the internal IR, which no program may contain."""
 
 from __future__ import annotations
 

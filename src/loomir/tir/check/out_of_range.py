@@ -1,7 +1,7 @@
 """Accesses that certainly leave their buffer: proved by one point of the loops at which they do.
 
 The proof names a value for each loop around an access: an end of its range, or where a condition
-around the access turns. The access is refused where, at that point, every loop runs, every
+around the access changes. The access is refused where, at that point, every loop runs, every
 condition holds, and the index is outside. What no such point proves is left to ``check_bounds``.
 
 Sizes without a value stand for all their values: where loops over them run at all, they are so
@@ -109,11 +109,11 @@ def check_ranges(func: PrimFunc) -> list[Diagnostic]:
 
     The names of the function are right, and each is bound once.
     """
-    jumping = _jumping(func.body)
+    jumping = _loops_with_jumps(func.body)
     return [] if jumping is None else _Walk(func, jumping).run()
 
 
-def _jumping(body: Stmt) -> frozenset[int] | None:
+def _loops_with_jumps(body: Stmt) -> frozenset[int] | None:
     """List by ``id`` the loops whose iterations a jump may end; None where a return may end all."""
     found: set[int] = set()
     stack: list[tuple[Stmt, int, bool]] = [(body, 0, False)]
@@ -145,7 +145,7 @@ class _Walk:
                     atom.low = 0
 
     def run(self) -> list[Diagnostic]:
-        """Walk the function; gives the mistakes."""
+        """Walk the function, and return its mistakes."""
         stack = self.stack
         while stack:
             node, around = stack.pop()
@@ -414,7 +414,7 @@ class _Proof:
         choices = [self._values(loop, loop.atom in used, conditions) for loop in self.loops]
         for chosen in itertools.islice(itertools.product(*choices), _MOST_POINTS):
             point = self._point(chosen)
-            if point is None or not self._reached(conditions, point):
+            if point is None or not self._is_reached(conditions, point):
                 continue
             at = self._index(element, value, point)
             size = length.with_atoms(point)
@@ -475,7 +475,7 @@ class _Proof:
         return values
 
     def _point(self, chosen: tuple[Sum, ...]) -> dict[Atom, Sum] | None:
-        """Return loops their values, from the outermost; None where a loop does not run there."""
+        """Return the values of loops, from the outermost; None where a loop does not run there."""
         point: dict[Atom, Sum] = {}
         for loop, choice in zip(self.loops, chosen, strict=True):
             value = choice.with_atoms(point)
@@ -494,7 +494,7 @@ class _Proof:
             point[loop.atom] = value
         return point
 
-    def _reached(self, conditions: list[_Condition], point: dict[Atom, Sum]) -> bool:
+    def _is_reached(self, conditions: list[_Condition], point: dict[Atom, Sum]) -> bool:
         for small, large, slack, gap in conditions:
             left = gap.with_atoms(point)
             if left.loops:
@@ -535,7 +535,7 @@ class _Proof:
         low = high = at
         for chosen in itertools.islice(itertools.product(*choices), _MOST_POINTS):
             point = self._point(chosen)
-            if point is None or not self._reached(conditions, point):
+            if point is None or not self._is_reached(conditions, point):
                 continue
             here = self._index(element, value, point)
             if self._is_least(low.plus(here, -1), 1):

@@ -1,4 +1,4 @@
-"""Whether what only an argument may be stands where a call takes it."""
+"""Check that calls which may only be arguments stand where another call takes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loomir.tir.builtins.device import DEVICE
 from loomir.tir.builtins.table import BUILTINS, STACK_MAKE_ARRAY, STACK_MAKE_SHAPE
 from loomir.tir.expr import Call, PrimExpr
 
-__all__ = ["ill_described", "may_misplace", "misplaced"]
+__all__ = ["find_ill_described", "find_misplaced", "may_misplace"]
 
 
 def _fits(arg: Call, user: Call) -> bool:
@@ -31,11 +31,11 @@ def _is_special(call: Call) -> bool:
 
 
 def may_misplace(call: Call) -> bool:
-    """Tell whether ``misplaced`` has anything to look at in a call."""
+    """Tell whether ``find_misplaced`` has anything to look at in a call."""
     return _is_special(call) or any(arg.__class__ is Call for arg in call.args)
 
 
-def misplaced(call: Call, placed: defaultdict[int, int]) -> Diagnostic | None:
+def find_misplaced(call: Call, placed: defaultdict[int, int]) -> Diagnostic | None:
     """Say what is wrong with a call of ``SPECIAL_CALL_ARG`` that no call around it takes.
 
     To be asked of every call of a function, users before arguments; ``placed`` counts in between
@@ -59,7 +59,7 @@ def misplaced(call: Call, placed: defaultdict[int, int]) -> Diagnostic | None:
     return wrong
 
 
-def ill_described(call: Call) -> Diagnostic | None:
+def find_ill_described(call: Call) -> Diagnostic | None:
     """Say what is wrong with the description of an array, ``T.tvm_stack_make_array``."""
     data, shape, strides, _, _, offset = call.args
     for name, part in (("shape", shape), ("strides", strides)):
@@ -67,15 +67,15 @@ def ill_described(call: Call) -> Diagnostic | None:
             given = f"{part.dtype}, not made by T.tvm_stack_make_shape"
             inside = "…) with the extents" if name == "shape" else "), if the array is row-major"
             remedy = f"write T.tvm_stack_make_shape({inside}"
-            return _refused(call, name, given, remedy, part)
+            return _diagnostic(call, name, given, remedy, part)
         for extent in part.args:
             if not _is_size(extent):
-                return _refused(call, name, f"of {extent.dtype}", "give integers", extent)
+                return _diagnostic(call, name, f"of {extent.dtype}", "give integers", extent)
     if not data.dtype.is_handle:
-        return _refused(call, "data", str(data.dtype), "pass a buffer's pointer: A.data", data)
+        return _diagnostic(call, "data", str(data.dtype), "pass a buffer's pointer: A.data", data)
     if not _is_size(offset):
         remedy = "give a number of elements"
-        return _refused(call, "elem_offset", str(offset.dtype), remedy, offset)
+        return _diagnostic(call, "elem_offset", str(offset.dtype), remedy, offset)
     return None
 
 
@@ -83,7 +83,7 @@ def _is_size(e: PrimExpr) -> bool:
     return e.dtype.is_integer and e.dtype.is_scalar
 
 
-def _refused(call: Call, name: str, given: str, remedy: str, part: PrimExpr) -> Diagnostic:
+def _diagnostic(call: Call, name: str, given: str, remedy: str, part: PrimExpr) -> Diagnostic:
     message = f"argument {name!r} of T.tvm_stack_make_array is {given}"
     span = getattr(part, "span", None) or call.span
     return Diagnostic("TIR0114", message, span, help=remedy)

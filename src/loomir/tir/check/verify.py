@@ -1,4 +1,4 @@
-"""The check of whole functions and modules: what no constructor can see.
+"""Verify whole functions and modules: the rules that no constructor can check.
 
 Constructors check a node and its parts. Here are checked: that every name is in scope where it is
 used and bound once, what functions return, where jumps may lead, that calls of functions fit, what
@@ -35,7 +35,7 @@ from loomir.tir.builtins.llvm_intrinsics import LLVM, mistake_of_llvm
 from loomir.tir.builtins.table import BREAK_LOOP, CONTINUE_LOOP, RET, STACK_MAKE_ARRAY
 from loomir.tir.check.internal_nodes import mistake_of_foreign
 from loomir.tir.check.out_of_range import check_ranges
-from loomir.tir.check.special_arguments import ill_described, may_misplace, misplaced
+from loomir.tir.check.special_arguments import find_ill_described, find_misplaced, may_misplace
 from loomir.tir.check.verify_fast_path import is_plain
 from loomir.tir.expr import (
     Broadcast,
@@ -49,7 +49,7 @@ from loomir.tir.expr import (
     Var,
 )
 from loomir.tir.function import PrimFunc, str_of
-from loomir.tir.signature import vectors_passed
+from loomir.tir.signature import find_passed_vectors
 from loomir.tir.stmt import (
     Allocate,
     AttrStmt,
@@ -88,7 +88,7 @@ _AXES: Final = frozenset(
 def verify(program: PrimFunc | IRModule) -> tuple[Diagnostic, ...]:
     """List every mistake of a function or a module, in program order; none where it is well-formed.
 
-    A function that stands alone may call itself only.
+    A function outside of any module may only call itself.
     Errors: TIR0401 to TIR0423, TIR0430.
     """
     if isinstance(program, PrimFunc):
@@ -103,7 +103,7 @@ def verify(program: PrimFunc | IRModule) -> tuple[Diagnostic, ...]:
 
 def _function(func: PrimFunc, functions: Mapping[str, BaseFunc]) -> list[Diagnostic]:
     walk = _Walk(func, functions)
-    outside = vectors_passed(func) if "global_symbol" in func.attrs else ()
+    outside = find_passed_vectors(func) if "global_symbol" in func.attrs else ()
     found = [*outside, *walk.run()]
     # The proof looks names up, so it needs a program in which they are right.
     if walk.has_blocks and not any(d.code in _SCOPES for d in found):
@@ -166,7 +166,7 @@ class _Walk:
         self.span: Span | None = func.span
 
     def run(self) -> list[Diagnostic]:
-        """Walk the function; gives the mistakes."""
+        """Walk the function, and return its mistakes."""
         for param in self.func.params:
             self._bind(param)
         for buffer in self.func.buffer_map.values():
@@ -220,7 +220,7 @@ class _Walk:
         self.live.add(name)
 
     def _bind_fresh(self, buffer: Buffer) -> list[Node]:
-        """Bind the variables in a buffer's fields that are not bound yet; gives them."""
+        """Bind the variables in a buffer's fields that are not bound yet, and return them."""
         fresh: list[Node] = []
         for part in _numbers(buffer):
             if part.__class__ is IntImm:
@@ -259,7 +259,7 @@ class _Walk:
             span=span or buffer.span,
         )
 
-    def _run_in(self, body: Stmt, names: list[Node], loops: _Loops) -> None:
+    def _walk_in_scope(self, body: Stmt, names: list[Node], loops: _Loops) -> None:
         """Bind names, and walk a body in their scope."""
         for name in names:
             self._bind(name)
@@ -363,7 +363,7 @@ class _Walk:
 
     def _call(self, call: Call, loops: _Loops) -> None:
         if self.placed or may_misplace(call):
-            wrong = misplaced(call, self.placed)
+            wrong = find_misplaced(call, self.placed)
             if wrong is not None:
                 self.found.append(wrong.at(self.span))
         if isinstance(call.op, GlobalVar):
@@ -373,7 +373,7 @@ class _Walk:
         elif call.op is BREAK_LOOP or call.op is CONTINUE_LOOP:
             self._jump(call, loops)
         elif call.op is STACK_MAKE_ARRAY:
-            wrong = ill_described(call)
+            wrong = find_ill_described(call)
             if wrong is not None:
                 self.found.append(wrong.at(self.span))
         elif call.op in OUTSIDE or call.op in LLVM:
@@ -539,16 +539,16 @@ class _Walk:
 
     def _let(self, node: LetStmt, loops: _Loops) -> None:
         self._expressions(node.value, loops)
-        self._run_in(node.body, [node.var], loops)
+        self._walk_in_scope(node.body, [node.var], loops)
 
     def _allocate(self, node: Allocate, loops: _Loops) -> None:
         self._expressions((node.extents, node.condition, node.annotations), loops)
-        self._run_in(node.body, [node.buffer_var], loops)
+        self._walk_in_scope(node.body, [node.buffer_var], loops)
 
     def _decl_buffer(self, node: DeclBuffer, loops: _Loops) -> None:
         self._use(node.buffer.data, node.span)
         self._expressions(_numbers(node.buffer), loops)
-        self._run_in(node.body, [node.buffer], loops)
+        self._walk_in_scope(node.body, [node.buffer], loops)
 
     def _realize(self, node: BufferRealize, loops: _Loops) -> None:
         names = self._bind_fresh(node.buffer) + self._bind_buffer(node.buffer)
@@ -595,7 +595,7 @@ class _Walk:
                 loops.vectorized or node.kind is ForKind.VECTORIZED,
                 loops.threads if bound is None else self._threads(bound, loops),
             )
-        self._run_in(node.body, names, inner)
+        self._walk_in_scope(node.body, names, inner)
 
     def _threads(self, bound: IterVar, loops: _Loops) -> tuple[str, ...]:
         """Return the threads that are bound in the body of what binds one more."""
@@ -638,7 +638,7 @@ class _Walk:
             threads = loops.threads
             if isinstance(node.node, IterVar):
                 threads = self._threads(node.node, loops)
-            self._run_in(
+            self._walk_in_scope(
                 node.body, [subject], _Loops("thread", "thread", loops.vectorized, threads)
             )
         else:
@@ -658,7 +658,7 @@ class _Walk:
             self._bind(it.var)
             names.append(it.var)
         for buffer in block.alloc_buffers:
-            self._allocated(block, buffer)
+            self._check_allocated(block, buffer)
             names += self._bind_buffer(buffer)
         for match in block.match_buffers:
             self._expressions(match.source, loops)
@@ -689,7 +689,7 @@ class _Walk:
                 span=it.span,
             )
 
-    def _allocated(self, block: Block, buffer: Buffer) -> None:
+    def _check_allocated(self, block: Block, buffer: Buffer) -> None:
         for part in _numbers(buffer):
             for name in pre_order(part):
                 if isinstance(name, Var) and name not in self.live:
@@ -729,7 +729,7 @@ class _Walk:
                 )
 
     def _bind_buffer(self, buffer: Buffer) -> list[Node]:
-        """Bind a buffer and its memory; gives both."""
+        """Bind a buffer and its memory, and return both."""
         if buffer in self.bound:
             self._bind(buffer)
             self.live.add(buffer.data)

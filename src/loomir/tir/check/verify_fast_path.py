@@ -1,4 +1,4 @@
-"""Whether expressions are right at a glance, as most are: asked first, it saves the walk."""
+"""A fast path of ``verify`` for the expressions that most programs consist of."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from loomir.tir.stmt import BufferStore
 __all__ = ["is_plain"]
 
 _MOST: Final = 1_000
-"""How many parts are looked at: an expression that shares parts may have any number."""
+"""How many parts are checked here: an expression that shares parts may have any number."""
 
 
 class _Parts(dict[type, "Callable[[Any], tuple[Any, ...]] | None"]):
@@ -60,7 +60,7 @@ _ORDINARY: Final = _Ordinary()
 def is_plain(todo: list[Any], live: set[Any]) -> bool:
     """Tell whether expressions and stores are of what ``live`` holds, within constant bounds.
 
-    False says nothing: what is rare is not looked at. The parts are added to ``todo``.
+    False decides nothing: rare expressions are left to ``verify``. The parts are added to ``todo``.
     """
     for node in islice(todo, _MOST):
         kind = node.__class__

@@ -7,7 +7,7 @@ import loomir
 from loomir.codegen.llvm.math.mathlib import MATH
 from loomir.script import from_source
 from loomir.support.dtype import DataType, numpy_of
-from loomir.tir.builtins.accuracy import apart
+from loomir.tir.builtins.accuracy import ulp_tolerance
 
 SIZE = 256
 LOOPS = {
@@ -64,5 +64,5 @@ def test_native_and_interpreter_differ_in_the_last_places_only(name, dtype):
             nan, expected = (np.isnan(v.astype(np.float64)) for v in (got, wanted))
         assert (nan == expected).all(), (kind, a[nan != expected], c[nan != expected])
         for x, y, g, w, n in zip(a, c, order(got), order(wanted), nan, strict=True):
-            assert n or abs(g - w) <= apart(name), (kind, x, y)
+            assert n or abs(g - w) <= ulp_tolerance(name), (kind, x, y)
         assert (np.signbit(got) == np.signbit(wanted))[~nan].all(), kind

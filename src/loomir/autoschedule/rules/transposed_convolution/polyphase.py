@@ -35,7 +35,7 @@ from loomir.autoschedule.rules.transposed_convolution.recognise import (
     read_transposed_convolution,
 )
 from loomir.ir.visit import by_class
-from loomir.support.diagnostics import InternalError, counted
+from loomir.support.diagnostics import InternalError, with_count
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -161,7 +161,7 @@ class _Phases:
             self.notes.append(f"phases are put together in rows: {how}")
         stmt = allocate(buffers, *done) if buffers else seq(done)
         strides = " x ".join(str(line.stride) for line in self.found.lines)
-        notes = [f"{strides} phases, as {counted(count, 'convolution')}", *self.notes]
+        notes = [f"{strides} phases, as {with_count(count, 'convolution')}", *self.notes]
         if self.bordered and self.found.kernel.load.dtype.is_float:
             stmt = self._checked(stmt)
             notes.append("a kernel with numbers that are not finite meets no border")

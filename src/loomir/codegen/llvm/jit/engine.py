@@ -31,7 +31,7 @@ from loomir.runtime.errors import RunMemoryError
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.diagnostics import Diagnostic, InternalError
 from loomir.support.fork_safe import ForkSafeLock, at_fork
-from loomir.support.room import with_room
+from loomir.support.stack_space import call_with_stack
 from loomir.target.host import features_here
 
 __all__ = [
@@ -239,7 +239,7 @@ def _roomy(function: _Called) -> _Called:
     def call(code: Any, *args: Any, **kwargs: Any) -> Any:
         size = len(code) if isinstance(code, (str, bytes)) else sum(map(len, code))
         _need_memory(_LEAST + _EACH * size)
-        return with_room(functools.partial(function, code, *args, **kwargs))
+        return call_with_stack(functools.partial(function, code, *args, **kwargs))
 
     return cast("_Called", call)
 

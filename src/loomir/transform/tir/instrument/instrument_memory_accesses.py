@@ -17,7 +17,7 @@ from loomir.arith.fold import INT64, add, imm64, int64, mul, product, sub
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.op import Op
 from loomir.ir.passes import register
-from loomir.ir.visit import Step, children, plan_of, pre_order, remade, rewrite, trampoline
+from loomir.ir.visit import Step, children, plan_of, pre_order, remake_node, rewrite, trampoline
 from loomir.support.dtype import HANDLE, VOID, DataType
 from loomir.tir.analysis.written_buffers import written_buffers
 from loomir.tir.buffer import Buffer, BufferLoad, IterVar
@@ -349,7 +349,7 @@ class _Walk:
                 done[id(body)] = self.announce(
                     data, region, imm64(0), size, _item(dtype), True, done[id(body)]
                 )
-        return remade(s, plan_of(type(s)), done)
+        return remake_node(s, plan_of(type(s)), done)
 
     def _store(self, s: BufferStore, loops: Var | None) -> Stmt:
         value = self.expr(s.value, loops)

@@ -1,4 +1,4 @@
-"""Calls by name that have a meaning within the program: own functions, intrinsics of LLVM."""
+"""Link calls by name: of functions of the same module, and of LLVM's intrinsics."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import pre_order, rewrite
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.tir.builtins.calls import EXTERN, name_of
-from loomir.tir.builtins.device import DEVICE, refused_device
-from loomir.tir.builtins.llvm_intrinsics import LLVM, expand_llvm, of_one_machine
+from loomir.tir.builtins.device import DEVICE, mistake_of_device
+from loomir.tir.builtins.llvm_intrinsics import LLVM, expand_llvm, mistake_of_machine_intrinsic
 from loomir.tir.expr import Call, PrimExpr
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Evaluate
@@ -26,21 +26,21 @@ def link_calls(module: IRModule) -> IRModule:
         if isinstance(func, PrimFunc) and "global_symbol" in func.attrs:
             own[str(func.attrs["global_symbol"])] = (var, func)
 
-    def meant(call: Call) -> tuple[GlobalVar, PrimFunc] | None:
+    def find_callee(call: Call) -> tuple[GlobalVar, PrimFunc] | None:
         return own.get(name_of(call)) if call.op in EXTERN else None
 
-    def by_name(call: Call) -> bool:
-        return call.op in LLVM or meant(call) is not None
+    def is_by_name(call: Call) -> bool:
+        return call.op in LLVM or find_callee(call) is not None
 
     def link(call: Call) -> PrimExpr:
         if call.op in LLVM:
             return expand_llvm(call)
-        found = meant(call)
+        found = find_callee(call)
         if found is None:
             return call
         return Call(call.dtype, found[0], call.args[1:], span=call.span)
 
-    def run(stmt: Evaluate) -> Evaluate:
+    def relink(stmt: Evaluate) -> Evaluate:
         # The value is dropped, so that its dtype does not matter.
         value = stmt.value
         if not isinstance(value, Call) or not isinstance(value.op, GlobalVar):
@@ -57,10 +57,10 @@ def link_calls(module: IRModule) -> IRModule:
         if not isinstance(func, PrimFunc):
             continue
         calls = [part for part in pre_order(func.body) if isinstance(part, Call)]
-        refused += [refused_device(call) for call in calls if call.op in DEVICE]
-        refused += filter(None, map(of_one_machine, calls))
-        if any(map(by_name, calls)):
-            functions[var] = rewrite(func, {Call: link, Evaluate: run})
+        refused += [mistake_of_device(call) for call in calls if call.op in DEVICE]
+        refused += filter(None, map(mistake_of_machine_intrinsic, calls))
+        if any(map(is_by_name, calls)):
+            functions[var] = rewrite(func, {Call: link, Evaluate: relink})
     if refused:
         raise CompileError.of(tuple(refused))
     if all(functions[var] is func for var, func in module.functions.items()):

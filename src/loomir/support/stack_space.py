@@ -1,7 +1,7 @@
-"""Work that takes much of the stack, in a thread of its own where the caller's has too little.
+"""Run deeply recursive work with enough stack: in a new thread where the caller's has too little.
 
-Python's parser and LLVM call themselves for each level of a program, and end the process where the
-stack does. Threads are made with small stacks by servers and by systems. What runs here must not
+Python's parser and LLVM recurse over the levels of a program, and end the process where the stack
+overflows. Threads are made with small stacks by servers and by systems. What runs here must not
 look at the frames of those who called it.
 """
 
@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
-__all__ = ["with_room"]
+__all__ = ["call_with_stack"]
 
 _T = TypeVar("_T")
 
@@ -45,18 +45,18 @@ _library: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
 _START: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 
-def with_room(function: Callable[..., _T], *args: Any) -> _T:
-    """Call a function where there are some megabytes of the stack."""
-    if _library is None or _left() >= _ENOUGH:
+def call_with_stack(function: Callable[..., _T], *args: Any) -> _T:
+    """Call a function with some megabytes of stack."""
+    if _library is None or _measure_left() >= _ENOUGH:
         return function(*args)
-    return _elsewhere(function, args)
+    return _run_in_thread(function, args)
 
 
-def _left() -> int:
+def _measure_left() -> int:
     """Measure how much of the stack is left; no less than enough where that is not known."""
     stack = getattr(_own, "stack", None)
     if stack is None:
-        stack = _own.stack = _measured()
+        stack = _own.stack = _measure_stack()
     if stack is None:
         return _ENOUGH
     low = stack.low
@@ -64,10 +64,10 @@ def _left() -> int:
         limit = resource.getrlimit(resource.RLIMIT_STACK)[0]
         if limit != resource.RLIM_INFINITY:
             low = max(low, stack.top - limit)
-    return (_here() or stack.top) - low
+    return (_stack_pointer() or stack.top) - low
 
 
-def _measured() -> _Stack | None:
+def _measure_stack() -> _Stack | None:
     attributes = (ctypes.c_char * _ATTRIBUTES)()
     low, size, guard = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_size_t()
     try:
@@ -83,8 +83,8 @@ def _measured() -> _Stack | None:
     return _Stack(low.value + guard.value, low.value + size.value, is_first)
 
 
-def _here() -> int:
-    """Return where the stack is by now, or 0 where nothing tells."""
+def _stack_pointer() -> int:
+    """Return the stack pointer, or 0 where it is not known."""
     place = _STACK_POINTER.get(platform.machine())
     ask = getattr(_library, "getcontext", None)
     if place is None or ask is None:
@@ -94,7 +94,7 @@ def _here() -> int:
     return int.from_bytes(registers.raw[place : place + 8], sys.byteorder)
 
 
-def _elsewhere(function: Callable[..., _T], args: tuple[Any, ...]) -> _T:
+def _run_in_thread(function: Callable[..., _T], args: tuple[Any, ...]) -> _T:
     """Call a function in a new thread, and wait for it."""
     found: list[_T] = []
     failed: list[BaseException] = []
@@ -111,7 +111,7 @@ def _elsewhere(function: Callable[..., _T], args: tuple[Any, ...]) -> _T:
             ended.release()
 
     start = _START(run)
-    thread = _started(start)
+    thread = _start_thread(start)
     if thread is None:
         return function(*args)
     try:
@@ -131,8 +131,8 @@ def _elsewhere(function: Callable[..., _T], args: tuple[Any, ...]) -> _T:
 _endless: Final[list[Any]] = []
 
 
-def _started(start: Any) -> ctypes.c_size_t | None:
-    """Make a thread, of the first size that is granted."""
+def _start_thread(start: Any) -> ctypes.c_size_t | None:
+    """Start a thread with the largest of the stacks that the system grants."""
     for size in _SIZES:
         attributes = (ctypes.c_char * _ATTRIBUTES)()
         thread = ctypes.c_size_t()
@@ -146,4 +146,4 @@ def _started(start: Any) -> ctypes.c_size_t | None:
 
 
 if _library is not None:
-    _left()  # looks symbols up now, so that reading a program makes no event that auditors hear
+    _measure_left()  # look symbols up now: reading a program then makes no event for auditors
