@@ -1,4 +1,4 @@
-"""From a program to something that runs: check, lower, generate, and wrap for Python."""
+"""Compile: check a program, lower it, generate code, and wrap that for Python."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from loomir.codegen.llvm.native import Native
 from loomir.deploy.callables import callables
 from loomir.deploy.library import LibrarySource, export_library
 from loomir.deploy.saved import save
-from loomir.deploy.tables import Kernel, Tables
+from loomir.deploy.tables import KernelSignature, Tables
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.passes import OnStage
 from loomir.ir.stage_files import StageFiles
@@ -55,12 +55,12 @@ from loomir.validate import validate_schedule
 __all__ = ["Program", "as_module", "compile", "packing_for"]
 
 Program: TypeAlias = IRModule | PrimFunc | relax.Function
-"""What ``compile`` takes: a module, or a function alone."""
+"""What ``compile`` takes: a module or a single function."""
 _UNREACHABLE: Final = frozenset({"RLX0112", "RLX0113"})
 
 
 def as_module(program: Program) -> IRModule:
-    """Return the program as a module; a function alone becomes a module of one.
+    """Return the program as a module; a single function becomes a module of one.
 
     Errors: TIR0005 for anything else.
     """
@@ -128,10 +128,10 @@ def compile(  # noqa: A001 - the name that users expect
     ``schedule``: whether loops are arranged for the machine. They run as they are written where it
     is false, under the checks, with ``allow_alias``, at ``opt_level`` 0, and where the program
     says how (a parallel, vectorised, unrolled or annotated loop anywhere in a function).
-    ``check_nan`` stops a graph at the first NaN or infinity that a kernel makes; for loops alone
-    it does nothing, and says so (RUN0482).
+    ``check_nan`` stops a graph at the first NaN or infinity that a kernel makes; for loops without
+    a graph it does nothing, and says so (RUN0482).
     ``constants`` are arguments by name that are the same in all calls, such as weights, which are
-    packed now: a graph ``main``, or a function alone, is then called without them.
+    packed now: a graph ``main``, or a single function, is then called without them.
     ``winograd`` computes convolutions of graphs by Winograd's transforms where that is faster
     (``relax.WinogradConv2D``), with larger rounding errors.
     ``verify_schedule`` compares each schedule with the function as it is written, by the
@@ -155,12 +155,12 @@ def compile(  # noqa: A001 - the name that users expect
         winograd,
         verify_schedule,
     )
-    _hold(flags)
+    _check_flags(flags)
     with remembering():
-        made = _built(program, target, flags, dump)
+        made = _build(program, target, flags, dump)
 
     def profiler() -> Profiler:
-        clocked = _built(program, target, flags, None, timed=True)
+        clocked = _build(program, target, flags, None, timed=True)
         return Profiler(callables(clocked.tables, clocked.native), clocked.native, clocked.tables)
 
     runner = Lazy(profiler, lambda: measured_roof(compile))
@@ -190,8 +190,8 @@ class _Flags(NamedTuple):
     verify_schedule: bool = False
 
 
-def _hold(flags: _Flags) -> None:
-    """Hold options to what they are declared as. Errors: RUN0012."""
+def _check_flags(flags: _Flags) -> None:
+    """Check options against their declared types. Errors: RUN0012."""
     for name, value in flags._asdict().items():
         kind = _kinds()[name]
         fits, wanted = kind.accepts(value), kind.wanted
@@ -219,7 +219,7 @@ class _Built(NamedTuple):
     source: LibrarySource
 
 
-def _built(
+def _build(
     program: Program,
     target: str | Target,
     flags: _Flags,
@@ -233,7 +233,7 @@ def _built(
     module = link_calls(as_module(program))
     if stages is not None:
         stages.write("input", module)
-    verdict = _judged(module)
+    verdict = _check(module)
     if flags.constants:
         module = bind_constants(module, flags.constants)
     machine = Target(target)
@@ -248,7 +248,7 @@ def _built(
     graph = None
     loops = module
     if has_graph:
-        asked_for = _as_asked(module, flags, machine, on_stage)
+        asked_for = _apply_options(module, flags, machine, on_stage)
         packing = packing_for(machine, cache=cache) if arranges else None
         graph = link_calls(lower_relax(asked_for, packing, on_stage=on_stage))
         loops = graph.with_functions(
@@ -273,7 +273,7 @@ def _built(
         on_stage=on_stage,
     )
     options = Options(allow_alias=allow_alias, watched=checked, timed=timed)
-    every = signatures | _added(lowered, signatures)
+    every = signatures | _added_signatures(lowered, signatures)
     generated = generate(lowered, machine, options, signatures=every, program=graph)
     store = ObjectCache(SETTINGS.cache_dir) if cache and SETTINGS.cache_dir is not None else None
     native = Native(generated, machine, level=opt_level, cache=store)
@@ -285,7 +285,7 @@ def _built(
             lowered, machine, replace(options, for_c=True), signatures=every, program=graph
         ),
         every,
-        _called(loops),
+        _called_functions(loops),
         native.machine,
         opt_level,
         checked,
@@ -304,10 +304,10 @@ def _verify_schedule(module: IRModule, machine: Target) -> None:
     caution(report.cautions())
 
 
-def _as_asked(
+def _apply_options(
     module: IRModule, flags: _Flags, machine: Target, on_stage: OnStage | None
 ) -> IRModule:
-    """Change graphs as options ask for."""
+    """Apply the passes that options ask for."""
     if flags.winograd:
         given = {"relax.WinogradConv2D": WinogradConv2DOptions(target=machine)}
         module = WINOGRAD.run(module, given, on_stage=on_stage)
@@ -315,7 +315,7 @@ def _as_asked(
 
 
 def packing_for(machine: Target, *, cache: bool = True, least: int = LEAST) -> PackConstantsOptions:
-    """Say how constants are packed for a machine: functions of this one bring them into order.
+    """Return the options by which constants are packed for a machine, on the machine at hand.
 
     Those of fewer elements than ``least`` stay as they are.
     """
@@ -323,7 +323,7 @@ def packing_for(machine: Target, *, cache: bool = True, least: int = LEAST) -> P
     def build(module: IRModule) -> Callable[[str], Callable[..., object]]:
         # Better code takes LLVM 20 to 50 ms, and saves none, even for 64 MB: it waits for memory.
         flags = _Flags(schedule=False, cache=cache, opt_level=QUICKEST)
-        made = _built(module, "native", flags, None)
+        made = _build(module, "native", flags, None)
         return callables(made.tables, made.native).__getitem__
 
     return PackConstantsOptions(
@@ -331,8 +331,8 @@ def packing_for(machine: Target, *, cache: bool = True, least: int = LEAST) -> P
     )
 
 
-def _judged(module: IRModule) -> Verdict:
-    """Look for mistakes. Errors: all of them."""
+def _check(module: IRModule) -> Verdict:
+    """Check the program. Errors: all mistakes that are found."""
     verdict = judge(module)
     mistakes = _mistakes(verdict)
     if mistakes:
@@ -359,7 +359,7 @@ def _check_externs(module: IRModule) -> None:
         raise CompileError.of(missing)
 
 
-def _called(module: IRModule) -> tuple[str, ...]:
+def _called_functions(module: IRModule) -> tuple[str, ...]:
     """List the functions of Python that loops call."""
     found = {
         name_of(part): None
@@ -371,7 +371,7 @@ def _called(module: IRModule) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _added(lowered: IRModule, known: Mapping[str, Signature]) -> dict[str, Signature]:
+def _added_signatures(lowered: IRModule, known: Mapping[str, Signature]) -> dict[str, Signature]:
     """Return the signatures of the functions that lowering made."""
     return {
         var.name_hint: signature_of(func, lowered)
@@ -380,12 +380,12 @@ def _added(lowered: IRModule, known: Mapping[str, Signature]) -> dict[str, Signa
     }
 
 
-def _kernel(signature: Signature) -> Kernel:
+def _kernel(signature: Signature) -> KernelSignature:
     parameters = [
         Parameter(p.name, p.dtype, p.buffer is not None, p.written, p.span)
         for p in signature.parameters
     ]
-    return Kernel(tuple(parameters), signature.returns)
+    return KernelSignature(tuple(parameters), signature.returns)
 
 
 _INLINE: Final = 1 << 20

@@ -223,14 +223,14 @@ def test_old_measurements_are_forgotten(clock: list[float], monkeypatch: pytest.
     assert measured(monkeypatch, Roof(5e8, 5e9)) == (5e8, 5e9)
 
 
-@pytest.mark.parametrize("held", [b"", b"{", b"[1]", b'[{"when": 1e9}]', b"[]", b"\xff", b"1"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'[{"when": 1e9}]', b"[]", b"\xff", b"1"])
 def test_a_file_that_says_nothing_is_as_good_as_absent(
-    clock: list[float], monkeypatch: pytest.MonkeyPatch, held: bytes
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, content: bytes
 ):
     measured(monkeypatch, Roof(9e9, 9e10))
     assert SETTINGS.cache_dir is not None
     (path,) = SETTINGS.cache_dir.iterdir()
-    path.write_bytes(held)
+    path.write_bytes(content)
     assert measured(monkeypatch, Roof(1e9, 1e10)) == (1e9, 1e10)
     rows = [{"when": clock[0], "bandwidth": b, "flops": 1e10} for b in (0.0, -1.0, float("nan"))]
     path.write_text(json.dumps(rows))

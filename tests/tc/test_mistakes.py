@@ -55,7 +55,7 @@ REFUSED = [
         "use another name",
     ),
     ("TC0103", V + "B(^N) = A(N) }", "index with a name of its own"),
-    ("TC0103", V + "B(i) = A(i) + ^N(i) }", "write N alone"),
+    ("TC0103", V + "B(i) = A(i) + ^N(i) }", "write N by itself"),
     ("TC0103", V + "B(i) = A(i) where ^N in 0:3 }", "where gives ranges to indices"),
     ("TC0104", "def f(float(N, M) A) -> (B) { B(i) = ^A(i) }", "one index for each axis"),
     ("TC0104", V + "B(i) = ^A }", "one index for each axis"),

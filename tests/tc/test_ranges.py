@@ -10,7 +10,7 @@ import pytest
 
 from loomir.arith.analyzer import Analyzer
 from loomir.tc.define import _value
-from loomir.tc.ranges import Access, Interval, infer, linear_of
+from loomir.tc.ranges import AxisAccess, Interval, infer, linear_of
 from loomir.tc.types import INDEX
 from loomir.tir.expr import IntImm, PrimExpr, Var
 
@@ -95,7 +95,7 @@ def test_ranges_are_those_that_a_search_finds(share: int):
         for size in SIZES:
             analyzer.assume_size(size)
         accesses = [
-            Access("A", 0, size, as_expr(factors, const), None, None)
+            AxisAccess("A", 0, size, as_expr(factors, const), None, None)
             for size, factors, const in made.accesses
         ]
         fixed = {

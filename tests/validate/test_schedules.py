@@ -1,4 +1,4 @@
-"""Schedules are held to the programs that they come from, and the step that is wrong is named."""
+"""Schedules are compared with their programs, and the step that is wrong is named."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def taken(
 
 @T.prim_func
 def twice(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
-    held = T.alloc_buffer((8,), "float32")
+    kept = T.alloc_buffer((8,), "float32")
     for i in range(8):
-        held[i] = x[i] + T.float32(1)
+        kept[i] = x[i] + T.float32(1)
     for i in range(8):
-        y[i] = held[i] * held[i]
+        y[i] = kept[i] * kept[i]
 
 
 @T.prim_func
@@ -234,7 +234,7 @@ def test_programs_that_always_raise_are_not_compared() -> None:
     assert "each call that was made up raises RUN0203" in str(report)
 
 
-def test_scheduled_functions_are_left_alone() -> None:
+def test_scheduled_functions_are_not_scheduled_again() -> None:
     @T.prim_func
     def vectors(x: T.Buffer((8,), "float32")):
         for i in T.vectorized(8):
@@ -242,7 +242,7 @@ def test_scheduled_functions_are_left_alone() -> None:
 
     report = validate_schedule(vectors, "haswell")
     assert report.ok
-    assert report.functions[0].status == "left alone"
+    assert report.functions[0].status == "not scheduled"
 
 
 def test_graphs_are_compared_by_kernels() -> None:
@@ -287,7 +287,7 @@ def test_every_step_of_scheduling_means_the_same() -> None:
         np.testing.assert_array_equal(out, x @ x.T)
 
 
-def test_plain_loops_leave_elements_alone_that_take_no_terms() -> None:
+def test_plain_loops_do_not_write_elements_that_take_no_terms() -> None:
     steps: list[Step] = []
     schedule_function(product, Target("haswell"), on_step=steps.append)
     func = rebuild(product, {"body": steps[0].body()})

@@ -1,1 +1,1 @@
-"""See inside: how programs differ, in text and in what they compute; which pass is wrong."""
+"""Debug compilations: how programs differ, in text and in values, and which pass is wrong."""

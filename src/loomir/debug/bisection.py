@@ -1,4 +1,4 @@
-"""Which pass is wrong: run what each made of a program, until a result is another."""
+"""Bisect a compilation: run the program after each pass, until a result differs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from loomir.debug.values import (
     ValueDifference,
     compare_traces,
     entry_of,
-    left_by,
     trace,
+    values_after,
 )
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.passes import Pipeline
@@ -37,9 +37,9 @@ SCHEDULE = "the default schedule"
 class Culprit(NamedTuple):
     """The first stage after which results are others.
 
-    ``functions`` are those that alone, of all that the pass changed, make the difference; all of
-    them where it takes several. ``difference`` is the first value that differs, ``error`` what the
-    run raised instead.
+    ``functions`` are those that by themselves, of all that the pass changed, make the difference;
+    all of them where it takes several. ``difference`` is the first value that differs, ``error``
+    what the run raised instead.
     """
 
     stage: str
@@ -106,12 +106,12 @@ def _stages(module: IRModule) -> Iterator[tuple[str, IRModule]]:
     loops = graph.with_functions(kernels)
     stages.clear()
     scheduled = schedule_module(loops, Target("native"))
-    before, whole = scheduled, graph if scheduled is loops else _with(graph, scheduled)
+    before, whole = scheduled, graph if scheduled is loops else _with_kernels(graph, scheduled)
     yield SCHEDULE, whole
     lower(scheduled, on_stage=lambda stage, mod: stages.append((stage, mod)))
     for stage, mod in stages:
         if mod is not before:
-            whole = _with(graph, mod)
+            whole = _with_kernels(graph, mod)
         before = mod
         yield stage, whole
 
@@ -137,7 +137,7 @@ def _step(
     return ""
 
 
-def _with(graph: IRModule, loops: IRModule) -> IRModule:
+def _with_kernels(graph: IRModule, loops: IRModule) -> IRModule:
     """Put kernels in a later stage under the graph that calls them."""
     if not any(isinstance(f, Function) for f in graph.functions.values()):
         return loops
@@ -174,7 +174,7 @@ def _guilty(
     wanted: Trace,
     tolerance: float | None,
 ) -> tuple[str, ...]:
-    """List the functions each of which, changed alone, makes the difference."""
+    """List the functions each of which makes the difference if only it is changed."""
     old: dict[str, BaseFunc] = {v.name_hint: f for v, f in before.functions.items()}
     changed = {v: f for v, f in after.functions.items() if old.get(v.name_hint) is not f}
     added = {v: f for v, f in changed.items() if v.name_hint not in old}
@@ -203,6 +203,6 @@ def _native(
         returned: object = compile(module)[name](*args)
     except RunError as error:
         return Culprit(NATIVE, (), None, error)
-    got = Trace((), left_by(module[name], returned, args))
+    got = Trace((), values_after(module[name], returned, args))
     found = compare_traces(Trace((), wanted.left), got, tolerance)
     return None if found is None else Culprit(NATIVE, (), found)

@@ -1,4 +1,4 @@
-"""How two programs differ: structurally first, then as text."""
+"""Compare two programs: structurally, then as text."""
 
 from __future__ import annotations
 

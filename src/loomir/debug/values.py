@@ -1,4 +1,4 @@
-"""How two programs differ in what they compute: the first value that is another.
+"""Compare what two programs compute, and find the first value that differs.
 
 Both run in the interpreter on the same inputs. Values are matched by the names of the variables
 that they are bound to, and by which time it is that this name is bound.
@@ -36,15 +36,15 @@ __all__ = [
     "compare_stages",
     "compare_traces",
     "entry_of",
-    "left_by",
     "trace",
+    "values_after",
 ]
 
 _ALLOCATE: Final = frozenset(
     {"relax.memory.alloc_tensor", "relax.vm.alloc_tensor", "relax.builtin.alloc_tensor"}
 )
 _TOLERANCE: Final = {8: 1e-10, 4: 1e-4, 2: 2e-2, 1: 0.3}
-"""How far floats of so many bytes may be apart, as a share of the largest of them."""
+"""How much floats of so many bytes may differ, as a share of the largest of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ def compare_traces(
     left: Trace, right: Trace, tolerance: float | None = None
 ) -> ValueDifference | None:
     """Find the first value that differs, among those that both have; then what was left."""
-    known = dict(_keyed(right.bound))
-    for key, value in _keyed(left.bound):
+    known = dict(_number_names(right.bound))
+    for key, value in _number_names(left.bound):
         other = known.get(key)
         if other is not None:
             found = _difference(value, other.value, tolerance)
@@ -125,7 +125,7 @@ def compare_traces(
     return None
 
 
-def _keyed(values: Sequence[_Value]) -> Iterator[tuple[tuple[str, int], _Value]]:
+def _number_names(values: Sequence[_Value]) -> Iterator[tuple[tuple[str, int], _Value]]:
     times: Counter[str] = Counter()
     for value in values:
         yield (value.name, times[value.name]), value
@@ -167,7 +167,7 @@ def trace(mod: IRModule, name: str, inputs: Sequence[object]) -> Trace:
     func = mod[name]
     if isinstance(func, PrimFunc):
         returned = interpret(mod, name, *args)
-        return Trace((), left_by(func, returned, args))
+        return Trace((), values_after(func, returned, args))
     assert isinstance(func, Function)
     bound: list[_Value] = []
     fresh: set[Var] = set()
@@ -196,10 +196,10 @@ def trace(mod: IRModule, name: str, inputs: Sequence[object]) -> Trace:
 
     machine = Machine(mod, operate, watch=watch)
     returned = machine.call_from_python(machine.global_value(name), args, {})
-    return Trace(tuple(bound), left_by(func, returned, args))
+    return Trace(tuple(bound), values_after(func, returned, args))
 
 
-def left_by(func: BaseFunc, returned: object, args: Sequence[object]) -> tuple[_Value, ...]:
+def values_after(func: BaseFunc, returned: object, args: Sequence[object]) -> tuple[_Value, ...]:
     """List what a call left: the result, and the arguments, which it may have written."""
     if isinstance(func, PrimFunc):
         names = [p.name for p in signature_of(func).parameters]

@@ -1,4 +1,4 @@
-"""What a library offers to C: names, types, and the header that declares them."""
+"""The C interface of an exported library: names, types, and the header."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def functions_for_c(generated: Generated, signatures: dict[str, Signature]) -> l
         names: set[str] = set()
         parameters = tuple(_parameter(p, names) for p in signature.parameters)
         returns = signature.returns
-        result = "" if returns is None else f"{_stored(returns)} *"
+        result = "" if returns is None else f"{_type_in_memory(returns)} *"
         symbol = f"loomir_{_identifier(name, taken)}"
         made.append(CFunction(name, symbol, parameters, result, entry=entry))
     graph = generated.graph
@@ -134,7 +134,7 @@ def _parameter(p: Parameter, names: set[str]) -> CParameter:
     return CParameter(name, text, t.text, str(p.dtype))
 
 
-def _stored(dtype: DataType) -> str:
+def _type_in_memory(dtype: DataType) -> str:
     """Return C's type of a number in memory: small floats are their bits."""
     if dtype.is_handle:
         return "void *"
@@ -150,27 +150,29 @@ def header(name: str, functions: list[CFunction], externs: Iterable[str]) -> str
     """Write the header."""
     guard = f"LOOMIR_{re.sub(r'[^A-Za-z0-9]', '_', name).upper()}_H"
     needed = sorted(set(externs))
-    notes = [f" * The program must define, or link with: {', '.join(map(_quoted, needed))}.\n"]
+    notes = [
+        f" * The program must define, or link with: {', '.join(map(_quote_in_comment, needed))}.\n"
+    ]
     declared = "\n".join(map(_declaration, functions))
     return _HEADER.format(guard=guard, needs="".join(notes) if needed else "", functions=declared)
 
 
-def _quoted(text: str) -> str:
+def _quote_in_comment(text: str) -> str:
     """Write a text of the program's into a comment."""
     plain = "".join(c if c.isprintable() and c.isascii() else "?" for c in text)
     return plain.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
 
 
 def _declaration(f: CFunction) -> str:
-    params = [f"{_typed(p.type, p.name)}" for p in f.parameters]
+    params = [f"{_declare(p.type, p.name)}" for p in f.parameters]
     if f.result:
-        params.append(_typed(f.result, "result"))
-    said = [f"/* {_quoted(f.name)}"]
-    said += [f" *   {p.name}: {_quoted(p.what)}" for p in f.parameters]
+        params.append(_declare(f.result, "result"))
+    said = [f"/* {_quote_in_comment(f.name)}"]
+    said += [f" *   {p.name}: {_quote_in_comment(p.what)}" for p in f.parameters]
     return "\n".join([*said, " */", f"int32_t {f.symbol}({', '.join(params) or 'void'});", ""])
 
 
-def _typed(kind: str, name: str) -> str:
+def _declare(kind: str, name: str) -> str:
     return f"{kind}{name}" if kind.endswith("*") else f"{kind} {name}"
 
 

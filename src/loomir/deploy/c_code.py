@@ -1,4 +1,4 @@
-"""What a library has around its program, as LLVM IR: functions for C, and faults in words."""
+"""The wrapper of an exported library as LLVM IR: entry points for C, and texts of faults."""
 
 from __future__ import annotations
 

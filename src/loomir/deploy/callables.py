@@ -1,4 +1,4 @@
-"""The functions of an executable, made of compiled code and what is known of it."""
+"""Build the callable functions of an executable from compiled code and its tables."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def _address(native: Native, name: str) -> Callable[[], int]:
 
 
 def _explain(tables: Tables, name: str) -> Callable[[tuple[object, ...]], None]:
-    def explained(args: tuple[object, ...]) -> None:
+    def explain_call(args: tuple[object, ...]) -> None:
         for var, func in tables.loops.functions.items():
             if var.name_hint == name and isinstance(func, PrimFunc):
                 explain(func, args, tables.allow_alias, tables.loops)
 
-    return explained
+    return explain_call

@@ -1,4 +1,4 @@
-"""What code and the process that loads it must agree on: the machine, and how both meet."""
+"""Check that compiled code fits the process that loads it: the machine, and the ABI."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LEVELS: Final = {
 }
 
 
-def _of_this(cpu: str) -> frozenset[str]:
+def _features_in_question(cpu: str) -> frozenset[str]:
     """Return what code for the CPU at hand uses and a process may be refused."""
     row = CPUS.get(cpu)
     return frozenset() if row is None else frozenset(EXTENSIONS[name] for name in row.extensions)
@@ -66,7 +66,7 @@ def check_machine(target: Any, name: str) -> None:
     has = {word[1:] for word in host.features.split(",") if word.startswith("+")}
     wanted = {word[1:] for word in features.split(",") if word.startswith("+")}
     if not features:
-        known = _of_this(cpu) if cpu == host.cpu else _LEVELS.get(cpu)
+        known = _features_in_question(cpu) if cpu == host.cpu else _LEVELS.get(cpu)
         if known is None:
             refuse(
                 "RUN0464", f"{name} holds code for {cpu}, and this machine is {host.cpu}", remedy

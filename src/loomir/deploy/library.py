@@ -94,7 +94,7 @@ def export_library(path: str | os.PathLike[str], source: LibrarySource) -> None:
             "program that calls Python",
         )
     functions = functions_for_c(generated, source.signatures)
-    data = _compiled(generated, functions, source)
+    data = _compile_object(generated, functions, source)
     text = header(place.stem, functions, generated.externs.values())
     if linker:
         _link(place, data, linker)
@@ -103,7 +103,9 @@ def export_library(path: str | os.PathLike[str], source: LibrarySource) -> None:
     write_file(place.with_suffix(".h"), text.encode())
 
 
-def _compiled(generated: Generated, functions: list[CFunction], source: LibrarySource) -> bytes:
+def _compile_object(
+    generated: Generated, functions: list[CFunction], source: LibrarySource
+) -> bytes:
     machine = source.machine
     values = generated.graph.values if generated.graph else MANY if source.watched else FEW
     texts = [generated.text, objects_module().render(), values_ir()]

@@ -92,7 +92,7 @@ def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Executable:
     except _WHAT_ELSE as error:
         if isinstance(error, LoomirError):
             raise
-        _unreadable(name, error)
+        _refuse_unreadable(name, error)
     if stamp != abi_stamp():
         refuse(
             "RUN0465",
@@ -100,11 +100,11 @@ def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Executable:
             "compile the program with this version and save it again",
         )
     if not trusted and not is_own(container.digest, container.seal):
-        _untrusted(name)
-    return _loaded(name, container, parts, target)
+        _refuse_untrusted(name)
+    return _make_executable(name, container, parts, target)
 
 
-def _untrusted(name: str) -> NoReturn:
+def _refuse_untrusted(name: str) -> NoReturn:
     note = (
         "there is no directory for your key: LOOMIR_CACHE_DIR is empty"
         if SETTINGS.cache_dir is None
@@ -118,7 +118,7 @@ def _untrusted(name: str) -> NoReturn:
     )
 
 
-def _unreadable(name: str, error: BaseException) -> NoReturn:
+def _refuse_unreadable(name: str, error: BaseException) -> NoReturn:
     refuse(
         "RUN0462",
         f"{name} is damaged: what it says of its code cannot be read",
@@ -127,7 +127,7 @@ def _unreadable(name: str, error: BaseException) -> NoReturn:
     )
 
 
-def _loaded(
+def _make_executable(
     name: str, container: Container, parts: list[bytes], target: dict[str, Any]
 ) -> Executable:
     code, known, script, llvm_ir, constants = parts
@@ -138,7 +138,7 @@ def _loaded(
         functions = callables(tables, native)
         text = script.decode("utf-8", "surrogatepass")
     except (*_WHAT_ELSE, LoomirError) as error:
-        _unreadable(name, error)
+        _refuse_unreadable(name, error)
 
     def save_again(path: str | os.PathLike[str]) -> None:
         digest = container.digest

@@ -7,16 +7,16 @@ from typing import Any
 
 from loomir.support.span import Source, Span
 
-__all__ = ["Places", "read_places"]
+__all__ = ["SpanTable", "read_spans"]
 
 
-class Places:
-    """Numbers spans, and keeps what is shown of their sources."""
+class SpanTable:
+    """Numbers spans, and keeps the lines of their sources that errors show."""
 
     def __init__(self) -> None:
         self._numbers: dict[Span, int] = {}
         self._sources: dict[int, int] = {}
-        self._held: list[Source] = []
+        self._listed: list[Source] = []
         self._lines: list[dict[int, str]] = []
         self._texts: list[list[str]] = []
 
@@ -27,8 +27,8 @@ class Places:
             found = self._numbers[span] = len(self._numbers)
             source = self._sources.get(id(span.source))
             if source is None:
-                source = self._sources[id(span.source)] = len(self._held)
-                self._held.append(span.source)
+                source = self._sources[id(span.source)] = len(self._listed)
+                self._listed.append(span.source)
                 self._lines.append({})
                 self._texts.append(span.source.text.splitlines())
             index = span.line - span.source.first_line
@@ -45,7 +45,7 @@ class Places:
         return {
             "sources": [
                 [source.name, sorted(lines.items())]
-                for source, lines in zip(self._held, self._lines, strict=True)
+                for source, lines in zip(self._listed, self._lines, strict=True)
             ],
             "spans": [
                 [self._sources[id(s.source)], s.line, s.column, s.end_line, s.end_column]
@@ -54,8 +54,8 @@ class Places:
         }
 
 
-def read_places(data: Mapping[str, Any]) -> list[Span]:
-    """Return the spans of ``Places.data``, by number."""
+def read_spans(data: Mapping[str, Any]) -> list[Span]:
+    """Return the spans of ``SpanTable.data``, by number."""
     sources = [_source(name, lines) for name, lines in data["sources"]]
     rows: list[list[int]] = data["spans"]
     return [Span(sources[row[0]], *row[1:5]) for row in rows]

@@ -1,4 +1,4 @@
-"""What Python knows of compiled code, as plain data: numbers, texts, lists and maps of them."""
+"""Metadata of compiled code as plain data: signatures, faults, graphs, constants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 from loomir.codegen.llvm.module import Generated
 from loomir.codegen.llvm.relax.program import Graph
 from loomir.codegen.llvm.relax.unit import FunctionCheck, FunctionInfo
-from loomir.deploy.span_table import Places, read_places
+from loomir.deploy.span_table import SpanTable, read_spans
 from loomir.ir.module import IRModule
 from loomir.ir.node import Node
 from loomir.ir.serialize import from_rows, to_rows
@@ -22,11 +22,11 @@ from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.expr import Var as ShapeVar
 
-__all__ = ["Kernel", "Tables", "read_tables", "write_tables"]
+__all__ = ["KernelSignature", "Tables", "read_tables", "write_tables"]
 
 
-class Kernel(NamedTuple):
-    """A public loop-level function as Python calls it."""
+class KernelSignature(NamedTuple):
+    """The parameters and the result of a public loop-level function."""
 
     parameters: tuple[Parameter, ...]
     returns: DataType | None
@@ -40,7 +40,7 @@ class Tables:
     """
 
     generated: Generated
-    kernels: Mapping[str, Kernel]
+    kernels: Mapping[str, KernelSignature]
     loops: IRModule
     allow_alias: bool
 
@@ -52,7 +52,7 @@ def write_tables(tables: Tables) -> tuple[dict[str, object], bytes]:
     Errors: TIR0003 for attributes that are no plain data.
     """
     generated = tables.generated
-    places = Places()
+    places = SpanTable()
     roots: list[Node] = []
 
     def root(node: Node) -> int:
@@ -83,7 +83,7 @@ def write_tables(tables: Tables) -> tuple[dict[str, object], bytes]:
     return written, b"".join(data)
 
 
-def _fault(fault: Fault, places: Places) -> list[object]:
+def _fault(fault: Fault, places: SpanTable) -> list[object]:
     parts = [
         {"value": [p.index, p.unsigned, list(p.names)]} if isinstance(p, Value) else p
         for p in fault.message
@@ -92,7 +92,7 @@ def _fault(fault: Fault, places: Places) -> list[object]:
     return [fault.kind.name, parts, span, fault.label, list(fault.notes), fault.help, fault.code]
 
 
-def _kernel(kernel: Kernel, places: Places) -> list[object]:
+def _kernel(kernel: KernelSignature, places: SpanTable) -> list[object]:
     listed = [
         [p.name, str(p.dtype), p.is_buffer, p.is_written, places.optional(p.span)]
         for p in kernel.parameters
@@ -100,7 +100,7 @@ def _kernel(kernel: Kernel, places: Places) -> list[object]:
     return [listed, None if kernel.returns is None else str(kernel.returns)]
 
 
-def _graph(graph: Graph, root: Any, places: Places, data: list[bytes]) -> dict[str, object]:
+def _graph(graph: Graph, root: Any, places: SpanTable, data: list[bytes]) -> dict[str, object]:
     infos = [
         [
             root(i.info),
@@ -137,7 +137,7 @@ def read_tables(data: Mapping[str, Any], constants: bytes, llvm_ir: str) -> Tabl
     Errors: KeyError, IndexError, TypeError, ValueError, AttributeError, CompileError for other
     data.
     """
-    spans = read_places(data)
+    spans = read_spans(data)
     made = from_rows(data["nodes"], spans)
     roots: list[int] = data["roots"]
     nodes = [made[number] for number in roots]
@@ -177,13 +177,13 @@ def _read_part(part: Any) -> str | int | Value:
     return Value(index, unsigned, tuple(names))
 
 
-def _read_kernel(row: Any, spans: Sequence[Span]) -> Kernel:
+def _read_kernel(row: Any, spans: Sequence[Span]) -> KernelSignature:
     listed, returns = row
     parameters = [
         Parameter(name, DataType(dtype), is_buffer, is_written, _span(span, spans))
         for name, dtype, is_buffer, is_written, span in listed
     ]
-    return Kernel(tuple(parameters), None if returns is None else DataType(returns))
+    return KernelSignature(tuple(parameters), None if returns is None else DataType(returns))
 
 
 def _read_graph(row: Any, nodes: Sequence[Node], spans: Sequence[Span], constants: bytes) -> Graph:

@@ -136,8 +136,8 @@ count:
   %fits = icmp sge i64 %bytes, 0
   %empty = icmp eq i64 %bytes, 0
   %there = icmp ne ptr %data, null
-  %held = or i1 %empty, %there
-  %ok7 = and i1 %fits, %held
+  %backed = or i1 %empty, %there
+  %ok7 = and i1 %fits, %backed
   br i1 %ok7, label %dense, label %bad
 dense:
   %implied = icmp eq ptr %strides, null
@@ -286,9 +286,9 @@ keep:
   %j.more = icmp slt i64 %j, %count
   br i1 %j.more, label %hold, label %out
 hold:
-  %held.at = getelementptr ptr, ptr %fields, i64 %j
-  %held = load ptr, ptr %held.at
-  call void @loomir_retain(ptr %held)
+  %kept.at = getelementptr ptr, ptr %fields, i64 %j
+  %kept = load ptr, ptr %kept.at
+  call void @loomir_retain(ptr %kept)
   %j.next = add i64 %j, 1
   br label %keep
 out:

@@ -1,4 +1,4 @@
-"""Runs a program whose kernels note when they run, and counts what they do."""
+"""Profile a program: its kernels record when they run, and their work is estimated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine can do: bytes and float operations per second, measured by two kernels."""
+"""Measure the roof of this machine: bytes and float operations per second, by two kernels."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ def measured_roof(compile: Callable[[Any], Any]) -> Roof:
     target = Target("native")
     key = f"{target.cpu}-{target.cores}"
     now = time.time()
-    known = _of_late(_known.get(key, ()), now)
+    known = _latest(_known.get(key, ()), now)
     if not _is_fresh(known, now):
         path = None if SETTINGS.cache_dir is None else SETTINGS.cache_dir / f"roof-{key}.json"
         kept = () if path is None else _read(path)
-        known = _of_late({*kept, *known}, now)
+        known = _latest({*kept, *known}, now)
         if not _is_fresh(known, now):
-            known = _of_late((*known, _Measured(now, measure_roof(compile))), now)
+            known = _latest((*known, _Measured(now, measure_roof(compile))), now)
             if path is not None:
                 _write(path, known)
     _known[key] = known
@@ -100,7 +100,7 @@ def measure_roof(compile: Callable[[Any], Any]) -> Roof:
     return Roof(_bandwidth(compile, target), _flops(compile, target))
 
 
-def _of_late(measured: Iterable[_Measured], now: float) -> tuple[_Measured, ...]:
+def _latest(measured: Iterable[_Measured], now: float) -> tuple[_Measured, ...]:
     """Return the last few, in order. What the future dates was dated by a clock that was wrong."""
     return tuple(sorted(m for m in measured if now - _OLD <= m.when <= now))[-_KEPT:]
 

@@ -1,4 +1,4 @@
-"""Write one statement as loops around a block."""
+"""Lower one statement, whose ranges are known, to loops around a block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loomir.ir.visit import post_order
 from loomir.support.span import Span
 from loomir.tc.preconditions import extent_of
 from loomir.tc.ranges import Interval, linear_of, variables_in
-from loomir.tc.types import INDEX, convert, identity, joined
+from loomir.tc.types import INDEX, common_dtype, convert, identity
 from loomir.tir.analysis.access_regions import infer_access_regions
 from loomir.tir.buffer import Buffer, BufferLoad, IterVar, IterVarType, Range
 from loomir.tir.expr import (
@@ -91,7 +91,9 @@ def _nest(update: Update, ranges: Mapping[Var, Interval], analyzer: Analyzer) ->
     outer = {var: Var(var.name_hint, INDEX, span=var.span) for var in order}
     indices = tuple(values[v] for v in update.left)
     value = substitute(update.value, values)
-    body = BufferStore(update.buffer, _stored(update, value, indices), indices, span=update.span)
+    body = BufferStore(
+        update.buffer, _stored_value(update, value, indices), indices, span=update.span
+    )
     init: Stmt | None = None
     if update.op.endswith("!"):
         start = identity(update.op, update.buffer.dtype)
@@ -105,14 +107,14 @@ def _nest(update: Update, ranges: Mapping[Var, Interval], analyzer: Analyzer) ->
     return nest
 
 
-def _stored(update: Update, value: PrimExpr, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+def _stored_value(update: Update, value: PrimExpr, indices: tuple[PrimExpr, ...]) -> PrimExpr:
     """Return what is stored: the value, or its combination with what is there, as C computes it."""
     dtype = update.buffer.dtype
     if update.op == "=":
         return convert(value, dtype)
     there: PrimExpr = BufferLoad(update.buffer, indices, span=update.span)
     if value.dtype is not dtype:
-        common = joined(dtype, value.dtype) or dtype
+        common = common_dtype(dtype, value.dtype) or dtype
         there, value = convert(there, common), convert(value, common)
     made: PrimExpr
     if update.op[0] in "+*":

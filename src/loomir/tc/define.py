@@ -1,4 +1,4 @@
-"""Functions of a text, as objects to call."""
+"""The functions of a text as callable objects, compiled at the first call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Array: TypeAlias = Any
 
 
 def define(text: str, *, name: str = "<string>", **options: Any) -> Comprehension:
-    """Read a text in Tensor Comprehensions and give its functions.
+    """Read a text in Tensor Comprehensions and return its functions.
 
     ``name`` is what errors call the text; ``options`` are those of ``loomir.compile``.
     Errors: every mistake of the text (TC0001 to TC0303), in one ``CompileError``.
@@ -145,7 +145,7 @@ class Operator:
         self.__name__ = unit.name
 
     def __call__(self, *args: Array, out: Array | Sequence[Array] | None = None) -> Any:
-        """Run the function; gives what it returns, as a tuple where that are several.
+        """Run the function, and return its result, or a tuple of several.
 
         Errors: TC0401, TC0402, and those of compiled functions for arrays that do not fit.
         """

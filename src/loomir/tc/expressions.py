@@ -1,4 +1,4 @@
-"""From the tree of an expression to TIR, with the types and conversions of C.
+"""Lower the tree of an expression to TIR, with the types and conversions of C.
 
 Integer division rounds down, as index arithmetic needs it; a ternary, ``&&`` and ``||`` evaluate
 only what C evaluates.
@@ -17,7 +17,7 @@ from loomir.tc.literals import read_number
 from loomir.tc.mistakes import Mistakes, guess
 from loomir.tc.scope import Broken, Indices, Names, Size, Tensor
 from loomir.tc.syntax import Apply, Binary, Expr, Name, Number, SizeOf, Ternary, Unary, fold
-from loomir.tc.types import SCALARS, as_index, as_truth, convert, joined, promoted
+from loomir.tc.types import SCALARS, as_index, as_truth, common_dtype, convert, promote
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import (
@@ -191,7 +191,7 @@ class Expressions:
                 f"{expr.name!r} is a size, which has no elements",
                 expr.span,
                 secondary=((entry.span, "defined here"),),
-                help=f"write {expr.name} alone",
+                help=f"write {expr.name} by itself",
             )
             return None
         if isinstance(entry, Broken):
@@ -260,9 +260,9 @@ class Expressions:
             return None
         if len(values) < len(expr.args):
             return None
-        dtype: DataType | None = function.fixed or promoted(values[0].dtype)
+        dtype: DataType | None = function.fixed or promote(values[0].dtype)
         for value in values[1:]:
-            dtype = dtype and (function.fixed or joined(dtype, value.dtype))
+            dtype = dtype and (function.fixed or common_dtype(dtype, value.dtype))
         if function.chooses and len({value.dtype for value in values}) == 1:
             dtype = dtype if values[0].dtype.is_bool else values[0].dtype
         if dtype is None:
@@ -285,19 +285,19 @@ class Expressions:
     def _unary(self, expr: Unary, value: PrimExpr) -> Value:
         if expr.op == "!":
             return Not(as_truth(value), span=expr.span)
-        dtype = promoted(value.dtype)
+        dtype = promote(value.dtype)
         value = convert(value, dtype)
         if isinstance(value, FloatImm):
             return FloatImm(-value.value, dtype, span=expr.span)
         if dtype.is_float:
             return Mul(value, const(-1.0, dtype), span=expr.span)
-        return _folded(Sub(const(0, dtype), value, span=expr.span))
+        return _fold(Sub(const(0, dtype), value, span=expr.span))
 
     def _binary(self, expr: Binary, left: PrimExpr, right: PrimExpr) -> Value:
         if expr.op in ("&&", "||"):
             kind = And if expr.op == "&&" else Or
             return kind(as_truth(left), as_truth(right), span=expr.span)
-        dtype = joined(left.dtype, right.dtype)
+        dtype = common_dtype(left.dtype, right.dtype)
         if dtype is None:
             return self._clash(expr, [left, right])
         if dtype.is_float and expr.op == "%":
@@ -315,13 +315,13 @@ class Expressions:
         if dtype.is_float:
             return _COMPUTE[expr.op](a, b, span=expr.span)
         make = FloorDiv if expr.op == "/" else _COMPUTE[expr.op]
-        return _folded(make(a, b, span=expr.span))
+        return _fold(make(a, b, span=expr.span))
 
     def _ternary(
         self, expr: Ternary, condition: PrimExpr, then: PrimExpr, otherwise: PrimExpr
     ) -> Value:
         same = then.dtype is otherwise.dtype
-        dtype = then.dtype if same else joined(then.dtype, otherwise.dtype)
+        dtype = then.dtype if same else common_dtype(then.dtype, otherwise.dtype)
         if dtype is None:
             return self._clash(expr, [then, otherwise])
         return call_builtin(
@@ -333,7 +333,7 @@ class Expressions:
         )
 
 
-def _folded(made: PrimExpr) -> PrimExpr:
+def _fold(made: PrimExpr) -> PrimExpr:
     """Compute with constants; what has variables stays, since each access in it tells ranges."""
     if not isinstance(made, BinaryOp):
         return made

@@ -1,4 +1,4 @@
-"""Write the tree as text in one form; comments stay before or beside what they speak of."""
+"""Format the tree as text in one canonical style; comments keep their places."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def fmt(program: Program) -> str:
         if number:
             writer.lines.append("")
         writer.function(function)
-    writer.rest()
+    writer.write_rest()
     return "\n".join(writer.lines) + "\n"
 
 
@@ -61,7 +61,7 @@ class _Writer:
         self.lines: list[str] = []
         self.comments = list(reversed(comments))
 
-    def before(self, line: int, column: int, indent: str) -> None:
+    def write_before(self, line: int, column: int, indent: str) -> None:
         """Write the comments that stand before a place."""
         while self.comments:
             span = self.comments[-1].span
@@ -69,27 +69,27 @@ class _Writer:
                 return
             self.lines.append(f"{indent}#{self.comments.pop().text}")
 
-    def beside(self, line: int) -> None:
+    def write_beside(self, line: int) -> None:
         """Write the comment that ends a line beside what the line holds."""
         if self.comments and self.comments[-1].span.line == line:
             self.lines[-1] += f"  #{self.comments.pop().text}"
 
-    def rest(self) -> None:
+    def write_rest(self) -> None:
         for comment in reversed(self.comments):
             self.lines.append(f"#{comment.text}")
 
     def function(self, function: Def) -> None:
-        self.before(function.span.line, function.span.column, "")
+        self.write_before(function.span.line, function.span.column, "")
         params = ", ".join(_param(p) for p in function.params)
         returns = _idents(function.returns)
         self.lines.append(f"def {function.name.name}({params}) -> ({returns}) {{")
         for statement in function.body:
-            self.before(statement.span.line, statement.span.column, "  ")
+            self.write_before(statement.span.line, statement.span.column, "  ")
             self.lines.append(f"  {_statement(statement)}")
-            self.beside(_last_line(statement))
-        self.before(function.span.end_line, function.span.end_column, "  ")
+            self.write_beside(_last_line(statement))
+        self.write_before(function.span.end_line, function.span.end_column, "  ")
         self.lines.append("}")
-        self.beside(function.span.end_line)
+        self.write_beside(function.span.end_line)
 
 
 def _last_line(statement: Statement) -> int:

@@ -59,7 +59,7 @@ def _integer(hit: re.Match[str]) -> PrimExpr | str:
     # As in C: a decimal without u stays signed, other bases may become unsigned.
     signed = [] if "u" in suffix else ["int32", "int64"]
     unsigned = ["uint32", "uint64"] if "u" in suffix or not plain else []
-    order = [name for pair in _zipped(signed, unsigned) for name in pair]
+    order = [name for pair in _interleave(signed, unsigned) for name in pair]
     for name in order:
         dtype = DataType(name)
         if "l" in suffix and dtype.bits < 64:
@@ -71,7 +71,7 @@ def _integer(hit: re.Match[str]) -> PrimExpr | str:
     )
 
 
-def _zipped(signed: list[str], unsigned: list[str]) -> list[list[str]]:
+def _interleave(signed: list[str], unsigned: list[str]) -> list[list[str]]:
     if not signed or not unsigned:
         return [signed or unsigned]
     return [[a, b] for a, b in zip(signed, unsigned, strict=True)]

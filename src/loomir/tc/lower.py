@@ -1,6 +1,6 @@
-"""From the tree to TIR: names, types, ranges, and one function for each ``def``.
+"""Lower the tree to TIR: names, types, ranges, and one function for each ``def``.
 
-A call of another function is put in place of the call, so that a program is one kernel.
+Calls of other functions are inlined, so that each function is one kernel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from loomir.support.span import Span
 from loomir.tc.mistakes import Mistakes, guess
 from loomir.tc.preconditions import Preconditions
 from loomir.tc.scope import Broken, Names, Size, Tensor
-from loomir.tc.statements import Frame, assign
+from loomir.tc.statements import FunctionScope, assign
 from loomir.tc.syntax import Assignment, CallStatement, Def, Ident, Param, Program
 from loomir.tc.to_te import Step
 from loomir.tc.types import INDEX, SCALARS
@@ -69,7 +69,7 @@ def lower(program: Program, sizes: Mapping[str, int] | None = None) -> Lowered:
     """
     mistakes = Mistakes()
     lowering = _Lowering(program, sizes or {}, mistakes)
-    for function in lowering.in_order():
+    for function in lowering.sort_by_calls():
         lowering.unit(function)
     mistakes.settle()
     units = tuple(lowering.units[f.name.name] for f in program.functions)
@@ -90,7 +90,7 @@ class _Lowering:
             _check_name(mistakes, function.name)
         self.broken: set[str] = set()
 
-    def in_order(self) -> list[Def]:
+    def sort_by_calls(self) -> list[Def]:
         """List the functions, each after those that it calls. Errors: TC0107."""
         done: list[Def] = []
         state: dict[str, int] = {}
@@ -161,7 +161,7 @@ class _Body:
                 params.append(tensor)
         self._check_returns(function)
         outputs = {name: (name, True) for name in returned}
-        frame = Frame(names, outputs, self)
+        frame = FunctionScope(names, outputs, self)
         trampoline(self.body(function, frame))
         results: list[Tensor] = []
         for ident in function.returns:
@@ -169,7 +169,7 @@ class _Body:
             if isinstance(entry, Tensor) and (entry.written or not entry.writable):
                 results.append(entry)
             elif not isinstance(entry, Broken):
-                self._undefined(ident, function)
+                self._report_undefined(ident, function)
         if len(results) < len(function.returns) or len(params) < len(function.params):
             return None
         made = [t for t in results if not any(t is p for p in params)]
@@ -239,7 +239,7 @@ class _Body:
             if earlier is not ident:
                 _twice(self.mistakes, ident, earlier.span)
 
-    def _undefined(self, ident: Ident, function: Def) -> None:
+    def _report_undefined(self, ident: Ident, function: Def) -> None:
         defined = [
             target.name
             for s in function.body
@@ -270,7 +270,7 @@ class _Body:
         )
 
     # -- statements and calls ----------------------------------------------------------------------
-    def body(self, function: Def, frame: Frame) -> Generator[Any, Any, None]:
+    def body(self, function: Def, frame: FunctionScope) -> Generator[Any, Any, None]:
         """Lower the statements of a function, one that is called included."""
         for statement in function.body:
             self.count += 1
@@ -300,13 +300,13 @@ class _Body:
         if number == 0:
             return name
         made = f"{name}_{number}"
-        return self.block_name(made) if made in self.block_names else self._noted(made)
+        return self.block_name(made) if made in self.block_names else self._take_name(made)
 
-    def _noted(self, name: str) -> str:
+    def _take_name(self, name: str) -> str:
         self.block_names[name] = 0
         return name
 
-    def _call(self, call: CallStatement, frame: Frame) -> Generator[Any, Any, None]:
+    def _call(self, call: CallStatement, frame: FunctionScope) -> Generator[Any, Any, None]:
         callee = self.lowering.functions.get(call.callee.name)
         results = self._arguments(call, callee, frame)
         if callee is None or results is None:
@@ -318,7 +318,7 @@ class _Body:
         outputs: dict[str, tuple[str, bool]] = {}
         for ident, target in zip(callee.returns, call.targets, strict=True):
             outputs[ident.name] = frame.outputs.get(target.name, (target.name, False))
-        called = Frame(inner, outputs, self, prefix=f"{callee.name.name}_")
+        called = FunctionScope(inner, outputs, self, prefix=f"{callee.name.name}_")
         before = len(self.mistakes.found)
         yield self.body(callee, called)
         self._say_where(call, before)
@@ -345,9 +345,9 @@ class _Body:
             )
 
     def _arguments(
-        self, call: CallStatement, callee: Def | None, frame: Frame
+        self, call: CallStatement, callee: Def | None, frame: FunctionScope
     ) -> tuple[Names, dict[str, Tensor]] | None:
-        """Bind the names of the function that is called; gives those that it changes in place."""
+        """Bind the names of the called function, and return those that it changes in place."""
         if callee is None:
             self.mistakes.add(
                 "TC0106",
@@ -386,7 +386,7 @@ class _Body:
         names, changed = self._bind(call, callee, bound)
         return (names, changed) if self._targets(call, callee, frame, changed) else None
 
-    def _argument(self, arg: Ident, param: Param, frame: Frame) -> Tensor | None:
+    def _argument(self, arg: Ident, param: Param, frame: FunctionScope) -> Tensor | None:
         entry = frame.names.get(arg.name)
         if isinstance(entry, Broken):
             return None
@@ -425,7 +425,7 @@ class _Body:
             for axis, (size, dim) in enumerate(zip(param.sizes or (), tensor.dims, strict=True)):
                 known = names.get(size.name)
                 if isinstance(known, Size):
-                    self._same(arg, axis, size, known.value, dim)
+                    self._require_equal(arg, axis, size, known.value, dim)
                 else:
                     names[size.name] = Size(dim, size.span)
             inside = param.name.name in returned
@@ -436,7 +436,9 @@ class _Body:
                 changed[param.name.name] = tensor
         return names, changed
 
-    def _same(self, arg: Ident, axis: int, size: Ident, known: PrimExpr, dim: PrimExpr) -> None:
+    def _require_equal(
+        self, arg: Ident, axis: int, size: Ident, known: PrimExpr, dim: PrimExpr
+    ) -> None:
         if self.checks.analyzer.can_prove_equal(known, dim):
             return
         if self.plain.can_prove(NE(known, dim)):
@@ -453,7 +455,7 @@ class _Body:
         self.checks.require(Eq(known, dim), text, arg.span)
 
     def _targets(
-        self, call: CallStatement, callee: Def, frame: Frame, changed: dict[str, Tensor]
+        self, call: CallStatement, callee: Def, frame: FunctionScope, changed: dict[str, Tensor]
     ) -> bool:
         """Check the left side of a call: new names, but for what is changed in place."""
         right = True
@@ -467,8 +469,8 @@ class _Body:
                 right = False
             elif ident.name in changed:
                 arg = args[ident.name]
-                alone = sum(a.name == arg.name for a in call.args) == 1
-                if arg.name != target.name or not alone:
+                is_only = sum(a.name == arg.name for a in call.args) == 1
+                if arg.name != target.name or not is_only:
                     self.mistakes.add(
                         "TC0202",
                         f"{callee.name.name!r} changes {arg.name!r} in place, and gives it back",

@@ -1,4 +1,4 @@
-"""Read a text: characters to tokens to the tree, with every mistake at its character.
+"""Parse a text to a tree, and report every mistake at its character.
 
 Each function is read on its own, so that a mistake in one does not hide those in the next.
 """
@@ -36,13 +36,13 @@ from loomir.tc.syntax import (
     SizeOf,
     Ternary,
     Unary,
-    joined,
+    span_between,
     with_span,
 )
 
 __all__ = ["parse"]
 
-# What only some systems take for the end of a line: errors count lines by "\n" alone.
+# What only some systems take for the end of a line: errors count lines by "\n" only.
 _ODD_SPACE: Final = re.compile("[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 _LANDMARK: Final = re.compile(r"(?:#|//)[^\n]*|\bdef\b")
 _WORD: Final = re.compile(r"\w+|\S")
@@ -266,7 +266,7 @@ class _Builder(Transformer_NonRecursive[Any, Any]):
     def func(self, items: list[Any]) -> Def:
         start, name, params, returns, *body = items
         end = body.pop()
-        span = joined(self.chunk.span(start), self.chunk.span(end))
+        span = span_between(self.chunk.span(start), self.chunk.span(end))
         return Def(self._ident(name), params, returns, tuple(body), span)
 
     def params(self, items: list[Any]) -> tuple[Param, ...]:
@@ -274,7 +274,7 @@ class _Builder(Transformer_NonRecursive[Any, Any]):
 
     def param(self, items: list[Any]) -> Param:
         kind, sizes, name = items
-        span = joined(self.chunk.span(kind), self.chunk.span(name))
+        span = span_between(self.chunk.span(kind), self.chunk.span(name))
         return Param(self._ident(kind), sizes, self._ident(name), span)
 
     def returns(self, items: list[Any]) -> tuple[Ident, ...]:
@@ -292,13 +292,13 @@ class _Builder(Transformer_NonRecursive[Any, Any]):
     def assignment(self, items: list[Any]) -> Assignment:
         target, indices, op, value, where = items
         ident = self._ident(target)
-        span = joined(ident.span, value.span)
+        span = span_between(ident.span, value.span)
         constraints = cast("tuple[Constraint, ...]", where or ())
         return Assignment(ident, indices, str(op), value, constraints, span, self.chunk.span(op))
 
     def call(self, items: list[Any]) -> CallStatement:
         targets, callee, args, end = items
-        span = joined(targets[0].span, self.chunk.span(end))
+        span = span_between(targets[0].span, self.chunk.span(end))
         return CallStatement(targets, self._ident(callee), args, span)
 
     def where(self, items: list[Any]) -> tuple[Constraint, ...]:
@@ -324,7 +324,7 @@ class _Builder(Transformer_NonRecursive[Any, Any]):
 
     def size_of(self, items: list[Any]) -> SizeOf:
         ident, number = self._ident(items[0]), items[1]
-        span = joined(ident.span, self.chunk.span(number))
+        span = span_between(ident.span, self.chunk.span(number))
         if not re.fullmatch(r"[0-9]{1,4}", number):
             self.chunk.mistakes.add(
                 "TC0002",
@@ -338,20 +338,20 @@ class _Builder(Transformer_NonRecursive[Any, Any]):
     def apply(self, items: list[Any]) -> Apply:
         name, args, end = items
         ident = self._ident(name)
-        return Apply(ident.name, args or (), joined(ident.span, self.chunk.span(end)))
+        return Apply(ident.name, args or (), span_between(ident.span, self.chunk.span(end)))
 
     def group(self, items: list[Any]) -> Expr:
         start, expr, end = items
-        return with_span(expr, joined(self.chunk.span(start), self.chunk.span(end)))
+        return with_span(expr, span_between(self.chunk.span(start), self.chunk.span(end)))
 
     def unary(self, items: list[Any]) -> Unary:
         op, operand = items
-        return Unary(str(op), operand, joined(self.chunk.span(op), operand.span))
+        return Unary(str(op), operand, span_between(self.chunk.span(op), operand.span))
 
     def binary(self, items: list[Any]) -> Binary:
         left, op, right = items
-        return Binary(str(op), left, right, joined(left.span, right.span))
+        return Binary(str(op), left, right, span_between(left.span, right.span))
 
     def ternary(self, items: list[Any]) -> Ternary:
         condition, then, otherwise = items
-        return Ternary(condition, then, otherwise, joined(condition.span, otherwise.span))
+        return Ternary(condition, then, otherwise, span_between(condition.span, otherwise.span))

@@ -1,4 +1,4 @@
-"""Hold that accesses stay inside: proved, or else checked once before the program runs.
+"""Ensure that accesses stay in bounds: by proof, or by a check before the loops run.
 
 An index that reads memory is known only when its element is read; such an access is checked where
 the program is compiled with ``check_bounds``.
@@ -14,7 +14,7 @@ from loomir.ir.substitution import substitute
 from loomir.support.span import Span
 from loomir.tc.mistakes import Mistakes
 from loomir.tc.ranges import (
-    Access,
+    AxisAccess,
     Interval,
     extremes,
     is_plain,
@@ -75,7 +75,7 @@ class Preconditions:
         self.analyzer.enter(condition)
 
     def require(self, condition: PrimExpr, text: str, span: Span | None) -> bool:
-        """Prove a condition on sizes, or else check it; tells whether it was proved."""
+        """Prove a condition on sizes, or else check it; return whether it was proved."""
         if self.analyzer.can_prove(condition):
             return True
         self.asserts.append((condition, text, span))
@@ -83,10 +83,10 @@ class Preconditions:
         return False
 
     # -- one statement -----------------------------------------------------------------------------
-    def access(
-        self, access: Access, variables: Sequence[Var], ranges: Mapping[Var, Interval]
+    def require_access(
+        self, access: AxisAccess, variables: Sequence[Var], ranges: Mapping[Var, Interval]
     ) -> None:
-        """Hold that an access stays inside while the variables run their ranges."""
+        """Ensure that an access stays in bounds while the variables run over their ranges."""
         if access.informs or reads_memory(access.at):
             return
         form = linear_of(access.at, variables)
@@ -97,14 +97,14 @@ class Preconditions:
                 return
         self._pointwise(access, variables, ranges)
 
-    def inside(
+    def require_inside(
         self,
-        access: Access,
+        access: AxisAccess,
         interval: Interval,
         variables: Sequence[Var],
         ranges: Mapping[Var, Interval],
     ) -> None:
-        """Hold that a range lies in an axis, unless some range of the statement is empty."""
+        """Ensure that a range lies in an axis, unless some range of the statement is empty."""
         last = self.plain.simplify(Sub(interval.stop, IntImm(1, INDEX)))
         if is_plain(self.plain, interval.start) and is_plain(self.plain, last):
             self._linear(access, interval.start, last, variables, ranges)
@@ -113,7 +113,7 @@ class Preconditions:
 
     def _linear(
         self,
-        access: Access,
+        access: AxisAccess,
         least: PrimExpr,
         greatest: PrimExpr,
         variables: Sequence[Var],
@@ -147,10 +147,10 @@ class Preconditions:
                 self.analyzer.exit()
 
     def _pointwise(
-        self, access: Access, variables: Sequence[Var], ranges: Mapping[Var, Interval]
+        self, access: AxisAccess, variables: Sequence[Var], ranges: Mapping[Var, Interval]
     ) -> None:
         tests: list[PrimExpr] = [GE(access.at, _ZERO), LT(access.at, access.size)]
-        guards = _listed(access.guards)
+        guards = _list_guards(access.guards)
         known = [g for g in guards if not reads_memory(g)]
         self.analyzer.enter()
         try:
@@ -177,13 +177,13 @@ class Preconditions:
             run = GT(extent_of(ranges[var], self.plain), _ZERO)
             if not self.analyzer.can_prove(run):
                 checked = IfThenElse(run, checked)
-        self.loops.append(_renamed(checked, fresh))
+        self.loops.append(_rename_loops(checked, fresh))
 
     # -- words -------------------------------------------------------------------------------------
-    def _text(self, access: Access) -> str:
+    def _text(self, access: AxisAccess) -> str:
         return f"index {access.axis} of {access.name} leaves the tensor"
 
-    def _outside(self, access: Access) -> None:
+    def _outside(self, access: AxisAccess) -> None:
         self.mistakes.add(
             "TC0303",
             f"index {access.axis} of {access.name!r} leaves the tensor",
@@ -192,7 +192,7 @@ class Preconditions:
             help="make the range smaller",
         )
 
-    def _warn(self, access: Access, *, depends: bool = False) -> None:
+    def _warn(self, access: AxisAccess, *, depends: bool = False) -> None:
         if depends:
             how = "whether it is read depends on data, so that only check_bounds=True checks it"
         else:
@@ -207,7 +207,7 @@ class Preconditions:
         )
 
 
-def _listed(guards: Any) -> list[PrimExpr]:
+def _list_guards(guards: Any) -> list[PrimExpr]:
     found: list[PrimExpr] = []
     while guards is not None:
         condition, guards = guards
@@ -215,8 +215,8 @@ def _listed(guards: Any) -> list[PrimExpr]:
     return found[::-1]
 
 
-def _renamed(statement: Stmt, fresh: Mapping[Var, Var]) -> Stmt:
-    """Return each loop a variable of its own: a variable is bound once in a program."""
+def _rename_loops(statement: Stmt, fresh: Mapping[Var, Var]) -> Stmt:
+    """Give each loop a fresh variable: a program binds each variable once."""
     wrapped: list[For | IfThenElse] = []
     body = statement
     while isinstance(body, (For, IfThenElse)):

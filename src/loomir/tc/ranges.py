@@ -1,4 +1,4 @@
-"""Infer over which values index variables run, in rounds.
+"""Infer the ranges of index variables, in rounds.
 
 A round looks at each index expression that is linear and has exactly one variable without a range.
 That the index stays inside of the axis, for all values of the variables that have a range, gives
@@ -37,7 +37,7 @@ from loomir.tir.expr import (
 )
 
 __all__ = [
-    "Access",
+    "AxisAccess",
     "Interval",
     "Linear",
     "extremes",
@@ -56,8 +56,8 @@ _LARGE: Final = 1 << 16
 _FAR: Final = 1 << 41
 
 
-class Access(NamedTuple):
-    """One index of one access: which axis of which size, and under which conditions.
+class AxisAccess(NamedTuple):
+    """One index of an access to a tensor: its axis, the size of that, the conditions around it.
 
     ``guards`` is a chain ``(condition, rest)``. An access that only informs (``exists``) need not
     stay inside.
@@ -103,7 +103,7 @@ def _times(a: PrimExpr, factor: int) -> PrimExpr:
     return a if factor == 1 else fold_node(Mul(a, _int(factor)))
 
 
-def _over(a: PrimExpr, divisor: int) -> PrimExpr:
+def _divide(a: PrimExpr, divisor: int) -> PrimExpr:
     return a if divisor == 1 else fold_node(FloorDiv(a, _int(divisor)))
 
 
@@ -132,7 +132,7 @@ def linear_of(expr: PrimExpr, variables: Iterable[Var]) -> Linear | None:
         if not any(part.factors for part in made):
             return Linear({}, node)
         if isinstance(node, (Add, Sub)):
-            return _combined(made[0], made[1], 1 if isinstance(node, Add) else -1)
+            return _combine(made[0], made[1], 1 if isinstance(node, Add) else -1)
         if isinstance(node, Mul):
             for form, other in ((made[0], node.b), (made[1], node.a)):
                 if isinstance(other, IntImm):
@@ -156,7 +156,7 @@ def _small(expr: PrimExpr) -> bool:
     return all(abs(n) < _FAR for n in numbers)
 
 
-def _combined(a: Linear, b: Linear, sign: int) -> Linear:
+def _combine(a: Linear, b: Linear, sign: int) -> Linear:
     factors = dict(a.factors)
     for var, factor in b.factors.items():
         factors[var] = factors.get(var, 0) + sign * factor
@@ -166,7 +166,7 @@ def _combined(a: Linear, b: Linear, sign: int) -> Linear:
 
 def find_accesses(
     value: PrimExpr, sizes: Mapping[int, tuple[str, tuple[PrimExpr, ...]]]
-) -> Iterator[Access]:
+) -> Iterator[AxisAccess]:
     """List the accesses of an expression from left to right, with the conditions around them.
 
     ``sizes`` gives name and sizes of the tensor that a data variable belongs to, by its id.
@@ -178,7 +178,7 @@ def find_accesses(
             buffer: Buffer = node.buffer
             name, dims = sizes[id(buffer.data)]
             for axis, (index, size) in enumerate(zip(node.indices, dims, strict=True)):
-                yield Access(name, axis, size, index, guards, node.span)
+                yield AxisAccess(name, axis, size, index, guards, node.span)
         parts: list[tuple[Any, Any]]
         if isinstance(node, Call) and node.op is IF_THEN_ELSE:
             condition, then, otherwise = node.args
@@ -208,20 +208,20 @@ def extremes(form: Linear, ranges: Mapping[Var, Interval]) -> tuple[PrimExpr, Pr
     return least, greatest
 
 
-def _solved(var: Var, form: Linear, size: PrimExpr, ranges: Mapping[Var, Interval]) -> Interval:
+def _solve(var: Var, form: Linear, size: PrimExpr, ranges: Mapping[Var, Interval]) -> Interval:
     """Solve ``0 <= index < size`` for one variable, for all values of the others."""
     factor = form.factors[var]
     others = Linear({v: f for v, f in form.factors.items() if v is not var}, form.rest)
     least, greatest = extremes(others, ranges)
     above = _sub(_sub(size, _int(1)), greatest)  # factor * var must not be more
     if factor > 0:
-        start = _sub(_int(0), _over(least, factor))
-        return Interval(start, _add(_over(above, factor), _int(1)))
-    start = _sub(_int(0), _over(above, -factor))
-    return Interval(start, _add(_over(least, -factor), _int(1)))
+        start = _sub(_int(0), _divide(least, factor))
+        return Interval(start, _add(_divide(above, factor), _int(1)))
+    start = _sub(_int(0), _divide(above, -factor))
+    return Interval(start, _add(_divide(least, -factor), _int(1)))
 
 
-def _picked(analyzer: Analyzer, terms: Sequence[PrimExpr], greatest: bool) -> PrimExpr:
+def _pick(analyzer: Analyzer, terms: Sequence[PrimExpr], greatest: bool) -> PrimExpr:
     """Return the greatest (or least) of expressions, without those that cannot be it."""
     order = GE if greatest else LE
     kept: list[PrimExpr] = []
@@ -238,28 +238,30 @@ def _picked(analyzer: Analyzer, terms: Sequence[PrimExpr], greatest: bool) -> Pr
 def infer(
     variables: Sequence[Var],
     fixed: Mapping[Var, Interval],
-    accesses: Sequence[Access],
+    accesses: Sequence[AxisAccess],
     analyzer: Analyzer,
-) -> tuple[dict[Var, Interval], list[Access], list[Var]]:
+) -> tuple[dict[Var, Interval], list[AxisAccess], list[Var]]:
     """Return ranges, the accesses that gave none, and the variables that are without a range."""
     ranges = dict(fixed)
-    left: list[tuple[Access, Linear | None]] = [(a, linear_of(a.at, variables)) for a in accesses]
+    left: list[tuple[AxisAccess, Linear | None]] = [
+        (a, linear_of(a.at, variables)) for a in accesses
+    ]
     missing = [v for v in variables if v not in ranges]
     while missing:
         found: dict[Var, list[Interval]] = {}
-        unused: list[tuple[Access, Linear | None]] = []
+        unused: list[tuple[AxisAccess, Linear | None]] = []
         for access, form in left:
             open_ = [v for v in form.factors if v not in ranges] if form is not None else []
             if form is not None and len(open_) == 1:
-                solved = _solved(open_[0], form, access.size, ranges)
+                solved = _solve(open_[0], form, access.size, ranges)
                 found.setdefault(open_[0], []).append(solved)
             else:
                 unused.append((access, form))
         if not found:
             break
         for var, intervals in found.items():
-            start = _picked(analyzer, [i.start for i in intervals], True)
-            stop = _picked(analyzer, [i.stop for i in intervals], False)
+            start = _pick(analyzer, [i.start for i in intervals], True)
+            stop = _pick(analyzer, [i.stop for i in intervals], False)
             ranges[var] = Interval(start, stop)
         left = unused
         missing = [v for v in missing if v not in ranges]

@@ -1,4 +1,4 @@
-"""What names mean: sizes, tensors and index variables share one namespace."""
+"""Names and what they mean: sizes, tensors and index variables share one namespace."""
 
 from __future__ import annotations
 

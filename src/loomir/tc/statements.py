@@ -1,4 +1,4 @@
-"""Lower one statement: which indices it has, where they run, and what it may touch."""
+"""Lower one statement: its index variables, their ranges, and the bounds of its accesses."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from loomir.tc.blocks import Update, blocks_of
 from loomir.tc.expressions import Expressions
 from loomir.tc.mistakes import Mistakes
 from loomir.tc.preconditions import Preconditions
-from loomir.tc.ranges import Access, Interval, find_accesses, infer, is_plain, variables_in
+from loomir.tc.ranges import AxisAccess, Interval, find_accesses, infer, is_plain, variables_in
 from loomir.tc.scope import Broken, Indices, Names, Size, Tensor
 from loomir.tc.syntax import Assignment, Exists, RangeIn
 from loomir.tc.to_te import Step
-from loomir.tc.types import INDEX, SCALARS, joined
+from loomir.tc.types import INDEX, SCALARS, common_dtype
 from loomir.tir.buffer import BufferLoad, decl_buffer
 from loomir.tir.expr import GE, IntImm, Max, PrimExpr, Var
 from loomir.tir.stmt import Stmt
 
-__all__ = ["Frame", "Work", "assign"]
+__all__ = ["FunctionScope", "Work", "assign"]
 
 
 class Work(Protocol):
@@ -41,7 +41,7 @@ class Work(Protocol):
         ...
 
 
-class Frame:
+class FunctionScope:
     """The names of a function, or of one that is called; ``outputs`` says how results are called.
 
     Each of these has the name of its memory, and whether that memory is the caller's.
@@ -58,10 +58,10 @@ class _Parts(NamedTuple):
 
     value: PrimExpr
     fixed: dict[Var, Interval]
-    exists: list[Access]
+    exists: list[AxisAccess]
 
 
-def assign(statement: Assignment, frame: Frame) -> None:
+def assign(statement: Assignment, frame: FunctionScope) -> None:
     """Lower an assignment into the function's statements; mistakes are noted."""
     worker = _Assign(statement, frame)
     if not worker.run() and statement.target.name not in frame.names:
@@ -69,7 +69,7 @@ def assign(statement: Assignment, frame: Frame) -> None:
 
 
 class _Assign:
-    def __init__(self, statement: Assignment, frame: Frame) -> None:
+    def __init__(self, statement: Assignment, frame: FunctionScope) -> None:
         self.statement, self.frame, self.work = statement, frame, frame.work
         self.names, self.mistakes = frame.names, frame.work.mistakes
         self.indices = Indices()
@@ -91,10 +91,10 @@ class _Assign:
         self.right = False
 
     def run(self) -> bool:
-        """Lower the statement; tells whether it had no mistake."""
+        """Lower the statement; return whether it had no mistake."""
         target = self._target()
         parts = self._parts()
-        left = self._left()
+        left = self._left_side()
         if parts is None or not self.right:
             return False
         read = variables_in(parts.value, self.indices.vars.values())
@@ -145,7 +145,7 @@ class _Assign:
             self.wrong("TC0003", f"{ident.name!r} is a type", ident.span, help="use another name")
         return None
 
-    def _left(self) -> tuple[Var, ...]:
+    def _left_side(self) -> tuple[Var, ...]:
         """Return the variables of the left side."""
         found: list[Var] = []
         seen: dict[str, Span] = {}
@@ -194,7 +194,7 @@ class _Assign:
         statement = self.statement
         value = Expressions(self.names, self.indices, self.mistakes).make(statement.value)
         fixed: dict[Var, Interval] = {}
-        exists: list[Access] = []
+        exists: list[AxisAccess] = []
         for part in statement.where:
             if isinstance(part, RangeIn):
                 self._range(part, fixed)
@@ -240,7 +240,7 @@ class _Assign:
         simplify = self.work.plain.simplify
         fixed[var] = Interval(simplify(start), simplify(stop))
 
-    def _exists(self, part: Exists, exists: list[Access]) -> None:
+    def _exists(self, part: Exists, exists: list[AxisAccess]) -> None:
         access = part.access
         if not isinstance(self.names.get(access.name), (Tensor, Broken)):
             self.wrong(
@@ -303,7 +303,7 @@ class _Assign:
             )
         if op != "=":
             kept = dtype if target is None else target.buffer.dtype
-            if kept.is_bool or joined(kept, dtype) is None:
+            if kept.is_bool or common_dtype(kept, dtype) is None:
                 self.wrong(
                     "TC0201",
                     f"{op} does not reduce {dtype} into {kept}",
@@ -350,10 +350,10 @@ class _Assign:
         else:
             for axis, var in enumerate(left):
                 name, span = self.statement.target.name, self.statement.indices[axis].span
-                access = Access(name, axis, target.dims[axis], var, None, span)
-                work.checks.inside(access, ranges[var], variables, ranges)
+                access = AxisAccess(name, axis, target.dims[axis], var, None, span)
+                work.checks.require_inside(access, ranges[var], variables, ranges)
         for access in over:
-            work.checks.access(access, variables, ranges)
+            work.checks.require_access(access, variables, ranges)
         target.written = True
         name = work.block_name(self.frame.prefix + self.statement.target.name)
         update = Update(
@@ -368,13 +368,13 @@ class _Assign:
         work.steps.append(Step(update, ranges, whole))
         return True
 
-    def _ambiguous(self, missing: list[Var], over: list[Access]) -> None:
+    def _ambiguous(self, missing: list[Var], over: list[AxisAccess]) -> None:
         for var in missing:
             notes: list[str] = []
             for access in over:
                 mentioned = variables_in(access.at, missing)
                 if any(v is var for v in mentioned):
-                    notes.append(_why(access, mentioned))
+                    notes.append(_reason(access, mentioned))
             span = self.indices.spans[var.name_hint]
             self.mistakes.add(
                 "TC0301",
@@ -396,10 +396,10 @@ class _Assign:
             if not analyzer.can_prove_equal(start, zero):
                 self.wrong(
                     "TC0302",
-                    f"{ident.name!r} runs from {_shown(start)}, and the indices of a new tensor "
-                    "start at 0",
+                    f"{ident.name!r} runs from {_write_size(start)}, and the indices of a new "
+                    "tensor start at 0",
                     ident.span,
-                    f"its range is {_shown(start)}:{_shown(ranges[var].stop)}",
+                    f"its range is {_write_size(start)}:{_write_size(ranges[var].stop)}",
                     help=f"shift the index, or add where {ident.name} in 0:…",
                 )
         if not self.right:
@@ -426,13 +426,13 @@ class _Assign:
         return made
 
 
-def _shown(size: PrimExpr) -> str:
+def _write_size(size: PrimExpr) -> str:
     """Write a size as in Tensor Comprehensions."""
     plain = re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(size))
     return plain.replace("T.", "").replace("//", "/")
 
 
-def _why(access: Access, mentioned: list[Var]) -> str:
+def _reason(access: AxisAccess, mentioned: list[Var]) -> str:
     if len(mentioned) > 1:
         names = " and ".join(repr(v.name_hint) for v in mentioned)
         return f"index {access.axis} of {access.name!r} has both {names}"

@@ -1,4 +1,4 @@
-"""The tree of a text in Tensor Comprehensions: what was written, not yet what it means."""
+"""The syntax tree of a text in Tensor Comprehensions."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ __all__ = [
     "Ternary",
     "Unary",
     "fold",
-    "joined",
     "parts_of",
+    "span_between",
     "walk",
     "with_span",
 ]
@@ -197,13 +197,13 @@ class Program:
     comments: tuple[Comment, ...]
 
 
-def joined(first: Span, last: Span) -> Span:
-    """Return the stretch from the start of one span to the end of another."""
+def span_between(first: Span, last: Span) -> Span:
+    """Return the span from the start of one span to the end of another."""
     return Span(first.source, first.line, first.column, last.end_line, last.end_column)
 
 
 def with_span(expr: Expr, span: Span) -> Expr:
-    """Return an expression another place, such as that of the parentheses around it."""
+    """Return an expression with another span, such as that of the parentheses around it."""
     return replace(expr, span=span)
 
 

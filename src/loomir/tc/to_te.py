@@ -1,4 +1,4 @@
-"""From functions of a text to tensor expressions: each statement becomes a computed tensor."""
+"""Convert functions of a text to tensor expressions, a computed tensor for each statement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from loomir.support.dtype import DataType
 from loomir.tc.blocks import Update
 from loomir.tc.ranges import Interval
 from loomir.tc.scope import Tensor
-from loomir.tc.types import convert, identity, joined
+from loomir.tc.types import common_dtype, convert, identity
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.expr import Add, Max, Min, Mul, PrimExpr, Var
 
@@ -56,11 +56,11 @@ def to_te(
             raise _cannot(name, "it changes an input in place", "assign to a new tensor")
         if not step.whole:
             raise _cannot(name, "a statement assigns a part of a tensor", "assign all elements")
-        now[data] = _computed(step, now)
+        now[data] = _compute(step, now)
     return inputs, tuple(now[id(t.buffer.data)] for t in made)
 
 
-def _computed(step: Step, now: Mapping[int, te.Tensor]) -> te.Tensor:
+def _compute(step: Step, now: Mapping[int, te.Tensor]) -> te.Tensor:
     update, ranges = step.update, step.ranges
     dtype = update.buffer.dtype
     axes = {
@@ -77,15 +77,15 @@ def _computed(step: Step, now: Mapping[int, te.Tensor]) -> te.Tensor:
         there = None
         if update.op != "=" and not update.op.endswith("!"):
             there = now[id(update.buffer.data)][tuple(indices)]
-        return _combined(update, value, there, tuple(axes.values()), dtype)
+        return _combine(update, value, there, tuple(axes.values()), dtype)
 
     return te.compute(shape, element, update.buffer.name)
 
 
-def _combined(
+def _combine(
     update: Update, value: PrimExpr, there: Any, axes: tuple[Any, ...], dtype: DataType
 ) -> PrimExpr:
-    """Return element: the value, or its reduction, from what was there where that takes part."""
+    """Return an element: the value, or its reduction, starting from the old element if asked."""
     if update.op == "=":
         return convert(value, dtype)
     symbol = update.op.rstrip("!=")
@@ -104,7 +104,7 @@ def _combined(
             f"convert the right side to {dtype}",
         )
     start = identity(update.op, dtype) if there is None else there
-    common = joined(dtype, value.dtype) or dtype
+    common = common_dtype(dtype, value.dtype) or dtype
     same = value.dtype is dtype
     a, b = (start, value) if same else (convert(start, common), convert(value, common))
     return convert(combine(a, b), dtype)

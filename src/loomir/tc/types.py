@@ -7,7 +7,16 @@ from typing import Final
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir.expr import NE, FloatImm, IntImm, PrimExpr, cast, const
 
-__all__ = ["INDEX", "SCALARS", "as_index", "as_truth", "convert", "identity", "joined", "promoted"]
+__all__ = [
+    "INDEX",
+    "SCALARS",
+    "as_index",
+    "as_truth",
+    "common_dtype",
+    "convert",
+    "identity",
+    "promote",
+]
 
 INDEX: Final = DataType("int64")
 """What sizes and index variables are."""
@@ -31,14 +40,14 @@ SCALARS: Final[dict[str, DataType]] = {
 """The scalar types by name."""
 
 
-def promoted(dtype: DataType) -> DataType:
+def promote(dtype: DataType) -> DataType:
     """Return the dtype in which C computes with a value: integers narrower than int32 widen."""
     if dtype.is_bool or (dtype.is_integer and dtype.bits < 32):
         return _INT
     return dtype
 
 
-def joined(a: DataType, b: DataType) -> DataType | None:
+def common_dtype(a: DataType, b: DataType) -> DataType | None:
     """Return the dtype in which C computes with two values; None for float16 beside bfloat16."""
     if a.is_float or b.is_float:
         if not (a.is_float and b.is_float):
@@ -46,7 +55,7 @@ def joined(a: DataType, b: DataType) -> DataType | None:
         if a.bits == b.bits and a is not b:
             return None
         return a if a.bits >= b.bits else b
-    a, b = promoted(a), promoted(b)
+    a, b = promote(a), promote(b)
     if a.bits != b.bits:
         return a if a.bits > b.bits else b
     return a if a.is_uint else b

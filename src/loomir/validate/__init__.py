@@ -1,4 +1,4 @@
-"""Schedules held to the programs that they come from, for any machine, without one."""
+"""Compare schedules for any machine with the programs that they come from, by interpreter."""
 
 from loomir.validate.report import FunctionReport, ScheduleDifference, ScheduleReport
 from loomir.validate.schedules import validate_schedule

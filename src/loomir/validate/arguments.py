@@ -1,4 +1,4 @@
-"""Small arguments for a function: sizes, and arrays whose elements index where they shall."""
+"""Draw small arguments for a function: sizes, and arrays whose elements are valid indices."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def fresh(argument: Any) -> Any:
 
 
 def _with_strides(shape: Sequence[int], strides: Sequence[int], dtype: Any) -> Any:
-    """Make an array whose elements lie so many bytes apart, on memory of its own."""
+    """Make an array with given strides in bytes, in memory of its own."""
     low = high = 0
     for extent, stride in zip(shape, strides, strict=True):
         reach = max(0, extent - 1) * stride
@@ -146,7 +146,7 @@ class Drawer:
         return made
 
     def _bound(self, buffer: Buffer, known: Mapping[Var, Any]) -> int | None:
-        """Return below what the elements of an array must be, None where it does not matter."""
+        """Return an upper bound for the elements of an array, None where none is needed."""
         bounds = [_STEERED] if id(buffer.data) in self.steering else []
         for extent in self.limits.get(id(buffer.data), ()):
             size = _value(extent, known)

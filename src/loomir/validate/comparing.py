@@ -1,4 +1,4 @@
-"""One call of two programs without rounding: equal to the last bit, or where they differ."""
+"""Compare one call of two programs, run without rounding: results must be equal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from loomir.ir.module import IRModule
 from loomir.support.diagnostics import RunError
 from loomir.validate.arguments import fresh
 
-__all__ = ["Difference", "Outcome", "compared", "outcome_of", "size_of"]
+__all__ = ["Difference", "Outcome", "compare_outcomes", "outcome_of", "size_of"]
 
 
 class Outcome(NamedTuple):
@@ -53,12 +53,12 @@ def size_of(outcome: Outcome) -> int:
     return int(found) + (outcome.run.result is not None)
 
 
-def compared(names: Sequence[str], one: Outcome, other: Outcome) -> Difference | None:
+def compare_outcomes(names: Sequence[str], one: Outcome, other: Outcome) -> Difference | None:
     """Find the first value that differs; errors must be of one kind."""
     if one.run is None or other.run is None:
         if one.code == other.code:
             return None
-        return Difference("the call", None, _told(one), _told(other))
+        return Difference("the call", None, _describe(one), _describe(other))
     if not _equal(one.run.result, other.run.result):
         return Difference("the result", None, one.run.result, other.run.result)
     for name, a, b in zip(names, one.run.contents, other.run.contents, strict=True):
@@ -78,7 +78,7 @@ def _equal(a: Any, b: Any) -> bool:
     return bool(a == b or (a != a and b != b))
 
 
-def _told(outcome: Outcome) -> str:
+def _describe(outcome: Outcome) -> str:
     if outcome.error is None:
         return "no error"
     return f"{outcome.code}: {outcome.error.diagnostic.message}"

@@ -1,4 +1,4 @@
-"""What a comparison of schedules with their programs found."""
+"""The report of a comparison of schedules with their programs."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class ScheduleDifference:
         sizes = ", ".join(f"{name} = {size}" for name, size in self.sizes.items())
         where = f" (with {sizes}; seed {self.seed})" if sizes else f" (seed {self.seed})"
         return (
-            f"{self.argument}{place} is {_shown(self.scheduled)} instead of "
-            f"{_shown(self.written)} after {self.step}{where}"
+            f"{self.argument}{place} is {_show(self.scheduled)} instead of "
+            f"{_show(self.written)} after {self.step}{where}"
         )
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 60 else f"about {float(value):.17g}" if _is_number(value) else text
 
@@ -58,7 +58,7 @@ class FunctionReport:
 
     ``calls`` were compared, of ``elements`` in all. ``not_compared`` says what was not, and why;
     ``smaller`` are sizes of the program in whose place it was compared with others.
-    ``left_alone`` functions are not scheduled.
+    ``not_scheduled`` functions are not scheduled.
     """
 
     name: str
@@ -67,23 +67,23 @@ class FunctionReport:
     difference: ScheduleDifference | None = None
     not_compared: tuple[str, ...] = ()
     smaller: tuple[tuple[int, int], ...] = ()
-    left_alone: bool = False
+    not_scheduled: bool = False
     span: Span | None = None
 
     @property
     def status(self) -> str:
-        """Say ``right``, ``wrong``, ``not compared``, or ``left alone``."""
+        """Say ``right``, ``wrong``, ``not compared``, or ``not scheduled``."""
         if self.difference is not None:
             return "wrong"
-        if self.left_alone:
-            return "left alone"
+        if self.not_scheduled:
+            return "not scheduled"
         return "right" if self.calls else "not compared"
 
     def __str__(self) -> str:
         said = self.status
         if self.difference is not None:
             said = f"wrong: {self.difference}"
-        elif self.left_alone:
+        elif self.not_scheduled:
             said = "not scheduled: it runs as it is written"
         elif self.calls:
             times = "call" if self.calls == 1 else "calls"

@@ -1,4 +1,4 @@
-"""Hold the default schedule of a program for a machine to the program as it is written.
+"""Compare the default schedule of a program for a machine with the program as it is written.
 
 Both are run by the interpreter without rounding, on small arguments that are made up, so that
 neither the machine nor a tolerance is needed: a sum that is taken in another order is equal, one
@@ -26,7 +26,7 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.link_calls import link_calls
 from loomir.transform.pipelines import lower_relax
 from loomir.validate.arguments import LEVELS, Drawer, Drawn, NotDrawnError
-from loomir.validate.comparing import Difference, Outcome, compared, outcome_of, size_of
+from loomir.validate.comparing import Difference, Outcome, compare_outcomes, outcome_of, size_of
 from loomir.validate.report import FunctionReport, ScheduleDifference, ScheduleReport
 from loomir.validate.smaller import Smaller, smaller_ones
 
@@ -70,7 +70,7 @@ def validate_schedule(
     with remembering():
         module = _module_of(program)
         loops = _loops_of(module)
-        asked = _Asked(dict(sizes or {}), arguments, tuple(seeds), budget)
+        asked = _Options(dict(sizes or {}), arguments, tuple(seeds), budget)
         names = [v.name_hint for v, f in loops.functions.items() if isinstance(f, PrimFunc)]
         if entry is not None and isinstance(module[entry], PrimFunc):
             names = [entry]
@@ -91,7 +91,7 @@ def _module_of(program: Program) -> IRModule:
     return IRModule({GlobalVar(program.name): program}, span=program.span)
 
 
-class _Asked(NamedTuple):
+class _Options(NamedTuple):
     sizes: Mapping[str, int]
     arguments: Sequence[Any] | None
     seeds: tuple[int, ...]
@@ -108,22 +108,22 @@ def _loops_of(module: IRModule) -> IRModule:
 
 
 def _function(
-    module: IRModule, func: PrimFunc, name: str, machine: Target, asked: _Asked
+    module: IRModule, func: PrimFunc, name: str, machine: Target, asked: _Options
 ) -> FunctionReport:
     """Compare one function."""
     scheduled = schedule_function(func, machine).func
     if scheduled is func:
-        return FunctionReport(name, left_alone=True)
+        return FunctionReport(name, not_scheduled=True)
     try:
         if asked.arguments is not None:
             given = Drawn({}, tuple(asked.arguments))
-            return _Comparison(module, name, scheduled, machine, asked).of([given])
-        return _drawn(module, name, machine, asked)
+            return _Comparison(module, name, scheduled, machine, asked).compare_calls([given])
+        return _compare_drawn(module, name, machine, asked)
     except NotDrawnError as error:
         return FunctionReport(name, not_compared=(f"not compared: {error}",))
 
 
-def _drawn(module: IRModule, name: str, machine: Target, asked: _Asked) -> FunctionReport:
+def _compare_drawn(module: IRModule, name: str, machine: Target, asked: _Options) -> FunctionReport:
     """Compare calls with arguments that are made up, of the program or of a smaller one."""
     why = ""
     for one in (Smaller(module, ()), *smaller_ones(module, name)):
@@ -134,7 +134,7 @@ def _drawn(module: IRModule, name: str, machine: Target, asked: _Asked) -> Funct
             why = why or "with smaller sizes it is not scheduled"
             continue
         comparison = _Comparison(one.module, name, scheduled, machine, asked)
-        found = comparison.of_seeds()
+        found = comparison.compare_seeds()
         if one.sizes and comparison.raised and found.difference is None:
             why = f"with smaller sizes it raises {comparison.raised}"
             continue
@@ -153,10 +153,10 @@ class _Comparison:
     """Calls of one function, as it is written and as it is scheduled."""
 
     def __init__(
-        self, module: IRModule, name: str, scheduled: PrimFunc, machine: Target, asked: _Asked
+        self, module: IRModule, name: str, scheduled: PrimFunc, machine: Target, asked: _Options
     ) -> None:
         self.module, self.name, self.machine, self.asked = module, name, machine, asked
-        self.scheduled = _with(module, name, scheduled)
+        self.scheduled = _replace_function(module, name, scheduled)
         func = module[name]
         assert isinstance(func, PrimFunc)
         self.func = func
@@ -165,21 +165,21 @@ class _Comparison:
         self.raised = ""
         """The error of every call so far; empty where one raised none."""
 
-    def of(self, calls: Iterable[Drawn]) -> FunctionReport:
+    def compare_calls(self, calls: Iterable[Drawn]) -> FunctionReport:
         """Compare calls with these arguments."""
         count = elements = 0
         for drawn in calls:
             try:
-                written = self._written(drawn)
-                found = self._compared(written, drawn)
+                written = self._run_written(drawn)
+                found = self._compare(written, drawn)
             except OutOfStepsError:
                 return FunctionReport(self.name, count, elements, None, (self._too_long(drawn),))
             if found is not None:
-                return FunctionReport(self.name, count, elements, self._blamed(found, drawn, 0))
+                return FunctionReport(self.name, count, elements, self._find_step(found, drawn, 0))
             count, elements = count + 1, elements + size_of(written)
         return FunctionReport(self.name, count, elements)
 
-    def of_seeds(self) -> FunctionReport:
+    def compare_seeds(self) -> FunctionReport:
         """Compare a call for each seed."""
         count = elements = 0
         notes: dict[str, None] = {}
@@ -193,13 +193,13 @@ class _Comparison:
                 continue
             drawn, written = made
             try:
-                found = self._compared(written, drawn)
+                found = self._compare(written, drawn)
             except OutOfStepsError:
                 notes[self._too_long(drawn, "its schedule")] = None
                 continue
             raised.append(written.code)
             if found is not None:
-                blamed = self._blamed(found, drawn, seed)
+                blamed = self._find_step(found, drawn, seed)
                 return FunctionReport(self.name, count, elements, blamed, tuple(notes))
             count, elements = count + 1, elements + size_of(written)
         self.raised = raised[0] if raised and all(raised) else ""
@@ -223,7 +223,7 @@ class _Comparison:
                     told = told or self._too_long(drawn)
                     break
                 try:
-                    written = self._written(drawn)
+                    written = self._run_written(drawn)
                 except OutOfStepsError:
                     told = told or self._too_long(drawn)
                     break
@@ -243,36 +243,36 @@ class _Comparison:
         work = cost.flops + cost.int_ops + cost.math_calls
         return _STEPS_OF_ONE * work > self.asked.budget
 
-    def _written(self, drawn: Drawn) -> Outcome:
+    def _run_written(self, drawn: Drawn) -> Outcome:
         return outcome_of(self.module, self.name, drawn.arguments, self.asked.budget)
 
-    def _compared(self, written: Outcome, drawn: Drawn) -> Difference | None:
+    def _compare(self, written: Outcome, drawn: Drawn) -> Difference | None:
         steps = self.asked.budget * _MORE
         other = outcome_of(self.scheduled, self.name, drawn.arguments, steps)
-        return compared(self.names, written, other)
+        return compare_outcomes(self.names, written, other)
 
     def _too_long(self, drawn: Drawn, what: str = "a call") -> str:
         sizes = ", ".join(f"{name} = {size}" for name, size in drawn.sizes.items())
         return f"not compared{' with ' if sizes else ''}{sizes}: {what} takes too many steps"
 
-    def _blamed(self, found: Difference, drawn: Drawn, seed: int) -> ScheduleDifference:
+    def _find_step(self, found: Difference, drawn: Drawn, seed: int) -> ScheduleDifference:
         """Find the step after which the function first gives something else."""
         steps: list[Step] = []
         schedule_function(self.func, self.machine, on_step=steps.append)
         name = "scheduling"
-        written = self._written(drawn)
+        written = self._run_written(drawn)
         for step in steps:
             func = self.func
             body = step.body()
             made = PrimFunc(
                 func.params, body, func.ret_type, func.buffer_map, func.attrs, span=func.span
             )
-            module = _with(self.module, self.name, made)
+            module = _replace_function(self.module, self.name, made)
             try:
                 other = outcome_of(module, self.name, drawn.arguments, self.asked.budget * _MORE)
             except (OutOfStepsError, CompileError):
                 continue  # that says nothing of what it computes
-            first = compared(self.names, written, other)
+            first = compare_outcomes(self.names, written, other)
             if first is not None:
                 name, found = step.name, first
                 break
@@ -289,7 +289,7 @@ def _names(func: PrimFunc) -> list[str]:
     return made
 
 
-def _with(module: IRModule, name: str, func: PrimFunc) -> IRModule:
+def _replace_function(module: IRModule, name: str, func: PrimFunc) -> IRModule:
     """Put a function in place of the one of its name."""
     functions: dict[Any, BaseFunc] = {
         v: func if v.name_hint == name else f for v, f in module.functions.items()

@@ -1,4 +1,4 @@
-"""The same program with smaller numbers for its sizes, where it would run for too long."""
+"""Shrink the constant sizes of a program that would run for too long."""
 
 from __future__ import annotations
 
@@ -50,23 +50,23 @@ def smaller_ones(module: IRModule, name: str) -> Iterator[Smaller]:
         more = {old + by: new + by for old, new in table.items() for by in (-1, 1)} | table
         more |= {-old: -new for old, new in table.items()}
 
-        def moved(number: IntImm, table: dict[int, int] = more) -> IntImm:
+        def replace_size(number: IntImm, table: dict[int, int] = more) -> IntImm:
             size = table.get(number.value)
             return number if size is None else IntImm(size, number.dtype, span=number.span)
 
         functions = {
-            var: _moved(one, moved) if isinstance(one, PrimFunc) else one
+            var: _resize(one, replace_size) if isinstance(one, PrimFunc) else one
             for var, one in module.functions.items()
         }
         yield Smaller(module.with_functions(functions), tuple(table.items()))
 
 
-def _moved(func: PrimFunc, moved: Callable[[IntImm], IntImm]) -> PrimFunc:
+def _resize(func: PrimFunc, replace_size: Callable[[IntImm], IntImm]) -> PrimFunc:
     """Change numbers in a function and in its buffers."""
-    numbers = {IntImm: moved}
+    numbers = {IntImm: replace_size}
     known: dict[int, tuple[Buffer, Buffer]] = {}
 
-    def resized(buffer: Buffer) -> Buffer:
+    def resize_buffer(buffer: Buffer) -> Buffer:
         if id(buffer) not in known:
             parts: dict[str, Any] = {
                 "shape": tuple(rewrite(e, numbers) for e in buffer.shape),
@@ -76,14 +76,14 @@ def _moved(func: PrimFunc, moved: Callable[[IntImm], IntImm]) -> PrimFunc:
         return known[id(buffer)][1]
 
     def access(node: Any) -> Any:
-        return rebuild(node, {"buffer": resized(node.buffer)})
+        return rebuild(node, {"buffer": resize_buffer(node.buffer)})
 
     def block(node: Block) -> Block:
-        return rebuild(node, {"alloc_buffers": tuple(map(resized, node.alloc_buffers))})
+        return rebuild(node, {"alloc_buffers": tuple(map(resize_buffer, node.alloc_buffers))})
 
     kinds = (BufferLoad, BufferStore, BufferRegion, DeclBuffer, BufferRealize, MatchBufferRegion)
     rules: dict[type, Any] = {**numbers, **dict.fromkeys(kinds, access), Block: block}
-    buffers = {param: resized(buffer) for param, buffer in func.buffer_map.items()}
+    buffers = {param: resize_buffer(buffer) for param, buffer in func.buffer_map.items()}
     body = rewrite(func.body, rules)
     return PrimFunc(func.params, body, func.ret_type, buffers, func.attrs, span=func.span)
 
@@ -104,7 +104,7 @@ def _table(sizes: list[int], largest: int) -> dict[int, int]:
     for size in sizes:
         if size <= (largest + _STEP if largest >= 0 else -largest):
             continue
-        new = _related(size, table)
+        new = _related_size(size, table)
         if new is None and largest >= 0:
             new = fresh + (size % _STEP or _STEP)
             fresh += _STEP
@@ -116,7 +116,7 @@ def _table(sizes: list[int], largest: int) -> dict[int, int]:
     return table
 
 
-def _related(size: int, table: dict[int, int]) -> int | None:
+def _related_size(size: int, table: dict[int, int]) -> int | None:
     for old, new in table.items():
         if size - old <= _NEAR[size > _SMALL]:
             return new + size - old
