@@ -75,7 +75,7 @@ def test_another_thread_may_import_torch_meanwhile(fake_torch):
     code = """
     import threading
     from loomir.runtime import ffi
-    with ffi._without_torch():
+    with ffi._hide_torch():
         seen = []
         def other():
             import torch
@@ -101,7 +101,7 @@ def test_no_addon_is_compiled_where_torch_is_there(fake_torch):
     assert run(code, fake_torch).splitlines() == ["torch was imported", "None"]
 
 
-def test_settings_of_the_environment_are_left_alone(fake_torch):
+def test_settings_of_the_environment_are_not_changed(fake_torch):
     code = """
     import os
     os.environ["TVM_FFI_DISABLE_TORCH_C_DLPACK"] = "1"

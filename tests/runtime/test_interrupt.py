@@ -326,8 +326,8 @@ def loops(a: T.handle, b: T.handle, k: T.int64):
     for tile in range(n):
         for lane in range(T.min(T.int64(64), n - tile * T.int64(64))):
             A[lane] = T.int64(tile)
-    for alone in range(n):
-        A[alone] = T.int64(1)
+    for single in range(n):
+        A[single] = T.int64(1)
     for row in range(n):
         for column in range(n):
             A[column] = A[column] + row
@@ -340,7 +340,7 @@ def loops(a: T.handle, b: T.handle, k: T.int64):
         B[1] = B[1] - T.int64(1)
 
 
-def test_long_loops_count_and_short_ones_are_left_alone():
+def test_long_loops_count_and_short_ones_do_not():
     sizes = {var for var in of_classes(loops, Var) if var.name_hint == "n"}
     planned = long_loops(loops.body, sizes)
     found: dict[str, Long | None] = {}
@@ -349,7 +349,7 @@ def test_long_loops_count_and_short_ones_are_left_alone():
         found[name] = planned.get(id(loop))
     left = {"short", "lane", "column"}
     assert {name for name, long in found.items() if long is None} == left
-    for name in ("tile", "alone", "number", "constant"):
+    for name in ("tile", "single", "number", "constant"):
         long = found[name]
         assert long is not None
         # A strip takes the whole budget, more or less.

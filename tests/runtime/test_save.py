@@ -286,7 +286,7 @@ def rewritten(data: bytes, change) -> bytes:
     header.pop("parts")
     parts = dict(opened.parts)
     change(header, parts)
-    return container.sealed(*container.pack(header, parts), opened.seal)
+    return container.append_seal(*container.pack(header, parts), opened.seal)
 
 
 def test_hashes_that_fit_do_not_make_a_file_the_users(saved, own):
@@ -297,7 +297,7 @@ def test_hashes_that_fit_do_not_make_a_file_the_users(saved, own):
 
     assert outcome(rewritten(path.read_bytes(), other_code), own / "x") == "RUN0466"
     opened = container.unpack(path.read_bytes(), "it")
-    unsealed = container.sealed(opened.unsealed, opened.digest, bytes(32))
+    unsealed = container.append_seal(opened.unsealed, opened.digest, bytes(32))
     assert outcome(unsealed, own / "x") == "RUN0466"
     assert loomir.load(own / "x", trusted=True)["divide"](7, 2) == 3
 

@@ -23,7 +23,7 @@ def test_shape_is_an_immutable_tuple_of_integers():
 
 
 @clauses("RX-VALS-13")
-def test_shape_is_told_apart_from_a_tuple():
+def test_shape_is_distinguished_from_a_tuple():
     assert isinstance(loomir.Shape(()), loomir.Shape)
     assert not isinstance((2, 3), loomir.Shape)
 

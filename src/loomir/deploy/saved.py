@@ -21,10 +21,10 @@ from loomir.deploy.tables import Tables, read_tables, write_tables
 from loomir.runtime.executable import Executable
 from loomir.runtime.storage.container import (
     Container,
+    append_seal,
     pack,
     read_file,
     refuse,
-    sealed,
     unpack,
     write_file,
 )
@@ -67,7 +67,7 @@ def save(
         "constants": constants,
     }
     data, digest = pack(header, parts)
-    write_file(Path(path), sealed(data, digest, seal(digest)))
+    write_file(Path(path), append_seal(data, digest, seal(digest)))
 
 
 @explained
@@ -142,7 +142,7 @@ def _make_executable(
 
     def save_again(path: str | os.PathLike[str]) -> None:
         digest = container.digest
-        write_file(Path(path), sealed(container.unsealed, digest, seal(digest)))
+        write_file(Path(path), append_seal(container.unsealed, digest, seal(digest)))
 
     return Executable(
         functions,

@@ -1,4 +1,4 @@
-"""Arguments that native code cannot take as they come.
+"""Adapt arguments that native code cannot take as they are.
 
 The fast way of a call passes arguments on untouched and lets native code check them. What it cannot
 take (bfloat16 and read-only arrays, NumPy's scalars) or must not take (memory that is not what it
@@ -40,7 +40,7 @@ _EXPORT_ERRORS: Final = (AttributeError, BufferError, RuntimeError, TypeError, V
 
 
 def adapt(parameters: Sequence[Parameter], args: Sequence[object]) -> tuple[object, ...]:
-    """Return each argument the form that native code takes; what needs none stays the same object.
+    """Convert arguments to the form that native code takes; others stay the same objects.
 
     Errors: RUN0103 to RUN0111.
     """
@@ -63,9 +63,9 @@ def diagnose(parameters: Sequence[Parameter], args: Sequence[object]) -> None:
     for parameter, value in zip(parameters, args, strict=True):
         if parameter.is_buffer and is_torch_tensor(value):
             diagnose_tensor(parameter, value)
-            _exported(parameter, value)
+            _import_dlpack(parameter, value)
         elif parameter.is_buffer and is_tensor(value):
-            _exported(parameter, value)
+            _import_dlpack(parameter, value)
 
 
 def refuse(
@@ -102,7 +102,7 @@ def _buffer(parameter: Parameter, value: Any) -> object:
     if is_tensor(value):
         return value
     if hasattr(value.__class__, "__dlpack__"):
-        return _exported(parameter, value)
+        return _import_dlpack(parameter, value)
     raise refuse(
         parameter,
         RunTypeError,
@@ -130,14 +130,14 @@ def _array(parameter: Parameter, array: Any) -> object:
         )
     lanes = parameter.dtype.lanes
     if lanes > 1 and array.ndim and array.shape[-1] == lanes:
-        return tensor_of_array(_apart(parameter, array), lanes)
+        return tensor_of_array(_split_lanes(parameter, array), lanes)
     if dtype == BFLOAT16 or not flags.writeable:
         return tensor_of_array(array)
     return array
 
 
-def _apart(parameter: Parameter, array: Any) -> Any:
-    """Return an array whose last axis holds the lanes of vectors, which lie side by side."""
+def _split_lanes(parameter: Parameter, array: Any) -> Any:
+    """Return an array whose last axis holds the lanes of vectors, contiguously."""
     lanes, item = parameter.dtype.lanes, array.itemsize
     *steps, last = array.strides
     if array.size and (last != item or any(s % (item * lanes) for s in steps)):
@@ -179,7 +179,7 @@ def _bad_elements(parameter: Parameter, dtype: Any) -> RunError:
     return refuse(parameter, RunTypeError, "RUN0105", what, remedy)
 
 
-def _exported(parameter: Parameter, value: Any) -> object:
+def _import_dlpack(parameter: Parameter, value: Any) -> object:
     """Take memory from any library by DLPack."""
     try:
         device = int(value.__dlpack_device__()[0])
@@ -282,7 +282,7 @@ def number_of(value: Any) -> bool | int | float | None:
     if is_array(value):
         return number_of(value[()]) if value.ndim == 0 else None
     if _is_numpy_number(value):
-        return _of_numpy(value)
+        return _from_numpy(value)
     if is_torch_tensor(value):
         return number_of(value.item()) if value.ndim == 0 and value.is_cpu else None
     if hasattr(value.__class__, "__index__"):
@@ -298,7 +298,7 @@ def _is_float(value: object) -> bool:
     return isinstance(value, float)
 
 
-def _of_numpy(value: Any) -> bool | int | float | None:
+def _from_numpy(value: Any) -> bool | int | float | None:
     dtype = dtype_of_numpy(value.dtype)
     if dtype is None:
         return None

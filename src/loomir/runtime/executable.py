@@ -1,4 +1,4 @@
-"""What compiling gives: functions that can be called, and views of how they came about."""
+"""Executables, the result of compiling: callable functions, and views of the generated code."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Executable:
                 Diagnostic(
                     "RUN0121",
                     f"there is no function {quote_name(name)}",
-                    notes=(self._listing(),),
+                    notes=(self._list_names(),),
                     help=f"did you mean {guess!r}?" if guess else "use a name that the note lists",
                 )
             )
@@ -85,7 +85,7 @@ class Executable:
                 Diagnostic(
                     "RUN0122",
                     "which function is meant? only an executable of one function can be called",
-                    notes=(self._listing(),),
+                    notes=(self._list_names(),),
                     help='name it: exe["name"](...)',
                 )
             )
@@ -157,7 +157,7 @@ class Executable:
             )
         self._export(path)
 
-    def _listing(self) -> str:
+    def _list_names(self) -> str:
         return f"its functions are: {', '.join(self._functions) or '(none)'}"
 
     def __repr__(self) -> str:

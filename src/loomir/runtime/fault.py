@@ -1,4 +1,4 @@
-"""What can go wrong inside compiled code, as data.
+"""Faults of compiled code, as data: what went wrong, where, and what to do.
 
 Native code reports a fault by its number (the *site*) and a few 64-bit values. The table of faults
 that came with the code turns them into the error that the user sees.

@@ -1,4 +1,4 @@
-"""The door to tvm-ffi, the calling convention of native code; imported when first needed.
+"""The interface to tvm-ffi, the calling convention of native code; imported when first needed.
 
 No other module imports ``tvm_ffi``. It takes 0.2 s to import, and would import torch where that is
 installed; a program that only parses or checks never pays for it.
@@ -77,7 +77,7 @@ class _HideTorch(MetaPathFinder):
 
 
 @contextmanager
-def _without_torch() -> Generator[None]:
+def _hide_torch() -> Generator[None]:
     """Keep tvm-ffi from importing torch, or from compiling an addon where torch is there already.
 
     Nothing is lost: tensors come through DLPack either way.
@@ -100,7 +100,7 @@ def _tvm_ffi() -> Any:
         return _loaded[0]
     with _lock:
         if not _loaded:
-            with _without_torch():
+            with _hide_torch():
                 module = importlib.import_module("tvm_ffi")
             module.register_error(FAULT_KIND, NativeFault)
             _loaded.append(module)
@@ -108,7 +108,7 @@ def _tvm_ffi() -> Any:
 
 
 def is_loaded() -> bool:
-    """Whether the door has been opened."""
+    """Whether tvm-ffi has been imported."""
     return bool(_loaded)
 
 

@@ -1,4 +1,4 @@
-"""A compiled function, called from Python."""
+"""Compiled loop-level functions, as objects that Python calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from loomir.runtime.ffi import NativeFault, direct_classes, function_from_addres
 from loomir.runtime.interrupts import interrupt_of
 from loomir.runtime.layout import SITE_ARGUMENTS
 from loomir.runtime.packed.callback import interruption, take
-from loomir.runtime.packed.packed_call import placed
+from loomir.runtime.packed.packed_call import with_place
 from loomir.runtime.parameter import Parameter
 from loomir.runtime.view import view_arguments
 from loomir.support.diagnostics import Diagnostic, InternalError, RunError, nearest
@@ -107,7 +107,7 @@ class Function:
             if native is None:
                 native = function_from_address(self._entry(), self._keep_alive)
                 if self.returns is not None and self.returns.is_uint and self.returns.bits == 64:
-                    native = _unsigned(native)
+                    native = _read_unsigned(native)
                 self._native = native
                 # Last: another thread that sees the classes must also see the function.
                 self._direct = self._direct_classes()
@@ -180,7 +180,7 @@ class Function:
                 del stopped, raised
         if fault.kind is not FaultKind.CALLEE:
             raise fault.error(values)
-        error = interruption() if raised is None else placed(raised, fault.span)
+        error = interruption() if raised is None else with_place(raised, fault.span)
         try:
             raise error
         finally:
@@ -239,7 +239,7 @@ class Function:
         )
 
 
-def _unsigned(native: Callable[..., object]) -> Callable[..., object]:
+def _read_unsigned(native: Callable[..., object]) -> Callable[..., object]:
     """Read the result as unsigned: the calling convention has signed integers only."""
 
     def call(*args: object) -> object:

@@ -1,4 +1,4 @@
-"""What stopped a call of compiled code from outside: Ctrl-C, say, by the handler of its signal."""
+"""Exceptions of signal handlers, such as Ctrl-C, that interrupted a call of compiled code."""
 
 from __future__ import annotations
 

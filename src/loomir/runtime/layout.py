@@ -1,4 +1,4 @@
-"""Where things lie in memory at the native boundary.
+"""Memory layouts at the native boundary: tvm-ffi's and DLPack's structures.
 
 Offsets and sizes in bytes, for 64-bit machines. Code generators emit loads at these offsets; a test
 compares each of them with the headers that tvm-ffi ships.

@@ -1,4 +1,4 @@
-"""What the boundary must know of a compiled function's parameters."""
+"""Parameters of compiled functions, as far as the native boundary must know them."""
 
 from __future__ import annotations
 

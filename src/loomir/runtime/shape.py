@@ -13,7 +13,7 @@ __all__ = ["Shape"]
 
 
 class Shape(tuple[int, ...]):
-    """A shape, apart from a tuple of values: a tuple of integers that never changes.
+    """A shape, as distinct from a tuple of values: a tuple of integers that never changes.
 
     ``Shape([2, 3])``; equal to ``(2, 3)``.
     """

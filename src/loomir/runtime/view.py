@@ -1,4 +1,4 @@
-"""NumPy's view of an argument's memory, for explaining why a call failed."""
+"""View an argument's memory as a NumPy array, to explain why a call failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quick way into graphs: NumPy's arrays in and out, and all else by the slow way."""
+"""The fast entry into graphs: NumPy's arrays in and out, and all else by the slow path."""
 
 from __future__ import annotations
 
@@ -99,16 +99,16 @@ def nothing_is_left() -> Iterator[None]:
 
 
 def opened(program: Any, name: str) -> GraphFunction:
-    """Return a function whose quick way is open, whatever was called before."""
+    """Return a function whose fast entry is prepared, whatever was called before."""
     function = program[name]
     assert isinstance(function, GraphFunction)
-    function._open()  # pyright: ignore[reportPrivateUsage]
+    function._prepare_fast_entry()  # pyright: ignore[reportPrivateUsage]
     return function
 
 
 def quickly(function: GraphFunction, *args: Any) -> Any:
-    """Call by the quick way alone; None where it leaves a call to the slow one."""
-    return function._door(*args)  # pyright: ignore[reportPrivateUsage]
+    """Call by the fast entry only; None where it leaves a call to the slow path."""
+    return function._fast_entry(*args)  # pyright: ignore[reportPrivateUsage]
 
 
 def floats(*values: float) -> Any:
@@ -192,7 +192,7 @@ class Kind(np.ndarray[Any, Any]):
     ],
     ids=["strided", "unaligned", "swapped", "subclass", "complex", "list", "none", "scalar"],
 )
-def test_leaves_other_arguments_alone(program: Any, given: Any) -> None:
+def test_leaves_other_arguments_to_the_slow_path(program: Any, given: Any) -> None:
     add = opened(program, "add")
     whole = np.zeros(4, np.float32)
     before = live_objects()
@@ -201,7 +201,7 @@ def test_leaves_other_arguments_alone(program: Any, given: Any) -> None:
     assert live_objects() == before
 
 
-def test_leaves_other_numbers_of_arguments_alone(program: Any) -> None:
+def test_leaves_other_numbers_of_arguments_to_the_slow_path(program: Any) -> None:
     add, x = opened(program, "add"), floats(1)
     assert quickly(add) is quickly(add, x) is quickly(add, x, x, x) is None
     with pytest.raises(RunError, match="RUN0101"):
@@ -240,10 +240,10 @@ def main(x: R.Tensor((2,), "float32")):
         opt_level=0,
     )["main"]
     x = floats(1, 2)
-    printing._open()
+    printing._prepare_fast_entry()
     assert quickly(printing, x) is None
     inner = opened(program, "close")(x)
-    inner._open()
+    inner._prepare_fast_entry()
     assert quickly(inner, x) is None
     assert inner(x).tolist() == [2, 4]
 

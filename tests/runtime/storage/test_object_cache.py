@@ -94,7 +94,7 @@ def test_an_object_under_another_s_name_is_noticed(cache):
 
 
 @only_posix
-def test_modes_are_the_user_s_alone(cache):
+def test_modes_are_for_the_user_only(cache):
     before = os.umask(0)
     try:
         cache.put(KEY, b"code")

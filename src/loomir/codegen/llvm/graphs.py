@@ -15,7 +15,7 @@ from loomir.relax import faults
 from loomir.relax.info.relations import Match, is_subtype, substitute_shape_vars
 from loomir.relax.node import StructInfo
 from loomir.relax.struct_info import FuncStructInfo, PrimStructInfo, TupleStructInfo
-from loomir.runtime.graph.fast_call import connect_door
+from loomir.runtime.graph.fast_call import connect_fast_call
 from loomir.runtime.graph.function import GraphFunction, GraphProgram, Signature
 from loomir.runtime.graph.objects import connect
 from loomir.runtime.graph.values import Wanted
@@ -39,7 +39,7 @@ def graph_functions(
     if graph is None:
         return {}
     connect(object_symbols())
-    connect_door(door_address)
+    connect_fast_call(door_address)
     program = GraphProgram(
         native,
         generated.faults,
@@ -49,7 +49,7 @@ def graph_functions(
         lambda check, given, sizes: _compare(graph, check, given, sizes),
         {site: name for name in graph.numbers for site in graph.sites[graph.numbers[name]]},
         lambda name, args: explain(graph.infos[graph.numbers[name]], args),
-        alone=not graph.packed,
+        never_calls_python=not graph.packed,
     )
     return {
         name: program.function(number, graph.numbers[name])

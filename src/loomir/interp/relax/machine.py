@@ -71,7 +71,7 @@ from loomir.relax.node import StructInfo
 from loomir.relax.normal.signature import func_struct_info
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import OBJECT, FuncStructInfo, TupleStructInfo
-from loomir.runtime.packed.packed_call import CalleeError, find_function, placed
+from loomir.runtime.packed.packed_call import CalleeError, find_function, with_place
 from loomir.runtime.shape import Shape
 from loomir.support.diagnostics import RunError
 from loomir.support.span import Span
@@ -466,7 +466,7 @@ class Machine:
         try:
             return taken_back(function(*args))
         except BaseException as error:
-            own = placed(error, span)
+            own = with_place(error, span)
             if own is not error:
                 raise own from None
             if isinstance(error, StopIteration):

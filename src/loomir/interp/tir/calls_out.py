@@ -19,7 +19,7 @@ from loomir.runtime.packed.packed_call import (
     Lent,
     call_c_function,
     call_function,
-    placed,
+    with_place,
 )
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType
@@ -56,7 +56,7 @@ def call_out(
             made = function(passed)
             return exact_of(made) if exact and isinstance(made, float) else made
         except BaseException as error:
-            own = placed(error, node.span)
+            own = with_place(error, node.span)
             if own is not error:
                 raise own from None
             if isinstance(error, StopIteration):

@@ -1,1 +1,1 @@
-"""Calls of compiled graphs: their functions, values and the quick way in."""
+"""Calls of compiled graphs: their functions, their values and the fast entry."""

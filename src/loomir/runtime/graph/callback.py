@@ -1,4 +1,4 @@
-"""The way from graphs to Python: one C function, which takes the GIL.
+"""Call Python from compiled graphs: one C function, which takes the GIL.
 
 Compiled graphs call ``i32 loomir_call_object(token, function, args, count, result)``. The token is
 the number of the call from Python that this belongs to; by it the *call* is found that knows what
@@ -36,7 +36,7 @@ _PROTOTYPE: Final = ctypes.CFUNCTYPE(
 
 
 def begin(caller: Caller) -> int:
-    """Return a call its token."""
+    """Register a call, and return its token."""
     token = next(_tokens)
     _active[token] = caller
     return token

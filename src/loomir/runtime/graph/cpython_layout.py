@@ -1,4 +1,4 @@
-"""Where things lie that graphs' calls from Python read and write: NumPy's, Python's and our own.
+"""Memory layouts that the fast entry into graphs relies on: NumPy's, Python's and our own.
 
 Offsets in bytes, for 64-bit machines. ``runtime.graph.fast_call`` tries each offset on arrays
 before code that depends on it runs; ``codegen.llvm.support.fast_call_ir`` writes that code.

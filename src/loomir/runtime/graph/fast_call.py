@@ -1,9 +1,9 @@
 """The fast entry into graphs: a function in machine code that Python calls with NumPy's arrays.
 
 ``codegen.llvm.support.fast_call_ir`` writes it, once for all programs; it reads arrays and makes
-results as a module in C would. This holds what it needs of the process. It takes arrays of NumPy's
-own class alone, row-major, of a dtype that programs have; for all else it returns None, having done
-nothing.
+results as a module in C would. This holds what it needs of the process. It takes only arrays of
+NumPy's own class, row-major, of a dtype that programs have; for all else it returns None, having
+done nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ from loomir.runtime.graph import cpython_layout as at
 from loomir.support.dtype import DataType, numpy_of
 from loomir.support.fork_safe import ForkSafeLock
 
-__all__ = ["HOST", "Door", "Ended", "connect_door", "door_to", "ended", "host_symbols"]
+__all__ = [
+    "HOST",
+    "Ended",
+    "FastEntry",
+    "connect_fast_call",
+    "fast_entry_for",
+    "host_symbols",
+    "read_ended",
+]
 
 HOST: Final = "loomir_host"
 """The symbol of what the code must know of this process."""
@@ -111,7 +119,7 @@ def _numpy_functions() -> tuple[int, int] | None:
 
 
 def _host() -> Any:
-    """Make the words of the host, once; None where the quick way is closed."""
+    """Make the words of the host, once; None where the fast entry is not available."""
     with _lock:
         if not _hosts:
             found = _numpy_functions() if _is_known() else None
@@ -123,7 +131,7 @@ def _words(functions: tuple[int, int]) -> Any:
     rows: list[int] = []
     for name in _DTYPES:
         dtype = DataType(name)
-        # One object stands for each of NumPy's dtypes; another like it takes the slow way.
+        # One object stands for each of NumPy's dtypes; another like it takes the slow path.
         known = np.dtype(numpy_of(dtype))
         _kept.append(known)
         bits = 8 if dtype.is_bool else dtype.bits
@@ -136,7 +144,7 @@ _kept: Final[list[object]] = []
 
 
 def host_symbols() -> dict[str, int] | None:
-    """Return what the code is linked with; None where the quick way is closed."""
+    """Return what the code is linked with; None where the fast entry is not available."""
     host = _host()
     if host is None:
         return None
@@ -150,23 +158,23 @@ def host_symbols() -> dict[str, int] | None:
 
 
 # -- doors -------------------------------------------------------------------------------------
-def connect_door(code: Callable[[], int]) -> None:
+def connect_fast_call(code: Callable[[], int]) -> None:
     """Take what gives the address of the code, or 0 where there is none; once is enough."""
     if not _connected:
         _connected.append(code)
 
 
-class Door(NamedTuple):
+class FastEntry(NamedTuple):
     """What Python calls a function of a graph by; the words must live as long."""
 
     call: Callable[..., Any]
     words: object
 
 
-def door_to(enter: int, function: int, count: int, values: int) -> Door | None:
+def fast_entry_for(enter: int, function: int, count: int, values: int) -> FastEntry | None:
     """Make what Python calls a function of a graph by.
 
-    None where the quick way is closed. ``values`` is how many come with a fault.
+    None where the fast entry is not available. ``values`` is how many come with a fault.
     """
     code = _connected[0]() if _connected else 0
     if not code:
@@ -176,7 +184,7 @@ def door_to(enter: int, function: int, count: int, values: int) -> Door | None:
             _methods.append(_Method(b"graph", code, _FASTCALL, None))
     words = (_INT * 4)(enter, function, count, values)
     method = ctypes.addressof(_methods[0])
-    return Door(_new_function(method, ctypes.addressof(words), None), words)
+    return FastEntry(_new_function(method, ctypes.addressof(words), None), words)
 
 
 class Ended(NamedTuple):
@@ -188,7 +196,7 @@ class Ended(NamedTuple):
     report: bytes
 
 
-def ended(record: bytes) -> Ended:
+def read_ended(record: bytes) -> Ended:
     """Read a record."""
     status, result, count = struct.unpack_from("=3q", record)
     lent = struct.unpack_from(f"={count}q", record, at.RECORD_LENT)

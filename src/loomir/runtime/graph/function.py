@@ -16,7 +16,7 @@ from loomir.runtime.errors import RunAssertionError, RunTypeError
 from loomir.runtime.fault import Fault, FaultKind
 from loomir.runtime.graph import object_layout as at
 from loomir.runtime.graph.callback import begin, end
-from loomir.runtime.graph.fast_call import Ended, door_to, ended
+from loomir.runtime.graph.fast_call import Ended, fast_entry_for, read_ended
 from loomir.runtime.graph.objects import (
     Reference,
     flags_of,
@@ -42,7 +42,7 @@ from loomir.runtime.graph.values import (
 )
 from loomir.runtime.interrupts import interrupt_of
 from loomir.runtime.packed.callback import interruption, take
-from loomir.runtime.packed.packed_call import find_function, own, placed
+from loomir.runtime.packed.packed_call import find_function, mark_own, with_place
 from loomir.support.diagnostics import Diagnostic, InternalError, RunError, nearest, with_count
 from loomir.support.fork_safe import ForkSafeLock
 
@@ -89,7 +89,7 @@ class GraphProgram:
     - ``describe`` says what is known of one, given its number and captured numbers; ``compare``
       raises the ``RunError`` where a function does not fit a place of the program, given the number
       of that place, the function, and the numbers that come into it.
-    - ``alone``: graphs of arrays never call Python.
+    - ``never_calls_python``: calls with arrays run no code of Python.
     - ``entries`` gives the function whose arguments a fault is about, by the fault's site;
       ``explain`` raises all that is wrong with arguments of such a function.
     """
@@ -105,9 +105,9 @@ class GraphProgram:
         entries: Mapping[int, str],
         explain: Callable[[str, tuple[object, ...]], None],
         *,
-        alone: bool = False,
+        never_calls_python: bool = False,
     ) -> None:
-        self.alone = alone
+        self.never_calls_python = never_calls_python
         self.faults = tuple(faults)
         self.values = values
         self.signatures = tuple(signatures)
@@ -164,7 +164,7 @@ class GraphFunction:
     __slots__ = (
         "__weakref__",
         "_address",
-        "_door",
+        "_fast_entry",
         "_number",
         "_reference",
         "_signature",
@@ -189,7 +189,7 @@ class GraphFunction:
         self._number = number
         self._address = address if reference is None else reference.address
         self._reference = reference
-        self._door: Callable[..., Any] = _closed
+        self._fast_entry: Callable[..., Any] = _refuse_all
         self._words: object = None
         self._slow = 0
 
@@ -219,8 +219,8 @@ class GraphFunction:
     def __call__(self, /, *args: object, **kwargs: object) -> Any:
         """Run the function; see the class."""
         if kwargs:
-            return self._run(self._by_position(args, kwargs))
-        made = self._door(*args)
+            return self._call_slow(self._by_position(args, kwargs))
+        made = self._fast_entry(*args)
         kind = made.__class__
         if kind is np.ndarray or kind is tuple:
             return made
@@ -228,25 +228,25 @@ class GraphFunction:
             self._slow = calls = self._slow + 1
             # Most programs call once: they should not wait for what makes the next call quick.
             if calls == 2:
-                self._open()
-            return self._run(args)
-        return _Call(self.program).resume(ended(made), args, self._signature)
+                self._prepare_fast_entry()
+            return self._call_slow(args)
+        return _Call(self.program).resume(read_ended(made), args, self._signature)
 
-    def _run(self, args: tuple[object, ...]) -> Any:
+    def _call_slow(self, args: tuple[object, ...]) -> Any:
         if len(args) != len(self._signature.names):
             args = self._by_position(args, {})
         return _Call(self.program).run(self.address, args, self._signature)
 
-    def _open(self) -> None:
+    def _prepare_fast_entry(self) -> None:
         program = self.program
         # A closure may have captured functions of Python's.
-        if program.alone and self._number >= 0:
+        if program.never_calls_python and self._number >= 0:
             enter = program.load().address
-            made = door_to(enter, self.address, len(self.parameters), program.values)
+            made = fast_entry_for(enter, self.address, len(self.parameters), program.values)
             if made is not None:
                 # In this order: another thread may call it at once.
                 self._words = made.words
-                self._door = made.call
+                self._fast_entry = made.call
 
     def _by_position(
         self, args: tuple[object, ...], kwargs: Mapping[str, object]
@@ -255,7 +255,7 @@ class GraphFunction:
         rest = names[len(args) :]
         for name in kwargs:
             if name not in rest:
-                raise self._misnamed(name, names)
+                raise self._keyword_error(name, names)
         missing = [name for name in rest if name not in kwargs]
         if len(args) > len(names) or missing:
             count = len(args) + len(kwargs)
@@ -271,7 +271,7 @@ class GraphFunction:
             )
         return (*args, *(kwargs[name] for name in rest))
 
-    def _misnamed(self, name: str, names: Sequence[str]) -> RunError:
+    def _keyword_error(self, name: str, names: Sequence[str]) -> RunError:
         if name in names:
             what, remedy = f"got {name!r} both by position and by name", "pass it once"
         else:
@@ -281,8 +281,8 @@ class GraphFunction:
         return RunTypeError(Diagnostic("RUN0102", f"{self.name} {what}", help=remedy))
 
 
-def _closed(*_: object) -> None:
-    """Leave all arguments to the slow way."""
+def _refuse_all(*_: object) -> None:
+    """Leave all arguments to the slow path."""
 
 
 _infos: Final[dict[int, Any]] = {}
@@ -411,7 +411,7 @@ class _Call:
                     return error
             return fault.error(values)
         raised = raised or self.error
-        return interruption() if raised is None else placed(raised, fault.span)
+        return interruption() if raised is None else with_place(raised, fault.span)
 
     # -- functions of Python ---------------------------------------------------------------------
     def _callable(self, value: Any) -> int:
@@ -434,9 +434,9 @@ class _Call:
             called: Any = handle_of(word(function, at.CAPTURED))
         else:
             name = _name_of(function)
-            own = _BUILTINS.get(name)
-            if own is not None:
-                return own(self, objects)
+            builtin = _BUILTINS.get(name)
+            if builtin is not None:
+                return builtin(self, objects)
             called = find_function(name)
         values = [self.value_of(a) for a in objects]
         result = called(*values)
@@ -497,34 +497,34 @@ def _number(call: _Call, args: Sequence[int]) -> int:
     try:
         fits = retype(value, call.value_of(dtype), call.value_of(where))
     except RunError as error:
-        raise own(error) from None
+        raise mark_own(error) from None
     return call.object_of(np.bool_(fits))
 
 
 def _print(call: _Call, args: Sequence[int]) -> int:
     form, *values = map(call.value_of, args)
-    sys.stdout.write(_formatted(form, values) + "\n")
+    sys.stdout.write(_format(form, values) + "\n")
     return call.object_of(())
 
 
 def _assert(call: _Call, args: Sequence[int]) -> int:
     form, *values = map(call.value_of, args)
-    text = _formatted(form, values) or "the condition of R.assert_op is false"
+    text = _format(form, values) or "the condition of R.assert_op is false"
     raise RunAssertionError(Diagnostic("RUN0202", text, label="this does not hold"))
 
 
-def _formatted(form: str, values: Sequence[Any]) -> str:
+def _format(form: str, values: Sequence[Any]) -> str:
     shown: list[Any] = [v.item() if isinstance(v, np.generic) else v for v in values]
     return form.format(*shown) if form else " ".join(map(str, shown))
 
 
 def _copy(call: _Call, args: Sequence[int]) -> int:
-    return call.object_of(_copied(call.value_of(args[0])))
+    return call.object_of(_copy_value(call.value_of(args[0])))
 
 
-def _copied(value: Any) -> Any:
+def _copy_value(value: Any) -> Any:
     if type(value) is tuple:
-        return tuple(map(_copied, cast("tuple[Any, ...]", value)))
+        return tuple(map(_copy_value, cast("tuple[Any, ...]", value)))
     return np.array(plain_array(value)) if is_array(value) else value
 
 

@@ -1,4 +1,4 @@
-"""Where the values of graphs lie in memory: objects that count their references.
+"""The memory layout of values of graphs: objects that count their references.
 
 Offsets and sizes in bytes, for 64-bit machines; ``codegen.llvm.support.objects_ir`` writes the code
 that makes and frees them. Every object begins with a header: the count of references, the kind,

@@ -1,7 +1,7 @@
 """Native objects, as Python makes and reads them; ``object_layout`` says where things lie.
 
-The functions on objects are compiled code, which a lower layer cannot make: who makes it connects
-it.
+The functions on objects are compiled code, which this layer cannot make: the code generator
+connects it.
 """
 
 from __future__ import annotations

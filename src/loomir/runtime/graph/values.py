@@ -116,8 +116,8 @@ def scalar_of(address: int) -> Any:
 def to_torch(array: Any) -> object:
     """Return an array as a tensor of PyTorch, which has been imported."""
     torch: Any = sys.modules["torch"]
-    held: Any = array if array.flags.writeable else array.copy()
-    return torch.from_dlpack(tensor_of_array(held))
+    writable: Any = array if array.flags.writeable else array.copy()
+    return torch.from_dlpack(tensor_of_array(writable))
 
 
 _PLAIN: Final[dict[int, Callable[[int], Any]]] = {
@@ -238,7 +238,7 @@ class Given:
         if value is None:
             return new(at.NULL_OBJECT, b"")
         if is_array(value) or hasattr(value.__class__, "__dlpack__"):
-            return self._exported(value, name)
+            return self._import_dlpack(value, name)
         if callable(value):
             return self._function(value)
         return foreign(value)
@@ -254,10 +254,10 @@ class Given:
         number = _dtype_word(value.dtype)
         if number is None:
             return foreign(value)
-        return new(at.PRIM, struct.pack("=q", number) + _extended(value))
+        return new(at.PRIM, struct.pack("=q", number) + _extend(value))
 
     # -- tensors ---------------------------------------------------------------------------------
-    def _exported(self, value: Any, name: str) -> int:
+    def _import_dlpack(self, value: Any, name: str) -> int:
         """Take an array of another class, or of another library."""
         self.torch |= is_torch_tensor(value)
         parameter = Parameter(name, _FLOAT32, True)
@@ -320,34 +320,34 @@ class Given:
                 release(address)
 
 
-class _Place:
+class _ItemPath:
     """Where an item is; its name, as long as the place is deep, is made when it is asked for."""
 
     __slots__ = ("index", "whole")
 
-    def __init__(self, whole: str | _Place, index: int) -> None:
+    def __init__(self, whole: str | _ItemPath, index: int) -> None:
         self.whole = whole
         self.index = index
 
     def __str__(self) -> str:
         indices: list[str] = []
-        at: str | _Place = self
-        while isinstance(at, _Place):
+        at: str | _ItemPath = self
+        while isinstance(at, _ItemPath):
             indices.append(f"[{at.index}]")
             at = at.whole
         return at + "".join(reversed(indices))
 
 
 def _walk(
-    value: tuple[Any, ...], name: str | _Place, wanted: Wanted
-) -> Iterator[tuple[Any, _Place, Wanted]]:
+    value: tuple[Any, ...], name: str | _ItemPath, wanted: Wanted
+) -> Iterator[tuple[Any, _ItemPath, Wanted]]:
     kinds = wanted if isinstance(wanted, tuple) and len(wanted) == len(value) else None
     for index, item in enumerate(value):
-        yield item, _Place(name, index), None if kinds is None else kinds[index]
+        yield item, _ItemPath(name, index), None if kinds is None else kinds[index]
 
 
 # -- scalars -----------------------------------------------------------------------------------
-def _extended(value: Any) -> bytes:
+def _extend(value: Any) -> bytes:
     """Return the 64 bits of NumPy's scalar: integers extended, floats in the lowest bits."""
     kind = value.dtype.kind
     if kind in "iu":
@@ -367,14 +367,14 @@ def _number(value: bool | int | float, name: str, wanted: DataType | None) -> in
         dtype, flags = wanted, 0
     if dtype.is_float:
         number = numpy_of(dtype).type(_float(value))
-        return new(at.PRIM, struct.pack("=q", _word_of(dtype)) + _extended(number), flags)
+        return new(at.PRIM, struct.pack("=q", _word_of(dtype)) + _extend(number), flags)
     if not dtype.min_value <= value <= dtype.max_value:
         raise _too_large(name, int(value), dtype)
     return new(at.PRIM, struct.pack("=qQ", _word_of(dtype), int(value) % 2**64), flags)
 
 
 def retype(address: int, wanted: DataType, name: str) -> bool:
-    """Return a scalar that came as a number of Python another dtype; tell whether that is possible.
+    """Change the dtype of a scalar that came as a number of Python; tell whether that is possible.
 
     Errors: RUN0009 for a number that does not fit.
     """

@@ -1,4 +1,4 @@
-"""The way from compiled code to packed functions: one C function, which takes the GIL.
+"""Call packed functions from compiled code: one C function, which takes the GIL.
 
 Compiled code calls ``loomir_call_packed(what, args, count, ret, root)``:
 
@@ -135,7 +135,7 @@ def _value(data: bytes, where: int, dtype: DataType) -> object:
     if kind == at.TYPE_BOOL:
         return bool(number)
     if kind == at.TYPE_DLTENSOR_PTR:
-        return _lent(number, dtype)
+        return _lend(number, dtype)
     if kind == at.TYPE_RAW_STR:
         return ctypes.string_at(number).decode("utf-8", "surrogatepass")
     return ctypes.c_void_p(number) if number else None
@@ -144,7 +144,7 @@ def _value(data: bytes, where: int, dtype: DataType) -> object:
 _TENSOR: Final = struct.Struct("=QiiiBBHQQQ")
 
 
-def _lent(address: int, dtype: DataType) -> Lent:
+def _lend(address: int, dtype: DataType) -> Lent:
     data, _, _, rank, _, _, _, shape_at, strides_at, offset = _TENSOR.unpack(
         ctypes.string_at(address, at.DLTENSOR_SIZE)
     )

@@ -187,10 +187,10 @@ def _process_libraries() -> tuple[ctypes.CDLL, ...]:
     else:
         names = (None,)
     # musl has one library under another name; `None` then holds all of it.
-    return tuple([library for library in map(_opened, names) if library is not None])
+    return tuple([library for library in map(_open, names) if library is not None])
 
 
-def _opened(name: str | None) -> ctypes.CDLL | None:
+def _open(name: str | None) -> ctypes.CDLL | None:
     try:
         return ctypes.CDLL(name)
     except OSError:

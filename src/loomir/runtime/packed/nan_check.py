@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from loomir.runtime.packed.packed_call import own
+from loomir.runtime.packed.packed_call import mark_own
 from loomir.runtime.packed.registry import register_func
 from loomir.runtime.shape import Shape
 from loomir.support.diagnostics import Diagnostic, RunError
@@ -33,7 +33,7 @@ def check_nan(value: Any, name: str, kernel: str, *inputs: Any) -> Any:
             if not wrong.any() or any(not np.isfinite(a).all() for a in given):
                 continue
         index = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise own(_error(where, array, index, kernel, int(wrong.sum())))
+        raise mark_own(_error(where, array, index, kernel, int(wrong.sum())))
     return value
 
 
@@ -41,7 +41,7 @@ def no_graph() -> Diagnostic:
     """Warn that a program has no call of a graph to look at."""
     return Diagnostic(
         "RUN0482",
-        "nothing is checked for NaN: the program has loops alone, and no graph that calls them",
+        "nothing is checked for NaN: the program has only loops, and no graph that calls them",
         help="call the functions of loops from an R.function with R.call_tir",
         severity="warning",
     )

@@ -31,8 +31,8 @@ __all__ = [
     "call_c_function",
     "call_function",
     "find_function",
-    "own",
-    "placed",
+    "mark_own",
+    "with_place",
 ]
 
 
@@ -57,14 +57,14 @@ _OURS: Final = "_loomir_call"
 """The mark of an error that a call made, not the function that was called."""
 
 
-def own(error: RunError) -> RunError:
+def mark_own(error: RunError) -> RunError:
     """Let an error be one of the call itself, which then has the place of the call."""
     setattr(error, _OURS, True)
     return error
 
 
-def placed(error: BaseException, span: Any) -> BaseException:
-    """Return an error of a call the place of the call; leave a function's own as they are."""
+def with_place(error: BaseException, span: Any) -> BaseException:
+    """Add the place of the call to an error of the call; leave a function's own as they are."""
     if isinstance(error, RunError) and hasattr(error, _OURS):
         return type(error)(*(d.at(span) for d in error.diagnostics))
     return error
@@ -97,7 +97,7 @@ def _call(
 ) -> Any:
     if not any(isinstance(a, Lent) for a in args):
         result = function(*args)
-        return None if returns is None else _converted(name, result, returns)
+        return None if returns is None else _convert(name, result, returns)
     return _call_lending(function, name, args, returns)
 
 
@@ -121,7 +121,7 @@ def _call_lending(
             traceback.clear_frames(error.__traceback__.tb_next)
         raise
     values.clear()
-    converted = None if returns is None else _converted(name, result, returns)
+    converted = None if returns is None else _convert(name, result, returns)
     del result
     if any(ref() is not None for ref in watched):
         gc.collect()  # it may be in a cycle that nothing refers to
@@ -155,7 +155,7 @@ def _ours(kind: type[RunError], code: str, message: str, remedy: str) -> RunErro
 
 
 # -- results -------------------------------------------------------------------------------------
-def _converted(name: str, result: object, dtype: DataType) -> Any:
+def _convert(name: str, result: object, dtype: DataType) -> Any:
     """Make a value of the dtype: a bool, an int, a float, or an address as an int."""
     if dtype.is_void:
         return None

@@ -1,4 +1,4 @@
-"""What profiling a call gives: a row for each kernel, a trace, a roofline."""
+"""Profiles of calls: a row for each kernel, a trace, a roofline."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Roof(NamedTuple):
     flops: float
 
     def seconds(self, work: Work) -> float:
-        """Say how long a kernel takes at least."""
+        """Return the least time that a kernel can take."""
         return max(work.bytes / self.bandwidth, work.flops / self.flops)
 
 
@@ -165,8 +165,8 @@ class Profile:
             _event(call.kernel, "kernel", call.start, call.end, self._start, _details(call))
             for call in self.calls
         ]
-        held = {"traceEvents": [whole, *events], "displayTimeUnit": "ns"}
-        write_file(Path(path), (json.dumps(held, indent=1) + "\n").encode())
+        content = {"traceEvents": [whole, *events], "displayTimeUnit": "ns"}
+        write_file(Path(path), (json.dumps(content, indent=1) + "\n").encode())
 
     def save_roofline(self, path: str | os.PathLike[str]) -> None:
         """Draw each kernel under the machine's roof, as SVG. Errors: RUN0467."""

@@ -1,1 +1,1 @@
-"""What is kept in files: executables, compiled objects, and the seal that they carry."""
+"""Files: saved executables, the cache of compiled objects, and signatures."""

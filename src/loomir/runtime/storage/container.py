@@ -32,7 +32,16 @@ from loomir.runtime.errors import RunValueError
 from loomir.support.diagnostics import Diagnostic
 from loomir.support.files import replace_file, unwritable
 
-__all__ = ["FORMAT", "MAGIC", "Container", "pack", "read_file", "sealed", "unpack", "write_file"]
+__all__ = [
+    "FORMAT",
+    "MAGIC",
+    "Container",
+    "append_seal",
+    "pack",
+    "read_file",
+    "unpack",
+    "write_file",
+]
 
 MAGIC: Final = b"\x89Loomir\n"
 FORMAT: Final = 2
@@ -61,7 +70,7 @@ def refuse(code: str, message: str, remedy: str, *notes: str) -> NoReturn:
 
 # -- bytes -------------------------------------------------------------------------------------
 def pack(header: Mapping[str, object], parts: Mapping[str, bytes]) -> tuple[bytes, bytes]:
-    """Write all but what ``sealed`` adds; give it, and what the seal is over."""
+    """Write all but what ``append_seal`` adds; give it, and what the seal is over."""
     listed = [[name, len(data), hashlib.sha256(data).hexdigest()] for name, data in parts.items()]
     text = json.dumps({**header, "parts": listed}, ensure_ascii=True).encode()
     head = _HEAD.pack(MAGIC, FORMAT, len(text))
@@ -69,13 +78,13 @@ def pack(header: Mapping[str, object], parts: Mapping[str, bytes]) -> tuple[byte
     return b"".join([head, digest, text, *parts.values()]), digest
 
 
-def sealed(unsealed: bytes, digest: bytes, seal: bytes) -> bytes:
+def append_seal(unsealed: bytes, digest: bytes, seal: bytes) -> bytes:
     """Return the bytes of a file: what ``pack`` gave, under a seal."""
     return b"".join([unsealed, seal, hashlib.sha256(digest + seal).digest()])
 
 
 def unpack(data: bytes, name: str) -> Container:
-    """Take a file apart, and check every byte; whose the seal is, ``signing.is_own`` tells.
+    """Parse a file, and check every byte; whose the seal is, ``signing.is_own`` tells.
 
     Errors: RUN0461 for what is no such file, RUN0462 for one that is cut off or changed, RUN0463
     for one of a newer form.
@@ -87,28 +96,28 @@ def unpack(data: bytes, name: str) -> Container:
             "give a file that exe.save(path) wrote",
         )
     if len(data) < _START + _END:
-        _damaged(name, f"it has {len(data)} bytes, fewer than any such file")
+        _refuse_damaged(name, f"it has {len(data)} bytes, fewer than any such file")
     _, version, length = _HEAD.unpack_from(data)
     end = _START + length
     whole = hashlib.sha256(data[: _HEAD.size] + data[_START:end]).digest()
     if end > len(data) - _END or whole != data[_HEAD.size : _START]:
         # What follows a newer version's number may be of another form.
         _refuse_newer(name, version)
-        _damaged(name, "its header is not what was written")
+        _refuse_damaged(name, "its header is not what was written")
     _refuse_newer(name, version)
     header = _header(data[_START:end], name)
     parts: dict[str, bytes] = {}
     for part, size, digest in header["parts"]:
         content = data[end : end + size]
         if len(content) != size or hashlib.sha256(content).hexdigest() != digest:
-            _damaged(name, f"its part {part!r} is not what was written")
+            _refuse_damaged(name, f"its part {part!r} is not what was written")
         parts[part] = content
         end += size
     if end + _END != len(data):
-        _damaged(name, f"it has {len(data)} bytes, and {end + _END} were written")
+        _refuse_damaged(name, f"it has {len(data)} bytes, and {end + _END} were written")
     seal = data[end : end + _DIGEST]
     if hashlib.sha256(whole + seal).digest() != data[end + _DIGEST :]:
-        _damaged(name, "its seal is not what was written")
+        _refuse_damaged(name, "its seal is not what was written")
     return Container(header, parts, data[:end], whole, seal)
 
 
@@ -127,7 +136,7 @@ def _header(text: bytes, name: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict) or not _lists_parts(cast("dict[str, Any]", header)):
-        _damaged(name, "its header lists no parts")
+        _refuse_damaged(name, "its header lists no parts")
     return cast("dict[str, Any]", header)
 
 
@@ -143,7 +152,7 @@ def _is_part(row: object) -> bool:
     return [type(field) for field in fields] == [str, int, str] and fields[1] >= 0
 
 
-def _damaged(name: str, what: str) -> NoReturn:
+def _refuse_damaged(name: str, what: str) -> NoReturn:
     refuse(
         "RUN0462",
         f"{name} is damaged: {what}",

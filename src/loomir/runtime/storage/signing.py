@@ -1,4 +1,4 @@
-"""The key of a user, by which files are known as that user's own.
+"""Sign files by a key of the user, which shows later who wrote them.
 
 The key lies in the directory of the cache, under the same care as the code there: who can read or
 write it can run code as the user already.
@@ -30,7 +30,7 @@ def seal(digest: bytes) -> bytes:
     """Return the seal of this user; zeros, and a warning, where no key can be kept."""
     key = _key(make=True)
     if key is not None:
-        return _sealed(key, digest)
+        return _sign(key, digest)
     if SETTINGS.cache_dir is not None:
         warnings.warn(
             f"no key can be kept in {SETTINGS.cache_dir}, so that what is saved is not known to "
@@ -45,10 +45,10 @@ def seal(digest: bytes) -> bytes:
 def is_own(digest: bytes, given: bytes) -> bool:
     """Whether a seal is this user's."""
     key = _key(make=False)
-    return key is not None and hmac.compare_digest(_sealed(key, digest), given)
+    return key is not None and hmac.compare_digest(_sign(key, digest), given)
 
 
-def _sealed(key: bytes, digest: bytes) -> bytes:
+def _sign(key: bytes, digest: bytes) -> bytes:
     return hmac.new(key, b"loomir executable\n" + digest, hashlib.sha256).digest()
 
 
