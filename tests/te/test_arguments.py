@@ -1,4 +1,4 @@
-"""What functions of tensor expressions are given is held to what they declare."""
+"""Functions of tensor expressions check their arguments against their signatures."""
 
 from __future__ import annotations
 

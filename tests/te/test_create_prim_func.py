@@ -29,7 +29,7 @@ def test_what_lies_between_is_allocated_once():
 
 def test_arguments_may_come_in_any_order():
     a, b, c = chain()
-    func = checked([c, b, a], name="turned")
+    func = checked([c, b, a], name="transposed")
     x, y, z = np.arange(3, dtype="float32"), np.zeros(3, "float32"), np.zeros(3, "float32")
     for run in (loomir.compile(func, opt_level=1), loomir.interpret):
         args = (z, y, x) if run is not loomir.interpret else (func, z, y, x)
@@ -37,7 +37,7 @@ def test_arguments_may_come_in_any_order():
         run(*args)
         np.testing.assert_array_equal(y, x + 1)
         np.testing.assert_array_equal(z, (x + 1) * (x + 1)[::-1])
-    assert func.name == "turned"
+    assert func.name == "transposed"
 
 
 def test_tensors_of_one_name_become_buffers_of_many():

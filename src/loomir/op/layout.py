@@ -15,7 +15,7 @@ from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.index_text import index_function, index_map_of
 from loomir.relax.operator.params import index_map, ints, number, shape, tensor
-from loomir.relax.operator.reference import NPArray, widened, xp
+from loomir.relax.operator.reference import NPArray, widen, xp
 from loomir.relax.operator.rules import need
 from loomir.relax.shape import ShapeExpr, as_dim
 from loomir.relax.struct_info import TensorStructInfo
@@ -26,8 +26,8 @@ from loomir.te.operation import compute
 from loomir.te.scalar import if_then_else
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import wide
+from loomir.te.topi.shape import compute_dtype as working_in
 from loomir.te.topi.shape import equal_sizes
-from loomir.te.topi.shape import working as working_in
 from loomir.tir.expr import Eq, IntImm, PrimExpr, Select, cast, const
 
 __all__ = ["collapse_sum_like", "collapse_sum_to", "layout_transform"]
@@ -232,7 +232,7 @@ def _sum_with_numpy(data: Any, shape: Sequence[int]) -> NPArray:
     front = x.ndim - len(shape)
     axes = [a for a in range(x.ndim) if a < front or (shape[a - front] == 1 and x.shape[a] != 1)]
     with np.errstate(all="ignore"):
-        made = xp.add.reduce(widened(x), axis=tuple(axes), keepdims=True)
+        made = xp.add.reduce(widen(x), axis=tuple(axes), keepdims=True)
     return xp.reshape(made.astype(x.dtype), tuple(shape))
 
 

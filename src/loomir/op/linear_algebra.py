@@ -25,7 +25,7 @@ from loomir.relax.operator.broadcast import Extents, broadcast, broadcast_extent
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import kind_dtype, tensor, tensors, text
-from loomir.relax.operator.reference import NPArray, converted, working
+from loomir.relax.operator.reference import NPArray, compute_dtype, converted
 from loomir.relax.operator.rules import need
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo
@@ -59,7 +59,7 @@ def _inner(x: NPArray, out: DataType | None) -> tuple[Any, DataType]:
     own = dtype_of_numpy(x.dtype)
     assert own is not None
     wanted = own if out is None else out
-    return dtype_of_numpy(working(numpy_of(wanted))), wanted
+    return dtype_of_numpy(compute_dtype(numpy_of(wanted))), wanted
 
 
 def _text(out: DataType | None) -> str | None:

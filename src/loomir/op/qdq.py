@@ -12,7 +12,7 @@ from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import integer, kind_dtype, tensor
-from loomir.relax.operator.reference import NPArray, converted, widened
+from loomir.relax.operator.reference import NPArray, converted, widen
 from loomir.relax.operator.rules import need
 from loomir.relax.shape import Dim
 from loomir.relax.struct_info import TensorStructInfo
@@ -21,7 +21,7 @@ from loomir.te import topi
 from loomir.te.operation import compute
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import wide
-from loomir.te.topi.shape import widened as widened_in
+from loomir.te.topi.shape import widen as widened_in
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import Max, Min, PrimExpr, cast, const
 
@@ -133,7 +133,7 @@ def _quantize_with_numpy(
 ) -> NPArray:
     x = np.asarray(data)
     with np.errstate(all="ignore"):
-        value = widened(x).astype("float64") / _in_line(x, scale, axis).astype("float64")
+        value = widen(x).astype("float64") / _in_line(x, scale, axis).astype("float64")
         moved = np.round(value) + _in_line(x, zero_point, axis).astype("float64")
     return converted(moved, out_dtype)
 

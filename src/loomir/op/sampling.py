@@ -12,7 +12,7 @@ from loomir.relax.operator.broadcast import Extents
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import kind_dtype, tensor
-from loomir.relax.operator.reference import NPArray, widened, xp
+from loomir.relax.operator.reference import NPArray, widen, xp
 from loomir.relax.operator.rules import common_device, common_dtype, need, tensor_info
 from loomir.relax.shape import ShapeExpr, as_dim
 from loomir.support.dtype import DataType, numpy_of
@@ -87,8 +87,8 @@ def _lower(prob: Tensor, uniform_sample: Tensor, sample_indices: Tensor, dtype: 
 
 
 def _reference(prob: NPArray, uniform_sample: NPArray, rows: NPArray, dtype: DataType) -> NPArray:
-    sums = xp.add.accumulate(widened(prob), 1)
-    passed = ~(widened(uniform_sample) < sums[rows[:, 0]])
+    sums = xp.add.accumulate(widen(prob), 1)
+    passed = ~(widen(uniform_sample) < sums[rows[:, 0]])
     place = xp.minimum(passed.sum(axis=1, keepdims=True), prob.shape[1] - 1)
     return xp.asarray(place).astype(numpy_of(dtype))
 

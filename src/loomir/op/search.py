@@ -15,7 +15,7 @@ from loomir.relax.operator.broadcast import broadcast, extents_of
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import flag, integer, tensor
-from loomir.relax.operator.reference import NPArray, widened, xp
+from loomir.relax.operator.reference import NPArray, widen, xp
 from loomir.relax.operator.rules import common_device, common_dtype, need, operand, tensor_info
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.dtype import DataType
@@ -86,7 +86,7 @@ def _infer_place(c: OpContext) -> StructInfo:
 
 def _define_place(name: str, what: str) -> Callable[..., Any]:
     def reference(x: NPArray, axis: int | None, keepdims: bool) -> NPArray:
-        found = getattr(np, name)(widened(x), axis=axis, keepdims=keepdims)
+        found = getattr(np, name)(widen(x), axis=axis, keepdims=keepdims)
         return xp.asarray(found).astype("int64")
 
     return define_op(
@@ -139,7 +139,7 @@ def _lower_bucketize(x: Tensor, boundaries: Tensor, out_int32: bool, right: bool
 
 def _bucketize(x: NPArray, boundaries: NPArray, out_int32: bool, right: bool) -> NPArray:
     side = "right" if right else "left"
-    found = xp.searchsorted(widened(boundaries), widened(x), side=side)
+    found = xp.searchsorted(widen(boundaries), widen(x), side=side)
     return xp.asarray(found).astype("int32" if out_int32 else "int64")
 
 

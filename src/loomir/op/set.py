@@ -15,7 +15,7 @@ from loomir.relax.normal.block_builder import BlockBuilder
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import flag, integer, tensor
-from loomir.relax.operator.reference import NPArray, widened, xp
+from loomir.relax.operator.reference import NPArray, widen, xp
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from loomir.support.dtype import DataType
@@ -75,7 +75,7 @@ def _unique(
     axis: int | None,
 ) -> Any:
     rows = xp.reshape(x, (-1, 1)) if axis is None else xp.moveaxis(x, axis, 0)
-    flat = xp.reshape(widened(rows), (len(rows), rows[0].size if len(rows) else 0))
+    flat = xp.reshape(widen(rows), (len(rows), rows[0].size if len(rows) else 0))
     first, inverse, counts = _groups(flat)
     values = xp.take(rows, first, 0)
     values = xp.reshape(values, -1) if axis is None else xp.moveaxis(values, 0, axis)
@@ -193,7 +193,7 @@ def _infer_nonzero(c: OpContext) -> StructInfo:
 
 
 def _nonzero(x: NPArray) -> NPArray:
-    made: NPArray = xp.ascontiguousarray(xp.argwhere(widened(x) != 0).T.astype("int64"))
+    made: NPArray = xp.ascontiguousarray(xp.argwhere(widen(x) != 0).T.astype("int64"))
     return made
 
 

@@ -14,7 +14,7 @@ from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import flag, integer, kind_dtype, tensor, text
-from loomir.relax.operator.reference import NPArray, is_float, widened, xp
+from loomir.relax.operator.reference import NPArray, is_float, widen, xp
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.dtype import DataType, numpy_of
 from loomir.te import topi
@@ -48,7 +48,7 @@ def _places(c: OpContext) -> DataType:
 
 def _order(x: NPArray, axis: int, descending: bool, nan_greatest: bool = False) -> NPArray:
     """Return the places along an axis that sort it."""
-    wide = widened(x)
+    wide = widen(x)
     # Numbers of the elements in order: negated, they sort the other way and stay stable.
     _, rank = xp.unique(wide, return_inverse=True)
     rank = xp.asarray(rank).reshape(x.shape)

@@ -15,7 +15,7 @@ from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Infer, Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import axes, flag, integer, kind_dtype, tensor
-from loomir.relax.operator.reference import NPArray, converted, is_float, widened, xp
+from loomir.relax.operator.reference import NPArray, converted, is_float, widen, xp
 from loomir.relax.operator.rules import need
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.dtype import DataType, numpy_of
@@ -261,7 +261,7 @@ def _median(x: NPArray, axis: Axes, keepdims: bool) -> Any:
     rows, gone = _row(x, axis)
     if not rows.shape[-1]:
         raise ValueError("there is no element to choose")
-    wide = widened(rows)
+    wide = widen(rows)
     order = xp.argsort(wide, axis=-1, kind="stable")
     count = rows.shape[-1]
     lost = xp.isnan(wide).sum(axis=-1) if is_float(x.dtype) else xp.zeros(rows.shape[:-1], int)
@@ -364,7 +364,7 @@ def _running(name: str, combine: Any, identity: int) -> tuple[Callable[..., Any]
     ) -> NPArray:
         x = data if dtype is None else converted(data, dtype)
         target = x.dtype if dtype is None else numpy_of(dtype)
-        wide = widened(x if axis is not None else xp.reshape(x, -1))
+        wide = widen(x if axis is not None else xp.reshape(x, -1))
         at = axis or 0
         if exclusive:
             shape = [1 if a == at % wide.ndim else e for a, e in enumerate(wide.shape)]

@@ -10,15 +10,15 @@ from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import flag, integer, ints, number, tensor, text
-from loomir.relax.operator.reference import NPArray, converted, working, xp
+from loomir.relax.operator.reference import NPArray, compute_dtype, converted, xp
 from loomir.relax.operator.rules import need
 from loomir.support.dtype import dtype_of_numpy
 from loomir.te import topi
 from loomir.te.operation import compute, extern
 from loomir.te.scalar import all_of, ceil, floor, if_then_else, select
 from loomir.te.tensor import Tensor
-from loomir.te.topi.loops import counting, nest, wide
-from loomir.te.topi.shape import working as inner_dtype
+from loomir.te.topi.loops import count_loop, nest, wide
+from loomir.te.topi.shape import compute_dtype as inner_dtype
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import Max, Min, PrimExpr, StringImm, cast, const
@@ -129,10 +129,10 @@ def _aligned(
 
             steps = [
                 BufferStore(out, zero, here),
-                counting(
+                count_loop(
                     "row",
                     many[0],
-                    lambda r: counting("column", many[1], lambda s: add(r, s)),
+                    lambda r: count_loop("column", many[1], lambda s: add(r, s)),
                 ),
             ]
             if mode == "avg":
@@ -189,7 +189,7 @@ def _roi_align_with_numpy(
 ) -> NPArray:
     own = dtype_of_numpy(xp.asarray(data).dtype)
     assert own is not None
-    dtype = working(xp.asarray(data).dtype)
+    dtype = compute_dtype(xp.asarray(data).dtype)
     x: NPArray = xp.transpose(xp.asarray(data).astype(dtype), [layout.index(k) for k in "NCHW"])
     regions: NPArray = xp.asarray(rois).astype(dtype)
     sizes = x.shape[2:]

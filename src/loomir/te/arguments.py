@@ -1,4 +1,4 @@
-"""Arguments of functions that users call, held to what their signatures declare."""
+"""Check the arguments of functions that users call against their signatures."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _AXES: Final = 64
 
 
 def check_arguments(names: Mapping[str, Any], exported: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the exported functions of a package again, which refuse what they do not declare."""
+    """Yield the exported functions of a package, wrapped to refuse undeclared arguments."""
     for name in exported:
         if inspect.isfunction(names[name]):
-            yield name, _checked(cast("Callable[..., Any]", names[name]))
+            yield name, _check_calls(cast("Callable[..., Any]", names[name]))
 
 
 def explain_failures(
     names: Mapping[str, Any], exported: Sequence[str]
 ) -> Iterator[tuple[str, Any]]:
-    """Return the exported functions again, which say what they declare where they fail otherwise.
+    """Yield the exported functions, wrapped to explain failures by undeclared arguments.
 
     For functions that refuse most by themselves, in better words.
     """
     return explain_exported(names, exported, _CODE)
 
 
-def _checked(function: _F) -> _F:
+def _check_calls(function: _F) -> _F:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         args = tuple(map(_plain, args))

@@ -1,4 +1,4 @@
-"""Tensors to a function of TIR: each operation becomes loops around a block."""
+"""Lower tensors to a function of TIR: each operation becomes loops around a block."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _Maker:
         buffer_map: dict[Var, Buffer] = {}
         for arg in self.args:
             if any(arg is other for other in (*self.buffers, *params)):
-                self._refuse(f"{_called(arg)} is given twice", "name each argument once")
+                self._refuse(f"{_describe(arg)} is given twice", "name each argument once")
             if isinstance(arg, Tensor):
                 buffer = self._declare(arg)
                 handle = Var(f"{buffer.name}_handle", HANDLE, span=arg.span)
@@ -86,9 +86,10 @@ class _Maker:
                 params.append(arg)
             else:
                 self._refuse(
-                    f"{_called(arg)} cannot be an argument", "give tensors, and variables of te.var"
+                    f"{_describe(arg)} cannot be an argument",
+                    "give tensors, and variables of te.var",
                 )
-        order = _in_order([a.op for a in self.args if isinstance(a, Tensor)])
+        order = _sort_operations([a.op for a in self.args if isinstance(a, Tensor)])
         body = seq([s for op in order for s in self._operation(op)])
         root = Block((), (), (), "root", body, None, tuple(self.allocated))
         func = BlockRealize((), TRUE, root)
@@ -237,12 +238,12 @@ class _Maker:
             table[rhs] = self._expr(value)
         results = [substitute(r, table) for r in combiner.result]
         # What is stored first must not change what is stored next.
-        held = [Var(f"v_{b.name}", b.dtype) for b in outputs] if len(outputs) > 1 else []
-        stored: Sequence[PrimExpr] = held or results
+        temporaries = [Var(f"v_{b.name}", b.dtype) for b in outputs] if len(outputs) > 1 else []
+        stored: Sequence[PrimExpr] = temporaries or results
         body = seq(
             [BufferStore(b, v, at, span=op.span) for b, v in zip(outputs, stored, strict=True)]
         )
-        for var, value in reversed(list(zip(held, results, strict=False))):
+        for var, value in reversed(list(zip(temporaries, results, strict=False))):
             body = LetStmt(var, value, body)
         condition = self._expr(first.condition)
         if not (isinstance(condition, IntImm) and condition.value):
@@ -253,14 +254,14 @@ class _Maker:
         outer = [self._buffer(t) for t in op.sources]
         outer += [self._buffer(t) for t in op.outputs]
         inner = (*op.input_buffers, *op.output_buffers)
-        table = _renamed(inner, outer)
+        table = _map_buffers(inner, outer)
         for mine, theirs in zip(inner, outer, strict=True):
             for size, extent in zip(mine.shape, theirs.shape, strict=True):
                 if isinstance(size, Var) and size is not extent:
                     table.setdefault(size, extent)
-        body = fresh_copy(rewrite(op.body, {Prefetch: _nothing}), table)
-        reads = tuple(_whole(self._buffer(t)) for t in op.sources)
-        writes = tuple(_whole(self._buffer(t)) for t in op.outputs)
+        body = fresh_copy(rewrite(op.body, {Prefetch: _drop_prefetch}), table)
+        reads = tuple(_whole_region(self._buffer(t)) for t in op.sources)
+        writes = tuple(_whole_region(self._buffer(t)) for t in op.outputs)
         block = Block((), reads, writes, op.name, body, annotations=dict(op.attrs))
         return BlockRealize((), TRUE, block, span=op.span)
 
@@ -268,7 +269,7 @@ class _Maker:
         outer = [self._buffer(t) for t in op.sources]
         outer += [self._buffer(t) for t in op.outputs]
         inner = (*op.input_buffers, *op.output_buffers)
-        table = {**_renamed(inner, outer), **op.sizes}
+        table = {**_map_buffers(inner, outer), **op.sizes}
         body = fresh_copy(op.func.body, table)
         if isinstance(body, BlockRealize) and _is_root(body.block):
             # A function has one root block; what this one allocates, the outer one does.
@@ -322,20 +323,20 @@ def _is_root(block: Block) -> bool:
     return plain and block.name_hint == "root"
 
 
-def _nothing(_hint: Prefetch) -> Stmt:
+def _drop_prefetch(_hint: Prefetch) -> Stmt:
     return Evaluate(IntImm(0, DataType("int32")))
 
 
-def _called(arg: object) -> str:
+def _describe(arg: object) -> str:
     name = getattr(arg, "name", None) or getattr(arg, "name_hint", None)
     return repr(name) if isinstance(name, str) else f"a {type(arg).__name__}"
 
 
-def _whole(buffer: Buffer) -> BufferRegion:
+def _whole_region(buffer: Buffer) -> BufferRegion:
     return buffer.whole()
 
 
-def _renamed(inner: Sequence[Buffer], outer: Sequence[Buffer]) -> dict[Any, Any]:
+def _map_buffers(inner: Sequence[Buffer], outer: Sequence[Buffer]) -> dict[Any, Any]:
     table: dict[Any, Any] = {}
     for mine, theirs in zip(inner, outer, strict=True):
         table[mine] = theirs
@@ -343,7 +344,7 @@ def _renamed(inner: Sequence[Buffer], outer: Sequence[Buffer]) -> dict[Any, Any]
     return table
 
 
-def _in_order(outputs: Sequence[Operation]) -> list[Operation]:
+def _sort_operations(outputs: Sequence[Operation]) -> list[Operation]:
     """List operations, each after those that it reads."""
     done: dict[Operation, None] = {}
     stack: list[tuple[Operation, bool]] = [(op, False) for op in reversed(outputs)]

@@ -1,4 +1,4 @@
-"""Operations on tensors: what is given, what is computed, and what other code computes."""
+"""Operations on tensors: placeholders, computations, and calls of other code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from loomir.support.caller_span import located, user_span
 from loomir.support.diagnostics import with_count
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
-from loomir.te.reduction import Reduce, ReduceAxis, listed
+from loomir.te.reduction import Reduce, ReduceAxis, as_tuple
 from loomir.te.tensor import Operation, Tensor, TensorLoad
 from loomir.tir.analysis.control_flow import may_return
 from loomir.tir.buffer import Buffer, decl_buffer
@@ -132,7 +132,7 @@ def size_var(name: str = "n", dtype: str | DataType = "int32") -> Var:
 
 
 def _shape(shape: object, name: str, span: Span | None) -> tuple[PrimExpr, ...]:
-    made = tuple(convert(e) for e in listed(shape))
+    made = tuple(convert(e) for e in as_tuple(shape))
     for axis, extent in enumerate(made):
         if not extent.dtype.is_integer or extent.dtype.lanes != 1:
             refuse(
@@ -189,7 +189,7 @@ def compute(
     axis = tuple(Var(n, e.dtype) for n, e in zip(names, extents, strict=True))
     with located():
         value: Any = fcompute(*axis)
-        body = tuple(_expression(v, name) for v in listed(value))
+        body = tuple(_expression(v, name) for v in as_tuple(value))
     _check_reductions(body, name, span)
     options = dict(attrs or {})
     if tag:
@@ -275,7 +275,7 @@ def _check_reductions(body: tuple[PrimExpr, ...], name: str, span: Span | None) 
         refuse(
             "TE0005",
             f"the outputs of {name!r} are not those of one reduction",
-            help="give what one comm_reducer made, whole and in order, or compute them apart",
+            help="give what one comm_reducer made, whole and in order, or compute them separately",
             span=span,
         )
 
@@ -394,7 +394,7 @@ def _unify(
             bound.setdefault(inner, outer)
     for axis, (inner, outer) in enumerate(zip(buffer.shape, shape, strict=True)):
         made = substitute(inner, bound)
-        if same_size(made, outer):
+        if is_same_size(made, outer):
             continue
         refuse(
             "TE0008",
@@ -404,7 +404,7 @@ def _unify(
         )
 
 
-def same_size(a: PrimExpr, b: PrimExpr) -> bool:
+def is_same_size(a: PrimExpr, b: PrimExpr) -> bool:
     """Tell whether two extents are the same number or formula."""
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return a.value == b.value
@@ -412,7 +412,7 @@ def same_size(a: PrimExpr, b: PrimExpr) -> bool:
 
 
 def _shapes(shape: Any, name: str, span: Span | None) -> list[tuple[PrimExpr, ...]]:
-    given = listed(shape)
+    given = as_tuple(shape)
     several = isinstance(shape, (tuple, list)) and given and isinstance(given[0], (tuple, list))
     shapes: list[Any] = list(given) if several else [cast("Any", shape)]
     return [_shape(s, name, span) for s in shapes]
@@ -423,7 +423,7 @@ def _dtypes(
 ) -> list[DataType]:
     if dtype is None and inputs:
         return [inputs[0].dtype] * count
-    given = listed(dtype) if isinstance(dtype, (tuple, list)) else [dtype] * count
+    given = as_tuple(dtype) if isinstance(dtype, (tuple, list)) else [dtype] * count
     if dtype is None or len(given) != count:
         refuse(
             "TE0008",
@@ -522,7 +522,7 @@ def scan(
     Errors: TE0009 where the parts do not fit each other.
     """
     span = user_span()
-    first, then, state = (listed(p) for p in (init, update, state_placeholder))
+    first, then, state = (as_tuple(p) for p in (init, update, state_placeholder))
     if not len(first) == len(then) == len(state):
         refuse(
             "TE0009",
@@ -566,7 +566,7 @@ def _check_steps(
     pairs += zip(first.shape[1:], state.shape[1:], strict=True)
     steps, total = first.shape[0], state.shape[0]
     known = isinstance(steps, IntImm) and isinstance(total, IntImm)
-    if all(same_size(a, b) for a, b in pairs) and not (
+    if all(is_same_size(a, b) for a, b in pairs) and not (
         known and cast("IntImm", steps).value > cast("IntImm", total).value
     ):
         return

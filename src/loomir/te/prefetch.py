@@ -1,4 +1,4 @@
-"""A hint about memory that is read soon."""
+"""Prefetch hints: regions of memory that are read soon."""
 
 from __future__ import annotations
 

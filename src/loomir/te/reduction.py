@@ -34,8 +34,8 @@ __all__ = [
     "ReduceAxis",
     "all",
     "any",
+    "as_tuple",
     "comm_reducer",
-    "listed",
     "max",
     "min",
     "prod",
@@ -143,14 +143,14 @@ def comm_reducer(
                 help="reduce each by itself, or make a reduction of several with te.comm_reducer",
                 span=span,
             )
-        source = tuple(convert(e) for e in listed(expr))
+        source = tuple(convert(e) for e in as_tuple(expr))
         with located():
             combiner = _combiner(fcombine, fidentity, source, several, name, span)
-        axes = listed(axis)
+        axes = as_tuple(axis)
         condition = IntImm(1, BOOL) if where is None else convert(where)
         start: tuple[PrimExpr, ...] = ()
         if init is not None:
-            pairs = zip(listed(init), source, strict=False)
+            pairs = zip(as_tuple(init), source, strict=False)
             start = tuple(
                 const(v, s.dtype) if isinstance(v, (int, float)) else convert(v) for v, s in pairs
             )
@@ -165,7 +165,7 @@ def comm_reducer(
     return reducer
 
 
-def listed(value: Any) -> tuple[Any, ...]:
+def as_tuple(value: Any) -> tuple[Any, ...]:
     """Return the items of a tuple or list, or the value itself as the only item."""
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
@@ -183,7 +183,7 @@ def _combiner(
     rhs = tuple(Var(f"y{i}", d) for i, d in enumerate(dtypes))
     made: Any = fcombine(lhs, rhs) if several else fcombine(lhs[0], rhs[0])
     identity: Any = fidentity(*(str(d) for d in dtypes))
-    results, identities = listed(made), listed(identity)
+    results, identities = as_tuple(made), as_tuple(identity)
     for what, values in (("fcombine", results), ("fidentity", identities)):
         if len(values) != len(source):
             refuse(

@@ -1,4 +1,4 @@
-"""Operators on each element alone."""
+"""Element-wise operators of one operand."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ def test_symbolic_shapes(shape: tuple[int, ...]):
 
 def test_zeros_keep_their_signs():
     x = np.array([0.0, -0.0], "float32")
-    turned = np.array([-np.inf, np.inf], "float32")
-    check([x], [(lambda a: topi.reciprocal(topi.negative(a)), turned)])
+    expected = np.array([-np.inf, np.inf], "float32")
+    check([x], [(lambda a: topi.reciprocal(topi.negative(a)), expected)])
 
 
 def test_operators_say_what_they_are():

@@ -65,10 +65,10 @@ def test_linear_layers():
 
 def test_batches():
     a, b = values((2, 3, 4)), values((2, 4, 5))
-    turned = [np.ascontiguousarray(v.transpose(0, 2, 1)) for v in (a, b)]
+    transposed = [np.ascontiguousarray(v.transpose(0, 2, 1)) for v in (a, b)]
     check([a, b], [(topi.batch_matmul, a @ b)])
     check([a, b[:1]], [(topi.batch_matmul, a @ b[:1])])
-    check(turned, [(lambda x, y: topi.batch_matmul(x, y, True, True), a @ b)])
+    check(transposed, [(lambda x, y: topi.batch_matmul(x, y, True, True), a @ b)])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.te.topi.running import BFLOAT16, check
 from tests.tir.refusal import refused
 
 
-def spread(dtype, count: int) -> np.ndarray:
+def draw(dtype, count: int) -> np.ndarray:
     """Return values with ties, all special ones among them where the dtype has such."""
     found = np.random.default_rng(count).integers(-20, 20, count)
     if np.dtype(dtype).kind == "u":
@@ -27,8 +27,8 @@ def spread(dtype, count: int) -> np.ndarray:
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 8, 37])
 def test_searchsorted(size: int, right: bool, symbolic: bool):
     side = "right" if right else "left"
-    values = spread("float32", 53)
-    steps = np.sort(spread("float32", size))
+    values = draw("float32", 53)
+    steps = np.sort(draw("float32", size))
     # NumPy puts NaN in front of those that the sequence ends in; here it is above all.
     expected = np.where(np.isnan(values), size, np.searchsorted(steps, values, side))
     check(
@@ -42,7 +42,7 @@ def test_searchsorted(size: int, right: bool, symbolic: bool):
     "dtype", ["int8", "uint8", "int64", "uint64", "float16", BFLOAT16, "float64"], ids=str
 )
 def test_dtypes(dtype):
-    values, steps = spread(dtype, 24).reshape(2, 3, 4), np.sort(spread(dtype, 5))
+    values, steps = draw(dtype, 24).reshape(2, 3, 4), np.sort(draw(dtype, 5))
     expected = np.searchsorted(steps.astype("float64"), values.astype("float64")).astype("int32")
     if np.dtype(dtype).kind not in "iu":
         expected[np.isnan(values.astype("float64"))] = 5

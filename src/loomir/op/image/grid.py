@@ -10,7 +10,7 @@ from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import flag, shape, tensor, text
-from loomir.relax.operator.reference import NPArray, converted, working, xp
+from loomir.relax.operator.reference import NPArray, compute_dtype, converted, xp
 from loomir.relax.operator.rules import need
 from loomir.relax.shape import as_dim
 from loomir.support.dtype import DataType, dtype_of_numpy
@@ -20,7 +20,7 @@ from loomir.te.scalar import abs as magnitude
 from loomir.te.scalar import all_of, floor, if_then_else, round, select
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import wide
-from loomir.te.topi.shape import working as inner_dtype
+from loomir.te.topi.shape import compute_dtype as inner_dtype
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import Max, Min, PrimExpr, cast, const
 
@@ -170,7 +170,7 @@ def _grid_sample_with_numpy(
 ) -> NPArray:
     own = dtype_of_numpy(xp.asarray(data).dtype)
     assert own is not None
-    wanted = working(xp.asarray(data).dtype)
+    wanted = compute_dtype(xp.asarray(data).dtype)
     images: NPArray = xp.transpose(
         xp.asarray(data).astype(wanted), [layout.index(k) for k in "NCHW"]
     )
@@ -334,7 +334,7 @@ def _affine_grid_with_numpy(data: Any, size: tuple[int, ...], align_corners: boo
     y, x = xp.meshgrid(line(size[0]), line(size[1]), indexing="ij")
     basis = xp.stack([x, y, xp.ones_like(x)])
     made = xp.einsum("nkm,mij->nkij", maps.astype("float64"), basis)
-    return converted(converted(made, dtype_of_numpy(working(maps.dtype)) or own), own)
+    return converted(converted(made, dtype_of_numpy(compute_dtype(maps.dtype)) or own), own)
 
 
 affine_grid = define_op(

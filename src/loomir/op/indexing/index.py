@@ -32,7 +32,7 @@ from loomir.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStru
 from loomir.te import topi
 from loomir.te.operation import compute
 from loomir.te.tensor import Tensor
-from loomir.te.topi.loops import saturated, wide
+from loomir.te.topi.loops import saturate, wide
 from loomir.tir.expr import Max, Min, PrimExpr, Select
 from loomir.tir.expr import Var as ShapeVar
 
@@ -298,7 +298,7 @@ def _ends(
 
 def _extents(x: Tensor, begin: Tensor, end: Tensor, strides: Tensor) -> Tensor:
     def extent(k: PrimExpr) -> PrimExpr:
-        values = [saturated(t(k)) for t in (begin, end, strides)]
+        values = [saturate(t(k)) for t in (begin, end, strides)]
         made = _ends(x, 0, *values)[1]
         for at in range(1, x.ndim):
             made = Select(k.equal(at), _ends(x, at, *values)[1], made)
@@ -311,7 +311,7 @@ def _described(
     x: Tensor, begin: Tensor, end: Tensor, strides: Tensor, shape: Sequence[PrimExpr]
 ) -> Tensor:
     def place(at: int, index: PrimExpr) -> PrimExpr:
-        values = [saturated(t(at)) for t in (begin, end, strides)]
+        values = [saturate(t(at)) for t in (begin, end, strides)]
         return _ends(x, at, *values)[0] + wide(index) * values[2]
 
     return compute(

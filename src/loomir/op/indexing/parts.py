@@ -20,7 +20,7 @@ from loomir.relax.struct_info import TupleStructInfo
 from loomir.te import topi
 from loomir.te.operation import compute
 from loomir.te.tensor import Tensor
-from loomir.te.topi.loops import saturated, wide
+from loomir.te.topi.loops import saturate, wide
 from loomir.tir.expr import FloorDiv, Max, Min, PrimExpr, Select
 
 __all__ = ["repeat", "reverse_sequence", "split", "tile"]
@@ -246,7 +246,7 @@ def _lower_reverse(data: Tensor, seq_lengths: Tensor, seq_axis: int, batch_axis:
 
     def element(*i: PrimExpr) -> PrimExpr:
         at = wide(i[along])
-        length = Max(Min(saturated(seq_lengths(i[batch])), extent), as_dim(1))
+        length = Max(Min(saturate(seq_lengths(i[batch])), extent), as_dim(1))
         mirrored = Select(at < length, length - 1 - at, at)
         return data(*(mirrored if a == along else v for a, v in enumerate(i)))
 

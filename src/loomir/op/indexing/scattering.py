@@ -25,7 +25,7 @@ from loomir.relax.operator.broadcast import broadcast, broadcast_extents
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import flag, integer, prim, tensor, tensors, text
-from loomir.relax.operator.reference import NPArray, converted, greater, lesser, working
+from loomir.relax.operator.reference import NPArray, compute_dtype, converted, greater, lesser
 from loomir.relax.operator.rules import need
 from loomir.relax.shape import ShapeExpr, as_dim
 from loomir.relax.struct_info import TensorStructInfo
@@ -35,8 +35,8 @@ from loomir.te.operation import compute
 from loomir.te.scalar import if_then_else
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import wide
+from loomir.te.topi.shape import compute_dtype as working_in
 from loomir.te.topi.shape import equal_sizes
-from loomir.te.topi.shape import working as working_in
 from loomir.tir.expr import And, Eq, PrimExpr
 
 __all__ = ["index_put", "scatter_elements", "scatter_nd", "slice_scatter"]
@@ -65,7 +65,7 @@ def _combined(data: Any, to: Places, updates: NPArray, reduction: str) -> NPArra
 
 def _mean(made: NPArray, rows: Sequence[NPArray], values: NPArray) -> NPArray:
     wanted = made.dtype
-    inner = working(wanted) if wanted.kind not in "iu" else np.dtype("int64")
+    inner = compute_dtype(wanted) if wanted.kind not in "iu" else np.dtype("int64")
     total, count = made.astype(inner), np.ones(made.shape, "int64")
     with np.errstate(all="ignore"):
         np.add.at(total, tuple(rows), values.astype(inner))

@@ -26,7 +26,7 @@ from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import axes, integer, kind_dtype, tensor, text
-from loomir.relax.operator.reference import NPArray, converted, working, xp
+from loomir.relax.operator.reference import NPArray, compute_dtype, converted, xp
 from loomir.relax.operator.rules import common_dtype, need
 from loomir.relax.shape import Dim, as_dim
 from loomir.relax.struct_info import TensorStructInfo
@@ -211,7 +211,7 @@ def _reference(count: int, transposed: bool) -> Callable[..., NPArray]:
         own = dtype_of_numpy(data.dtype)
         assert own is not None
         wanted = out_dtype or own
-        inner = dtype_of_numpy(working(numpy_of(wanted)))
+        inner = dtype_of_numpy(compute_dtype(numpy_of(wanted)))
         assert inner is not None
         image = converted(unpacked(data, data_layout, images), inner)
         kernel = converted(unpacked(weight, kernel_layout, kernels), inner)

@@ -11,13 +11,13 @@ from loomir.support.dtype import DataType, dtype_of_numpy, numpy_of
 
 __all__ = [
     "NPArray",
+    "compute_dtype",
     "converted",
     "elementwise",
     "greater",
     "is_float",
     "lesser",
-    "widened",
-    "working",
+    "widen",
 ]
 
 NPArray: TypeAlias = np.ndarray[Any, Any]
@@ -33,14 +33,14 @@ def is_float(dtype: np.dtype[Any]) -> bool:
     return found is not None and found.is_float
 
 
-def working(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def compute_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype to compute in: floats of 16 bits are computed in float32, rounded once."""
     return _FLOAT32 if is_float(dtype) and dtype.itemsize == 2 else dtype
 
 
-def widened(x: NPArray) -> NPArray:
+def widen(x: NPArray) -> NPArray:
     """Return an array in the dtype to compute in."""
-    return x.astype(working(x.dtype), copy=False)
+    return x.astype(compute_dtype(x.dtype), copy=False)
 
 
 def converted(x: NPArray, dtype: DataType | str) -> NPArray:
@@ -105,7 +105,7 @@ def elementwise(compute: Callable[..., Any]) -> Callable[..., NPArray]:
     def reference(*values: Any, **options: Any) -> NPArray:
         tensors: list[NPArray] = [v for v in values if isinstance(v, np.ndarray)]
         dtype = tensors[0].dtype
-        wide = working(dtype)
+        wide = compute_dtype(dtype)
         with np.errstate(all="ignore"):
             made = np.asarray(
                 compute(*[np.asarray(v).astype(wide, copy=False) for v in values], **options)

@@ -1,4 +1,4 @@
-"""Tensors whose extents are only known to fit once the program runs, where they are checked."""
+"""Assert shapes at run time: tensors whose extents are not known to fit before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _differ(a: Size, b: Size) -> bool:
     return isinstance(a, int) and isinstance(b, int) and a != b
 
 
-def _copied(
+def _copy_checked(
     name: str,
     x: Tensor,
     shape: Sequence[Size],
@@ -53,7 +53,7 @@ def _copied(
 
 
 def assume_shape(x: Tensor, shape: Sequence[Size]) -> Tensor:
-    """Return a tensor another shape, whose extents turn out to be its own where the program runs.
+    """Return a tensor with another shape, which must be its own where the program runs.
 
     Shapes: ``shape``. Errors: TE0101 where an extent surely differs; RUN0212 where one turns out
     to.
@@ -65,7 +65,7 @@ def assume_shape(x: Tensor, shape: Sequence[Size]) -> Tensor:
     if not unsure:
         return x
     checks = [(Eq(wide(d), wide(w)), d, w) for d, w in unsure]
-    return _copied("assume_shape", x, wanted, checks, lambda i: i)
+    return _copy_checked("assume_shape", x, wanted, checks, lambda i: i)
 
 
 def assume_broadcast(x: Tensor, shape: Sequence[Size]) -> Tensor:
@@ -97,7 +97,7 @@ def assume_broadcast(x: Tensor, shape: Sequence[Size]) -> Tensor:
                 made.append(at if equal_sizes(d, w) else select(Eq(wide(d), wide(1)), zero, at))
         return made
 
-    return _copied("assume_broadcast", x, wanted, checks, place)
+    return _copy_checked("assume_broadcast", x, wanted, checks, place)
 
 
 def assume_elements(made: Tensor, x: Tensor, axes: Sequence[int], count: Size = 1) -> Tensor:
@@ -110,4 +110,4 @@ def assume_elements(made: Tensor, x: Tensor, axes: Sequence[int], count: Size = 
     if not unsure:
         return made
     checks = [(wide(d) >= wide(count), d, count) for d in unsure]
-    return _copied("assume_elements", made, dims(made), checks, lambda i: i, "few", x.name)
+    return _copy_checked("assume_elements", made, dims(made), checks, lambda i: i, "few", x.name)

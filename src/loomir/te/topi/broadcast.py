@@ -1,4 +1,4 @@
-"""Operators on pairs of elements, of shapes that broadcast.
+"""Element-wise operators of two operands, whose shapes broadcast.
 
 Both operands have one dtype, which is also that of the result, or ``bool`` for comparisons; one of
 them may be a number or a scalar expression, which takes the dtype of the other. Integers wrap, and
@@ -24,7 +24,7 @@ from loomir.te.topi.shape import (
     read,
     refuse_shapes,
     size,
-    widened,
+    widen,
 )
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import (
@@ -117,7 +117,7 @@ def _operator(name: str, kind: str, scalar: Scalar, summary: str) -> Operator:
 
 
 def _wide(scalar: Scalar) -> Scalar:
-    return lambda a, b: converted(scalar(widened(a), widened(b)), a.dtype)
+    return lambda a, b: converted(scalar(widen(a), widen(b)), a.dtype)
 
 
 def _builtin(name: str) -> Scalar:
@@ -232,8 +232,8 @@ power = _operator(
 
 def _log_add_exp(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     # Infinities of one sign have no difference; NaN is in the greater one already.
-    most, apart = Max(a, b), call_builtin("abs", a - b) * -1.0
-    ordinary = most + call_builtin("log1p", call_builtin("exp", apart))
+    most, distance = Max(a, b), call_builtin("abs", a - b) * -1.0
+    ordinary = most + call_builtin("log1p", call_builtin("exp", distance))
     return select(a.equal(b), a + const(log(2), a.dtype), ordinary)
 
 

@@ -7,11 +7,11 @@ from math import ceil, isfinite
 
 from loomir.support.dtype import DataType
 from loomir.te.operation import Shape
-from loomir.te.reduction import listed
+from loomir.te.reduction import as_tuple
 from loomir.te.scalar import select
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import greater_size, wide
-from loomir.te.topi.shape import Size, bad, dims, make, shown, size
+from loomir.te.topi.shape import Size, bad, dims, make, size, write_shape
 from loomir.tir.expr import ExprLike, PrimExpr, cast, const, convert
 
 __all__ = [
@@ -42,7 +42,7 @@ def full(shape: Shape, value: ExprLike, dtype: str | DataType = "float32") -> Te
             else cast(convert(value), wanted)
         )
 
-    return make("full", listed(shape), element)
+    return make("full", as_tuple(shape), element)
 
 
 def zeros(shape: Shape, dtype: str | DataType = "float32") -> Tensor:
@@ -171,6 +171,10 @@ def triu(x: Tensor, k: Size = 0) -> Tensor:
 
 def _triangle(name: str, x: Tensor, keeps: Callable[[PrimExpr, PrimExpr], PrimExpr]) -> Tensor:
     if x.ndim < 2:
-        bad(name, f"the tensor has shape {shown(dims(x))}", "give a tensor of two axes or more")
+        bad(
+            name,
+            f"the tensor has shape {write_shape(dims(x))}",
+            "give a tensor of two axes or more",
+        )
     zero = const(0, x.dtype)
     return make(name, dims(x), lambda *i: select(keeps(wide(i[-2]), wide(i[-1])), x(*i), zero))

@@ -1,4 +1,4 @@
-"""Operators whose results are as large as the contents say: these are counted first.
+"""Operators with data-dependent shapes: results are counted first.
 
 What one operator has counted is the extent of the results of the next.
 """
@@ -12,10 +12,10 @@ from loomir.support.dtype import DataType
 from loomir.te import reduction as te
 from loomir.te.operation import extern
 from loomir.te.tensor import Tensor
-from loomir.te.topi.keys import Keys, keyed_order
-from loomir.te.topi.loops import counting, nest, wide
+from loomir.te.topi.keys import Keys, store_order
+from loomir.te.topi.loops import count_loop, nest, wide
 from loomir.te.topi.manipulate import reshape
-from loomir.te.topi.shape import Size, bad, dims, make, product, shown
+from loomir.te.topi.shape import Size, bad, dims, make, product, write_shape
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import GT, NE, And, Eq, Not, Or, PrimExpr, Select, StringImm, const, convert
@@ -30,7 +30,7 @@ def _holds(value: PrimExpr) -> PrimExpr:
     return value if value.dtype.is_bool else NE(value, const(0, value.dtype))
 
 
-def _below(place: PrimExpr, extent: Size, name: str) -> PrimExpr:
+def _check_place(place: PrimExpr, extent: Size, name: str) -> PrimExpr:
     """Return a place, or raise where there is none: more was found than was counted."""
     return call_builtin("checked_index", place, wide(extent), StringImm(name), const(0, "int32"))
 
@@ -62,7 +62,7 @@ def nonzero(x: Tensor, count: Size) -> Tensor:
         (source,), (places, found) = ins, outs
 
         def step(at: Sequence[PrimExpr]) -> Stmt:
-            column = _below(BufferLoad(found, zero), count, "nonzero")
+            column = _check_place(BufferLoad(found, zero), count, "nonzero")
             stores: list[Stmt] = [
                 BufferStore(places, wide(i), (const(a, _INT64), column)) for a, i in enumerate(at)
             ]
@@ -94,7 +94,7 @@ def group_rows(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     Shapes: twice (the number of rows), and (1); int64. Errors: TE0104 for what is no matrix.
     """
     if x.ndim != 2:
-        bad("group_rows", f"the tensor has shape {shown(dims(x))}", "give a matrix")
+        bad("group_rows", f"the tensor has shape {write_shape(dims(x))}", "give a matrix")
     rows, columns = x.shape
     zero, one, count = const(0, _INT64), const(1, _INT64), wide(rows)
     keys = Keys(x.dtype, descending=False, nan_greatest=False)
@@ -113,19 +113,19 @@ def group_rows(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             def store(i: PrimExpr, found: PrimExpr) -> Stmt:
                 return BufferStore(room, BufferLoad(order, (found,)), (i,))
 
-            back = counting(
+            back = count_loop(
                 "i", wide(rows), lambda i: BufferStore(order, BufferLoad(room, (i,)), (i,))
             )
-            return seq([keyed_order(count, count, keys.dtype, key, store), back])
+            return seq([store_order(count, count, keys.dtype, key, store), back])
 
         def compare(i: PrimExpr) -> Stmt:
             here, before = (BufferLoad(order, (k,)) for k in (i, i - 1))
 
             def column(c: PrimExpr) -> Stmt:
-                apart = _differ(BufferLoad(source, (here, c)), BufferLoad(source, (before, c)))
-                return IfThenElse(apart, BufferStore(differs, one, (zero,)))
+                is_new = _differ(BufferLoad(source, (here, c)), BufferLoad(source, (before, c)))
+                return IfThenElse(is_new, BufferStore(differs, one, (zero,)))
 
-            return seq([BufferStore(differs, zero, (zero,)), counting("c", columns, column)])
+            return seq([BufferStore(differs, zero, (zero,)), count_loop("c", columns, column)])
 
         def number(i: PrimExpr) -> Stmt:
             first = BufferStore(differs, one, (zero,))
@@ -140,10 +140,10 @@ def group_rows(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
         return seq(
             [
-                counting("i", wide(rows), lambda i: BufferStore(order, i, (i,))),
-                counting("c", columns, by_column),
+                count_loop("i", wide(rows), lambda i: BufferStore(order, i, (i,))),
+                count_loop("c", columns, by_column),
                 BufferStore(groups, zero, (zero,)),
-                counting("i", wide(rows), number),
+                count_loop("i", wide(rows), number),
             ]
         )
 
@@ -165,8 +165,8 @@ def distinct_rows(order: Tensor, group: Tensor, count: Size) -> tuple[Tensor, Te
         (places, groups), (first, inverse, sizes) = ins, outs
 
         def step(i: PrimExpr) -> Stmt:
-            place = _below(BufferLoad(places, (i,)), rows, "order")
-            number = _below(BufferLoad(groups, (i,)), count, "group")
+            place = _check_place(BufferLoad(places, (i,)), rows, "order")
+            number = _check_place(BufferLoad(groups, (i,)), count, "group")
             size = BufferLoad(sizes, (number,))
             return seq(
                 [
@@ -176,8 +176,8 @@ def distinct_rows(order: Tensor, group: Tensor, count: Size) -> tuple[Tensor, Te
                 ]
             )
 
-        cleared = counting("g", wide(count), lambda g: BufferStore(sizes, zero, (g,)))
-        return seq([cleared, counting("i", wide(rows), step)])
+        cleared = count_loop("g", wide(count), lambda g: BufferStore(sizes, zero, (g,)))
+        return seq([cleared, count_loop("i", wide(rows), step)])
 
     made: Any = extern(
         [(count,), (rows,), (count,)], [order, group], body, name="distinct", dtype=[_INT64] * 3

@@ -15,14 +15,14 @@ from loomir.support.dtype import DataType
 from loomir.te import reduction as te
 from loomir.te.tensor import Tensor
 from loomir.te.topi.elementwise import cast
-from loomir.te.topi.shape import Size, bad, broadcast_shapes, dims, make, need, read, working
+from loomir.te.topi.shape import Size, bad, broadcast_shapes, compute_dtype, dims, make, need, read
 from loomir.tir.expr import Mul, PrimExpr, convert
 from loomir.tir.expr import cast as converted
 
 __all__ = ["einsum"]
 
 _EXHAUSTIVE: Final = 8
-"""So many operands have 3025 ways to part some of them in two; more are paired greedily."""
+"""So many operands have 3025 ways to split some of them in two; more are paired greedily."""
 _UNKNOWN: Final = 256
 """What a symbolic extent counts as."""
 _ROOM: Final = (1 << 20, 4)
@@ -55,7 +55,7 @@ def einsum(subscripts: str, *operands: Tensor) -> Tensor:
     need("einsum", "number", *operands)
     inputs, output = _subscripts(subscripts, len(operands))
     extents = _extents(inputs, operands)
-    out, wide = operands[0].dtype, working(operands[0].dtype)
+    out, wide = operands[0].dtype, compute_dtype(operands[0].dtype)
     parts = list(zip(inputs, operands, strict=True))
     for step in _order(inputs, output, extents):
         taken = [parts[k] for k in step.taken]
@@ -129,7 +129,7 @@ class _Counts:
     def elements(self, letters: str) -> int:
         return prod(self.size[c] for c in {*letters})
 
-    def kept(self, letters: str, inside: int) -> str:
+    def letters_kept(self, letters: str, inside: int) -> str:
         """Return the letters that the result has, or an operand that does not take part."""
         others = {c for k, x in enumerate(self.inputs) if not inside >> k & 1 for c in x}
         return "".join(dict.fromkeys(c for c in letters if c in others or c in self.output))
@@ -137,15 +137,15 @@ class _Counts:
     def first(self, k: int) -> _Way:
         """Take an operand: its own letters are summed first where another one would repeat it."""
         plain = _Way(0, self.inputs[k], number=k)
-        left = self.kept(self.inputs[k], 1 << k)
+        left = self.letters_kept(self.inputs[k], 1 << k)
         if len({*left}) == len({*self.inputs[k]}):
             return plain
         return _Way(self.elements(self.inputs[k]), left, (plain,))
 
-    def paired(self, a: _Way, b: _Way, inside: int) -> _Way | None:
+    def pair(self, a: _Way, b: _Way, inside: int) -> _Way | None:
         """Multiply two; None where the product is too large to be kept."""
         every = "".join(dict.fromkeys(a.letters + b.letters))
-        left = self.kept(every, inside)
+        left = self.letters_kept(every, inside)
         if self.elements(left) > self.room:
             return None
         return _Way(a.cost + b.cost + self.elements(every), left, (a, b))
@@ -173,7 +173,7 @@ def _best(counts: _Counts) -> _Way | None:
     for inside in sorted(range(1, 1 << n), key=int.bit_count):
         for a, b in _halves(inside):
             if a in ways and b in ways:
-                made = counts.paired(ways[a], ways[b], inside)
+                made = counts.pair(ways[a], ways[b], inside)
                 before = ways.get(inside)
                 if made is not None and (before is None or made.cost < before.cost):
                     ways[inside] = made
@@ -181,7 +181,7 @@ def _best(counts: _Counts) -> _Way | None:
 
 
 def _halves(inside: int) -> Iterator[tuple[int, int]]:
-    """Part a set in two, in each way once: the lowest member is on the left."""
+    """Split a set in two, in each way once: the lowest member is on the left."""
     lowest = inside & -inside
     rest = part = inside ^ lowest
     while part:
@@ -196,7 +196,7 @@ def _greedy(counts: _Counts) -> _Way | None:
         found: list[tuple[int, float, int, int, _Way]] = []
         for a, one in ways.items():
             for b, other in ways.items():
-                made = counts.paired(one, other, a | b) if a < b else None
+                made = counts.pair(one, other, a | b) if a < b else None
                 if made is not None:
                     grown = counts.elements(made.letters)
                     grown -= counts.elements(one.letters) + counts.elements(other.letters)

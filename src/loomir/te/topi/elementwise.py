@@ -1,4 +1,4 @@
-"""Operators on each element alone.
+"""Element-wise operators of one operand.
 
 Floats of 16 bits are computed in float32 and rounded once. A NaN stays a NaN.
 """
@@ -20,7 +20,7 @@ from loomir.te.topi.shape import (
     make,
     need,
     refuse_shapes,
-    widened,
+    widen,
 )
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import LT, Max, Min, Not, PrimExpr, const
@@ -100,7 +100,7 @@ def _operator(name: str, kind: str, scalar: Scalar, summary: str) -> Operator:
 
 def _wide(scalar: Scalar) -> Scalar:
     """Compute in float32 what has 16 bits."""
-    return lambda v: converted(scalar(widened(v)), v.dtype)
+    return lambda v: converted(scalar(widen(v)), v.dtype)
 
 
 def _builtin(name: str) -> Scalar:
@@ -305,7 +305,7 @@ def prelu(x: Tensor, alpha: Tensor, axis: int = 1) -> Tensor:
         refuse_shapes("prelu", dims(x), dims(alpha))
 
     def element(*i: PrimExpr) -> PrimExpr:
-        value, slope = widened(x(*i)), widened(alpha(i[channel]))
+        value, slope = widen(x(*i)), widen(alpha(i[channel]))
         return converted(select(LT(value, const(0, value.dtype)), value * slope, value), x.dtype)
 
     made: Tensor = make("prelu", dims(x), element)

@@ -1,4 +1,4 @@
-"""Operators that read or write at places which tensors hold.
+"""Gather and scatter: operators that read or write at indices which tensors hold.
 
 Negative places count from the end. Others outside of an axis raise where the program runs
 (RUN0203).
@@ -14,7 +14,7 @@ from loomir.support.dtype import DataType
 from loomir.te.operation import extern
 from loomir.te.scalar import if_then_else, select
 from loomir.te.tensor import Tensor
-from loomir.te.topi.loops import saturated, wide
+from loomir.te.topi.loops import saturate, wide
 from loomir.te.topi.manipulate import flatten
 from loomir.te.topi.shape import (
     Size,
@@ -51,17 +51,17 @@ __all__ = [
 def _from_end(index: PrimExpr, extent: Size) -> PrimExpr:
     """Count negative places from the end; those before the start stay as they are."""
     if index.dtype.is_uint:
-        return saturated(index)
+        return saturate(index)
     at = wide(index)
     return select(And(at < 0, at >= wide(extent) * -1), at + wide(extent), at)
 
 
 def place_of(index: PrimExpr, x: Tensor, axis: int) -> PrimExpr:
     """Return the place along an axis that an index names, or raise where there is none."""
-    return checked(_from_end(index, dims(x)[axis]), x, axis)
+    return check_place(_from_end(index, dims(x)[axis]), x, axis)
 
 
-def checked(place: PrimExpr, x: Tensor, axis: int) -> PrimExpr:
+def check_place(place: PrimExpr, x: Tensor, axis: int) -> PrimExpr:
     extent = wide(dims(x)[axis])
     return call_builtin("checked_index", place, extent, StringImm(x.name), const(axis, "int32"))
 
@@ -73,7 +73,7 @@ def _along(
     made: list[PrimExpr] = []
     for a, (v, d, e) in enumerate(zip(i, dims(x), within, strict=True)):
         inside = equal_sizes(d, e) or (isinstance(d, int) and isinstance(e, int) and e <= d)
-        made.append(at if a == along else v if inside else checked(wide(v), x, a))
+        made.append(at if a == along else v if inside else check_place(wide(v), x, a))
     return made
 
 
@@ -159,7 +159,7 @@ def take(
         index = indices(*here) if isinstance(indices, Tensor) else indices
         if mode == "raise":
             return x(*before, place_of(index, x, along), *after)
-        at = saturated(index)
+        at = saturate(index)
         if mode == "nan":
             inside = And(at >= 0, at < extent)
             return if_then_else(inside, x(*before, at, *after), const(nan, x.dtype))
@@ -167,7 +167,7 @@ def take(
             at = Max(Min(at, extent - 1), const(0, "int64"))
         else:
             at = at % Max(extent, const(1, "int64"))
-        return x(*before, checked(at, x, along), *after)
+        return x(*before, check_place(at, x, along), *after)
 
     return make("take", shape, element)
 
@@ -180,7 +180,7 @@ def gather_elements(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
     """
     need("gather_elements", "integer", indices)
     along = as_axis("gather_elements", axis, x.ndim)
-    _in_line("gather_elements", x, indices, along)
+    _check_in_line("gather_elements", x, indices, along)
 
     def element(*i: PrimExpr) -> PrimExpr:
         at = place_of(indices(*i), x, along)
@@ -189,7 +189,7 @@ def gather_elements(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
     return make("gather_elements", dims(indices), element)
 
 
-def _in_line(name: str, x: Tensor, indices: Tensor, along: int) -> None:
+def _check_in_line(name: str, x: Tensor, indices: Tensor, along: int) -> None:
     pairs = enumerate(zip(dims(indices), dims(x), strict=False))
     fits = indices.ndim == x.ndim and not any(
         a != along and isinstance(i, int) and isinstance(d, int) and i > d for a, (i, d) in pairs
@@ -249,7 +249,7 @@ def _loops(shape: Sequence[PrimExpr], body: Callable[[list[PrimExpr]], Stmt]) ->
     return made
 
 
-def _scattered(
+def _scatter(
     name: str,
     x: Tensor,
     indices: Tensor,
@@ -286,14 +286,14 @@ def scatter_elements(
     """
     need("scatter_elements", "integer", indices)
     along = as_axis("scatter_elements", axis, x.ndim)
-    _in_line("scatter_elements", x, indices, along)
-    _same_shape("scatter_elements", dims(indices), dims(updates))
+    _check_in_line("scatter_elements", x, indices, along)
+    _check_same_shape("scatter_elements", dims(indices), dims(updates))
 
     def place(at: Buffer, i: list[PrimExpr]) -> list[PrimExpr]:
         to = place_of(BufferLoad(at, tuple(i)), x, along)
         return _along(i, to, x, along, dims(indices))
 
-    return _scattered("scatter_elements", x, indices, updates, reduction, place)
+    return _scatter("scatter_elements", x, indices, updates, reduction, place)
 
 
 def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "update") -> Tensor:
@@ -306,15 +306,15 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "up
     need("scatter_nd", "integer", indices)
     count = _depth("scatter_nd", x, indices, 0)
     rows = indices.ndim - 1
-    _same_shape("scatter_nd", [*dims(indices)[:-1], *dims(x)[count:]], dims(updates))
+    _check_same_shape("scatter_nd", [*dims(indices)[:-1], *dims(x)[count:]], dims(updates))
 
     def place(at: Buffer, i: list[PrimExpr]) -> list[PrimExpr]:
         row = [place_of(BufferLoad(at, (*i[:rows], convert(k))), x, k) for k in range(count)]
         return [*row, *i[rows:]]
 
-    return _scattered("scatter_nd", x, indices, updates, reduction, place)
+    return _scatter("scatter_nd", x, indices, updates, reduction, place)
 
 
-def _same_shape(name: str, a: Sequence[Size], b: Sequence[Size]) -> None:
+def _check_same_shape(name: str, a: Sequence[Size], b: Sequence[Size]) -> None:
     if len(a) != len(b) or not all(map(equal_sizes, a, b)):
         refuse_shapes(name, a, b)

@@ -1,8 +1,8 @@
-"""Sorting by keys: unsigned integers in the order in which the elements shall be.
+"""Sort by keys: unsigned integers in the order in which the elements shall be.
 
-Few keys are sorted by insertion, as the least few of many are. Many are sorted by their bytes, the
-lowest first: each pass counts how often each byte is there, and so knows where its elements go.
-Both keep equal keys in the order of their places.
+Few keys are sorted by insertion, as the least few of many are. Many are sorted by a radix sort, the
+lowest bytes first: each pass counts how often each byte occurs, and so knows where elements go.
+Both are stable.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from loomir.support.dtype import DataType
-from loomir.te.topi.loops import counting, holding
+from loomir.te.topi.loops import count_loop, with_buffers
 from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import And, Eq, IntImm, PrimExpr, Select, Var, cast, const
@@ -26,7 +26,7 @@ from loomir.tir.stmt import (
     seq,
 )
 
-__all__ = ["Keys", "keyed_order"]
+__all__ = ["Keys", "store_order"]
 
 _FEW: Final = 64
 """Elements up to which inserting them one by one takes less time than counting their bytes."""
@@ -57,35 +57,35 @@ class Keys:
             key = cast(x, wanted)
             if x.dtype.is_int:
                 key = call_builtin("bitwise_xor", key, const(1 << bits - 1, wanted))
-            return self._directed(key)
+            return self._direct(key)
         raw = call_builtin("reinterpret", x, dtype=wanted)
         raw = Select(Eq(x, const(0, x.dtype)), const(0, wanted), raw)
         top = const(1 << bits - 1, wanted)
         low = Eq(call_builtin("bitwise_and", raw, top), const(0, wanted))
         flipped = call_builtin("bitwise_not", raw)
-        key = self._directed(Select(low, call_builtin("bitwise_or", raw, top), flipped))
+        key = self._direct(Select(low, call_builtin("bitwise_or", raw, top), flipped))
         lost = const(0 if self.first else (1 << bits) - 1, wanted)
         return Select(call_builtin("isnan", x), lost, key)
 
-    def _directed(self, key: PrimExpr) -> PrimExpr:
+    def _direct(self, key: PrimExpr) -> PrimExpr:
         return call_builtin("bitwise_not", key) if self.descending else key
 
 
-def keyed_order(count: PrimExpr, kept: PrimExpr, dtype: DataType, key: Key, store: Store) -> Stmt:
+def store_order(count: PrimExpr, kept: PrimExpr, dtype: DataType, key: Key, store: Store) -> Stmt:
     """Store the places of the ``kept`` least of ``count`` keys in order.
 
     ``kept`` is ``count`` itself, or no more.
     """
     if isinstance(kept, IntImm) and kept.value <= _FEW:
         return _Inserted(kept.value, dtype).sort(count, kept, key, store)
-    many = _Counted(count, dtype).sort(kept, key, store)
+    many = _RadixSort(count, dtype).sort(kept, key, store)
     if isinstance(count, IntImm) or kept is not count:
         return many
     few = _Inserted(_FEW, dtype).sort(count, count, key, store)
     return IfThenElse(count <= const(_FEW, _INT64), few, many)
 
 
-def _named(name: str, value: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:
+def _bind(name: str, value: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:
     var = Var(name, value.dtype)
     return LetStmt(var, value, body(var))
 
@@ -103,22 +103,22 @@ class _Inserted:
         """Insert the first ``kept``, then those of the others that are less than the last."""
 
         def first(i: PrimExpr) -> Stmt:
-            return _named("key", key(i), lambda k: self._insert(i, k, i))
+            return _bind("key", key(i), lambda k: self._insert(i, k, i))
 
         def later(i: PrimExpr) -> Stmt:
             last = kept - 1
-            return _named(
+            return _bind(
                 "key",
                 key(i),
                 lambda k: IfThenElse(k < BufferLoad(self.keys, (last,)), self._insert(last, k, i)),
             )
 
-        parts = [counting("i", kept, first)]
+        parts = [count_loop("i", kept, first)]
         if kept is not count and not (isinstance(kept, IntImm) and not kept.value):
             var = Var("i", _INT64)
             parts.append(For(var, kept, count - kept, ForKind.SERIAL, later(var)))
-        parts.append(counting("i", kept, lambda i: store(i, BufferLoad(self.places, (i,)))))
-        return holding([self.keys, self.places, self.hole], parts)
+        parts.append(count_loop("i", kept, lambda i: store(i, BufferLoad(self.places, (i,)))))
+        return with_buffers([self.keys, self.places, self.hole], parts)
 
     def _insert(self, at: PrimExpr, key: PrimExpr, place: PrimExpr) -> Stmt:
         """Move greater keys up, from the one before ``at`` on, and fill the hole."""
@@ -142,7 +142,7 @@ class _Inserted:
         )
 
 
-class _Counted:
+class _RadixSort:
     """Keys of a row, in two copies between which each pass moves them."""
 
     def __init__(self, count: PrimExpr, dtype: DataType) -> None:
@@ -159,32 +159,35 @@ class _Counted:
         some = Var("many", _INT64)
         many = self.count if kept is self.count else some
         if kept is self.count:
-            parts = [self._clear(), counting("i", self.count, lambda i: self._begin(i, i, key(i)))]
+            parts = [
+                self._clear(),
+                count_loop("i", self.count, lambda i: self._begin(i, i, key(i))),
+            ]
         else:
-            parts = self._chosen(kept, key)
+            parts = self._select_keys(kept, key)
         rest = seq(
             [
                 self._set(1, _ZERO),
-                counting("pass", const(self.passes, _INT64), lambda p: self._pass(p, many)),
-                counting("i", kept, lambda i: store(i, BufferLoad(self.places, (side, i)))),
+                count_loop("pass", const(self.passes, _INT64), lambda p: self._pass(p, many)),
+                count_loop("i", kept, lambda i: store(i, BufferLoad(self.places, (side, i)))),
             ]
         )
         parts.append(rest if many is self.count else LetStmt(some, following, rest))
         block = [self.keys, self.places, self.ends, *self.cells]
-        return holding(block, [IfThenElse(kept > _ZERO, seq(parts))])
+        return with_buffers(block, [IfThenElse(kept > _ZERO, seq(parts))])
 
     def _set(self, cell: int, value: PrimExpr) -> Stmt:
         return BufferStore(self.cells[cell], value, (_ZERO,))
 
     def _clear(self) -> Stmt:
         def one(p: PrimExpr) -> Stmt:
-            return counting(
+            return count_loop(
                 "digit",
                 const(_DIGITS, _INT64),
                 lambda d: BufferStore(self.ends, _ZERO, (p, d)),
             )
 
-        return counting("pass", const(self.passes, _INT64), one)
+        return count_loop("pass", const(self.passes, _INT64), one)
 
     def _begin(self, to: PrimExpr, i: PrimExpr, key: PrimExpr) -> Stmt:
         """Let a key take part, and count its bytes."""
@@ -199,18 +202,18 @@ class _Counted:
                 stores.append(self._count(number, self._digit(k, number)))
             return seq(stores)
 
-        return _named("key", key, counted)
+        return _bind("key", key, counted)
 
     def _count(self, number: PrimExpr, digit: PrimExpr) -> Stmt:
         return BufferStore(self.ends, BufferLoad(self.ends, (number, digit)) + 1, (number, digit))
 
-    def _chosen(self, kept: PrimExpr, key: Key) -> list[Stmt]:
+    def _select_keys(self, kept: PrimExpr, key: Key) -> list[Stmt]:
         """Let those keys take part of which the upper byte is among the least."""
         one, top = const(1, _INT64), const(self.passes - 1, _INT64)
         following, last = (BufferLoad(cell, (_ZERO,)) for cell in self.cells)
 
         def read(i: PrimExpr) -> Stmt:
-            return _named(
+            return _bind(
                 "key",
                 key(i),
                 lambda k: seq(
@@ -227,17 +230,17 @@ class _Counted:
                 taken = seq([self._begin(following, i, k), self._set(0, following + 1)])
                 return IfThenElse(self._digit(k, top) <= last, taken)
 
-            return _named("key", BufferLoad(self.keys, (one, i)), one_of)
+            return _bind("key", BufferLoad(self.keys, (one, i)), one_of)
 
         return [
             self._clear(),
-            counting("i", self.count, read),
+            count_loop("i", self.count, read),
             self._set(0, _ZERO),
             self._set(1, _ZERO),
-            counting("digit", const(_DIGITS, _INT64), reach),
+            count_loop("digit", const(_DIGITS, _INT64), reach),
             self._clear(),
             self._set(0, _ZERO),
-            counting("i", self.count, choose),
+            count_loop("i", self.count, choose),
         ]
 
     def _digit(self, key: PrimExpr, number: PrimExpr) -> PrimExpr:
@@ -257,21 +260,21 @@ class _Counted:
                     [BufferStore(self.ends, following, here), self._set(0, following + size)]
                 )
 
-            return _named("size", BufferLoad(self.ends, here), moved)
+            return _bind("size", BufferLoad(self.ends, here), moved)
 
         def move(i: PrimExpr) -> Stmt:
             def put(k: PrimExpr) -> Stmt:
                 digit = self._digit(k, number)
-                return _named("digit", digit, lambda d: self._put(number, d, side, i, k))
+                return _bind("digit", digit, lambda d: self._move_key(number, d, side, i, k))
 
-            return _named("key", BufferLoad(self.keys, (side, i)), put)
+            return _bind("key", BufferLoad(self.keys, (side, i)), put)
 
         first = self._digit(BufferLoad(self.keys, (side, _ZERO)), number)
         work = seq(
             [
                 self._set(0, _ZERO),
-                counting("digit", const(_DIGITS, _INT64), start),
-                counting("i", many, move),
+                count_loop("digit", const(_DIGITS, _INT64), start),
+                count_loop("i", many, move),
                 self._set(1, const(1, _INT64) - side),
             ]
         )
@@ -279,7 +282,7 @@ class _Counted:
         differ = BufferLoad(self.ends, (number, first)) < many
         return LetStmt(side, BufferLoad(self.cells[1], (_ZERO,)), IfThenElse(differ, work))
 
-    def _put(
+    def _move_key(
         self, number: PrimExpr, digit: PrimExpr, side: PrimExpr, i: PrimExpr, key: PrimExpr
     ) -> Stmt:
         other = const(1, _INT64) - side
@@ -293,4 +296,4 @@ class _Counted:
                 ]
             )
 
-        return _named("end", BufferLoad(self.ends, (number, digit)), stores)
+        return _bind("end", BufferLoad(self.ends, (number, digit)), stores)

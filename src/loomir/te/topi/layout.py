@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import greater_size, lesser_size
-from loomir.te.topi.shape import Size, bad, dims, shown
+from loomir.te.topi.shape import Size, bad, dims, write_shape
 
 __all__ = ["PerAxis", "Window", "default_layout", "pads_of", "per_axis", "places", "spatial_axes"]
 
@@ -35,7 +35,7 @@ def spatial_axes(name: str, x: Tensor, layout: str | None, count: int) -> tuple[
     if x.ndim != len(made):
         bad(
             name,
-            f"the tensor has shape {shown(dims(x))} in layout {made}",
+            f"the tensor has shape {write_shape(dims(x))} in layout {made}",
             f"give {len(made)} axes",
         )
     return made, at[2:]

@@ -1,4 +1,4 @@
-"""Loops for operators that statements write, for lack of a formula."""
+"""Build loops for operators that are written as statements, not as formulas."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from loomir.tir.expr import (
 )
 from loomir.tir.stmt import TRUE, Block, BlockRealize, For, ForKind, Stmt, seq
 
-__all__ = ["counting", "greater_size", "holding", "lesser_size", "nest", "saturated", "wide"]
+__all__ = ["count_loop", "greater_size", "lesser_size", "nest", "saturate", "wide", "with_buffers"]
 
 
 def wide(value: ExprLike) -> PrimExpr:
@@ -29,14 +29,14 @@ def wide(value: ExprLike) -> PrimExpr:
     return cast(convert(value), "int64")
 
 
-def saturated(value: PrimExpr) -> PrimExpr:
-    """Return an integer as int64, the greatest of that where it is greater."""
+def saturate(value: PrimExpr) -> PrimExpr:
+    """Convert an integer to int64; larger values become the greatest of that."""
     if value.dtype == "uint64":
         value = Min(value, const(2**63 - 1, "uint64"))
     return wide(value)
 
 
-def counting(name: str, extent: ExprLike, body: Callable[[PrimExpr], Stmt]) -> Stmt:
+def count_loop(name: str, extent: ExprLike, body: Callable[[PrimExpr], Stmt]) -> Stmt:
     """Run ``body`` of each integer from 0 up to an extent."""
     size = convert(extent)
     var = Var(name, size.dtype)
@@ -52,8 +52,8 @@ def nest(extents: Sequence[PrimExpr], body: Callable[[Sequence[Any]], Stmt]) -> 
     return made
 
 
-def holding(buffers: Sequence[Buffer], body: Sequence[Stmt]) -> Stmt:
-    """Run statements with buffers of their own."""
+def with_buffers(buffers: Sequence[Buffer], body: Sequence[Stmt]) -> Stmt:
+    """Run statements with buffers that are allocated for them."""
     block = Block((), (), (), "row", seq(body), None, tuple(buffers))
     return BlockRealize((), TRUE, block)
 

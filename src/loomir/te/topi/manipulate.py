@@ -1,4 +1,4 @@
-"""Operators that move elements to other places and compute nothing."""
+"""Operators that move elements and compute nothing: reshape, transpose, slice, concatenate."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from loomir.te.topi.shape import (
     need,
     product,
     refuse_shapes,
-    shown,
     size,
+    write_shape,
 )
 from loomir.tir.expr import Max, Min, Mul, PrimExpr, const, convert, match_dtypes
 from loomir.tir.expr import cast as converted
@@ -55,7 +55,7 @@ def _is(number: int, extent: Size) -> bool:
 
 # -- the same elements in another shape --------------------------------------------------------
 def _factors(sizes: Sequence[Size]) -> list[Size]:
-    """Take products apart."""
+    """List the factors of products."""
     made: list[Size] = []
     stack = list(sizes)
     while stack:
@@ -67,7 +67,7 @@ def _factors(sizes: Sequence[Size]) -> list[Size]:
     return made
 
 
-def _without_shared(a: Sequence[Size], b: Sequence[Size]) -> tuple[Size, Size]:
+def _cancel_shared(a: Sequence[Size], b: Sequence[Size]) -> tuple[Size, Size]:
     """Return two products without the symbolic factors that both have."""
     left: list[Size] = []
     right = _factors(b)
@@ -81,14 +81,14 @@ def _without_shared(a: Sequence[Size], b: Sequence[Size]) -> tuple[Size, Size]:
     return product(left), product(right)
 
 
-def _resolved(x: Tensor, shape: Sequence[Size]) -> list[Size]:
+def _resolve_shape(x: Tensor, shape: Sequence[Size]) -> list[Size]:
     """Return the shape with its -1 replaced by what is left."""
     wanted = [size(s) for s in shape]
     unknown = [k for k, s in enumerate(wanted) if _is(-1, s)]
     if len(unknown) > 1 or any(isinstance(s, int) and s < -1 for s in wanted):
-        bad("reshape", f"{shown(wanted)} is no shape", "give sizes, and -1 at most once")
+        bad("reshape", f"{write_shape(wanted)} is no shape", "give sizes, and -1 at most once")
     others = [s for k, s in enumerate(wanted) if k not in unknown]
-    own, rest = _without_shared(dims(x), others)
+    own, rest = _cancel_shared(dims(x), others)
     if unknown:
         if isinstance(own, int) and isinstance(rest, int) and (rest == 0 or own % rest):
             _not_of(x, wanted)
@@ -103,7 +103,7 @@ def _resolved(x: Tensor, shape: Sequence[Size]) -> list[Size]:
 def _not_of(x: Tensor, wanted: Sequence[Size]) -> None:
     bad(
         "reshape",
-        f"a tensor of shape {shown(dims(x))} cannot take shape {shown(wanted)}",
+        f"a tensor of shape {write_shape(dims(x))} cannot take shape {write_shape(wanted)}",
         "give a shape of as many elements, surely so where sizes are symbolic",
     )
 
@@ -133,7 +133,7 @@ def _places(flat: PrimExpr, shape: Sequence[Size]) -> list[PrimExpr]:
     return made[::-1]
 
 
-def _regrouped(name: str, x: Tensor, shape: Sequence[Size]) -> Tensor:
+def _regroup(name: str, x: Tensor, shape: Sequence[Size]) -> Tensor:
     own, total = dims(x), product(dims(x))
     if _is(0, total):
         empty = next((a for a, extent in enumerate(shape) if _is(0, extent)), None)
@@ -163,7 +163,7 @@ _Group: TypeAlias = tuple[list[Size], list[Size]]
 
 
 def _groups(own: list[Size], shape: list[Size]) -> list[_Group]:
-    """Part two shapes so that parts have as many elements: a symbolic axis is not divided in vain.
+    """Split two shapes into groups of equal products: a symbolic axis is not divided in vain.
 
     Axes that are the same at the start and at the end are parts, and so are numbers of one product
     at the end; what is left between is one part.
@@ -206,7 +206,7 @@ def reshape(x: Tensor, shape: Sequence[Size]) -> Tensor:
 
     Shapes: ``shape``. Errors: TE0104 unless it has surely as many elements.
     """
-    return _regrouped("reshape", x, _resolved(x, shape))
+    return _regroup("reshape", x, _resolve_shape(x, shape))
 
 
 def flatten(x: Tensor) -> Tensor:
@@ -214,7 +214,7 @@ def flatten(x: Tensor) -> Tensor:
 
     Shapes: ``(number of elements,)``.
     """
-    return _regrouped("flatten", x, [product(dims(x))])
+    return _regroup("flatten", x, [product(dims(x))])
 
 
 def squeeze(x: Tensor, axis: Axes = None) -> Tensor:
@@ -250,7 +250,7 @@ def expand_dims(x: Tensor, axis: int | Sequence[int]) -> Tensor:
 
 # -- axes in another order -----------------------------------------------------------------------
 def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
-    """Order axes anew, backwards where no order is given.
+    """Permute axes; reverse them where no order is given.
 
     Shapes: extents in the new order. Errors: TE0102, TE0104 unless each axis is named once.
     """
@@ -290,16 +290,16 @@ def swapaxes(x: Tensor, first: int, second: int) -> Tensor:
 
 
 def flip(x: Tensor, axis: Axes = None) -> Tensor:
-    """Turn the order of elements round along axes.
+    """Reverse the order of elements along axes.
 
     Shapes: that of ``x``. Errors: TE0102.
     """
-    turned = as_axes("flip", axis, x.ndim)
+    flipped = as_axes("flip", axis, x.ndim)
     shape = dims(x)
     return make(
         "flip",
         shape,
-        lambda *i: x(*((shape[a] - 1) - v if a in turned else v for a, v in enumerate(i))),
+        lambda *i: x(*((shape[a] - 1) - v if a in flipped else v for a, v in enumerate(i))),
     )
 
 
@@ -329,32 +329,32 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
         bad("concatenate", "there are no tensors", "give at least one")
     need("concatenate", "any", *tensors)
     first = dims(tensors[0])
-    joined = as_axis("concatenate", axis, len(first))
+    at_axis = as_axis("concatenate", axis, len(first))
     starts: list[Size] = [0]
     for t in tensors:
         fits = t.ndim == len(first) and all(
-            a == joined or equal_sizes(d, e) for a, (d, e) in enumerate(zip(dims(t), first))
+            a == at_axis or equal_sizes(d, e) for a, (d, e) in enumerate(zip(dims(t), first))
         )
         if not fits:
             refuse_shapes("concatenate", *map(dims, tensors))
-        starts.append(dims(t)[joined] + starts[-1] if starts[-1] != 0 else dims(t)[joined])
+        starts.append(dims(t)[at_axis] + starts[-1] if starts[-1] != 0 else dims(t)[at_axis])
 
     def element(*i: PrimExpr) -> PrimExpr:
-        at = i[joined]
+        at = i[at_axis]
 
         def of(k: int) -> PrimExpr:
             start = starts[k]
             here = at if _is(0, start) else at - start
-            return tensors[k](*(here if a == joined else v for a, v in enumerate(i)))
+            return tensors[k](*(here if a == at_axis else v for a, v in enumerate(i)))
 
         # What is empty has no elements to read.
-        full = [k for k, t in enumerate(tensors) if not _is(0, dims(t)[joined])]
+        full = [k for k, t in enumerate(tensors) if not _is(0, dims(t)[at_axis])]
         made = of(full[-1]) if full else const(0, tensors[0].dtype)
         for k in reversed(full[:-1]):
             made = if_then_else(at < starts[k + 1], of(k), made)
         return made
 
-    shape = [starts[-1] if a == joined else d for a, d in enumerate(first)]
+    shape = [starts[-1] if a == at_axis else d for a, d in enumerate(first)]
     return make("concatenate", shape, element)
 
 
@@ -538,14 +538,14 @@ def layout_transform(x: Tensor, source: str, target: str) -> Tensor:
 
     def element(*i: PrimExpr) -> PrimExpr:
         at = {a: v for (a, _), v in zip(new, i, strict=True)}
-        joined = {
+        combined = {
             a: at[a] if a not in inner_new else at[a] * inner_new[a] + at[a.lower()] for a in whole
         }
         return x(
             *(
-                joined[a.upper()] % c
+                combined[a.upper()] % c
                 if c
-                else (joined[a] // inner_old[a] if a in inner_old else joined[a])
+                else (combined[a] // inner_old[a] if a in inner_old else combined[a])
                 for a, c in old
             )
         )

@@ -15,13 +15,13 @@ from loomir.te.topi.elementwise import cast
 from loomir.te.topi.shape import (
     bad,
     broadcast_shapes,
+    compute_dtype,
     dims,
     equal_sizes,
     make,
     need,
     read,
     refuse_shapes,
-    working,
 )
 from loomir.tir.expr import PrimExpr, convert
 from loomir.tir.expr import cast as converted
@@ -34,10 +34,10 @@ __all__ = ["batch_matmul", "dense", "matmul"]
 def _dtypes(x: Tensor, out_dtype: str | None) -> tuple[DataType, DataType]:
     """Return the dtype of the result, and the one to sum in."""
     out = x.dtype if out_dtype is None else DataType(out_dtype)
-    return out, working(out)
+    return out, compute_dtype(out)
 
 
-def rounded(x: Tensor, dtype: DataType) -> Tensor:
+def round_to(x: Tensor, dtype: DataType) -> Tensor:
     """Return a tensor in the dtype of a result."""
     return x if x.dtype is dtype else cast(x, dtype)
 
@@ -62,7 +62,7 @@ def matmul(
     row, column = a.ndim == 1, b.ndim == 1
     if (transpose_a and row) or (transpose_b and column):
         bad("matmul", "a vector has no two axes to swap", "transpose matrices only")
-    left, right = _swapped(dims(a), transpose_a), _swapped(dims(b), transpose_b)
+    left, right = _swap_last(dims(a), transpose_a), _swap_last(dims(b), transpose_b)
     inner = left[-1]
     if not equal_sizes(inner, right[0 if column else -2]):
         refuse_shapes("matmul", left, right)
@@ -74,15 +74,15 @@ def matmul(
     def element(*i: PrimExpr) -> PrimExpr:
         front = i[: len(batch)]
         rest = list(i[len(batch) :])
-        x = a(k) if row else read(a, [*front, *_swapped([rest.pop(0), k], transpose_a)])
-        y = b(k) if column else read(b, [*front, *_swapped([k, rest.pop(0)], transpose_b)])
+        x = a(k) if row else read(a, [*front, *_swap_last([rest.pop(0), k], transpose_a)])
+        y = b(k) if column else read(b, [*front, *_swap_last([k, rest.pop(0)], transpose_b)])
         return te.sum(converted(x, wide) * converted(y, wide), axis=k)
 
     # The summed axis and those of the matrix are no axes to broadcast.
-    return rounded(make("matmul", shape, element), out)
+    return round_to(make("matmul", shape, element), out)
 
 
-def _swapped(given: list[_T], swap: bool) -> list[_T]:
+def _swap_last(given: list[_T], swap: bool) -> list[_T]:
     """Swap the last two of a list, or not."""
     return [*given[:-2], given[-1], given[-2]] if swap else given
 
@@ -107,7 +107,7 @@ def dense(
 
     made: Tensor = make("dense", shape, element)
     if bias is None:
-        return rounded(made, out)
+        return round_to(made, out)
     if bias.ndim != 1 or not equal_sizes(dims(bias)[0], rows[0]):
         refuse_shapes("dense", rows, dims(bias))
     return make("bias", shape, lambda *i: converted(made(*i) + converted(bias(i[-1]), wide), out))
@@ -144,4 +144,4 @@ def batch_matmul(
         y = b(at, j, k) if transpose_b else b(at, k, j)
         return te.sum(converted(x, wide) * converted(y, wide), axis=k)
 
-    return rounded(make("batch_matmul", [batch, n, m], element), out)
+    return round_to(make("batch_matmul", [batch, n, m], element), out)

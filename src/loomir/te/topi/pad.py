@@ -49,7 +49,7 @@ def pad(
         own = [i - b if t else i for i, (b, _), t in zip(out, pad_width, touched, strict=True)]
         if mode != "constant":
             at = [
-                _mirrored(i, n, pair, mode) if t else i
+                _mirror(i, n, pair, mode) if t else i
                 for i, n, pair, t in zip(own, shape, pad_width, touched, strict=True)
             ]
             return x(*at)
@@ -64,7 +64,7 @@ def pad(
     return make("pad", made, element)
 
 
-def _mirrored(i: PrimExpr, extent: Size, pair: tuple[Size, Size], mode: PadMode) -> PrimExpr:
+def _mirror(i: PrimExpr, extent: Size, pair: tuple[Size, Size], mode: PadMode) -> PrimExpr:
     """Return the element that stands at ``i``, which may lie outside."""
     if mode == "edge":
         return Max(Min(i, _like(extent - 1, i)), _like(0, i))
@@ -75,9 +75,9 @@ def _mirrored(i: PrimExpr, extent: Size, pair: tuple[Size, Size], mode: PadMode)
     ends = extent - 1 if reflect else extent
     most = max(pair) if all(isinstance(p, int) for p in pair) else None
     if isinstance(ends, int) and isinstance(most, int) and most <= ends:
-        turned = i * -1 if reflect else i * -1 - 1
+        before = i * -1 if reflect else i * -1 - 1
         back = (2 * ends if reflect else 2 * ends - 1) - i
-        return select(i < 0, turned, select(i >= extent, back, i))
+        return select(i < 0, before, select(i >= extent, back, i))
     period = greater_size(ends * 2, 1)
     place = i % period
     return select(place < extent, place, (ends * 2 if reflect else ends * 2 - 1) - place)

@@ -13,7 +13,7 @@ from loomir.te import reduction as te
 from loomir.te.scalar import all_of, any_of, max_value, min_value, select
 from loomir.te.tensor import Tensor
 from loomir.te.topi.elementwise import cast
-from loomir.te.topi.shape import Axes, Size, as_axes, bad, dims, make, need, product, working
+from loomir.te.topi.shape import Axes, Size, as_axes, bad, compute_dtype, dims, make, need, product
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import IntImm, PrimExpr, const, convert
 from loomir.tir.expr import cast as converted
@@ -36,7 +36,7 @@ __all__ = [
 Reducer = Callable[..., Any]
 
 
-def reduced(
+def reduce_over(
     name: str,
     x: Tensor,
     axes: tuple[int, ...],
@@ -66,20 +66,20 @@ def reduced(
     return make(name, out, formula)
 
 
-def summed_in(dtype: DataType) -> DataType:
+def sum_dtype(dtype: DataType) -> DataType:
     """Return NumPy's dtype of sums: the widest integer of the sign."""
     if dtype.is_float:
         return dtype
     return DataType("int64" if dtype.is_int or dtype.is_bool else "uint64")
 
 
-def _accumulated(
+def _accumulate(
     name: str, x: Tensor, axis: Axes, keepdims: bool, dtype: str | None, reducer: Reducer
 ) -> Tensor:
     axes = as_axes(name, axis, x.ndim)
-    wanted = summed_in(x.dtype) if dtype is None else DataType(dtype)
-    wide = working(wanted)
-    made = reduced(name, x, axes, keepdims, lambda at, _: converted(x(*at), wide), reducer)
+    wanted = sum_dtype(x.dtype) if dtype is None else DataType(dtype)
+    wide = compute_dtype(wanted)
+    made = reduce_over(name, x, axes, keepdims, lambda at, _: converted(x(*at), wide), reducer)
     return made if wide is wanted else cast(made, wanted)
 
 
@@ -90,7 +90,7 @@ def sum(  # noqa: A001 - the name of the field
 
     Shapes: without ``axis``, or with extents of 1. Errors: TE0102.
     """
-    return _accumulated("sum", x, axis, keepdims, dtype, te.sum)
+    return _accumulate("sum", x, axis, keepdims, dtype, te.sum)
 
 
 def prod(x: Tensor, axis: Axes = None, keepdims: bool = False, dtype: str | None = None) -> Tensor:
@@ -98,7 +98,7 @@ def prod(x: Tensor, axis: Axes = None, keepdims: bool = False, dtype: str | None
 
     Shapes: without ``axis``, or with extents of 1. Errors: TE0102.
     """
-    return _accumulated("prod", x, axis, keepdims, dtype, te.prod)
+    return _accumulate("prod", x, axis, keepdims, dtype, te.prod)
 
 
 def _not_empty(name: str, x: Tensor, axes: tuple[int, ...]) -> None:
@@ -106,11 +106,11 @@ def _not_empty(name: str, x: Tensor, axes: tuple[int, ...]) -> None:
         bad(name, "there is nothing to choose from along an axis of extent 0", "give elements")
 
 
-def _chosen(name: str, x: Tensor, axis: Axes, keepdims: bool, reducer: Reducer) -> Tensor:
+def _choose(name: str, x: Tensor, axis: Axes, keepdims: bool, reducer: Reducer) -> Tensor:
     need(name, "number", x)
     axes = as_axes(name, axis, x.ndim)
     _not_empty(name, x, axes)
-    return reduced(name, x, axes, keepdims, lambda at, _: x(*at), reducer)
+    return reduce_over(name, x, axes, keepdims, lambda at, _: x(*at), reducer)
 
 
 def max(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
@@ -118,7 +118,7 @@ def max(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa
 
     Shapes: without ``axis``, or with extents of 1. Errors: TE0102 to TE0104.
     """
-    return _chosen("max", x, axis, keepdims, te.max)
+    return _choose("max", x, axis, keepdims, te.max)
 
 
 def min(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
@@ -126,7 +126,7 @@ def min(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa
 
     Shapes: without ``axis``, or with extents of 1. Errors: TE0102 to TE0104.
     """
-    return _chosen("min", x, axis, keepdims, te.min)
+    return _choose("min", x, axis, keepdims, te.min)
 
 
 def all(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
@@ -136,7 +136,7 @@ def all(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa
     """
     need("all", "bool", x)
     axes = as_axes("all", axis, x.ndim)
-    return reduced("all", x, axes, keepdims, lambda at, _: x(*at), te.all)
+    return reduce_over("all", x, axes, keepdims, lambda at, _: x(*at), te.all)
 
 
 def any(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
@@ -146,7 +146,7 @@ def any(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa
     """
     need("any", "bool", x)
     axes = as_axes("any", axis, x.ndim)
-    return reduced("any", x, axes, keepdims, lambda at, _: x(*at), te.any)
+    return reduce_over("any", x, axes, keepdims, lambda at, _: x(*at), te.any)
 
 
 # -- places ----------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def _arg(name: str, x: Tensor, axis: int | None, keepdims: bool, greatest: bool)
     reducer = te.comm_reducer(combine, identity, name)
     if not axes:
         return make(name, [], lambda: const(0, "int64"))
-    return reduced(name, x, axes, keepdims, place, reducer)[0]
+    return reduce_over(name, x, axes, keepdims, place, reducer)[0]
 
 
 def _before(a: Any, b: Any, greatest: bool) -> PrimExpr:
@@ -209,17 +209,17 @@ def argmin(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor
 
 
 # -- statistics ------------------------------------------------------------------------------
-def counted_as(count: Size, dtype: DataType) -> PrimExpr:
+def count_as_float(count: Size, dtype: DataType) -> PrimExpr:
     """Return a number of elements as a float."""
     return const(count, dtype) if isinstance(count, int) else converted(count, dtype)
 
 
 def wide_mean(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     """Return means in the dtype to compute in."""
-    wide = working(x.dtype)
-    total = reduced("sum", x, axes, keepdims, lambda at, _: converted(x(*at), wide), te.sum)
+    wide = compute_dtype(x.dtype)
+    total = reduce_over("sum", x, axes, keepdims, lambda at, _: converted(x(*at), wide), te.sum)
     count = product(dims(x)[a] for a in axes)
-    return make("mean", dims(total), lambda *i: total(*i) / counted_as(count, wide))
+    return make("mean", dims(total), lambda *i: total(*i) / count_as_float(count, wide))
 
 
 def mean(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
@@ -243,7 +243,7 @@ def wide_variance(
 
     ``middle`` is the mean with axes of extent 1, where there is one already.
     """
-    wide = working(x.dtype)
+    wide = compute_dtype(x.dtype)
     if middle is None:
         middle = wide_mean(x, axes, keepdims=True)
 
@@ -251,8 +251,8 @@ def wide_variance(
         rest = converted(x(*at), wide) - middle(*(0 if a in axes else i for a, i in enumerate(at)))
         return rest * rest
 
-    total = reduced("squares", x, axes, keepdims, square, te.sum)
-    count = counted_as(product(dims(x)[a] for a in axes), wide)
+    total = reduce_over("squares", x, axes, keepdims, square, te.sum)
+    count = count_as_float(product(dims(x)[a] for a in axes), wide)
     left = count - const(correction, wide)
     return make("variance", dims(total), lambda *i: total(*i) / left)
 
@@ -284,8 +284,8 @@ def logsumexp(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """
     need("logsumexp", "float", x)
     axes = as_axes("logsumexp", axis, x.ndim)
-    wide = working(x.dtype)
-    most = reduced("most", x, axes, True, lambda at, _: converted(x(*at), wide), te.max)
+    wide = compute_dtype(x.dtype)
+    most = reduce_over("most", x, axes, True, lambda at, _: converted(x(*at), wide), te.max)
     zero = const(0, wide)
 
     def shift(at: Sequence[PrimExpr]) -> PrimExpr:
@@ -296,7 +296,7 @@ def logsumexp(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     def element(at: Sequence[PrimExpr], _: Sequence[PrimExpr]) -> PrimExpr:
         return call_builtin("exp", converted(x(*at), wide) - shift(at))
 
-    total = reduced("total", x, axes, True, element, te.sum)
+    total = reduce_over("total", x, axes, True, element, te.sum)
 
     def result(*i: PrimExpr) -> PrimExpr:
         left = iter(i)

@@ -9,8 +9,8 @@ from loomir.te.operation import extern
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import nest
 from loomir.te.topi.manipulate import flatten
-from loomir.te.topi.reduction import summed_in
-from loomir.te.topi.shape import as_axis, bad, dims, make, working
+from loomir.te.topi.reduction import sum_dtype
+from loomir.te.topi.shape import as_axis, bad, compute_dtype, dims, make
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Add, IntImm, Mul, PrimExpr, cast, const
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt
@@ -32,7 +32,7 @@ def cumsum(
     of 16 bits are summed in float32, and each sum is rounded once.
     Shapes: that of ``x``, or (its size). Errors: TE0102, TE0104.
     """
-    return _running("cumsum", x, axis, dtype, exclusive, reverse, Add, 0)
+    return _accumulate("cumsum", x, axis, dtype, exclusive, reverse, Add, 0)
 
 
 def cumprod(
@@ -47,10 +47,10 @@ def cumprod(
     What is said of ``cumsum`` holds.
     Shapes: that of ``x``, or (its size). Errors: TE0102, TE0104.
     """
-    return _running("cumprod", x, axis, dtype, exclusive, reverse, Mul, 1)
+    return _accumulate("cumprod", x, axis, dtype, exclusive, reverse, Mul, 1)
 
 
-def _running(
+def _accumulate(
     name: str,
     x: Tensor,
     axis: int | None,
@@ -60,13 +60,13 @@ def _running(
     combine: Callable[[PrimExpr, PrimExpr], PrimExpr],
     identity: int,
 ) -> Tensor:
-    wanted = summed_in(x.dtype) if dtype is None else DataType(str(dtype))
+    wanted = sum_dtype(x.dtype) if dtype is None else DataType(str(dtype))
     if wanted.is_bool:
         bad(name, "the dtype is bool", 'give a dtype of numbers, such as "int64"')
     if axis is None:
         x, axis = flatten(x), 0
     at = as_axis(name, axis, x.ndim)
-    inner = working(wanted)
+    inner = compute_dtype(wanted)
     last = x.shape[at] - 1
 
     def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from loomir.support.dtype import DataType
 from loomir.te.operation import extern
 from loomir.te.tensor import Tensor
-from loomir.te.topi.loops import holding, nest, wide
+from loomir.te.topi.loops import nest, wide, with_buffers
 from loomir.te.topi.shape import bad, dims, make, need
 from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
 from loomir.tir.expr import LE, LT, NE, Let, Or, PrimExpr, Select, Var, const
@@ -37,17 +37,17 @@ def searchsorted(
         bad("searchsorted", f"places cannot be {wanted}", 'give an integer dtype, such as "int64"')
     (size,) = dims(sequence)
     if isinstance(size, int):
-        return _unrolled(sequence, size, values, right, wanted)
-    return _looping(sequence, values, right, wanted)
+        return _search_unrolled(sequence, size, values, right, wanted)
+    return _search_loop(sequence, values, right, wanted)
 
 
-def _passed(element: PrimExpr, value: PrimExpr, right: bool) -> PrimExpr:
+def _is_after(element: PrimExpr, value: PrimExpr, right: bool) -> PrimExpr:
     """Whether the place of a value is after an element."""
     before = LE(element, value) if right else LT(element, value)
     return Or(before, NE(value, value)) if value.dtype.is_float else before
 
 
-def _unrolled(x: Tensor, size: int, values: Tensor, right: bool, wanted: DataType) -> Tensor:
+def _search_unrolled(x: Tensor, size: int, values: Tensor, right: bool, wanted: DataType) -> Tensor:
     """Halve what is left in steps that are the same for all values, so that they form vectors.
 
     The place is among ``left + 1`` ones from ``low`` on. Half of them are given up either way,
@@ -62,7 +62,7 @@ def _unrolled(x: Tensor, size: int, values: Tensor, right: bool, wanted: DataTyp
         left = size
         while left:
             half = (left + 1) // 2
-            after = _passed(x(low + const(half - 1, narrow)), value, right)
+            after = _is_after(x(low + const(half - 1, narrow)), value, right)
             name = Var("low", narrow)
             steps.append((name, Select(after, low + const(half, narrow), low)))
             low, left = name, left // 2
@@ -75,7 +75,7 @@ def _unrolled(x: Tensor, size: int, values: Tensor, right: bool, wanted: DataTyp
     return made
 
 
-def _looping(x: Tensor, values: Tensor, right: bool, wanted: DataType) -> Tensor:
+def _search_loop(x: Tensor, values: Tensor, right: bool, wanted: DataType) -> Tensor:
     """Halve what is left until nothing is."""
 
     def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
@@ -86,7 +86,7 @@ def _looping(x: Tensor, values: Tensor, right: bool, wanted: DataType) -> Tensor
             cells = [decl_buffer((1,), _INT64, name=n, scope="local") for n in ("low", "left")]
             low, left = (BufferLoad(c, zero) for c in cells)
             half = (left + 1) // 2
-            after = _passed(
+            after = _is_after(
                 BufferLoad(sequence, (low + half - 1,)), BufferLoad(given, tuple(i)), right
             )
             step = seq(
@@ -101,7 +101,7 @@ def _looping(x: Tensor, values: Tensor, right: bool, wanted: DataType) -> Tensor
                 While(left > 0, step),
                 BufferStore(outs[0], converted(low, wanted), tuple(i)),
             ]
-            return holding(cells, made)
+            return with_buffers(cells, made)
 
         return nest(given.shape, one)
 

@@ -11,7 +11,7 @@ from loomir.arith.analyzer import Analyzer
 from loomir.support.caller_span import user_span
 from loomir.support.diagnostics import with_count
 from loomir.support.dtype import DataType
-from loomir.te.operation import compute, same_size
+from loomir.te.operation import compute, is_same_size
 from loomir.te.tensor import Tensor
 from loomir.tir.expr import FloatImm, IntImm, PrimExpr, Var, cast, const, convert
 from loomir.tir.rules import refuse
@@ -23,6 +23,7 @@ __all__ = [
     "as_axis",
     "bad",
     "broadcast_shapes",
+    "compute_dtype",
     "dims",
     "equal_sizes",
     "make",
@@ -30,10 +31,9 @@ __all__ = [
     "product",
     "read",
     "refuse_shapes",
-    "shown",
     "size",
-    "widened",
-    "working",
+    "widen",
+    "write_shape",
 ]
 
 Size: TypeAlias = int | PrimExpr
@@ -71,7 +71,7 @@ def product(sizes: Iterable[Size]) -> Size:
 def equal_sizes(a: Size, b: Size) -> bool:
     """Tell whether two extents are surely the same."""
     x, y = convert(a), convert(b)
-    if same_size(x, y):
+    if is_same_size(x, y):
         return True
     plain = isinstance(x, _PLAIN) and isinstance(y, _PLAIN)
     return not plain and Analyzer().can_prove_equal(x, y)
@@ -154,7 +154,7 @@ def need(name: str, kind: str, *tensors: Tensor) -> None:
         )
 
 
-def working(dtype: DataType) -> DataType:
+def compute_dtype(dtype: DataType) -> DataType:
     """Return dtype to compute in: floats of 16 bits are computed in float32 and rounded once."""
     return _FLOAT32 if dtype.is_float and dtype.bits == 16 else dtype
 
@@ -163,13 +163,13 @@ def refuse_shapes(name: str, *shapes: Sequence[Size]) -> NoReturn:
     """Refuse shapes that do not go together. Errors: TE0101."""
     refuse(
         "TE0101",
-        f"{name}: shapes {' and '.join(map(shown, shapes))} do not fit each other",
+        f"{name}: shapes {' and '.join(map(write_shape, shapes))} do not fit each other",
         help="give extents that are equal, or 1 as a number where that is repeated",
         span=user_span(),
     )
 
 
-def shown(shape: Sequence[Size]) -> str:
+def write_shape(shape: Sequence[Size]) -> str:
     """Write a shape as Python writes tuples."""
     return "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
 
@@ -195,7 +195,7 @@ def read(x: Tensor, indices: Sequence[PrimExpr]) -> PrimExpr:
     return x(*at)
 
 
-def widened(value: PrimExpr) -> PrimExpr:
+def widen(value: PrimExpr) -> PrimExpr:
     """Return a value in the dtype to compute in."""
-    wide = working(value.dtype)
+    wide = compute_dtype(value.dtype)
     return const(value.value, wide) if isinstance(value, FloatImm) else cast(value, wide)

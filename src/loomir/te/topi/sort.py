@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from loomir.support.dtype import DataType
 from loomir.te.operation import extern
 from loomir.te.tensor import Tensor
-from loomir.te.topi.keys import Keys, keyed_order
+from loomir.te.topi.keys import Keys, store_order
 from loomir.te.topi.loops import nest, wide
 from loomir.te.topi.shape import Size, as_axis, bad, dims, make
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -47,7 +47,7 @@ def argsort(
     Shapes: that of ``x``. Errors: TE0102, TE0104.
     """
     _, order = _order("argsort", x, axis, descending, nan)
-    return _converted("argsort", order, dtype)
+    return _convert("argsort", order, dtype)
 
 
 def topk(
@@ -71,10 +71,10 @@ def topk(
     shape[at] = k
     keys = Keys(x.dtype, largest, nan == "greatest")
     indices = _indices("topk", x, at, convert(k), keys)
-    return _gather("topk", x, at, indices, k), _converted("topk_indices", indices, dtype)
+    return _gather("topk", x, at, indices, k), _convert("topk_indices", indices, dtype)
 
 
-def _converted(name: str, order: Tensor, dtype: str | DataType) -> Tensor:
+def _convert(name: str, order: Tensor, dtype: str | DataType) -> Tensor:
     wanted = DataType(str(dtype))
     if not wanted.is_integer:
         bad(name, f"indices cannot be {wanted}", 'give an integer dtype, such as "int64"')
@@ -119,7 +119,7 @@ def _indices(name: str, x: Tensor, at: int, kept: PrimExpr, keys: Keys) -> Tenso
 
             count = wide(x.shape[at])
             some = count if kept is x.shape[at] else wide(kept)
-            return keyed_order(count, some, keys.dtype, key, store)
+            return store_order(count, some, keys.dtype, key, store)
 
         return nest(others, row)
 

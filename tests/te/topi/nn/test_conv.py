@@ -50,7 +50,7 @@ def convolved(x, w, stride=1, padding=0, dilation=1, groups=1, dtype=None):
 
 
 def transposed(x, w, stride=1, padding=0, output_padding=0, dilation=1, groups=1, dtype=None):
-    """Spread elements with direct loops, channels first, the kernel's input channels first."""
+    """Scatter elements with direct loops, channels first, the kernel's input channels first."""
     nd, wanted = x.ndim - 2, dtype or x.dtype
     stride, dilation, pads = as_list(stride, nd), as_list(dilation, nd), pads_of(padding, nd)
     extra = as_list(output_padding, nd)

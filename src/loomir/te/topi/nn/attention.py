@@ -20,8 +20,8 @@ from loomir.te.topi.shape import (
     need,
     read,
     refuse_shapes,
-    shown,
-    widened,
+    widen,
+    write_shape,
 )
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import ExprLike, Max, Min, PrimExpr, cast, const, convert
@@ -60,7 +60,11 @@ def attention(
     need("attention", "float", query, key, value)
     for tensor in (query, key, value):
         if tensor.ndim != 4:
-            bad("attention", f"a tensor has shape {shown(dims(tensor))}", "give tensors of 4 axes")
+            bad(
+                "attention",
+                f"a tensor has shape {write_shape(dims(tensor))}",
+                "give tensors of 4 axes",
+            )
     if causal is not None and causal not in _CAUSAL:
         bad("attention", f"causal is {causal!r}", f"give one of {', '.join(_CAUSAL)}, or None")
     if window is not None and (window < 1 or causal is None):
@@ -113,7 +117,7 @@ class _Parts:
         elif number and shares != 1:
             indices[1] = indices[1] // (shares or 1)
         placed = sorted(zip(self.at, indices, strict=True), key=lambda p: p[0])
-        return widened(self.tensors[number](*(i for _, i in placed)))
+        return widen(self.tensors[number](*(i for _, i in placed)))
 
 
 def _scores(
@@ -145,7 +149,7 @@ def _scores(
         if mask is not None and mask.dtype.is_bool:
             made = select(read(mask, i), made, least)
         elif mask is not None:
-            made = made + widened(read(mask, i))
+            made = made + widen(read(mask, i))
         s, t = wide(i[2]), wide(i[3])
         seen: list[ExprLike] = []
         if within is not None:
@@ -167,8 +171,8 @@ def _check_mask(parts: _Parts, mask: Tensor, shape: list[Size]) -> None:
     if not mask.dtype.is_bool:
         need("attention", "float", parts.tensors[0], mask)
     given = dims(mask)
-    joined = broadcast_shapes("attention", given, shape) if len(given) <= 4 else []
-    if not joined or any(not equal_sizes(a, b) for a, b in zip(joined, shape, strict=True)):
+    broadcast = broadcast_shapes("attention", given, shape) if len(given) <= 4 else []
+    if not broadcast or any(not equal_sizes(a, b) for a, b in zip(broadcast, shape, strict=True)):
         refuse_shapes("attention", given, shape)
 
 
@@ -228,7 +232,7 @@ def attention_var_len(
     causal: Causal | None = None,
     window: int | None = None,
 ) -> Tensor:
-    """Attend within sequences that stand one after the other: those of one see each other alone.
+    """Attend within sequences that stand one after the other: none sees those of another.
 
     ``query_starts`` and ``key_starts`` have the place where each sequence starts, and after them
     where the last one ends. ``causal`` and ``window`` hold within each sequence; the others are as

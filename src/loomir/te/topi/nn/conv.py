@@ -16,7 +16,16 @@ from loomir.te.tensor import Tensor
 from loomir.te.topi.layout import PerAxis, Window, default_layout, pads_of, per_axis, places
 from loomir.te.topi.loops import greater_size
 from loomir.te.topi.pad import pad
-from loomir.te.topi.shape import Size, bad, dims, equal_sizes, make, need, shown, working
+from loomir.te.topi.shape import (
+    Size,
+    bad,
+    compute_dtype,
+    dims,
+    equal_sizes,
+    make,
+    need,
+    write_shape,
+)
 from loomir.tir.expr import ExprLike, PrimExpr, cast, convert
 from loomir.tir.rules import refuse
 
@@ -37,7 +46,7 @@ def conv(
     """Convolve images with kernels: sum the products of each window and each kernel.
 
     The kernel is not flipped: this is cross-correlation. Input and output channels fall into
-    ``groups``, each of which is convolved alone; as many groups as channels make it depthwise.
+    ``groups``, each of which is convolved separately; as many groups as channels make it depthwise.
     ``padding``: zeros, as in ``max_pool``. ``layout``: channels first where it is left out,
     ``kernel_layout``: then ``"OIHW"``. ``dtype``: of the sums, that of ``x`` where it is left out,
     so that small integers wrap. Floats of 16 bits are summed in float32, and rounded once.
@@ -84,7 +93,7 @@ def conv_transpose(
     kernel_layout: str | None = None,
     dtype: str | DataType | None = None,
 ) -> Tensor:
-    """Spread each element over a window by the kernel, and sum what overlaps.
+    """Scatter each element over a window by the kernel, and sum what overlaps.
 
     It is the transpose of ``conv`` with the same parameters. ``padding``: how much is cut at the
     ends; ``output_padding``: how much is added back after the end. ``kernel_layout``: ``"IOHW"``
@@ -153,7 +162,8 @@ class _Parts:
         if not 1 <= count <= 3 or weight.ndim != x.ndim:
             bad(
                 name,
-                f"the image has shape {shown(dims(x))}, the kernel {shown(dims(weight))}",
+                f"the image has shape {write_shape(dims(x))}, "
+                f"the kernel {write_shape(dims(weight))}",
                 "give both 3 to 5 axes: of the image a batch and channels, of the kernel output "
                 "and input channels, then spatial axes",
             )
@@ -166,7 +176,7 @@ class _Parts:
         self.o, self.i, *self.kernel_at = places(name, kernel_layout, kernels)
         self.shape, self.weights = dims(x), dims(weight)
         self.dtype = x.dtype if dtype is None else DataType(str(dtype))
-        self.inner = working(self.dtype)
+        self.inner = compute_dtype(self.dtype)
 
     def windows(
         self, sizes: Sequence[Size], stride: PerAxis, dilation: PerAxis, padding: PerAxis

@@ -11,18 +11,18 @@ from typing import Literal, TypeAlias
 from loomir.te import reduction as te
 from loomir.te.scalar import if_then_else
 from loomir.te.tensor import Tensor
-from loomir.te.topi.index import checked
-from loomir.te.topi.loops import saturated
-from loomir.te.topi.reduction import reduced
+from loomir.te.topi.index import check_place
+from loomir.te.topi.loops import saturate
+from loomir.te.topi.reduction import reduce_over
 from loomir.te.topi.shape import (
     bad,
+    compute_dtype,
     dims,
     equal_sizes,
     make,
     need,
     refuse_shapes,
-    widened,
-    working,
+    widen,
 )
 from loomir.tir.expr import Eq, PrimExpr, const
 from loomir.tir.expr import cast as converted
@@ -44,9 +44,9 @@ def cross_entropy(predictions: Tensor, labels: Tensor) -> Tensor:
     axes = tuple(range(len(shape)))
 
     def product(at: Sequence[PrimExpr], _: Sequence[PrimExpr]) -> PrimExpr:
-        return widened(predictions(*at)) * widened(labels(*at))
+        return widen(predictions(*at)) * widen(labels(*at))
 
-    total: Tensor = reduced("cross_entropy_sum", predictions, axes, False, product, te.sum)
+    total: Tensor = reduce_over("cross_entropy_sum", predictions, axes, False, product, te.sum)
 
     def element() -> PrimExpr:
         made = total() * const(-1, total.dtype)
@@ -85,19 +85,19 @@ def nll_loss(
         weights.ndim != 1 or not equal_sizes(dims(weights)[0], dims(predictions)[axis])
     ):
         refuse_shapes("nll_loss", dims(predictions), dims(weights))
-    wide = working(predictions.dtype)
+    wide = compute_dtype(predictions.dtype)
     zero, one = const(0, wide), const(1, wide)
 
     def weight(i: Sequence[PrimExpr]) -> PrimExpr:
-        target = saturated(targets(*i))
+        target = saturate(targets(*i))
         factor = one
         if weights is not None:
-            factor = converted(weights(checked(target, predictions, axis)), wide)
+            factor = converted(weights(check_place(target, predictions, axis)), wide)
         return if_then_else(Eq(target, const(ignore_index, "int64")), zero, factor)
 
     def loss(i: Sequence[PrimExpr]) -> PrimExpr:
-        target = saturated(targets(*i))
-        place = checked(target, predictions, axis)
+        target = saturate(targets(*i))
+        place = check_place(target, predictions, axis)
         value = converted(predictions(*i[:axis], place, *i[axis:]), wide) * const(-1, wide)
         if weights is not None:
             value = value * converted(weights(place), wide)
@@ -109,9 +109,9 @@ def nll_loss(
         )
         return each
     axes = tuple(range(targets.ndim))
-    total: Tensor = reduced("nll_sum", targets, axes, False, lambda at, _: loss(at), te.sum)
+    total: Tensor = reduce_over("nll_sum", targets, axes, False, lambda at, _: loss(at), te.sum)
     if reduction == "mean":
-        whole: Tensor = reduced(
+        whole: Tensor = reduce_over(
             "nll_weights", targets, axes, False, lambda at, _: weight(at), te.sum
         )
         mean: Tensor = make("nll_loss", [], lambda: converted(total() / whole(), predictions.dtype))

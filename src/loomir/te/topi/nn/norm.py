@@ -7,20 +7,20 @@ from collections.abc import Callable, Sequence
 from loomir.te import reduction as te
 from loomir.te.tensor import Tensor
 from loomir.te.topi.assume import assume_shape
-from loomir.te.topi.reduction import counted_as, reduced, wide_mean, wide_variance
+from loomir.te.topi.reduction import count_as_float, reduce_over, wide_mean, wide_variance
 from loomir.te.topi.shape import (
     Axes,
     Size,
     as_axes,
     as_axis,
     bad,
+    compute_dtype,
     dims,
     equal_sizes,
     make,
     need,
     product,
     refuse_shapes,
-    working,
 )
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import PrimExpr, const, convert
@@ -40,20 +40,20 @@ __all__ = [
 Element = Callable[[Sequence[PrimExpr]], PrimExpr]
 
 
-def _shifted(name: str, x: Tensor, axis: int) -> tuple[int, Tensor]:
+def _shift(name: str, x: Tensor, axis: int) -> tuple[int, Tensor]:
     """Take the greatest along an axis away, so that no exponential overflows."""
     need(name, "float", x)
     along = as_axis(name, axis, x.ndim)
-    wide = working(x.dtype)
-    most = reduced("most", x, (along,), True, lambda at, _: converted(x(*at), wide), te.max)
+    wide = compute_dtype(x.dtype)
+    most = reduce_over("most", x, (along,), True, lambda at, _: converted(x(*at), wide), te.max)
 
     def element(*i: PrimExpr) -> PrimExpr:
-        return converted(x(*i), wide) - most(*_with(i, along))
+        return converted(x(*i), wide) - most(*_with_zeros(i, along))
 
     return along, make("shifted", dims(x), element)
 
 
-def _with(indices: Sequence[PrimExpr], *gone: int) -> list[PrimExpr | int]:
+def _with_zeros(indices: Sequence[PrimExpr], *gone: int) -> list[PrimExpr | int]:
     """Return indices with 0 at axes of extent 1."""
     return [0 if a in gone else i for a, i in enumerate(indices)]
 
@@ -63,13 +63,13 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 
     Shapes: that of ``x``. Errors: TE0102, TE0103.
     """
-    along, shifted = _shifted("softmax", x, axis)
+    along, shifted = _shift("softmax", x, axis)
     power = make("power", dims(x), lambda *i: call_builtin("exp", shifted(*i)))
-    total = reduced("total", power, (along,), True, lambda at, _: power(*at), te.sum)
+    total = reduce_over("total", power, (along,), True, lambda at, _: power(*at), te.sum)
     # One quotient for all elements: a division takes as long as a dozen products.
     share = make("share", dims(total), lambda *i: const(1, total.dtype) / total(*i))
     return make(
-        "softmax", dims(x), lambda *i: converted(power(*i) * share(*_with(i, along)), x.dtype)
+        "softmax", dims(x), lambda *i: converted(power(*i) * share(*_with_zeros(i, along)), x.dtype)
     )
 
 
@@ -78,19 +78,19 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
     Shapes: that of ``x``. Errors: TE0102, TE0103.
     """
-    along, shifted = _shifted("log_softmax", x, axis)
-    total = reduced(
+    along, shifted = _shift("log_softmax", x, axis)
+    total = reduce_over(
         "total", shifted, (along,), True, lambda at, _: call_builtin("exp", shifted(*at)), te.sum
     )
 
     def element(*i: PrimExpr) -> PrimExpr:
-        rest = call_builtin("log", total(*_with(i, along)))
+        rest = call_builtin("log", total(*_with_zeros(i, along)))
         return converted(shifted(*i) - rest, x.dtype)
 
     return make("log_softmax", dims(x), element)
 
 
-def _scaled(
+def _make_scaling(
     name: str, x: Tensor, axes: Sequence[int], gamma: Tensor | None, beta: Tensor | None
 ) -> Callable[[PrimExpr, Sequence[PrimExpr]], PrimExpr]:
     """Return what multiplies by ``gamma`` and adds ``beta``, which have some axes of ``x``."""
@@ -100,7 +100,7 @@ def _scaled(
     for t in given:
         if t.ndim != len(wanted) or not all(map(equal_sizes, dims(t), wanted)):
             refuse_shapes(name, wanted, dims(t))
-    wide = working(x.dtype)
+    wide = compute_dtype(x.dtype)
 
     def scaled(value: PrimExpr, i: Sequence[PrimExpr]) -> PrimExpr:
         at = [i[a] for a in axes]
@@ -113,15 +113,15 @@ def _scaled(
     return scaled
 
 
-def _factor(spread: Tensor, epsilon: float, count: PrimExpr | None = None) -> Tensor:
-    """Return what to multiply by for a variance of 1: one quotient for all of a variance."""
+def _factor(squares: Tensor, epsilon: float, count: PrimExpr | None = None) -> Tensor:
+    """Return the factor that scales to a variance of 1: one division for each variance."""
 
     def element(*i: PrimExpr) -> PrimExpr:
-        value = spread(*i) if count is None else spread(*i) / count
-        root = call_builtin("sqrt", value + const(epsilon, spread.dtype))
-        return const(1, spread.dtype) / root
+        value = squares(*i) if count is None else squares(*i) / count
+        root = call_builtin("sqrt", value + const(epsilon, squares.dtype))
+        return const(1, squares.dtype) / root
 
-    made: Tensor = make("factor", dims(spread), element)
+    made: Tensor = make("factor", dims(squares), element)
     return made
 
 
@@ -138,14 +138,14 @@ def layer_norm(
     Errors: TE0101 to TE0103.
     """
     axes = as_axes("layer_norm", axis, x.ndim)
-    scaled = _scaled("layer_norm", x, axes, gamma, beta)
-    wide = working(x.dtype)
+    scaled = _make_scaling("layer_norm", x, axes, gamma, beta)
+    wide = compute_dtype(x.dtype)
     middle = wide_mean(x, axes, keepdims=True)
-    spread = wide_variance(x, axes, keepdims=True, middle=middle)
-    factor = _factor(spread, epsilon)
+    variance = wide_variance(x, axes, keepdims=True, middle=middle)
+    factor = _factor(variance, epsilon)
 
     def element(*i: PrimExpr) -> PrimExpr:
-        at = _with(i, *axes)
+        at = _with_zeros(i, *axes)
         return scaled((converted(x(*i), wide) - middle(*at)) * factor(*at), i)
 
     return make("layer_norm", dims(x), element)
@@ -159,18 +159,18 @@ def rms_norm(
     Shapes: that of ``x``; ``gamma`` has its extents at ``axis``. Errors: TE0101 to TE0103.
     """
     axes = as_axes("rms_norm", axis, x.ndim)
-    scaled = _scaled("rms_norm", x, axes, gamma, None)
-    wide = working(x.dtype)
+    scaled = _make_scaling("rms_norm", x, axes, gamma, None)
+    wide = compute_dtype(x.dtype)
 
     def square(at: Sequence[PrimExpr], _: Sequence[PrimExpr]) -> PrimExpr:
         value = converted(x(*at), wide)
         return value * value
 
-    total = reduced("squares", x, axes, True, square, te.sum)
-    factor = _factor(total, epsilon, counted_as(product(dims(x)[a] for a in axes), wide))
+    total = reduce_over("squares", x, axes, True, square, te.sum)
+    factor = _factor(total, epsilon, count_as_float(product(dims(x)[a] for a in axes), wide))
 
     def element(*i: PrimExpr) -> PrimExpr:
-        return scaled(converted(x(*i), wide) * factor(*_with(i, *axes)), i)
+        return scaled(converted(x(*i), wide) * factor(*_with_zeros(i, *axes)), i)
 
     return make("rms_norm", dims(x), element)
 
@@ -189,9 +189,9 @@ def batch_norm(
     Shapes: that of ``x``; the others have one element per channel. Errors: TE0101 to TE0103.
     """
     channel = as_axis("batch_norm", axis, x.ndim)
-    scaled = _scaled("batch_norm", x, [channel], gamma, beta)
-    _scaled("batch_norm", x, [channel], mean, variance)
-    wide = working(x.dtype)
+    scaled = _make_scaling("batch_norm", x, [channel], gamma, beta)
+    _make_scaling("batch_norm", x, [channel], mean, variance)
+    wide = compute_dtype(x.dtype)
 
     def element(*i: PrimExpr) -> PrimExpr:
         c = i[channel]
@@ -219,9 +219,9 @@ def batch_norm_training(
     """
     channel = as_axis("batch_norm_training", axis, x.ndim)
     over = tuple(a for a in range(x.ndim) if a != channel)
-    scaled = _scaled("batch_norm_training", x, [channel], gamma, beta)
-    _scaled("batch_norm_training", x, [channel], mean, variance)
-    wide = working(x.dtype)
+    scaled = _make_scaling("batch_norm_training", x, [channel], gamma, beta)
+    _make_scaling("batch_norm_training", x, [channel], mean, variance)
+    wide = compute_dtype(x.dtype)
     own = [wide_mean(x, over, keepdims=False), wide_variance(x, over, keepdims=False)]
 
     def element(*i: PrimExpr) -> PrimExpr:
@@ -257,22 +257,24 @@ def instance_norm(
     """
     if x.ndim < 2:
         bad("instance_norm", f"there are {x.ndim} axes", "give items and channels")
-    channel, over = _within("instance_norm", x, channel_axis, axis)
-    scaled = _scaled("instance_norm", x, [channel], gamma, beta)
-    wide = working(x.dtype)
+    channel, over = _normalised_axes("instance_norm", x, channel_axis, axis)
+    scaled = _make_scaling("instance_norm", x, [channel], gamma, beta)
+    wide = compute_dtype(x.dtype)
     middle = wide_mean(x, over, keepdims=True)
-    spread = wide_variance(x, over, keepdims=True, middle=middle)
-    factor = _factor(spread, epsilon)
+    variance = wide_variance(x, over, keepdims=True, middle=middle)
+    factor = _factor(variance, epsilon)
 
     def element(*i: PrimExpr) -> PrimExpr:
-        at = _with(i, *over)
+        at = _with_zeros(i, *over)
         return scaled((converted(x(*i), wide) - middle(*at)) * factor(*at), i)
 
     made: Tensor = make("instance_norm", dims(x), element)
     return made
 
 
-def _within(name: str, x: Tensor, channel_axis: int, axis: Axes) -> tuple[int, tuple[int, ...]]:
+def _normalised_axes(
+    name: str, x: Tensor, channel_axis: int, axis: Axes
+) -> tuple[int, tuple[int, ...]]:
     """Return the axis of channels, and those to normalise over."""
     channel = as_axis(name, channel_axis, x.ndim)
     over = as_axes(name, axis, x.ndim)
@@ -298,13 +300,13 @@ def group_norm(
     """
     if x.ndim < 2:
         bad("group_norm", f"there are {x.ndim} axes", "give items and channels")
-    channel, rest = _within("group_norm", x, channel_axis, axis)
+    channel, rest = _normalised_axes("group_norm", x, channel_axis, axis)
     channels = dims(x)[channel]
     if groups < 1 or (isinstance(channels, int) and (not channels or channels % groups)):
         bad("group_norm", f"{channels} channels do not make {groups} groups", "use a divisor")
     per = channels // groups
-    scaled = _scaled("group_norm", x, [channel], gamma, beta)
-    wide = working(x.dtype)
+    scaled = _make_scaling("group_norm", x, [channel], gamma, beta)
+    wide = compute_dtype(x.dtype)
     shape = dims(x)
     x = assume_shape(x, [per * groups if a == channel else n for a, n in enumerate(shape)])
 
@@ -313,7 +315,7 @@ def group_norm(
         middle, factor = _group_statistics(x, groups, per, over, epsilon)
 
         def last(*i: PrimExpr) -> PrimExpr:
-            at = _with(i, *over)
+            at = _with_zeros(i, *over)
             return scaled((converted(x(*i), wide) - middle(*at)) / factor(*at), i)
 
         return make("group_norm", shape, last)
@@ -324,12 +326,12 @@ def group_norm(
     parts = make("parts", [*shape[:channel], groups, per, *shape[channel + 1 :]], member)
     over = sorted({channel + 1, *(a + (a > channel) for a in rest)})
     middle = wide_mean(parts, tuple(over), keepdims=True)
-    spread = wide_variance(parts, tuple(over), keepdims=True, middle=middle)
+    variance = wide_variance(parts, tuple(over), keepdims=True, middle=middle)
 
     def element(*i: PrimExpr) -> PrimExpr:
         place = [*i[:channel], i[channel] // per, i[channel] % per, *i[channel + 1 :]]
-        at = _with(place, *over)
-        factor = call_builtin("sqrt", spread(*at) + const(epsilon, wide))
+        at = _with_zeros(place, *over)
+        factor = call_builtin("sqrt", variance(*at) + const(epsilon, wide))
         return scaled((converted(x(*i), wide) - middle(*at)) / factor, i)
 
     made: Tensor = make("group_norm", shape, element)
@@ -343,11 +345,11 @@ def _group_statistics(
 
     Channels are summed side by side, as they lie, and only then together.
     """
-    wide, shape = working(x.dtype), dims(x)
-    count = counted_as(product([per, *(shape[a] for a in over)]), wide)
+    wide, shape = compute_dtype(x.dtype), dims(x)
+    count = count_as_float(product([per, *(shape[a] for a in over)]), wide)
 
     def averaged(name: str, value: Callable[[Sequence[PrimExpr]], PrimExpr]) -> Tensor:
-        each = reduced(name, x, tuple(over), True, lambda at, _: value(at), te.sum)
+        each = reduce_over(name, x, tuple(over), True, lambda at, _: value(at), te.sum)
         member = te.reduce_axis((0, convert(per)), "c")
 
         def grouped(*i: PrimExpr) -> PrimExpr:
@@ -357,20 +359,20 @@ def _group_statistics(
         made: Tensor = make("mean", dims(total), lambda *i: total(*i) / count)
         return made
 
-    def spread(*i: PrimExpr) -> list[PrimExpr]:
+    def elements_at(*i: PrimExpr) -> list[PrimExpr]:
         return [*i[:-1], i[-1] // per]
 
     mean = averaged("sum", lambda at: converted(x(*at), wide))
     own = [1 if a in over else n for a, n in enumerate(shape)]
-    middle: Tensor = make("middle", own, lambda *i: mean(*spread(*i)))
+    middle: Tensor = make("middle", own, lambda *i: mean(*elements_at(*i)))
 
     def square(at: Sequence[PrimExpr]) -> PrimExpr:
-        rest = converted(x(*at), wide) - middle(*_with(at, *over))
+        rest = converted(x(*at), wide) - middle(*_with_zeros(at, *over))
         return rest * rest
 
     variance = averaged("squares", square)
 
     def divisor(*i: PrimExpr) -> PrimExpr:
-        return call_builtin("sqrt", variance(*spread(*i)) + const(epsilon, wide))
+        return call_builtin("sqrt", variance(*elements_at(*i)) + const(epsilon, wide))
 
     return middle, make("factor", own, divisor)

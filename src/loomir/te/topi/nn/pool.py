@@ -14,7 +14,7 @@ from loomir.te.scalar import all_of
 from loomir.te.tensor import Tensor
 from loomir.te.topi.layout import PerAxis, Window, pads_of, per_axis, spatial_axes
 from loomir.te.topi.loops import wide
-from loomir.te.topi.shape import Size, bad, dims, equal_sizes, make, need, shown, widened
+from loomir.te.topi.shape import Size, bad, dims, equal_sizes, make, need, widen, write_shape
 from loomir.tir.expr import ExprLike, Max, Min, PrimExpr, cast, convert, match_dtypes
 
 __all__ = [
@@ -67,7 +67,7 @@ def avg_pool(
     """
     need("avg_pool", "float", x)
     at, windows = _windows("avg_pool", x, kernel, stride, padding, dilation, layout)
-    total = _slide("avg_pool_sum", x, at, windows, ceil_mode, sum, widened)
+    total = _slide("avg_pool_sum", x, at, windows, ceil_mode, sum, widen)
     extents = [dims(x)[axis] for axis in at]
 
     def element(*i: PrimExpr) -> PrimExpr:
@@ -101,7 +101,7 @@ def _images(name: str, x: Tensor, layout: str | None) -> list[int]:
     if not 1 <= count <= 3:
         bad(
             name,
-            f"the tensor has shape {shown(dims(x))}",
+            f"the tensor has shape {write_shape(dims(x))}",
             "give a batch, channels and 1 to 3 more axes",
         )
     return spatial_axes(name, x, layout, count)[1]
@@ -125,7 +125,7 @@ def _slide(
     def formula(*i: PrimExpr) -> PrimExpr:
         place, inside = list(i), list[ExprLike]()
         for axis, window, k in zip(at, windows, over, strict=True):
-            here = _scaled(i[axis], window.stride) + _scaled(k, window.dilation)
+            here = _scale(i[axis], window.stride) + _scale(k, window.dilation)
             if window.before:
                 here = here - window.before
                 inside.append(here >= 0)
@@ -138,7 +138,7 @@ def _slide(
     return make(name, out, formula)
 
 
-def _scaled(value: PrimExpr, factor: int) -> PrimExpr:
+def _scale(value: PrimExpr, factor: int) -> PrimExpr:
     return value if factor == 1 else value * factor
 
 
@@ -204,7 +204,7 @@ def global_avg_pool(x: Tensor, layout: str | None = None) -> Tensor:
 def _mean(name: str, x: Tensor, output_size: Size | Sequence[Size], layout: str | None) -> Tensor:
     need(name, "float", x)
     at, out = _adaptive(name, x, output_size, layout)
-    total = _cover(f"{name}_sum", x, at, out, sum, widened)
+    total = _cover(f"{name}_sum", x, at, out, sum, widen)
     shape = dims(x)
 
     def element(*i: PrimExpr) -> PrimExpr:

@@ -60,7 +60,7 @@ def resize2d(
     Shapes: the spatial extents become ``output_size``. Errors: TE0103, TE0104.
     """
     how = (method, coordinates, rounding, cubic_alpha, cubic_exclude)
-    return _resized("resize2d", 2, x, output_size, layout, *how)
+    return _resize("resize2d", 2, x, output_size, layout, *how)
 
 
 def resize3d(
@@ -78,10 +78,10 @@ def resize3d(
     Shapes: the spatial extents become ``output_size``. Errors: TE0103, TE0104.
     """
     how = (method, coordinates, rounding, cubic_alpha, cubic_exclude)
-    return _resized("resize3d", 3, x, output_size, layout, *how)
+    return _resize("resize3d", 3, x, output_size, layout, *how)
 
 
-def _resized(
+def _resize(
     name: str,
     count: int,
     x: Tensor,
@@ -125,8 +125,8 @@ def _resized(
 def _sizes(
     name: str, x: Tensor, at: Sequence[int], output_size: Size | Sequence[Size]
 ) -> list[Size]:
-    alone = not isinstance(output_size, Sequence)
-    made: list[Size] = [output_size] * len(at) if alone else list(output_size)
+    is_single = not isinstance(output_size, Sequence)
+    made: list[Size] = [output_size] * len(at) if is_single else list(output_size)
     if len(made) != len(at) or any(isinstance(s, int) and s < 0 for s in made):
         wanted = "two sizes, or one for both" if len(at) == 2 else "three sizes, or one for all"
         bad(name, f"the output size is {output_size}", f"give {wanted}")
@@ -165,7 +165,7 @@ class _Axis:
             top = select(m > 1, top, wide(0))
         return top, m * 2
 
-    def within(self, i: PrimExpr) -> PrimExpr:
+    def clamp(self, i: PrimExpr) -> PrimExpr:
         """Return the element of the image that is next to a place."""
         return Max(Min(i, wide(self.extent) - 1), wide(0))
 
@@ -196,7 +196,7 @@ def _nearest(
     def element(*i: PrimExpr) -> PrimExpr:
         place = list(i)
         for a, axis in zip(at, axes, strict=True):
-            place[a] = axis.within(_ROUNDINGS[rounding](*axis.place(i[a])))
+            place[a] = axis.clamp(_ROUNDINGS[rounding](*axis.place(i[a])))
         return x(*place)
 
     return make(name, shape, element)
@@ -243,7 +243,7 @@ def _along(x: Tensor, at: int, axis: _Axis, inner: DataType, weigh: Weigh) -> Te
         t = cast(top % bottom, inner) / cast(bottom, inner)
 
         def value(k: int) -> PrimExpr:
-            here = axis.within(base + k if k else base)
+            here = axis.clamp(base + k if k else base)
             return cast(x(*i[:at], here, *i[at + 1 :]), inner)
 
         def inside(k: int) -> PrimExpr:

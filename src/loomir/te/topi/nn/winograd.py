@@ -66,7 +66,7 @@ def winograd(results: int, kernel: int, points: Sequence[Fraction | int]) -> Win
     """Make the matrices for tiles of so many results of kernels of so many steps.
 
     Products of polynomials are found from their values at ``points``, and at infinity
-    (Toom and Cook); turned round, that is a convolution. ``points`` are distinct, one less than the
+    (Toom and Cook); transposed, that is a convolution. ``points`` are distinct, one less than the
     elements of a tile of the image.
     """
     size = results + kernel - 1
