@@ -45,7 +45,7 @@ _NUMBERS: Final = {"tir.For": ("min", "extent")}
 
 Nodes: TypeAlias = list[Any]
 _Pairs: TypeAlias = Callable[[Any, Any], Any]
-"""Gives the definition that goes with one of the left side: the one given, where it has none."""
+"""Returns the definition that goes with one of the left side: the one given, where it has none."""
 _Bind: TypeAlias = Callable[[Any], None]
 """Notes that the left side makes a definition."""
 Found: TypeAlias = tuple[Nodes, Nodes, Nodes, Nodes, _Pairs, _Bind, Nodes, Nodes]

@@ -1,4 +1,4 @@
-"""What the parts of a nest read and write, in terms of the loops around them."""
+"""Find what the parts of a nest read and write, in terms of the loops around them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a primitive does not apply, and the error that shows it in the program's text."""
+"""Refusals: why a primitive does not apply, and the error that shows it in the program."""
 
 from __future__ import annotations
 

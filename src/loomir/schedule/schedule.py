@@ -748,7 +748,7 @@ def _copy_plain(value: Any) -> Any:
 
 
 def _document(table: Mapping[str, Any], method: Callable[[str], Any]) -> None:
-    """Give each method the whole documentation of its primitive, with the picture."""
+    """Set the docstring of each method to the documentation of its primitive."""
     for name, row in table.items():
         method(name).__doc__ = row.doc
 

@@ -30,7 +30,7 @@ def user_span() -> Span | None:
 
 
 class located:  # noqa: N801 - used as a function in ``with``
-    """Give mistakes found inside the place in the user's code that made them."""
+    """Add the place in the user's code to mistakes that are found inside."""
 
     def __enter__(self) -> None:
         """Do nothing: the place is found once there is a mistake."""

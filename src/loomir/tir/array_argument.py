@@ -1,4 +1,4 @@
-"""The description of an array that one function passes to another."""
+"""Describe an array that one function passes to another."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class Buffer(Node):
 
     @property
     def called(self) -> str:
-        """How errors call the buffer."""
+        """The name of the buffer in errors."""
         return f"buffer {self.name!r}" if self.name else "the buffer"
 
     def __post_init__(self) -> None:
@@ -333,7 +333,7 @@ class MatchBufferRegion(Node):
 
 
 def check_indices(buffer: Buffer, indices: tuple[PrimExpr, ...], span: Span | None) -> DataType:
-    """Check the rules that loads and stores share; gives the dtype of what is accessed.
+    """Check the rules that loads and stores share; return the dtype of what is accessed.
 
     Errors: TIR0107.
     """

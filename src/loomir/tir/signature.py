@@ -1,4 +1,4 @@
-"""What a call of a function must bind and check, as data.
+"""The signature of a function, as data: what a call must bind and check.
 
 One signature has three readers: native code checks by it, the interpreter binds by it, and a
 refused call is explained by it. All lone variables of shapes, strides and offsets are bound first,

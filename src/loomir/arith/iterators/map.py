@@ -159,7 +159,7 @@ class _Check:
         return [mark for mark in self._marks.values() if self._check(mark)]
 
     def _check(self, mark: Mark) -> bool:
-        """Check one mark; tells whether its digits reach beyond its end."""
+        """Check one mark; return whether its digits reach beyond its end."""
         sizes, used = self._sizes, self._used[id(mark)]
         where = _origin(mark)
         if self._digits.overlap(used) is not None:

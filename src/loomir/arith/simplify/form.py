@@ -160,7 +160,7 @@ def divide_terms(
 ) -> tuple[Terms, int, Terms, int] | None:
     """Divide a polynomial by one that is no constant, as long as terms are multiples of its first.
 
-    Gives quotient and rest with ``terms + const == quotient * divisor + rest``, or None where no
+    Returns quotient and rest with ``terms + const == quotient * divisor + rest``, or None where no
     term is a multiple.
     """
     lead = max(divisor, key=lambda mono: (len(mono), mono))

@@ -475,7 +475,7 @@ def cache_inplace(
     for i in range(8): A_local[i] = A_local[i] * 2
     for ax0 in range(8): A[ax0] = A_local[ax0]
 
-    Gives the blocks of both copies.
+    Returns the blocks of both copies.
 
     Errors: SCH0003, SCH0004, SCH0006 where others use the buffer in the same nest or it may not be
     all written, SCH0007 for a block that does not update it, SCH0008 for memory that CPUs lack.

@@ -141,7 +141,7 @@ def _covers(extents: Sequence[PrimExpr], extent: PrimExpr) -> bool:
 
 
 def _nest(loops: Sequence[Var], extents: Sequence[PrimExpr], body: Stmt) -> list[For]:
-    """Make serial loops around a body; gives them outermost first."""
+    """Make serial loops around a body, and return them outermost first."""
     made: list[For] = []
     for var, extent in zip(reversed(loops), reversed(extents)):
         body = For(var, imm(0, var.dtype), extent, ForKind.SERIAL, body)

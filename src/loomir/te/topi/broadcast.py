@@ -174,13 +174,13 @@ remainder = _operator(
     "remainder",
     "number",
     _by_kind(_float_remainder, FloorMod),
-    "Give what floor_divide leaves, with the sign of the divisor.",
+    "Return the remainder of floor_divide, with the sign of the divisor.",
 )
 fmod = _operator(
     "fmod",
     "number",
     _by_kind(_builtin("fmod"), Mod),
-    "Give what division towards zero leaves, with the sign of the dividend.",
+    "Return the remainder of a division towards zero, with the sign of the dividend.",
 )
 
 
@@ -240,15 +240,15 @@ def _log_add_exp(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 log_add_exp = _operator(
     "log_add_exp", "float", _wide(_log_add_exp), "Compute log(exp(a) + exp(b)) without overflow."
 )
-atan2 = _operator("atan2", "float", _wide(_builtin("atan2")), "Give angles of points (y, x).")
+atan2 = _operator("atan2", "float", _wide(_builtin("atan2")), "Return the angles of points (y, x).")
 hypot = _operator(
-    "hypot", "float", _wide(_builtin("hypot")), "Give lengths of vectors, without overflow."
+    "hypot", "float", _wide(_builtin("hypot")), "Return the lengths of vectors, without overflow."
 )
 copysign = _operator(
-    "copysign", "float", _builtin("copysign"), "Give magnitudes with signs of others."
+    "copysign", "float", _builtin("copysign"), "Return magnitudes with the signs of others."
 )
 nextafter = _operator(
-    "nextafter", "float", _builtin("nextafter"), "Give the next value towards another."
+    "nextafter", "float", _builtin("nextafter"), "Return the next value towards another."
 )
 
 # -- comparisons and truths ------------------------------------------------------------------

@@ -89,7 +89,7 @@ def group_rows(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Sort the rows of a matrix, and number the groups of equal ones.
 
     A NaN equals another and is the greatest, and zeros of both signs are equal. Of equal rows those
-    in front come first. Gives the places of the rows in order, the number of the group of each of
+    in front come first. Returns the places of the rows in order, the number of the group of each of
     these, and the number of groups.
     Shapes: twice (the number of rows), and (1); int64. Errors: TE0104 for what is no matrix.
     """

@@ -198,7 +198,7 @@ def _sign(v: PrimExpr) -> PrimExpr:
     return select(v > zero, one, other)
 
 
-sign = _operator("sign", "number", _sign, "Give -1, 0 or 1 by sign.")
+sign = _operator("sign", "number", _sign, "Return -1, 0 or 1 by sign.")
 logical_not = _operator("logical_not", "bool", Not, "Turn truths round.")
 
 

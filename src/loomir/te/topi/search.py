@@ -1,4 +1,4 @@
-"""Places in sorted tensors."""
+"""Binary search in sorted tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators ask of shapes, axes and dtypes, and how they refuse."""
+"""Check the shapes, axes and dtypes that operators are given, and refuse what does not fit."""
 
 from __future__ import annotations
 

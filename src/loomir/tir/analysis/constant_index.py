@@ -1,4 +1,4 @@
-"""Constant indices, and which of them no buffer has (T25, S15)."""
+"""Check constant indices against the extents of buffers (T25, S15)."""
 
 from __future__ import annotations
 

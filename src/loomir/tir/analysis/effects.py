@@ -1,4 +1,4 @@
-"""What evaluating an expression may do besides giving its value."""
+"""The effects of evaluating an expression: it may read memory, fail, write or jump."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check that a reduction's init comes first (decision T1).
+"""Check that the init of a reduction runs first (decision T1).
 
 A block's ``init`` runs where every reducing iterator stands at the start of its domain. The program
 means what its author thinks only if, for each point of the other iterators, that instance is the

@@ -1,4 +1,4 @@
-"""What values an index may take while a program runs: least, greatest, and on average.
+"""Compute the least, greatest and average value of an index while a program runs.
 
 Sizes are known numbers here. An average is exact for sums of loop variables with constant
 factors, which covers rectangular and triangular loops; ``exact`` says where it is.

@@ -1,4 +1,4 @@
-"""Which buffers a function may write."""
+"""Find the buffers that a function may write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accesses that certainly leave their buffer: proved by one point of the loops at which they do.
+"""Find accesses that are certainly out of bounds, each proved by one point of the loops.
 
 The proof names a value for each loop around an access: an end of its range, or where a condition
 around the access changes. The access is refused where, at that point, every loop runs, every

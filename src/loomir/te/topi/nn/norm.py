@@ -213,7 +213,7 @@ def batch_norm_training(
 ) -> list[Tensor]:
     """Shift and scale channels by their own statistics, and move the running ones towards them.
 
-    Gives the channels, then ``(1 - momentum) * running + momentum * own`` of means and of
+    Returns the channels, then ``(1 - momentum) * running + momentum * own`` of means and of
     variances, which divide by the number of elements.
     Shapes: that of ``x``; the others have one element per channel. Errors: TE0101 to TE0103.
     """

@@ -1,4 +1,4 @@
-"""The greatest element, or the mean, of windows that slide over images.
+"""Pooling: the greatest element, or the mean, of windows that slide over images.
 
 Images have one to three spatial axes. Layouts are words such as ``"NCHW"`` and ``"NHWC"``; channels
 come first where none is given. What is padded is never taken for an element.

@@ -1,4 +1,4 @@
-"""Winograd's way to convolve: few products for a tile of results, between linear transforms.
+"""Winograd convolution: few products for a tile of results, between linear transforms.
 
 ``m`` neighbouring results of a kernel of ``r`` steps take ``m + r - 1`` products in place of
 ``m * r``: ``y = A^T ((G g) * (B^T d))``. Images have their channels last, so that neighbours in
