@@ -8,6 +8,7 @@ from typing import Any
 from loomir.ir.module import GlobalVar, IRModule, VDevice
 from loomir.ir.op import Op
 from loomir.relax.check.well_formed import well_formed
+from loomir.relax.constants import const
 from loomir.relax.expr import (
     Binding,
     BindingBlock,
@@ -31,6 +32,7 @@ from loomir.relax.expr import (
 from loomir.relax.node import Expr, StructInfo
 from loomir.relax.normal.block_builder import BlockBuilder
 from loomir.relax.normal.normalize import normalize
+from loomir.relax.normal.python_operators import define_python_operators as _define
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
     FuncStructInfo,
@@ -75,10 +77,12 @@ __all__ = [
     "VDevice",
     "Var",
     "VarBinding",
+    "const",
     "normalize",
     "well_formed",
 ]
 
+_define()
 globals().update(_explain_exported(globals(), __all__))
 
 

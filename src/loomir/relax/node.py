@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
 from loomir.ir.op import Op
+from loomir.relax.python_values import PythonValue
 from loomir.support.span import Span
-from loomir.tir.numpy_operands import build_by_ufunc
 
 __all__ = ["Callee", "Expr", "RelaxExpr", "StructInfo"]
 
 
-class Expr(Node):
+class Expr(PythonValue, Node):
     """The root of expressions that are Relax's own."""
 
     __slots__ = ()
@@ -21,10 +21,6 @@ class Expr(Node):
     in_words: ClassVar[str] = "a value of a graph"
 
     span: Span | None
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **options: Any) -> Any:
-        """Refuse functions of NumPy. Errors: TIR0115."""
-        return build_by_ufunc(ufunc, method, operands, lambda name: f"R.{name}(...)")
 
 
 class StructInfo(Node):

@@ -9,7 +9,7 @@ from loomir.ir.node import meta, node, reset
 from loomir.relax.node import Expr
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
-from loomir.tir.expr import IntImm, PrimExpr
+from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.expr import cast as cast_to
 from loomir.tir.rules import refuse
 
@@ -19,11 +19,13 @@ INT64 = DataType("int64")
 
 Dim: TypeAlias = int | PrimExpr
 """An extent as users write it."""
+_named: dict[str, Var] = {}
 
 
 def as_dim(value: Any, span: Span | None = None) -> PrimExpr:
     """Return an extent as an int64 expression; narrower integers are widened.
 
+    A name means one shape variable wherever it is written, so that shapes with it agree.
     Errors: RLX0002 for what is no integer.
     """
     if isinstance(value, PrimExpr):
@@ -33,6 +35,8 @@ def as_dim(value: Any, span: Span | None = None) -> PrimExpr:
             return cast_to(value, INT64)
     elif hasattr(value, "__index__") and not isinstance(value, bool):
         return IntImm(int(value), INT64)
+    elif isinstance(value, str) and value.isidentifier():
+        return _named.setdefault(value, Var(value, INT64))
     return refuse(
         "RLX0002",
         f"an extent is an integer, not {value}",

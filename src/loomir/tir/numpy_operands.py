@@ -62,17 +62,24 @@ def as_number(value: Any) -> Any:
 
 
 def build_by_ufunc(
-    ufunc: Any, method: str, operands: tuple[Any, ...], write: Callable[[str], str | None]
+    ufunc: Any,
+    method: str,
+    operands: tuple[Any, ...],
+    write: Callable[[str], str | None],
+    take_array: Callable[[Any], object] | None = None,
 ) -> object:
     """Build what a function of NumPy means for operands of which one is an expression.
 
-    Operators apply to each element of an array. ``write`` returns the name that a program writes
-    for a function of NumPy, or None. Errors: TIR0115.
+    ``take_array`` makes a value of the program of an array; without it operators apply to each
+    element. ``write`` returns what a program writes for a function of NumPy, or None. Errors:
+    TIR0115.
     """
     name: str = ufunc.__name__
     if name in _OPERATORS and method == "__call__":
         build: Callable[..., object] = getattr(operator, _OPERATORS[name])
         given = [as_number(operand) for operand in operands]
+        if take_array is not None:
+            given = [take_array(v) if isinstance(v, np.ndarray) else v for v in given]
         if not any(isinstance(operand, np.ndarray) for operand in given):
             return build(*given)
         # Within arrays of objects NumPy looks no further at what they hold.

@@ -15,8 +15,11 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.node import Node
+from loomir.relax.constants import const
 from loomir.relax.expr import (
     Binding,
     BindingBlock,
@@ -344,5 +347,7 @@ def _expression(given: RelaxExpr | Sequence[RelaxExpr]) -> RelaxExpr:
     """Return an expression; Python's tuples and lists are those of the program."""
     if isinstance(given, (tuple, list)):
         return Tuple(tuple([_expression(item) for item in given]))
+    if isinstance(given, (np.ndarray, np.generic)):
+        return const(given)
     assert isinstance(given, Node)
     return given
