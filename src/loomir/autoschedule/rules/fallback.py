@@ -86,7 +86,7 @@ def _plan_neighbours(
         stmt, how = parallelize(
             count, each, "elements", lambda t: _element(stage, unravel_index(t, outer))
         )
-        return Plan("reduction", _guarded(stage, stmt), ("elements one by one", how))
+        return Plan("reduction", _guard(stage, stmt), ("elements one by one", how))
     outer, across = (*unit, *placed[:-1]), placed[-1]
     step = imm(width, INDEX)
     pieces = (across.extent + imm(width - 1, INDEX)) // step
@@ -104,7 +104,7 @@ def _plan_neighbours(
     count = product(axis.extent for axis in outer) * pieces
     stmt, how = parallelize(count, each * width / 2, "pieces", piece)
     along = f"{width} neighbours along {across.var.name_hint} are combined in registers"
-    return Plan("reduction", _guarded(stage, stmt), (along, how))
+    return Plan("reduction", _guard(stage, stmt), (along, how))
 
 
 def _vectorize_outer(stage: Stage, placed: Sequence[Axis], target: Target) -> RowVectors | None:
@@ -142,7 +142,7 @@ def _rows_at_once(
 
     count = product(axis.extent for axis in outer) * pieces
     stmt, how = parallelize(count, each * together.rows / 4, "pieces", piece)
-    return Plan("reduction", _guarded(stage, stmt), (together.text, how))
+    return Plan("reduction", _guard(stage, stmt), (together.text, how))
 
 
 def _may_skip(stage: Stage) -> bool:
@@ -150,7 +150,7 @@ def _may_skip(stage: Stage) -> bool:
     return bool(stage.reduced) and stage.block is not None and stage.block.init is not None
 
 
-def _guarded(stage: Stage, stmt: Stmt) -> Stmt:
+def _guard(stage: Stage, stmt: Stmt) -> Stmt:
     if not _may_skip(stage) or all(axis.size is not None for axis in stage.reduced):
         return stmt
     return IfThenElse(imm(0, INDEX) < product(axis.extent for axis in stage.reduced), stmt)

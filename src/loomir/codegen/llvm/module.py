@@ -29,7 +29,7 @@ from loomir.codegen.llvm.math.floats import register_type
 from loomir.codegen.llvm.needs_loop_passes import is_shaped
 from loomir.codegen.llvm.relax.program import Graph, called_kernels, generate_graph
 from loomir.codegen.llvm.support.faults import FAULTED, FEW, FINE, MANY, FaultTable
-from loomir.codegen.llvm.timing import Timed, timed
+from loomir.codegen.llvm.timing import Timed, define_timed
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import by_class, trampoline
 from loomir.runtime.fault import Fault
@@ -56,9 +56,9 @@ _DEEP_STACK: Final = 512
 class Options:
     """How to generate code.
 
-    ``allow_alias`` lets arrays overlap, for slower code; ``watched`` code watches memory;
-    ``for_c`` makes entries for programs in C in place of those for Python. ``timed`` code notes
-    when its public functions and the kernels of graphs ran.
+    ``allow_alias`` lets arrays overlap, for slower code; ``watched`` code watches memory; ``for_c``
+    makes entries for programs in C in place of those for Python. ``timed`` code notes when
+    its public functions and the kernels of graphs ran.
     """
 
     allow_alias: bool = False
@@ -137,7 +137,7 @@ def generate(
     named: set[str] = set() if program is None else called_kernels(program)
     parts: dict[str, tuple[Function, Function | None]] = {}
     for name, symbol in _symbols(functions).items():
-        signature = _found(signatures, name)
+        signature = _find_signature(signatures, name)
         parts[name] = _declare(
             unit,
             name,
@@ -155,7 +155,7 @@ def generate(
         for name in sorted(
             named or {n for n, f in functions.items() if "global_symbol" in f.attrs}
         ):
-            ways[name], row = timed(unit, len(clocked), unit.functions[name], parts[name][0])
+            ways[name], row = define_timed(unit, len(clocked), unit.functions[name], parts[name][0])
             clocked.append(row)
     for name, (body, checked) in parts.items():
         linked = unit.functions[name]
@@ -188,7 +188,7 @@ def generate(
     )
 
 
-def _found(signatures: Mapping[str, Signature], name: str) -> Signature:
+def _find_signature(signatures: Mapping[str, Signature], name: str) -> Signature:
     found = signatures.get(name)
     if found is None:
         raise InternalError(f"no signature was given for function {name!r}")

@@ -22,7 +22,7 @@ from loomir.codegen.llvm.math.floats import cast
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.dtype import DataType
 
-__all__ = ["Timed", "new_buffer", "read_records", "timed", "timing_symbols"]
+__all__ = ["Timed", "define_timed", "new_buffer", "read_records", "timing_symbols"]
 
 _BUFFER: Final = "loomir_profile"
 _CLOCK: Final = "clock_gettime"
@@ -50,7 +50,7 @@ class Record(NamedTuple):
     sizes: tuple[int, ...]
 
 
-def timed(unit: Unit, number: int, linked: Linked, body: Function) -> tuple[Callee, Timed]:
+def define_timed(unit: Unit, number: int, linked: Linked, body: Function) -> tuple[Callee, Timed]:
     """Define a function that calls a kernel's body and notes when."""
     made = unit.module.define(
         f"{linked.symbol}.timed",

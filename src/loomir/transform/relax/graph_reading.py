@@ -29,7 +29,7 @@ __all__ = [
     "dataflow_blocks",
     "extent_of",
     "integers_of",
-    "made",
+    "make_call",
     "operator_of",
     "operators_in",
     "tensor_info",
@@ -44,7 +44,7 @@ def operator_of(value: object) -> str:
     return ""
 
 
-def made(name: str, *args: Any, **keywords: Any) -> Call:
+def make_call(name: str, *args: Any, **keywords: Any) -> Call:
     """Make a call of an operator from what users would write."""
     found = find_op(f"relax.{name}")
     if found is None:

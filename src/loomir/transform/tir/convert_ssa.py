@@ -119,7 +119,7 @@ class _Renamer:
         for field in node.scan:
             if field.role is not Role.CHILD:
                 value = getattr(node, field.name)
-                made = self._renamed(value)
+                made = self._rename(value)
                 if made is not value:
                     changed[field.name] = made
         for definition, old in reversed(before):
@@ -147,15 +147,15 @@ class _Renamer:
         same = all(a is b for a, b in zip(made, items))
         return items if same else tuple(made)
 
-    def _renamed(self, value: Any) -> Any:
+    def _rename(self, value: Any) -> Any:
         """Rename what a field defines or refers to."""
         if isinstance(value, Node):
             return self.now.get(id(value), value)
         if isinstance(value, tuple):
-            made = tuple(self._renamed(item) for item in value)  # type: ignore[misc]
+            made = tuple(self._rename(item) for item in value)  # type: ignore[misc]
             return value if all(a is b for a, b in zip(made, value)) else made  # type: ignore[arg-type]
         if isinstance(value, dict):
-            table = {self._renamed(k): self._renamed(v) for k, v in value.items()}  # type: ignore[misc]
+            table = {self._rename(k): self._rename(v) for k, v in value.items()}  # type: ignore[misc]
             same = all(table.get(k) is v for k, v in value.items())  # type: ignore[misc]
             return value if same else table  # type: ignore[return-value]
         return value

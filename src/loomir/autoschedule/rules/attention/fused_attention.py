@@ -95,7 +95,7 @@ def plan_attention(
 
     ``rules`` plan the stages of a block. Gives how many stages are planned, too.
     """
-    chain = _chained(stages, inner)
+    chain = _find_chain(stages, inner)
     if chain is None:
         return None
     chain = _in_place(chain)
@@ -122,7 +122,7 @@ def _size(axis: Axis, usual: int) -> int:
 
 
 # -- recognition -------------------------------------------------------------------------------
-def _chained(stages: Sequence[Stage], inner: Inner) -> _Chain | None:
+def _find_chain(stages: Sequence[Stage], inner: Inner) -> _Chain | None:
     first = stages[0]
     if not _multiplies(first):
         return None

@@ -103,7 +103,7 @@ class _Reader:
         if not self.reads(stage):
             self.found.append(None)
             return True
-        named = self._named(stage)
+        named = self._rename_axes(stage)
         if named is None:
             return False
         value, table = named
@@ -120,7 +120,7 @@ class _Reader:
 
     def ends(self, stage: Stage) -> bool:
         """Whether the second product gives the same with fewer keys, where its factor is finite."""
-        named = self._named(stage)
+        named = self._rename_axes(stage)
         if named is None or not self._goes_along(stage) or not isinstance(named[0], Mul):
             return False
         a, b = named[0].a, named[0].b
@@ -132,7 +132,7 @@ class _Reader:
         along = [axis.var for axis in stage.reduced if axis.size != 1]
         return along == [self.found[-1]]
 
-    def _named(self, stage: Stage) -> tuple[PrimExpr, dict[Var, Var]] | None:
+    def _rename_axes(self, stage: Stage) -> tuple[PrimExpr, dict[Var, Var]] | None:
         """Return the value of a stage by the iterators of the first product."""
         loads = [p for p in by_class(stage.value).get(BufferLoad, ()) if p.buffer in self.at]
         if stage.init is not None and _mentions(stage.init, self.at):

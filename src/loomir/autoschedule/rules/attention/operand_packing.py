@@ -77,8 +77,8 @@ def transpose_keys(
     lanes = target.lanes(factor.dtype.bits)
     # Rows of a power of two would share few sets of a cache.
     length = add(round_up(keys.extent, max(whole, lanes)), imm64(lanes))
-    made = _copied("transposed", product, factor, outer[:-1], (many[0], keys), length)
-    return _shared(product, made, swapped, "a factor transposed once, for all blocks")
+    made = _copy_factor("transposed", product, factor, outer[:-1], (many[0], keys), length)
+    return _share(product, made, swapped, "a factor transposed once, for all blocks")
 
 
 def convert_rows(product: Stage, outer: Sequence[Axis], keys: Axis) -> Shared | None:
@@ -92,8 +92,10 @@ def convert_rows(product: Stage, outer: Sequence[Axis], keys: Axis) -> Shared | 
     many = [a for a in product.reduced if a.size != 1]
     if len(many) != 1 or load_under_casts(factor) is None or not conversions(factor):
         return None
-    made = _copied("widened", product, factor, outer[:-1], (outer[-1], many[0]), many[0].extent)
-    return _shared(product, made, swapped, "a factor converted once, for all keys")
+    made = _copy_factor(
+        "widened", product, factor, outer[:-1], (outer[-1], many[0]), many[0].extent
+    )
+    return _share(product, made, swapped, "a factor converted once, for all keys")
 
 
 def pack_values(product: Stage, outer: Sequence[Axis]) -> Shared | None:
@@ -115,18 +117,18 @@ def pack_values(product: Stage, outer: Sequence[Axis]) -> Shared | None:
     near = stride_along(factor, wide) == 1 and stride_along(factor, many) == wide[0].size
     if (near and not conversions(factor)) or rows.var in vars_of(factor):
         return None
-    made = _copied("beside", product, factor, outer[:-1], (many[0], wide[0]), wide[0].extent)
-    return _shared(product, made, swapped, "a factor brought together once, for all blocks")
+    made = _copy_factor("beside", product, factor, outer[:-1], (many[0], wide[0]), wide[0].extent)
+    return _share(product, made, swapped, "a factor brought together once, for all blocks")
 
 
-def _shared(product: Stage, made: tuple[Stage, PrimExpr], swapped: bool, text: str) -> Shared:
+def _share(product: Stage, made: tuple[Stage, PrimExpr], swapped: bool, text: str) -> Shared:
     copy, load = made
     assert isinstance(product.value, Mul)
     pair = (load, product.value.b) if swapped else (product.value.a, load)
     return Shared(copy, replace(product, value=Mul(*pair)), text)
 
 
-def _copied(
+def _copy_factor(
     name: str,
     product: Stage,
     factor: PrimExpr,
@@ -158,7 +160,7 @@ def _batch_axes(
         if number > 1:
             place = FloorDiv(axis.var, imm64(number))
             group = Var(axis.var.name_hint, INDEX)
-            value = _grouped(value, place, group)
+            value = _group(value, place, group)
             axes.append(Axis(group, imm64((axis.size or 0) // number)))
         else:
             axes.append(axis)
@@ -210,7 +212,7 @@ def _shared_by(axis: Axis, factor: PrimExpr) -> int:
     return number if number > 1 and axis.size is not None and axis.size % number == 0 else 1
 
 
-def _grouped(value: PrimExpr, place: PrimExpr, var: Var) -> PrimExpr:
+def _group(value: PrimExpr, place: PrimExpr, var: Var) -> PrimExpr:
     assert isinstance(place, FloorDiv)
 
     def one(d: FloorDiv) -> PrimExpr:

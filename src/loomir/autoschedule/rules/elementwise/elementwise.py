@@ -119,7 +119,7 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
     elements = None if known is None or rows is None else known * rows
     large = elements is None or is_worth(elements * each)
     if known is None and rows != 1:
-        stmt, how = _unknown(run, (length, count), chunk, each, piece)
+        stmt, how = _chunk_rows(run, (length, count), chunk, each, piece)
     elif large and (known is None or known >= 2 * chunk):
         cut = imm(chunk, INDEX)
         pieces = (length + imm(chunk - 1, INDEX)) // cut
@@ -150,7 +150,7 @@ def _width(known: int | None, lanes: int, heavy: bool, target: Target) -> int:
     return 1 if known < lanes else lanes
 
 
-def _unknown(
+def _chunk_rows(
     run: Run,
     extents: tuple[PrimExpr, PrimExpr],
     chunk: int,

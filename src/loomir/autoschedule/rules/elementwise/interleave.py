@@ -59,7 +59,7 @@ def plan_interleaved(stage: Stage, target: Target) -> Plan | None:
     def vectors(row: _Place, first: PrimExpr, width: int) -> Stmt:
         if width == 1:
             place = {**row, down.var: first}
-            return seq(_stored(stage, {**place, across.var: imm64(k)}) for k in range(places))
+            return seq(_store(stage, {**place, across.var: imm64(k)}) for k in range(places))
         tile = scratch("places", (places * width,), stage.buffer.dtype, "local")
 
         def compute(k: int) -> Stmt:
@@ -74,7 +74,7 @@ def plan_interleaved(stage: Stage, target: Target) -> Plan | None:
 
         def mix(parts: list[PrimExpr]) -> Stmt:
             return seq(
-                BufferStore(flat, _mixed(parts, k, width), (ramp(start + imm64(k * width), width),))
+                BufferStore(flat, _mix(parts, k, width), (ramp(start + imm64(k * width), width),))
                 for k in range(places)
             )
 
@@ -134,7 +134,7 @@ def _lies_along(value: PrimExpr, stage: Stage, down: Axis) -> bool:
     return along > 0
 
 
-def _stored(stage: Stage, place: _Place) -> Stmt:
+def _store(stage: Stage, place: _Place) -> Stmt:
     indices = tuple(value_at(i, place) for i in stage.indices)
     return BufferStore(stage.buffer, fold_expr(value_at(stage.value, place)), indices)
 
@@ -146,7 +146,7 @@ def _flat_index(stage: Stage, place: _Place) -> PrimExpr:
     return fold_expr(made)
 
 
-def _mixed(parts: list[PrimExpr], number: int, width: int) -> PrimExpr:
+def _mix(parts: list[PrimExpr], number: int, width: int) -> PrimExpr:
     """Return one of the vectors that all elements of all parts form in turn."""
     elements = [divmod(number * width + lane, len(parts)) for lane in range(width)]
     int32 = DataType("int32")

@@ -55,7 +55,7 @@ def plan_as_written(
                 stmt.body, {**ranges, stmt.loop_var: _range(stmt)}, target
             )
             shared = rebuild(stmt, {"kind": ForKind.PARALLEL, "body": body})
-            made = _nested(outer, shared)
+            made = _nest(outer, shared)
             if not check_init_order(PrimFunc((), made)):
                 name = stmt.loop_var.name_hint
                 how = (f"threads share the iterations of {name}",)
@@ -89,7 +89,7 @@ def _is_single(loop: For) -> bool:
     return isinstance(loop.extent, IntImm) and loop.extent.value <= 1
 
 
-def _nested(outer: list[For], stmt: Stmt) -> Stmt:
+def _nest(outer: list[For], stmt: Stmt) -> Stmt:
     for loop in reversed(outer):
         stmt = rebuild(loop, {"body": stmt})
     return stmt

@@ -123,13 +123,13 @@ def plan_choice(stmt: Stmt, target: Target) -> Plan | None:
     steps = number(product(axis.extent for axis in inside)) or _STEPS
     width = _VECTORS * found.lanes
     if found.free_order and _lies_along(found, inside[-1]):
-        return _guarded(found, _in_lanes(found, outer, inside, width, each, steps))
+        return _guard(found, _in_lanes(found, outer, inside, width, each, steps))
     if outer and _lies_along(found, outer[-1]) and _stores_along(found, outer[-1]):
-        return _guarded(found, _in_columns(found, outer, width, each * steps))
+        return _guard(found, _in_columns(found, outer, width, each * steps))
     return None
 
 
-def _guarded(found: _Choice, plan: Plan) -> Plan:
+def _guard(found: _Choice, plan: Plan) -> Plan:
     if all(axis.size is not None for axis in found.first.reduced):
         return plan
     some = imm64(0) < product(axis.extent for axis in found.first.reduced)
@@ -207,7 +207,7 @@ def _chosen(
         assert part is not None
         keep = part[0]
         for term, var in pairs:
-            keep = _replaced(keep, term, var)
+            keep = _replace(keep, term, var)
         keeps.append(rewrite(keep, {BufferLoad: kept}))
     if any(not structural_equal(keep, keeps[0]) for keep in keeps):
         return None
@@ -275,7 +275,7 @@ def _split(store: BufferStore) -> tuple[PrimExpr, PrimExpr] | None:
     return None
 
 
-def _replaced(expr: PrimExpr, term: PrimExpr, var: Var) -> PrimExpr:
+def _replace(expr: PrimExpr, term: PrimExpr, var: Var) -> PrimExpr:
     return rewrite(expr, {type(term): lambda e: var if structural_equal(e, term) else e})
 
 

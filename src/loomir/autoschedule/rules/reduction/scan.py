@@ -58,14 +58,14 @@ def plan_scan(stmt: Stmt, reader: Reader) -> Plan | None:
             value = left if k == 0 else left % extent
             left = left if k == 0 else left // extent
             table[loop.loop_var] = cast(value, loop.loop_var.dtype)
-        return _nested(found.bound, found.body, table)
+        return _nest(found.bound, found.body, table)
 
     made, how = parallelize(count, each * steps, "rows", item)
     names = ", ".join(loop.loop_var.name_hint for loop in found.bound)
     return Plan("scan", made, (f"steps along {names} keep their order", how))
 
 
-def _nested(loops: Sequence[For], body: Stmt, table: Mapping[Var, PrimExpr]) -> Stmt:
+def _nest(loops: Sequence[For], body: Stmt, table: Mapping[Var, PrimExpr]) -> Stmt:
     for loop in reversed(loops):
         body = For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, body)
     return substitute(body, table)

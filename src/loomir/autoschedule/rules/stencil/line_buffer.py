@@ -144,7 +144,7 @@ def read_sliding(
     if terms < _FEWEST_NARROW or across.size is None:
         return None
     value = value_at(value, {axis.var: imm64(0) for axis in stage.reduced if axis.size == 1})
-    axes, found = (*stage.axes, *stage.reduced), _moving(value, across)
+    axes, found = (*stage.axes, *stage.reduced), _find_moving(value, across)
     if found is None or Let in by_class(value):
         return None
     conditions, inner, other = _parts(found)
@@ -175,7 +175,7 @@ def read_sliding(
     )
 
 
-def _moving(value: PrimExpr, across: Axis) -> Call | BufferLoad | None:
+def _find_moving(value: PrimExpr, across: Axis) -> Call | BufferLoad | None:
     """Find what moves: a padded read, or the only one that goes along vectors."""
     calls: list[Call] = by_class(value).get(Call, [])
     choices = [call for call in calls if call.op is IF_THEN_ELSE]

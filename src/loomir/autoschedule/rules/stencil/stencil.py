@@ -219,7 +219,7 @@ def _read(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> 
         return None
     across, down = placed[-1], placed[-2]
     outer = tuple(axis for axis in first.axes if axis is not across and axis is not down)
-    value, copies = _copied(_plain(first), first, across)
+    value, copies = _copy_small(_plain(first), first, across)
     if not _slides(first, value, across):
         return None
     padding = read_padding_guards(value, first.axes, first.reduced)
@@ -254,7 +254,7 @@ def _plain(stage: Stage) -> PrimExpr:
     return rewrite(stage.value, {**FOLDS, Cast: widened})
 
 
-def _copied(value: PrimExpr, stage: Stage, across: Axis) -> tuple[PrimExpr, tuple[Stage, ...]]:
+def _copy_small(value: PrimExpr, stage: Stage, across: Axis) -> tuple[PrimExpr, tuple[Stage, ...]]:
     """Read small buffers, such as weights, from copies of which ``across`` is the last axis."""
     steps = {axis.var for axis in stage.reduced}
     made: dict[Buffer, tuple[int, Stage]] = {}
@@ -311,10 +311,12 @@ def _slides(stage: Stage, value: PrimExpr, across: Axis) -> bool:
     if not moving or not along:
         return False
     # A product that leaves out an axis, or sums over channels too, is one of matrices.
-    return not isinstance(value, Mul) or not (own - moving or _unmoved(loads, axes, own, steps))
+    return not isinstance(value, Mul) or not (
+        own - moving or _find_unmoved(loads, axes, own, steps)
+    )
 
 
-def _unmoved(
+def _find_unmoved(
     loads: Sequence[BufferLoad], axes: Sequence[Axis], own: set[Var], steps: set[Var]
 ) -> set[Var]:
     """Return the reduced axes along which no window moves, as channels of a group."""

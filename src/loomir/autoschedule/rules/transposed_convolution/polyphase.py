@@ -87,7 +87,7 @@ def plan_phases(
         return None  # a window that slides
     if independent and prod(line.stride for line in found.lines) > _MOST:
         independent = False
-    moving = independent and not _trailing(found)  # vectors and tiles lie along pixels
+    moving = independent and not _list_trailing(found)  # vectors and tiles lie along pixels
     parts = [phases_of(line, together=not independent, moving=moving) for line in found.lines]
     if prod(map(len, parts)) > _MOST:
         return None
@@ -102,7 +102,7 @@ def plan_phases(
     return made.plan(parts), count
 
 
-def _trailing(found: TransposedConvolution) -> tuple[Axis, ...]:
+def _list_trailing(found: TransposedConvolution) -> tuple[Axis, ...]:
     """Return the axes after the last one that is upsampled."""
     last = max(found.axes.index(line.axis) for line in found.lines)
     after = found.axes[last + 1 :]
@@ -163,7 +163,7 @@ class _Phases:
         strides = " x ".join(str(line.stride) for line in self.found.lines)
         notes = [f"{strides} phases, as {with_count(count, 'convolution')}", *self.notes]
         if self.bordered and self.found.kernel.load.dtype.is_float:
-            stmt = self._checked(stmt)
+            stmt = self._check_kernel(stmt)
             notes.append("a kernel with numbers that are not finite meets no border")
         if self.found.view is not None:
             stmt = DeclBuffer(self.found.view, stmt)
@@ -187,7 +187,7 @@ class _Phases:
     # -- convolutions ------------------------------------------------------------------------------
     def _layout(self, phases: Sequence[PrimExpr], turns: _Place) -> list[PrimExpr]:
         """Order what indexes a result: ``turns`` are by axis, other axes are as they are."""
-        found, trailing = self.found, _trailing(self.found)
+        found, trailing = self.found, _list_trailing(self.found)
         lines = {line.axis.var for line in found.lines}
         before = [axis for axis in found.axes if axis not in trailing]
         if trailing:
@@ -354,7 +354,7 @@ class _Phases:
                 sums = channels & set(by_class(index).get(Var, ()))
                 (inner if sums else outer).append((axes[dim], index))
         order = [*outer, *phase, *inner, *steps]
-        if _trailing(found):
+        if _list_trailing(found):
             order = [*steps, *inner, *phase, *outer]
         to = scratch("kernel", [axis.extent for axis, _ in order], load.dtype)
         stage = Stage(
@@ -422,7 +422,7 @@ class _Phases:
             place += found[1]
         return plans
 
-    def _checked(self, stmt: Stmt) -> Stmt:
+    def _check_kernel(self, stmt: Stmt) -> Stmt:
         """Compute as it is written where the kernel holds what is not finite.
 
         It is read once for that: 0.01 of the time of the sums, and ahead of calls if constant.
@@ -449,7 +449,7 @@ class _Phases:
     # -- the end -----------------------------------------------------------------------------------
     def _together(self, parts: Sequence[_Part]) -> tuple[Stmt, str]:
         """Put the results of all phases where they belong, and do what comes after."""
-        found, trailing = self.found, _trailing(self.found)
+        found, trailing = self.found, _list_trailing(self.found)
         lines = found.lines if trailing else found.lines[:-1]
         by_axis = {line.axis.var: line for line in lines}
         last = None if trailing else found.lines[-1]
@@ -523,7 +523,7 @@ class _Phases:
 
     def _run(self, part: _Part, phases: Sequence[PrimExpr], turns: _Place, place: _Place) -> Stmt:
         """Finish the elements along the last axes, of one phase."""
-        found = _trailing(self.found)
+        found = _list_trailing(self.found)
         trailing = [axis for axis in found if axis.size != 1]
         ones: dict[Var, PrimExpr] = {axis.var: imm64(0) for axis in found if axis.size == 1}
         *outer, across = trailing

@@ -170,7 +170,7 @@ def read_transposed_convolution(stage: Stage) -> TransposedConvolution | None:
     product = value.args[1]
     if not lines or not isinstance(product, Mul):
         return None
-    return _factored(stage, lines, product, cut)
+    return _match_factors(stage, lines, product, cut)
 
 
 def _starts(value: PrimExpr | None) -> bool:
@@ -209,14 +209,14 @@ def _cut(stage: Stage) -> tuple[Stage, dict[Var, PrimExpr]]:
     known = (*axes, *many)
 
     def load(e: BufferLoad) -> BufferLoad:
-        return BufferLoad(e.buffer, tuple(_summed(i, known) for i in e.indices))
+        return BufferLoad(e.buffer, tuple(_sum(i, known) for i in e.indices))
 
     value = rewrite(value, {BufferLoad: load})
     indices = tuple(substitute(index, cut) for index in stage.indices)
     return replace(stage, axes=tuple(axes), reduced=many, indices=indices, value=value), cut
 
 
-def _summed(index: PrimExpr, axes: Sequence[Axis]) -> PrimExpr:
+def _sum(index: PrimExpr, axes: Sequence[Axis]) -> PrimExpr:
     form = affine_form(index, axes)
     if form is None:
         return index
@@ -351,7 +351,7 @@ def _same(a: AffineForm, b: AffineForm) -> bool:
 
 
 # -- factors -----------------------------------------------------------------------------------
-def _factored(
+def _match_factors(
     stage: Stage, lines: Sequence[Line], product: Mul, cut: Mapping[Var, PrimExpr]
 ) -> TransposedConvolution | None:
     """See which factor is the image, and which of its dimensions lines are."""

@@ -132,7 +132,7 @@ def load_at(frame: FunctionFrame, e: BufferLoad, place: LaneIndices) -> Value:
         return load_value(b, e.dtype, address, align=_align(frame, e.buffer), volatile=volatile)
     if place.start is not None and place.stride == -1:
         address = _address(b, element, base, b.sub(place.start, const(I64, lanes - 1)))
-        return _reversed(b, load_value(b, e.dtype, address, align=_align(frame, e.buffer)))
+        return _reverse(b, load_value(b, e.dtype, address, align=_align(frame, e.buffer)))
     if place.start is not None and place.stride:
         if volatile:
             steps = [const(I64, i * place.stride) for i in range(lanes)]
@@ -169,7 +169,7 @@ def _fetch_ahead(
         b.intrinsic("llvm.prefetch", [there, *flags], result=VOID, overloads=[PTR])
 
 
-def _reversed(b: Builder, value: Value) -> Value:
+def _reverse(b: Builder, value: Value) -> Value:
     return b.shufflevector(value, poison(value.type), list(reversed(range(value.type.lanes))))
 
 
@@ -236,7 +236,7 @@ def store(frame: FunctionFrame, s: BufferStore) -> Step[None]:
     if place.start is not None and place.stride == -1:
         first = b.sub(place.start, const(I64, index.dtype.lanes - 1))
         address = _address(b, element, base, first)
-        store_value(b, s.value.dtype, _reversed(b, value), address, align=align)
+        store_value(b, s.value.dtype, _reverse(b, value), address, align=align)
         return
     for i in range(index.dtype.lanes):
         at = place.start if place.start is not None else place.lane(b, i)

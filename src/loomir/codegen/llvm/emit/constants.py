@@ -167,14 +167,14 @@ def _range(expr: PrimExpr, known: Mapping[Var, Interval]) -> Step[Interval | Non
         a: Interval | None = yield _range(expr.a, known)
         b: Interval | None = None if a is None else (yield _range(expr.b, known))
         if a is not None and b is not None:
-            found = _combined(expr, a, b)
+            found = _combine(expr, a, b)
     dtype = expr.dtype
     if found is None or not dtype.min_value <= found[0] <= found[1] <= dtype.max_value:
         return None
     return found
 
 
-def _combined(op: BinaryOp, a: Interval, b: Interval) -> Interval | None:
+def _combine(op: BinaryOp, a: Interval, b: Interval) -> Interval | None:
     if isinstance(op, Add):
         return a[0] + b[0], a[1] + b[1]
     if isinstance(op, Sub):

@@ -45,7 +45,7 @@ def divide(
     if kind in _QUOTIENTS:
         quotient = b.sdiv(x, safe)
         if kind is FloorDiv:
-            quotient = _floored(b, quotient, b.srem(x, safe), safe)
+            quotient = _floor(b, quotient, b.srem(x, safe), safe)
         return quotient if known is not None else b.select(minus, b.neg(x), quotient)
     rest = b.srem(x, safe)
     return _sign_of_divisor(b, rest, safe) if kind is FloorMod else rest
@@ -63,7 +63,7 @@ def _in_register(b: Builder, kind: type, dtype: DataType, x: Value, y: Value) ->
     if kind in _QUOTIENTS:
         made = b.sdiv(x32, y32)
         if kind is FloorDiv:
-            made = _floored(b, made, b.srem(x32, y32), y32)
+            made = _floor(b, made, b.srem(x32, y32), y32)
     else:
         made = b.srem(x32, y32)
         if kind is FloorMod:
@@ -103,7 +103,7 @@ def _crosses(b: Builder, rest: Value, divisor: Value) -> Value:
     return b.and_(b.icmp("ne", rest, zero), differ)
 
 
-def _floored(b: Builder, quotient: Value, rest: Value, divisor: Value) -> Value:
+def _floor(b: Builder, quotient: Value, rest: Value, divisor: Value) -> Value:
     down = b.sub(quotient, const(quotient.type, 1))
     return b.select(_crosses(b, rest, divisor), down, quotient)
 

@@ -147,7 +147,7 @@ def _cast(frame: FunctionFrame, e: Cast) -> Step[Value]:
     source, target = e.value.dtype, e.dtype
     if target is _INT64 and source.is_integer and range_of(e.value, frame.ranges) is not None:
         # No step of it wraps: computed in 64 bits it is the same, and loops stay simple.
-        return (yield _widened(frame, e.value))
+        return (yield _widen(frame, e.value))
     x: Value = yield frame.value(_without_clips(e.value, target))
     if not target.is_handle:
         return cast(frame.b, x, source, target)
@@ -173,15 +173,15 @@ def _without_clips(e: PrimExpr, target: DataType) -> PrimExpr:
     return e
 
 
-def _widened(frame: FunctionFrame, e: PrimExpr) -> Step[Value]:
+def _widen(frame: FunctionFrame, e: PrimExpr) -> Step[Value]:
     if isinstance(e, IntImm):
         return const(I64, e.value)
     if isinstance(e, Var):
         found = frame.wide.get(e)
         return cast(frame.b, frame.lookup(e), e.dtype, _INT64) if found is None else found
     assert isinstance(e, BinaryOp)
-    x: Value = yield _widened(frame, e.a)
-    y: Value = yield _widened(frame, e.b)
+    x: Value = yield _widen(frame, e.a)
+    y: Value = yield _widen(frame, e.b)
     if isinstance(e, DIVISIONS):
         return divide(frame, e, _INT64, x, y)
     return binary(frame.b, type(e), _INT64, x, y)

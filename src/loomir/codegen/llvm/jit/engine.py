@@ -156,7 +156,7 @@ class TargetMachine:
         if found is None:
             native = self.triple == llvm.get_process_triple()
             _start(all_targets=not native)
-            with _reported("no code generator"):
+            with _report_errors("no code generator"):
                 target = llvm.Target.from_triple(self.triple)
                 found = target.create_target_machine(
                     cpu=self.cpu,
@@ -264,7 +264,7 @@ def _need_memory(size: int) -> None:
 
 
 @contextmanager
-def _reported(what: str) -> Generator[None, None, None]:
+def _report_errors(what: str) -> Generator[None, None, None]:
     try:
         yield
     except RuntimeError as error:
@@ -272,7 +272,7 @@ def _reported(what: str) -> Generator[None, None, None]:
 
 
 @contextmanager
-def _parsed(text: str, target: TargetMachine, *more: str) -> Generator[llvm.ModuleRef, None, None]:
+def _parse(text: str, target: TargetMachine, *more: str) -> Generator[llvm.ModuleRef, None, None]:
     """Parse and verify in a context of its own: names of structs would add up in a shared one.
 
     ``more`` texts are linked to it.
@@ -282,12 +282,12 @@ def _parsed(text: str, target: TargetMachine, *more: str) -> Generator[llvm.Modu
         raise InternalError("IR text holds a zero byte")
     context = llvm.create_context()
     try:
-        with _reported("LLVM refuses the IR"):
+        with _report_errors("LLVM refuses the IR"):
             module = llvm.parse_assembly(text, context)
         try:
             module.triple = target.triple
             module.data_layout = target.data_layout
-            with _reported("LLVM refuses the IR"):
+            with _report_errors("LLVM refuses the IR"):
                 for other in more:
                     linked = llvm.parse_assembly(other, context)
                     linked.triple, linked.data_layout = target.triple, target.data_layout
@@ -308,12 +308,12 @@ def _optimise(module: llvm.ModuleRef, target: TargetMachine, level: int, wanted:
     # One for each module: it keeps what watched the passes of one run, and would ask it again. So
     # llvmlite 0.50 leaves 1.5 KB behind with each.
     passes = llvm.create_pass_builder(target.machine(_codegen_level(level)), options)
-    with _reported("LLVM's passes failed"):
+    with _report_errors("LLVM's passes failed"):
         if wanted is Passes.USUAL:
-            with _freed(passes.getModulePassManager()) as usual:
+            with _free_after(passes.getModulePassManager()) as usual:
                 usual.run(module, passes)
             return
-        with _freed(llvm.create_new_function_pass_manager()) as few:
+        with _free_after(llvm.create_new_function_pass_manager()) as few:
             few.add_sroa_pass()
             few.add_simplify_cfg_pass()
             few.add_instruction_combine_pass()
@@ -333,7 +333,7 @@ def _selectable(
     if safe is None:
         yield module
         return
-    with _parsed(safe, target) as mended:
+    with _parse(safe, target) as mended:
         yield mended
 
 
@@ -341,7 +341,7 @@ _Manager = TypeVar("_Manager", llvm.ModulePassManager, llvm.FunctionPassManager)
 
 
 @contextmanager
-def _freed(manager: _Manager) -> Generator[_Manager, None, None]:
+def _free_after(manager: _Manager) -> Generator[_Manager, None, None]:
     """Free a pass manager and its passes in the end.
 
     llvmlite 0.50 itself does not: its classes inherit ``_dispose`` from ``ObjectRef`` first, which
@@ -380,9 +380,9 @@ def compile_ir(
     """
     target = target or TargetMachine.host()
     machine = target.machine(_codegen_level(level))
-    with _parsed(text, target) as module:
+    with _parse(text, target) as module:
         _optimise(module, target, level, passes)
-        with _selectable(module, target) as safe, _reported("LLVM emits no object"):
+        with _selectable(module, target) as safe, _report_errors("LLVM emits no object"):
             return machine.emit_object(safe)
 
 
@@ -403,7 +403,7 @@ def compile_linked(
     ``externs`` that the texts use themselves.
     """
     machine = target.machine(_codegen_level(level))
-    with _parsed(texts[0], target, *texts[1:]) as module:
+    with _parse(texts[0], target, *texts[1:]) as module:
         for value in (*module.functions, *module.global_variables):
             if not value.is_declaration and value.linkage.name in ("external", "weak_odr"):
                 value.linkage = exports.get(value.name, "internal")
@@ -415,7 +415,7 @@ def compile_linked(
         for value in module.functions:
             if value.name in externs:
                 value.name = externs[value.name]
-        with _selectable(module, target) as safe, _reported("LLVM emits no object"):
+        with _selectable(module, target) as safe, _report_errors("LLVM emits no object"):
             return machine.emit_object(safe)
 
 
@@ -430,7 +430,7 @@ def optimised_ir(
     """Return the IR as it is after LLVM's passes."""
     target = target or TargetMachine.host()
     _codegen_level(level)
-    with _parsed(text, target) as module:
+    with _parse(text, target) as module:
         _optimise(module, target, level, passes)
         return str(module)
 
@@ -446,9 +446,9 @@ def assembly(
     """Return the assembly that ``compile_ir`` makes."""
     target = target or TargetMachine.host()
     machine = target.machine(_codegen_level(level))
-    with _parsed(text, target) as module:
+    with _parse(text, target) as module:
         _optimise(module, target, level, passes)
-        with _selectable(module, target) as safe, _reported("LLVM emits no assembly"):
+        with _selectable(module, target) as safe, _report_errors("LLVM emits no assembly"):
             return machine.emit_assembly(safe)
 
 
@@ -493,7 +493,7 @@ class Library:
         """Free the code; nobody may run it any more."""
         tracker, self._tracker = self._tracker, None
         if tracker is not None:
-            with _reported("LLVM does not unload"):
+            with _report_errors("LLVM does not unload"):
                 tracker.close()
             self._jit = None
 
@@ -521,7 +521,7 @@ class _Jit:
         # JITLink places an object in one region, and reaches what is outside by 64-bit addresses.
         # The other loader maps code and data separately, and its AArch64 relocations end the
         # process where the system has put them more than 4 GiB from each other.
-        with _reported("LLVM has no JIT here"):
+        with _report_errors("LLVM has no JIT here"):
             self.own = llvm.create_lljit_compiler(own, use_jit_link=True, suppress_errors=True)
         self.linked = 0
 
@@ -568,6 +568,6 @@ def load(
         builder.export_symbol(name)
     label = f"loomir.{next(_serial)}"
     jit = _jit()
-    with _reported("LLVM does not load the object"):
+    with _report_errors("LLVM does not load the object"):
         tracker = builder.link(jit.own, label)
     return Library(label, tracker, {name: tracker[name] for name in wanted}, jit)

@@ -15,7 +15,7 @@ from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.math.parts import (
     bits_of,
     chains,
-    clamped,
+    clamp,
     fma,
     format_of,
     horner,
@@ -23,8 +23,8 @@ from loomir.codegen.llvm.math.parts import (
     may_scale,
     nearest,
     quick_sum,
+    scale,
     scale_whole,
-    scaled,
 )
 
 __all__ = [
@@ -161,7 +161,7 @@ _EXP10: Final = {
 _LIFT: Final = 64
 
 
-def _parted(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value, Value]:
+def _reduce_and_count(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value, Value]:
     """Return r, n, and a number in whose low bits n is."""
     magic = format_of(x).magic
     moved = fma(b, x, how.steps, magic)
@@ -170,9 +170,9 @@ def _parted(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value, Value]:
     return (fma(b, n, -how.low, rest) if how.low else rest), n, b.bitcast(moved, integers(x))
 
 
-def _reduced(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value]:
+def _reduce(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value]:
     """Return r, and a number in whose low bits n is."""
-    r, _, moved = _parted(b, x, how)
+    r, _, moved = _reduce_and_count(b, x, how)
     return r, moved
 
 
@@ -192,11 +192,11 @@ def _exp(b: Builder, x: Value, how: _Exp) -> Value:
     lost = b.fcmp("olt", x, const(t, how.least))
     if may_scale(b, x):
         # Twice the largest number is still beyond it.
-        r, n, _ = _parted(b, clamped(b, x, how.least, how.most + 1.0), how)
+        r, n, _ = _reduce_and_count(b, clamp(b, x, how.least, how.most + 1.0), how)
         near = b.select(lost, const(t, 0.0), horner(b, r, how.polynomial))
         return scale_whole(b, near, n)
     bounded = b.select(lost, const(t, how.least), x)
-    r, moved = _reduced(b, bounded, how)
+    r, moved = _reduce(b, bounded, how)
     grown = b.bitcast(horner(b, r, how.polynomial), i)
     small = b.fcmp("olt", x, const(t, how.small))
     up = const(i, _LIFT << format_of(x).fraction)
@@ -274,7 +274,7 @@ def sigmoid(b: Builder, x: Value) -> Value:
     t, i = x.type, integers(x)
     how, form = _EXP[t.element], format_of(x)
     unit = const(t, 2.0**-_LIFT)
-    bounded = clamped(b, x, how.least, 40.0)  # from there on the result rounds to 1
+    bounded = clamp(b, x, how.least, 40.0)  # from there on the result rounds to 1
     magic = const(t, form.magic + form.bias - _LIFT)  # so the low bits are the exponent as v has it
     moved = fma(b, bounded, -how.steps, magic)
     n = b.fsub(moved, magic)
@@ -295,24 +295,24 @@ def half_exp(b: Builder, x: Value) -> Value:
     """Emit half of e to the power x, for ``x >= 0``; only what is too large overflows."""
     how = _EXP[x.type.element]
     # From the top on it is infinite, and the exponent still one that `scaled` takes.
-    r, n = _counted(b, clamped(b, x, 0.0, how.most + 10.0), how)
-    return scaled(b, horner(b, r, how.polynomial), b.sub(n, const(n.type, 1)))
+    r, n = _counted(b, clamp(b, x, 0.0, how.most + 10.0), how)
+    return scale(b, horner(b, r, how.polynomial), b.sub(n, const(n.type, 1)))
 
 
 def exp_of_sum(b: Builder, x: Value, low: Value) -> Value:
     """Emit e to the power x + low; low is at most about a unit of x's last place."""
     how = _EXP[x.type.element]
-    bounded = clamped(b, x, how.least, how.most + 1.0)
+    bounded = clamp(b, x, how.least, how.most + 1.0)
     low = b.select(b.fcmp("oeq", bounded, x), low, const(x.type, 0.0))
     n, whole = nearest(b, b.fmul(bounded, const(x.type, how.steps)))
     r, rest = quick_sum(b, fma(b, n, -how.high, bounded), fma(b, n, -how.low, low))
     square = b.fmul(r, r)
     grown = b.fadd(r, fma(b, square, horner(b, r, how.polynomial[2:]), rest))
-    return scaled(b, b.fadd(grown, const(x.type, 1.0)), whole)
+    return scale(b, b.fadd(grown, const(x.type, 1.0)), whole)
 
 
 def _counted(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value]:
     """Return r, and n as an integer."""
-    r, moved = _reduced(b, x, how)
+    r, moved = _reduce(b, x, how)
     form = format_of(x)
     return r, b.sub(moved, const(moved.type, bits_of(form.magic, form.bits)))

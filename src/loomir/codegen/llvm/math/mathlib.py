@@ -52,12 +52,12 @@ MATH: Final[dict[str, MathKernel]] = {}
 def _wide(emit: Callable[..., Value]) -> Emit:
     """Make a kernel of floats of one of doubles."""
 
-    def narrowed(b: Builder, args: Sequence[Value]) -> Value:
+    def narrow(b: Builder, args: Sequence[Value]) -> Value:
         t = args[0].type
         wide = [b.fpext(a, DOUBLE.with_lanes(t.lanes)) for a in args]
         return b.fptrunc(emit(b, *wide), t)
 
-    return narrowed
+    return narrow
 
 
 def _plain(emit: Callable[..., Value]) -> Emit:
@@ -186,7 +186,7 @@ def _emit_ldexp(b: Builder, args: Sequence[Value], dtype: DataType) -> Value:
     return ldexp(b, x, e)
 
 
-def _classified(b: Builder, args: Sequence[Value], dtype: DataType, *, test: str) -> Value:
+def _classify(b: Builder, args: Sequence[Value], dtype: DataType, *, test: str) -> Value:
     x = widen(b, args[0], dtype)
     if test == "isnan":
         return b.fcmp("uno", x, x)
@@ -199,5 +199,5 @@ _SPECIAL: Final[dict[str, tuple[int, Callable[[Builder, Sequence[Value], DataTyp
     "copysign": (2, _emit_copysign),
     "abs": (1, _emit_abs),
     "ldexp": (2, _emit_ldexp),
-    **{n: (1, functools.partial(_classified, test=n)) for n in ("isnan", "isinf", "isfinite")},
+    **{n: (1, functools.partial(_classify, test=n)) for n in ("isnan", "isinf", "isfinite")},
 }

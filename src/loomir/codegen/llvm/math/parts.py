@@ -18,7 +18,7 @@ __all__ = [
     "bits_of",
     "by_registers",
     "chains",
-    "clamped",
+    "clamp",
     "copysign",
     "fma",
     "format_of",
@@ -29,8 +29,8 @@ __all__ = [
     "power_of_two",
     "quick_sum",
     "root_in_parts",
+    "scale",
     "scale_whole",
-    "scaled",
     "two_product",
     "two_sum",
     "with_sign",
@@ -119,7 +119,7 @@ def with_sign(b: Builder, size: Value, sign: Value) -> Value:
     return b.bitcast(b.or_(b.bitcast(size, t), top), sign.type)
 
 
-def clamped(b: Builder, x: Value, low: float, high: float) -> Value:
+def clamp(b: Builder, x: Value, low: float, high: float) -> Value:
     """Hold ``x`` between two constants; NaN stays."""
     t = x.type
     x = b.select(b.fcmp("olt", x, const(t, low)), const(t, low), x)
@@ -181,7 +181,7 @@ def _lanes(b: Builder, x: Value, chosen: range) -> Value:
     return x if len(chosen) == x.type.lanes else b.shufflevector(x, x, chosen)
 
 
-def scaled(b: Builder, x: Value, n: Value) -> Value:
+def scale(b: Builder, x: Value, n: Value) -> Value:
     """Emit ``x * 2**n`` for ``x`` about 1 and any exponent that a result can have.
 
     In two steps: the first is exact, the second rounds once, also to a subnormal or to infinity.

@@ -12,7 +12,7 @@ from loomir.codegen.llvm.math.exponential import exp_of_sum
 from loomir.codegen.llvm.math.logarithm import parts_of
 from loomir.codegen.llvm.math.parts import (
     absolute,
-    clamped,
+    clamp,
     fma,
     horner,
     integers,
@@ -119,7 +119,7 @@ def pow_(b: Builder, x: Value, y: Value) -> Value:
     high, low = _log_in_parts(b, absolute(b, x))
     # Beyond 2**66 the result is 0, 1 or infinite in any case; within these bounds, the product is
     # finite.
-    bounded = clamped(b, y, -(2.0**66), 2.0**66)
+    bounded = clamp(b, y, -(2.0**66), 2.0**66)
     power, lost = two_product(b, bounded, high)
     result = exp_of_sum(b, power, fma(b, bounded, low, lost))
     return _power_cases(b, x, y, result)

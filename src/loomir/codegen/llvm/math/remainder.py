@@ -20,7 +20,7 @@ def fmod(b: Builder, x: Value, y: Value) -> Value:
     """Emit the remainder with the sign of x."""
     t = x.type
     size, divisor = absolute(b, x), absolute(b, y)
-    rest = _reduced(b, size, divisor)
+    rest = _reduce(b, size, divisor)
     top = const(t, float("inf"))
     # An infinite divisor leaves x; so does one that is larger, which `_reduced` gives already.
     rest = b.select(b.fcmp("oeq", divisor, top), size, rest)
@@ -29,7 +29,7 @@ def fmod(b: Builder, x: Value, y: Value) -> Value:
     return rarely(b, "fmod", [x, y], copysign(b, rest, x), _far, _slow)
 
 
-def _reduced(b: Builder, x: Value, y: Value) -> Value:
+def _reduce(b: Builder, x: Value, y: Value) -> Value:
     """Emit the remainder of positive numbers whose quotient is small.
 
     The quotient is off by one at most, and what it leaves of x is exact: a multiple of y's last
@@ -68,7 +68,7 @@ def _slow(b: Builder, args: Sequence[Value]) -> Value:
     rest, by = b.phi(t), b.phi(t)
     rest.add(size, up)
     by.add(scaled, up)
-    left = _reduced(b, rest, by)
+    left = _reduce(b, rest, by)
     rest.add(left, down)
     by.add(b.fmul(by, const(t, 1.0 / _STEP[t.bits])), down)  # exact: it was multiplied before
     b.condbr(b.fcmp("ogt", by, divisor), down, done)

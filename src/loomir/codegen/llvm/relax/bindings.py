@@ -158,7 +158,7 @@ def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
         if isinstance(value, Call):
             if isinstance(value.op, Op) and value.op.name in _FRESH:
                 frame.fresh.add(binding.var)
-            yield _claimed(frame, binding.var, value, slot)
+            yield _check_claim(frame, binding.var, value, slot)
     elif isinstance(binding, MatchCast):
         slot = yield take(frame, binding.value, dying)
         var = binding.var
@@ -177,7 +177,7 @@ def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
         raise InternalError(f"a {type(binding).__name__} in a graph")
 
 
-def _claimed(frame: GraphFrame, var: Var, value: Call, slot: Slot) -> Step[None]:
+def _check_claim(frame: GraphFrame, var: Var, value: Call, slot: Slot) -> Step[None]:
     """Hold the result of a function that is a value to what is known of the variable."""
     if not isinstance(value.op, Var) and getattr(value.op, "name", "") not in _INVOKE:
         return

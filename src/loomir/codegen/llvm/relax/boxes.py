@@ -11,10 +11,10 @@ from loomir.runtime.graph import object_layout as at
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 
-__all__ = ["boxed", "unboxed"]
+__all__ = ["box", "unbox"]
 
 
-def boxed(frame: GraphFrame, value: Value, dtype: DataType, span: Span | None) -> Value:
+def box(frame: GraphFrame, value: Value, dtype: DataType, span: Span | None) -> Value:
     """Make a scalar object, kept for the binding in the making."""
     made = frame.new(at.PRIM_VALUE + 8, at.PRIM, span, "a scalar")
     frame.set_word(const(I64, dtype_word(dtype)), made, at.DTYPE_WORD)
@@ -22,6 +22,6 @@ def boxed(frame: GraphFrame, value: Value, dtype: DataType, span: Span | None) -
     return made
 
 
-def unboxed(frame: GraphFrame, value: Value, dtype: DataType) -> Value:
+def unbox(frame: GraphFrame, value: Value, dtype: DataType) -> Value:
     """Read a scalar object of that dtype."""
     return value_of(frame.b, frame.word(value, at.PRIM_VALUE), dtype)

@@ -83,7 +83,7 @@ def run_kernel(frame: GraphFrame, linked: Linked, e: Call) -> Step[None]:
         return
     args: list[Value] = []
     for parameter, arg in zip(parameters, e.args, strict=True):
-        value: Value = yield _passed(frame, name, parameter, arg, e.span)
+        value: Value = yield _pass_argument(frame, name, parameter, arg, e.span)
         args.append(value)
     laid = [
         frame.laid_out(arg)
@@ -94,7 +94,7 @@ def run_kernel(frame: GraphFrame, linked: Linked, e: Call) -> Step[None]:
     call_kernel(frame, linked, way, args)
 
 
-def _passed(
+def _pass_argument(
     frame: GraphFrame, name: str, p: Parameter, arg: RelaxExpr, span: Span | None
 ) -> Step[Value]:
     """Return an argument as a kernel takes it."""

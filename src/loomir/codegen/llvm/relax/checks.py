@@ -15,7 +15,7 @@ from loomir.arith.analyzer import Analyzer
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import FALSE, NULL, Value, const
 from loomir.codegen.llvm.emit.arithmetic import compare
-from loomir.codegen.llvm.relax.boxes import boxed, unboxed
+from loomir.codegen.llvm.relax.boxes import box, unbox
 from loomir.codegen.llvm.relax.devices import is_cpu
 from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.invoke import builtin
@@ -357,14 +357,14 @@ def _scalar(
     if expr is None:
         return
     if isinstance(expr, ShapeVar) and expr not in frame.env:
-        frame.bind_size(expr, unboxed(frame, value, expr.dtype))
+        frame.bind_size(expr, unbox(frame, value, expr.dtype))
         bound.add((at_.where, -1))
         return
     proved = fact is not None and fact.value is not None and same(expr, fact.value)
     if phase is Phase.BIND or proved or (at_.where, -1) in bound:
         return
     wanted: Value = yield frame.value(expr)
-    given = unboxed(frame, value, expr.dtype)
+    given = unbox(frame, value, expr.dtype)
     _require_number(frame, expr, wanted, given, at_)
 
 
@@ -382,7 +382,7 @@ def _scalar_dtype(frame: GraphFrame, value: Value, dtype: DataType, at_: Checked
     b.at(plain)
     passed = [value, frame.graph.dtype(dtype), frame.graph.text(at_.where)]
     slot = builtin(frame, "number", passed, at_.span)
-    taken = unboxed(frame, frame.read(slot), BOOL)
+    taken = unbox(frame, frame.read(slot), BOOL)
     frame.release(slot)
     b.condbr(taken, fine, bad)
     b.at(bad)
@@ -439,7 +439,7 @@ def _function(
     b.at(test)
     since = len(frame.temporary)
     passed = [value, frame.graph.prim(_INT64, check)]
-    passed += [boxed(frame, frame.lookup(v), v.dtype, at_.span) for v in variables]
+    passed += [box(frame, frame.lookup(v), v.dtype, at_.span) for v in variables]
     frame.release(builtin(frame, "match_function", passed, at_.span))
     frame.drop_temporary(since)
     fixed = b.icmp("ne", frame.word(given, at.INFO_FIXED), const(I64, 0))

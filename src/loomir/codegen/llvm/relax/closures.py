@@ -9,7 +9,7 @@ from loomir.codegen.llvm.assembler.text import Callee, Function
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, array
 from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.emit.stack import has_stack, no_stack
-from loomir.codegen.llvm.relax.boxes import boxed
+from loomir.codegen.llvm.relax.boxes import box
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.invoke import RECURSION_LIMIT, builtin, is_near
 from loomir.codegen.llvm.relax.unit import CODE, Captured, FunctionInfo, GraphUnit, Pending
@@ -40,7 +40,7 @@ def open_function(graph: GraphUnit, symbol: str) -> Function:
 def make_closure(frame: GraphFrame, func: GraphFunction, var: Var | None) -> Step[Slot]:
     """Return a function as a value; it may call itself by the variable that it is bound to."""
     graph = frame.graph
-    captured = _captured(frame, func, var)
+    captured = _list_captured(frame, func, var)
     name = var.name_hint if var is not None else func.name
     code = open_function(graph, graph.fresh(f"{frame.name}.{name}"))
     sizes = tuple((v, i) for i, v in enumerate(captured) if isinstance(v, ShapeVar))
@@ -51,7 +51,7 @@ def make_closure(frame: GraphFrame, func: GraphFunction, var: Var | None) -> Ste
     values: list[Value] = []
     for item in captured:
         if isinstance(item, ShapeVar):
-            values.append(boxed(frame, frame.lookup(item), item.dtype, func.span))
+            values.append(box(frame, frame.lookup(item), item.dtype, func.span))
         else:
             values.append(frame.read_var(item))
     return frame.own(_closure_of(frame, code, info, values, func.span))
@@ -71,7 +71,9 @@ def _closure_of(
     return made
 
 
-def _captured(frame: GraphFrame, func: GraphFunction, itself: Var | None) -> tuple[Captured, ...]:
+def _list_captured(
+    frame: GraphFrame, func: GraphFunction, itself: Var | None
+) -> tuple[Captured, ...]:
     """List the variables of the function around that occur: a name is bound once, so those it is.
 
     A function that refers to itself does so by its own value.

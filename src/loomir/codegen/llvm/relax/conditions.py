@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loomir.codegen.llvm.assembler.types import I1, I8, I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import Value, const
-from loomir.codegen.llvm.relax.boxes import unboxed
+from loomir.codegen.llvm.relax.boxes import unbox
 from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.unit import dtype_word, word_of
 from loomir.relax import faults
@@ -70,4 +70,4 @@ def _of_scalar(
         fits = b.icmp("eq", word, const(I64, dtype_word(BOOL)))
         dtype = frame.dtype_place(word)
         frame.require(fits, faults.bad_condition_tensor(span, scalar=True), dtype, const(I64, 0))
-    return unboxed(frame, value, BOOL)
+    return unbox(frame, value, BOOL)

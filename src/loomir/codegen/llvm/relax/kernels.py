@@ -12,7 +12,7 @@ from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.emit.frame import Linked
 from loomir.codegen.llvm.emit.memory import memory_type
 from loomir.codegen.llvm.math.floats import cast
-from loomir.codegen.llvm.relax.boxes import unboxed
+from loomir.codegen.llvm.relax.boxes import unbox
 from loomir.codegen.llvm.relax.checks import CheckedValue, require_dtype, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.unit import GraphUnit, dtype_word, word_of
@@ -90,7 +90,7 @@ def allocate_at(
     b.at(bad)
     site = frame.unit.faults.add(faults.size_too_large(span, what, dtype))
     frame.unit.faults.add(faults.no_memory(span, what))
-    b.call(_unmade(frame.graph), [frame.context, *given, const(I32, site)])
+    b.call(_define_unmade(frame.graph), [frame.context, *given, const(I32, site)])
     b.br(frame.cleanup.fail)
     b.at(fine)
     return frame.keep(made)
@@ -99,7 +99,7 @@ def allocate_at(
 COLD: Final[dict[str, str | None]] = {"cold": None, "noinline": None}
 
 
-def _unmade(graph: GraphUnit) -> Callee:
+def _define_unmade(graph: GraphUnit) -> Callee:
     """Define what says why a tensor was not made: too large (the site), or no memory (the next)."""
     found = graph.module.find("loomir.unmade")
     if found is not None:
@@ -180,7 +180,7 @@ def scalar_of(
         fits = frame.b.icmp("eq", word, const(I64, dtype_word(p.dtype)))
         fault = faults.wrong_dtype(span, where.where, p.dtype, scalar=True)
         require_dtype(frame, fits, fault, word)
-    return unboxed(frame, value, p.dtype)
+    return unbox(frame, value, p.dtype)
 
 
 def _too_large(parameter: Parameter, dtype: DataType, span: Span | None) -> Fault:

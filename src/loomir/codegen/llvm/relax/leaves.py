@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from loomir.codegen.llvm.assembler.types import I64
 from loomir.codegen.llvm.assembler.values import Value, const
-from loomir.codegen.llvm.relax.boxes import boxed
+from loomir.codegen.llvm.relax.boxes import box
 from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.invoke import packed_code
 from loomir.ir.module import GlobalVar
@@ -107,7 +107,7 @@ def _prim(frame: GraphFrame, e: PrimValue) -> Step[Value]:
     if isinstance(expr, IntImm):
         return frame.graph.prim(dtype, expr.value)
     value: Value = yield frame.value(expr)
-    return boxed(frame, value, dtype, e.span)
+    return box(frame, value, dtype, e.span)
 
 
 def _string(frame: GraphFrame, e: StringImm) -> Step[Value]:

@@ -14,10 +14,10 @@ from loomir.relax.expr import Binding, Call, Function, If, MatchCast, SeqExpr, V
 from loomir.relax.node import RelaxExpr
 from loomir.relax.struct_info import ShapeStructInfo
 
-__all__ = ["dying", "local_tensors"]
+__all__ = ["find_dying", "local_tensors"]
 
 
-def dying(body: RelaxExpr) -> Mapping[int, tuple[Var, ...]]:
+def find_dying(body: RelaxExpr) -> Mapping[int, tuple[Var, ...]]:
     """List the variables to give back after each binding, by the identity of the binding.
 
     These are those bound in the same sequence whose last use it is, the sequences in it included;

@@ -217,12 +217,12 @@ def _require_placed(s: Site, holds: Value, given: list[Value], elements: _Elemen
     table.add(faults.outside_storage(s.span, s.shown))
     table.add(faults.askew(s.span, s.shown, dtype))
     table.add(faults.no_memory(s.span, "a tensor"))
-    b.call(_unplaced(frame.graph), [frame.context, *given, const(I32, site)])
+    b.call(_define_unplaced(frame.graph), [frame.context, *given, const(I32, site)])
     b.br(frame.cleanup.fail)
     b.at(fine)
 
 
-def _unplaced(graph: GraphUnit) -> Callee:
+def _define_unplaced(graph: GraphUnit) -> Callee:
     """Define what says why a tensor was not placed; its reasons are sites in a row."""
     found = graph.module.find("loomir.unplaced")
     if found is not None:
@@ -273,11 +273,11 @@ def _view(s: Site) -> Step[Slot]:
     known_offset = s.option(3, "relative_byte_offset")
     if isinstance(known_offset, int):
         offset = const(I64, known_offset)
-    elif _given(s, 3):
+    elif _is_given(s, 3):
         offset: Value = yield _offset(s, 3)
     else:
         offset = const(I64, 0)
-    if _given(s, 1):
+    if _is_given(s, 1):
         extents: _Extents = yield _extents(s, 1)
     else:
         rank: int | Value = known.ndim
@@ -287,7 +287,7 @@ def _view(s: Site) -> Step[Slot]:
     return s.own(_inside(s, value, offset, extents, elements))
 
 
-def _given(s: Site, index: int) -> bool:
+def _is_given(s: Site, index: int) -> bool:
     """Whether an argument is there; the empty tuple stands for one that is not."""
     if not s.has(index):
         return False

@@ -59,7 +59,7 @@ def _outputs(s: Site) -> tuple[list[TensorStructInfo], bool]:
     return found, as_tuple
 
 
-def _made(s: Site, info: TensorStructInfo) -> Step[Value]:
+def _allocate_result(s: Site, info: TensorStructInfo) -> Step[Value]:
     """Allocate a result."""
     what = f"a result of {s.shown}"
     frame = s.frame
@@ -118,7 +118,7 @@ def _integers(s: Site, others: int) -> Step[list[Value]]:
     known = facts(e)
     if isinstance(known, ShapeStructInfo) and known.ndim >= 0:
         return [frame.word(given, at.ITEMS + 8 * i) for i in range(known.ndim)]
-    count = max(0, len(_linked(s).signature.parameters) - others)
+    count = max(0, len(_find_kernel(s).signature.parameters) - others)
     length = frame.word(given, at.LENGTH)
     fault = faults.wrong_rank(s.span, f"{s.shown}: argument 3", count, shape=True)
     frame.require(frame.b.icmp("eq", length, const(I64, count)), fault, length)
@@ -131,7 +131,7 @@ def _call_tir(s: Site) -> Step[Slot]:
     numbers: list[Value] = yield _integers(s, len(given) + len(infos))
     made: list[Value] = []
     for info in infos:
-        value: Value = yield _made(s, info)
+        value: Value = yield _allocate_result(s, info)
         made.append(value)
     fresh = [fresh_as(info) for info in infos]
     _run(s, given, exprs, numbers, list(zip(made, fresh)), frozenset())
@@ -150,7 +150,7 @@ def _call_tir_inplace(s: Site) -> Step[Slot]:
         raise InternalError(f"{s.shown} has {len(infos)} results, and indices of {len(indices)}")
     for number, (info, index) in enumerate(zip(infos, indices, strict=True)):
         if index < 0:
-            fresh: Value = yield _made(s, info)
+            fresh: Value = yield _allocate_result(s, info)
             made.append((fresh, fresh_as(info)))
             results.append(fresh)
             continue
@@ -183,7 +183,7 @@ def _own_copy(s: Site, value: Value) -> Value:
     count = b.load_atomic(I64, place(b, value, at.COUNT), "monotonic")
     b.condbr(b.icmp("slt", count, const(I64, 0)), copy, same)
     b.at(copy)
-    frame.put(_copied(s, value), slot)
+    frame.put(_copy(s, value), slot)
     b.br(done)
     b.at(same)
     frame.retain(value)
@@ -195,7 +195,7 @@ def _own_copy(s: Site, value: Value) -> Value:
     return made
 
 
-def _copied(s: Site, value: Value) -> Value:
+def _copy(s: Site, value: Value) -> Value:
     """Copy a tensor; the reference is the caller's."""
     frame, b = s.frame, s.frame.b
     made = b.call(frame.graph.object_function("loomir_tensor_copy"), [value])
@@ -204,7 +204,7 @@ def _copied(s: Site, value: Value) -> Value:
     return made
 
 
-def _linked(s: Site) -> Linked:
+def _find_kernel(s: Site) -> Linked:
     """Return the kernel that is called."""
     e = s.arg(0)
     if not isinstance(e, GlobalVar):
@@ -224,7 +224,7 @@ def _run(
     written: frozenset[int],
 ) -> None:
     """Call the kernel: tensors, numbers, then fresh outputs."""
-    linked, frame = _linked(s), s.frame
+    linked, frame = _find_kernel(s), s.frame
     name, parameters = linked.name, linked.signature.parameters
     if len(parameters) != len(given) + len(numbers) + len(made):
         raise InternalError(
@@ -274,7 +274,7 @@ def _apply(s: Site, args: Sequence[Value]) -> Step[Slot]:
     return call_value(frame, value, e, args, s.span)
 
 
-def _claimed(s: Site, slot: Slot) -> Step[Slot]:
+def _check_claim(s: Site, slot: Slot) -> Step[Slot]:
     claims = s.call.sinfo_args
     if claims:
         info = claims[0] if len(claims) == 1 else TupleStructInfo(claims)
@@ -291,7 +291,7 @@ def _call_dps_packed(s: Site) -> Step[Slot]:
     given, _ = yield _fields(s, s.arg(1))
     made: list[Value] = []
     for info in infos:
-        value: Value = yield _made(s, info)
+        value: Value = yield _allocate_result(s, info)
         made.append(value)
     slot: Slot = yield _apply(s, [*given, *made])
     s.frame.release(slot)
@@ -304,7 +304,7 @@ def _call_pure_packed(s: Site) -> Step[Slot]:
         value: Value = yield s.value(index)
         args.append(value)
     slot: Slot = yield _apply(s, args)
-    return (yield _claimed(s, slot))
+    return (yield _check_claim(s, slot))
 
 
 def _call_inplace_packed(s: Site) -> Step[Slot]:
@@ -316,13 +316,13 @@ def _call_inplace_packed(s: Site) -> Step[Slot]:
         if index >= 0:
             args[index] = _own_copy(s, args[index])
     slot: Slot = yield _apply(s, args)
-    return (yield _claimed(s, slot))
+    return (yield _check_claim(s, slot))
 
 
 def _invoke_closure(s: Site) -> Step[Slot]:
     given, _ = yield _fields(s, s.arg(1))
     slot: Slot = yield _apply(s, given)
-    return (yield _claimed(s, slot))
+    return (yield _check_claim(s, slot))
 
 
 def _make_closure(s: Site) -> Step[Slot]:
@@ -362,7 +362,7 @@ def _deep_copy(s: Site, value: Value, known: StructInfo) -> Step[Slot]:
     frame = s.frame
     slot = frame.take_slot()
     if isinstance(known, TensorStructInfo):
-        frame.put(_copied(s, value), slot)
+        frame.put(_copy(s, value), slot)
         return slot
     if isinstance(known, TupleStructInfo):
         fields: list[Value] = []

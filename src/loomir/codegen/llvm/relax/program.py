@@ -18,14 +18,14 @@ from loomir.codegen.llvm.emit.entry.tvm_ffi_entry import ONCE
 from loomir.codegen.llvm.emit.frame import Unit
 from loomir.codegen.llvm.emit.stack import has_stack, no_stack
 from loomir.codegen.llvm.relax.bindings import PIECE, take
-from loomir.codegen.llvm.relax.boxes import unboxed
+from loomir.codegen.llvm.relax.boxes import unbox
 from loomir.codegen.llvm.relax.checks import CheckedValue, Phase, match
 from loomir.codegen.llvm.relax.closures import open_function
 from loomir.codegen.llvm.relax.frame import GraphFrame, Location, Slot, Where
 from loomir.codegen.llvm.relax.invoke import packed_code
 from loomir.codegen.llvm.relax.kernels import define_adapter
 from loomir.codegen.llvm.relax.leaves import facts
-from loomir.codegen.llvm.relax.liveness import dying, local_tensors
+from loomir.codegen.llvm.relax.liveness import find_dying, local_tensors
 from loomir.codegen.llvm.relax.unit import (
     CODE,
     FunctionCheck,
@@ -179,12 +179,12 @@ def _define(graph: GraphUnit, what: Pending) -> Step[None]:
         for value, info, where in places:
             yield match(frame, value, info, where, OBJECT, phase, bound)
     graph.entries[what.number] = range(first, len(graph.unit.faults.rows))
-    slot: Slot = yield take(frame, func.body, dying(func.body))
+    slot: Slot = yield take(frame, func.body, find_dying(func.body))
     wanted = func.ret_struct_info
     if wanted is not None:
         span = getattr(wanted, "span", None) or func.span
         where = CheckedValue(faults.result_of(what.name), span)
-        yield match(frame, frame.read(slot), wanted, where, _returned(func.body))
+        yield match(frame, frame.read(slot), wanted, where, _facts_of_result(func.body))
     assert frame.result is not None
     frame.b.store(frame.move(slot), frame.result)
     frame.finish()
@@ -196,7 +196,7 @@ def _length(func: relax.Function) -> int:
     return len(found.get(relax.VarBinding, ())) + len(found.get(relax.MatchCast, ()))
 
 
-def _returned(body: RelaxExpr) -> StructInfo:
+def _facts_of_result(body: RelaxExpr) -> StructInfo:
     """Return what is known of what a body gives."""
     while isinstance(body, relax.SeqExpr):
         body = body.body
@@ -210,7 +210,7 @@ def _open_captured(frame: GraphFrame, what: Pending) -> None:
     for i, item in enumerate(what.captured):
         if isinstance(item, ShapeVar):
             value = frame.word(frame.itself, at.CAPTURED + 8 * i, PTR)
-            frame.bind_size(item, unboxed(frame, value, item.dtype))
+            frame.bind_size(item, unbox(frame, value, item.dtype))
         else:
             frame.values[item] = Location(Where.CAPTURED, i)
 

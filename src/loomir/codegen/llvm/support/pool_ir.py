@@ -208,12 +208,12 @@ class _Pool:
         )
         b.br(wait)
         b.at(wait)
-        self.spin_until(b, look, tired, lambda: _moved(b, s.epoch, seen, "acquire"))
+        self.spin_until(b, look, tired, lambda: _advance(b, s.epoch, seen, "acquire"))
         b.at(tired)
         b.atomicrmw("add", s.sleepers, const(I32, 1))
         b.br(doze)
         b.at(doze)
-        b.condbr(_moved(b, s.epoch, seen, "seq_cst"), awake, sleep)
+        b.condbr(_advance(b, s.epoch, seen, "seq_cst"), awake, sleep)
         b.at(sleep)
         # The low half of the generation, which comes first in memory.
         low = b.trunc(b.load(I64, seen), I32)
@@ -305,14 +305,14 @@ class _Pool:
         b.at(ask)
         cores = self._cores(b)
         b.store_atomic(cores, s.cores, "monotonic")
-        asked = self._asked(b)
+        asked = self._read_setting(b)
         wanted = b.select(b.icmp("sgt", asked, const(I32, 0)), asked, cores)
         # Another thread may have set a cap meanwhile: that one stays.
         before, swapped = b.cmpxchg(s.threads, const(I32, 0), wanted)
         b.ret(b.select(swapped, wanted, before))
         return f
 
-    def _asked(self, b: Builder) -> Value:
+    def _read_setting(self, b: Builder) -> Value:
         """Read the number in front of the first variable that is set; 0 or less for none."""
         getenv = self.module.declare("getenv", PTR, [PTR])
         strtol = self.module.declare("strtol", I64, [PTR, PTR, I32])
@@ -573,7 +573,7 @@ class _Pool:
         return b.add(seconds, b.load(I64, b.gep(I64, time, const(I64, 1))))
 
 
-def _moved(b: Builder, epoch: Value, seen: Value, ordering: str) -> Value:
+def _advance(b: Builder, epoch: Value, seen: Value, ordering: str) -> Value:
     return b.icmp("ne", b.load_atomic(I64, epoch, ordering), b.load(I64, seen))
 
 

@@ -13,7 +13,7 @@ from loomir.relax.shape import as_dim
 from loomir.tir.expr import Add, Mul, PrimExpr, Sub
 from loomir.tir.expr import Var as ShapeVar
 from loomir.transform.relax.algebra.joint_rewriter import JointRewriter
-from loomir.transform.relax.graph_reading import made, operator_of, tensor_info
+from loomir.transform.relax.graph_reading import make_call, operator_of, tensor_info
 
 __all__ = ["adjust_matmul_order"]
 
@@ -77,5 +77,5 @@ class _Adjust(JointRewriter):
         assert operands is not None
         x, a, b = operands
         if at == 0:
-            return made("matmul", x, self.builder.emit(made("matmul", a, b)))
-        return made("matmul", self.builder.emit(made("matmul", x, a)), b)
+            return make_call("matmul", x, self.builder.emit(make_call("matmul", a, b)))
+        return make_call("matmul", self.builder.emit(make_call("matmul", x, a)), b)

@@ -23,7 +23,7 @@ from loomir.relax.struct_info import TensorStructInfo
 from loomir.transform.relax.graph_reading import (
     dataflow_blocks,
     extent_of,
-    made,
+    make_call,
     operator_of,
     tensor_info,
 )
@@ -140,7 +140,7 @@ class _Combine(Rewriter):
     def _combine_group(self, group: _Group, call: Call) -> RelaxExpr:
         own = tensor_info(group.rights[0])
         assert own is not None
-        right = self.builder.emit(made("concat", group.rights, own.ndim - 1))
+        right = self.builder.emit(make_call("concat", group.rights, own.ndim - 1))
         args = (call.args[0], right)
         whole = self.builder.emit(Call(call.op, args, attrs=call.attrs, span=call.span))
         info = tensor_info(whole)
@@ -148,4 +148,4 @@ class _Combine(Rewriter):
         places: list[int] = []
         for width in group.widths[:-1]:
             places.append(width + (places[-1] if places else 0))
-        return self.builder.emit(made("split", whole, places, info.ndim - 1))
+        return self.builder.emit(make_call("split", whole, places, info.ndim - 1))

@@ -9,7 +9,7 @@ from loomir.ir.passes import register
 from loomir.relax.expr import Call, Function, Var
 from loomir.relax.node import RelaxExpr
 from loomir.transform.relax.algebra.joint_rewriter import JointRewriter
-from loomir.transform.relax.graph_reading import made, operator_of, tensor_info
+from loomir.transform.relax.graph_reading import make_call, operator_of, tensor_info
 
 __all__ = ["expand_matmul_of_sum"]
 
@@ -48,4 +48,4 @@ class _Expand(JointRewriter):
             self.builder.emit(Call(call.op, (call.args[0], part), attrs=call.attrs, span=call.span))
             for part in total.args
         ]
-        return made("add", *parts)
+        return make_call("add", *parts)

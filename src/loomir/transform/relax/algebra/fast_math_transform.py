@@ -14,7 +14,7 @@ from loomir.relax.normal.rewriter import Rewriter
 from loomir.relax.operator.reference import xp
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.array import Array
-from loomir.transform.relax.graph_reading import made, operator_of
+from loomir.transform.relax.graph_reading import make_call, operator_of
 
 __all__ = ["fast_math_transform"]
 
@@ -69,18 +69,18 @@ class _Fast(Rewriter):
         shown = inverse.astype("float64")
         if not (np.isfinite(shown) & (shown != 0) & np.isfinite(data.astype("float64"))).all():
             return None
-        return made("multiply", x, Constant(Array(inverse)))
+        return make_call("multiply", x, Constant(Array(inverse)))
 
 
 Emit = Callable[[RelaxExpr], RelaxExpr]
 
 _POWERS: Final[dict[float, Callable[[Emit, RelaxExpr, Constant], Call]]] = {
-    2.0: lambda emit, x, one: made("square", x),
-    3.0: lambda emit, x, one: made("multiply", emit(made("square", x)), x),
-    4.0: lambda emit, x, one: made("square", emit(made("square", x))),
-    -1.0: lambda emit, x, one: made("divide", one, x),
-    -2.0: lambda emit, x, one: made("divide", one, emit(made("square", x))),
-    0.5: lambda emit, x, one: made("sqrt", x),
-    -0.5: lambda emit, x, one: made("rsqrt", x),
+    2.0: lambda emit, x, one: make_call("square", x),
+    3.0: lambda emit, x, one: make_call("multiply", emit(make_call("square", x)), x),
+    4.0: lambda emit, x, one: make_call("square", emit(make_call("square", x))),
+    -1.0: lambda emit, x, one: make_call("divide", one, x),
+    -2.0: lambda emit, x, one: make_call("divide", one, emit(make_call("square", x))),
+    0.5: lambda emit, x, one: make_call("sqrt", x),
+    -0.5: lambda emit, x, one: make_call("rsqrt", x),
 }
 """What each exponent becomes."""

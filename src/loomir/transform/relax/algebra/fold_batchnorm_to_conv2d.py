@@ -28,7 +28,7 @@ from loomir.support.dtype import numpy_of
 from loomir.transform.relax.graph_reading import (
     count_uses,
     dataflow_blocks,
-    made,
+    make_call,
     operator_of,
     tensor_info,
     values_in,
@@ -107,7 +107,7 @@ class _Fold(Rewriter):
         args = (conv.args[0], Constant(Array(match.kernel)))
         scaled = Call(conv.op, args, attrs=conv.attrs, span=conv.span)
         lone = self.builder.emit(scaled, match.conv.var.name_hint)
-        self.emit_binding(binding, made("add", lone, Constant(Array(match.shift))))
+        self.emit_binding(binding, make_call("add", lone, Constant(Array(match.shift))))
         self.results[field.tuple_value] = self.builder.normalize(binding.var)
 
 

@@ -55,7 +55,7 @@ class _Fuse(Rewriter):
         """Find the transposed matrices of a function that need not be made."""
         uses = count_uses(func)
         for block in dataflow_blocks(func):
-            sources = _transposed(block)
+            sources = _find_transposed(block)
             if not sources:
                 continue
             taken = dict.fromkeys(sources, 0)
@@ -100,7 +100,7 @@ class _Fuse(Rewriter):
         return Call(given.op, given.args, given.sinfo_args, given.attrs, span=call.span)
 
 
-def _transposed(block: DataflowBlock) -> dict[RelaxExpr, RelaxExpr]:
+def _find_transposed(block: DataflowBlock) -> dict[RelaxExpr, RelaxExpr]:
     """Return what each matrix that ``permute_dims`` transposes in a block was before."""
     found: dict[RelaxExpr, RelaxExpr] = {}
     for binding in block.bindings:

@@ -8,7 +8,7 @@ from loomir.ir.passes import register
 from loomir.relax.expr import Call, Function, Tuple, Var
 from loomir.relax.node import RelaxExpr
 from loomir.transform.relax.algebra.joint_rewriter import JointRewriter
-from loomir.transform.relax.graph_reading import made, operator_of, tensor_info
+from loomir.transform.relax.graph_reading import make_call, operator_of, tensor_info
 
 __all__ = ["reorder_permute_dims_after_concat"]
 
@@ -48,5 +48,7 @@ class _Reorder(JointRewriter):
         order = self._order(fields[0])
         assert order is not None
         parts = [self.single[field].args[0] for field in fields]
-        whole = self.builder.emit(made("concat", parts, order[call.attrs["axis"] % len(order)]))
-        return made("permute_dims", whole, list(order))
+        whole = self.builder.emit(
+            make_call("concat", parts, order[call.attrs["axis"] % len(order)])
+        )
+        return make_call("permute_dims", whole, list(order))

@@ -47,7 +47,7 @@ def dead_code_elimination(mod: IRModule) -> IRModule:
         var: rewrite(func, {SeqExpr: _sequence}) if isinstance(func, Function) else func
         for var, func in mod.functions.items()
     }
-    kept = _reached(functions)
+    kept = _find_reached(functions)
     if len(kept) == len(functions) and all(
         functions[var] is mod.functions[var] for var in functions
     ):
@@ -55,7 +55,7 @@ def dead_code_elimination(mod: IRModule) -> IRModule:
     return mod.with_functions({v: f for v, f in functions.items() if v.name_hint in kept})
 
 
-def _reached(functions: dict[GlobalVar, BaseFunc]) -> set[str]:
+def _find_reached(functions: dict[GlobalVar, BaseFunc]) -> set[str]:
     """Name the functions that can be called from outside, and what they call; all if none can."""
     by_name = {var.name_hint: func for var, func in functions.items()}
     found = {name for name, func in by_name.items() if "global_symbol" in func.attrs}

@@ -71,11 +71,11 @@ def topological_sort(
         group: list[Binding] = []
         for binding in old.bindings:
             if _stays(binding):
-                made += [*_sorted(group, options), binding]
+                made += [*_sort(group, options), binding]
                 group = []
             else:
                 group.append(binding)
-        made += _sorted(group, options)
+        made += _sort(group, options)
         same = all(a is b for a, b in zip(made, old.bindings))
         return old if same else DataflowBlock(tuple(made), span=old.span)
 
@@ -89,7 +89,7 @@ def _stays(binding: Binding) -> bool:
     return call.op.name in _WRITES or not op_def(call.op).is_pure
 
 
-def _sorted(group: Sequence[Binding], options: TopologicalSortOptions) -> list[Binding]:
+def _sort(group: Sequence[Binding], options: TopologicalSortOptions) -> list[Binding]:
     """Order bindings, of which none depends on a later one."""
     needs, users = _edges(group)
     ahead = options.direction == "from-inputs"
@@ -119,7 +119,7 @@ def _edges(group: Sequence[Binding]) -> tuple[list[list[int]], list[list[int]]]:
     users: list[list[int]] = [[] for _ in group]
     for number, binding in enumerate(group):
         found: dict[int, None] = {}
-        for part in _mentioned(binding):
+        for part in _list_mentioned(binding):
             other = binder.get(part)
             if other is not None:
                 found[other] = None
@@ -134,7 +134,7 @@ def _edges(group: Sequence[Binding]) -> tuple[list[list[int]], list[list[int]]]:
     return needs, users
 
 
-def _mentioned(binding: Binding) -> list[Node]:
+def _list_mentioned(binding: Binding) -> list[Node]:
     if not isinstance(binding, (VarBinding, MatchCast)):
         return []
     roots: list[Node] = [binding.value]

@@ -94,7 +94,7 @@ def _sequence(seq: SeqExpr, written: set[Var]) -> SeqExpr:
     for block in seq.blocks:
         made: list[Binding] = []
         for binding in block.bindings:
-            folded = _folded(binding, known, written)
+            folded = _fold(binding, known, written)
             made.append(binding if folded is None else folded)
         changed = any(a is not b for a, b in zip(made, block.bindings))
         blocks.append(type(block)(tuple(made), span=block.span) if changed else block)
@@ -103,7 +103,7 @@ def _sequence(seq: SeqExpr, written: set[Var]) -> SeqExpr:
     return substitute(SeqExpr(tuple(blocks), seq.body, span=seq.span), known)
 
 
-def _folded(binding: Binding, known: dict[Var, RelaxExpr], written: set[Var]) -> Binding | None:
+def _fold(binding: Binding, known: dict[Var, RelaxExpr], written: set[Var]) -> Binding | None:
     """Return the binding with a constant in place of a call that can be computed."""
     if not isinstance(binding, VarBinding):
         return None

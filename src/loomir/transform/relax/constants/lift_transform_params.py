@@ -55,7 +55,7 @@ def lift_transform_params(mod: IRModule) -> IRModule:
         name = f"{var.name_hint}_transform_params"
         made = None
         if isinstance(func, Function) and name not in names:
-            made = _lifted(func, name)
+            made = _lift(func, name)
         functions[var] = func if made is None else made.function
         if made is not None:
             functions[GlobalVar(name)] = made.transform
@@ -70,7 +70,7 @@ class _Lifted(NamedTuple):
     transform: Function
 
 
-def _lifted(func: Function, name: str) -> _Lifted | None:
+def _lift(func: Function, name: str) -> _Lifted | None:
     count = count_of_inputs(func)
     body = func.body
     if count is None or not isinstance(body, SeqExpr):

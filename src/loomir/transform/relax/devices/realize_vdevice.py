@@ -68,13 +68,13 @@ def _propagate(mod: IRModule, *, hints: bool) -> IRModule:
         for func in mod.functions.values():
             if isinstance(func, Function):
                 back.function(func)
-        made = _Forward(_returning(mod, back.returns), back).rewrite_module()
+        made = _Forward(_set_returns(mod, back.returns), back).rewrite_module()
         if made is mod:
             return mod
         mod = made
 
 
-def _returning(mod: IRModule, returns: Mapping[str, StructInfo]) -> IRModule:
+def _set_returns(mod: IRModule, returns: Mapping[str, StructInfo]) -> IRModule:
     """Tell functions what their callers know of their results."""
     for name, ret in returns.items():
         func = mod[name]
@@ -248,7 +248,7 @@ class _Forward(Rewriter):
 
     def rewrite_parameter(self, param: Var) -> Var:
         """Annotate a parameter with what is known of it now."""
-        return self._annotated(param, self.back.info(param))
+        return self._annotate(param, self.back.info(param))
 
     def rewrite_return(self, body: SeqExpr, ret: StructInfo | None) -> StructInfo | None:
         """Tell callers on what device the result is."""
@@ -268,13 +268,13 @@ class _Forward(Rewriter):
         span = binding.span or getattr(value, "span", None)
         info = with_devices(wanted, derived, span)
         if isinstance(value, Call) and value.sinfo_args and not _is_op(value, _HINT):
-            value = _claimed(value, info)
+            value = _claim_device(value, info)
             derived = self.builder.struct_info_of(value)
         device = only_device(info)
         if device is not None and _is_elsewhere(derived):
             # Nothing says where the value is made, so it is moved to where it is wanted.
             value = _moved(self.builder.emit(value), device)
-        var = self._annotated(binding.var, info)
+        var = self._annotate(binding.var, info)
         same = var is binding.var and value is binding.value
         normalizer.add(binding if same else VarBinding(var, value, span=binding.span))
 
@@ -288,12 +288,12 @@ class _Forward(Rewriter):
         var = binding.var
         if var is not None:
             wanted = with_devices(normalizer.info(self.back.info(var)), info, binding.span)
-            var = self._annotated(var, wanted)
+            var = self._annotate(var, wanted)
         if var is not binding.var or info is not binding.struct_info:
             binding = MatchCast(var, value, info, span=binding.span)
         normalizer.cast(binding, value)
 
-    def _annotated(self, var: Var, info: StructInfo) -> Var:
+    def _annotate(self, var: Var, info: StructInfo) -> Var:
         if info is var.struct_info_annotation:
             return var
         made = type(var)(var.name_hint, info, span=var.span)
@@ -344,7 +344,7 @@ def _is_elsewhere(derived: StructInfo) -> bool:
     return bool(tensors) and all(t.vdevice is None for t in tensors)
 
 
-def _claimed(call: Call, info: StructInfo) -> Call:
+def _claim_device(call: Call, info: StructInfo) -> Call:
     """Tell the device to the description of results that a call carries."""
     given = call.sinfo_args
     single = len(given) == 1

@@ -13,13 +13,13 @@ __all__ = ["attach_global_symbol"]
 @register("relax.AttachGlobalSymbol")
 def attach_global_symbol(mod: IRModule) -> IRModule:
     """Return each function its name in the module as ``global_symbol``."""
-    made = {var: _named(func, var) for var, func in mod.functions.items()}
+    made = {var: _attach_name(func, var) for var, func in mod.functions.items()}
     if all(made[var] is func for var, func in mod.functions.items()):
         return mod
     return mod.with_functions(made)
 
 
-def _named(func: BaseFunc, var: GlobalVar) -> BaseFunc:
+def _attach_name(func: BaseFunc, var: GlobalVar) -> BaseFunc:
     if func.attrs.get("global_symbol") == var.name_hint:
         return func
     attrs = {**func.attrs, "global_symbol": var.name_hint}

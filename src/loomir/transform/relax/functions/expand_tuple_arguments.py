@@ -39,11 +39,11 @@ def expand_tuple_arguments(mod: IRModule) -> IRModule:
         changed = dict(mod.functions)
         for var in mod.functions:
             if var.name_hint in wide:
-                changed[var] = _expanded(wide[var.name_hint])
+                changed[var] = _expand(wide[var.name_hint])
         mod = _Callers(mod.with_functions(changed), wide).rewrite_module()
 
 
-def _expanded(func: Function) -> Function:
+def _expand(func: Function) -> Function:
     params: list[Var] = []
     bindings: list[VarBinding] = []
     for param in func.params:

@@ -38,12 +38,12 @@ class FunctionPass:
         """Apply the pass."""
         functions: dict[GlobalVar, BaseFunc] = {}
         for var, func in mod.functions.items():
-            functions[var] = self._mapped(func, mod) if isinstance(func, Function) else func
+            functions[var] = self._map_blocks(func, mod) if isinstance(func, Function) else func
         if all(functions[var] is func for var, func in mod.functions.items()):
             return mod
         return normalize(mod.with_functions(functions))
 
-    def _mapped(self, func: Function, mod: IRModule) -> Function:
+    def _map_blocks(self, func: Function, mod: IRModule) -> Function:
         made = self.transform(func, mod)
         return made if isinstance(made, Function) else _refuse(self.name, made, "function")
 
@@ -89,7 +89,7 @@ def function_pass(transform: Callable[[Function, IRModule], Any]) -> FunctionPas
 def function_pass(*, name: str = "") -> Callable[[Callable[..., Any]], FunctionPass]: ...
 def function_pass(transform: Callable[..., Any] | None = None, *, name: str = "") -> Any:
     """Make a pass on modules of a function of a graph and its module."""
-    return _decorated(FunctionPass, transform, name)
+    return _decorate(FunctionPass, transform, name)
 
 
 @overload
@@ -100,10 +100,10 @@ def dataflowblock_pass(
 def dataflowblock_pass(*, name: str = "") -> Callable[[Callable[..., Any]], DataflowBlockPass]: ...
 def dataflowblock_pass(transform: Callable[..., Any] | None = None, *, name: str = "") -> Any:
     """Make a pass on modules of a function of a dataflow block and its module."""
-    return _decorated(DataflowBlockPass, transform, name)
+    return _decorate(DataflowBlockPass, transform, name)
 
 
-def _decorated(
+def _decorate(
     cls: type[_P], transform: Callable[..., Any] | None, name: str
 ) -> _P | Callable[[Callable[..., Any]], _P]:
     if transform is not None:

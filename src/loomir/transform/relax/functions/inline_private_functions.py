@@ -102,7 +102,7 @@ class _Inliner(Rewriter):
         func = substitute(func, shapes)
         table: dict[Node, Node] = {}
         for param, arg, info in zip(func.params, call.args, infos):
-            table[param] = self._checked(param, arg, info)
+            table[param] = self._check_argument(param, arg, info)
         kind = DataflowVar if self.builder.in_dataflow else Var
         body = func.body
         assert isinstance(body, SeqExpr)
@@ -117,7 +117,7 @@ class _Inliner(Rewriter):
                 self.builder.emit_normalized(binding)
         return body.body
 
-    def _checked(self, param: Var, arg: RelaxExpr, info: StructInfo) -> RelaxExpr:
+    def _check_argument(self, param: Var, arg: RelaxExpr, info: StructInfo) -> RelaxExpr:
         """Return what is passed; a check that may fail stays, and a tuple gets a name."""
         if is_subtype(info, param.struct_info) is not Match.YES:
             return self.builder.match_cast(arg, param.struct_info, param.name_hint)

@@ -70,8 +70,8 @@ class _Lifter(Rewriter):
         if not isinstance(value, Function):
             self.emit_binding(binding, value)
             return
-        captured = self._captured(binding.var, value)
-        lifted = _closed(value, captured)
+        captured = self._find_captured(binding.var, value)
+        lifted = _close(value, captured)
         name = self.builder.get_unique_name(f"lifted_{binding.var.name_hint}")
         gv = self.builder.declare(name, func_struct_info(lifted))
         self.builder.update_func(
@@ -82,7 +82,7 @@ class _Lifter(Rewriter):
         else:
             self.replace(binding.var, gv)
 
-    def _captured(self, name: Var, func: Function) -> _Captured:
+    def _find_captured(self, name: Var, func: Function) -> _Captured:
         values = tuple([var for var in free_relax_vars(func) if var is not name])
         outer = frozenset(self._normalizer.known.shape_vars)
         used = dict.fromkeys(v for v in free_shape_vars(func, outer) if v in outer)
@@ -107,7 +107,7 @@ class _Lifter(Rewriter):
         return Call(op.op, op.args, op.sinfo_args, op.attrs, span=call.span)
 
 
-def _closed(func: Function, captured: _Captured) -> Function:
+def _close(func: Function, captured: _Captured) -> Function:
     """Make what a function captures parameters of it."""
     table: dict[Node, Node] = {}
     params = list(func.params)

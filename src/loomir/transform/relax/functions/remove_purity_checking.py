@@ -19,13 +19,13 @@ def remove_purity_checking(func: Function) -> Function:
     if not func.is_pure or func.attrs.get("relax.force_pure"):
         return func
     attrs = {**func.attrs, "relax.force_pure": True}
-    made = rewrite(func, {Call: _direct, Function: _vouched})
+    made = rewrite(func, {Call: _direct, Function: _vouch})
     return Function(
         made.params, made.body, made.ret_struct_info, made.is_pure, attrs, span=func.span
     )
 
 
-def _vouched(func: Function) -> Function:
+def _vouch(func: Function) -> Function:
     """Vouch for a closure."""
     if not func.is_pure or func.attrs.get("relax.force_pure"):
         return func

@@ -60,7 +60,7 @@ def remove_unused_outputs(mod: IRModule) -> IRModule:
     if not kept:
         return mod
     changed = {
-        var: _narrowed(func, kept[var.name_hint])
+        var: _keep_outputs(func, kept[var.name_hint])
         if isinstance(func, Function) and var.name_hint in kept
         else func
         for var, func in mod.functions.items()
@@ -106,7 +106,7 @@ def _result(func: Function, known: Functions) -> StructInfo | None:
     return struct_info_of(body, known.info_of)
 
 
-def _narrowed(func: Function, places: list[int]) -> Function:
+def _keep_outputs(func: Function, places: list[int]) -> Function:
     """Return these fields only."""
     body, ret = func.body, func.ret_struct_info
     assert isinstance(body, SeqExpr)

@@ -54,17 +54,17 @@ def _used(func: Function) -> list[int]:
     """List the places of the parameters that are needed."""
     names = set(free_relax_vars(func.body))
     inner = Function((), func.body, func.ret_struct_info)
-    wanted: set[ShapeVar] = set(free_shape_vars(inner, _told(list(func.params))))
+    wanted: set[ShapeVar] = set(free_shape_vars(inner, _find_told(list(func.params))))
     kept = {k for k, param in enumerate(func.params) if param in names}
     for k in kept:
-        wanted |= set(free_shape_vars(Function((), func.params[k]), _told(list(func.params))))
+        wanted |= set(free_shape_vars(Function((), func.params[k]), _find_told(list(func.params))))
     for k, param in enumerate(func.params):
-        missing = wanted - _told([func.params[i] for i in kept])
-        if k not in kept and missing & _told([param]):
+        missing = wanted - _find_told([func.params[i] for i in kept])
+        if k not in kept and missing & _find_told([param]):
             kept.add(k)
     return sorted(kept)
 
 
-def _told(params: list[Var]) -> set[ShapeVar]:
+def _find_told(params: list[Var]) -> set[ShapeVar]:
     infos: list[StructInfo] = [p.struct_info for p in params]
     return {var for info in infos for var in shape_vars_bound_by(info)}

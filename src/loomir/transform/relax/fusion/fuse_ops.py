@@ -91,7 +91,7 @@ class _Grouping:
                 continue
             if len(group) > 1:
                 members = [b for k in group if isinstance(b := block.bindings[k], VarBinding)]
-                made.append(self._outlined(members))
+                made.append(self._outline(members))
             else:
                 made.append(binding)
         return DataflowBlock(tuple(made), span=block.span)
@@ -142,12 +142,12 @@ class _Grouping:
         return all(x is y or self.analyzer.can_prove_equal(x, y) for x, y in zip(a, b))
 
     # -- functions -------------------------------------------------------------------------------
-    def _outlined(self, members: Sequence[VarBinding]) -> VarBinding:
+    def _outline(self, members: Sequence[VarBinding]) -> VarBinding:
         """Make a function of bindings, or find one; the value of the last is its result."""
         key, given = _key(members)
         found = self.by_key.get(key) if key is not None else None
         if found is None:
-            made = self._made(members)
+            made = self._bind_call(members)
             if key is not None and isinstance(made.value, Call):
                 assert isinstance(made.value.op, GlobalVar)
                 self.by_key[key] = made.value.op
@@ -155,7 +155,7 @@ class _Grouping:
         last = members[-1]
         return VarBinding(last.var, Call(found, given, span=last.value.span), span=last.span)
 
-    def _made(self, members: Sequence[VarBinding]) -> VarBinding:
+    def _bind_call(self, members: Sequence[VarBinding]) -> VarBinding:
         own = {member.var for member in members}
         args: dict[RelaxExpr, Var] = {}
         renamed: dict[RelaxExpr, Var] = {}
@@ -187,11 +187,11 @@ class _Grouping:
         body = SeqExpr((block,), renamed[last.var])
         ret = last.var.struct_info_annotation
         func = Function(tuple(params), body, ret, True, {"Primitive": True})
-        gv = self._added(func, "_".join(["fused", *names[:_NAMES]]))
+        gv = self._add_function(func, "_".join(["fused", *names[:_NAMES]]))
         given = (*args, ShapeExpr(sizes)) if sizes else tuple(args)
         return VarBinding(last.var, Call(gv, given, span=last.value.span), span=last.span)
 
-    def _added(self, func: Function, wanted: str) -> GlobalVar:
+    def _add_function(self, func: Function, wanted: str) -> GlobalVar:
         key = structural_hash(func)
         same = self.by_hash.setdefault(key, [])
         for var in same:

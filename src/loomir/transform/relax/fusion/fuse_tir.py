@@ -103,7 +103,7 @@ def _kernel(group: Group) -> PrimFunc:
         else:
             params.append(scalar)
     inputs = list(arrays.values())
-    merged = _merged(group, buffers)
+    merged = _merge(group, buffers)
     stmts, between = inline_elements(
         merged.stmts, (*inputs, *merged.between, merged.output), merged.between, merged.output
     )
@@ -128,13 +128,13 @@ def _buffer(var: Var) -> Buffer:
     return decl_buffer(dims, info.dtype, name)
 
 
-def _merged(group: Group, buffers: dict[RelaxExpr, Buffer]) -> _Merged:
+def _merge(group: Group, buffers: dict[RelaxExpr, Buffer]) -> _Merged:
     between: list[Buffer] = []
     stmts: list[Stmt] = []
     for member in group.members:
         made = buffers[member.var] = _buffer(member.var)
         between.append(made)
-        allocated, parts = _copied(member, buffers, made)
+        allocated, parts = _copy_kernel(member, buffers, made)
         between += allocated
         stmts += parts
     output = buffers[group.result]
@@ -142,7 +142,7 @@ def _merged(group: Group, buffers: dict[RelaxExpr, Buffer]) -> _Merged:
     return _Merged(tuple(stmts), tuple(between), output)
 
 
-def _copied(
+def _copy_kernel(
     member: Member, buffers: dict[RelaxExpr, Buffer], output: Buffer
 ) -> tuple[tuple[Buffer, ...], tuple[Stmt, ...]]:
     """Return what a kernel allocates and its statements, on the buffers of a call."""

@@ -309,7 +309,7 @@ def _write_in_place(
         for k in sorted(readers | written):
             part = nests.stmts[k]
             assert part is not None
-            nests.stmts[k] = _renamed(part, buffer, output)
+            nests.stmts[k] = _rename(part, buffer, output)
         return
 
 
@@ -319,5 +319,5 @@ def _is_same(buffer: Buffer, output: Buffer, analyzer: Analyzer) -> bool:
     return all(analyzer.can_prove_equal(a, b) for a, b in zip(buffer.shape, output.shape))
 
 
-def _renamed(stmt: Stmt, old: Buffer, new: Buffer) -> Stmt:
+def _rename(stmt: Stmt, old: Buffer, new: Buffer) -> Stmt:
     return substitute(stmt, {old: new, old.data: new.data})

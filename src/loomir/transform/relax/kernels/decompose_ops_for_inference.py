@@ -34,7 +34,7 @@ class _Decompose(Rewriter):
         if name == "relax.nn.batch_norm":
             return self._batch_norm(call)
         if name == "relax.nn.dropout":
-            ones = _made("ones_like", call.args[0])
+            ones = _make_call("ones_like", call.args[0])
             return Tuple((call.args[0], self.builder.emit(ones)))
         return call
 
@@ -48,20 +48,20 @@ class _Decompose(Rewriter):
         emit = self.builder.emit
 
         def expand(value: RelaxExpr) -> RelaxExpr:
-            return emit(_made("expand_dims", value, others)) if others else value
+            return emit(_make_call("expand_dims", value, others)) if others else value
 
         epsilon = numpy_of(info.dtype).type(call.attrs["epsilon"])
-        made: RelaxExpr = emit(_made("subtract", data, expand(mean)))
-        wide = emit(_made("add", expand(variance), Constant(Array(epsilon))))
-        made = emit(_made("divide", made, emit(_made("sqrt", wide))))
+        made: RelaxExpr = emit(_make_call("subtract", data, expand(mean)))
+        wide = emit(_make_call("add", expand(variance), Constant(Array(epsilon))))
+        made = emit(_make_call("divide", made, emit(_make_call("sqrt", wide))))
         if call.attrs["scale"]:
-            made = emit(_made("multiply", made, expand(gamma)))
+            made = emit(_make_call("multiply", made, expand(gamma)))
         if call.attrs["center"]:
-            made = emit(_made("add", made, expand(beta)))
+            made = emit(_make_call("add", made, expand(beta)))
         return Tuple((made, mean, variance))
 
 
-def _made(name: str, *args: object) -> Call:
+def _make_call(name: str, *args: object) -> Call:
     found = find_op(f"relax.{name}")
     if found is None:
         raise InternalError(f"there is no operator {name}")

@@ -75,7 +75,11 @@ class _Legalizer:
         for var, func in self.mod.functions.items():
             if isinstance(func, Function):
                 self.taken = taken_fields(func)
-                rules = {BindingBlock: self._block, DataflowBlock: self._block, SeqExpr: _filled}
+                rules = {
+                    BindingBlock: self._block,
+                    DataflowBlock: self._block,
+                    SeqExpr: _drop_empty_blocks,
+                }
                 changed[var] = rewrite(func, rules)
             else:
                 changed[var] = func
@@ -309,7 +313,7 @@ class _Legalizer:
         return name
 
 
-def _filled(seq: SeqExpr) -> SeqExpr:
+def _drop_empty_blocks(seq: SeqExpr) -> SeqExpr:
     """Leave blocks out of which nothing is left."""
     blocks = tuple([block for block in seq.blocks if block.bindings])
     return seq if len(blocks) == len(seq.blocks) else SeqExpr(blocks, seq.body, span=seq.span)

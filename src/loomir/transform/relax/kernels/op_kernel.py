@@ -141,11 +141,13 @@ def _key(call: Call, args: Sequence[StructInfo], result: StructInfo) -> bytes:
     texts = [repr(arg.value) for arg in call.args if isinstance(arg, (StringImm, DataTypeImm))]
     options = sorted((name, repr(value)) for name, value in call.attrs.items())
     name = getattr(call.op, "name", "")
-    described = _fixed(literal, result) or structural_digest(TupleStructInfo((*literal, result)))
+    described = _key_of_fixed(literal, result) or structural_digest(
+        TupleStructInfo((*literal, result))
+    )
     return described + f"{name}{options}{texts}".encode("utf-8", "surrogatepass")
 
 
-def _fixed(args: Sequence[StructInfo], result: StructInfo) -> bytes:
+def _key_of_fixed(args: Sequence[StructInfo], result: StructInfo) -> bytes:
     """Identify tensors of known extents, the common case, by their text; nothing for others."""
     found: list[str] = []
     for info in (*args, result):

@@ -26,7 +26,7 @@ NAME: Final = "loomir.reference"
 
 def reference_call(definition: OpDef, call: Call, result: StructInfo) -> Call:
     """Write a call of an operator as one of its reference."""
-    options = json.dumps({name: _encoded(value) for name, value in call.attrs.items()})
+    options = json.dumps({name: _encode(value) for name, value in call.attrs.items()})
     args = (ExternFunc(NAME), StringImm(definition.name), StringImm(options), *call.args)
     pure = find_op("relax.call_pure_packed")
     if pure is None:
@@ -34,19 +34,19 @@ def reference_call(definition: OpDef, call: Call, result: StructInfo) -> Call:
     return Call(pure.op, args, (result,), span=call.span)
 
 
-def _encoded(value: Any) -> Any:
+def _encode(value: Any) -> Any:
     if isinstance(value, DataType):
         return {"dtype": str(value)}
     if isinstance(value, float):
         return {"float": value.hex()}
     if isinstance(value, tuple):
-        return [_encoded(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_encode(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
     return value
 
 
-def _decoded(value: Any) -> Any:
+def _decode(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(_decoded(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
+        return tuple(_decode(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, dict):
         ((kind, text),) = value.items()  # pyright: ignore[reportUnknownVariableType]
         return DataType(str(text)) if kind == "dtype" else float.fromhex(str(text))  # pyright: ignore[reportUnknownArgumentType]
@@ -57,7 +57,7 @@ def _reference(name: str, options: str, *args: Any) -> Any:
     found = find_op(name)
     if found is None or found.reference is None:
         raise InternalError(f"operator {name} has no reference")
-    decoded = {key: _decoded(value) for key, value in json.loads(options).items()}
+    decoded = {key: _decode(value) for key, value in json.loads(options).items()}
     infer_of_values(found, args, decoded)
     try:
         return found.reference(*args, **decoded)

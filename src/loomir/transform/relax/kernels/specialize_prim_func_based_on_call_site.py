@@ -57,7 +57,7 @@ class _Specialize(Rewriter):
         key = tuple((f"{order[v]}", number) for v, number in sizes.items())
         name = var.name_hint
         if (name, key) not in self.made:
-            copy = _specialized(kernel, sizes)
+            copy = _specialize(kernel, sizes)
             self.made[name, key] = self.builder.add_func(copy, f"{name}_sized")
         new = self.made[name, key]
         return Call(call.op, (new, args, *ints), call.sinfo_args, call.attrs, span=call.span)
@@ -97,7 +97,7 @@ def _flat(infos: Iterable[StructInfo]) -> list[StructInfo]:
     return found
 
 
-def _specialized(kernel: PrimFunc, sizes: dict[Var, int]) -> PrimFunc:
+def _specialize(kernel: PrimFunc, sizes: dict[Var, int]) -> PrimFunc:
     """Copy a kernel with numbers for sizes; all that it binds is bound anew."""
     table: dict[Var, Node] = {v: imm(number, v.dtype) for v, number in sizes.items()}
     table.update({p: fresh_var(p) for p in kernel.params})

@@ -24,7 +24,7 @@ from loomir.te.tensor import Tensor
 from loomir.te.topi.nn.winograd import Plane, Winograd, winograd, winograd_image, winograd_result
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.rules import refuse
-from loomir.transform.relax.graph_reading import extent_of, made, operator_of, tensor_info
+from loomir.transform.relax.graph_reading import extent_of, make_call, operator_of, tensor_info
 
 __all__ = ["WinogradConv2DOptions", "winograd_conv2d"]
 
@@ -109,35 +109,35 @@ class _Rewriter(Rewriter):
         kernel = self._kernel(call.args[1], conv, _way(tile))
         cuts = _cuts(conv, _way(tile))
         if len(cuts) == 1:
-            return self._convolved(call.args[0], kernel, conv, _way(tile))
+            return self._convolve(call.args[0], kernel, conv, _way(tile))
         emit = self.builder.emit
         parts: list[RelaxExpr] = []
         for first, end in cuts:
-            images = emit(made("strided_slice", call.args[0], [0], [first], [end]))
+            images = emit(make_call("strided_slice", call.args[0], [0], [first], [end]))
             part = conv._replace(batch=as_dim(end - first))
-            parts.append(emit(self._convolved(images, kernel, part, _way(tile))))
-        return made("concat", parts, 0)
+            parts.append(emit(self._convolve(images, kernel, part, _way(tile))))
+        return make_call("concat", parts, 0)
 
-    def _convolved(self, data: RelaxExpr, kernel: RelaxExpr, conv: _Conv, way: Winograd) -> Call:
+    def _convolve(self, data: RelaxExpr, kernel: RelaxExpr, conv: _Conv, way: Winograd) -> Call:
         """Write a product of transformed tiles."""
         emit = self.builder.emit
         if not conv.channels_last:
-            data = emit(made("permute_dims", data, [0, 2, 3, 1]))
+            data = emit(make_call("permute_dims", data, [0, 2, 3, 1]))
         lanes = self.machine.lanes(conv.dtype.bits)
         size = way.size**2 * _images(conv) * conv.plane.count(way.step)
 
         def image(x: Tensor) -> Tensor:
-            return winograd_image(x, way, conv.plane, lanes, _shared(size * conv.channels))
+            return winograd_image(x, way, conv.plane, lanes, _is_parallel(size * conv.channels))
 
         def result(x: Tensor, batch: Any) -> Tensor:
-            threads = _shared(size * conv.out_channels)
+            threads = _is_parallel(size * conv.out_channels)
             return winograd_result(x, batch, way, conv.plane, lanes, threads)
 
-        product = emit(made("matmul", emit(self._transform(image, data)), kernel))
+        product = emit(make_call("matmul", emit(self._transform(image, data)), kernel))
         back = self._transform(result, product, conv.batch)
         if conv.channels_last:
             return back
-        return made("permute_dims", emit(back), [0, 3, 1, 2])
+        return make_call("permute_dims", emit(back), [0, 3, 1, 2])
 
     def _transform(self, compute: Callable[..., Tensor], *given: Any) -> Call:
         """Call a transform, which nothing is fused with: its loops are as they shall be."""
@@ -159,11 +159,15 @@ class _Rewriter(Rewriter):
         emit = self.builder.emit
         order = [conv.kernel_layout.index(letter) for letter in "OIHW"]
         rows = conv.out_channels * conv.channels
-        each = emit(made("reshape", emit(made("permute_dims", weight, order)), (rows, _KERNEL**2)))
+        each = emit(
+            make_call("reshape", emit(make_call("permute_dims", weight, order)), (rows, _KERNEL**2))
+        )
         factor = Constant(Array(both.T.astype(str(conv.dtype))))
-        product = emit(made("matmul", each, factor))
+        product = emit(make_call("matmul", each, factor))
         planes = (conv.out_channels, conv.channels, way.size**2)
-        return emit(made("permute_dims", emit(made("reshape", product, planes)), [2, 1, 0]))
+        return emit(
+            make_call("permute_dims", emit(make_call("reshape", product, planes)), [2, 1, 0])
+        )
 
     # -- which -----------------------------------------------------------------------------------
     def _read(self, call: Call) -> _Conv | None:
@@ -219,7 +223,7 @@ class _Rewriter(Rewriter):
         """Choose the tile of a convolution; None where it stays as it is."""
         sizes = _POINTS if self.options.tile is None else (self.options.tile,)
         lanes = self.machine.lanes(conv.dtype.bits)
-        costs = {tile: _transformed(conv, _way(tile), lanes) for tile in sizes}
+        costs = {tile: _estimate_transformed(conv, _way(tile), lanes) for tile in sizes}
         best = min(costs, key=lambda tile: costs[tile])
         if self.options.always:
             return best
@@ -260,7 +264,7 @@ def _direct(conv: _Conv, lanes: int) -> float:
     return pairs * (points / lanes + conv.dtype.bits / 8 / _WEIGHT_BYTES)
 
 
-def _transformed(conv: _Conv, way: Winograd, lanes: int) -> float:
+def _estimate_transformed(conv: _Conv, way: Winograd, lanes: int) -> float:
     """Estimate the time with transforms: products, tiles and weights that move."""
     size = conv.dtype.bits / 8
     tiles = _images(conv) * conv.plane.count(way.step)
@@ -304,6 +308,6 @@ def _fits(conv: _Conv, way: Winograd) -> bool:
     return images * _live_bytes(conv, way) <= _MOST_BYTES and len(_cuts(conv, way)) <= _MOST_CUTS
 
 
-def _shared(elements: int) -> bool:
+def _is_parallel(elements: int) -> bool:
     """Whether so many elements are worth more than one thread."""
     return elements >= _WORTH

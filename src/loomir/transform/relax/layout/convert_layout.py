@@ -31,7 +31,12 @@ from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import CompileError, nearest
 from loomir.tir.expr import FloorMod
 from loomir.tir.rules import refuse
-from loomir.transform.relax.graph_reading import dataflow_blocks, made, operator_of, tensor_info
+from loomir.transform.relax.graph_reading import (
+    dataflow_blocks,
+    make_call,
+    operator_of,
+    tensor_info,
+)
 from loomir.transform.relax.layout.arrangement import Arrangement
 from loomir.transform.relax.layout.layout_rules import LayoutPlan, conv_in, layout_rule, pool_in
 
@@ -163,7 +168,7 @@ class _Converter(Rewriter):
     def plan(self, func: Function) -> None:
         """Note which block each variable is of."""
         for block in dataflow_blocks(func):
-            found = _Block(_captured(block))
+            found = _Block(_find_captured(block))
             for binding in block.bindings:
                 if isinstance(binding, VarBinding):
                     self.blocks[binding.var] = found
@@ -205,7 +210,7 @@ class _Converter(Rewriter):
         if plan is None:
             return False
         if operator_of(call) == "permute_dims":
-            return self._permuted(block, binding, plan)
+            return self._permute(block, binding, plan)
         flat = list(_pairs(call.args, plan))
         if not all(self._can_bring(block, arg, wanted) for arg, wanted in flat):
             return False
@@ -259,7 +264,7 @@ class _Converter(Rewriter):
             return None
         return plan
 
-    def _permuted(self, block: _Block, binding: VarBinding, plan: LayoutPlan) -> bool:
+    def _permute(self, block: _Block, binding: VarBinding, plan: LayoutPlan) -> bool:
         """Say that axes have another order, and move nothing; a result of the block is moved."""
         call = cast("Call", binding.value)
         laid = block.laid[call.args[0]]
@@ -358,14 +363,14 @@ class _Converter(Rewriter):
                 if not own.is_plain:
                     value = self.builder.emit(self._moved(value, own))
                 missing = wanted.rank - own.rank
-                value = self.builder.emit(made("expand_dims", value, list(range(missing))))
+                value = self.builder.emit(make_call("expand_dims", value, list(range(missing))))
                 own = Arrangement.plain(wanted.rank)
             found = value if own == wanted else self.builder.emit(_move(value, own, wanted))
             block.made[arg, wanted] = found
         return found
 
 
-def _captured(block: DataflowBlock) -> set[RelaxExpr]:
+def _find_captured(block: DataflowBlock) -> set[RelaxExpr]:
     """List the variables that other values than calls and tuples use."""
     found: set[RelaxExpr] = set()
     for binding in block.bindings:
@@ -398,5 +403,5 @@ def _move(value: RelaxExpr, own: Arrangement, wanted: Arrangement) -> Call:
     """Write the move of elements from one arrangement to another."""
     order = own.order_to(wanted)
     if order is not None:
-        return made("permute_dims", value, order)
-    return made("layout_transform", value, own.map_to(wanted))
+        return make_call("permute_dims", value, order)
+    return make_call("layout_transform", value, own.map_to(wanted))

@@ -19,7 +19,7 @@ from loomir.tir.buffer import Buffer, BufferLoad, Range
 from loomir.tir.expr import Add, IntImm, Mul, PrimExpr, Sub, Var, cast, const
 from loomir.tir.function import PrimFunc
 from loomir.transform.relax.fusion.loop_nests import elements_of, parts_of, size_analyzer
-from loomir.transform.relax.graph_reading import made, operator_of
+from loomir.transform.relax.graph_reading import make_call, operator_of
 
 __all__ = ["rewrite_dataflow_reshape"]
 
@@ -55,7 +55,7 @@ class _Rewrite(Rewriter):
         source = self.builder.struct_info_of(args.fields[0])
         if not isinstance(source, TensorStructInfo) or source.vdevice != info.vdevice:
             return call
-        reshaped = made("reshape", args.fields[0], info.shape)
+        reshaped = make_call("reshape", args.fields[0], info.shape)
         return Call(reshaped.op, reshaped.args, attrs=reshaped.attrs, span=call.span)
 
     def _reshapes(self, var: GlobalVar) -> bool:

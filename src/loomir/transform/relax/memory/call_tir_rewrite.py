@@ -37,11 +37,11 @@ def call_tir_rewrite(func: Function) -> Function:
     """
     if not any(_is_kernel_call(call) for call in by_class(func).get(Call, ())):
         return func
-    made = rewrite(to_non_dataflow(func), {BindingBlock: _block, Function: _vouched})
+    made = rewrite(to_non_dataflow(func), {BindingBlock: _block, Function: _vouch})
     return cast("Function", made)
 
 
-def _vouched(func: Function) -> Function:
+def _vouch(func: Function) -> Function:
     if not func.is_pure or func.attrs.get("relax.force_pure"):
         return func
     attrs = {**func.attrs, "relax.force_pure": True}

@@ -48,7 +48,7 @@ def plan_arena(wanted: Sequence[Wanted], analyzer: Analyzer) -> Plan:
     places = _Places()
     for i, w in fixed:
         assert isinstance(w.size, IntImm)
-        at = places.take(_rounded(w.size.value), w.first, w.last)
+        at = places.take(_round_up(w.size.value), w.first, w.last)
         offsets[i] = IntImm(at, INT64)
         end = places.end
     slots = _Slots(analyzer)
@@ -62,7 +62,7 @@ def plan_arena(wanted: Sequence[Wanted], analyzer: Analyzer) -> Plan:
     return Plan(start, tuple(offsets[i] for i in range(len(wanted))))
 
 
-def _rounded(size: int) -> int:
+def _round_up(size: int) -> int:
     return max(ALIGNMENT, -(-size // ALIGNMENT) * ALIGNMENT)
 
 
@@ -118,7 +118,7 @@ class _Slots:
         """Return a slot that is free and large enough, a new one where there is none."""
         while self.busy and self.busy[0][0] < wanted.first:
             self.free.append(heapq.heappop(self.busy)[1])
-        slot = self._fitting(wanted.size)
+        slot = self._find_fitting(wanted.size)
         if slot is None:
             slot = len(self.sizes)
             bytes_ = (wanted.size + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
@@ -129,7 +129,7 @@ class _Slots:
         heapq.heappush(self.busy, (wanted.last, slot))
         return slot
 
-    def _fitting(self, size: PrimExpr) -> int | None:
+    def _find_fitting(self, size: PrimExpr) -> int | None:
         key = _key(size)
         for slot in self.free:
             if self.keys[slot] == key:

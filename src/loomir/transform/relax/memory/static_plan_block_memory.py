@@ -89,7 +89,7 @@ def static_plan_block_memory(func: Function) -> Function:
     for i, binding in enumerate(bindings):
         taken = _written_over(binding, aliases, places)
         if i in places:
-            made += _placed(cast("VarBinding", binding), places[i], storage)
+            made += _place(cast("VarBinding", binding), places[i], storage)
         elif taken is not None and isinstance(binding, VarBinding):
             names[binding.var] = names.get(taken, taken)
             made.append(_direct(binding))
@@ -184,7 +184,7 @@ def _integers(call: Call) -> list[PrimValue]:
     return found
 
 
-def _placed(
+def _place(
     binding: VarBinding, outputs: Sequence[tuple[_Output, PrimExpr]], storage: Var
 ) -> list[Binding]:
     """Write a ``call_tir`` as allocations in the arena and a direct call of the kernel."""

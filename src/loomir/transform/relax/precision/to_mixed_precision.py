@@ -34,7 +34,7 @@ from loomir.support.array import Array
 from loomir.support.diagnostics import CompileError, nearest
 from loomir.support.dtype import DataType
 from loomir.tir.rules import refuse
-from loomir.transform.relax.graph_reading import count_uses, dataflow_blocks, made
+from loomir.transform.relax.graph_reading import count_uses, dataflow_blocks, make_call
 from loomir.transform.relax.precision.precision_policy import Precision, precision_of
 
 __all__ = ["ToMixedPrecisionOptions", "to_mixed_precision"]
@@ -145,7 +145,9 @@ def _narrowed(
         assert isinstance(info, TensorStructInfo)
         low = TensorStructInfo(info.shape, DataType(options.low_dtype), info.vdevice, info.ndim)
         given[param] = Var(param.name_hint, low, span=param.span)
-        casts.append(VarBinding(param, made("astype", given[param], "float32"), span=param.span))
+        casts.append(
+            VarBinding(param, make_call("astype", given[param], "float32"), span=param.span)
+        )
     body = cast("SeqExpr", func.body)
     blocks = (BindingBlock(tuple(casts)), *body.blocks)
     return Function(
@@ -320,7 +322,7 @@ class _Mixer(Rewriter):
             return True
         result: RelaxExpr = self._bound(*low_call, binding.var.name_hint)
         if self.out is _WIDE:
-            result = self.builder.emit(made("astype", result, self.low))
+            result = self.builder.emit(make_call("astype", result, self.low))
         self._keep(block, binding, result)
         return True
 
@@ -349,7 +351,7 @@ class _Mixer(Rewriter):
         block.narrow[binding.var] = result
         block.computed.add(binding.var)
         if binding.var in block.wide_uses:
-            self.emit_binding(binding, made("astype", result, _WIDE))
+            self.emit_binding(binding, make_call("astype", result, _WIDE))
         else:
             block.gone.add(binding.var)
 
@@ -364,7 +366,7 @@ class _Mixer(Rewriter):
         constants: dict[RelaxExpr, Constant] = {}
         for arg in _leaves(call.args[:count]):
             if isinstance(arg, Constant) and _is_wide(arg):
-                rounded = self._rounded(arg)
+                rounded = self._round_constant(arg)
                 if rounded is None:
                     return None
                 constants[arg] = rounded
@@ -391,7 +393,7 @@ class _Mixer(Rewriter):
         self.builder.emit_normalized(VarBinding(var, call, span=call.span))
         return var
 
-    def _rounded(self, constant: Constant) -> Constant | None:
+    def _round_constant(self, constant: Constant) -> Constant | None:
         data = constant.data.data
         low = converted(data, self.low)
         if not np.isfinite(low.astype("float32"))[np.isfinite(data)].all():
@@ -407,12 +409,12 @@ class _Mixer(Rewriter):
             return self.again(arg)
         found = block.narrow.get(arg)
         if found is None:
-            found = block.narrow[arg] = self.builder.emit(made("astype", arg, self.low))
+            found = block.narrow[arg] = self.builder.emit(make_call("astype", arg, self.low))
         return found
 
     def _widen(self, block: _Block, var: Var) -> None:
         block.gone.discard(var)
-        self.replace(var, self.builder.emit(made("astype", block.narrow[var], _WIDE)))
+        self.replace(var, self.builder.emit(make_call("astype", block.narrow[var], _WIDE)))
 
     def again(self, value: RelaxExpr) -> RelaxExpr:
         """Return a value with the variables that took others' places by now."""

@@ -75,7 +75,7 @@ def lower_match_buffer(func: PrimFunc) -> PrimFunc:
 
     for part in pre_order(func.body):
         if isinstance(part, DeclBuffer):
-            made = _rebased(part.buffer, layout)
+            made = _rebase(part.buffer, layout)
             if made is not part.buffer:
                 declared[id(part.buffer)] = made
         elif isinstance(part, Var) and part.dtype.is_handle:
@@ -122,7 +122,7 @@ def lower_match_buffer(func: PrimFunc) -> PrimFunc:
     )
 
 
-def _rebased(buffer: Buffer, layout: Layout) -> Buffer:
+def _rebase(buffer: Buffer, layout: Layout) -> Buffer:
     """Declare a buffer on an alias's data on the source's data instead."""
     alias = layout.by_data.get(id(buffer.data))
     if alias is None or id(alias) not in layout.matches:
@@ -157,7 +157,7 @@ def _bind(block: Block, layout: Layout, bound: set[int]) -> Stmt:
     """Bind or check, around the body, what the shapes, strides and offsets of the aliases say."""
     steps: list[tuple[MatchBufferRegion, Var | None, _Field]] = []
     for match in block.match_buffers:
-        steps += [(match, None, f) for f in _dropped(match)]
+        steps += [(match, None, f) for f in _list_dropped(match)]
         fields = _fields(match, layout.view(match.buffer))
         for field in fields:  # names first, then what mentions them
             if isinstance(field.wanted, Var) and id(field.wanted) not in bound:
@@ -183,7 +183,7 @@ def _check(match: MatchBufferRegion, field: _Field) -> Stmt:
     )
 
 
-def _dropped(match: MatchBufferRegion) -> list[_Field]:
+def _list_dropped(match: MatchBufferRegion) -> list[_Field]:
     """List the extents of the axes that an alias leaves out."""
     region = match.source.region
     found: list[_Field] = []

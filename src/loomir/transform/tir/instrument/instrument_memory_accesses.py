@@ -273,7 +273,7 @@ class _Walk:
             if region is None:
                 return node
             lets: list[tuple[Var, PrimExpr]] = []
-            indices = tuple(_named(i, f"i{n}", lets) for n, i in enumerate(node.indices))
+            indices = tuple(_name_once(i, f"i{n}", lets) for n, i in enumerate(node.indices))
             place = BufferLoad(node.buffer, indices, span=node.span)
             made: PrimExpr = Call(
                 node.dtype,
@@ -336,7 +336,7 @@ class _Walk:
             region = self.regions.get(id(pointer_base(s.value)))
             if region is not None:
                 self.regions[id(s.var)] = region
-        opened = [(data, dtype, size, self.open(data)) for data, dtype, size in _allocated(s)]
+        opened = [(data, dtype, size, self.open(data)) for data, dtype, size in _list_allocated(s)]
         done: dict[int, Any] = {id(None): None}
         for part in children(s):
             if isinstance(part, Stmt):
@@ -358,8 +358,8 @@ class _Walk:
         if region is None:
             return BufferStore(s.buffer, value, indices, span=s.span)
         lets: list[tuple[Var, PrimExpr]] = []
-        value = _named(value, "value", lets)
-        indices = tuple(_named(i, f"i{n}", lets) for n, i in enumerate(indices))
+        value = _name_once(value, "value", lets)
+        indices = tuple(_name_once(i, f"i{n}", lets) for n, i in enumerate(indices))
         place = BufferLoad(s.buffer, indices, span=s.span)
         args = (place, region, _or_null(loops), StringImm(s.buffer.name), *indices)
         note = Evaluate(Call(VOID, WATCH_WRITE, args, span=s.span), span=s.span)
@@ -415,7 +415,7 @@ def _address(call: Call) -> PrimExpr:
     return made
 
 
-def _named(e: PrimExpr, name: str, lets: list[tuple[Var, PrimExpr]]) -> PrimExpr:
+def _name_once(e: PrimExpr, name: str, lets: list[tuple[Var, PrimExpr]]) -> PrimExpr:
     """Return a variable for an expression that is to be evaluated once."""
     if isinstance(e, (Var, IntImm)):
         return e
@@ -424,7 +424,7 @@ def _named(e: PrimExpr, name: str, lets: list[tuple[Var, PrimExpr]]) -> PrimExpr
     return var
 
 
-def _allocated(s: Stmt) -> list[tuple[Var, DataType, PrimExpr]]:
+def _list_allocated(s: Stmt) -> list[tuple[Var, DataType, PrimExpr]]:
     """List the memory that a statement allocates for its body, with its bytes."""
     if isinstance(s, Allocate):
         size = mul(product(s.extents), imm64(s.dtype.itemsize))

@@ -243,7 +243,7 @@ class _Hoist:
     # -- expressions -------------------------------------------------------------------------------
     def _expression(self, e: PrimExpr, guarded: bool) -> Step[PrimExpr]:
         yield self._study(e, guarded, 0)
-        return (yield self._made(e, guarded, len(self._places) - 1))
+        return (yield self._rebuild(e, guarded, len(self._places) - 1))
 
     def _study(self, e: PrimExpr, guarded: bool, lets: int) -> Step[_Info]:
         """Find out about an expression within so many ``Let``s."""
@@ -302,7 +302,7 @@ class _Hoist:
             loads.append((e, level))
         return level
 
-    def _made(self, e: PrimExpr, guarded: bool, depth: int) -> Step[PrimExpr]:
+    def _rebuild(self, e: PrimExpr, guarded: bool, depth: int) -> Step[PrimExpr]:
         """Make an expression anew for a place in so many loops."""
         place = self._places[-1]
         info = place.known[guarded][id(e)]
@@ -312,7 +312,7 @@ class _Hoist:
         if made is None:
             if info.level < depth and not info.within:
                 made = yield self._parts(e, guarded, info.level)
-                made = self._named(made, self._places[info.level + 1])
+                made = self._name_hoisted(made, self._places[info.level + 1])
             else:
                 made = yield self._parts(e, guarded, depth)
             place.made[guarded][id(e), depth] = made
@@ -322,7 +322,7 @@ class _Hoist:
         made: list[PrimExpr] = []
         parts = _operands(e)
         for part, lazy in parts:
-            made.append((yield self._made(part, guarded or lazy, depth)))
+            made.append((yield self._rebuild(part, guarded or lazy, depth)))
         if all(a is b for a, (b, _) in zip(made, parts)):
             return e
         left = iter(made)
@@ -335,7 +335,7 @@ class _Hoist:
                 changed[name] = next(left)
         return rebuild(e, changed)
 
-    def _named(self, e: PrimExpr, place: _Place) -> Var:
+    def _name_hoisted(self, e: PrimExpr, place: _Place) -> Var:
         """Return the variable that holds an expression from before a loop on."""
         number = fold(e, self._number)
         if number not in place.lets:

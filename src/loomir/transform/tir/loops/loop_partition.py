@@ -44,7 +44,7 @@ def loop_partition(func: PrimFunc) -> PrimFunc:
     def part(s: For) -> Stmt:
         if s.kind is ForKind.VECTORIZED:
             return _asked_before(s)
-        return _parted(s, names)
+        return _partition(s, names)
 
     body = rewrite(func.body, {For: part})
     if body is func.body:
@@ -94,7 +94,7 @@ def _asked_before(s: For) -> Stmt:
 
 
 # -- tiles ---------------------------------------------------------------------------------------
-def _parted(s: For, names: set[Var]) -> Stmt:
+def _partition(s: For, names: set[Var]) -> Stmt:
     """Make a loop of tiles ask once."""
     statements = nodes_outside(s.body, PrimExpr)
     inner = {part.loop_var: part for part in statements if isinstance(part, For)}
@@ -103,7 +103,7 @@ def _parted(s: For, names: set[Var]) -> Stmt:
         return s
     lets = {part.var for part in statements if isinstance(part, LetStmt)}
     asked = [c for site in _sites(statements, vectors) for c in _conjuncts(site.condition)]
-    analyzer = _knowing([s, *inner.values()])
+    analyzer = _assume([s, *inner.values()])
     wholes: dict[int, PrimExpr] = {}
     for c in asked:
         used = _vars(c)
@@ -133,7 +133,7 @@ def _sites(statements: list[Node], vectors: list[For]) -> list[IfThenElse]:
     return [each for each in found if each.else_case is None and is_discardable(each.condition)]
 
 
-def _knowing(loops: Iterable[For]) -> Analyzer:
+def _assume(loops: Iterable[For]) -> Analyzer:
     analyzer = Analyzer()
     for loop in loops:
         if not analyzer.is_bound(loop.loop_var):
@@ -182,7 +182,7 @@ def _at_the_end(s: For, conditions: list[PrimExpr], analyzer: Analyzer) -> Stmt:
         return s.body
     last = IntImm(int(low), s.loop_var.dtype)
     body = substitute(s.body, {s.loop_var: last})
-    known = _knowing(by_class(body).get(For, ()))
+    known = _assume(by_class(body).get(For, ()))
 
     def asked(each: CmpOp) -> PrimExpr:
         return known.simplify(each)

@@ -208,7 +208,7 @@ class _Lanes:
             return e
         lanes = max(part.dtype.lanes for part in parts)
         if lanes == 1:
-            return _remade(e, parts)
+            return _rebuild(e, parts)
         return self._elementwise(e, parts, lanes)
 
     def _elementwise(self, e: Any, parts: list[PrimExpr], lanes: int) -> PrimExpr:
@@ -318,7 +318,7 @@ class _Lanes:
         return DeclBuffer(buffer, body, span=s.span)
 
 
-def _remade(e: Any, parts: list[Any]) -> PrimExpr:
+def _rebuild(e: Any, parts: list[Any]) -> PrimExpr:
     """Make a node of one lane again with new parts (what changed is memory of its own)."""
     left = iter(parts)
     changed: dict[str, object] = {}

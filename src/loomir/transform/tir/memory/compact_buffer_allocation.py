@@ -73,7 +73,7 @@ def compact_buffer_allocation(func: PrimFunc) -> PrimFunc:
     homes = [home for home in homes if named[home.loop.loop_var] == 1]
     if not homes:
         return func
-    body = _moved(func.body, homes, owned)
+    body = _move_allocations(func.body, homes, owned)
     return PrimFunc(func.params, body, func.ret_type, func.buffer_map, func.attrs, span=func.span)
 
 
@@ -193,7 +193,7 @@ class _Home(NamedTuple):
 
 def _home(accesses: list[_Access]) -> _Home | None:
     """Find the innermost loop that a buffer can be moved into and be smaller there."""
-    shared = _shared([access.around for access in accesses])
+    shared = _common_path([access.around for access in accesses])
     loops = [(n, s) for n, s in enumerate(shared) if isinstance(s, For)]
     # Lanes share what is outside of them.
     loops = list(takewhile(lambda each: each[1].kind is not ForKind.VECTORIZED, loops))
@@ -211,7 +211,7 @@ def _home(accesses: list[_Access]) -> _Home | None:
     return None
 
 
-def _shared(chains: list[tuple[Stmt, ...]]) -> list[Stmt]:
+def _common_path(chains: list[tuple[Stmt, ...]]) -> list[Stmt]:
     """Return the statements around all accesses; the statement of a lone access is none of them."""
     made: list[Stmt] = []
     for each in zip(*(chain[:-1] for chain in chains)):
@@ -245,7 +245,7 @@ def _keeps_to_itself(accesses: list[_Access], analyzer: Analyzer) -> bool:
 
 def _covers(store: _Access, load: _Access, analyzer: Analyzer) -> bool:
     """Whether a store, all iterations of the loops only it is in, comes first and stores it all."""
-    depth = len(_shared([store.around, load.around]))
+    depth = len(_common_path([store.around, load.around]))
     common = store.around[:depth]
     if not common or not isinstance(common[-1], SeqStmt):
         return False
@@ -414,7 +414,7 @@ def _range(
 
 
 # -- the program ---------------------------------------------------------------------------------
-def _moved(body: Stmt, homes: list[_Home], owned: dict[Var, Allocate]) -> Stmt:
+def _move_allocations(body: Stmt, homes: list[_Home], owned: dict[Var, Allocate]) -> Stmt:
     """Put the allocations into their loops."""
     by_buffer = {id(home.buffer): home for home in homes}
     by_loop: dict[Var, list[_Home]] = {}

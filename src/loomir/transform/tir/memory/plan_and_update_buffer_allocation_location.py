@@ -155,7 +155,7 @@ def _read(body: Stmt, plans: dict[int, _Plan]) -> None:
 
 def _stores_first(body: Stmt, plan: _Plan) -> bool:
     """Tell whether a body stores each element, named by a constant, before it loads it."""
-    return trampoline(_assigned(body, plan, frozenset())) is not None
+    return trampoline(_find_assigned(body, plan, frozenset())) is not None
 
 
 def _loads_known(e: PrimExpr, plan: _Plan, known: frozenset[int]) -> bool:
@@ -169,7 +169,7 @@ def _loads_known(e: PrimExpr, plan: _Plan, known: frozenset[int]) -> bool:
     return True
 
 
-def _assigned(s: Any, plan: _Plan, known: frozenset[int]) -> Step[frozenset[int] | None]:
+def _find_assigned(s: Any, plan: _Plan, known: frozenset[int]) -> Step[frozenset[int] | None]:
     """Return the elements that are certainly stored after a statement, None where a load fails."""
     if id(s) not in plan.touched:
         return known
@@ -183,18 +183,18 @@ def _assigned(s: Any, plan: _Plan, known: frozenset[int]) -> Step[frozenset[int]
         return known
     if isinstance(s, SeqStmt):
         for part in s.seq:
-            after = yield _assigned(part, plan, known)
+            after = yield _find_assigned(part, plan, known)
             if after is None:
                 return None
             known = after
         return known
     if isinstance(s, IfThenElse):
-        then = yield _assigned(s.then_case, plan, known)
-        other = known if s.else_case is None else (yield _assigned(s.else_case, plan, known))
+        then = yield _find_assigned(s.then_case, plan, known)
+        other = known if s.else_case is None else (yield _find_assigned(s.else_case, plan, known))
         return None if then is None or other is None else then & other
     parts = [part for part in children(s) if isinstance(part, Stmt)]
     for part in parts:
-        after = yield _assigned(part, plan, known)
+        after = yield _find_assigned(part, plan, known)
         if after is None:
             return None
         if not _may_skip(s, part):

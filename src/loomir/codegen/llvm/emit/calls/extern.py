@@ -33,7 +33,7 @@ def call_extern(frame: FunctionFrame, e: Call) -> Step[Value]:
     args: list[Value] = []
     for i, arg in enumerate(e.args[1:]):
         value: Value = yield frame.value(arg)
-        args.append(_promoted(frame, value, arg.dtype, i >= fixed))
+        args.append(_promote(frame, value, arg.dtype, i >= fixed))
     b = frame.b
     types = [a.type for a in args]
     result = _declare(frame, name, e.dtype, types[:fixed], fixed < len(args))
@@ -43,7 +43,7 @@ def call_extern(frame: FunctionFrame, e: Call) -> Step[Value]:
     return b.icmp("ne", made, const(I8, 0)) if e.dtype.is_bool else made
 
 
-def _promoted(frame: FunctionFrame, value: Value, dtype: DataType, variadic: bool) -> Value:
+def _promote(frame: FunctionFrame, value: Value, dtype: DataType, variadic: bool) -> Value:
     """Extend what is shorter than an int, as C's callers must."""
     b = frame.b
     if dtype.is_bool:

@@ -152,7 +152,7 @@ def _table(
         for requirement in signature.requirements:
             faults.add(_unequal(signature, requirement.source))
     layouts = [faults.add(_not_row_major(each.parameter)) for each in arrays]
-    pairs, pair_site = _compared(frame, [each.parameter for each in arrays])
+    pairs, pair_site = _compare_arrays(frame, [each.parameter for each in arrays])
     buffers = [each.buffer for each in arrays]
     some = whole and all(0 < _bytes(buffer) < 1 << 63 for buffer in buffers)
     words = [len(arrays), faults.values, pairs, pair_site, extent_site, int(some)]
@@ -192,7 +192,7 @@ def _sites(frame: FunctionFrame, parameter: Parameter, buffer: Buffer) -> tuple[
     )
 
 
-def _compared(frame: FunctionFrame, parameters: Sequence[Parameter]) -> tuple[int, int]:
+def _compare_arrays(frame: FunctionFrame, parameters: Sequence[Parameter]) -> tuple[int, int]:
     """Say how arrays are compared with each other, and add the faults of pairs; give their site."""
     faults = frame.unit.faults
     site = len(faults.rows)

@@ -17,7 +17,7 @@ from loomir.codegen.llvm.math.fused import multiply_add
 from loomir.ir.visit import Step
 from loomir.tir.expr import Call
 
-__all__ = ["DOTS", "dot_bytes", "flushed", "half_of"]
+__all__ = ["DOTS", "dot_bytes", "flush_subnormals", "half_of"]
 
 _LEAST_NORMAL: Final = 2.0**-126
 
@@ -73,10 +73,10 @@ def _dp2a(frame: FunctionFrame, e: Call) -> Step[Value]:
         return b.intrinsic(name, [acc, b.bitcast(xs, t), b.bitcast(ys, t)], overloads=())
     t = I32.with_lanes(lanes)
     words = b.bitcast(xs, t), b.bitcast(ys, t)
-    total = flushed(b, acc)
+    total = flush_subnormals(b, acc)
     for second in (True, False):
-        x, y = (flushed(b, half_of(b, word, second)) for word in words)
-        total = flushed(b, multiply_add(b, x, y, total))
+        x, y = (flush_subnormals(b, half_of(b, word, second)) for word in words)
+        total = flush_subnormals(b, multiply_add(b, x, y, total))
     return total
 
 
@@ -87,7 +87,7 @@ def half_of(b: Builder, word: Value, second: bool) -> Value:
     return b.bitcast(bits, FLOAT.with_lanes(t.lanes))
 
 
-def flushed(b: Builder, x: Value) -> Value:
+def flush_subnormals(b: Builder, x: Value) -> Value:
     """Make subnormal numbers zeros of the same sign."""
     t = I32.with_lanes(x.type.lanes)
     zero = b.bitcast(b.and_(b.bitcast(x, t), const(t, -(1 << 31))), x.type)

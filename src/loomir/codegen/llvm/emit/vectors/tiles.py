@@ -14,7 +14,7 @@ from loomir.codegen.llvm.assembler.types import AMX, FLOAT, I8, I16, I32, I64, V
 from loomir.codegen.llvm.assembler.values import NOTHING, Value, const, zero
 from loomir.codegen.llvm.emit.constants import constant_of
 from loomir.codegen.llvm.emit.frame import FunctionFrame
-from loomir.codegen.llvm.emit.vectors.dots import dot_bytes, flushed, half_of
+from loomir.codegen.llvm.emit.vectors.dots import dot_bytes, flush_subnormals, half_of
 from loomir.codegen.llvm.math.floats import cast
 from loomir.codegen.llvm.math.fused import multiply_add
 from loomir.ir.visit import Step
@@ -48,7 +48,7 @@ def dot_tiles(frame: FunctionFrame, e: Call) -> Step[Value]:
     return NOTHING
 
 
-def _moved(b: Builder, pointer: Value, offset: Value | int) -> Value:
+def _advance(b: Builder, pointer: Value, offset: Value | int) -> Value:
     if offset == 0:
         return pointer
     return b.gep(I8, pointer, const(I64, offset) if isinstance(offset, int) else offset)
@@ -98,7 +98,7 @@ def _by_tiles(
         name = f"llvm.x86.tdpb{signs}d.internal"
 
     def load(pointer: Value, offset: int, stride: int) -> Value:
-        args = [_ROWS, _BYTES, _moved(b, pointer, offset), const(I64, stride)]
+        args = [_ROWS, _BYTES, _advance(b, pointer, offset), const(I64, stride)]
         return b.intrinsic("llvm.x86.tileloadd64.internal", args, result=AMX, overloads=())
 
     # Tiles of sums by their place in bytes; a tile of columns is 16 sums wide.
@@ -114,8 +114,8 @@ def _by_tiles(
         return b.intrinsic("llvm.x86.tilezero.internal", shape, result=AMX, overloads=())
 
     def step(k: Value, accs: list[Value]) -> list[Value]:
-        ours = _moved(b, left, b.mul(k, const(I64, rows * TILE_BYTES)))
-        theirs = _moved(b, right, b.mul(k, const(I64, TILE * wide)))
+        ours = _advance(b, left, b.mul(k, const(I64, rows * TILE_BYTES)))
+        theirs = _advance(b, right, b.mul(k, const(I64, TILE * wide)))
         loaded: dict[tuple[str, int], Value] = {}
         made: list[Value] = []
         for (r, c, _), acc in zip(places, accs):
@@ -131,7 +131,7 @@ def _by_tiles(
 
     ends = _repeat(b, steps, [start(offset) for _, _, offset in places], step)
     for (_, _, offset), end in zip(places, ends):
-        args = [_ROWS, _BYTES, _moved(b, sums, offset), const(I64, wide), end]
+        args = [_ROWS, _BYTES, _advance(b, sums, offset), const(I64, wide), end]
         b.intrinsic("llvm.x86.tilestored64.internal", args, result=VOID, overloads=())
 
 
@@ -152,32 +152,35 @@ def _by_vectors(
 
     def products(pair: list[Value], acc: list[Value]) -> list[Value]:
         if dtypes[0].is_bfloat:
-            parts = [[flushed(b, half_of(b, w, second)) for w in pair] for second in (False, True)]
-            return [flushed(b, multiply_add(b, x, y, a)) for (x, y), a in zip(parts, acc)]
+            parts = [
+                [flush_subnormals(b, half_of(b, w, second)) for w in pair]
+                for second in (False, True)
+            ]
+            return [flush_subnormals(b, multiply_add(b, x, y, a)) for (x, y), a in zip(parts, acc)]
         return [dot_bytes(b, (pair[0], pair[1]), (dtypes[0].is_int, dtypes[1].is_int), acc[0])]
 
     def one(number: Value, none: list[Value]) -> list[Value]:
         row = b.udiv(number, const(I64, columns // TILE))
         part = b.urem(number, const(I64, columns // TILE))
-        place = _moved(b, sums, b.mul(number, const(I64, TILE * 4)))
-        ours = _moved(b, left, b.mul(row, const(I64, TILE_BYTES)))
-        theirs = _moved(b, right, b.mul(part, const(I64, TILE * 4)))
+        place = _advance(b, sums, b.mul(number, const(I64, TILE * 4)))
+        ours = _advance(b, left, b.mul(row, const(I64, TILE_BYTES)))
+        theirs = _advance(b, right, b.mul(part, const(I64, TILE * 4)))
 
         def step(k: Value, accs: list[Value]) -> list[Value]:
             def group(i: Value, acc: list[Value]) -> list[Value]:
                 at = b.add(b.mul(k, const(I64, TILE)), i)
                 word_at = b.add(b.mul(k, const(I64, rows * TILE)), i)
-                word = b.load(I32, _moved(b, ours, b.mul(word_at, const(I64, 4))), align=1)
+                word = b.load(I32, _advance(b, ours, b.mul(word_at, const(I64, 4))), align=1)
                 row_at = b.mul(at, const(I64, columns * 4))
-                other = b.load(words, _moved(b, theirs, row_at), align=1)
+                other = b.load(words, _advance(b, theirs, row_at), align=1)
                 return products([b.splat(word, TILE), other], acc)
 
             if not dtypes[0].is_bfloat:
                 return _repeat(b, const(I64, TILE), accs, group)
             none = const(sum_type, 0.0)
             both = _repeat(b, const(I64, TILE), [none, none], group)
-            more = flushed(b, b.fadd(*both))
-            return [flushed(b, b.fadd(flushed(b, accs[0]), more))]
+            more = flush_subnormals(b, b.fadd(*both))
+            return [flush_subnormals(b, b.fadd(flush_subnormals(b, accs[0]), more))]
 
         start = zero(sum_type) if fresh else b.load(sum_type, place, align=1)
         (end,) = _repeat(b, steps, [start], step)

@@ -27,7 +27,7 @@ _LEAST: Final = -(2**63)
 _SHIFT_LEFT: Final = BUILTINS["shift_left"].op
 
 
-def _checked(frame: FunctionFrame, e: Add | Sub | Mul) -> Step[Value]:
+def _check(frame: FunctionFrame, e: Add | Sub | Mul) -> Step[Value]:
     if e.dtype is not _INT64:
         return (yield EXPRESSIONS[e.__class__](frame, e))
     x: Value = yield frame.value(e.a)
@@ -39,7 +39,7 @@ def _checked(frame: FunctionFrame, e: Add | Sub | Mul) -> Step[Value]:
     return b.extractvalue(pair, 0)
 
 
-def _divided(frame: FunctionFrame, e: Div | FloorDiv | Mod | FloorMod) -> Step[Value]:
+def _divide(frame: FunctionFrame, e: Div | FloorDiv | Mod | FloorMod) -> Step[Value]:
     if e.dtype is not _INT64:
         return (yield EXPRESSIONS[e.__class__](frame, e))
     x: Value = yield frame.value(e.a)
@@ -92,12 +92,12 @@ def _crosses(b: Any, rest: Value, divisor: Value) -> Value:
 
 EXTENTS: Final[Mapping[type, Callable[[FunctionFrame, Any], Step[Value]]]] = {
     **EXPRESSIONS,
-    Add: _checked,
-    Sub: _checked,
-    Mul: _checked,
-    Div: _divided,
-    FloorDiv: _divided,
-    Mod: _divided,
-    FloorMod: _divided,
+    Add: _check,
+    Sub: _check,
+    Mul: _check,
+    Div: _divide,
+    FloorDiv: _divide,
+    Mod: _divide,
+    FloorMod: _divide,
     Call: _call,
 }
