@@ -13,8 +13,8 @@ from loomir.arith.fold import imm64
 from loomir.autoschedule import driver
 from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.ir.plan import Plan
-from loomir.autoschedule.ir.stage import Axis, Combine, Kernel, Stage
-from loomir.autoschedule.lift.lift_kernel import lift_kernel
+from loomir.autoschedule.ir.stage import Axis, Combine, LiftedFunction, Stage
+from loomir.autoschedule.lift.lift_function import lift_function
 from loomir.autoschedule.verify_steps import StepVerifier, verify_stages
 from loomir.ir.passes import verifying
 from loomir.ir.substitution import substitute
@@ -56,8 +56,8 @@ def overwriting(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
         B[i] = before[i] + before[7 - i]
 
 
-def stages_of(func: PrimFunc) -> tuple[Kernel, list[Stage]]:
-    kernel = lift_kernel(func)
+def stages_of(func: PrimFunc) -> tuple[LiftedFunction, list[Stage]]:
+    kernel = lift_function(func)
     stages = [part for part in kernel.parts if isinstance(part, Stage)]
     assert len(stages) == len(kernel.parts)
     return kernel, stages
@@ -267,8 +267,10 @@ def test_what_the_program_gets_wrong_is_no_mistake_of_a_step():
 
 
 # -- by the driver -----------------------------------------------------------------------------
-def broken(step: Callable[[Kernel], Kernel]) -> Callable[[Kernel], Kernel]:
-    def one(kernel: Kernel) -> Kernel:
+def broken(
+    step: Callable[[LiftedFunction], LiftedFunction],
+) -> Callable[[LiftedFunction], LiftedFunction]:
+    def one(kernel: LiftedFunction) -> LiftedFunction:
         return replace(step(kernel), parts=tuple(reversed(kernel.parts)))
 
     return one

@@ -17,8 +17,8 @@ from loomir.autoschedule.builders.fold import fold_constants
 from loomir.autoschedule.builders.loops import allocate, declare_views, disable_outer_unrolling
 from loomir.autoschedule.builders.work import count_work
 from loomir.autoschedule.ir.plan import Plan
-from loomir.autoschedule.ir.stage import Combine, Kernel, Stage
-from loomir.autoschedule.lift.lift_kernel import lift_kernel
+from loomir.autoschedule.ir.stage import Combine, LiftedFunction, Stage
+from loomir.autoschedule.lift.lift_function import lift_function
 from loomir.autoschedule.lift.lift_loops import Reader
 from loomir.autoschedule.rewrite.collapse_axes import collapse_axes
 from loomir.autoschedule.rewrite.def_use import Usage, reads_of, writes_of
@@ -253,7 +253,7 @@ class _Result(NamedTuple):
 class _Lifted(NamedTuple):
     """A kernel after all rewrites, the views that its stages store to, and what declares names."""
 
-    kernel: Kernel
+    kernel: LiftedFunction
     views: tuple[Buffer, ...]
     declare: Declare
 
@@ -263,7 +263,7 @@ def _lift(func: PrimFunc, on_step: OnStep | None, verifier: StepVerifier | None)
 
     def seen(
         name: str,
-        kernel: Kernel,
+        kernel: LiftedFunction,
         declare: Declare = lambda stmt: stmt,
         views: Sequence[Buffer] = (),
     ) -> None:
@@ -272,7 +272,7 @@ def _lift(func: PrimFunc, on_step: OnStep | None, verifier: StepVerifier | None)
         if on_step is not None:
             on_step(Step(name, lambda: write_body(kernel, declare, views=views)))
 
-    read = lift_kernel(func)
+    read = lift_function(func)
     seen("reading the loops", read)
     inlined = inline_stages(read)
     seen("inlining", inlined)

@@ -12,7 +12,7 @@ from loomir.arith.fold import imm64, product
 from loomir.autoschedule.builders.loops import allocate, declare_views
 from loomir.autoschedule.builders.reduction_ops import accumulate
 from loomir.autoschedule.ir.plan import Plan
-from loomir.autoschedule.ir.stage import Combine, Kernel, Stage
+from loomir.autoschedule.ir.stage import Combine, LiftedFunction, Stage
 from loomir.autoschedule.rewrite.def_use import reads_of
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt, seq
@@ -51,7 +51,7 @@ def serial_loops(stage: Stage) -> Stmt:
 
 
 def write_body(
-    kernel: Kernel,
+    kernel: LiftedFunction,
     declare: Callable[[Stmt], Stmt] = lambda stmt: stmt,
     done: Sequence[Stmt] = (),
     place: int = 0,

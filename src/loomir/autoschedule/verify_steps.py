@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from loomir.autoschedule.builders.loops import allocate
 from loomir.autoschedule.ir.plan import Plan
-from loomir.autoschedule.ir.stage import Combine, Kernel, Stage
+from loomir.autoschedule.ir.stage import Combine, LiftedFunction, Stage
 from loomir.autoschedule.ir.verify_stage import stage_violations
 from loomir.autoschedule.rewrite.def_use import reads_of, writes_of
 from loomir.autoschedule.trace_steps import serial_loops
@@ -58,7 +58,7 @@ class StepVerifier:
 
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
-        self.kernel: Kernel | None = None
+        self.kernel: LiftedFunction | None = None
         self.names = {id(node) for node in free_definitions(func.body)}
         self.names.update(map(id, func.params))
         for buffer in func.buffer_map.values():
@@ -66,7 +66,7 @@ class StepVerifier:
             for part in [part for part in parts if part is not None]:
                 self.names.update(id(var) for var in by_class(part).get(Var, ()))
 
-    def after(self, step: str, kernel: Kernel) -> None:
+    def after(self, step: str, kernel: LiftedFunction) -> None:
         """Check what a step made."""
         before = self.kernel
         self.kernel = kernel
@@ -99,7 +99,9 @@ class StepVerifier:
             for found in faults(serial_loops(stage)):
                 raise _wrong(step, stage, found)
 
-    def _check_order(self, step: str, before: Kernel | None, kernel: Kernel) -> None:
+    def _check_order(
+        self, step: str, before: LiftedFunction | None, kernel: LiftedFunction
+    ) -> None:
         unmade = dict(_reads_before_made(kernel))
         if before is None:
             lost = _stored(self.func.body) - _outputs(kernel)
@@ -120,7 +122,7 @@ class StepVerifier:
             for stage, number in _new_overwrites(before, kernel):
                 raise _wrong(step, stage, f"it overwrites elements of {number} stages before it")
 
-    def _check_versions(self, step: str, before: Kernel, kernel: Kernel) -> None:
+    def _check_versions(self, step: str, before: LiftedFunction, kernel: LiftedFunction) -> None:
         counts = [Counter(d for p in k.parts for d in writes_of(p)) for k in (before, kernel)]
         changed = {data for data in counts[0] | counts[1] if counts[0][data] != counts[1][data]}
         old = _sources(before, changed)
@@ -200,7 +202,7 @@ def _unknown_names(stage: Stage, known: Set[int]) -> Iterator[str]:
 
 
 # -- order -------------------------------------------------------------------------------------
-def _outputs(kernel: Kernel) -> set[int]:
+def _outputs(kernel: LiftedFunction) -> set[int]:
     """Return the memory that is written and lives on."""
     written = set[int]().union(*(writes_of(part) for part in kernel.parts))
     return written - {id(buffer.data) for buffer in kernel.between}
@@ -213,7 +215,7 @@ def _stored(body: Stmt) -> set[int]:
     return {id(store.buffer.data) for store in found.get(BufferStore, ())} - local
 
 
-def _reads_before_made(kernel: Kernel) -> Iterator[tuple[int, Stage]]:
+def _reads_before_made(kernel: LiftedFunction) -> Iterator[tuple[int, Stage]]:
     """List the memory between stages that a stage reads and no part before it writes."""
     unmade = {id(buffer.data) for buffer in kernel.between}
     for part in kernel.parts:
@@ -244,12 +246,12 @@ def _loaded_before_stored(body: Stmt) -> set[int]:
     return early
 
 
-def _writers(kernel: Kernel, changed: Set[int]) -> Iterator[Stage | Stmt]:
+def _writers(kernel: LiftedFunction, changed: Set[int]) -> Iterator[Stage | Stmt]:
     for part in kernel.parts:
         yield from (part for data in sorted(writes_of(part)) if data not in changed)
 
 
-def _sources(kernel: Kernel, changed: Set[int]) -> dict[_Version, frozenset[_Version]]:
+def _sources(kernel: LiftedFunction, changed: Set[int]) -> dict[_Version, frozenset[_Version]]:
     """Return what each write is made of, in order; ``changed`` memory counts as what it is made of.
 
     A step may write some memory less often than before, as where it inlines what that holds.
@@ -275,7 +277,7 @@ def _sources(kernel: Kernel, changed: Set[int]) -> dict[_Version, frozenset[_Ver
 
 
 # -- elements that are written twice -----------------------------------------------------------
-def _new_overwrites(before: Kernel, after: Kernel) -> Iterator[tuple[Stage, int]]:
+def _new_overwrites(before: LiftedFunction, after: LiftedFunction) -> Iterator[tuple[Stage, int]]:
     """List stages that overwrite elements of more stages than before the step."""
     old, new = _overwrites(before), _overwrites(after)
     counts = Counter({data: sum(number for _, number in listed) for data, listed in old.items()})
@@ -284,7 +286,7 @@ def _new_overwrites(before: Kernel, after: Kernel) -> Iterator[tuple[Stage, int]
             yield listed[-1]
 
 
-def _overwrites(kernel: Kernel) -> dict[int, list[tuple[Stage, int]]]:
+def _overwrites(kernel: LiftedFunction) -> dict[int, list[tuple[Stage, int]]]:
     """Find the stages that provably overwrite elements of stages before them, and of how many."""
     by_memory: dict[int, list[Stage]] = {}
     for part in kernel.parts:

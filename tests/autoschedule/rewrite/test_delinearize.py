@@ -7,7 +7,7 @@ import pytest
 from loomir import te
 from loomir.autoschedule.builders.evaluate import number
 from loomir.autoschedule.ir.stage import Stage
-from loomir.autoschedule.lift.lift_kernel import lift_kernel
+from loomir.autoschedule.lift.lift_function import lift_function
 from loomir.autoschedule.rewrite.delinearize import delinearize
 from loomir.te import topi
 from tests.autoschedule.equivalence import assert_same_results
@@ -16,7 +16,7 @@ from tests.autoschedule.equivalence import assert_same_results
 def stage_of(formula, shape, source=(6, 4, 10)) -> Stage | None:
     x = te.placeholder(source, name="x")
     func = te.create_prim_func([x, te.compute(shape, lambda *i: formula(x, *i))])
-    (stage,) = lift_kernel(func).parts
+    (stage,) = lift_function(func).parts
     assert isinstance(stage, Stage)
     return delinearize(stage)
 

@@ -18,7 +18,7 @@ from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Block, Stmt
 
-__all__ = ["Axis", "Combine", "Kernel", "Stage", "has_zero_trip_case"]
+__all__ = ["Axis", "Combine", "LiftedFunction", "Stage", "has_zero_trip_case"]
 
 
 class Axis(NamedTuple):
@@ -89,7 +89,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kernel:
+class LiftedFunction:
     """The parts of a function in order, and the buffers that live between them."""
 
     func: PrimFunc

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from loomir.arith.fold import fold_expr, int64, product
 from loomir.autoschedule.builders.loops import INDEX, declare_views, with_shape
-from loomir.autoschedule.ir.stage import Axis, Kernel, Stage
+from loomir.autoschedule.ir.stage import Axis, LiftedFunction, Stage
 from loomir.autoschedule.rewrite.def_use import reads_of
 from loomir.autoschedule.rewrite.drop_unit_axes import Declare
 from loomir.ir.equality import structural_equal
@@ -51,7 +51,7 @@ class _Summary(NamedTuple):
     extents: Mapping[Var, PrimExpr]
 
 
-def collapse_axes(kernel: Kernel) -> tuple[Kernel, Declare]:
+def collapse_axes(kernel: LiftedFunction) -> tuple[LiftedFunction, Declare]:
     """Return the kernel with fewer axes, and how to declare shapes of arrays from outside."""
     stages = [part for part in kernel.parts if isinstance(part, Stage)]
     if not any(axis.size is None for s in stages for axis in (*s.axes, *s.reduced)):
@@ -68,7 +68,7 @@ def collapse_axes(kernel: Kernel) -> tuple[Kernel, Declare]:
     )
     between = tuple(shapes.get(b, b) for b in kernel.between)
     views = [new for old, new in shapes.items() if old not in set(kernel.between)]
-    return Kernel(kernel.func, parts, between), partial(declare_views, views)
+    return LiftedFunction(kernel.func, parts, between), partial(declare_views, views)
 
 
 # -- what fits ---------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from functools import partial
 
 from loomir.autoschedule.builders.loops import declare_views, with_shape
 from loomir.autoschedule.ir.plan import Plan, Prepack
-from loomir.autoschedule.ir.stage import Kernel, Stage
+from loomir.autoschedule.ir.stage import LiftedFunction, Stage
 from loomir.autoschedule.rewrite.def_use import reads_of
 from loomir.ir.visit import by_class, rewrite
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -25,7 +25,7 @@ Declare = Callable[[Stmt], Stmt]
 """Puts the new names of arrays in scope."""
 
 
-def drop_unit_axes(kernel: Kernel) -> tuple[Kernel, Declare]:
+def drop_unit_axes(kernel: LiftedFunction) -> tuple[LiftedFunction, Declare]:
     """Return the kernel with shorter shapes, and how to declare those of arrays from outside."""
     made = _trimmed_buffers(kernel)
     if not made:
@@ -54,7 +54,7 @@ def drop_unit_axes(kernel: Kernel) -> tuple[Kernel, Declare]:
     views = [new for old, new in made.items() if old not in inside]
 
     parts = tuple(part_of(part) for part in kernel.parts)
-    return Kernel(kernel.func, parts, between), partial(declare_views, views)
+    return LiftedFunction(kernel.func, parts, between), partial(declare_views, views)
 
 
 def declare_in_prepacking(plan: Plan, declare: Declare) -> Plan:
@@ -65,7 +65,7 @@ def declare_in_prepacking(plan: Plan, declare: Declare) -> Plan:
     return replace(plan, ahead=ahead)
 
 
-def _trimmed_buffers(kernel: Kernel) -> dict[Buffer, Buffer]:
+def _trimmed_buffers(kernel: LiftedFunction) -> dict[Buffer, Buffer]:
     """Return new shapes for arrays that only stages use."""
     found: dict[Buffer, Buffer] = {}
     for part in kernel.parts:

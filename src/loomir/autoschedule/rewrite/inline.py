@@ -11,7 +11,7 @@ from typing import Final
 
 from loomir.arith.fold import imm64, int64
 from loomir.autoschedule.builders.evaluate import value_at
-from loomir.autoschedule.ir.stage import Combine, Kernel, Stage
+from loomir.autoschedule.ir.stage import Combine, LiftedFunction, Stage
 from loomir.autoschedule.rewrite.affine_guards import affine_form
 from loomir.autoschedule.rewrite.def_use import Usage, reads_of
 from loomir.ir.equality import structural_equal
@@ -31,7 +31,7 @@ _LARGE: Final = 512
 _COSTLY: Final = (Div, FloorDiv, FloorMod, Mod)
 
 
-def inline_stages(kernel: Kernel) -> Kernel:
+def inline_stages(kernel: LiftedFunction) -> LiftedFunction:
     """Remove the stages of buffers between whose values can stand where they are used."""
     usage = Usage(kernel.parts)
     inner = {id(b.data) for b in kernel.between}
@@ -44,7 +44,7 @@ def inline_stages(kernel: Kernel) -> Kernel:
         return kernel
     used = usage.used()
     between = tuple(b for b in kernel.between if id(b.data) in used)
-    return Kernel(kernel.func, left, between)
+    return LiftedFunction(kernel.func, left, between)
 
 
 def _is_whole(stage: Stage) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from loomir.autoschedule.builders.loops import declare_views
 from loomir.autoschedule.ir.plan import Plan
-from loomir.autoschedule.ir.stage import Kernel, Stage
+from loomir.autoschedule.ir.stage import LiftedFunction, Stage
 from loomir.autoschedule.lift.lift_loops import Reader
 from loomir.autoschedule.rewrite.collapse_axes import collapse_axes
 from loomir.autoschedule.rewrite.def_use import reads_of, writes_of
@@ -33,7 +33,7 @@ def sizes_of(func: PrimFunc) -> frozenset[Var]:
     return frozenset(dim for b in buffers for dim in b.shape if isinstance(dim, Var))
 
 
-def with_digits(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...]]:
+def with_digits(kernel: LiftedFunction) -> tuple[LiftedFunction, tuple[Buffer, ...]]:
     """Split axes of results by which reductions are read; return the views that are stored to.
 
     As ``c // 8`` in the normalisation of groups of 8 channels: their rows can then be fused with
@@ -64,7 +64,7 @@ def plan_divided(stmt: Stmt, func: PrimFunc, plan: Callable[[Stage], Plan]) -> P
     split = None if stage is None else delinearize(stage, sizes_of(func))
     if split is None or effects(split.value) & (Does.FAILS | Does.ACTS):
         return None
-    kernel, declare = collapse_axes(Kernel(func, (split,), ()))
+    kernel, declare = collapse_axes(LiftedFunction(func, (split,), ()))
     (part,) = kernel.parts
     assert isinstance(part, Stage)
     made = plan(part)

@@ -16,8 +16,8 @@ from loomir import te
 from loomir.autoschedule.builders.loops import allocate
 from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.ir.plan import Plan
-from loomir.autoschedule.ir.stage import Kernel, Stage
-from loomir.autoschedule.lift.lift_kernel import lift_kernel
+from loomir.autoschedule.ir.stage import LiftedFunction, Stage
+from loomir.autoschedule.lift.lift_function import lift_function
 from loomir.autoschedule.rules.product import plan_contraction
 from loomir.interp import interpret
 from loomir.runtime.executable import Executable
@@ -33,7 +33,7 @@ RANDOM = np.random.default_rng(7)
 
 
 def planned(func: PrimFunc, target: str = "native") -> Plan | None:
-    kernel = lift_kernel(func)
+    kernel = lift_function(func)
     stages = [part for part in kernel.parts if isinstance(part, Stage)]
     assert len(stages) == len(kernel.parts)
     return plan_contraction(stages, Target(target), inner=frozenset(kernel.between))
@@ -502,7 +502,7 @@ def test_convolutions(layout: str, options: dict[str, Any]) -> None:
     options = dict(options)
     interpreted = options.pop("interpreted", False)
     func = convolution(layout, **options)
-    kernel = lift_kernel(func)
+    kernel = lift_function(func)
     arrays = arrays_for(func, {})
     data, weight, out = arrays
     plain, made = np.zeros_like(out), np.zeros_like(out)
@@ -540,7 +540,7 @@ def test_pixels_of_pointwise_convolutions_are_one_axis(layout: str) -> None:
     assert " % " not in scheduled(func).script().split("sums = ")[1]
 
 
-def with_product(kernel: Kernel) -> PrimFunc:
+def with_product(kernel: LiftedFunction) -> PrimFunc:
     """Schedule the product of a kernel; what comes before it (padding) stays as it was."""
     func, (*before, last) = kernel.func, kernel.parts
     assert isinstance(last, Stage)

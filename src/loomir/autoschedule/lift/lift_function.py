@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from loomir.autoschedule.ir.stage import Combine, Kernel, Stage
+from loomir.autoschedule.ir.stage import Combine, LiftedFunction, Stage
 from loomir.autoschedule.lift.hoist_bounds_checks import hoist_checks
 from loomir.autoschedule.lift.lift_loops import Reader, is_number
 from loomir.autoschedule.lift.loop_distribution import distribute, strip_allocations
@@ -23,10 +23,10 @@ from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BlockRealize, Evaluate, IfThenElse, SeqStmt, Stmt
 
-__all__ = ["lift_kernel"]
+__all__ = ["lift_function"]
 
 
-def lift_kernel(func: PrimFunc) -> Kernel:
+def lift_function(func: PrimFunc) -> LiftedFunction:
     """Return the parts of a function, in order."""
     between: tuple[Buffer, ...] = ()
     body = func.body
@@ -46,7 +46,7 @@ def lift_kernel(func: PrimFunc) -> Kernel:
         read += found
         between += new
     stages, new = rename_updates(_merge_initialization(read))
-    return Kernel(func, stages, (*between, *new))
+    return LiftedFunction(func, stages, (*between, *new))
 
 
 def _merge_fill(reader: Reader, before: list[Stage | Stmt], part: Stage | Stmt) -> Stage | Stmt:
