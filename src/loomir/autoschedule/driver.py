@@ -60,7 +60,7 @@ from loomir.tir.stmt import Block, DeclBuffer, For, ForKind, Stmt
 __all__ = ["SCHEDULED", "Scheduled", "schedule_function", "schedule_module"]
 
 SCHEDULED: Final = "tir.is_scheduled"
-"""The attribute of functions whose loops are as they shall be."""
+"""The attribute of functions that are scheduled: their loops are not changed any more."""
 
 
 class Scheduled(NamedTuple):
@@ -220,9 +220,9 @@ def schedule_function(
     constants: Set[Var] = frozenset(),
     on_step: OnStep | None = None,
 ) -> Scheduled:
-    """Return a function loops that suit the target; the same function where nothing is to be done.
+    """Schedule a function for the target; return it unchanged where nothing is to be done.
 
-    ``constants`` are pointers of arrays that hold the same in every call. What plans compute ahead
+    ``constants`` are pointers of arrays that are the same in every call. What plans compute ahead
     of them is read by the new loops, and is no parameter yet: ``prepare_constants`` sees to that.
     ``on_step`` sees what each step makes of the body.
     """

@@ -3,7 +3,7 @@
 After lifting and each rewrite: every stage is well-formed, names only what is known, and stays in
 the extents of its buffers; nothing is read before it is made, or after it has been overwritten;
 no two stages write an element that was written once. After each rule: the loops compute what the
-stages do, of what the stages read. What the program itself gets wrong is not held against steps.
+stages do, of what the stages read. What the program itself gets wrong is not blamed on steps.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def unravel(axes: Sequence[Axis], index: PrimExpr) -> dict[Var, PrimExpr]:
 
 
 def let(name: str, value: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:
-    """Return a name to a value that is more than a constant or a name."""
+    """Bind a name to a value, unless it is a constant or a name already."""
     if isinstance(value, (IntImm, Var)):
         return body(value)
     var = Var(name, value.dtype)

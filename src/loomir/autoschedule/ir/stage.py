@@ -34,7 +34,7 @@ class Axis(NamedTuple):
 
 
 class Combine(Enum):
-    """How a term joins what an element holds already.
+    """How a term is combined with the accumulator of an element.
 
     Of zeros of both signs, ``max`` and ``min`` keep the accumulator, the last ones take the term.
     """
@@ -55,8 +55,8 @@ class Stage:
     """``buffer[indices] = value`` for all ``axes``, or combined over ``reduced``.
 
     ``indices`` mention axes only, each at most once, as ``axis``, ``axis + number`` or a number.
-    ``value`` is the term that joins the element at each step of ``reduced``. It never loads
-    ``buffer``, but for the element that is stored where nothing is reduced (``in_place``).
+    ``value`` is the term that is combined with the element at each step of ``reduced``. It never
+    loads ``buffer``, but for the element that is stored where nothing is reduced (``in_place``).
     ``init`` is what an element starts from, None where it starts from what it holds.
     ``free_order``: the terms may be combined in any order and grouping (iterators of a block that
     reduce, and integers, which wrap); otherwise each element takes its terms in the order of

@@ -52,7 +52,7 @@ class _Summary(NamedTuple):
 
 
 def collapse_axes(kernel: LiftedFunction) -> tuple[LiftedFunction, Declare]:
-    """Return the kernel with fewer axes, and how to declare shapes of arrays from outside."""
+    """Return the function with fewer axes, and how to declare new shapes of its arguments."""
     stages = [part for part in kernel.parts if isinstance(part, Stage)]
     if not any(axis.size is None for s in stages for axis in (*s.axes, *s.reduced)):
         return kernel, lambda stmt: stmt

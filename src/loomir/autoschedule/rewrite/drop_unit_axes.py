@@ -26,7 +26,7 @@ Declare = Callable[[Stmt], Stmt]
 
 
 def drop_unit_axes(kernel: LiftedFunction) -> tuple[LiftedFunction, Declare]:
-    """Return the kernel with shorter shapes, and how to declare those of arrays from outside."""
+    """Return the function with shorter shapes, and how to declare those of its arguments."""
     made = _trimmed_buffers(kernel)
     if not made:
         return kernel, lambda stmt: stmt

@@ -56,7 +56,7 @@ def split_index_set(value: PrimExpr, axes: Sequence[Axis], axis: Axis) -> list[I
 def _split_at_constants(
     value: PrimExpr, axes: Sequence[Axis], axis: Var, size: int
 ) -> list[IndexRange] | None:
-    """Part by all conditions, whose order is known."""
+    """Split at all conditions, whose order is known."""
     tests: dict[int, AffineForm] = {}
     for call in by_class(value).get(Call, ()):
         for part in conjuncts(call.args[0]) if call.op is IF_THEN_ELSE else ():
@@ -171,7 +171,7 @@ class _Choice(NamedTuple):
 
 
 def _split_at_symbols(value: PrimExpr, axes: Sequence[Axis], axis: Axis) -> list[IndexRange] | None:
-    """Part by one choice after the other: before, where it holds, and behind."""
+    """Split at one choice after the other: before it holds, where it holds, and after."""
     pending = [IndexRange(imm64(0), axis.extent, value)]
     made: list[IndexRange] = []
     while pending:

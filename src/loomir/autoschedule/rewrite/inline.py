@@ -23,7 +23,7 @@ from loomir.tir.expr import Call, Div, FloorDiv, FloorMod, IntImm, Let, Mod, Mul
 __all__ = ["inline_stages"]
 
 _CHEAP: Final = 24
-"""Nodes of an expression that may be computed several times."""
+"""Nodes of an expression that is cheap enough to be computed several times."""
 _FEW: Final = 3
 """Places at which it may be computed."""
 _LARGE: Final = 512
@@ -32,7 +32,7 @@ _COSTLY: Final = (Div, FloorDiv, FloorMod, Mod)
 
 
 def inline_stages(kernel: LiftedFunction) -> LiftedFunction:
-    """Remove the stages of buffers between whose values can stand where they are used."""
+    """Inline stages whose buffers only live within the function into the stages that read them."""
     usage = Usage(kernel.parts)
     inner = {id(b.data) for b in kernel.between}
     for k in reversed(range(len(kernel.parts))):

@@ -1,4 +1,4 @@
-"""Graph functions of a module for Python: what is known of each, and how functions are compared."""
+"""Wrap compiled graph functions for Python, and compare functions that are passed to them."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def _find_signature(signatures: Mapping[str, Signature], name: str) -> Signature
 
 # -- names -------------------------------------------------------------------------------------
 def _symbols(functions: Mapping[str, PrimFunc]) -> dict[str, str]:
-    """Return each function a symbol of letters, digits and underscores, of its own."""
+    """Choose a symbol for each function, of letters, digits and underscores, of its own."""
     taken: set[str] = set()
     symbols: dict[str, str] = {}
     for name in sorted(functions, key=lambda n: (_plain(n) != n, n)):

@@ -1,4 +1,4 @@
-"""Generated code as machine code: compiled and loaded when first asked for."""
+"""Compile generated code to machine code and load it, when it is first needed."""
 
 from __future__ import annotations
 

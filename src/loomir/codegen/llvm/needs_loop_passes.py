@@ -1,4 +1,4 @@
-"""Whether loops are shaped: nothing is left for LLVM to gain by rearranging them.
+"""Decide whether LLVM's loop passes can still gain anything on a lowered function.
 
 The default schedule, or somebody by hand, wrote what is worth it as vectors. Then LLVM's loop
 passes, most of the time that it takes, find nothing to do.
@@ -42,8 +42,9 @@ _WRITTEN_OUT: Final = 64
 """Stores of loops, all iterations counted, up to which LLVM writes them out."""
 _FUNCTIONS: Final = frozenset(row.op for row in BUILTINS.values() if row.family == FAMILY)
 _STILL: Final = 5
-"""Values that stay in memory of which loading so many in each iteration costs more than it hides
-behind: fewer wait no longer than what else an iteration loads."""
+"""Loop-invariant loads in an innermost loop from which LLVM's passes, which hoist them, are run.
+
+Fewer are hidden behind what else an iteration loads."""
 _REINTERPRET: Final = BUILTINS["reinterpret"].op
 _XOR: Final = BUILTINS["bitwise_xor"].op
 

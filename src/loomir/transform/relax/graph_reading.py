@@ -1,4 +1,4 @@
-"""What passes on operators ask of a graph: how often a value is used, and what is known of it."""
+"""Queries of passes on a graph: uses of values, their operators, and what is known of them."""
 
 from __future__ import annotations
 

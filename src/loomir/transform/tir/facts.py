@@ -1,4 +1,4 @@
-"""What may be relied on between passes, each with its checker."""
+"""Facts: properties of programs that passes rely on, each with its checker."""
 
 from __future__ import annotations
 

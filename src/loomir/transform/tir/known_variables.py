@@ -1,4 +1,4 @@
-"""An analyzer that knows what the loops and bindings of a function say of their variables."""
+"""Make an analyzer that knows the ranges and values of a function's variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute addresses by one builtin."""
+"""Lower every address to a pointer and a number of bytes, by one builtin."""
 
 from __future__ import annotations
 

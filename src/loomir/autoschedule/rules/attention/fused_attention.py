@@ -51,7 +51,7 @@ _SHARING: Final = 32
 8192 keys take 1.25 times as long in blocks of 16 rows.
 """
 _LONG: Final = 1 << 25
-"""Bytes between the products from which on blocks have the fewest rows: memory has an end."""
+"""Bytes between the products from which on blocks have the fewest rows, to bound memory."""
 _USUAL: Final = 2048
 """Keys that are assumed where their number is dynamic."""
 _STRIP: Final = 48

@@ -36,7 +36,7 @@ from loomir.tir.stmt import BufferStore, Stmt, seq
 __all__ = ["plan_transpose"]
 
 _LEAST: Final = 4
-"""Lanes of a block that is worth turning."""
+"""Lanes from which a block is worth transposing."""
 _MOST: Final = 16
 """Lanes of a block that may be written out."""
 _TILE: Final = 256

@@ -153,7 +153,7 @@ def phases_of(line: Line, *, together: bool, moving: bool = False) -> list[Phase
 
 
 def read_transposed_convolution(stage: Stage) -> TransposedConvolution | None:
-    """Match a stage; None for others."""
+    """Match a stage that is a transposed convolution; None for others."""
     value = stage.value
     if stage.combine is not Combine.SUM or not stage.free_order or not stage.reduced:
         return None

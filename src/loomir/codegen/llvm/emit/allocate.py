@@ -1,4 +1,4 @@
-"""Memory that lives as long as a statement: on the stack where small and constant, else heap."""
+"""Emit allocations: small ones of constant size on the stack, others on the heap."""
 
 from __future__ import annotations
 

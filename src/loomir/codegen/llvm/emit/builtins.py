@@ -1,4 +1,4 @@
-"""The table of builtins: what a call of an operator becomes."""
+"""The table of builtins: what is emitted for each call of an operator."""
 
 from __future__ import annotations
 

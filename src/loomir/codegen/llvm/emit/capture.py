@@ -1,4 +1,4 @@
-"""Code that moves to a function of its own: what it uses of the function around it."""
+"""Find what statements use of the function around them, to outline them into their own."""
 
 from __future__ import annotations
 

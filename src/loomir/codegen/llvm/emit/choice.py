@@ -1,4 +1,4 @@
-"""One of two values, of which only the chosen one is evaluated."""
+"""Emit a choice between two values, of which only the chosen one is evaluated."""
 
 from __future__ import annotations
 

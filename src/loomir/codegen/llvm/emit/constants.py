@@ -1,4 +1,4 @@
-"""What is known of expressions before they run: constants, ranges, strides, and what is cheap."""
+"""Static facts about expressions: constants, value ranges, strides, and what is cheap."""
 
 from __future__ import annotations
 

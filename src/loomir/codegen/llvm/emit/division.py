@@ -1,4 +1,4 @@
-"""Division of integers: by zero is a fault, ``INT_MIN / -1`` is ``INT_MIN`` with remainder 0."""
+"""Emit integer division: by zero is a fault, ``INT_MIN / -1`` is ``INT_MIN`` with remainder 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of expressions."""
+"""The table of expressions: what is emitted for each kind of node."""
 
 from __future__ import annotations
 

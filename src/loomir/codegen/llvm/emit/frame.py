@@ -1,4 +1,4 @@
-"""One LLVM function in the making: what names stand for, and the way out of it."""
+"""The state of emitting one LLVM function: what names stand for, and how it is left on errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long bodies in pieces: runs of statements become functions of their own.
+"""Outline long bodies: runs of statements become functions, so that LLVM's time stays linear.
 
 Several of LLVM's passes take time in the square of a function's loops, and instruction selection in
 the square of a block's instructions. So a function that is large is cut between statements, at

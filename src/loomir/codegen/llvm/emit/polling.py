@@ -1,4 +1,4 @@
-"""Where long loops look whether they are to stop, as Ctrl-C asks them to.
+"""Emit interrupt checks (Ctrl-C) in long loops, at a cost that does not show.
 
 Code has a *budget*, in nodes of TIR that it runs, some milliseconds of them. It is in the context
 (``faults.BUDGET``); who has used it up calls ``loomir_poll`` (``process_ir``), which fills it.

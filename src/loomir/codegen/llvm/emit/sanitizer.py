@@ -1,4 +1,4 @@
-"""Watching memory: which bytes were written, and which iterations used an element.
+"""Emit the memory sanitizer: reads of unwritten bytes, and races between iterations.
 
 - A *memory* is described by words: its first address, its size in bytes, the binary logarithm of
   what shares a pair of stamps, the stamps, the bytes' marks, and room for a report.

@@ -1,4 +1,4 @@
-"""Calls look whether the stack of their thread has room for them: its end would end the process.
+"""Emit stack checks before calls: an overflow would end the process.
 
 A function that may be called deep down looks before each call. It knows what all code between two
 looks reserves at most, the *room* of the module; what it does not know, such as the registers that

@@ -1,4 +1,4 @@
-"""Machine code that is kept on disk, found again by all that it depends on."""
+"""Keep compiled objects on disk, found again by a key of all that they depend on."""
 
 from __future__ import annotations
 

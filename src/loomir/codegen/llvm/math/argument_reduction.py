@@ -1,4 +1,4 @@
-"""Angles less the nearest multiple of a quarter turn.
+"""Reduce angles modulo a quarter turn (range reduction of the trigonometric functions).
 
 Up to ``_FAR`` the multiple is subtracted with pi/2 in three parts. Beyond, the angle in quarter
 turns is the product of its 53 bits with those 192 bits of 2/pi that matter for it: the higher ones

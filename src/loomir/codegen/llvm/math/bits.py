@@ -1,4 +1,4 @@
-"""Functions of the representation of a float."""
+"""Emit functions on the bits of floats: ``ldexp``, ``copysign`` and ``nextafter``."""
 
 from __future__ import annotations
 

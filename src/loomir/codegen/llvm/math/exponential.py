@@ -1,4 +1,4 @@
-"""The exponential family.
+"""Emit exponentials and what is made of them.
 
 ``exp(x) = 2**n * exp(r)`` with ``n`` the integer nearest to ``x / ln 2`` and ``|r| <= ln(2) / 2``;
 ``r`` is found with ln 2 in two parts, and exp(r) is a polynomial close to the best one.

@@ -1,4 +1,4 @@
-"""The hyperbolic functions and their inverses."""
+"""Emit the hyperbolic functions and their inverses."""
 
 from __future__ import annotations
 

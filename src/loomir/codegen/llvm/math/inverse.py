@@ -1,4 +1,4 @@
-"""The inverses of sine, cosine and tangent."""
+"""Emit the inverses of sine, cosine and tangent."""
 
 from __future__ import annotations
 

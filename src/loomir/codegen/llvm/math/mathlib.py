@@ -1,4 +1,4 @@
-"""The math functions of TIR: what is emitted for each.
+"""The table of TIR's math functions: what is emitted for each.
 
 ``MATH`` has a row for each name; ``emit_math`` emits one on values of a dtype. A float of 16 bits
 is computed as a float of 32 bits and rounded; what is done on the bits is exact in every format.

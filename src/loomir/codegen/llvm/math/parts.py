@@ -1,4 +1,4 @@
-"""What the kernels are made of."""
+"""Building blocks of the math functions: polynomials, exact sums and products, exponents."""
 
 from __future__ import annotations
 

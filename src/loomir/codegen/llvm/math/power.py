@@ -1,4 +1,4 @@
-"""Powers and lengths."""
+"""Emit powers, and the length of a vector of two floats (``hypot``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Arguments that are too rare to be looked after in the common path.
+"""Take rare arguments, such as huge angles, out of the common path: branch to a slow function.
 
-A kernel that is quick for nearly all arguments gives its result to ``rarely`` with a test for the
-others and with code for one of them, which may loop and branch. That code becomes a function of
+A function that is quick for nearly all arguments passes ``rarely`` its result, a test for the other
+arguments, and code for one of them, which may loop and branch. That code becomes a function of
 the module beside versions for vectors, each of which tests a whole vector and goes on, lane by
 lane, only where some lane needs it. LLVM's loop vectoriser knows the versions, so that a loop over
 scalars still becomes one over vectors.

@@ -1,4 +1,4 @@
-"""The remainder of a truncated quotient, which is exact."""
+"""Emit the exact remainder of a truncated quotient (``fmod``)."""
 
 from __future__ import annotations
 

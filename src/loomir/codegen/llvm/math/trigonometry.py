@@ -1,4 +1,4 @@
-"""Sine, cosine and tangent."""
+"""Emit sine, cosine and tangent."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _on_floats(b: Builder, name: str, x: Value, join: _Join) -> Value:
 
 
 def _kept_zero(b: Builder, x: Value, result: Value, join: _Join) -> Value:
-    """Return zero its sign back, which subtracting no turns at all has lost."""
+    """Restore the sign of zero, which the subtraction of no turns at all has lost."""
     if join is _cosine:
         return result
     return b.select(b.fcmp("oeq", x, const(x.type, 0.0)), x, result)

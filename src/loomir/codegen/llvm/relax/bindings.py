@@ -1,4 +1,4 @@
-"""Sequences of bindings, branches, and what may stand to the right of a binding."""
+"""Emit sequences of bindings, branches, and the values that bindings name."""
 
 from __future__ import annotations
 

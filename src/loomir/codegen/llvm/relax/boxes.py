@@ -1,4 +1,4 @@
-"""Scalars as objects, and back."""
+"""Box scalars as objects, and unbox them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions as values: code of their own, and the values that they captured."""
+"""Emit functions that are values: their code, and the variables that they capture."""
 
 from __future__ import annotations
 

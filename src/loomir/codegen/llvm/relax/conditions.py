@@ -1,4 +1,4 @@
-"""What a condition says: a bool tensor without axes, or a bool scalar."""
+"""Emit conditions of branches: a bool tensor without axes, or a bool scalar."""
 
 from __future__ import annotations
 

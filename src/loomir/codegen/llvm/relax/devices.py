@@ -1,4 +1,4 @@
-"""Which devices are here."""
+"""Decide which devices a program may use: the CPU only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One graph function in the making: its variables, and the references that it holds.
+"""The state of emitting one graph function: its variables, and the references that it owns.
 
 - What a function holds a reference to lies in a *slot* of its memory, so that one loop gives all
   back where a fault ends the function. A slot is cleared when its reference is given away.

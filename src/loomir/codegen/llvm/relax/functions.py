@@ -1,4 +1,4 @@
-"""Calls of functions: of the module, of packed ones by name, and of what a value is."""
+"""Emit calls by kind of callee: functions of the module, packed functions by name, closures."""
 
 from __future__ import annotations
 

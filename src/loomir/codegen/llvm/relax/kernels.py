@@ -1,4 +1,4 @@
-"""Loop-level functions called from graphs: directly, with the tensors that objects hold."""
+"""Emit calls of kernels from graphs, with the tensors that objects hold."""
 
 from __future__ import annotations
 

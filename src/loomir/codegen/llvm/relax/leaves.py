@@ -1,4 +1,4 @@
-"""Expressions that only name a value: variables, constants, tuples, shapes, scalars, functions."""
+"""Emit values without computation: variables, constants, tuples, shapes, scalars, functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the variables of a graph function are used last."""
+"""Find the last use of each variable of a graph function, where its reference is released."""
 
 from __future__ import annotations
 

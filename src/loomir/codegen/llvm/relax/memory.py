@@ -1,4 +1,4 @@
-"""Operators on memory: storage, tensors in it, other views of tensors."""
+"""Emit operators on memory: allocate storage, place tensors in it, and make views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that are no kernels: calls of kernels and packed functions, closures, effects."""
+"""Emit operators without a kernel: calls of kernels and packed functions, closures, effects."""
 
 from __future__ import annotations
 

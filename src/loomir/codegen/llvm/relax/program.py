@@ -1,4 +1,4 @@
-"""All graph functions of a module: their code, what others need of it, and the door to it.
+"""Generate all graph functions of a module, and the entry through which the runtime calls them.
 
 Two functions are seen from outside: ``loomir_enter``, which calls any function on objects, and
 ``loomir_function``, which gives the public functions of the module by their number.
@@ -215,7 +215,7 @@ def _open_captured(frame: GraphFrame, what: Pending) -> None:
             frame.values[item] = Location(Where.CAPTURED, i)
 
 
-# -- the door ----------------------------------------------------------------------------------
+# -- the entry ---------------------------------------------------------------------------------
 def _define_enter(graph: GraphUnit) -> None:
     """Define the entry: ``i32 (function, args, count, result, report, token)``.
 

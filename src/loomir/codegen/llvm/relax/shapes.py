@@ -1,4 +1,4 @@
-"""Operators between tensors and shapes."""
+"""Emit operators between tensors and shapes."""
 
 from __future__ import annotations
 

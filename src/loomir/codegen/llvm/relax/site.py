@@ -1,4 +1,4 @@
-"""A call of an operator in the making."""
+"""The operator call that is being emitted: its arguments and attributes, and how to read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all graph functions of a module share: objects that never change, and known functions."""
+"""State that all graph functions of a module share: constant objects, and known functions."""
 
 from __future__ import annotations
 

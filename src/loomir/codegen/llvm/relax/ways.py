@@ -1,4 +1,4 @@
-"""The ways into kernels from graphs, each written when it is first asked for."""
+"""Adapters that graphs call kernels through, each defined when it is first needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of large tensors, kept for the next one, as generated IR.
+"""Keep the memory of large tensors for the next one, as generated IR.
 
 A graph makes its arena anew in each call. What is above 32 MiB the C library maps from the system
 and gives back, so that each call would write to fresh pages: a convolution of 8 images took three

@@ -1,4 +1,4 @@
-"""On which CPUs the threads of the pool run, as generated IR.
+"""Place the pool's threads on CPUs of their own, as generated IR.
 
 By itself, a system may wake a worker on the CPU of its caller, where it waits until the caller has
 done its share: Linux does on virtual machines, whose halted CPUs do not count as idle. So as long

@@ -1,4 +1,4 @@
-"""What compiled code asks of this process, made when first needed: ``process_ir`` says what."""
+"""Load the process services of ``process_ir`` for compiled code, when they are first needed."""
 
 from __future__ import annotations
 

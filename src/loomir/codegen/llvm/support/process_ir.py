@@ -1,4 +1,4 @@
-"""What compiled code asks of the process that it runs in, as LLVM IR.
+"""Services of the process for compiled code, as LLVM IR.
 
 - ``i32 loomir_poll(context)`` fills the budget again and tells, by 1, that the call is to stop. It
   asks Python, in Python's main thread only, as signals are handled there: some tens of times a

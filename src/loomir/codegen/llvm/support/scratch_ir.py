@@ -1,4 +1,4 @@
-"""Memory of kernels while they run, kept for the next run, as generated IR.
+"""Keep scratch memory of kernels for their next run, as generated IR.
 
 Fresh pages cost more than many a kernel does in them. So what a kernel gives back waits in one of a
 few slots for whoever asks next; the last one given back is found first. A slot is taken and filled

@@ -1,4 +1,4 @@
-"""How much of a thread's stack is left, measured, as LLVM IR: a part of ``process_ir``.
+"""Measure how much of a thread's stack is left, as LLVM IR: a part of ``process_ir``.
 
 - ``i32 loomir_has_stack(ptr context, i64 lowest)`` tells whether frames of this thread may reach
   down to an address. What may be used without asking again is written to the context

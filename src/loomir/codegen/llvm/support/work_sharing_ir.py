@@ -1,4 +1,4 @@
-"""How the threads of a region share its range, as generated IR.
+"""Share a region's range between threads, which take over pieces of others, as generated IR.
 
 The range is cut into a contiguous share for each thread, and each share into up to sixteen pieces.
 A thread takes the pieces of its own share one by one, in order, then those that are left of the

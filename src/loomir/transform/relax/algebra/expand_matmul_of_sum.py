@@ -1,4 +1,4 @@
-"""Multiply with each part of a sum."""
+"""Distribute a product over a sum: multiply with each part of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute powers and quotients by operators that are faster, and round otherwise."""
+"""Replace powers and quotients by faster operators, which round differently (fast math)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let convolutions normalise: scale their kernels, and add what is left."""
+"""Fold batch normalisation into the convolution before it: scale kernels, add a bias."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Multiply with transposed matrices as they lie in memory."""
+"""Fuse a transposition with the product that reads it, which indexes the original."""
 
 from __future__ import annotations
 

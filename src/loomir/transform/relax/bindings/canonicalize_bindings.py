@@ -1,4 +1,4 @@
-"""Use a value where only another name of it is used."""
+"""Replace names of names, and fields of known tuples, by the values that they stand for."""
 
 from __future__ import annotations
 

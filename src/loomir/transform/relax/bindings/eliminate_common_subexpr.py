@@ -1,4 +1,4 @@
-"""Compute once what is computed twice."""
+"""Eliminate common subexpressions: compute equal pure calls once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fix arguments of a program before it is compiled: of a graph, or of loops called by one."""
+"""Bind constant arguments of a program: of a graph, or of a single function of loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fix parameters of a function: weights that are known when a model is compiled."""
+"""Bind parameters of a function to arrays that are known when a model is compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fix symbolic extents of functions."""
+"""Bind shape variables of functions to numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Take weights one by one where they are needed, and give each result away once it is made."""
+"""Transform weights lazily: fetch each where it is needed, and hand out each result when done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which parameters of a function are weights: those behind the first ``num_input``."""
+"""Tell inputs of a model from weights: those are the parameters after the first ``num_input``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bring constant weights into the order in which kernels read them, once."""
+"""Prepack constant weights: bring them into the order in which kernels read them, once."""
 
 from __future__ import annotations
 

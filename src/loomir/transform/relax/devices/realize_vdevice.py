@@ -1,4 +1,4 @@
-"""Find the device of every tensor from those that are known."""
+"""Propagate devices: find that of every tensor from those that are known."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ __all__ = ["attach_global_symbol"]
 
 @register("relax.AttachGlobalSymbol")
 def attach_global_symbol(mod: IRModule) -> IRModule:
-    """Return each function its name in the module as ``global_symbol``."""
+    """Set the ``global_symbol`` of each function to its name in the module."""
     made = {var: _attach_name(func, var) for var, func in mod.functions.items()}
     if all(made[var] is func for var, func in mod.functions.items()):
         return mod

@@ -1,4 +1,4 @@
-"""Put the bodies of private functions in the place of their calls."""
+"""Inline private functions: put their bodies in the place of their calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make functions of the module of those that are written inside of others."""
+"""Lift functions that are written inside of others to the module (lambda lifting)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vouch for functions, so that passes may put calls with effects into them."""
+"""Declare functions pure by force, so that passes may put calls with effects into them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["remove_purity_checking"]
 
 @register("relax.RemovePurityChecking", requires={"relax_normal_form"})
 def remove_purity_checking(func: Function) -> Function:
-    """Return pure functions the attribute ``relax.force_pure``; callers know them as pure still.
+    """Set ``relax.force_pure`` on pure functions; callers still know them as pure.
 
     ``call_pure_packed`` becomes the call that it stands for.
     """
@@ -26,7 +26,7 @@ def remove_purity_checking(func: Function) -> Function:
 
 
 def _vouch(func: Function) -> Function:
-    """Vouch for a closure."""
+    """Set ``relax.force_pure`` on a pure function that is a value."""
     if not func.is_pure or func.attrs.get("relax.force_pure"):
         return func
     attrs = {**func.attrs, "relax.force_pure": True}

@@ -1,4 +1,4 @@
-"""Which fields of the tuples that calls give are taken out."""
+"""Find which fields of tuples returned by calls are used."""
 
 from __future__ import annotations
 

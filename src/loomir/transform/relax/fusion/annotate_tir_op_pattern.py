@@ -1,4 +1,4 @@
-"""Note on each kernel what it can be fused with."""
+"""Annotate each kernel with its pattern, which tells what it can be fused with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["annotate_tir_op_pattern"]
 
 @register("relax.AnnotateTIROpPattern")
 def annotate_tir_op_pattern(func: PrimFunc) -> PrimFunc:
-    """Return a kernel the attribute ``op_pattern``, unless it has one.
+    """Set the attribute ``op_pattern`` of a kernel, unless it has one.
 
     0 element-wise, 1 broadcast, 2 injective, 3 reduction, 4 output-fusable, 8 opaque.
     """

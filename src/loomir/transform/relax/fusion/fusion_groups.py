@@ -1,4 +1,4 @@
-"""Which nodes of a graph of kernels become one: those on all ways to a common user.
+"""Group the nodes of a graph of kernels: those on all paths to a common user are fused.
 
 A node is merged with its immediate post-dominator, and all between them with it, where the kinds of
 the kernels allow it. Nothing outside then lies on a way from a group to itself, so the result has

@@ -1,4 +1,4 @@
-"""Compute elements where they are used, in place of keeping them in memory.
+"""Inline element-wise producers of a fused kernel where their elements are used.
 
 The nests of a kernel run one after another. A nest that computes each element of a buffer on its
 own is removed, and its expression stands in place of the loads of the buffer:

@@ -1,4 +1,4 @@
-"""What stands for the parameters of a kernel in one call of it."""
+"""Bind the parameters of a kernel to the arguments of one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels as sequences of loop nests, and the nests that compute each element on its own."""
+"""Split kernels into loop nests, and find nests that compute each element independently."""
 
 from __future__ import annotations
 

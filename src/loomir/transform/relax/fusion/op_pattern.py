@@ -1,4 +1,4 @@
-"""What a kernel does to the elements of its arguments, which tells what it can be fused with.
+"""Classify how a kernel reads the elements of its arguments, which tells what it fuses with.
 
 It is found from how blocks index their buffers, so it holds for kernels of any origin.
 """

@@ -1,4 +1,4 @@
-"""Write operators of training as what they do when a model is only run."""
+"""Decompose operators of training into what they compute in inference."""
 
 from __future__ import annotations
 

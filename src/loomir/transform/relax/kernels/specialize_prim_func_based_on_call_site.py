@@ -1,4 +1,4 @@
-"""Give calls of a kernel with open sizes kernels of the sizes that they have."""
+"""Specialise kernels of dynamic sizes to the sizes of their calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolve by few products, where that pays: Winograd's way."""
+"""Winograd convolution: fewer products on transformed tiles, where that pays."""
 
 from __future__ import annotations
 

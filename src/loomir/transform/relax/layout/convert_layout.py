@@ -1,4 +1,4 @@
-"""Let convolutions and poolings have their images in a layout that is wanted."""
+"""Convert convolutions and pools to a wanted layout, and propagate it through the graph."""
 
 from __future__ import annotations
 

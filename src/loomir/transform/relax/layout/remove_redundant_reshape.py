@@ -1,4 +1,4 @@
-"""Reshape a tensor no more often than its result can tell."""
+"""Remove reshapes of reshapes, and reshapes to the shape that a tensor has."""
 
 from __future__ import annotations
 

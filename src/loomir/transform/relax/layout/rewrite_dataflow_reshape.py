@@ -1,4 +1,4 @@
-"""Say that a kernel only reshapes, where it does."""
+"""Replace kernels that only reshape by ``R.reshape``, which copies nothing."""
 
 from __future__ import annotations
 

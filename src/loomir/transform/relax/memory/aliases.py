@@ -1,4 +1,4 @@
-"""What variables of a function may refer to: which tensors made in it, and which leave it.
+"""Alias analysis: which tensors each variable may refer to, and which escape the function.
 
 A tensor *escapes* where something outside may come to hold it: it is returned, captured by a
 closure, or passed to a function that could keep or return it. Of the others all uses are known,

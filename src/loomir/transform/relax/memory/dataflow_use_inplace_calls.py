@@ -1,4 +1,4 @@
-"""Let kernels write their result over an operand that nothing needs any more."""
+"""Update in place: let kernels write over operands that nothing uses afterwards."""
 
 from __future__ import annotations
 

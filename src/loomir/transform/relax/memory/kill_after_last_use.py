@@ -1,4 +1,4 @@
-"""Tell after which binding memory is not used any more."""
+"""Mark the last use of memory, after which it can be given back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where tensors lie in one arena: places that are free again after a tensor's last use.
+"""Plan an arena: places for tensors, reused after a tensor's last use.
 
 Sizes that are numbers are packed tightly by offset. Sizes that depend on shape variables get slots;
 a slot is used again for what provably fits it.
@@ -40,7 +40,7 @@ class Plan(NamedTuple):
 
 
 def plan_arena(wanted: Sequence[Wanted], analyzer: Analyzer) -> Plan:
-    """Return each tensor a place; ``wanted`` is in the order of ``first``."""
+    """Choose a place for each tensor; ``wanted`` is in the order of ``first``."""
     fixed = [(i, w) for i, w in enumerate(wanted) if isinstance(w.size, IntImm)]
     others = [(i, w) for i, w in enumerate(wanted) if not isinstance(w.size, IntImm)]
     offsets: dict[int, PrimExpr] = {}

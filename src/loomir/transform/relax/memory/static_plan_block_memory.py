@@ -1,4 +1,4 @@
-"""Put the tensors that a function makes and keeps to itself in one arena."""
+"""Place the temporary tensors of a function in one arena."""
 
 from __future__ import annotations
 

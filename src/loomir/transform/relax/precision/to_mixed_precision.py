@@ -1,4 +1,4 @@
-"""Compute what takes most of the time in floats of 16 bits."""
+"""Mixed precision: compute the costly operators in floats of 16 bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watch memory where the program runs: reads of what nothing wrote, and races of parallel loops.
+"""Sanitize memory at run time: uninitialised reads, and races of parallel loops.
 
 Next to each memory that is watched lie its *marks*: a byte for each byte that was written, and for
 each element two stamps, of the last write and of a read. A stamp tells in which iteration of the

@@ -1,4 +1,4 @@
-"""Compute before a loop what costs much and is the same in each of its iterations.
+"""Hoist costly loop-invariant expressions out of loops.
 
 Divisions of floats, functions such as ``exp``, and divisions of integers by what is no constant
 cost ten times what a sum does and more; choices come with conditions and what they choose from. The
@@ -343,7 +343,7 @@ class _Hoist:
         return place.lets[number][0]
 
     def _number(self, node: Node, parts: list[int]) -> int:
-        """Return an expression its number; equal ones have the same."""
+        """Look up the number of an expression; equal ones have the same."""
         key: tuple[object, ...]
         if isinstance(node, Var):
             key = (Var, id(node))  # the program keeps it

@@ -1,4 +1,4 @@
-"""Indices as sums of multiples, to compare where two accesses lie."""
+"""Read indices as linear forms, to compare the addresses of two accesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What loops may do to memory, and from where on a load gives the same.
+"""Track what loops may write, to find from which loop on a load is invariant.
 
 A load can be made before a loop where nothing in the loop may write what it reads, and where it
 certainly can be made there. That is so of an element that

@@ -1,4 +1,4 @@
-"""Run tiles that lie within an array without asking at each element whether it does.
+"""Peel partial tiles, so that whole tiles run without their bounds guards.
 
 Loops split by a factor that does not divide their extent ask that in the innermost loop, which can
 then be no vector loop. Here an outer loop asks once whether the whole tile lies within; only tiles

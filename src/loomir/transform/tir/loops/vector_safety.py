@@ -1,4 +1,4 @@
-"""Whether the iterations of a loop may run side by side, as lanes of one vector."""
+"""Test dependences for vectorisation: whether iterations of a loop may be lanes of one vector."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def _home(accesses: list[_Access]) -> _Home | None:
 
 
 def _common_path(chains: list[tuple[Stmt, ...]]) -> list[Stmt]:
-    """Return the statements around all accesses; the statement of a lone access is none of them."""
+    """Return the statements around all accesses, but for that of a single access."""
     made: list[Stmt] = []
     for each in zip(*(chain[:-1] for chain in chains)):
         if any(s is not each[0] for s in each):

@@ -1,4 +1,4 @@
-"""Give every buffer one axis, and every access one int64 index."""
+"""Flatten buffers: each gets one axis, and each access one int64 index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Allocate memory where it is used."""
+"""Move small allocations into the innermost statement around all of their accesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fold what is constant in integers, conditions and loops.
+"""Fold constants in integers, conditions and loops.
 
 Quotients, minima and comparisons are simplified by what is known about the variables of loops, and
 only where they get cheaper: sums and products keep the form that their author gave them.

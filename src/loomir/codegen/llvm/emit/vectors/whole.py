@@ -1,4 +1,4 @@
-"""Builtins on whole vectors and on pointers."""
+"""Emit builtins on whole vectors and on pointers."""
 
 from __future__ import annotations
 

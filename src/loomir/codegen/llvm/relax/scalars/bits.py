@@ -1,4 +1,4 @@
-"""Scalars as 64 bits: integers extended, floats in the lowest bits."""
+"""Pass scalars as 64 bits: integers extended, floats in the lowest bits."""
 
 from __future__ import annotations
 

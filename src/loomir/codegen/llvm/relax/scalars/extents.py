@@ -1,4 +1,4 @@
-"""Expressions of shape variables: checked arithmetic on 64-bit integers."""
+"""Emit expressions of shape variables: checked arithmetic on 64-bit integers."""
 
 from __future__ import annotations
 
