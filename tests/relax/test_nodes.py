@@ -323,7 +323,7 @@ def test_extents_of_other_dtypes_are_widened_or_refused():
     k = ShapeVar("k", "int32")
     (extent,) = ShapeExpr((k,)).values
     assert extent.dtype is INT64
-    for wrong in (ShapeVar("f", "float32"), 1.5, True, "n", None):
+    for wrong in (ShapeVar("f", "float32"), 1.5, True, "n + 1", None):
         refused("RLX0002", ShapeExpr, (wrong,))
 
 

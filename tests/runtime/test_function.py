@@ -357,7 +357,7 @@ def kind_of(value: object) -> str:
     ("value", "words"),
     [
         (None, "not None"),
-        (3, "not a int"),
+        (3, "not an int"),
         (2.5, "not a float"),
         (True, "not a bool"),
         (np.float32(1), "not a numpy.float32"),
@@ -367,7 +367,7 @@ def kind_of(value: object) -> str:
         (memoryview(b"abcd"), "not a memoryview"),
         (ctypes.c_void_p(64), "not a ctypes.c_void_p"),
         (ctypes.pointer(ctypes.c_float(1)), "LP_c_float"),
-        (object(), "not a object"),
+        (object(), "not an object"),
         (len, "not a builtin_function_or_method"),
     ],
     ids=kind_of,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
-
-import numpy as np
+import importlib
+from typing import Any, Final
 
 from loomir.relax.expr import Constant
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.array import Array
 from loomir.support.caller_span import located
 from loomir.support.dtype import DataType
+from loomir.tir.numpy_operands import as_number, is_numpy_value
 from loomir.tir.rules import refuse
 
 __all__ = ["const", "constant_beside"]
@@ -35,9 +35,10 @@ def _constant(value: Any, dtype: DataType | str | None) -> Constant:
         given = value.data
     if isinstance(given, Array):
         given = given.data
-    is_array = isinstance(given, (np.ndarray, np.generic))
+    is_array = is_numpy_value(given)
+    numpy: Any = importlib.import_module("numpy")  # loaded with the first array: it takes its time
     try:
-        found = np.asarray(given)
+        found = numpy.asarray(given)
     except (ValueError, TypeError, OverflowError) as error:
         refuse("RLX0005", f"these are no numbers: {error}", help="give lists of equal length")
     if not is_array:
@@ -67,11 +68,12 @@ def constant_beside(value: Any, tensor: object) -> Constant:
     Errors: RLX0005 for a number that the dtype lacks.
     """
     dtype = tensor.dtype if isinstance(tensor, TensorStructInfo) else None
-    if dtype is None or dtype.is_void or isinstance(value, np.ndarray):
+    number = as_number(value)
+    if dtype is None or dtype.is_void or is_numpy_value(number):
         return _constant(value, None)
-    fits = dtype.is_float or isinstance(value, (bool, np.bool_))
-    if not fits and isinstance(value, (int, np.integer)) and not dtype.is_bool:
-        fits = dtype.min_value <= int(cast("Any", value)) <= dtype.max_value
+    fits = dtype.is_float or isinstance(number, bool)
+    if not fits and isinstance(number, int) and not dtype.is_bool:
+        fits = dtype.min_value <= number <= dtype.max_value
     if not fits:
         refuse(
             "RLX0005",

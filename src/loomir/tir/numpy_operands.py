@@ -6,14 +6,13 @@ Without this, NumPy would put an expression into an array of objects, or fail wi
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
-
 from loomir.tir.rules import refuse
 
-__all__ = ["as_number", "build_by_ufunc"]
+__all__ = ["as_number", "build_by_ufunc", "is_numpy_value"]
 
 # What NumPy calls the operators of Python, and what the module ``operator`` does.
 _OPERATORS: Final = {
@@ -52,13 +51,18 @@ _RENAMED: Final = {
 }
 
 
+def is_numpy_value(value: Any) -> bool:
+    """Whether a value is an array or a number of NumPy, which need not be loaded."""
+    numpy: Any = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray))
+
+
 def as_number(value: Any) -> Any:
     """Return a number of NumPy as one of Python; other values as they are."""
-    given: Any = value
-    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and given.ndim == 0):
-        item = given.item()
-        return item if isinstance(item, (bool, int, float)) else given
-    return given
+    if not is_numpy_value(value) or value.ndim:
+        return value
+    item = value.item()
+    return item if isinstance(item, (bool, int, float)) else value
 
 
 def build_by_ufunc(
@@ -75,15 +79,16 @@ def build_by_ufunc(
     TIR0115.
     """
     name: str = ufunc.__name__
+    arrays: Any = sys.modules["numpy"].ndarray
     if name in _OPERATORS and method == "__call__":
         build: Callable[..., object] = getattr(operator, _OPERATORS[name])
         given = [as_number(operand) for operand in operands]
         if take_array is not None:
-            given = [take_array(v) if isinstance(v, np.ndarray) else v for v in given]
-        if not any(isinstance(operand, np.ndarray) for operand in given):
+            given = [take_array(v) if isinstance(v, arrays) else v for v in given]
+        if not any(isinstance(operand, arrays) for operand in given):
             return build(*given)
         # Within arrays of objects NumPy looks no further at what they hold.
-        return np.frompyfunc(build, len(given), 1)(*map(_as_objects, given))
+        return sys.modules["numpy"].frompyfunc(build, len(given), 1)(*map(_as_objects, given))
     written = write(_RENAMED.get(name, name))
     refuse(
         "TIR0115",
@@ -96,9 +101,9 @@ def build_by_ufunc(
 
 
 def _as_objects(value: Any) -> Any:
-    given: Any = value
-    if isinstance(value, np.ndarray):
-        return given.astype(object)
-    boxed = np.empty((), dtype=object)
+    numpy: Any = sys.modules["numpy"]
+    if isinstance(value, numpy.ndarray):
+        return value.astype(object)
+    boxed = numpy.empty((), dtype=object)
     boxed[()] = value
     return boxed

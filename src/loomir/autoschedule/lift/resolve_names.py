@@ -107,7 +107,7 @@ def resolve_outer_names(stmt: Stmt) -> Resolved | None:
             parts = [last.body.body]
         elif isinstance(last, SeqStmt):
             parts = [*done, *flatten(last)]
-            if not isinstance(parts[-1], (LetStmt, Allocate, SeqStmt)):
+            if not parts or not isinstance(parts[-1], (LetStmt, Allocate, SeqStmt)):
                 break
             continue
         else:

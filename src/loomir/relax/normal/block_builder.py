@@ -15,8 +15,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.node import Node
 from loomir.relax.constants import const
@@ -41,6 +39,7 @@ from loomir.relax.struct_info import FuncStructInfo
 from loomir.support.argument_errors import explained_methods, misfit
 from loomir.support.diagnostics import Diagnostic
 from loomir.support.span import Span
+from loomir.tir.numpy_operands import is_numpy_value
 from loomir.tir.rules import refuse
 
 __all__ = ["BlockBuilder"]
@@ -347,7 +346,7 @@ def _expression(given: RelaxExpr | Sequence[RelaxExpr]) -> RelaxExpr:
     """Return an expression; Python's tuples and lists are those of the program."""
     if isinstance(given, (tuple, list)):
         return Tuple(tuple([_expression(item) for item in given]))
-    if isinstance(given, (np.ndarray, np.generic)):
+    if is_numpy_value(given):
         return const(given)
     assert isinstance(given, Node)
     return given

@@ -10,8 +10,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
-import numpy as np
-
 from loomir.ir.module import GlobalVar
 from loomir.relax.constants import const, constant_beside
 from loomir.relax.expr import Call, Constant, PrimValue, Tuple, TupleGetItem, Var
@@ -30,7 +28,7 @@ from loomir.relax.struct_info import (
 from loomir.support.caller_span import located
 from loomir.support.diagnostics import CompileError, InternalError
 from loomir.tir.expr import IntImm, PrimExpr
-from loomir.tir.numpy_operands import as_number
+from loomir.tir.numpy_operands import as_number, is_numpy_value
 from loomir.tir.rules import refuse
 
 __all__ = ["define_python_operators", "info_of"]
@@ -106,7 +104,7 @@ def _apply(name: str, operands: Sequence[object]) -> object:
     for operand in operands:
         if isinstance(operand, (Expr, GlobalVar)):
             given.append(operand)
-        elif isinstance(operand, (bool, int, float, np.ndarray, np.generic)):
+        elif isinstance(operand, (bool, int, float)) or is_numpy_value(operand):
             given.append(constant_beside(operand, beside))
         else:
             return NotImplemented
