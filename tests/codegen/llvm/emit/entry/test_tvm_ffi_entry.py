@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import numpy as np
 import pytest
@@ -190,8 +191,10 @@ def ranges(count: int, names: str = "ABCDEFGH") -> list[object]:
 
 @pytest.mark.parametrize("count", [2, 3, 8])
 def test_overlapping_arrays(count: int) -> None:
-    f = compiled(func("main", ranges(count), nothing()))["main"]  # type: ignore[arg-type]
-    plain = compiled(func("main", ranges(count), nothing()), Options(allow_alias=True))["main"]  # type: ignore[arg-type]
+    arrays: list[Any] = ranges(count)
+    body = loop(arrays[1].shape[0], lambda i: put(arrays[1], i, get(arrays[1], i)))
+    f = compiled(func("main", arrays, body))["main"]
+    plain = compiled(func("main", arrays, body), Options(allow_alias=True))["main"]
     base = np.zeros(1000, np.float32)
     disjoint = [base[i * 100 : i * 100 + 100] for i in range(count)]
     f(*disjoint)
@@ -223,7 +226,7 @@ def test_overlapping_arrays(count: int) -> None:
 
 def test_overlap_is_what_the_interpreter_says() -> None:
     a, b = with_shape(Var("n", "int64")), with_shape(Var("m", "int64"), name="B")
-    f = func("main", [a, b], nothing())
+    f = func("main", [a, b], loop(b.shape[0], lambda i: put(b, i, get(a, 0))))
     native = compiled(f)["main"]
     base = np.zeros(20, np.float32)
     for start in range(12):
