@@ -57,7 +57,7 @@ def test_most_moves_do_something() -> None:
 @pytest.mark.parametrize(
     ("module", "name", "passes"),
     [
-        (splitting, "carrying", ()),
+        (splitting, "find_carrying_loops", ()),
         (inlining, "cannot_feed", None),
         (compute_location, "repeatable", ""),
         (reducing, "repeated_mistake", ""),
