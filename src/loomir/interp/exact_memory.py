@@ -16,12 +16,12 @@ import numpy as np
 
 from loomir.interp.machine import Environment
 from loomir.interp.memory import Memory, View
-from loomir.interp.rational import Exact, exact_of, rounded
+from loomir.interp.rational import Exact, exact_of, round_to_dtype
 from loomir.interp.values import Value, decoder, encoder, format_of, pack, unpack
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 
-__all__ = ["Part", "contents", "forget", "load", "read_at", "reinterpreted", "store", "write_at"]
+__all__ = ["Part", "contents", "forget", "load", "read_at", "reinterpret", "store", "write_at"]
 
 _MOST_BYTES: Final = 8
 """The largest element."""
@@ -75,7 +75,7 @@ def read_at(memory: Memory, at: int, cell: Any, dtype: DataType) -> Value:
 def write_at(memory: Memory, at: int, value: Any, dtype: DataType) -> Any:
     """Note the number of an element; gives what its cell holds."""
     if dtype.is_float:
-        near = rounded(value, dtype)
+        near = round_to_dtype(value, dtype)
         if memory.numbers:
             forget(memory, at, dtype.itemsize)
         if near != value and value == value:
@@ -221,7 +221,7 @@ def store(
 
 
 # -- other dtypes ----------------------------------------------------------------------------------
-def reinterpreted(value: Value, source: DataType, target: DataType) -> Value:
+def reinterpret(value: Value, source: DataType, target: DataType) -> Value:
     """Look at bits as another dtype; numbers stay with them where elements coincide."""
     lanes = value if source.is_vector else (value,)
     element = source.element
@@ -231,7 +231,7 @@ def reinterpreted(value: Value, source: DataType, target: DataType) -> Value:
     for n, lane in enumerate(lanes):
         kept: Any = lane
         if element.is_float:
-            kept = rounded(lane, element)
+            kept = round_to_dtype(lane, element)
             if kept != lane and lane == lane:
                 parts[n * item] = Part(n * item, element, lane)
         elif isinstance(lane, _Bits):

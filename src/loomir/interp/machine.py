@@ -35,7 +35,7 @@ __all__ = [
     "OutOfStepsError",
     "Returned",
     "calling",
-    "choosing",
+    "choose_branch",
     "evaluate",
     "instruction",
     "is_shallow",
@@ -180,7 +180,7 @@ def reading(operands: Sequence[Code], function: Callable[..., Value]) -> Code:
     return Code(lambda env: function(env, *[r(env) for r in runs]), height)
 
 
-def choosing(
+def choose_branch(
     first: Code, choose: Callable[[Environment, Value], Code], rest: Sequence[Code]
 ) -> Code:
     """Evaluate ``first``, then what ``choose(env, value)`` gives, one of ``rest``."""

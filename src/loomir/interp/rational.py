@@ -22,7 +22,7 @@ from loomir.interp.values import FORMATS, format_of, round_exact, rounder
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Add, Div, FloorDiv, FloorMod, Mul, Sub
 
-__all__ = ["EXACT", "Exact", "exact_of", "float_of", "rounded"]
+__all__ = ["EXACT", "Exact", "exact_of", "float_of", "round_to_dtype"]
 
 Exact: TypeAlias = int | Fraction | float
 """A number, or an infinity or NaN."""
@@ -44,7 +44,7 @@ def float_of(x: Exact) -> float:
     return x if isinstance(x, float) else round_exact(x, FORMATS["float64"])
 
 
-def rounded(x: Exact, dtype: DataType) -> float:
+def round_to_dtype(x: Exact, dtype: DataType) -> float:
     """Round once to the elements of a float dtype."""
     return x if isinstance(x, float) else round_exact(x, format_of(dtype))
 
@@ -213,7 +213,7 @@ def _builtin(name: str, dtype: DataType) -> Callable[..., Any]:
         return _FUNCTIONS[name]
     if name == "nextafter":  # which is about the floats of a dtype
         function, element = builtin_function(name, dtype), dtype.element
-        return lambda *args: exact_of(function(*(rounded(x, element) for x in args)))
+        return lambda *args: exact_of(function(*(round_to_dtype(x, element) for x in args)))
     return _by_floats(name)
 
 

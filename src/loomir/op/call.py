@@ -13,7 +13,7 @@ from loomir.op.rules.kernel_rules import (
     result_of,
 )
 from loomir.relax.expr import Call, Tuple, TupleGetItem
-from loomir.relax.info.describe import shown
+from loomir.relax.info.describe import format_info
 from loomir.relax.info.proof import shape_vars_in
 from loomir.relax.info.relations import (
     erase_to_well_defined,
@@ -140,7 +140,7 @@ def _demand_packed(c: OpContext) -> None:
     if not packed and not isinstance(known, ObjectStructInfo):
         c.refuse(
             "RLX0238",
-            f"the first argument is {shown(known)}, not a packed function",
+            f"the first argument is {format_info(known)}, not a packed function",
             help="name one, as in R.ExternFunc('name'); call other functions directly",
             arg=0,
         )
@@ -277,7 +277,7 @@ def _infer_invoke(c: OpContext) -> StructInfo:
     if not isinstance(known, (FuncStructInfo, ObjectStructInfo)):
         c.refuse(
             "RLX0238",
-            f"the first argument is {shown(known)}, not a closure",
+            f"the first argument is {format_info(known)}, not a closure",
             help="call what R.make_closure gives, or a function",
             arg=0,
         )
@@ -302,7 +302,7 @@ def _infer_make_closure(c: OpContext) -> StructInfo:
     if not isinstance(known, (FuncStructInfo, ObjectStructInfo)):
         c.refuse(
             "RLX0238",
-            f"the first argument is {shown(known)}, not a function",
+            f"the first argument is {format_info(known)}, not a function",
             help="make closures of functions of the module",
             arg=0,
         )

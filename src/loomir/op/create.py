@@ -15,7 +15,7 @@ from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import flag, kind_dtype, number, prim, scalar, shape, tensor
-from loomir.relax.operator.reference import NPArray, converted
+from loomir.relax.operator.reference import NPArray, convert_array
 from loomir.relax.operator.rules import operand, shape_argument, tensor_info
 from loomir.relax.shape import as_dim
 from loomir.relax.struct_info import TensorStructInfo
@@ -110,13 +110,13 @@ def _lower_full_like(x: Tensor, value: Tensor | PrimExpr, dtype: DataType | None
 
 def _full(extents: tuple[int, ...], value: Any, dtype: DataType | None) -> NPArray:
     given = np.asarray(value)
-    one = given if dtype is None else converted(given, dtype)
+    one = given if dtype is None else convert_array(given, dtype)
     return np.full(extents, one)
 
 
 def _full_like(x: NPArray, value: Any, dtype: DataType | None) -> NPArray:
     kind = x.dtype if dtype is None else numpy_of(dtype)
-    return np.full(x.shape, converted(np.asarray(value), str(kind)))
+    return np.full(x.shape, convert_array(np.asarray(value), str(kind)))
 
 
 _ONE = TensorSample((), values=1.5)
@@ -501,7 +501,7 @@ def _arange(start: Any, end: Any, step: Any, dtype: DataType | None) -> NPArray:
     count = np.arange(_count(*values), dtype="float64" if floats else "int64")
     with np.errstate(all="ignore"):
         made = count * values[2] + values[0]
-    return converted(made, dtype or (_FLOAT32 if floats else _INT64))
+    return convert_array(made, dtype or (_FLOAT32 if floats else _INT64))
 
 
 arange = define_op(

@@ -8,7 +8,7 @@ import numpy as np
 
 from loomir.ir.module import VDevice
 from loomir.ir.visit import Step, trampoline
-from loomir.relax.info.describe import shown
+from loomir.relax.info.describe import format_info
 from loomir.relax.info.relations import same_device
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
@@ -42,7 +42,7 @@ def _infer_assert(c: OpContext) -> StructInfo:
     if not fits:
         c.refuse(
             "RLX0205",
-            f"the condition is {shown(info)}, not a bool",
+            f"the condition is {format_info(info)}, not a bool",
             help='give R.Tensor((), "bool"), or a bool scalar',
             arg=0,
         )
@@ -66,7 +66,7 @@ def _moved(c: OpContext, info: StructInfo) -> Step[StructInfo]:
     if not isinstance(info, ObjectStructInfo):
         c.refuse(
             "OPS0004",
-            f"argument 1 holds {shown(info)}, which lies on no device",
+            f"argument 1 holds {format_info(info)}, which lies on no device",
             help="move tensors, and tuples of them",
             arg=0,
         )

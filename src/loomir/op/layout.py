@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.rules.arguments import dims_of, holds, is_one, number_of, plain
-from loomir.op.rules.reshaping import shaped, shown
+from loomir.op.rules.arguments import dims_of, format_dim, holds, is_one, number_of
+from loomir.op.rules.reshaping import format_dims, infer_of_shape
 from loomir.relax.info.proof import analyzer_for
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
@@ -66,7 +66,7 @@ def _layout_transform(c: OpContext) -> StructInfo:
             return c.make(None, x.dtype, x, ndim=rank)
         c.refuse(
             "OPS0043",
-            f"{c['index_map']} has no inverse on the shape {shown(x.dims)}",
+            f"{c['index_map']} has no inverse on the shape {format_dims(x.dims)}",
             help="split, fuse and reorder indices, and use each digit of each index once",
             arg=0,
             notes=(error.diagnostic.message,),
@@ -169,7 +169,7 @@ def _collapsed(c: OpContext, wanted: Sequence[PrimExpr] | None, rank: int) -> Te
         if c.equal(w, d) is False and c.equal(w, 1) is False:
             c.refuse(
                 "OPS0008",
-                f"the extent {plain(w)} does not broadcast to {plain(d)}",
+                f"the extent {format_dim(w)} does not broadcast to {format_dim(d)}",
                 help="give a shape from which the tensor was broadcast",
                 arg=0,
             )
@@ -179,7 +179,7 @@ def _collapsed(c: OpContext, wanted: Sequence[PrimExpr] | None, rank: int) -> Te
 def _sum_to(c: OpContext) -> StructInfo:
     wanted = c.shape(1)
     x = _collapsed(c, wanted.values, wanted.ndim)
-    return shaped(c, 1, x)
+    return infer_of_shape(c, 1, x)
 
 
 def _sum_like(c: OpContext) -> StructInfo:

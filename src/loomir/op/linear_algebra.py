@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 
 from loomir.op.rules.arguments import (
-    combined,
+    common_extent,
     is_one,
     must_equal,
     need_rank,
     same_dtype,
     shared_device,
 )
-from loomir.op.rules.fitting import fitted
+from loomir.op.rules.fitting import fit_shapes
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.broadcast import Extents, broadcast, broadcast_extents
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import kind_dtype, tensor, tensors, text
-from loomir.relax.operator.reference import NPArray, compute_dtype, converted
+from loomir.relax.operator.reference import NPArray, compute_dtype, convert_array
 from loomir.relax.operator.rules import need
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo
@@ -97,7 +97,7 @@ def _matmul(c: OpContext) -> StructInfo:
 def _product(x1: Tensor, x2: Tensor, out_dtype: DataType | None) -> Tensor:
     inner, at = x1.shape[-1], 0 if x2.ndim == 1 else x2.ndim - 2
     shape = [inner if a == at else d for a, d in enumerate(x2.shape)]
-    left, right = fitted([x1, topi.assume_shape(x2, shape)], inner=2)
+    left, right = fit_shapes([x1, topi.assume_shape(x2, shape)], inner=2)
     return topi.matmul(left, right, _text(out_dtype))
 
 
@@ -105,8 +105,8 @@ def _product_with_numpy(x1: Any, x2: Any, out_dtype: DataType | None) -> NPArray
     a, b = np.asarray(x1), np.asarray(x2)
     inner, wanted = _inner(a, out_dtype)
     with np.errstate(all="ignore"):
-        made = np.matmul(converted(a, inner), converted(b, inner))
-    return converted(np.asarray(made), wanted)
+        made = np.matmul(convert_array(a, inner), convert_array(b, inner))
+    return convert_array(np.asarray(made), wanted)
 
 
 matmul = define_op(
@@ -164,7 +164,7 @@ def _linear(c: OpContext) -> StructInfo:
         must_equal(c, x.dims[-1], weight.dims[1], "the extents that are summed over", arg=1)
     if bias is not None and bias.dims is not None and rows is not None:
         must_equal(c, rows, bias.dims[0], "the extents of the weight and the bias", arg=2)
-        rows = combined(rows, bias.dims[0])
+        rows = common_extent(rows, bias.dims[0])
     if x.dims is None or rows is None:
         return c.make(None, dtype, x, ndim=x.ndim)
     return c.make([*x.dims[:-1], rows], dtype, x)
@@ -185,11 +185,11 @@ def _layer_with_numpy(
     x = np.asarray(data)
     inner, wanted = _inner(x, out_dtype)
     with np.errstate(all="ignore"):
-        columns = np.swapaxes(converted(np.asarray(weight), inner), 0, 1)
-        made = np.matmul(converted(x, inner), columns)
+        columns = np.swapaxes(convert_array(np.asarray(weight), inner), 0, 1)
+        made = np.matmul(convert_array(x, inner), columns)
         if bias is not None:
-            made = np.asarray(made + converted(np.asarray(bias), inner))
-    return converted(np.asarray(made), wanted)
+            made = np.asarray(made + convert_array(np.asarray(bias), inner))
+    return convert_array(np.asarray(made), wanted)
 
 
 linear = define_op(
@@ -312,14 +312,14 @@ def _sum(operands: Sequence[Tensor], subscripts: str) -> Tensor:
 
 def _sum_with_numpy(operands: Sequence[Any], subscripts: str) -> NPArray:
     inner, wanted = _inner(np.asarray(operands[0]), None)
-    arrays = [converted(np.asarray(x), inner) for x in operands]
+    arrays = [convert_array(np.asarray(x), inner) for x in operands]
     inputs, output = _parsed(subscripts) or ([], "")
     with np.errstate(all="ignore"):
         if {*"".join(inputs)} <= {*output}:
             made: Any = _outer_product_with_numpy(arrays, inputs, output)
         else:
             made = np.einsum(subscripts, *arrays)
-    return converted(np.asarray(made), wanted)
+    return convert_array(np.asarray(made), wanted)
 
 
 def _outer_product_with_numpy(
@@ -397,8 +397,8 @@ def _table_with_numpy(x1: Any, x2: Any) -> NPArray:
     a, b = np.asarray(x1), np.asarray(x2)
     inner, wanted = _inner(a, None)
     with np.errstate(all="ignore"):
-        made = converted(a, inner)[:, None] * converted(b, inner)[None, :]
-    return converted(np.asarray(made), wanted)
+        made = convert_array(a, inner)[:, None] * convert_array(b, inner)[None, :]
+    return convert_array(np.asarray(made), wanted)
 
 
 outer = define_op(

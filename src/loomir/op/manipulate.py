@@ -10,13 +10,13 @@ import numpy as np
 
 from loomir.arith.fold import add
 from loomir.op.rules.arguments import (
-    combined,
+    common_extent,
     dims_of,
     each_axis,
+    format_dim,
     is_one,
     known_tensor,
     must_equal,
-    plain,
     product,
     same_dtype,
     shared_device,
@@ -180,7 +180,7 @@ def _squeeze(c: OpContext) -> StructInfo:
         if c.equal(x.dims[axis], 1) is False:
             c.refuse(
                 "OPS0040",
-                f"axis {axis} has the extent {plain(x.dims[axis])}, not 1",
+                f"axis {axis} has the extent {format_dim(x.dims[axis])}, not 1",
                 help="drop axes of extent 1 only, or take one element of it with R.take",
                 arg=0,
             )
@@ -322,7 +322,7 @@ def _aligned(
         for axis, (a, b) in enumerate(zip(made, dims, strict=True)):
             if axis != along:
                 must_equal(c, a, b, f"the extents of axis {axis}", arg=0)
-                made[axis] = combined(a, b)
+                made[axis] = common_extent(a, b)
     return made
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.rules.arguments import combined, must_equal
+from loomir.op.rules.arguments import common_extent, must_equal
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import integer, kind_dtype, tensor
-from loomir.relax.operator.reference import NPArray, converted, widen
+from loomir.relax.operator.reference import NPArray, convert_array, widen
 from loomir.relax.operator.rules import need
 from loomir.relax.shape import Dim
 from loomir.relax.struct_info import TensorStructInfo
@@ -56,7 +56,7 @@ def _beside(c: OpContext, index: int, x: TensorStructInfo, dims: list[Any] | Non
     axis = c.axis(c["axis"], x.ndim) if x.ndim else 0
     if info.ndim == 1 and info.dims is not None and dims is not None:
         must_equal(c, dims[axis], info.dims[0], "the axis and the number of values", arg=index)
-        dims[axis] = combined(dims[axis], info.dims[0])
+        dims[axis] = common_extent(dims[axis], info.dims[0])
 
 
 def _scaled(c: OpContext, dtype: DataType) -> StructInfo:
@@ -135,7 +135,7 @@ def _quantize_with_numpy(
     with np.errstate(all="ignore"):
         value = widen(x).astype("float64") / _in_line(x, scale, axis).astype("float64")
         moved = np.round(value) + _in_line(x, zero_point, axis).astype("float64")
-    return converted(moved, out_dtype)
+    return convert_array(moved, out_dtype)
 
 
 def _dequantize_with_numpy(
@@ -145,7 +145,7 @@ def _dequantize_with_numpy(
     moved = x.astype("int64") - _in_line(x, zero_point, axis).astype("int64")
     with np.errstate(all="ignore"):
         made = moved.astype("float32") * _in_line(x, scale, axis).astype("float32")
-    return converted(made, out_dtype)
+    return convert_array(made, out_dtype)
 
 
 _SCALES = T((3,), "float32", 0.01, 0.1)

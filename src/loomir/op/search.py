@@ -9,7 +9,7 @@ import numpy as np
 
 from loomir.op.rules.arguments import need_rank
 from loomir.op.rules.fitting import fitting
-from loomir.op.statistical import choosing, reduced, refuse_empty
+from loomir.op.statistical import infer_reduction, refuse_empty, require_elements
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.broadcast import broadcast, extents_of
 from loomir.relax.operator.context import OpContext
@@ -81,7 +81,7 @@ def _infer_place(c: OpContext) -> StructInfo:
     need(c, "number", info.dtype)
     over = None if axis is None else (axis,)
     refuse_empty(c, info, over)
-    return reduced(c, info, over, c["keepdims"], _INT64)
+    return infer_reduction(c, info, over, c["keepdims"], _INT64)
 
 
 def _define_place(name: str, what: str) -> Callable[..., Any]:
@@ -99,7 +99,7 @@ def _define_place(name: str, what: str) -> Callable[..., Any]:
         "\n\nPlaces are int64, in the flat tensor where ``axis`` is None. Shapes: without ``axis``,"
         " or with extents of 1 where ``keepdims`` holds.",
         family="search",
-        lower=choosing(getattr(topi, name)),
+        lower=require_elements(getattr(topi, name)),
         reference=reference,
         samples=(
             Sample((_X,)),

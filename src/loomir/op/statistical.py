@@ -15,7 +15,7 @@ from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Infer, Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import axes, flag, integer, kind_dtype, tensor
-from loomir.relax.operator.reference import NPArray, converted, is_float, widen, xp
+from loomir.relax.operator.reference import NPArray, convert_array, is_float, widen, xp
 from loomir.relax.operator.rules import need
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.dtype import DataType, numpy_of
@@ -45,7 +45,7 @@ Axes = tuple[int, ...] | None
 
 
 # -- inference -------------------------------------------------------------------------------
-def reduced(
+def infer_reduction(
     c: OpContext, info: TensorStructInfo, over: Axes, keepdims: bool, dtype: DataType
 ) -> TensorStructInfo:
     """Describe a reduction over axes, all of them for None. Errors: OPS0005, OPS0031."""
@@ -82,7 +82,7 @@ def _infer(kind: str, chooses: bool) -> Infer:
         need(c, kind, info.dtype)
         if chooses:
             refuse_empty(c, info, c["axis"])
-        return reduced(c, info, c["axis"], c["keepdims"], info.dtype)
+        return infer_reduction(c, info, c["axis"], c["keepdims"], info.dtype)
 
     return infer
 
@@ -192,7 +192,7 @@ def _lower_prod(x: Tensor, axis: Axes, keepdims: bool) -> Tensor:
     return topi.prod(x, axis, keepdims, str(x.dtype))
 
 
-def choosing(lower: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def require_elements(lower: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Check that there is an element to choose, where extents are symbolic."""
 
     def lowered(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
@@ -208,10 +208,10 @@ sum = _define(  # noqa: A001 - the name users know
 )
 prod = _define("prod", "Multiply; integers wrap.", _lower_prod, _product, ulps=4)
 max = _define(  # noqa: A001 - the name users know
-    "max", "Find the greatest; there must be one.", choosing(topi.max), np.max, chooses=True
+    "max", "Find the greatest; there must be one.", require_elements(topi.max), np.max, chooses=True
 )
 min = _define(  # noqa: A001 - the name users know
-    "min", "Find the least; there must be one.", choosing(topi.min), np.min, chooses=True
+    "min", "Find the least; there must be one.", require_elements(topi.min), np.min, chooses=True
 )
 mean = _define(
     "mean", "Average; NaN over nothing.", topi.mean, _mean, "float", ulps=2, absolute=1e-6
@@ -241,10 +241,10 @@ def _infer_median(c: OpContext) -> StructInfo:
     info, over = c.tensor(0), c["axis"]
     need(c, "number", info.dtype)
     refuse_empty(c, info, over)
-    values = reduced(c, info, over, c["keepdims"], info.dtype)
+    values = infer_reduction(c, info, over, c["keepdims"], info.dtype)
     if over is None or len(over) != 1:
         return values
-    return TupleStructInfo((values, reduced(c, info, over, c["keepdims"], _INT64)))
+    return TupleStructInfo((values, infer_reduction(c, info, over, c["keepdims"], _INT64)))
 
 
 def _row(x: NPArray, over: Axes) -> tuple[NPArray, tuple[int, ...]]:
@@ -362,7 +362,7 @@ def _running(name: str, combine: Any, identity: int) -> tuple[Callable[..., Any]
     def reference(
         data: NPArray, axis: int | None, dtype: DataType | None, exclusive: bool
     ) -> NPArray:
-        x = data if dtype is None else converted(data, dtype)
+        x = data if dtype is None else convert_array(data, dtype)
         target = x.dtype if dtype is None else numpy_of(dtype)
         wide = widen(x if axis is not None else xp.reshape(x, -1))
         at = axis or 0

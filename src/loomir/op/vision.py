@@ -10,7 +10,7 @@ from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import flag, integer, ints, number, tensor, text
-from loomir.relax.operator.reference import NPArray, compute_dtype, converted, xp
+from loomir.relax.operator.reference import NPArray, compute_dtype, convert_array, xp
 from loomir.relax.operator.rules import need
 from loomir.support.dtype import dtype_of_numpy
 from loomir.te import topi
@@ -213,7 +213,7 @@ def _roi_align_with_numpy(
                 found = _at(image, lines[0], lines[1], sizes)
                 made[n] = found.mean((2, 4)) if mode == "avg" else found.max((2, 4))
     back = ["NCHW".index(k) for k in layout]
-    return xp.ascontiguousarray(converted(xp.transpose(made, back), own))
+    return xp.ascontiguousarray(convert_array(xp.transpose(made, back), own))
 
 
 def _at(image: NPArray, rows: Any, columns: Any, sizes: Sequence[int]) -> Any:

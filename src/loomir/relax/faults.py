@@ -23,13 +23,13 @@ __all__ = [
     "KINDS",
     "REFUSALS",
     "argument",
-    "askew",
     "bad_condition",
     "bad_condition_tensor",
     "division_by_zero",
     "failed_assertion",
     "field_of",
     "index_out_of_range",
+    "misaligned_offset",
     "negative_extent",
     "no_memory",
     "no_such_device",
@@ -344,7 +344,7 @@ def outside_storage(span: Span | None, what: str) -> Fault:
     )
 
 
-def askew(span: Span | None, what: str, dtype: DataType | None) -> Fault:
+def misaligned_offset(span: Span | None, what: str, dtype: DataType | None) -> Fault:
     """Describe an offset that lies between two elements. Numbers: the offset.
 
     The dtype is None where it is known only at run time.

@@ -32,7 +32,7 @@ from loomir.ir.visit import Step, trampoline
 from loomir.relax import faults
 from loomir.relax.expr import Var
 from loomir.relax.faults import field_of
-from loomir.relax.info.describe import shown, shown_expr
+from loomir.relax.info.describe import format_extent, format_info
 from loomir.relax.info.proof import Match
 from loomir.relax.info.relations import is_subtype, substitute_shape_vars
 from loomir.relax.node import StructInfo
@@ -182,7 +182,9 @@ class Matcher:
             return self._other_kind(value, place, "a function")
         wanted = concrete(info, self._frame)
         if self._compare and is_subtype(value.info, wanted) is Match.NO:
-            fault = faults.wrong_function(place.span, place.where, shown(wanted), shown(value.info))
+            fault = faults.wrong_function(
+                place.span, place.where, format_info(wanted), format_info(value.info)
+            )
             self._add(fault)
         return value
 
@@ -207,7 +209,7 @@ class Matcher:
                     place.span,
                     place.where,
                     axis,
-                    shown_expr(expr),
+                    format_extent(expr),
                     literal=isinstance(expr, IntImm),
                     notes=self._origins(expr),
                 )
@@ -221,10 +223,10 @@ class Matcher:
         if value is None or value == number or (value != value and number != number):
             return
         if expr.dtype.is_float:
-            self._add(faults.wrong_float(place.span, place.where, shown_expr(expr)))
+            self._add(faults.wrong_float(place.span, place.where, format_extent(expr)))
         else:
             lone = isinstance(expr, IntImm)
-            fault = faults.wrong_number(place.span, place.where, shown_expr(expr), literal=lone)
+            fault = faults.wrong_number(place.span, place.where, format_extent(expr), literal=lone)
             self._add(fault, int(value), int(number))
 
     def _expected(

@@ -12,7 +12,7 @@ from loomir.relax import faults
 from loomir.support.dtype import DataType, numpy_of
 from loomir.support.span import Span
 
-__all__ = ["in_storage", "new_storage", "viewed"]
+__all__ = ["in_storage", "new_storage", "view_bytes"]
 
 _BYTES = DataType("uint8")
 
@@ -29,7 +29,7 @@ def in_storage(
     return _bytes_as(storage, offset, shape, dtype, what, span)
 
 
-def viewed(
+def view_bytes(
     data: Array, offset: int, shape: list[int], dtype: DataType, what: str, span: Span | None
 ) -> Array:
     """Return another view of a tensor's bytes. Errors: RUN0450, RUN0451."""
@@ -47,6 +47,6 @@ def _bytes_as(
     if offset < 0 or offset + length > flat.size:
         raise faults.outside_storage(span, what).error((length, offset, flat.size))
     if offset % dtype.itemsize:
-        raise faults.askew(span, what, dtype).error((offset,))
+        raise faults.misaligned_offset(span, what, dtype).error((offset,))
     made: Any = flat[offset : offset + length].view(numpy_of(dtype)).reshape(shape)
     return made

@@ -15,7 +15,7 @@ import numpy as np
 
 from loomir.interp.relax.machine import Machine, packed_name
 from loomir.interp.relax.match import Matcher, ValueLabel, concrete, is_cpu, truth
-from loomir.interp.relax.memory import in_storage, new_storage, viewed
+from loomir.interp.relax.memory import in_storage, new_storage, view_bytes
 from loomir.interp.relax.values import (
     Array,
     Environment,
@@ -471,7 +471,7 @@ def _view(s: Site) -> Value:
     dtype: Any = s.node.attrs["dtype"] or dtype_of_numpy(data.dtype)
     shape = _extents(s, 1) if len(s.args) > 1 else list(data.shape)
     offset = s.node.attrs["relative_byte_offset"]
-    return viewed(data, offset, shape, dtype, s.shown, s.span)
+    return view_bytes(data, offset, shape, dtype, s.shown, s.span)
 
 
 _RULES: Final[dict[str, Rule]] = {

@@ -16,7 +16,7 @@ from loomir.interp.tir.expr import compile_expr
 from loomir.interp.values import Scalar
 from loomir.ir.substitution import free_definitions
 from loomir.relax import faults
-from loomir.relax.info.describe import shown_expr
+from loomir.relax.info.describe import format_extent
 from loomir.runtime.errors import RunZeroDivisionError
 from loomir.support.diagnostics import InternalError
 from loomir.support.span import Span
@@ -71,7 +71,7 @@ class Sizes:
             value: Scalar = stop.value
             return value
         except Inexact:
-            raise faults.overflow(place, shown_expr(expr)).error() from None
+            raise faults.overflow(place, format_extent(expr)).error() from None
         except RunZeroDivisionError as error:
             raise RunZeroDivisionError(*(d.at(place) for d in error.diagnostics)) from None
         raise InternalError("the value of an expression asks for a call")

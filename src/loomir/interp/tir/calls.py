@@ -11,7 +11,7 @@ from loomir.interp.exact_memory import contents
 from loomir.interp.machine import CallRequest, Compiled, Environment, run
 from loomir.interp.memory import Tracker
 from loomir.interp.numbers import ROUNDED
-from loomir.interp.rational import EXACT, rounded
+from loomir.interp.rational import EXACT, round_to_dtype
 from loomir.interp.scope import Scope
 from loomir.interp.tir.arguments import Binder
 from loomir.interp.tir.stmt import compile_body
@@ -85,7 +85,7 @@ class Interpreter:
         value, entry, _ = self._run(name, args, kwargs)
         if self._numbers.exact and isinstance(entry.returns, PrimType):
             dtype = entry.returns.dtype
-            return rounded(value, dtype) if dtype.is_float else value
+            return round_to_dtype(value, dtype) if dtype.is_float else value
         return value
 
     def run_exact(

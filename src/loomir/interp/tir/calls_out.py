@@ -10,7 +10,7 @@ import numpy as np
 
 from loomir.interp.machine import Code, strict
 from loomir.interp.memory import Memory, View
-from loomir.interp.rational import exact_of, rounded
+from loomir.interp.rational import exact_of, round_to_dtype
 from loomir.interp.values import Pointer, Value, rounder
 from loomir.ir.op import Op
 from loomir.runtime.packed.externs import c_function, find_extern
@@ -49,7 +49,7 @@ def call_out(
 
     def call(*values: Value) -> Value:
         passed = [
-            _pass(rounded(v, d) if exact and d.is_float else v, d)
+            _pass(round_to_dtype(v, d) if exact and d.is_float else v, d)
             for v, d in zip(values, dtypes, strict=True)
         ]
         try:

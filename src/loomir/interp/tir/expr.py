@@ -23,7 +23,7 @@ from loomir.interp.machine import (
     Environment,
     Returned,
     calling,
-    choosing,
+    choose_branch,
     reading,
     strict,
 )
@@ -202,14 +202,14 @@ def _and(node: And, parts: list[Code], scope: Scope) -> Code:
     if node.dtype.is_vector:
         return strict(parts, _lanes(_both, node.dtype))
     other, decided = parts[1], _constant(False)
-    return choosing(parts[0], lambda env, a: other if a else decided, parts[1:])
+    return choose_branch(parts[0], lambda env, a: other if a else decided, parts[1:])
 
 
 def _or(node: Or, parts: list[Code], scope: Scope) -> Code:
     if node.dtype.is_vector:
         return strict(parts, _lanes(_either, node.dtype))
     other, decided = parts[1], _constant(True)
-    return choosing(parts[0], lambda env, a: decided if a else other, parts[1:])
+    return choose_branch(parts[0], lambda env, a: decided if a else other, parts[1:])
 
 
 def _pick(c: bool, t: Value, f: Value) -> Value:
@@ -230,7 +230,7 @@ def _let(node: Let, parts: list[Code], scope: Scope) -> Code:
         env[slot] = v
         return body
 
-    return choosing(value, bind, [body])
+    return choose_branch(value, bind, [body])
 
 
 # -- vectors -----------------------------------------------------------------------------------
@@ -396,7 +396,7 @@ def _argument(arg: PrimExpr, code: Code, scope: Scope) -> Code:
 
 def _if_then_else(node: Call, parts: list[Code], scope: Scope) -> Code:
     _, yes, no = parts
-    return choosing(parts[0], lambda env, c: yes if c else no, parts[1:])
+    return choose_branch(parts[0], lambda env, c: yes if c else no, parts[1:])
 
 
 def _address_of(node: Call, parts: list[Code], scope: Scope) -> Code:

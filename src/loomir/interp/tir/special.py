@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from loomir.interp.arithmetic import wrapper
 from loomir.interp.builtins import builtin_function
-from loomir.interp.exact_memory import reinterpreted
+from loomir.interp.exact_memory import reinterpret
 from loomir.interp.machine import Code, strict
 from loomir.interp.scope import Scope
 from loomir.interp.tir.calls_out import address_of
@@ -31,7 +31,7 @@ def _reinterpret(node: Call, parts: list[Code], scope: Scope) -> Code:
     if scope.numbers.exact and not (source.is_handle or target.is_handle):
 
         def look(value: Value) -> Value:
-            return reinterpreted(value, source, target)
+            return reinterpret(value, source, target)
 
         return strict(parts, look)
 

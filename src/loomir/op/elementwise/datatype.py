@@ -8,7 +8,7 @@ from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import kind_dtype, tensor
-from loomir.relax.operator.reference import NPArray, converted
+from loomir.relax.operator.reference import NPArray, convert_array
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.dtype import DataType
 from loomir.te import topi
@@ -29,7 +29,7 @@ def _infer(c: OpContext) -> StructInfo:
 
 
 def _reference(x: NPArray, dtype: Any) -> NPArray:
-    return converted(x, dtype)
+    return convert_array(x, dtype)
 
 
 _MISTAKES = (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from loomir.op.rules.arguments import holds, shared_device
-from loomir.op.rules.fitting import fitted
+from loomir.op.rules.fitting import fit_shapes
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.broadcast import broadcast
 from loomir.relax.operator.context import OpContext
@@ -38,7 +38,7 @@ def _masked_fill(c: OpContext) -> StructInfo:
 
 
 def _filled(x: Tensor, mask: Tensor, value: float) -> Tensor:
-    x, mask = fitted([x, mask])
+    x, mask = fit_shapes([x, mask])
     exact = value if x.dtype.is_float else int(value)
     return topi.where(mask, bool(exact) if x.dtype.is_bool else exact, x)
 

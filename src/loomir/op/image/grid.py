@@ -10,7 +10,7 @@ from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import flag, shape, tensor, text
-from loomir.relax.operator.reference import NPArray, compute_dtype, converted, xp
+from loomir.relax.operator.reference import NPArray, compute_dtype, convert_array, xp
 from loomir.relax.operator.rules import need
 from loomir.relax.shape import as_dim
 from loomir.support.dtype import DataType, dtype_of_numpy
@@ -221,7 +221,7 @@ def _grid_sample_with_numpy(
                     parts = xp.where(inside[..., None], taken, 0) * xp.asarray(v * w)[..., None]
                     made = made + xp.moveaxis(parts, -1, 1)
     back = ["NCHW".index(k) for k in layout]
-    return xp.ascontiguousarray(converted(xp.transpose(made.astype(wanted), back), own))
+    return xp.ascontiguousarray(convert_array(xp.transpose(made.astype(wanted), back), own))
 
 
 _IMAGE, _GRID = T((2, 3, 4, 5)), T((2, 2, 3, 2), low=-1.4, high=1.4)
@@ -334,7 +334,7 @@ def _affine_grid_with_numpy(data: Any, size: tuple[int, ...], align_corners: boo
     y, x = xp.meshgrid(line(size[0]), line(size[1]), indexing="ij")
     basis = xp.stack([x, y, xp.ones_like(x)])
     made = xp.einsum("nkm,mij->nkij", maps.astype("float64"), basis)
-    return converted(converted(made, dtype_of_numpy(compute_dtype(maps.dtype)) or own), own)
+    return convert_array(convert_array(made, dtype_of_numpy(compute_dtype(maps.dtype)) or own), own)
 
 
 affine_grid = define_op(

@@ -10,7 +10,7 @@ from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Infer, Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import flag, kind_dtype, number, numbers, shape, tensor, text
-from loomir.relax.operator.reference import NPArray, converted, is_float, xp
+from loomir.relax.operator.reference import NPArray, convert_array, is_float, xp
 from loomir.relax.operator.rules import need
 from loomir.relax.shape import as_dim
 from loomir.support.dtype import DataType, dtype_of_numpy
@@ -216,8 +216,8 @@ def _resize_with_numpy(
             made = _along(made, axis, m, mode, method, cubic_alpha, cubic_exclude)
     if made is not x and whole and method != "nearest_neighbor":
         made = xp.round(made)
-    made = converted(made, own)
-    return made if out_dtype is None else converted(made, out_dtype)
+    made = convert_array(made, own)
+    return made if out_dtype is None else convert_array(made, out_dtype)
 
 
 _IMAGE = T((1, 2, 3, 4))

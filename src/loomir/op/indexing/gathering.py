@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from loomir.op.indexing.index import as_places
-from loomir.op.rules.arguments import combined, dims_of, integers, must_equal, number_of
+from loomir.op.rules.arguments import common_extent, dims_of, integers, must_equal, number_of
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.broadcast import broadcast
 from loomir.relax.operator.context import OpContext
@@ -43,7 +43,9 @@ def same_rank(c: OpContext, a: TensorStructInfo, b: TensorStructInfo, what: str)
         )
 
 
-def within(c: OpContext, x: TensorStructInfo, indices: TensorStructInfo, along: int) -> None:
+def require_within(
+    c: OpContext, x: TensorStructInfo, indices: TensorStructInfo, along: int
+) -> None:
     """Refuse indices that are certain to have more elements than the data. Errors: OPS0032."""
     for axis, (d, e) in enumerate(zip(x.dims or (), indices.dims or ())):
         if axis != along and c.analyzer.can_prove_greater_equal(e - d, 1):
@@ -60,7 +62,7 @@ def _gather_elements(c: OpContext) -> StructInfo:
     same_rank(c, x, indices, "the data and the indices")
     rank = max(x.ndim, indices.ndim)
     if rank >= 0:
-        within(c, x, indices, c.axis(c["axis"], rank))
+        require_within(c, x, indices, c.axis(c["axis"], rank))
     return c.make(indices.dims, x.dtype, x, ndim=rank)
 
 
@@ -147,7 +149,7 @@ def _gather_nd(c: OpContext) -> StructInfo:
     made = list(indices.dims[:-1])
     for axis in range(batch):
         must_equal(c, x.dims[axis], indices.dims[axis], f"the extents of axis {axis}", arg=1)
-        made[axis] = combined(x.dims[axis], indices.dims[axis])
+        made[axis] = common_extent(x.dims[axis], indices.dims[axis])
     return c.make([*made, *x.dims[batch + count :]], x.dtype, x)
 
 

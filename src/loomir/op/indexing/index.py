@@ -17,7 +17,7 @@ from loomir.op.rules.arguments import (
     number_of,
     values_of,
 )
-from loomir.op.rules.slicing import slice_bounds, sliced
+from loomir.op.rules.slicing import slice_bounds, slice_tensor
 from loomir.op.shapes import tensor_to_shape
 from loomir.relax.expr import Call
 from loomir.relax.node import RelaxExpr, StructInfo
@@ -197,7 +197,7 @@ def _slice(
         cut = axis % x.ndim
         extent = wide(x.shape[cut])
         starts[cut] = slice_bounds(analyzer, extent, a, b, step, inbound=assume_inbound)[0], step
-    return sliced(x, starts, dims_of(out), checked=assume_inbound)
+    return slice_tensor(x, starts, dims_of(out), checked=assume_inbound)
 
 
 def _slice_with_numpy(

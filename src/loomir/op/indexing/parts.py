@@ -9,8 +9,15 @@ from typing import Any, Final
 import numpy as np
 
 from loomir.arith.analyzer import Analyzer
-from loomir.op.rules.arguments import combined, dims_of, integers, must_equal, plain, product
-from loomir.op.rules.slicing import slice_bounds, sliced
+from loomir.op.rules.arguments import (
+    common_extent,
+    dims_of,
+    format_dim,
+    integers,
+    must_equal,
+    product,
+)
+from loomir.op.rules.slicing import slice_bounds, slice_tensor
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
@@ -66,7 +73,7 @@ def _split(c: OpContext) -> StructInfo:
         if isinstance(parts, int) and c.equal(product([length, parts]), extent) is False:
             c.refuse(
                 "OPS0037",
-                f"{plain(extent)} elements do not make {parts} equal parts",
+                f"{format_dim(extent)} elements do not make {parts} equal parts",
                 help="give a number that divides the extent, or the places to cut at",
                 arg=0,
             )
@@ -81,7 +88,9 @@ def _cut(x: Tensor, indices_or_sections: Parts, axis: int, out: StructInfo) -> A
         whole[cut] = product([shapes[0][cut], indices_or_sections])
         x = topi.assume_shape(x, whole)
     found = _bounds(Analyzer(), wide(x.shape[cut]), indices_or_sections)
-    return [sliced(x, {cut: (start, 1)}, s) for (start, _), s in zip(found, shapes, strict=True)]
+    return [
+        slice_tensor(x, {cut: (start, 1)}, s) for (start, _), s in zip(found, shapes, strict=True)
+    ]
 
 
 def _cut_with_numpy(x: Any, indices_or_sections: Parts, axis: int) -> Any:
@@ -235,7 +244,7 @@ def _reverse_sequence(c: OpContext) -> StructInfo:
     if x.dims is None or lengths.dims is None:
         return x
     must_equal(c, x.dims[batch], lengths.dims[0], "the batch and the number of lengths", arg=1)
-    dims = [combined(d, lengths.dims[0]) if a == batch else d for a, d in enumerate(x.dims)]
+    dims = [common_extent(d, lengths.dims[0]) if a == batch else d for a, d in enumerate(x.dims)]
     return c.make(dims, x.dtype, x)
 
 

@@ -11,21 +11,21 @@ import numpy as np
 from loomir.arith.analyzer import Analyzer
 from loomir.op.indexing.gathering import (
     places_of,
+    require_within,
     row_length,
     rows_of,
     same_rank,
     taken_part,
-    within,
 )
 from loomir.op.indexing.index import as_places
-from loomir.op.rules.arguments import integers, must_equal, plain, same_dtype
+from loomir.op.rules.arguments import format_dim, integers, must_equal, same_dtype
 from loomir.op.rules.slicing import slice_bounds
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.broadcast import broadcast, broadcast_extents
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import flag, integer, prim, tensor, tensors, text
-from loomir.relax.operator.reference import NPArray, compute_dtype, converted, greater, lesser
+from loomir.relax.operator.reference import NPArray, compute_dtype, convert_array, greater, lesser
 from loomir.relax.operator.rules import need
 from loomir.relax.shape import ShapeExpr, as_dim
 from loomir.relax.struct_info import TensorStructInfo
@@ -73,7 +73,7 @@ def _mean(made: NPArray, rows: Sequence[NPArray], values: NPArray) -> NPArray:
         divided = total // count if wanted.kind in "iu" else total / count.astype(inner)
     kind = dtype_of_numpy(wanted)
     assert kind is not None
-    return converted(np.where(count == 1, made.astype(inner), divided), kind)
+    return convert_array(np.where(count == 1, made.astype(inner), divided), kind)
 
 
 def _last(_old: Any, new: Any) -> Any:
@@ -118,7 +118,7 @@ def _scatter_elements(c: OpContext) -> StructInfo:
     if rank < 0:
         return c.make(None, x.dtype, x)
     along = c.axis(c["axis"], rank)
-    within(c, x, indices, along)
+    require_within(c, x, indices, along)
     for axis, (a, b) in enumerate(zip(indices.dims or (), updates.dims or ())):
         must_equal(c, a, b, f"the extents of axis {axis} of indices and updates", arg=2)
     return _like(c, x, dtype, rank)
@@ -382,7 +382,8 @@ def _slice_scatter(c: OpContext) -> StructInfo:
         if c.equal(wanted, b) is False:
             c.refuse(
                 "OPS0032",
-                f"axis {axis} of the source has the extent {plain(b)}, not {plain(wanted)}",
+                f"axis {axis} of the source has the extent {format_dim(b)},"
+                f" not {format_dim(wanted)}",
                 help="give a source of the shape of the slice",
                 arg=1,
             )

@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 
 from loomir.ir.op import Op
-from loomir.op.rules.arguments import as_floats, integers, must_equal, need_rank, number_of, plain
+from loomir.op.rules.arguments import (
+    as_floats,
+    format_dim,
+    integers,
+    must_equal,
+    need_rank,
+    number_of,
+)
 from loomir.relax.expr import Call
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
@@ -76,7 +83,7 @@ def _shares(c: OpContext, heads: PrimExpr, groups: PrimExpr) -> None:
     if number_of(groups) == 0 or number_of(c.analyzer.simplify(FloorMod(heads, groups))):
         c.refuse(
             "OPS0066",
-            f"{plain(heads)} heads of queries do not share {plain(groups)} heads of keys",
+            f"{format_dim(heads)} heads of queries do not share {format_dim(groups)} heads of keys",
             help="give as many heads of keys, or a number that divides those of queries",
             arg=1,
         )
@@ -96,7 +103,8 @@ def _infer(c: OpContext) -> StructInfo:
             if c.equal(given, whole) is False and c.equal(given, 1) is False:
                 c.refuse(
                     "OPS0008",
-                    f"axis {axis} of the bias has extent {plain(given)}, not {plain(whole)} or 1",
+                    f"axis {axis} of the bias has extent {format_dim(given)},"
+                    f" not {format_dim(whole)} or 1",
                     help="give a bias of axes (batch, head, position of queries, position of keys)",
                     arg=3,
                 )

@@ -12,21 +12,21 @@ from typing import Any
 import numpy as np
 
 from loomir.op.nn.layouts import (
-    arranged,
+    change_layout,
     extents,
-    fitted,
+    extents_in_layout,
     known_layout,
     merge_blocks,
-    packed,
-    unpacked,
+    pack_array,
+    unpack_array,
 )
 from loomir.op.nn.windows import numbers, padding_of, steps, with_axes
-from loomir.op.rules.arguments import must_equal, number_of, plain, shared_device
+from loomir.op.rules.arguments import format_dim, must_equal, number_of, shared_device
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
 from loomir.relax.operator.params import axes, integer, kind_dtype, tensor, text
-from loomir.relax.operator.reference import NPArray, compute_dtype, converted, xp
+from loomir.relax.operator.reference import NPArray, compute_dtype, convert_array, xp
 from loomir.relax.operator.rules import common_dtype, need
 from loomir.relax.shape import Dim, as_dim
 from loomir.relax.struct_info import TensorStructInfo
@@ -56,7 +56,7 @@ def _groups(c: OpContext, channels: Dim, what: str) -> None:
     if rest:
         c.refuse(
             "OPS0063",
-            f"{plain(channels)} {what} channels do not make {c['groups']} groups",
+            f"{format_dim(channels)} {what} channels do not make {c['groups']} groups",
             help="give a number of groups that divides the channels",
             arg=1,
         )
@@ -93,7 +93,7 @@ def _infer(count: int, transposed: bool) -> Callable[[OpContext], StructInfo]:
         if image is None or kernel is None:
             return TensorStructInfo(None, dtype, device, rank)
         rule = _transposed_extents if transposed else _window_extents
-        made = arranged(c, rule(c, image, kernel, windows), layouts[2], images)
+        made = extents_in_layout(c, rule(c, image, kernel, windows), layouts[2], images)
         shaped = c.make(made, dtype, ndim=rank)
         return TensorStructInfo(shaped.shape, dtype, device, rank)
 
@@ -128,7 +128,7 @@ def _transposed_extents(
         if c.analyzer.const_int_bound(whole).max_value < 0:
             c.refuse(
                 "OPS0062",
-                f"padding cuts more than there is, and leaves an extent of {plain(whole)}",
+                f"padding cuts more than there is, and leaves an extent of {format_dim(whole)}",
                 help="cut less: padding of a transposed convolution shortens its result",
                 arg=0,
             )
@@ -185,7 +185,7 @@ def _lower(count: int, transposed: bool) -> Callable[..., Tensor]:
             dtype=out_dtype,
             **more,
         )
-        return fitted(made, own, out_layout)
+        return change_layout(made, own, out_layout)
 
     return lower
 
@@ -213,15 +213,15 @@ def _reference(count: int, transposed: bool) -> Callable[..., NPArray]:
         wanted = out_dtype or own
         inner = dtype_of_numpy(compute_dtype(numpy_of(wanted)))
         assert inner is not None
-        image = converted(unpacked(data, data_layout, images), inner)
-        kernel = converted(unpacked(weight, kernel_layout, kernels), inner)
+        image = convert_array(unpack_array(data, data_layout, images), inner)
+        kernel = convert_array(unpack_array(weight, kernel_layout, kernels), inner)
         pads = list(zip(padding[:count], padding[count:], strict=True))
         with np.errstate(all="ignore"):
             if transposed:
                 made = _transpose(image, kernel, strides, pads, dilation, groups, output_padding)
             else:
                 made = _convolve(image, kernel, strides, pads, dilation, groups)
-        return converted(packed(made, images, out_layout), wanted)
+        return convert_array(pack_array(made, images, out_layout), wanted)
 
     return reference
 

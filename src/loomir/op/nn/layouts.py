@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loomir.op.rules.arguments import number_of, plain, product
+from loomir.op.rules.arguments import format_dim, number_of, product
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.reference import NPArray, xp
 from loomir.relax.shape import Dim, as_dim
@@ -25,14 +25,14 @@ from loomir.tir.expr import FloorDiv, FloorMod, PrimExpr
 
 __all__ = [
     "Layout",
-    "arranged",
+    "change_layout",
     "extents",
-    "fitted",
+    "extents_in_layout",
     "known_layout",
     "merge_blocks",
-    "packed",
+    "pack_array",
     "read_layout",
-    "unpacked",
+    "unpack_array",
 ]
 
 _PART = re.compile(r"([A-Z])|([1-9][0-9]*)([a-z])")
@@ -110,7 +110,7 @@ def extents(
         if size and c.equal(dim, size) is False:
             c.refuse(
                 "OPS0060",
-                f"axis {letter!r} of argument {index + 1} has extent {plain(dim)}, not {size}",
+                f"axis {letter!r} of argument {index + 1} has extent {format_dim(dim)}, not {size}",
                 help="give its true layout",
                 arg=index,
             )
@@ -120,7 +120,7 @@ def extents(
     return list(c.simplified(merged))
 
 
-def arranged(
+def extents_in_layout(
     c: OpContext, made: Sequence[Dim], layout: Layout, letters: str
 ) -> list[PrimExpr] | None:
     """Return extents, which are in the order of ``letters``, in a layout.
@@ -135,7 +135,8 @@ def arranged(
         if number_of(rest):
             c.refuse(
                 "OPS0037",
-                f"axis {letter!r} of {plain(by_letter[letter])} does not make blocks of {size}",
+                f"axis {letter!r} of {format_dim(by_letter[letter])}"
+                f" does not make blocks of {size}",
                 help="pad the axis first, or give a layout without blocks",
             )
         by_letter[letter] = c.analyzer.simplify(FloorDiv(by_letter[letter], as_dim(size)))
@@ -152,13 +153,13 @@ def merge_blocks(x: Tensor, text: str, letters: str) -> tuple[Tensor, str]:
     return topi.layout_transform(topi.assume_shape(x, own), text, letters), letters
 
 
-def fitted(x: Tensor, own: str, text: str) -> Tensor:
+def change_layout(x: Tensor, own: str, text: str) -> Tensor:
     """Bring a tensor from a layout into another one."""
     return x if own == text else topi.layout_transform(x, own, text)
 
 
 # -- arrays --------------------------------------------------------------------------------------
-def unpacked(x: NPArray, text: str, letters: str) -> NPArray:
+def unpack_array(x: NPArray, text: str, letters: str) -> NPArray:
     """Return an array with its axes in the order of ``letters``, blocks merged."""
     names = [letter for letter, _ in _read_known(text).parts]
     order = [names.index(n) for a in letters for n in (a, a.lower()) if n in names]
@@ -170,7 +171,7 @@ def unpacked(x: NPArray, text: str, letters: str) -> NPArray:
     return made
 
 
-def packed(x: NPArray, letters: str, text: str) -> NPArray:
+def pack_array(x: NPArray, letters: str, text: str) -> NPArray:
     """Return an array, whose axes are in the order of ``letters``, in a layout."""
     layout = _read_known(text)
     sizes: list[int] = []

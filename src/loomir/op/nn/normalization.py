@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.rules.arguments import as_floats, each_axis, must_equal, need_rank, number_of, plain
+from loomir.op.rules.arguments import (
+    as_floats,
+    each_axis,
+    format_dim,
+    must_equal,
+    need_rank,
+    number_of,
+)
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
@@ -362,7 +369,7 @@ def _infer_group(c: OpContext) -> StructInfo:
         if number_of(c.analyzer.simplify(FloorMod(channels, as_dim(groups)))):
             c.refuse(
                 "OPS0063",
-                f"{plain(channels)} channels do not make {groups} groups",
+                f"{format_dim(channels)} channels do not make {groups} groups",
                 help="give a number of groups that divides the channels",
                 arg=0,
             )

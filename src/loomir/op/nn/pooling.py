@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from loomir.op.nn.layouts import (
-    arranged,
+    change_layout,
     extents,
-    fitted,
+    extents_in_layout,
     known_layout,
     merge_blocks,
-    packed,
-    unpacked,
+    pack_array,
+    unpack_array,
 )
 from loomir.op.nn.windows import numbers, padding_of, steps, with_axes
 from loomir.op.rules.arguments import number_of
@@ -54,7 +54,7 @@ def _result(
     info = c.tensor(0)
     source, target = (known_layout(c, name, letters) for name in ("layout", "out_layout"))
     image = extents(c, 0, info, source, letters)
-    shape = None if image is None else arranged(c, made(image), target, letters)
+    shape = None if image is None else extents_in_layout(c, made(image), target, letters)
     return c.make(shape, info.dtype, info, ndim=len(target.parts))
 
 
@@ -97,7 +97,7 @@ def _lower(count: int, greatest: bool) -> Callable[..., Tensor]:
             made = topi.max_pool(*given, layout=own)
         else:
             made = topi.avg_pool(*given, count_include_pad=count_include_pad, layout=own)
-        return fitted(made, own, out_layout)
+        return change_layout(made, own, out_layout)
 
     return lower
 
@@ -132,7 +132,7 @@ def _reference(count: int, greatest: bool) -> Callable[..., NPArray]:
         layout: str,
         out_layout: str,
     ) -> NPArray:
-        image = unpacked(data, layout, letters)
+        image = unpack_array(data, layout, letters)
         pads = list(zip(padding[:count], padding[count:], strict=True))
         windows = [
             _windows_of(*w, ceil_mode)
@@ -148,7 +148,7 @@ def _reference(count: int, greatest: bool) -> Callable[..., NPArray]:
             made[(slice(None), slice(None), *at)] = (
                 _greatest(part) if greatest else _mean(part, int(size))
             )
-        return packed(made, letters, out_layout)
+        return pack_array(made, letters, out_layout)
 
     return reference
 
@@ -282,7 +282,7 @@ def _lower_adaptive(count: int) -> Callable[..., Tensor]:
         if output_size is not None:
             made = topi.adaptive_avg_pool(image, output_size, layout=own)
         made = topi.assume_elements(made, image, [own.index(a) for a in _SPATIAL[count]])
-        made = fitted(made, own, out_layout)
+        made = change_layout(made, own, out_layout)
         return topi.identity(made) if made is data else made
 
     return lower
@@ -292,11 +292,11 @@ def _reference_adaptive(count: int) -> Callable[..., NPArray]:
     letters = "NC" + _SPATIAL[count]
 
     def reference(data: NPArray, output_size: Any, layout: str, out_layout: str) -> NPArray:
-        image = unpacked(data, layout, letters)
+        image = unpack_array(data, layout, letters)
         if 0 in image.shape[2:]:
             raise ValueError("images have no element to average")
         if output_size is None:
-            return packed(image, letters, out_layout)
+            return pack_array(image, letters, out_layout)
         made: Any = np.zeros((*image.shape[:2], *output_size), image.dtype)
         for at in places(*map(range, output_size)):
             cut = tuple(
@@ -305,7 +305,7 @@ def _reference_adaptive(count: int) -> Callable[..., NPArray]:
             )
             part = image[(slice(None), slice(None), *cut)]
             made[(slice(None), slice(None), *at)] = _mean(part, int(np.prod(part.shape[2:])))
-        return packed(made, letters, out_layout)
+        return pack_array(made, letters, out_layout)
 
     return reference
 

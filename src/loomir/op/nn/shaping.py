@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.rules.arguments import as_floats, dims_of, need_rank, number_of, plain, product
+from loomir.op.rules.arguments import as_floats, dims_of, format_dim, need_rank, number_of, product
 from loomir.relax.expr import Call, Tuple
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normal.block_builder import BlockBuilder
@@ -158,7 +158,7 @@ def _infer_shuffle(c: OpContext) -> StructInfo:
     if number_of(c.analyzer.simplify(FloorMod(channels, block))):
         c.refuse(
             "OPS0063",
-            f"{plain(channels)} channels do not make groups of {factor * factor}",
+            f"{format_dim(channels)} channels do not make groups of {factor * factor}",
             help="give channels that the square of upscale_factor divides",
             arg=0,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from loomir.op.rules.arguments import plain
+from loomir.op.rules.arguments import format_dim
 from loomir.relax.operator.context import OpContext
 from loomir.relax.shape import Dim, as_dim
 from loomir.support.diagnostics import with_count
@@ -88,7 +88,7 @@ def steps(
     reach = Add(Mul(Sub(as_dim(size), as_dim(1)), as_dim(dilation)), as_dim(1))
     room = c.analyzer.simplify(Sub(whole, reach))
     if c.analyzer.const_int_bound(room).max_value < 0:
-        shown = [plain(c.analyzer.simplify(e)) for e in (reach, whole)]
+        shown = [format_dim(c.analyzer.simplify(e)) for e in (reach, whole)]
         c.refuse(
             "OPS0062",
             f"a window of {shown[0]} does not fit an axis of {shown[1]}, padding included",

@@ -19,9 +19,10 @@ from loomir.tir.expr import IntImm, PrimExpr
 
 __all__ = [
     "as_floats",
-    "combined",
+    "common_extent",
     "dims_of",
     "each_axis",
+    "format_dim",
     "holds",
     "integers",
     "is_one",
@@ -29,7 +30,6 @@ __all__ = [
     "must_equal",
     "need_rank",
     "number_of",
-    "plain",
     "product",
     "same_dtype",
     "shared_device",
@@ -58,7 +58,7 @@ def product(dims: Iterable[Dim]) -> PrimExpr:
     return made
 
 
-def plain(dim: Dim) -> str:
+def format_dim(dim: Dim) -> str:
     """Write an extent, a number without its dtype."""
     number = number_of(dim)
     return str(dim if number is None else number)
@@ -71,7 +71,7 @@ def dims_of(info: Any) -> list[Any]:
     return [d.value if isinstance(d, IntImm) else d for d in dims]
 
 
-def combined(a: Dim, b: Dim) -> PrimExpr:
+def common_extent(a: Dim, b: Dim) -> PrimExpr:
     """Return the plainer of two extents that are equal: a number where one is."""
     return as_dim(b) if number_of(a) is None and number_of(b) is not None else as_dim(a)
 
@@ -81,7 +81,7 @@ def must_equal(c: OpContext, a: Dim, b: Dim, what: str, *, arg: int | None = Non
     if c.equal(a, b) is False:
         c.refuse(
             "OPS0032",
-            f"{what} are {plain(a)} and {plain(b)}",
+            f"{what} are {format_dim(a)} and {format_dim(b)}",
             help="give tensors whose extents are equal there",
             arg=arg,
         )

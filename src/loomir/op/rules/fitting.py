@@ -11,10 +11,10 @@ from loomir.te import topi
 from loomir.te.tensor import Tensor
 from loomir.te.topi.shape import equal_sizes
 
-__all__ = ["fitted", "fitting"]
+__all__ = ["fit_shapes", "fitting"]
 
 
-def fitted(tensors: Sequence[Tensor], inner: int = 0) -> list[Tensor]:
+def fit_shapes(tensors: Sequence[Tensor], inner: int = 0) -> list[Tensor]:
     """Repeat axes that turn out to have one element, where another tensor has more.
 
     The last ``inner`` axes of each tensor take no part; those before are aligned at their ends.
@@ -38,7 +38,7 @@ def fitting(lower: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Make a lowering of tensors that broadcast take those that may turn out to."""
 
     def fit(*operands: Any) -> Tensor:
-        made = iter(fitted([x for x in operands if isinstance(x, Tensor)]))
+        made = iter(fit_shapes([x for x in operands if isinstance(x, Tensor)]))
         return lower(*[next(made) if isinstance(x, Tensor) else x for x in operands])
 
     return fit

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import by_class
 from loomir.relax.expr import Call, Constant, Tuple, TupleGetItem, Var
-from loomir.relax.info.describe import differences, place_of, shown
+from loomir.relax.info.describe import differences, error_spans_of, format_info
 from loomir.relax.info.proof import Match, shape_vars_in
 from loomir.relax.info.relations import (
     check_compatibility,
@@ -64,7 +64,7 @@ def arguments_of(c: OpContext, index: int = 1) -> Arguments | None:
     if not isinstance(info, ObjectStructInfo):
         c.refuse(
             "RLX0231",
-            f"the arguments are {shown(info)}, not a tuple",
+            f"the arguments are {format_info(info)}, not a tuple",
             help="give them as a tuple, as in (x, y)",
             arg=index,
         )
@@ -102,7 +102,7 @@ def outputs_of(c: OpContext) -> tuple[TensorStructInfo, ...]:
         if not fits or not isinstance(info, TensorStructInfo) or info.dtype.is_void:
             c.refuse(
                 "RLX0232",
-                f"a result is described as {shown(info)}, which is not enough to allocate it",
+                f"a result is described as {format_info(info)}, which is not enough to allocate it",
                 help='give its extents and dtype, as in out_sinfo=R.Tensor((2, n), "float32")',
             )
         found.append(info)
@@ -190,7 +190,7 @@ def _check_parameters(
             ends = all(isinstance(last, PrimStructInfo) for last in params[-len(ints) :])
             c.refuse(
                 "RLX0234",
-                f"{_name(c)} is given an integer where it takes {shown(param)}",
+                f"{_name(c)} is given an integer where it takes {format_info(param)}",
                 help=f"write the integers of {_name(c)} before its results: kernels take inputs, "
                 "integers, results"
                 if ends
@@ -223,8 +223,11 @@ def _mismatch(
 ) -> None:
     what = f"result {output + 1}" if index < 0 else f"argument {index + 1}"
     only = "" if fits is Match.NO else "only known to be "
-    message = f"{what} of {_name(c)} is {only}{shown(info)}, but its parameter is {shown(wanted)}"
-    place = place_of(expr, c.call)
+    message = (
+        f"{what} of {_name(c)} is {only}{format_info(info)}, but"
+        f" its parameter is {format_info(wanted)}"
+    )
+    place = error_spans_of(expr, c.call)
     notes = differences(info, wanted, c.analyzer)
     if fits is Match.NO:
         help_ = (
@@ -240,7 +243,7 @@ def _mismatch(
             place.span,
             secondary=place.secondary,
             notes=(*notes, "it is checked when the kernel is called"),
-            help=f"check it first: R.match_cast(…, {shown(wanted)})",
+            help=f"check it first: R.match_cast(…, {format_info(wanted)})",
             severity="warning",
         )
     )
@@ -330,7 +333,8 @@ def _check_inplace(
         ):
             _refuse_inplace(
                 c,
-                f"argument {index} is {shown(info)}, and result {number}, {shown(wanted)}, is to "
+                f"argument {index} is {format_info(info)}, and result"
+                f" {number}, {format_info(wanted)}, is to "
                 "be written to it",
                 "write a result over an argument of the same extents and dtype",
                 args.exprs[index],
@@ -347,4 +351,4 @@ def _check_inplace(
 
 
 def _refuse_inplace(c: OpContext, message: str, help_: str, expr: Any = None) -> None:
-    c.refuse("RLX0236", message, help=help_, place=place_of(expr, c.call))
+    c.refuse("RLX0236", message, help=help_, place=error_spans_of(expr, c.call))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from loomir.arith.analyzer import Analyzer
-from loomir.op.rules.arguments import dims_of, is_one, known_tensor, number_of, plain, product
+from loomir.op.rules.arguments import dims_of, format_dim, is_one, known_tensor, number_of, product
 from loomir.relax.expr import Call, Var
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-def shaped(c: OpContext, index: int, like: TensorStructInfo) -> TensorStructInfo:
+def infer_of_shape(c: OpContext, index: int, like: TensorStructInfo) -> TensorStructInfo:
     """Describe a tensor of the shape that an argument is; a variable of unknown extents too."""
     wanted, arg = c.shape(index), c.call.args[index]
     if wanted.values is None and wanted.ndim >= 0 and isinstance(arg, Var):
@@ -60,13 +60,13 @@ def infer_reshape(c: OpContext) -> StructInfo:
     """Infer a tensor of the shape, its -1 replaced by what is left."""
     x, wanted = c.tensor(0), c.shape(1).values
     if wanted is None:
-        return shaped(c, 1, x)
+        return infer_of_shape(c, 1, x)
     left = _places(wanted)
     wrong = next((n for n in map(number_of, wanted) if n is not None and n < -1), None)
     if len(left) > 1 or wrong is not None:
         c.refuse(
             "OPS0036",
-            f"{shown(wanted)} is no shape",
+            f"{format_dims(wanted)} is no shape",
             help="give extents of 0 or more, and -1 at most once for what is left",
             arg=1,
         )
@@ -86,15 +86,15 @@ def infer_reshape(c: OpContext) -> StructInfo:
 def _not_of(c: OpContext, dims: Sequence[PrimExpr], wanted: Sequence[PrimExpr]) -> Any:
     return c.refuse(
         "OPS0032",
-        f"a tensor of shape {shown(dims)} cannot take the shape {shown(wanted)}",
+        f"a tensor of shape {format_dims(dims)} cannot take the shape {format_dims(wanted)}",
         help="give a shape of as many elements, or -1 for one extent",
         arg=1,
     )
 
 
-def shown(dims: Sequence[PrimExpr]) -> str:
+def format_dims(dims: Sequence[PrimExpr]) -> str:
     """Write a shape as Python writes tuples."""
-    texts = list(map(plain, dims))
+    texts = list(map(format_dim, dims))
     return "(" + ", ".join(texts) + ("," if len(texts) == 1 else "") + ")"
 
 
@@ -119,12 +119,12 @@ def normalize_reshape(call: Call) -> Call:
 def lower_reshape(x: Tensor, shape: Sequence[Any], out: StructInfo) -> Tensor:
     """Reshape to the inferred extents."""
     wanted = dims_of(out)
-    if surely_fits(x, wanted):
+    if is_known_to_fit(x, wanted):
         return topi.reshape(x, wanted)
     return topi.reshape(topi.assume_shape(topi.flatten(x), [product(wanted)]), wanted)
 
 
-def surely_fits(x: Tensor, wanted: Sequence[Any]) -> bool:
+def is_known_to_fit(x: Tensor, wanted: Sequence[Any]) -> bool:
     """Tell whether a tensor is certain to have as many elements as a shape."""
     return Analyzer().can_prove_equal(product(x.shape), product(wanted))
 
@@ -138,8 +138,10 @@ def infer_broadcast_to(c: OpContext) -> StructInfo:
     if x.dims is not None and wanted.values is not None:
         for d, w in zip(x.dims[::-1], wanted.values[::-1]):
             if c.equal(d, w) is False and c.equal(d, 1) is False:
-                _no_broadcast(c, f"{shown(x.dims)} does not broadcast to {shown(wanted.values)}")
-    return shaped(c, 1, x)
+                _no_broadcast(
+                    c, f"{format_dims(x.dims)} does not broadcast to {format_dims(wanted.values)}"
+                )
+    return infer_of_shape(c, 1, x)
 
 
 def _no_broadcast(c: OpContext, why: str) -> None:

@@ -15,7 +15,7 @@ from loomir.te.topi.loops import wide
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import FloorDiv, Max, Min, PrimExpr, Select, StringImm, const
 
-__all__ = ["slice_bounds", "sliced"]
+__all__ = ["slice_bounds", "slice_tensor"]
 
 
 def slice_bounds(
@@ -72,7 +72,7 @@ def _clamped(value: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
     return Max(Min(value, high), low)
 
 
-def sliced(
+def slice_tensor(
     x: Tensor,
     starts: Mapping[int, tuple[PrimExpr, Dim]],
     shape: Sequence[Any],

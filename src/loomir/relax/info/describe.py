@@ -20,7 +20,7 @@ from loomir.support.dtype import VOID
 from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr
 
-__all__ = ["ErrorSpans", "differences", "place_of", "shown", "shown_expr"]
+__all__ = ["ErrorSpans", "differences", "error_spans_of", "format_extent", "format_info"]
 
 
 class ErrorSpans(NamedTuple):
@@ -34,18 +34,18 @@ _LIMIT: Final = 200
 _NUMBER: Final = re.compile(r"T\.int64\((-?\d+)\)")
 
 
-def shown(info: StructInfo) -> str:
+def format_info(info: StructInfo) -> str:
     """Write structural information in a message; what is very long is cut."""
     text = " ".join(str(info).split())
     return text if len(text) <= _LIMIT else text[: _LIMIT - 1] + "…"
 
 
-def shown_expr(value: PrimExpr) -> str:
+def format_extent(value: PrimExpr) -> str:
     """Write an extent in a message."""
     return _NUMBER.sub(r"\1", str(value))
 
 
-def place_of(expr: object, owner: Node | None) -> ErrorSpans:
+def error_spans_of(expr: object, owner: Node | None) -> ErrorSpans:
     """Say where a mistake about ``expr`` is: at it, or where ``owner`` uses a variable.
 
     Besides gives where the variable is bound.
@@ -107,5 +107,5 @@ def _dim_differences(
         same = equal(x, y, analyzer)
         if same is not Match.YES:
             verb = "is not known to be" if same is Match.MAYBE else "is not"
-            found.append(f"on axis {axis}, {shown_expr(x)} {verb} {shown_expr(y)}")
+            found.append(f"on axis {axis}, {format_extent(x)} {verb} {format_extent(y)}")
     return tuple(found)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from loomir.ir.module import VDevice
 from loomir.ir.visit import Step, trampoline
-from loomir.relax.info.describe import shown
+from loomir.relax.info.describe import format_info
 from loomir.relax.info.relations import same_device
 from loomir.relax.node import StructInfo
 from loomir.relax.struct_info import (
@@ -101,7 +101,8 @@ def _on(info: TensorStructInfo, device: VDevice, span: Span | None) -> TensorStr
     if not same_device(info.vdevice, device):
         refuse(
             "RLX0320",
-            f"a tensor is wanted on {_named(device)} and on {_named(info.vdevice)}: {shown(info)}",
+            f"a tensor is wanted on {_named(device)} and on"
+            f" {_named(info.vdevice)}: {format_info(info)}",
             help="move it with R.to_vdevice",
             span=span or info.span,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loomir.relax.expr import Binding, BindingBlock, DataflowBlock, SeqExpr
 from loomir.relax.node import RelaxExpr
 
-__all__ = ["Scope", "is_dataflow", "made_block"]
+__all__ = ["Scope", "is_dataflow", "make_block"]
 
 
 def is_dataflow(block: BindingBlock) -> bool:
@@ -13,7 +13,7 @@ def is_dataflow(block: BindingBlock) -> bool:
     return isinstance(block, DataflowBlock)
 
 
-def made_block(
+def make_block(
     dataflow: bool, bindings: list[Binding], origin: BindingBlock | None = None
 ) -> BindingBlock:
     """Make a block; ``origin`` itself where it has these bindings."""
@@ -77,12 +77,12 @@ class Scope:
     def close(self) -> BindingBlock:
         """Return what was added since a block was opened last."""
         last = self._blocks[-1]
-        return made_block(last.dataflow, last.bindings[self._start :])
+        return make_block(last.dataflow, last.bindings[self._start :])
 
     def finish(self, body: RelaxExpr, origin: SeqExpr | None = None) -> SeqExpr:
         """Make the sequence; ``origin`` itself where nothing differs from it."""
         blocks = tuple(
-            [made_block(b.dataflow, b.bindings, b.origin) for b in self._blocks if b.bindings]
+            [make_block(b.dataflow, b.bindings, b.origin) for b in self._blocks if b.bindings]
         )
         if origin is not None:
             old = origin.blocks

@@ -32,7 +32,7 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
-from loomir.relax.info.describe import ErrorSpans, differences, place_of, shown
+from loomir.relax.info.describe import ErrorSpans, differences, error_spans_of, format_info
 from loomir.relax.info.relations import (
     Match,
     check_compatibility,
@@ -277,7 +277,8 @@ class Deriver:
             self._mismatch(
                 fits,
                 ("RLX0214", "RLX0215"),
-                f"the function {_returns(fits)} {shown(wanted)}, but gives {shown(found)}",
+                f"the function {_returns(fits)} {format_info(wanted)},"
+                f" but gives {format_info(found)}",
                 (found, wanted),
                 "change the annotation, or check the value with R.match_cast before it is returned",
                 place,
@@ -320,17 +321,17 @@ class Deriver:
         fits = check_compatibility(found, wanted, self.analyzer, bound=self.scope.shape_vars)
         if fits is not Match.YES:
             name = repr(var.name_hint)
-            what = f"{name} is annotated as {shown(wanted)}, but its value is "
+            what = f"{name} is annotated as {format_info(wanted)}, but its value is "
             what += "" if fits is Match.NO else "only known to be "
             self._mismatch(
                 fits,
                 ("RLX0201", "RLX0202"),
-                what + shown(found),
+                what + format_info(found),
                 (found, wanted),
                 "change the annotation, or leave it out"
                 if fits is Match.NO
-                else f"write {var.name_hint} = R.match_cast(…, {shown(wanted)}) to check it",
-                place_of(value, var),
+                else f"write {var.name_hint} = R.match_cast(…, {format_info(wanted)}) to check it",
+                error_spans_of(value, var),
             )
         return fits
 
@@ -352,7 +353,8 @@ class Deriver:
             self.warn(
                 Diagnostic(
                     "RLX0203",
-                    f"this cast to {shown(wanted)} always fails: the value is {shown(value)}",
+                    f"this cast to {format_info(wanted)} always fails:"
+                    f" the value is {format_info(value)}",
                     binding.span or getattr(binding.value, "span", None),
                     notes=differences(value, wanted, self.analyzer),
                     help="cast to what the value can be",
@@ -365,8 +367,9 @@ class Deriver:
         if is_subtype(wanted, annotated, self.analyzer, bound=scope.shape_vars) is not Match.YES:
             refuse(
                 "RLX0204",
-                f"{binding.var.name_hint!r} is annotated as {shown(annotated)}, which a value that "
-                f"is cast to {shown(wanted)} need not be",
+                f"{binding.var.name_hint!r} is annotated as"
+                f" {format_info(annotated)}, which a value that "
+                f"is cast to {format_info(wanted)} need not be",
                 notes=differences(wanted, annotated, self.analyzer),
                 help="leave the annotation out: the cast says what the variable is",
                 span=binding.var.span or binding.span,
@@ -397,8 +400,8 @@ class Deriver:
         callee = yield self._visit(call.op)
         args = yield self._visit_all(call.args)
         if not isinstance(callee, FuncStructInfo):
-            span, secondary = place_of(call.op, call)
-            what = f"{_name_of(call.op)} is {shown(callee)}, which cannot be called"
+            span, secondary = error_spans_of(call.op, call)
+            what = f"{_name_of(call.op)} is {format_info(callee)}, which cannot be called"
             help_ = "call a function; what may be one is made so by R.match_cast to R.Callable"
             raise CompileError(Diagnostic("RLX0208", what, span, "", secondary, (), help_))
         if callee.params is None:
@@ -436,8 +439,8 @@ class Deriver:
             refuse(
                 "RLX0209",
                 f"{name} takes {with_count(len(params), 'argument')}, not {len(args)}",
-                help=f"call it with {', '.join(map(shown, params)) or 'none'}",
-                span=place_of(extra, call).span,
+                help=f"call it with {', '.join(map(format_info, params)) or 'none'}",
+                span=error_spans_of(extra, call).span,
             )
         bound = self.scope.shape_vars
         mapping = get_shape_var_mapping(TupleStructInfo(params), TupleStructInfo(args), bound)
@@ -449,11 +452,11 @@ class Deriver:
                 self._mismatch(
                     fits,
                     ("RLX0210", "RLX0211"),
-                    f"argument {index + 1} of {name} is {only}{shown(given)}, "
-                    f"but {shown(param)} is wanted",
+                    f"argument {index + 1} of {name} is {only}{format_info(given)}, "
+                    f"but {format_info(param)} is wanted",
                     (given, param),
-                    f"check it first: R.match_cast(…, {shown(param)})",
-                    place_of(call.args[index], call),
+                    f"check it first: R.match_cast(…, {format_info(param)})",
+                    error_spans_of(call.args[index], call),
                 )
         ret = wanted.ret if wanted is callee else self.simplified(wanted.ret)
         return self.scope.erased(ret)
@@ -527,8 +530,8 @@ def check_condition(expr: If, info: StructInfo) -> None:
     else:
         fits = isinstance(info, PrimStructInfo) and info.dtype.is_bool
     if not fits:
-        span, secondary = place_of(expr.cond, expr)
-        what = f"the condition is {shown(info)}, not a bool"
+        span, secondary = error_spans_of(expr.cond, expr)
+        what = f"the condition is {format_info(info)}, not a bool"
         help_ = 'give R.Tensor((), "bool"), or a bool scalar'
         raise CompileError(Diagnostic("RLX0205", what, span, "", secondary, (), help_))
 
@@ -537,7 +540,7 @@ def _field_of(expr: TupleGetItem, info: StructInfo) -> StructInfo:
     if not isinstance(info, TupleStructInfo):
         refuse(
             "RLX0206",
-            f"{shown(info)} has no fields",
+            f"{format_info(info)} has no fields",
             help="take fields of tuples only; what may be one is made so by R.match_cast",
             span=expr.span,
         )

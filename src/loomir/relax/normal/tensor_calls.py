@@ -14,7 +14,7 @@ from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order
 from loomir.relax.expr import DataTypeImm, PrimValue, StringImm, Tuple, TupleGetItem
-from loomir.relax.info.describe import shown
+from loomir.relax.info.describe import format_info
 from loomir.relax.node import Expr, RelaxExpr, StructInfo
 from loomir.relax.shape import ShapeExpr, as_dims
 from loomir.relax.struct_info import (
@@ -145,7 +145,7 @@ class _Maker:
             return self._inside(info.value)
         return refuse(
             "RLX0309",
-            f"a kernel cannot take {shown(info)}",
+            f"a kernel cannot take {format_info(info)}",
             help="give tensors, and shapes and scalars whose values are known",
             span=span,
         )
@@ -157,7 +157,7 @@ class _Maker:
                 refuse(
                     "RLX0309",
                     f"a kernel needs the dtype and extents of a tensor, and of this one is known "
-                    f"only {shown(info)}",
+                    f"only {format_info(info)}",
                     help="match it first: bb.match_cast(value, R.Tensor((n, m), dtype))",
                     span=span,
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from loomir.relax.info.describe import shown_expr
+from loomir.relax.info.describe import format_extent
 from loomir.relax.node import Expr
 from loomir.relax.operator.context import OpContext
 from loomir.relax.shape import Dim, ShapeExpr, as_dim
@@ -79,8 +79,8 @@ def _axis(
             shapes = " and ".join(_shown(info) for info in infos)
             c.refuse(
                 "OPS0008",
-                f"the shapes {shapes} do not broadcast: {shown_expr(wide[0])} is"
-                f" beside {shown_expr(other)}",
+                f"the shapes {shapes} do not broadcast: {format_extent(wide[0])} is"
+                f" beside {format_extent(other)}",
                 help="give extents that are equal, or 1 where one is to be repeated; shapes are"
                 " aligned at their last axes",
             )
@@ -106,4 +106,4 @@ def broadcast_extents(extents: Sequence[Dim], equal: Callable[[Dim, Dim], bool |
 
 def _shown(info: TensorStructInfo) -> str:
     dims = info.dims or ()
-    return "(" + ", ".join(map(shown_expr, dims)) + ("," if len(dims) == 1 else "") + ")"
+    return "(" + ", ".join(map(format_extent, dims)) + ("," if len(dims) == 1 else "") + ")"

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from loomir.arith.analyzer import Analyzer
 from loomir.ir.module import BaseFunc, GlobalVar
 from loomir.relax.expr import Call, DataTypeImm, StringImm
-from loomir.relax.info.describe import ErrorSpans, place_of
+from loomir.relax.info.describe import ErrorSpans, error_spans_of
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.shape import Dim, ShapeExpr, as_dim
 from loomir.relax.struct_info import (
@@ -97,7 +97,7 @@ class OpContext:
     ) -> NoReturn:
         """Refuse the call: at a place, or at an argument where one is to blame, or as a whole."""
         blamed = self.call.args[arg] if arg is not None and arg < len(self.call.args) else None
-        place = place or place_of(blamed, self.call)
+        place = place or error_spans_of(blamed, self.call)
         text = f"{self.shown}: {message}"
         raise CompileError(Diagnostic(code, text, place.span, "", place.secondary, notes, help))
 
@@ -114,7 +114,7 @@ class OpContext:
             return TensorStructInfo()
         return self.refuse(
             "OPS0004",
-            f"argument {index + 1} is {described(info)}, not a tensor",
+            f"argument {index + 1} is {kind_of_info(info)}, not a tensor",
             help="give a tensor; R.const makes one of numbers",
             arg=index,
         )
@@ -136,7 +136,7 @@ class OpContext:
                 return tuple(f for f in found if isinstance(f, TensorStructInfo))
         return self.refuse(
             "OPS0004",
-            f"argument {index + 1} is {described(info)}, not a tuple of tensors",
+            f"argument {index + 1} is {kind_of_info(info)}, not a tuple of tensors",
             help="give a tuple, as in (x, y)",
             arg=index,
         )
@@ -153,7 +153,7 @@ class OpContext:
             return ShapeStructInfo()
         return self.refuse(
             "OPS0004",
-            f"argument {index + 1} is {described(info)}, not a shape",
+            f"argument {index + 1} is {kind_of_info(info)}, not a shape",
             help="give a shape, as in R.shape([2, n])",
             arg=index,
         )
@@ -170,7 +170,7 @@ class OpContext:
             return None
         return self.refuse(
             "OPS0004",
-            f"argument {index + 1} is {described(info)}, not a scalar",
+            f"argument {index + 1} is {kind_of_info(info)}, not a scalar",
             help="give a number, or R.prim_value(…)",
             arg=index,
         )
@@ -242,7 +242,7 @@ def _undefined(name: GlobalVar) -> BaseFunc | None:
     return None
 
 
-def described(info: StructInfo) -> str:
+def kind_of_info(info: StructInfo) -> str:
     """Name a kind of value in a message."""
     for kind, name in _NAMES:
         if isinstance(info, kind):

@@ -12,7 +12,7 @@ from loomir.support.dtype import DataType, dtype_of_numpy, numpy_of
 __all__ = [
     "NPArray",
     "compute_dtype",
-    "converted",
+    "convert_array",
     "elementwise",
     "greater",
     "is_float",
@@ -43,7 +43,7 @@ def widen(x: NPArray) -> NPArray:
     return x.astype(compute_dtype(x.dtype), copy=False)
 
 
-def converted(x: NPArray, dtype: DataType | str) -> NPArray:
+def convert_array(x: NPArray, dtype: DataType | str) -> NPArray:
     """Convert elements as a cast does: floats to integers are truncated and saturate, NaN is 0."""
     wanted = DataType(str(dtype))
     target = numpy_of(wanted)

@@ -37,6 +37,7 @@ __all__ = [
     "as_exprs",
     "as_int",
     "as_items",
+    "as_operand",
     "as_plain",
     "as_region",
     "as_stored",
@@ -45,7 +46,6 @@ __all__ = [
     "describe",
     "difference",
     "index_buffer",
-    "plain",
     "region_of",
     "vector_indices",
     "vector_load",
@@ -427,6 +427,6 @@ def as_region(value: object, what: str) -> BufferRegion:
     )
 
 
-def plain(value: object) -> ExprLike:
+def as_operand(value: object) -> ExprLike:
     """Return a number as it is, anything else as an expression."""
     return value if isinstance(value, (int, float)) else as_expr(value, "an operand")

@@ -20,7 +20,7 @@ from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferType, decl_buffer
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, Var
 
-__all__ = ["BufferSpec", "Extent", "ShapeLike", "declared"]
+__all__ = ["BufferSpec", "Extent", "ShapeLike", "declare_buffer"]
 
 Extent: TypeAlias = ExprLike | str
 ShapeLike: TypeAlias = Sequence[Extent] | Extent
@@ -73,10 +73,10 @@ class BufferSpec:
 
     def make(self, name: str, names: dict[str, Var], span: Span | None) -> Buffer:
         """Make the buffer; ``names`` holds the variables that strings in shapes declare."""
-        return declared(self, name, names, span)
+        return declare_buffer(self, name, names, span)
 
 
-def declared(spec: BufferSpec, name: str, names: dict[str, Var], span: Span | None) -> Buffer:
+def declare_buffer(spec: BufferSpec, name: str, names: dict[str, Var], span: Span | None) -> Buffer:
     """Make the buffer that a specification describes.
 
     Errors: SCR0005, SCR0025, TIR0001, TIR0301.

@@ -12,9 +12,9 @@ from loomir.script.builder.arguments import (
     as_exprs,
     as_int,
     as_items,
+    as_operand,
     as_text,
     describe,
-    plain,
 )
 from loomir.script.builder.dtypes import DTypeLike
 from loomir.script.builder.mistakes import wrong_argument
@@ -63,7 +63,7 @@ def operator(node: type[nodes.BinaryOp] | type[nodes.CmpOp]) -> Binary:
 
     def apply(a: ExprLike, b: ExprLike) -> PrimExpr:
         make = cast_type("Callable[[PrimExpr, PrimExpr], PrimExpr]", node)
-        return make(*match_dtypes(plain(a), plain(b)))
+        return make(*match_dtypes(as_operand(a), as_operand(b)))
 
     apply.__doc__ = node.__doc__
     return apply
@@ -122,12 +122,12 @@ def check_dtype(made: object, dtype: object) -> None:
 
 def raise_to(x: ExprLike, y: ExprLike) -> PrimExpr:
     """Raise x to the power y; floats."""
-    return call_builtin("pow", *match_dtypes(plain(x), plain(y)))
+    return call_builtin("pow", *match_dtypes(as_operand(x), as_operand(y)))
 
 
 def remainder(a: ExprLike, b: ExprLike) -> PrimExpr:
     """Return the remainder of a / b truncated, with the sign of a; of floats by ``T.fmod``."""
-    x, y = match_dtypes(plain(a), plain(b))
+    x, y = match_dtypes(as_operand(a), as_operand(b))
     return call_builtin("fmod", x, y) if x.dtype.is_float else nodes.Mod(x, y)
 
 
@@ -138,19 +138,19 @@ def ldexp(x: ExprLike, e: ExprLike) -> PrimExpr:
 
 def if_then_else(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> PrimExpr:
     """Return one of two values; the other is not evaluated."""
-    values = match_dtypes(plain(true_value), plain(false_value))
+    values = match_dtypes(as_operand(true_value), as_operand(false_value))
     return call_builtin("if_then_else", as_expr(condition, "the condition"), *values)
 
 
 def select(condition: ExprLike, true_value: ExprLike, false_value: ExprLike) -> PrimExpr:
     """Return one of two values; both are evaluated."""
-    values = match_dtypes(plain(true_value), plain(false_value))
+    values = match_dtypes(as_operand(true_value), as_operand(false_value))
     return nodes.Select(as_expr(condition, "the condition"), *values)
 
 
 def ceildiv(a: ExprLike, b: ExprLike) -> PrimExpr:
     """Return ``(a + b - 1) // b``: a / b rounded up, for b above 0 and sums that do not wrap."""
-    x, y = match_dtypes(plain(a), plain(b))
+    x, y = match_dtypes(as_operand(a), as_operand(b))
     if not x.dtype.is_integer:
         raise wrong_argument(
             a,
@@ -181,7 +181,7 @@ def broadcast(value: ExprLike, lanes: int) -> PrimExpr:
 
 def ramp(base: ExprLike, stride: ExprLike, lanes: int) -> PrimExpr:
     """Make the vector base, base + stride, and so on."""
-    pair = match_dtypes(plain(base), plain(stride))
+    pair = match_dtypes(as_operand(base), as_operand(stride))
     return nodes.Ramp(*pair, as_int(lanes, "the number of lanes"))
 
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from loomir.ir.module import IRModule
-from loomir.script.builder.mistakes import mistake, placed
+from loomir.script.builder.mistakes import mistake, with_span
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span
 from loomir.tir.function import PrimFunc
@@ -138,7 +138,7 @@ class IRBuilder:
                 try:
                     top.finish(self)
                 except CompileError as error:
-                    refused = placed(error, top.span)
+                    refused = with_span(error, top.span)
             else:
                 top.abandon()
             if top is frame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span
 
-__all__ = ["ArgumentError", "mistake", "placed", "wrong_argument"]
+__all__ = ["ArgumentError", "mistake", "with_span", "wrong_argument"]
 
 
 class ArgumentError(CompileError):
@@ -40,7 +40,7 @@ def wrong_argument(
     return error
 
 
-def placed(error: CompileError, span: Span | None) -> CompileError:
+def with_span(error: CompileError, span: Span | None) -> CompileError:
     """Return the same error with a place for each mistake that has none."""
     if span is None or all(d.span is not None for d in error.diagnostics):
         return error

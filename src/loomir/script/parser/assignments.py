@@ -28,7 +28,7 @@ from loomir.script.parser.core import Parser
 from loomir.script.parser.evaluate.captured import Foreign
 from loomir.script.parser.evaluate.operators import is_expr, kind
 from loomir.script.parser.evaluate.var_table import Entry, MutableLocal
-from loomir.script.parser.places import blamed
+from loomir.script.parser.places import blame
 from loomir.support.diagnostics import CompileError
 from loomir.support.span import Span
 from loomir.tir.analysis.affine import reads_memory
@@ -44,9 +44,9 @@ __all__ = [
     "bind_name",
     "bind_with_value",
     "check_rebinding",
+    "give_name",
     "local_of",
     "name_reads",
-    "named",
     "reassigned_names",
     "store_local",
     "typed_locals",
@@ -113,7 +113,7 @@ def _assigned(node: doc.AST) -> set[str]:
     return names
 
 
-def named(value: Any, name: str) -> Any:
+def give_name(value: Any, name: str) -> Any:
     """Return a variable or buffer that has no name yet the one it is assigned to."""
     if isinstance(value, Var):
         if not value.name_hint:
@@ -189,7 +189,7 @@ def bind_with_value(parser: Parser, target: doc.ExprNode, value: object) -> None
 
 def _bind_with(parser: Parser, target: doc.Name, value: object, span: Span) -> None:
     check_rebinding(parser, target.id, target.span)
-    bind_name(parser, target.id, named(value, target.id), "value", target.span)
+    bind_name(parser, target.id, give_name(value, target.id), "value", target.span)
 
 
 def bind_assign_value(parser: Parser, target: doc.ExprNode, value: object, span: Span) -> None:
@@ -302,7 +302,7 @@ def _bind_assign(parser: Parser, target: doc.Name, value: object, span: Span) ->
         made = parser.open(value, span)
         if made is None:
             raise _not_assignable(value, span)
-        bind_name(parser, name, named(made, name), "value", target.span)
+        bind_name(parser, name, give_name(made, name), "value", target.span)
     elif isinstance(value, BufferSpec):
         bind_name(parser, name, _declare(parser, value, name, span), "buffer", target.span)
     elif isinstance(value, Frame) or value is None or isinstance(value, Foreign):
@@ -313,7 +313,7 @@ def _bind_assign(parser: Parser, target: doc.Name, value: object, span: Span) ->
         pass
     elif _declares(value):
         kind_ = "axis" if _is_axis_of_block(parser, value) else "declaration"
-        bind_name(parser, name, named(value, name), kind_, target.span)
+        bind_name(parser, name, give_name(value, name), kind_, target.span)
     elif not is_expr(value) and not isinstance(value, (bool, int, float)):
         bind_name(parser, name, _name_reads(parser, value, span), "alias", target.span)
     elif entry is not None and isinstance(entry.value, MutableLocal):
@@ -382,7 +382,7 @@ def _declare(parser: Parser, spec: BufferSpec, name: str, span: Span) -> Buffer:
 def _bind_value(parser: Parser, name: str, value: PrimExpr, span: Span, at: Span) -> None:
     state = parser.function
     if state is not None and name in state.reassigned:
-        buffer = named(local_scalar(value.dtype), name)
+        buffer = give_name(local_scalar(value.dtype), name)
         parser.open(DeclBufferFrame(buffer, owns=True), span)
         local = MutableLocal(buffer)
         store_local(parser, local, value, span)
@@ -413,7 +413,7 @@ def local_of(parser: Parser, node: doc.AnnAssign, var: Var) -> MutableLocal | No
             help="use a name for each pointer",
             span=node.annotation.span,
         )
-    buffer = named(local_scalar(var.dtype), target.id)
+    buffer = give_name(local_scalar(var.dtype), target.id)
     parser.open(DeclBufferFrame(buffer, owns=True), node.span)
     local = MutableLocal(buffer)
     bind_name(parser, target.id, local, "local", target.span)
@@ -467,7 +467,7 @@ def store_at(place: object, value: object, target: doc.Subscript, span: Span) ->
     try:
         checked_indices(place)
     except CompileError as error:
-        raise blamed(error, target.span, (place,), (target,)) from error
+        raise blame(error, target.span, (place,), (target,)) from error
     made = store(place, value)
     reset(made, "span", span)
     return made

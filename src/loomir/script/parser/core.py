@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from loomir.script.builder.frame import Frame, IRBuilder, StmtFrame
-from loomir.script.builder.mistakes import mistake, placed
+from loomir.script.builder.mistakes import mistake, with_span
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.evaluate.captured import MISSING, Captured
 from loomir.script.parser.evaluate.evaluator import ExprEvaluator, Poisoned
@@ -168,7 +168,7 @@ class Parser(doc.NodeVisitor):
         """Report the mistakes of an error; those without a place stand at ``span``."""
         self.poisoned += isinstance(error, Poisoned)
         if isinstance(error, CompileError):
-            for problem in placed(error, span).diagnostics:
+            for problem in with_span(error, span).diagnostics:
                 if not (self.lost and problem.code in _JUDGED_BY_PLACE):
                     self.problems.append(problem)
 

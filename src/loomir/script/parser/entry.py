@@ -43,11 +43,11 @@ __all__ = [
     "inline",
     "ir_module",
     "macro",
-    "ordered",
     "parse",
     "prim_func",
     "read_rewriter",
     "read_tree",
+    "sort_mistakes",
 ]
 
 
@@ -133,13 +133,13 @@ def read_tree(parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST
                 span=None if node is None else node.span,
             ) from error
     if parser.problems:
-        raise CompileError(*ordered(parser.problems))
+        raise CompileError(*sort_mistakes(parser.problems))
     if parser.poisoned:
         raise InternalError("a part of the program was left out, and no mistake was told")
     return parser.builder.get()
 
 
-def ordered(problems: list[Diagnostic]) -> list[Diagnostic]:
+def sort_mistakes(problems: list[Diagnostic]) -> list[Diagnostic]:
     """Sort mistakes by place, each once; those in another file's macro by the place of its call."""
     seen: dict[tuple[str, tuple[int, int], str, str], Diagnostic] = {}
     for problem in problems:
@@ -357,7 +357,7 @@ def _macro_node(func: FunctionType) -> doc.FunctionDef:
     node = cast("doc.FunctionDef", convert(_undecorated(found.node), found.places, problems))
     problems += check_macro(node)
     if problems:
-        raise CompileError(*ordered(problems))
+        raise CompileError(*sort_mistakes(problems))
     return node
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from loomir.script.builder.mistakes import mistake, placed
+from loomir.script.builder.mistakes import mistake, with_span
 from loomir.script.parser import doc
 from loomir.script.parser.assignments import bind_name, reassigned_names, typed_locals
 from loomir.script.parser.core import MAX_STATEMENTS, FunctionState, Parser, header
@@ -177,6 +177,6 @@ def _bound(call: Expansion) -> dict[str, object]:
     except TypeError as error:
         names = ", ".join(part.arg for part in _parameters(macro.node)) or "nothing"
         refused = mistake("SCR0005", f"{macro.name}: {error}", help=f"its parameters: {names}")
-        raise placed(refused, call.node.span) from error
+        raise with_span(refused, call.node.span) from error
     found.apply_defaults()
     return dict(found.arguments)

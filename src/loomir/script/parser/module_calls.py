@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from loomir.script.builder.arguments import as_stored
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.dtypes import DTypeFunction
-from loomir.script.builder.mistakes import mistake, placed
+from loomir.script.builder.mistakes import mistake, with_span
 from loomir.script.parser import doc
 from loomir.script.parser.convert import read_expression
 from loomir.script.parser.evaluate.evaluator import ExprEvaluator, Poisoned
@@ -20,7 +20,7 @@ from loomir.tir.array_argument import describe
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Call, IntImm, PrimExpr, Var
 
-__all__ = ["make_call", "returns_value", "unquoted"]
+__all__ = ["make_call", "returns_value", "unquote"]
 
 BUFFER: Final = "a buffer"
 
@@ -67,7 +67,7 @@ def make_call(
     try:
         head = _head(evaluator, target.node)
     except CompileError as error:
-        raise placed(error, node.span) from error
+        raise with_span(error, node.span) from error
     finally:
         evaluator.heads.discard(target.node)
     name = target.node.name
@@ -133,7 +133,7 @@ def _head(evaluator: ExprEvaluator, node: doc.FunctionDef) -> Head:
     return Head(parameters, returns)
 
 
-def unquoted(node: doc.ExprNode) -> doc.ExprNode:
+def unquote(node: doc.ExprNode) -> doc.ExprNode:
     """Return the expression in an annotation that is a string."""
     if isinstance(node, doc.Constant) and isinstance(node.value, str):
         return read_expression(node.value, node.span)
@@ -143,7 +143,7 @@ def unquoted(node: doc.ExprNode) -> doc.ExprNode:
 def _parameter(evaluator: ExprEvaluator, arg: doc.arg) -> DataType | str:
     if arg.annotation is None:
         raise Poisoned
-    node = unquoted(arg.annotation)
+    node = unquote(arg.annotation)
     if isinstance(node, doc.Call) and evaluator.evaluate(node.func) is BufferSpec:
         return BUFFER
     return _dtype(evaluator.evaluate(node))
@@ -166,7 +166,7 @@ def _returns(evaluator: ExprEvaluator, node: doc.FunctionDef) -> DataType:
                 help=f"write the return type, as in `def {node.name}(…) -> T.int32:`",
             )
         return VOID
-    value = evaluator.evaluate(unquoted(node.returns))
+    value = evaluator.evaluate(unquote(node.returns))
     return VOID if value is None else _dtype(value)
 
 

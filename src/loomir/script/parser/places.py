@@ -7,17 +7,17 @@ from typing import Any, cast
 
 from loomir.ir.node import Node, reset
 from loomir.script.builder.frame import Frame
-from loomir.script.builder.mistakes import ArgumentError, placed
+from loomir.script.builder.mistakes import ArgumentError, with_span
 from loomir.script.parser import doc
 from loomir.support.diagnostics import CompileError
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import PrimExpr, Var
 
-__all__ = ["blamed", "stamped"]
+__all__ = ["blame", "set_span"]
 
 
-def stamped(made: object, span: Span, given: Sequence[object]) -> object:
+def set_span(made: object, span: Span, given: Sequence[object]) -> object:
     """Return a new node its place; what was given is left as it is."""
     if isinstance(made, PrimExpr):
         known: Any = made  # every class of expressions but the root has a span
@@ -39,7 +39,7 @@ def stamped(made: object, span: Span, given: Sequence[object]) -> object:
     return made
 
 
-def blamed(
+def blame(
     error: CompileError, span: Span, values: Sequence[object], parts: Sequence[doc.ExprNode]
 ) -> CompileError:
     """Place an error at the argument that it blames, or at the whole expression."""
@@ -49,7 +49,7 @@ def blamed(
         given.reverse()
         for value, part in given:
             if value is error.culprit:
-                return placed(error, index_span(part, error.axis))
+                return with_span(error, index_span(part, error.axis))
         for value, part in given:
             if not isinstance(value, (tuple, list)):
                 continue
@@ -57,8 +57,8 @@ def blamed(
             inner = part.elts if isinstance(part, (doc.Tuple, doc.List)) else [part] * len(items)
             for item_, at in zip(items, inner, strict=True):
                 if item_ is error.culprit:
-                    return placed(error, index_span(at, error.axis))
-    return placed(error, span)
+                    return with_span(error, index_span(at, error.axis))
+    return with_span(error, span)
 
 
 def index_span(node: doc.AST, axis: int | None) -> Span:

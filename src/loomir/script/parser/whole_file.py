@@ -9,7 +9,7 @@ from loomir.script.builder.frame import Built
 from loomir.script.parser import doc
 from loomir.script.parser.convert import Places, convert, parse_text
 from loomir.script.parser.core import Parser
-from loomir.script.parser.entry import ordered, read_tree
+from loomir.script.parser.entry import read_tree, sort_mistakes
 from loomir.script.parser.evaluate.captured import Captured
 from loomir.script.parser.evaluate.evaluator import Poisoned
 from loomir.script.parser.evaluate.namespaces import BY_IMPORT, Namespace
@@ -74,7 +74,7 @@ def read_file(text: str, *, name: str) -> FileOfPrograms:
         elif isinstance(part, (ast.FunctionDef, ast.ClassDef)):
             values[part.name] = ValueOfTheFile()
     if problems:
-        raise CompileError.of(ordered(problems))
+        raise CompileError.of(sort_mistakes(problems))
     return FileOfPrograms(programs, tuple(warnings))
 
 

@@ -24,7 +24,7 @@ from loomir.codegen.llvm.support.objects_ir import place
 from loomir.ir.visit import Step, pre_order
 from loomir.relax import faults
 from loomir.relax.expr import Var
-from loomir.relax.info.describe import shown_expr
+from loomir.relax.info.describe import format_extent
 from loomir.relax.node import StructInfo
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
@@ -250,7 +250,7 @@ def _extents(
             continue
         value: Value = yield frame.value(expr)
         fault = faults.wrong_extent(
-            at_.span, at_.where, axis, shown_expr(expr), literal=isinstance(expr, IntImm)
+            at_.span, at_.where, axis, format_extent(expr), literal=isinstance(expr, IntImm)
         )
         frame.require(frame.b.icmp("eq", value, extent), at_.fault(fault), value, extent)
 
@@ -399,11 +399,11 @@ def _require_number(
         # Equal bits stand for a NaN that is asked for; zeros of both signs are equal.
         both = b.and_(compare(b, NE, dtype, wanted, wanted), compare(b, NE, dtype, given, given))
         fits = b.or_(compare(b, Eq, dtype, wanted, given), both)
-        frame.require(fits, at_.fault(faults.wrong_float(at_.span, at_.where, shown_expr(expr))))
+        frame.require(fits, at_.fault(faults.wrong_float(at_.span, at_.where, format_extent(expr))))
         return
     wide = [_wide(frame, v, dtype) for v in (wanted, given)]
     fault = faults.wrong_number(
-        at_.span, at_.where, shown_expr(expr), literal=isinstance(expr, IntImm)
+        at_.span, at_.where, format_extent(expr), literal=isinstance(expr, IntImm)
     )
     frame.require(b.icmp("eq", *wide), at_.fault(fault), *wide)
 

@@ -215,7 +215,7 @@ def _require_placed(s: Site, holds: Value, given: list[Value], elements: _Elemen
     table = frame.unit.faults
     site = table.add(faults.size_too_large(s.span, s.shown, dtype or "its dtype"))
     table.add(faults.outside_storage(s.span, s.shown))
-    table.add(faults.askew(s.span, s.shown, dtype))
+    table.add(faults.misaligned_offset(s.span, s.shown, dtype))
     table.add(faults.no_memory(s.span, "a tensor"))
     b.call(_define_unplaced(frame.graph), [frame.context, *given, const(I32, site)])
     b.br(frame.cleanup.fail)

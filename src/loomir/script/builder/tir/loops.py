@@ -13,11 +13,11 @@ from loomir.script.builder.arguments import (
     as_dtype,
     as_expr,
     as_items,
+    as_operand,
     as_stored,
     as_text,
     describe,
     difference,
-    plain,
 )
 from loomir.script.builder.dtypes import DTypeLike
 from loomir.script.builder.expressions import is_constant_true, truth
@@ -52,7 +52,7 @@ __all__ = [
     "range_of_loop",
     "ret",
     "serial",
-    "stepped",
+    "step_loop",
     "thread_binding",
     "unroll",
     "vectorized",
@@ -182,7 +182,7 @@ def _of(value: ExprLike, dtype: DTypeLike | None) -> ExprLike:
 
 
 def _bound(value: object) -> ExprLike:
-    made = plain(value)
+    made = as_operand(value)
     if isinstance(made, (bool, float)) or (
         isinstance(made, PrimExpr) and not (made.dtype.is_integer and made.dtype.lanes == 1)
     ):
@@ -309,7 +309,7 @@ def range_of(*bounds: ExprLike) -> ForFrame[Var]:
         )
     if len(bounds) < 3:
         return serial(*bounds)
-    return stepped(bounds[0], bounds[1], _step(bounds[2], "range"))
+    return step_loop(bounds[0], bounds[1], _step(bounds[2], "range"))
 
 
 def _step(given: object, what: str) -> int:
@@ -329,7 +329,7 @@ def _step(given: object, what: str) -> int:
     return step
 
 
-def stepped(start: ExprLike, stop: ExprLike, step: int) -> ForFrame[Var]:
+def step_loop(start: ExprLike, stop: ExprLike, step: int) -> ForFrame[Var]:
     """Loop with a step; the loop itself counts from 0 by 1."""
     if step == 1:
         return serial(start, stop)

@@ -19,7 +19,7 @@ from loomir.script.builder.arguments import as_expr, check_index, region_of
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.expressions import check_dtype
-from loomir.script.builder.mistakes import mistake, placed
+from loomir.script.builder.mistakes import mistake, with_span
 from loomir.script.builder.tir.buffers import (
     alloc_buffer,
     alloc_local,
@@ -44,16 +44,16 @@ from loomir.script.parser.evaluate.namespaces import (
 from loomir.script.parser.evaluate.operators import (
     binary,
     combine_conditions,
-    formatted,
+    format_value,
     is_expr,
     is_static,
     kind,
-    limited,
+    refuse_too_large,
     unary,
 )
 from loomir.script.parser.evaluate.plain_functions import PlainFunction
 from loomir.script.parser.evaluate.var_table import POISON, MutableLocal
-from loomir.script.parser.places import blamed, stamped
+from loomir.script.parser.places import blame, set_span
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
@@ -303,7 +303,7 @@ class ExprEvaluator:
                 help="put * before a tuple or a list, such as A.shape",
                 span=node.span,
             )
-        return list(cast("Sequence[object]", limited(found)))
+        return list(cast("Sequence[object]", refuse_too_large(found)))
 
     def on_starred(self, node: doc.Starred) -> Step[object]:
         """Refuse ``*items`` where there is no list of elements around it."""
@@ -320,7 +320,7 @@ class ExprEvaluator:
         words: list[str] = []
         for part in node.values:
             words.append((yield self.on_formatted(part)))
-        return limited("".join(words))
+        return refuse_too_large("".join(words))
 
     def on_formatted(self, node: doc.Constant | doc.FormattedValue) -> Step[str]:
         """Evaluate a part of an f-string."""
@@ -329,9 +329,9 @@ class ExprEvaluator:
         value = yield self.on_one(node.value)
         spec = "" if node.format_spec is None else (yield self.on_f_string(node.format_spec))
         try:
-            return formatted(value, node.conversion, spec)
+            return format_value(value, node.conversion, spec)
         except CompileError as error:
-            raise placed(error, node.value.span) from error
+            raise with_span(error, node.value.span) from error
 
     def on_one(self, node: doc.ExprNode) -> Step[object]:
         """Evaluate a node, a leaf at once."""
@@ -344,8 +344,8 @@ class ExprEvaluator:
         try:
             made = fn(*args)
         except CompileError as error:
-            raise placed(error, span) from error
-        return stamped(made, span, args)
+            raise with_span(error, span) from error
+        return set_span(made, span, args)
 
     def on_attribute(self, node: doc.Attribute) -> Step[object]:
         """Evaluate ``value.attr``."""
@@ -359,7 +359,7 @@ class ExprEvaluator:
         except CompileError as error:
             s = node.span
             start = s.end_column - len(node.attr)  # the attribute's name ends the expression
-            raise placed(
+            raise with_span(
                 error, Span(s.source, s.end_line, start, s.end_line, s.end_column)
             ) from error
         if found is POISON:
@@ -458,8 +458,8 @@ class ExprEvaluator:
         try:
             made = unary(node.op, operand)
         except CompileError as error:
-            raise blamed(error, node.span, (operand,), (node.operand,)) from error
-        return stamped(made, node.span, (operand,))
+            raise blame(error, node.span, (operand,), (node.operand,)) from error
+        return set_span(made, node.span, (operand,))
 
     def _operated(
         self,
@@ -472,9 +472,9 @@ class ExprEvaluator:
         dialect = self.dialect
         assert dialect is not None
         try:
-            made = stamped(dialect.operator(op, operands), node.span, operands)
+            made = set_span(dialect.operator(op, operands), node.span, operands)
         except CompileError as error:
-            raise blamed(error, node.span, operands, parts) from error
+            raise blame(error, node.span, operands, parts) from error
         return dialect.made(made, node, operands, parts)
 
     def _is_dialect(self, *values: object) -> bool:
@@ -489,8 +489,8 @@ class ExprEvaluator:
         try:
             made = binary(node.op, left, right)
         except CompileError as error:
-            raise blamed(error, node.span, (left, right), (node.left, node.right)) from error
-        return stamped(made, node.span, (left, right))
+            raise blame(error, node.span, (left, right), (node.left, node.right)) from error
+        return set_span(made, node.span, (left, right))
 
     def on_compare(self, node: doc.Compare) -> Step[object]:
         """Evaluate a comparison, or a chain of them."""
@@ -537,8 +537,8 @@ class ExprEvaluator:
                 try:
                     made = combine_conditions(node.op, result, value)
                 except CompileError as error:
-                    raise blamed(error, node.span, (result, value), (start, part)) from error
-                result = stamped(made, node.span, (result, value))
+                    raise blame(error, node.span, (result, value), (start, part)) from error
+                result = set_span(made, node.span, (result, value))
             if is_static(result) and bool(result) is stops:
                 return result
         return result
@@ -656,7 +656,7 @@ class ExprEvaluator:
                     span=node.keywords[0].span,
                 )
             made = self.names.call_function(func, node, args, parts)
-            return stamped(made, node.span, ())
+            return set_span(made, node.span, ())
         if isinstance(func, Macro):
             if node is not self.statement:
                 raise mistake(
@@ -691,8 +691,8 @@ class ExprEvaluator:
             if wanted is not None:
                 check_dtype(made, wanted)
         except CompileError as error:
-            raise blamed(error, node.span, values, given) from error
-        return stamped(made, node.span, values)
+            raise blame(error, node.span, values, given) from error
+        return set_span(made, node.span, values)
 
     def _called(
         self,
@@ -710,9 +710,9 @@ class ExprEvaluator:
         if is_exported(func):
             _check_arguments(cast("Callable[..., object]", func), node, args, keywords)
         try:
-            made = stamped(dialect.call(func, args, keywords), node.span, values)
+            made = set_span(dialect.call(func, args, keywords), node.span, values)
         except CompileError as error:
-            raise blamed(error, node.span, values, given) from error
+            raise blame(error, node.span, values, given) from error
         return dialect.made(made, node, (*values, func), (*given, node.func))
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
-from loomir.script.builder.arguments import as_expr, describe, plain
+from loomir.script.builder.arguments import as_expr, as_operand, describe
 from loomir.script.builder.expressions import logical
 from loomir.script.builder.mistakes import mistake, wrong_argument
 from loomir.script.parser.evaluate.captured import Foreign
@@ -39,12 +39,12 @@ from loomir.tir.expr import (
 __all__ = [
     "binary",
     "combine_conditions",
-    "formatted",
+    "format_value",
     "holds_expr",
     "is_expr",
     "is_static",
     "kind",
-    "limited",
+    "refuse_too_large",
     "unary",
 ]
 
@@ -63,7 +63,7 @@ def is_static(value: object) -> bool:
     return type(value) in _STATIC
 
 
-def limited(value: object) -> object:
+def refuse_too_large(value: object) -> object:
     """Refuse a plain value that is too large to compute with while a program is read.
 
     Errors: SCR0020.
@@ -158,7 +158,7 @@ def binary(op: str, a: object, b: object) -> object:
     if is_static(a) and is_static(b):
         return _static(op, a, b)
     if op in _NODES and _operand(a) and _operand(b):
-        return _NODES[op](plain(a), plain(b))
+        return _NODES[op](as_operand(a), as_operand(b))
     raise _no_meaning(op, a, b)
 
 
@@ -179,7 +179,7 @@ def combine_conditions(op: str, a: object, b: object) -> PrimExpr:
                 code="TIR0102",
                 help="compare with zero, as in x != 0",
             )
-    return _JOINS[op](plain(a), plain(b))
+    return _JOINS[op](as_operand(a), as_operand(b))
 
 
 _JOINS: Final = {"and": logical(And), "or": logical(Or)}
@@ -232,7 +232,7 @@ def _static(op: str, a: Any, b: Any) -> object:
         raise _no_meaning(op, a, b) from error
     if type(made) not in _STATIC:
         raise mistake("SCR0020", f"`{op}` gives no real number", help="use other operands")
-    return limited(made)
+    return refuse_too_large(made)
 
 
 _FORMAT: Final = r"[<>^=]?[+ ]?#?0?\d{0,2},?(\.\d{1,2})?[a-zA-Z%]?"
@@ -244,7 +244,7 @@ _CONVERSIONS: Final[dict[int, Callable[[Any], object]]] = {
 }
 
 
-def formatted(value: object, conversion: int, spec: str) -> str:
+def format_value(value: object, conversion: int, spec: str) -> str:
     """Write a plain value in an f-string.
 
     Errors: SCR0005.

@@ -14,7 +14,7 @@ from loomir.script.parser.evaluate.operators import (
     is_expr,
     is_static,
     kind,
-    limited,
+    refuse_too_large,
 )
 
 __all__ = ["PLAIN_FUNCTIONS", "PlainFunction"]
@@ -66,7 +66,7 @@ class PlainFunction:
                     "SCR0020", "the value is too long", help=f"stay below {MAX_ITEMS} items"
                 )
         try:
-            return limited(self.function(*args, **keywords))
+            return refuse_too_large(self.function(*args, **keywords))
         except (TypeError, ValueError, ArithmeticError) as error:
             message = f"{self.name} fails: {error}"
             raise mistake("SCR0005", message, help="correct the arguments") from error

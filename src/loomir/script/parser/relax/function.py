@@ -20,9 +20,9 @@ from loomir.script.parser.decorators import Options
 from loomir.script.parser.evaluate.evaluator import Poisoned
 from loomir.script.parser.evaluate.namespaces import ModuleFunction
 from loomir.script.parser.evaluate.var_table import POISON, Entry
-from loomir.script.parser.module_calls import unquoted
+from loomir.script.parser.module_calls import unquote
 from loomir.script.parser.parameters import refuse_kinds
-from loomir.script.parser.places import blamed
+from loomir.script.parser.places import blame
 from loomir.script.parser.relax.values import RelaxValues
 from loomir.support.diagnostics import CompileError
 
@@ -134,14 +134,14 @@ def read_info(parser: Parser, node: doc.ExprNode, *, declares: bool) -> StructIn
     evaluator = parser.evaluator
     dialect = evaluator.dialect
     assert isinstance(dialect, RelaxValues)
-    inner = unquoted(node)
+    inner = unquote(node)
     evaluator.declares, dialect.in_annotation = declares, True
     try:
         value = parser.evaluate(inner)
         try:
             return as_struct_info(value)
         except CompileError as error:
-            raise blamed(error, node.span, (value,), (inner,)) from error
+            raise blame(error, node.span, (value,), (inner,)) from error
     finally:
         evaluator.declares, dialect.in_annotation = False, False
 

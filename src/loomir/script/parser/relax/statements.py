@@ -13,7 +13,7 @@ from loomir.relax.expr import ExternFunc, Tuple, Var
 from loomir.relax.node import Expr, StructInfo
 from loomir.relax.struct_info import TupleStructInfo
 from loomir.script.builder.frame import Frame
-from loomir.script.builder.mistakes import mistake, placed
+from loomir.script.builder.mistakes import mistake, with_span
 from loomir.script.builder.relax.frames import (
     DataflowFrame,
     ElseFrame,
@@ -39,17 +39,17 @@ from loomir.script.parser.evaluate.namespaces import (
 from loomir.script.parser.evaluate.operators import holds_expr, is_static
 from loomir.script.parser.evaluate.var_table import Entry
 from loomir.script.parser.macros import define_macro, expand
-from loomir.script.parser.places import blamed
+from loomir.script.parser.places import blame
 from loomir.script.parser.relax.function import TOKEN, read_info, read_inner
 from loomir.script.parser.relax.values import (
     Annotated,
     Cast,
     RelaxValues,
     at_uses,
-    described,
     emit_at,
     info_of,
-    unwrapped,
+    kind_of_value,
+    unwrap,
 )
 from loomir.support.diagnostics import CompileError
 from loomir.support.span import Span
@@ -110,13 +110,13 @@ def _emit(
                 return var
             return frame.emit(var, name, info, at)
         except CompileError as error:
-            raise placed(error, node.span) from error
+            raise with_span(error, node.span) from error
     origin = _dialect(parser).origin
     values, parts = ((value,), (node,)) if origin is None or origin[0] is not value else origin[1:]
     try:
-        made = as_value(unwrapped(value))
+        made = as_value(unwrap(value))
     except CompileError as error:
-        raise blamed(error, node.span, (value,), (node,)) from error
+        raise blame(error, node.span, (value,), (node,)) from error
     if isinstance(made, Expr) and made.span is None and not isinstance(made, Var):
         reset(made, "span", node.span)
     return emit_at(made, name, node.span, values, parts, info, at)
@@ -217,7 +217,7 @@ def _bind_name(parser: Parser, target: doc.Name, value: object, node: doc.ExprNo
     if no_value and not _dialect(parser).holds(value):
         raise mistake(
             "SCR0025",
-            f"{described(value)} is no value that a name can stand for",
+            f"{kind_of_value(value)} is no value that a name can stand for",
             help="use a value of the program, or R.const(…) for numbers",
             span=node.span,
         )
@@ -278,7 +278,7 @@ def _unpack(
     if not is_value(value) and not isinstance(value, (Cast, Annotated)):
         raise mistake(
             "SCR0027",
-            f"{described(value)} cannot be unpacked into {count} names",
+            f"{kind_of_value(value)} cannot be unpacked into {count} names",
             help="assign it to one name",
             span=target.span,
         )
@@ -292,7 +292,7 @@ def _unpack(
             field = whole.fields[index] if isinstance(whole, Tuple) else None
             item = dialect.item(whole, index) if field is None else field
         except CompileError as error:
-            raise blamed(error, node.span, (whole,), (node,)) from error
+            raise blame(error, node.span, (whole,), (node,)) from error
         _bind(parser, part, item, node)
     return whole
 
@@ -320,7 +320,7 @@ def visit_expr(parser: Parser, node: doc.Expr) -> None:
         try:
             sequence("R.match_cast").check(value.value, value.info, node.span)
         except CompileError as error:
-            raise placed(error, node.span) from error
+            raise with_span(error, node.span) from error
     elif isinstance(value, Annotated) or (isinstance(value, Expr) and not isinstance(value, Var)):
         _emit(parser, value, "_", node.value, at=node.span)
     elif isinstance(value, Frame):
@@ -333,7 +333,7 @@ def visit_expr(parser: Parser, node: doc.Expr) -> None:
     elif value is not None:
         raise mistake(
             "SCR0025",
-            f"{described(value)} as a statement has no effect",
+            f"{kind_of_value(value)} as a statement has no effect",
             help="remove it, or assign it",
             span=node.span,
         )
@@ -362,9 +362,9 @@ def visit_return(parser: Parser, node: doc.Return) -> None:
         value = _emit(parser, value, "", node.value)
     origin = _dialect(parser).origin
     try:
-        made = as_value(unwrapped(value))
+        made = as_value(unwrap(value))
     except CompileError as error:
-        raise blamed(error, node.value.span, (value,), (node.value,)) from error
+        raise blame(error, node.value.span, (value,), (node.value,)) from error
     if origin is not None and origin[0] is value:
         made = emit_at(made, "", node.value.span, *origin[1:])
     scope.returns(made, node.span)
@@ -530,7 +530,7 @@ def _check_branch(node: doc.If, test: object) -> None:
     if not is_value(test) and not isinstance(test, PrimExpr):
         raise mistake(
             "SCR0032",
-            f"the condition is {described(test)}",
+            f"the condition is {kind_of_value(test)}",
             help="give a tensor of rank 0 and dtype bool",
             span=node.test.span,
         )

@@ -25,7 +25,7 @@ from loomir.relax.struct_info import (
 )
 from loomir.script.builder.arguments import as_int, as_stored
 from loomir.script.builder.frame import IRBuilder
-from loomir.script.builder.mistakes import mistake, placed, wrong_argument
+from loomir.script.builder.mistakes import mistake, with_span, wrong_argument
 from loomir.script.builder.relax.calls import call_pure_packed
 from loomir.script.builder.relax.frames import FunctionFrame, SequenceFrame, sequence
 from loomir.script.builder.relax.functions import emit, emit_match_cast
@@ -53,10 +53,10 @@ __all__ = [
     "Cast",
     "RelaxValues",
     "at_uses",
-    "described",
     "emit_at",
     "info_of",
-    "unwrapped",
+    "kind_of_value",
+    "unwrap",
 ]
 
 _BINARY: Final = {
@@ -103,14 +103,14 @@ def info_of(value: object) -> StructInfo | None:
     return None
 
 
-def described(value: object) -> str:
+def kind_of_value(value: object) -> str:
     """Name a value's kind for an error message."""
     if isinstance(value, ModuleFunction):
         return f"the function {value.node.name!r}"
     return kind(value)
 
 
-def unwrapped(value: object) -> object:
+def unwrap(value: object) -> object:
     """Return a value as builder functions take it: functions by their names, arrays as they are."""
     if isinstance(value, ModuleFunction):
         return value.var
@@ -120,7 +120,7 @@ def unwrapped(value: object) -> object:
         return value.value
     if isinstance(value, (tuple, list)):
         items = cast("Sequence[object]", value)
-        made = [unwrapped(item) for item in items]
+        made = [unwrap(item) for item in items]
         if all(a is b for a, b in zip(made, items)):
             return cast("object", value)
         return made if isinstance(value, list) else tuple(made)
@@ -179,14 +179,14 @@ class RelaxValues:
         found = find_op(f"relax.{names[op]}") if op in names else None
         if found is None:
             culprit = next(v for v in operands if self.holds(v))
-            words = " and ".join(described(v) for v in operands)
+            words = " and ".join(kind_of_value(v) for v in operands)
             raise wrong_argument(
                 culprit,
                 f"`{op}` has no meaning for {words}",
                 code="SCR0009",
                 help="write R.logical_not(x)" if op == "not" else "use an operator of R",
             )
-        return found.call(*_alike(op, [unwrapped(v) for v in operands]))
+        return found.call(*_alike(op, [unwrap(v) for v in operands]))
 
     def item(self, value: object, index: object) -> object:
         """Return the field of a tuple.
@@ -197,7 +197,7 @@ class RelaxValues:
         if isinstance(value, Tuple):
             info = TupleStructInfo(tuple([_object(f) for f in value.fields]))
         if not isinstance(info, (TupleStructInfo, ObjectStructInfo)) or isinstance(index, slice):
-            what = described(value)
+            what = kind_of_value(value)
             help_ = "index tuples only"
             if isinstance(info, TensorStructInfo):
                 help_ = "use R.strided_slice for a part of a tensor, R.take for elements"
@@ -208,7 +208,7 @@ class RelaxValues:
             if not -count <= at < count:
                 raise wrong_argument(
                     value,
-                    f"{described(value)} has no field {at}",
+                    f"{kind_of_value(value)} has no field {at}",
                     code="SCR0008",
                     help=f"it has {count} field{'' if count == 1 else 's'}, counted from 0",
                 )
@@ -221,8 +221,8 @@ class RelaxValues:
 
         Errors: SCR0007, SCR0023, and those of the function.
         """
-        given = [unwrapped(value) for value in args]
-        named = {name: unwrapped(value) for name, value in keywords.items()}
+        given = [unwrap(value) for value in args]
+        named = {name: unwrap(value) for name, value in keywords.items()}
         if func is emit:
             return _emitted(*cast("Any", given), **cast("Any", named))
         if func is match_cast or func is emit_match_cast:
@@ -252,7 +252,7 @@ class RelaxValues:
             if not isinstance(callee, (Var, GlobalVar)) and type(callee).__name__ != "ExternFunc":
                 raise wrong_argument(
                     callee,
-                    f"{described(callee)} cannot be called",
+                    f"{kind_of_value(callee)} cannot be called",
                     code="SCR0007",
                     help="call operators, functions of the module, and closures",
                 )
@@ -340,7 +340,7 @@ def emit_at(
                 for d in error.diagnostics
             ]
         )
-        raise placed(at_uses(found, values, parts), span) from error
+        raise with_span(at_uses(found, values, parts), span) from error
 
 
 def at_uses(

@@ -9,7 +9,7 @@ from loomir.ir.module import GlobalVar
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.function import IRModuleFrame, PrimFuncFrame, arg, func_ret
-from loomir.script.builder.mistakes import ArgumentError, mistake, placed
+from loomir.script.builder.mistakes import ArgumentError, mistake, with_span
 from loomir.script.parser import doc
 from loomir.script.parser.assignments import bind_name, reassigned_names, typed_locals
 from loomir.script.parser.core import FunctionState, Parser, header
@@ -17,7 +17,7 @@ from loomir.script.parser.decorators import Options
 from loomir.script.parser.evaluate.evaluator import Poisoned
 from loomir.script.parser.evaluate.namespaces import ModuleFunction
 from loomir.script.parser.evaluate.var_table import POISON
-from loomir.script.parser.module_calls import unquoted
+from loomir.script.parser.module_calls import unquote
 from loomir.script.parser.parameters import refuse_kinds
 from loomir.script.parser.tir.statements import TOKEN
 from loomir.support.diagnostics import CompileError
@@ -130,7 +130,7 @@ def _read_parameter(parser: Parser, frame: PrimFuncFrame, part: doc.arg) -> obje
                 help=f'write {part.arg}: T.Buffer((8,), "float32"), T.handle, or T.int32',
                 span=part.span,
             )
-        annotation: Any = parser.evaluate(unquoted(part.annotation))
+        annotation: Any = parser.evaluate(unquote(part.annotation))
         if annotation is BufferSpec:
             raise mistake(
                 "SCR0015",
@@ -157,15 +157,15 @@ def _blamed(error: CompileError, node: doc.ExprNode) -> CompileError:
     if isinstance(error, ArgumentError) and isinstance(node, doc.Call):
         for part in (*node.args, *(word.value for word in node.keywords)):
             if isinstance(part, doc.Constant) and part.value == error.culprit:
-                return placed(error, part.span)
-    return placed(error, node.span)
+                return with_span(error, part.span)
+    return with_span(error, node.span)
 
 
 def _read_return_type(parser: Parser, node: doc.FunctionDef) -> None:
     if node.returns is None:
         return
     try:
-        annotation: Any = parser.evaluate(unquoted(node.returns))
+        annotation: Any = parser.evaluate(unquote(node.returns))
         if not (annotation is None or isinstance(annotation, (DTypeFunction, Var))):
             raise mistake(
                 "SCR0015",

@@ -10,7 +10,7 @@ from loomir.ir.node import reset
 from loomir.script.builder.arguments import as_expr
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.frame import Frame, StmtFrame
-from loomir.script.builder.mistakes import mistake, placed
+from loomir.script.builder.mistakes import mistake, with_span
 from loomir.script.builder.tir.blocks import BlockInitFrame, SBlockFrame
 from loomir.script.builder.tir.loops import (
     ForFrame,
@@ -18,7 +18,7 @@ from loomir.script.builder.tir.loops import (
     break_loop,
     continue_loop,
     ret,
-    stepped,
+    step_loop,
 )
 from loomir.script.builder.tir.scopes import (
     AllocateFrame,
@@ -54,8 +54,8 @@ from loomir.script.parser.evaluate.namespaces import INLINE, MACRO
 from loomir.script.parser.evaluate.operators import binary, is_static, kind
 from loomir.script.parser.evaluate.var_table import MutableLocal
 from loomir.script.parser.macros import define_macro, expand
-from loomir.script.parser.module_calls import unquoted
-from loomir.script.parser.places import blamed
+from loomir.script.parser.module_calls import unquote
+from loomir.script.parser.places import blame
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer
@@ -111,7 +111,7 @@ def _read_for_each(parser: Parser, node: doc.For, items: Sequence[object]) -> No
 def _at_item(error: CompileError, node: doc.For, index: int) -> CompileError:
     parts = node.iter.elts if isinstance(node.iter, (doc.Tuple, doc.List)) else []
     is_plain = index < len(parts) and not any(isinstance(p, doc.Starred) for p in parts)
-    return placed(error, parts[index].span if is_plain else node.target.span)
+    return with_span(error, parts[index].span if is_plain else node.target.span)
 
 
 def _refuse_else(parser: Parser, orelse: Sequence[doc.StmtNode], word: str) -> None:
@@ -154,7 +154,7 @@ def _loop_names(parser: Parser, node: doc.For) -> list[doc.Name]:
 def _loop_frame(value: object, node: doc.For, count: int) -> tuple[ForFrame[Any], bool]:
     """Return the frame of a loop, and whether one name stands for the variables of several."""
     if isinstance(value, range):
-        frame: ForFrame[Any] = stepped(value.start, value.stop, value.step)
+        frame: ForFrame[Any] = step_loop(value.start, value.stop, value.step)
     elif isinstance(value, ForFrame):
         frame = cast("ForFrame[Any]", value)
     else:
@@ -233,7 +233,7 @@ def visit_return(parser: Parser, node: doc.Return) -> None:
         made = ret(value)
     except CompileError as error:
         inner = node.value.span if error.diagnostic.code != "SCR0021" else node.span
-        raise placed(error, inner) from error
+        raise with_span(error, inner) from error
     _emit(parser, made, node.span)
 
 
@@ -393,7 +393,7 @@ def visit_assign(parser: Parser, node: doc.Assign) -> None:
         try:
             bind_assign_value(parser, target, value, node.span)
         except CompileError as error:
-            raise blamed(error, node.value.span, (value,), (node.value,)) from error
+            raise blame(error, node.value.span, (value,), (node.value,)) from error
 
 
 def _look_at_targets(parser: Parser, node: doc.Assign) -> None:
@@ -418,7 +418,7 @@ def visit_ann_assign(parser: Parser, node: doc.AnnAssign) -> None:
         )
     name = node.target.id
     check_rebinding(parser, name, node.target.span)
-    annotation = parser.evaluate(unquoted(node.annotation))
+    annotation = parser.evaluate(unquote(node.annotation))
     if isinstance(annotation, BufferSpec):
         _bind_annotated_buffer(parser, node, node.target)
         return
@@ -429,7 +429,7 @@ def visit_ann_assign(parser: Parser, node: doc.AnnAssign) -> None:
         try:
             var = typed_var(said, name, node.target.span)
         except CompileError as error:
-            raise placed(error, node.annotation.span) from error
+            raise with_span(error, node.annotation.span) from error
     local = None if is_let or var is None else local_of(parser, node, var)
     if local is not None and node.value is None:
         return
@@ -447,7 +447,7 @@ def visit_ann_assign(parser: Parser, node: doc.AnnAssign) -> None:
         else:
             bind_let_value(parser, node.target, var, value, node.span)
     except CompileError as error:
-        raise blamed(error, node.value.span, (value,), (node.value,)) from error
+        raise blame(error, node.value.span, (value,), (node.value,)) from error
 
 
 def _bind_annotated_buffer(parser: Parser, node: doc.AnnAssign, target: doc.Name) -> None:
@@ -483,14 +483,14 @@ def visit_aug_assign(parser: Parser, node: doc.AugAssign) -> None:
         try:
             store_local(parser, entry.value, made, node.span)
         except CompileError as error:
-            raise placed(error, node.span) from error
+            raise with_span(error, node.span) from error
     elif isinstance(target, doc.Subscript):
         place = parser.evaluate(target)
         made = _combined(parser, node, place)
         try:
             parser.builder.emit(store_at(place, made, target, node.span))
         except CompileError as error:
-            raise placed(error, node.span) from error
+            raise with_span(error, node.span) from error
     else:
         raise mistake(
             "SCR0027",
@@ -505,7 +505,7 @@ def _combined(parser: Parser, node: doc.AugAssign, old: object) -> object:
     try:
         made = binary(node.op, old, value)
     except CompileError as error:
-        raise blamed(error, node.span, (old, value), (node.target, node.value)) from error
+        raise blame(error, node.span, (old, value), (node.target, node.value)) from error
     if isinstance(made, PrimExpr):
         reset(made, "span", node.span)
     return made
@@ -526,11 +526,11 @@ def visit_assert(parser: Parser, node: doc.Assert) -> None:
                 help="compare with zero, as in x != 0",
             )
     except CompileError as error:
-        raise placed(error, node.test.span) from error
+        raise with_span(error, node.test.span) from error
     try:
         frame = check(condition, message)
     except CompileError as error:
-        raise placed(error, node.test.span if node.msg is None else node.msg.span) from error
+        raise with_span(error, node.test.span if node.msg is None else node.msg.span) from error
     parser.open(frame, node.span)
 
 

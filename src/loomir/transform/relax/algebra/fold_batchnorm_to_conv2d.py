@@ -9,7 +9,7 @@ import numpy as np
 
 from loomir.ir.node import Node
 from loomir.ir.passes import register
-from loomir.op.nn.layouts import packed, read_layout, unpacked
+from loomir.op.nn.layouts import pack_array, read_layout, unpack_array
 from loomir.relax.expr import (
     Call,
     Constant,
@@ -155,8 +155,8 @@ class _Reader:
         if not np.isfinite(scale).all() or not np.isfinite(shift).all():
             return None
         layout = conv.value.attrs["kernel_layout"]
-        plain = unpacked(kernel, layout, kernel_axes).astype("float64")
-        scaled = packed(
+        plain = unpack_array(kernel, layout, kernel_axes).astype("float64")
+        scaled = pack_array(
             plain * xp.reshape(scale, (-1, *[1] * (plain.ndim - 1))), kernel_axes, layout
         )
         expanded = xp.reshape(shift, [-1 if axis == channels else 1 for axis in range(info.ndim)])

@@ -11,7 +11,7 @@ from loomir.ir.node import Node
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.relax.expr import Constant, Function, Var
-from loomir.relax.info.describe import shown
+from loomir.relax.info.describe import format_info
 from loomir.relax.info.relations import Match, check_compatibility, get_shape_var_mapping
 from loomir.support.array import Array
 from loomir.support.diagnostics import nearest
@@ -76,8 +76,8 @@ def _fit(param: Var, constant: Constant, table: dict[Node, Node]) -> None:
     if check_compatibility(constant.struct_info, wanted) is Match.NO:
         refuse(
             "RLX0330",
-            f"the parameter {param.name_hint!r} is {shown(param.struct_info)}, and cannot be "
-            f"{shown(constant.struct_info)}",
+            f"the parameter {param.name_hint!r} is {format_info(param.struct_info)}, and cannot be "
+            f"{format_info(constant.struct_info)}",
             help="give a tensor of its dtype and shape",
             span=param.span,
         )

@@ -11,7 +11,7 @@ import numpy as np
 
 from loomir.ir.module import IRModule
 from loomir.ir.passes import register
-from loomir.op.nn.layouts import unpacked
+from loomir.op.nn.layouts import unpack_array
 from loomir.relax.expr import Call, Constant, Var
 from loomir.relax.node import RelaxExpr
 from loomir.relax.normal.rewriter import Rewriter
@@ -207,7 +207,7 @@ class _Rewriter(Rewriter):
         plane = Plane(height, width, top, left, out_height, out_width)
         found = self._constant(call.args[1])
         if found is not None:
-            found = unpacked(found, kernel_layout, "OIHW")
+            found = unpack_array(found, kernel_layout, "OIHW")
         last = layout == "NHWC"
         return _Conv(
             data.dims[0], data.dtype, plane, channels, out_channels, last, kernel_layout, found

@@ -28,7 +28,7 @@ from loomir.relax.expr import (
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normal.rewriter import Rewriter
 from loomir.relax.operator.definition import op_def
-from loomir.relax.operator.reference import converted
+from loomir.relax.operator.reference import convert_array
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.array import Array
 from loomir.support.diagnostics import CompileError, nearest
@@ -395,7 +395,7 @@ class _Mixer(Rewriter):
 
     def _round_constant(self, constant: Constant) -> Constant | None:
         data = constant.data.data
-        low = converted(data, self.low)
+        low = convert_array(data, self.low)
         if not np.isfinite(low.astype("float32"))[np.isfinite(data)].all():
             return None
         return Constant(Array(low), span=constant.span)
