@@ -55,7 +55,7 @@ from loomir.validate import validate_schedule
 __all__ = ["Program", "as_module", "compile", "packing_for"]
 
 Program: TypeAlias = IRModule | PrimFunc | relax.Function
-"""What ``compile`` takes: a module or a single function."""
+"""The programs that ``compile`` takes: a module or a single function."""
 _UNREACHABLE: Final = frozenset({"RLX0112", "RLX0113"})
 
 

@@ -326,7 +326,7 @@ FOLDS: Final[dict[type, Callable[[Any], PrimExpr]]] = {
     Cast: _cast,
     Call: _call,
 }
-"""What folds a node of each class."""
+"""The function that folds a node, by class."""
 
 
 def fold_node(e: PrimExpr) -> PrimExpr:

@@ -15,7 +15,7 @@ _SHOWN = 200
 
 
 class Comparison(NamedTuple):
-    """Where two programs first differ, None if they are equal up to names; and a unified diff."""
+    """The first difference of two programs, None if they are equal up to names; a unified diff."""
 
     difference: Difference | None
     diff: tuple[str, ...]

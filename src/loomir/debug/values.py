@@ -80,7 +80,7 @@ class _Value(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What a run bound, in order, and what it left: the result and the arguments."""
+    """The values that a run bound, in order, and its result and arguments afterwards."""
 
     bound: tuple[_Value, ...]
     left: tuple[_Value, ...]

@@ -55,7 +55,7 @@ _TIMEOUT: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class LibrarySource:
-    """What a library is made of; ``called`` are the functions of Python that loops call."""
+    """The source of a library; ``called`` are the functions of Python that loops call."""
 
     generate: Callable[[], Generated]
     signatures: dict[str, Signature]

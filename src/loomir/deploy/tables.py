@@ -34,7 +34,7 @@ class KernelSignature(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What is known of compiled code besides its bytes.
+    """The metadata of compiled code.
 
     ``loops`` is the module of loop-level functions, by which refused calls are explained.
     """

@@ -112,7 +112,7 @@ class _Rest:
         self._left: Nodes = []
         self._right: Nodes = []
         self._met: set[Any] = set()
-        """What was put off of the left side."""
+        """The postponed nodes of the left side."""
         self._done: set[tuple[Any, Any]] = set()
         """The pairs that were put off with others that were met before."""
 

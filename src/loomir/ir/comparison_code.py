@@ -49,7 +49,7 @@ _Pairs: TypeAlias = Callable[[Any, Any], Any]
 _Bind: TypeAlias = Callable[[Any], None]
 """Notes that the left side makes a definition."""
 Found: TypeAlias = tuple[Nodes, Nodes, Nodes, Nodes, _Pairs, _Bind, Nodes, Nodes]
-"""What is known while two programs are compared.
+"""The state of a comparison of two programs.
 
 The pairs to be compared, left and right; those in which names are made; the definition that the
 right side has where the left has one; what notes those that the left makes; what both sides hold
@@ -128,7 +128,7 @@ class _Method(Enum):
 
 
 _FLAT: Final = (_Method.VALUE, _Method.FLOAT, _Method.NAME)
-"""What goes no level down."""
+"""The ways of comparing that visit no parts."""
 
 
 def _form(cls: type[Node], declared: str, makes: bool) -> _Method:

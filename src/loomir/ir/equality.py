@@ -14,7 +14,7 @@ __all__ = ["Difference", "assert_structural_equal", "first_difference", "structu
 
 
 class _Path(NamedTuple):
-    """Where in the tree, as a link to the step before; spelled out only when shown."""
+    """The path to a place in the tree, as linked steps; written out only when shown."""
 
     before: _Path | None
     step: str

@@ -45,7 +45,7 @@ __all__ = [
 
 
 class Role(Enum):
-    """What a field's value is to its node."""
+    """The role of a field's value for its node."""
 
     CHILD = "child"
     ATTR = "attr"
@@ -86,7 +86,7 @@ class Node:
     lends_scope: ClassVar[bool] = False
     """Whether what this node binds is in scope in its owner (an iterator of a block)."""
     outside_of: ClassVar[type[Node] | None] = None
-    """What owns no such nodes, at any depth: nothing in an expression is a statement."""
+    """The class whose nodes never own such nodes, at any depth: no expression owns a statement."""
     lowered_by: ClassVar[str] = ""
     """What replaces such nodes where no program may hold them; empty for parts of programs."""
     node_kind: ClassVar[str] = "Node"
@@ -284,4 +284,4 @@ def _constructor(cls: type[Node], *, guarded: bool) -> Callable[..., None]:
 
 
 _ABSENT: Final = object()
-"""What stands for a field that was not given and is made anew for each node."""
+"""The mark of a field that was not given, whose default is made for each node."""

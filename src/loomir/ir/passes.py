@@ -140,7 +140,7 @@ def apply(step: Pass, mod: IRModule, options: object = None) -> IRModule:
 
 
 class Ran(NamedTuple):
-    """What happened when a pass ran."""
+    """The record of one run of a pass."""
 
     name: str
     seconds: float

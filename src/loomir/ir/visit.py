@@ -308,14 +308,14 @@ def _group_levels(values: list[Any], found: dict[type[Node], list[Any]]) -> None
 
 
 class _Memory(threading.local):
-    """What is remembered in this thread: roots with their parts, None where nothing is."""
+    """The cache of this thread: roots with their parts; None where caching is off."""
 
     groups: dict[int, tuple[Node, dict[type[Node], list[Any]]]] | None = None
 
 
 _memory: Final = _Memory()
 _REMEMBERED: Final = 4
-"""So many programs: most passes change nothing, and a function is asked about as is its body."""
+"""The number of cached programs: most passes change nothing, and ask of a function and its body."""
 _WORTH_KEEPING: Final = 64
 
 

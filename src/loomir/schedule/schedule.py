@@ -82,7 +82,7 @@ class Schedule:
 
     @property
     def trace(self) -> Trace:
-        """What was done so far."""
+        """The primitives applied so far."""
         return self._trace
 
     @property

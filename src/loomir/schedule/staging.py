@@ -189,7 +189,7 @@ def covering_box(
 
 
 class _Read(NamedTuple):
-    """What is read, by the loops around a block and by its iterators, and what these run over."""
+    """One read, in terms of the loops around a block and of its iterators, with their ranges."""
 
     by: tuple[tuple[Access, Mapping[Var, Range]], ...]
 

@@ -63,7 +63,7 @@ MISSING: Final = inspect.Parameter.empty
 
 
 class Kind(Enum):
-    """What a parameter takes."""
+    """The kinds of values that parameters take."""
 
     LOOP = "Loop"
     BLOCK = "Sblock"
@@ -96,7 +96,7 @@ class Parameter(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """What a primitive drew, and the decision that gives it again."""
+    """The values that a primitive drew, and the decision that reproduces them."""
 
     values: Any
     decision: Any
@@ -104,7 +104,7 @@ class Sampled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a primitive may use besides its arguments."""
+    """The context of a primitive: the program, the current function, random numbers."""
 
     state: State
     function: FunctionState

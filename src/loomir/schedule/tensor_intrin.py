@@ -53,7 +53,7 @@ class TensorIntrin(NamedTuple):
                 _refuse(f"{what} has a parameter that is no buffer", "take buffers only")
         if body_of(desc).alloc_buffers:
             _refuse("desc allocates a buffer", "describe one computation of its parameters")
-        _same_buffers(_buffers(desc), _buffers(impl))
+        _check_same_buffers(_buffers(desc), _buffers(impl))
         made = _REGISTERED[name] = TensorIntrin(name, desc, impl)
         return made
 
@@ -85,7 +85,7 @@ def _buffers(func: PrimFunc) -> list[Buffer]:
     return [func.buffer_map[p] for p in func.params]
 
 
-def _same_buffers(desc: list[Buffer], impl: list[Buffer]) -> None:
+def _check_same_buffers(desc: list[Buffer], impl: list[Buffer]) -> None:
     if len(desc) != len(impl):
         _refuse(f"desc has {len(desc)} parameters, impl has {len(impl)}", "give both the same")
     for a, b in zip(desc, impl):

@@ -169,7 +169,7 @@ class Trace:
 
     @property
     def decisions(self) -> dict[int, Any]:
-        """What was decided, by the place of the instruction."""
+        """The decisions, by the index of their instruction."""
         return {n: i.decision for n, i in enumerate(self.insts) if i.primitive.is_sampling}
 
     def get_decision(self, inst: Instruction) -> Any:

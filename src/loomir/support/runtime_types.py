@@ -55,7 +55,7 @@ class Declared(NamedTuple):
 
     @property
     def wanted(self) -> str:
-        """What to give, in words."""
+        """The accepted values, in words."""
         return _join_words(self.words)
 
 

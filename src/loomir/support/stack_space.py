@@ -26,7 +26,7 @@ _ATTRIBUTES: Final = 128
 """Bytes of what the C library describes a thread by, and more."""
 _REGISTERS: Final = 2048
 _STACK_POINTER: Final = {"x86_64": 160, "aarch64": 432}
-"""Where it is in what ``getcontext`` of the GNU C library writes."""
+"""The offset of the stack pointer in what ``getcontext`` of the GNU C library writes."""
 
 
 class _Stack(NamedTuple):

@@ -40,7 +40,7 @@ EXTENSIONS: Final = {
     "amx_bf16": "amx-bf16",
     "amx_int8": "amx-int8",
 }
-"""What ``Target.has`` knows, by the names that Linux lists; with LLVM's names."""
+"""The extensions that ``Target.has`` knows, by their names in Linux, with LLVM's names."""
 
 
 def _kib(first: int, second: int, third: int) -> tuple[int, int, int]:

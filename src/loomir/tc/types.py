@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 INDEX: Final = DataType("int64")
-"""What sizes and index variables are."""
+"""The dtype of sizes and index variables."""
 _INT: Final = DataType("int32")
 
 SCALARS: Final[dict[str, DataType]] = {

@@ -119,7 +119,7 @@ class Reduce(PrimExpr):
 
 Combine: TypeAlias = Callable[..., Any]
 _OF_ONE: Final = (Add, Mul, Max, Min, And, Or)
-"""What combines two expressions."""
+"""The classes that combine two expressions."""
 
 
 def comm_reducer(

@@ -44,7 +44,7 @@ class Operation:
 
 @node
 class Tensor(Node):
-    """What an operation gives: ``A[i, j]`` or ``A(i, j)`` is an element of it."""
+    """A result of an operation: ``A[i, j]`` or ``A(i, j)`` is an element of it."""
 
     in_words: ClassVar[str] = "a tensor"
     lowered_by: ClassVar[str] = "te.create_prim_func"

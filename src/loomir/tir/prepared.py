@@ -21,7 +21,7 @@ Argument: TypeAlias = "int | Made"
 
 
 class Preparation(NamedTuple):
-    """What is computed once: ``func`` takes ``arguments`` of the original, and writes the rest."""
+    """A computation done once: ``func`` takes ``arguments`` of the original, writes the rest."""
 
     func: PrimFunc
     arguments: tuple[int, ...]

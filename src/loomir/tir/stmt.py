@@ -82,7 +82,7 @@ class Stmt(Node):
 
 @serializable
 class ForKind(Enum):
-    """How the iterations of a loop are carried out."""
+    """The kinds of loops: how their iterations run."""
 
     SERIAL = "kSerial"
     PARALLEL = "kParallel"

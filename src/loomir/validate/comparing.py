@@ -16,7 +16,7 @@ __all__ = ["Difference", "Outcome", "compare_outcomes", "outcome_of", "size_of"]
 
 
 class Outcome(NamedTuple):
-    """What a call gave, or the error that it raised."""
+    """The result of a call, or the error that it raised."""
 
     run: ExactRun | None
     error: RunError | None = None

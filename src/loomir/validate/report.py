@@ -14,7 +14,7 @@ __all__ = ["FunctionReport", "ScheduleDifference", "ScheduleReport"]
 
 @dataclass(frozen=True, slots=True)
 class ScheduleDifference:
-    """Where a schedule first gives something else, and the step that is to blame.
+    """The first difference of a schedule from its program, and the step that caused it.
 
     ``argument`` is an array by name, or ``the result``; ``index`` the first element that differs,
     None for a scalar or an error. ``written`` and ``scheduled`` are what the program as it is
@@ -54,7 +54,7 @@ def _is_number(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FunctionReport:
-    """How the schedule of a function compares.
+    """The result of comparing the schedule of a function.
 
     ``calls`` were compared, of ``elements`` in all. ``not_compared`` says what was not, and why;
     ``smaller`` are sizes of the program in whose place it was compared with others.
@@ -97,7 +97,7 @@ class FunctionReport:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleReport:
-    """How the default schedule for a target compares, by function."""
+    """The results of comparing the default schedule for a target, by function."""
 
     target: str
     functions: tuple[FunctionReport, ...]

@@ -44,7 +44,7 @@ _NEVER: Final = IntImm(0, BOOL)
 
 
 class IterMapResult(NamedTuple):
-    """What ``detect_iter_map`` found: a sum of at most one split for each index, or errors.
+    """The result of ``detect_iter_map``: a sum of at most one split for each index, or errors.
 
     ``padding_predicate`` holds where iterators that run on to the end of their last digits leave
     their ranges; constant false where digits fit.

@@ -54,7 +54,7 @@ ONE: Final = Size(1)
 
 
 class _Symbol:
-    """What stands for an expression; ``whole`` is ``grain`` times it, the expression as given."""
+    """A symbol for an expression; ``whole``, the expression as given, is ``grain`` times it."""
 
     __slots__ = ("expr", "grain", "nonnegative", "poly", "whole")
 

@@ -40,7 +40,7 @@ class DividedIter:
 
 
 class SubspaceDivision(NamedTuple):
-    """What ``subspace_divide`` found: the parts of bindings and of the predicate, or errors."""
+    """The result of ``subspace_divide``: parts of bindings and of the predicate, or errors."""
 
     parts: tuple[DividedIter, ...]
     outer_predicate: PrimExpr

@@ -86,7 +86,7 @@ TRUE: Final = IntImm(1, BOOL)
 FALSE: Final = IntImm(0, BOOL)
 
 Result = Form | PrimExpr
-"""What reading gives: a form for scalar integers, a canonical expression for anything else."""
+"""The result of reading: a form for scalar integers, a canonical expression for anything else."""
 
 
 class Canonical(Facts):

@@ -43,7 +43,7 @@ class _Residues:
 
 
 class Facts:
-    """What is known of the atoms that polynomials are made of; forms, and how they are written.
+    """The known facts about atoms of polynomials; makes forms, and writes them as expressions.
 
     Facts may be added at any time; ``enter`` and ``leave`` bracket those that hold in a scope only.
     """

@@ -39,7 +39,7 @@ Key: TypeAlias = "tuple[object, ...]"
 
 
 class AtomKind:
-    """What an atom is, where proofs look into it."""
+    """The kinds of atoms that proofs distinguish."""
 
     OPAQUE: Final = 0
     FLOORDIV: Final = 1

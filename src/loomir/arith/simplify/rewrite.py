@@ -27,7 +27,7 @@ Names = dict[str, Any]
 
 
 class Known(Protocol):
-    """What rules ask about operands."""
+    """The facts about operands that conditions of rules ask for."""
 
     def interval_of(self, expr: PrimExpr) -> Interval:
         """Return the bounds of a scalar integer."""

@@ -165,7 +165,7 @@ def connect_fast_call(code: Callable[[], int]) -> None:
 
 
 class FastEntry(NamedTuple):
-    """What Python calls a function of a graph by; the words must live as long."""
+    """The callable for a function of a graph; ``words`` must live as long."""
 
     call: Callable[..., Any]
     words: object
@@ -197,7 +197,7 @@ class Ended(NamedTuple):
 
 
 def read_ended(record: bytes) -> Ended:
-    """Read a record."""
+    """Decode the record of a call that ended early."""
     status, result, count = struct.unpack_from("=3q", record)
     lent = struct.unpack_from(f"={count}q", record, at.RECORD_LENT)
     return Ended(status, result, lent, record[at.RECORD_LENT + 8 * count :])

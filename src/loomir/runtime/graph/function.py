@@ -207,7 +207,7 @@ class GraphFunction:
 
     @property
     def info(self) -> object:
-        """What is known of the function."""
+        """The description of the function."""
         address = self.address
         number = word(word(address, at.INFO), at.INFO_NUMBER)
         sizes = tuple(scalar_of(word(address, at.CAPTURED + 8 * i)) for i in self._signature.sizes)

@@ -75,4 +75,4 @@ HANDLE: Final = HEADER_SIZE  # i64
 RELEASE: Final = HANDLE + 8  # pointer: void (i64)
 
 STATUS_RAISED: Final = 3
-"""What a function gives that Python raised in: it has written no fault, the caller does."""
+"""The status of a function in which Python raised: it has written no fault, the caller does."""

@@ -142,7 +142,7 @@ def new_holding(kind: int, head: Sequence[int], items: Sequence[int], flags: int
 
 
 _kept: Final[dict[int, object]] = {}
-"""What references keep: out of reach of a collector of cycles, which knows no order."""
+"""The objects that references keep alive, out of reach of Python's cycle collector."""
 
 
 class Reference:

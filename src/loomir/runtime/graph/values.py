@@ -321,7 +321,7 @@ class Given:
 
 
 class _ItemPath:
-    """Where an item is; its name, as long as the place is deep, is made when it is asked for."""
+    """The path of an item in nested tuples; its text is made only when it is asked for."""
 
     __slots__ = ("index", "whole")
 

@@ -40,7 +40,7 @@ _pending: Final[dict[int, dict[int, BaseException]]] = {}
 
 
 class _Plan(NamedTuple):
-    """How a place in a program calls; ``returns`` is None where the result is dropped."""
+    """The parsed description of a call; ``returns`` is None where the result is dropped."""
 
     function: Callable[..., Any]
     returns: DataType | None

@@ -54,7 +54,7 @@ _BINARY: Final = getattr(os, "O_BINARY", 0)
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What a file holds: the header's object, the parts, all before the seal, what it is over."""
+    """The contents of a file: header, parts, all bytes before the seal, and the sealed digest."""
 
     header: Mapping[str, Any]
     parts: Mapping[str, bytes]

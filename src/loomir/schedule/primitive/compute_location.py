@@ -53,7 +53,7 @@ __all__ = [
 
 
 class _Box(NamedTuple):
-    """What one iteration needs or makes of an axis: the first element and how many."""
+    """The part of an axis that one iteration needs or produces: first element and extent."""
 
     low: PrimExpr
     extent: PrimExpr

@@ -47,7 +47,7 @@ def _refusal(code: str, ref: Ref, why: str, advice: str) -> Refusal:
 
 
 class _Axes(NamedTuple):
-    """Where an element of a buffer lies in a stage: both in terms of a block's iterators."""
+    """The indices of an element in a buffer and in its stage, in terms of a block's iterators."""
 
     there: tuple[PrimExpr, ...]
     here: tuple[PrimExpr, ...]

@@ -24,7 +24,7 @@ __all__ = ["einsum"]
 _EXHAUSTIVE: Final = 8
 """So many operands have 3025 ways to split some of them in two; more are paired greedily."""
 _UNKNOWN: Final = 256
-"""What a symbolic extent counts as."""
+"""The number that a symbolic extent counts as."""
 _ROOM: Final = (1 << 20, 4)
 """Intermediate results have so many elements, or so many times those of the largest tensor."""
 
@@ -109,7 +109,7 @@ class _Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Way:
-    """How some operands are multiplied: what it costs, of which parts, and which letters stay."""
+    """A way to multiply some operands: its cost, its parts, and the letters of the result."""
 
     cost: float
     letters: str

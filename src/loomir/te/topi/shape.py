@@ -135,7 +135,7 @@ _HELP = {
 
 
 def need(name: str, kind: str, *tensors: Tensor) -> None:
-    """Hold that tensors are of a kind of dtype, and all of one. Errors: TE0103."""
+    """Require that tensors have one dtype, of a given kind. Errors: TE0103."""
     first = tensors[0].dtype
     for tensor in tensors:
         if tensor.dtype is not first:

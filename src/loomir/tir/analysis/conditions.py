@@ -12,7 +12,7 @@ __all__ = ["Guard", "conjuncts", "less_equal"]
 
 
 class Guard(NamedTuple):
-    """What is inside runs only where ``condition`` holds, or does not where ``negated``."""
+    """A condition around statements, which run only where it holds, or fails if ``negated``."""
 
     condition: PrimExpr
     negated: bool

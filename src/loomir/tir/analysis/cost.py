@@ -50,7 +50,7 @@ __all__ = ["Cost", "estimate_cost"]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one call of a function does at most, with its sizes known.
+    """The cost of one call of a function at most, with its sizes known.
 
     A branch that the sizes don't decide counts as taken, on both sides; a ``while`` loop counts as
     run once. ``exact`` says that neither was needed, and that no loop's length was estimated.

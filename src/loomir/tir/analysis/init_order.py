@@ -70,7 +70,7 @@ VOUCHED: Final = "loomir.init_order_vouched"
 
 
 class _Around(NamedTuple):
-    """What is around a statement, as a link to what is around that."""
+    """The surroundings of a statement, as a list linked from the inside out."""
 
     outer: _Around | None
     what: For | While | LetStmt | AttrStmt | BlockRealize | Guard

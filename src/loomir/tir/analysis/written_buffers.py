@@ -15,7 +15,7 @@ __all__ = ["written_buffers"]
 
 
 class _Uses(NamedTuple):
-    """What one function does itself: data it writes or lets go of, and data it hands to calls."""
+    """The uses of data in one function: written, escaping, and passed to calls."""
 
     written: dict[int, Buffer]
     passed: list[tuple[int, str, int]]

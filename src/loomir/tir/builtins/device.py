@@ -93,7 +93,7 @@ DEVICE: Final[dict[Op, Device]] = {
 _COMM_REDUCER: Final = Op.get("tir.comm_reducer")
 assert _COMM_REDUCER is not None
 COMM_REDUCER: Final = _COMM_REDUCER
-"""What says how threads reduce: a function as a text, then its neutral values."""
+"""The description of a reduction over threads: a function as text, then its identities."""
 
 
 def dtype_given(row: Device, args: tuple[PrimExpr, ...]) -> DataType:

@@ -32,7 +32,7 @@ Args: TypeAlias = tuple[PrimExpr, ...]
 
 
 class Accepts(Enum):
-    """What arguments a builtin takes; all of one dtype unless said otherwise."""
+    """The arguments that a builtin takes; all of one dtype unless said otherwise."""
 
     FLOAT = "floats"
     INTEGER = "integers"
@@ -47,7 +47,7 @@ class Accepts(Enum):
 
 
 class Kind(NamedTuple):
-    """What one parameter takes."""
+    """The kind of value that one parameter takes."""
 
     text: str
     fits: Callable[[PrimExpr], bool]

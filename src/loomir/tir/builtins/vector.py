@@ -190,7 +190,7 @@ row(
 )
 
 
-def _same_width(args: Args, result: DataType) -> str | None:
+def _have_same_width(args: Args, result: DataType) -> str | None:
     given = args[0].dtype
     if result.itemsize == given.itemsize and not result.is_bool and not given.is_bool:
         return None
@@ -206,5 +206,5 @@ row(
     family=FAMILY,
     corners="lanes count as laid out in memory, the first at the lowest address; no bools",
     says_dtype=True,
-    check=_same_width,
+    check=_have_same_width,
 )

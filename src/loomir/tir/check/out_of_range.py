@@ -91,7 +91,7 @@ class _Loop(NamedTuple):
 
 
 class _Around(NamedTuple):
-    """What is around a statement, as a link to what is around that."""
+    """The surroundings of a statement, as a list linked from the inside out."""
 
     outer: _Around | None
     what: _Loop | Guard

@@ -114,7 +114,7 @@ def _function(func: PrimFunc, functions: Mapping[str, BaseFunc]) -> list[Diagnos
 
 
 class _Loops(NamedTuple):
-    """What jumps may not cross: the innermost loop, and what runs concurrently around.
+    """The loops around a jump: the innermost one, and concurrent ones, which it may not cross.
 
     ``threads`` are those of a GPU's grid that are bound around.
     """

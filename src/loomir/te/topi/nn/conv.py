@@ -144,7 +144,7 @@ def conv_transpose(
 
 
 class _Parts:
-    """What a convolution is made of: where its axes stand, and how many channels it has."""
+    """The parts of a convolution: the positions of its axes, and its numbers of channels."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class _Parts:
         return channel // (1 if isinstance(per_group, int) and per_group == 0 else per_group)
 
     def fit(self, channels: Size, wanted: Size) -> None:
-        """Hold that the image has the channels that the kernel takes."""
+        """Require that the image has the channels that the kernel takes."""
         if not equal_sizes(channels, wanted):
             refuse(
                 "TE0101",
