@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import loomir
 from loomir import Schedule, ScheduleError
 from loomir.script import from_source
 from tests.schedule.meaning import same_meaning
@@ -97,6 +99,23 @@ def test_fuse_then_split_gives_the_loops_back():
     text = sch.mod.script()
     assert 'T.axis.remap("SS", [i_j_fused_0, i_j_fused_1])' in text
     same_meaning(before, sch)
+
+
+def test_fuse_makes_no_iterations_of_two_loops_that_end_before_they_begin():
+    text = """
+@T.prim_func
+def main(n: T.int64, m: T.int64, A: T.Buffer((4, 4), "int32")):
+    for i, j in T.grid(n - 5, m - 5):
+        with T.sblock("b"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi, vj] = 7
+"""
+    sch = Schedule(from_source(text))
+    sch.fuse(*sch.get_loops("b"))
+    for n, m, count in ((2, 3, 0), (2, 9, 0), (9, 2, 0), (7, 8, 6)):
+        made = np.zeros((4, 4), "int32")
+        loomir.compile(sch.mod)(n, m, made)
+        assert np.count_nonzero(made) == count
 
 
 def test_fuse_refuses_loops_with_something_between():

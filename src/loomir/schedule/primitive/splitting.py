@@ -25,7 +25,7 @@ from loomir.schedule.table import Context, Factors, Loop, Loops, Place, primitiv
 from loomir.support.dtype import DataType
 from loomir.tir.analysis.fresh import fresh_copy
 from loomir.tir.buffer import Range
-from loomir.tir.expr import LT, FloorDiv, FloorMod, IntImm, PrimExpr, Var, cast
+from loomir.tir.expr import LT, FloorDiv, FloorMod, IntImm, Max, PrimExpr, Var, cast
 from loomir.tir.stmt import Block, BlockRealize, For, ForKind, SeqStmt, Stmt, seq
 
 __all__ = [
@@ -226,7 +226,7 @@ def fuse(context: Context, *loops: Loops, preserve_unit_iters: bool = True) -> R
         if is_one and (place or len(nodes) > 1):
             value = imm(0, dtype)
         values[node.loop_var] = add(node.min, cast(value, node.loop_var.dtype))
-    extent = to_int(product(extents), dtype)
+    extent = to_int(product(_without_negatives(refs[0], extents)), dtype)
     ranges = {fused: Range(imm(0, dtype), extent)}
     body = rebind_loops(refs[0], nodes[-1].body, values, ranges)
     made = For(fused, imm(0, dtype), extent, ForKind.SERIAL, body)
@@ -235,6 +235,23 @@ def fuse(context: Context, *loops: Loops, preserve_unit_iters: bool = True) -> R
         refuse(why)
     refs[0].home.replace(refs[0], made)
     return refs[0].home.ref(made)
+
+
+def _without_negatives(ref: Ref, extents: Sequence[PrimExpr]) -> list[PrimExpr]:
+    """Return extents of which one may be negative at most: two would make iterations together."""
+    analyzer = Analyzer()
+    for dim in (dim for b in ref.home.func.buffer_map.values() for dim in b.shape):
+        if isinstance(dim, Var):
+            analyzer.assume_size(dim)
+        elif not isinstance(dim, IntImm):
+            analyzer.enter(dim >= 0)
+    made: list[PrimExpr] = []
+    found = False
+    for extent in extents:
+        proved = analyzer.can_prove(extent >= 0)
+        made.append(extent if proved or not found else Max(extent, imm(0, extent.dtype)))
+        found = found or not proved
+    return made
 
 
 @primitive
