@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import loomir
 from loomir import te
 from loomir.script import tir as T
 from loomir.te import topi
@@ -158,3 +159,27 @@ def test_what_reads_what_was_stored_just_now_is_left():
     arrays = [data_of((6, 90), "float32"), np.zeros(6, "int64"), np.zeros(6, "float32")]
     assert "choice" not in [plan.kind for plan in scheduled(in_turn, tasks=True).plans]
     agrees(in_turn, arrays, rtol=0, always=False)
+
+
+@T.prim_func
+def of_nothing(
+    X: T.Buffer((0, 16, 5), "float32"),
+    V: T.Buffer((16, 5), "float32"),
+    P: T.Buffer((16, 5), "int32"),
+):
+    for i, j, k in T.grid(16, 5, 0):
+        with T.sblock("choice"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                V[vi, vj] = T.min_value("float32")
+                P[vi, vj] = -1
+            value: T.float32 = T.Select(V[vi, vj] >= X[vk, vi, vj], V[vi, vj], X[vk, vi, vj])
+            place: T.int32 = T.Select(V[vi, vj] >= X[vk, vi, vj], P[vi, vj], vk)
+            V[vi, vj] = value
+            P[vi, vj] = place
+
+
+def test_a_choice_among_no_elements_does_not_initialise():
+    value, place = np.full((16, 5), 3, "float32"), np.full((16, 5), 4, "int32")
+    loomir.compile(of_nothing)(np.zeros((0, 16, 5), "float32"), value, place)
+    assert (value == 3).all() and (place == 4).all()

@@ -117,8 +117,8 @@ def plan_choice(stmt: Stmt, target: Target) -> Plan | None:
     first = found.first
     outer = tuple(axis for axis in storage_order(first) if axis.size != 1)
     inside = tuple(axis for axis in first.reduced if axis.size != 1)
-    if not inside:
-        return None
+    if not inside or any(axis.size == 0 for axis in inside):
+        return None  # a block that never runs does not even initialise
     each = sum(time_of(stage.value, stage.buffer.dtype) for stage in found.stages) + _TIME
     steps = number(product(axis.extent for axis in inside)) or _STEPS
     width = _VECTORS * found.lanes
