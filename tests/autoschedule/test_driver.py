@@ -182,8 +182,9 @@ def test_what_is_no_stage_stays_where_it_is():
 def by_hand(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
     for i in range(64):
         A[i] = T.float32(1)
-    for i in T.vectorized(64):
-        B[i] = A[i]
+    for i in range(4):
+        for j in T.vectorized(16):
+            B[i * 16 + j] = A[i * 16 + j]
 
 
 def test_a_schedule_by_hand_stays_as_it_is():

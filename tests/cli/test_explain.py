@@ -28,8 +28,19 @@ def double(a: T.handle, b: T.handle):
 
 @T.prim_func
 def by_hand(A: T.Buffer((64,), "float32")):
+    for i in T.parallel(8):
+        for j in T.vectorized(8):
+            A[i * 8 + j] = A[i * 8 + j] + T.float32(1.0)
+
+@T.prim_func
+def asked(A: T.Buffer((64,), "float32")):
     for i in T.parallel(64):
         A[i] = A[i] + T.float32(1.0)
+    for i in T.parallel(8):
+        n = T.float32(0)
+        while n < A[i]:
+            n = n + T.float32(1)
+        A[i] = n
 
 @I.ir_module
 class Graph:
@@ -95,6 +106,13 @@ def test_loops_of_a_program_that_says_how_they_run_are_not_arranged(chain: Path)
     status, output = invoke("explain", f"{chain}:by_hand", "--no-measure")
     assert status == 0
     assert "runs as it is written" in output
+
+
+def test_it_says_which_loop_kinds_were_kept(chain: Path):
+    status, output = invoke("explain", f"{chain}:asked", "--no-measure")
+    assert status == 0
+    assert "kept because the program asks: T.parallel on i" in output
+    assert "decided by the rules instead: T.parallel on i" in output
 
 
 def test_other_machines_are_explained_but_not_measured():

@@ -1,8 +1,8 @@
 """Choose a default schedule: lift a function to stages, and plan each group by the first rule.
 
 Rules are asked in order, from the most special to the fallback, which takes every stage. Loops that
-cannot be lifted stay as written, unless they can be parallelised or split. A function that already
-carries schedule decisions is left as it is.
+cannot be lifted stay as written, unless they can be parallelised or split. A function whose loops
+somebody has arranged is left as it is; a loop of another kind is a request about that loop.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Combine, LiftedFunction, Stage
 from loomir.autoschedule.lift.lift_function import lift_function
 from loomir.autoschedule.lift.lift_loops import Reader
+from loomir.autoschedule.lift.loop_kinds import Request, as_serial, is_arranged, requests_of
 from loomir.autoschedule.rewrite.collapse_axes import collapse_axes
 from loomir.autoschedule.rewrite.def_use import Usage, reads_of, writes_of
 from loomir.autoschedule.rewrite.delinearize import delinearize
@@ -36,6 +37,7 @@ from loomir.autoschedule.rules.elementwise.interleave import plan_interleaved
 from loomir.autoschedule.rules.elementwise.transpose import plan_transpose
 from loomir.autoschedule.rules.fallback import plan_general
 from loomir.autoschedule.rules.loops.parallelize import plan_as_written
+from loomir.autoschedule.rules.loops.requested import plan_requested
 from loomir.autoschedule.rules.loops.sequential_outer import is_repeated
 from loomir.autoschedule.rules.loops.split_at_dependence import plan_around_one
 from loomir.autoschedule.rules.product import plan_contraction
@@ -49,13 +51,13 @@ from loomir.autoschedule.trace_steps import OnStep, Step, step_name, write_body
 from loomir.autoschedule.verify_steps import StepVerifier, verify_scheduled, verify_stages
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.passes import is_verifying
-from loomir.ir.visit import by_class, rebuild
+from loomir.ir.visit import rebuild
 from loomir.support.diagnostics import InternalError
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, Range
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.stmt import Block, DeclBuffer, For, ForKind, Stmt
+from loomir.tir.stmt import DeclBuffer, For, Stmt
 
 __all__ = ["SCHEDULED", "Scheduled", "schedule_function", "schedule_module"]
 
@@ -72,6 +74,8 @@ class Scheduled(NamedTuple):
     """Arrays that the function allocates, of one group or between several."""
     declare: Declare = lambda stmt: stmt
     """Puts the names in scope that the statements of plans have for arrays from outside."""
+    requests: tuple[Request, ...] = ()
+    """Loops of which the program asks a kind."""
 
 
 _NOTHING: Final[Mapping[Var, Range]] = MappingProxyType({})
@@ -226,7 +230,7 @@ def schedule_function(
     of them is read by the new loops, and is no parameter yet: ``prepare_constants`` sees to that.
     ``on_step`` sees what each step makes of the body.
     """
-    if _is_scheduled(func):
+    if func.attrs.get(SCHEDULED) or is_arranged(func):
         return Scheduled(func, ())
     made = _schedule_body(func, target, constants, on_step=on_step)
     if not made.plans:
@@ -240,7 +244,8 @@ def schedule_function(
         verify_scheduled(
             func, new, made.plans, lambda stmt: made.declare(allocate(made.between, stmt))
         )
-    return Scheduled(new, made.plans, made.between, made.declare)
+    requests = requests_of(func, body)
+    return Scheduled(new, made.plans, made.between, made.declare, requests)
 
 
 class _Result(NamedTuple):
@@ -328,9 +333,7 @@ def _schedule_body(
             if on_step is not None:
                 on_step(Step(name, partial(whole, tuple(made), place)))
             continue
-        plan = plan_choice(part, target) or plan_scan(part, reader)
-        plan = plan or plan_divided(part, func, plan_stage)
-        plan = plan or plan_as_written(part, target, around)
+        plan = _plan_statement(func, part, target, around, reader, plan_stage)
         inner = _Result(part, ()) if plan is None else _Result(plan.stmt, (plan,))
         if plan is None and len(around) < _DEPTH and is_repeated(part, around):
             within = None if on_step is None else _prefix_steps(on_step, tuple(made), whole)
@@ -349,6 +352,25 @@ def _schedule_body(
     used = set[int]().union(*(reads_of(part) for part in made))
     left = tuple(b for b in kernel.between if id(b.data) in used)
     return _Result(declare(allocate(left, *made, name="root")), tuple(plans), left, declare)
+
+
+def _plan_statement(
+    func: PrimFunc,
+    part: Stmt,
+    target: Target,
+    around: Mapping[Var, Range],
+    reader: Reader,
+    plan_stage: Callable[[Stage], Plan],
+) -> Plan | None:
+    """Plan a statement that is no stage, by what it computes or else by its loops."""
+    plain = as_serial(part)
+    return (
+        plan_choice(plain, target)
+        or plan_scan(plain, reader)
+        or plan_divided(plain, func, plan_stage)
+        or plan_as_written(part, target, around)
+        or plan_requested(part, target, around)
+    )
 
 
 def _prefix_steps(
@@ -398,18 +420,6 @@ def _schedule_loop_body(
         )
 
     return _Result(rebuild(part, {"body": made.stmt}), tuple(map(repeat, made.plans)))
-
-
-def _is_scheduled(func: PrimFunc) -> bool:
-    """Whether loops or blocks carry decisions of somebody."""
-    if func.attrs.get(SCHEDULED):
-        return True
-    found = by_class(func.body)
-    loops: list[For] = found.get(For, [])
-    if any(loop.kind is not ForKind.SERIAL or loop.annotations for loop in loops):
-        return True
-    blocks: list[Block] = found.get(Block, [])
-    return any(block.annotations for block in blocks)
 
 
 def _plan_group(

@@ -194,6 +194,7 @@ class _Explained:
             )
         ]
         facts: dict[str, Any] = {"groups": groups}
+        facts |= self._requests(scheduled)
         least = [
             None if work is None or roof is None else _seconds(roof, plan, work)
             for plan, work in zip(scheduled.plans, works, strict=True)
@@ -232,6 +233,19 @@ class _Explained:
             call for _ in range(_CALLS) for call in exe.profile(*arguments, name=func.name).calls
         ]
         return min((call.end - call.start for call in calls), default=0) / 1e9 or None
+
+    def _requests(self, scheduled: Scheduled) -> dict[str, Any]:
+        """Print which loops have the kind that the program asks for."""
+        if not scheduled.requests:
+            return {}
+        for kept, how in (
+            (True, "kept because the program asks"),
+            (False, "decided by the rules instead"),
+        ):
+            loops = [f"{r.kind} on {r.loop}" for r in scheduled.requests if r.kept is kept]
+            if loops:
+                self.report.line(f"  {how}: {', '.join(loops)}")
+        return {"requests": [request._asdict() for request in scheduled.requests]}
 
     def _group(
         self,

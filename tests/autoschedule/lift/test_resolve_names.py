@@ -8,13 +8,13 @@ import pytest
 import loomir
 from fuzz.native import quick_codegen
 from loomir.autoschedule.driver import schedule_function
-from loomir.autoschedule.lift.resolve_names import resolve_names
+from loomir.autoschedule.lift.resolve_names import resolve_names, resolve_outer_names
 from loomir.ir.visit import by_class
 from loomir.script import from_source
 from loomir.target import Target
 from loomir.tir.expr import Let
 from loomir.tir.function import PrimFunc
-from loomir.tir.stmt import LetStmt
+from loomir.tir.stmt import LetStmt, SeqStmt
 
 RANDOM = np.random.default_rng(8)
 ARRAYS = {
@@ -331,3 +331,8 @@ def test_chains_of_names_grow_in_a_bounded_way():
     assert by_class(made.stmt)[Let]
     assert sum(map(len, by_class(made.stmt).values())) < 4000
     assert means_the_same(func) == ["element-wise"]
+
+
+def test_functions_that_do_nothing_have_no_names():
+    assert resolve_outer_names(SeqStmt(())) is None
+    assert not schedule_function(PrimFunc((), SeqStmt(())), Target("native")).plans

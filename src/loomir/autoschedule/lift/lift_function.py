@@ -8,6 +8,7 @@ from loomir.autoschedule.ir.stage import Combine, LiftedFunction, Stage
 from loomir.autoschedule.lift.hoist_bounds_checks import hoist_checks
 from loomir.autoschedule.lift.lift_loops import Reader, is_number
 from loomir.autoschedule.lift.loop_distribution import distribute, strip_allocations
+from loomir.autoschedule.lift.loop_kinds import as_serial
 from loomir.autoschedule.lift.rename_updates import rename_updates, writes_same_elements
 from loomir.autoschedule.lift.resolve_names import (
     Resolved,
@@ -40,7 +41,10 @@ def lift_function(func: PrimFunc) -> LiftedFunction:
     private = _private_to(parts, between)
     read: list[Stage | Stmt] = []
     for place, part in enumerate(parts):
-        found, new = _read(reader, part, private.get(place, {}))
+        plain = as_serial(part)
+        found, new = _read(reader, plain, private.get(place, {}))
+        if len(found) == 1 and found[0] is plain:
+            found = (part,)  # with the loop kinds that it asks for
         if len(found) == 1:
             found = (_merge_fill(reader, read, found[0]),)
         read += found

@@ -96,7 +96,7 @@ def resolve_outer_names(stmt: Stmt) -> Resolved | None:
     outer: list[LetStmt | DeclBuffer] = []
     before: list[list[Stmt]] = []
     parts = [stmt]
-    while True:
+    while parts:
         *done, last = parts
         if isinstance(last, LetStmt):
             outer.append(last)
@@ -107,8 +107,6 @@ def resolve_outer_names(stmt: Stmt) -> Resolved | None:
             parts = [last.body.body]
         elif isinstance(last, SeqStmt):
             parts = [*done, *flatten(last)]
-            if not parts or not isinstance(parts[-1], (LetStmt, Allocate, SeqStmt)):
-                break
             continue
         else:
             break

@@ -23,7 +23,7 @@ from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BlockRealize, BufferStore, For, ForKind, Stmt
 
-__all__ = ["plan_as_written", "time_of_statement"]
+__all__ = ["can_be_analysed", "plan_as_written", "time_of_statement"]
 
 _NOTHING: Final[Mapping[Var, Range]] = MappingProxyType({})
 _STEPS: Final = 64
@@ -41,7 +41,7 @@ def plan_as_written(
 
     ``around`` are the loops around the statement.
     """
-    if sum(map(len, by_class(stmt).values())) > _MOST or _has_ordered_effects(stmt):
+    if not can_be_analysed(stmt):
         return None
     stmt = _unwrap(stmt)
     outer: list[For] = []
@@ -67,6 +67,11 @@ def plan_as_written(
         work /= max(1.0, _iterations(stmt, analyzer_for(ranges)))
         stmt = stmt.body
     return None
+
+
+def can_be_analysed(stmt: Stmt) -> bool:
+    """Tell whether a nest is short enough for proofs, and its iterations may change their order."""
+    return sum(map(len, by_class(stmt).values())) <= _MOST and not _has_ordered_effects(stmt)
 
 
 def _unwrap(stmt: Stmt) -> Stmt:
