@@ -41,6 +41,14 @@ NAMED_BY_USERS = "transform/"
 # Names that say nothing about what is in the file.
 EMPTY_NAMES = {"utils", "util", "misc", "helpers", "helper", "common", "base"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
+# Words that once had a meaning of their own here: the glossary has the terms of the field.
+PRIVATE_WORDS = re.compile(
+    r"(?<![a-z])(turned|held|apart|alone|joined|stretch(es|ed)?|spread(s|ing)?)(?![a-z])", re.I
+)
+READ_BY_PEOPLE = ("src/", "tests/", "fuzz/", "benchmarks/", "tools/", "examples/", "docs/")
+QUOTED = ("tests/golden/", "docs/reference/clauses-", "tests/test_house.py")
+# Each is one class: what it means must not depend on where one reads.
+ONE_MEANING = ("Access", "Form", "Frame", "Kernel", "Place", "Refused")
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|root|home)/")
 
 
@@ -92,3 +100,28 @@ def test_no_file_names_a_place_on_somebody_s_machine():
 
 def test_packages_carry_types():
     assert (PACKAGE / "py.typed").exists()
+
+
+def test_names_and_texts_use_the_words_of_the_field():
+    found: list[str] = []
+    for file in tracked():
+        name = file.relative_to(ROOT).as_posix()
+        is_text = file.suffix in {".py", ".pyi", ".md"} and file.is_file()
+        if not is_text or name.startswith(QUOTED):
+            continue
+        if "/" in name and not name.startswith(READ_BY_PEOPLE):
+            continue
+        text = file.read_text(encoding="utf-8")
+        for match in PRIVATE_WORDS.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            found.append(f"{name}:{line}: {match[0]}")
+        if file.suffix == ".py" and '"""Give ' in text:
+            found.append(f'{name}: a docstring begins with "Give": say what the function does')
+    assert found == []
+
+
+@pytest.mark.parametrize("name", ONE_MEANING)
+def test_a_class_name_has_one_meaning(name: str):
+    pattern = re.compile(rf"^class {name}\b", re.MULTILINE)
+    homes = [f for f in SOURCES if pattern.search(f.read_text(encoding="utf-8"))]
+    assert len(homes) <= 1, "name the others by what they are"

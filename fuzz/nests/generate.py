@@ -405,7 +405,7 @@ class _Nests:
         self.line(self.guarded(depth, scope), self.combined(place, read))
 
     def fill(self, out: Array) -> None:
-        """Give all elements of an array a value."""
+        """Write a store of a value to all elements of an array."""
         scope, depth = Scope(), 0
         for axis in out.axes:
             self.loop(depth, scope, axis, triangle=False)
@@ -606,7 +606,7 @@ class _Nests:
         self.arrays.remove(row)
 
     def each(self, depth: int, scope: Scope, row: Array, axis: str) -> None:
-        """Give every element of a row a value."""
+        """Write a store of a value to every element of a row."""
         var = self.whole(depth, scope, axis)
         self.line(depth + 1, f"{row.name}[{var}] = {self.value(scope)}")
 

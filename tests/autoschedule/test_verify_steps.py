@@ -243,7 +243,7 @@ def test_a_step_that_makes_a_wrong_kernel_is_named(name: str):
         verifier.after("a step", replace(kernel, parts=tuple(change(stages))))
 
 
-def test_lifting_is_held_to_the_program():
+def test_lifting_is_compared_with_the_program():
     kernel, (first, second) = stages_of(chain)
     for parts, message in [((first,), "nothing writes"), ((second, first), "before it is made")]:
         with pytest.raises(InternalError, match=f"reading the loops is wrong: .*{message}"):

@@ -74,7 +74,7 @@ def asks(x: T.Buffer((4,), "int32")):
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """Give a directory for a key and one for files."""
+    """Return a directory for a key and one for files."""
     monkeypatch.setattr(SETTINGS, "cache_dir", tmp_path / "cache")
     (tmp_path / "files").mkdir()
     return tmp_path / "files"

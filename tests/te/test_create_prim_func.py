@@ -12,7 +12,7 @@ from tests.tir.refusal import refused
 
 
 def chain():
-    """Give an input, a tensor between, and an output."""
+    """Return an input, a tensor between, and an output."""
     a = te.placeholder((3,), name="A")
     b = te.compute((3,), lambda i: a[i] + 1.0, name="B")
     return a, b, te.compute((3,), lambda i: b[i] * b[2 - i], name="C")

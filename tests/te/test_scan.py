@@ -11,7 +11,7 @@ from tests.tir.refusal import refused
 
 
 def cumulative(steps, width, first=1):
-    """Give the input and a running sum of it."""
+    """Return the input and a running sum of it."""
     x = te.placeholder((steps, width), name="X")
     s = te.placeholder((steps, width), name="S")
     init = te.compute((first, width), lambda t, i: x[t, i], name="init")

@@ -472,7 +472,7 @@ def median(x: _TensorLike, axis: _AxesLike | None = None, keepdims: _FlagLike = 
     """Find the element in the middle, the lesser of two; over one axis, its place too."""
 
 def meshgrid(tensors: _TensorsLike, indexing: _Literal["ij", "xy"] | _Expr = "ij") -> _Call:
-    """Give the coordinates of the points of a grid, axis by axis."""
+    """Return the coordinates of the points of a grid, axis by axis."""
 
 def min(x: _TensorLike, axis: _AxesLike | None = None, keepdims: _FlagLike = False) -> _Call:
     """Find the least; there must be one."""
@@ -1098,7 +1098,7 @@ class _nn:
 
     @_b.staticmethod
     def dropout(data: _TensorLike, rate: _RealLike = 0.5) -> _Call:
-        """Give a tensor as it is, and a mask of ones: what is run is not trained."""
+        """Return a tensor as it is, and a mask of ones: what is run is not trained."""
 
     @_b.staticmethod
     def gelu(data: _TensorLike) -> _Call:

@@ -216,7 +216,7 @@ def _list_guards(guards: Any) -> list[PrimExpr]:
 
 
 def _rename_loops(statement: Stmt, fresh: Mapping[Var, Var]) -> Stmt:
-    """Give each loop a fresh variable: a program binds each variable once."""
+    """Rename the variable of each loop afresh: a program binds each variable once."""
     wrapped: list[For | IfThenElse] = []
     body = statement
     while isinstance(body, (For, IfThenElse)):

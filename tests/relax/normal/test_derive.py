@@ -591,7 +591,7 @@ INFOS = st.sampled_from(
 
 
 def outcome(expr, *params):
-    """Give the codes that an expression is met with."""
+    """Return the codes that an expression is met with."""
     trial = Trial()
     try:
         trial.check(expr, *params)

@@ -15,7 +15,7 @@ AXES = [None, 0, -1, (0, 2), (-2, 0), ()]
 
 
 def on(operator, **options):
-    """Give a case: the operator with options."""
+    """Return a case: the operator with options."""
     return lambda a: operator(a, **options)
 
 

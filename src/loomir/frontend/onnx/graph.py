@@ -200,9 +200,9 @@ class GraphImporter:
         info = self.builder.struct_info_of(expr)
         if not isinstance(info, TensorStructInfo):
             raise CannotImport("its converter made something else than a tensor")
-        held = str(info.dtype)
-        same = element and STORED_AS.get(element) == held
-        return TensorValue(expr, element if same else held)
+        stored = str(info.dtype)
+        same = element and STORED_AS.get(element) == stored
+        return TensorValue(expr, element if same else stored)
 
     def _expand(
         self,

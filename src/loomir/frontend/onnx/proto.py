@@ -98,7 +98,7 @@ def element_name(number: int) -> str:
 
 
 def read_model(proto: Any, folder: Path | None) -> ModelDef:
-    """Read a ``ModelProto``; tensors outside of it are looked for in ``folder`` alone."""
+    """Read a ``ModelProto``; tensors outside of it are looked for only in ``folder``."""
     reader = _Reader(folder)
     functions = [reader.function(f) for f in proto.functions]
     return ModelDef(

@@ -79,7 +79,7 @@ def write_allocate(node: Allocate, w: Writer) -> None:
 
 
 def write_decl_buffer(node: DeclBuffer, w: Writer) -> None:
-    """Give existing memory the shape of a buffer; its ``elem_offset`` counts from the data."""
+    """View existing memory in the shape of a buffer; its ``elem_offset`` counts from the data."""
     buffer, scope = node.buffer, w.scope
     operands = _numbers(buffer, w)
     pointer = scope.slot(buffer.data, node.span)

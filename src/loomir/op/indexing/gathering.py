@@ -404,7 +404,7 @@ meshgrid = define_op(
     tensors("tensors"),
     text("indexing", "ij", ("ij", "xy")),
     infer=_meshgrid,
-    doc="""Give the coordinates of the points of a grid, axis by axis.
+    doc="""Return the coordinates of the points of a grid, axis by axis.
 
     With ``"xy"`` the first two axes of the results are exchanged.
     Shapes: tensors of one axis give as many tensors, of all their extents.

@@ -284,7 +284,7 @@ dropout = define_op(
     tensor("data"),
     number("rate", 0.5),
     infer=_infer_dropout,
-    doc="""Give a tensor as it is, and a mask of ones: what is run is not trained.
+    doc="""Return a tensor as it is, and a mask of ones: what is run is not trained.
 
 Shapes: a tuple of two, both that of ``data``.""",
     family="shaping",

@@ -305,7 +305,7 @@ class Given:
         return made
 
     def settle(self, objects: Sequence[int]) -> None:
-        """Give back what was made of the arguments of a call, which has ended.
+        """Release what was made of the arguments of a call, which has ended.
 
         A tensor that something else still holds keeps its array from here on.
         """

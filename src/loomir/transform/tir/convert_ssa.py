@@ -1,4 +1,4 @@
-"""Give every variable and buffer one place that binds it."""
+"""Rename variables and buffers so that each is bound in one place."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ class GraphFrame(FunctionFrame):
         return value
 
     def release(self, slot: Slot) -> None:
-        """Give back the reference in a slot, which is free then."""
+        """Release the reference in a slot, which is free then."""
         self.b.call(self.graph.object_function("loomir_release"), [self.move(slot)])
 
     def keep(self, value: Value) -> Value:
@@ -214,7 +214,7 @@ class GraphFrame(FunctionFrame):
         return slot
 
     def drop_temporary(self, since: int = 0) -> None:
-        """Give back what the binding in the making needed."""
+        """Release what the current binding needed."""
         for _, slot in self.temporary[since:]:
             self.release(slot)
         del self.temporary[since:]
@@ -291,7 +291,7 @@ class GraphFrame(FunctionFrame):
         return self.itself
 
     def bind_size(self, var: ShapeVar, value: Value, *, extent: bool = False) -> None:
-        """Give a shape variable its value; ``extent``: that of a tensor, so never negative."""
+        """Set the value of a shape variable; ``extent``: that of a tensor, so never negative."""
         self.env[var] = value
         if extent:
             self.extents.add(var)

@@ -167,7 +167,7 @@ def _keep_homes(b: Builder, free: Value, worker: Find, count: Value, cpu: Value)
 
 
 def _find_homes(b: Builder, free: Value, worker: Find, count: Value, cpu: Value) -> None:
-    """Give workers that have no home the next CPUs after the caller's that are free."""
+    """Assign the next free CPUs after the caller's to workers without a home."""
     last = b.alloca(I32)
     b.store(cpu, last)
     with _Each(b, count) as i:

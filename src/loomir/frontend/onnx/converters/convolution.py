@@ -87,7 +87,7 @@ def _conv_transpose(node: Node) -> RelaxExpr:
 def _with_tail(
     node: Node, made: RelaxExpr, pads: list[int], grown: list[int], widths: list[int]
 ) -> RelaxExpr:
-    """Give back what was cut off at the end, as far as that goes, then put zeros behind it."""
+    """Restore what was cut off at the end, as far as there is, then pad with zeros."""
     axes = len(grown)
     cut = [min(g, max(pads[axes + i], 0)) for i, g in enumerate(grown)]
     if any(cut):

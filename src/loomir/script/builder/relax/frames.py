@@ -263,7 +263,7 @@ class FunctionFrame(SequenceFrame):
         return super()._ready()
 
     def returns(self, value: RelaxExpr, span: Span | None = None) -> None:
-        """Give what the function returns.
+        """Set what the function returns.
 
         Errors: SCR0030 where something was returned already, and in a dataflow block.
         """
@@ -453,7 +453,7 @@ class _CaseFrame(SequenceFrame):
         self.scope()
 
     def finish(self, builder: IRBuilder) -> None:
-        """Give the case to the branch. Errors: SCR0032 where it binds nothing."""
+        """Add the case to the branch. Errors: SCR0032 where it binds nothing."""
         owner = builder.need(IfFrame, "a case", "write it in R.If")
         if self.last is None:
             self.abandon()

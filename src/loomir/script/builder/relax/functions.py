@@ -85,7 +85,7 @@ def func_ret_struct_info(annotation: StructInfoLike) -> None:
 
 
 def func_ret_value(value: object) -> None:
-    """Give what the function returns; a call is bound to a variable first.
+    """Set what the function returns; a call is bound to a variable first.
 
     Errors: SCR0030.
     """

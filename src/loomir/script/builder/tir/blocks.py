@@ -118,7 +118,7 @@ class BlockInitFrame(StmtFrame[None]):
         """Bind nothing."""
 
     def finish(self, builder: IRBuilder) -> None:
-        """Give the statements to the block."""
+        """Add the statements to the block."""
         block = builder.find(SBlockFrame)
         if block is not None:
             block.init = self.body()

@@ -512,7 +512,7 @@ class ThenFrame(StmtFrame[None]):
         IRBuilder.current().need(IfFrame, "T.Then", "write it in `with T.If(condition):`")
 
     def finish(self, builder: IRBuilder) -> None:
-        """Give the case to the branch."""
+        """Add the case to the branch."""
         builder.need(IfFrame, "T.Then", "write it in T.If").then_case = self.body()
 
 
@@ -524,7 +524,7 @@ class ElseFrame(StmtFrame[None]):
         IRBuilder.current().need(IfFrame, "T.Else", "write it in `with T.If(condition):`")
 
     def finish(self, builder: IRBuilder) -> None:
-        """Give the case to the branch."""
+        """Add the case to the branch."""
         builder.need(IfFrame, "T.Else", "write it in T.If").else_case = self.body()
 
 

@@ -162,7 +162,7 @@ class _Lazy:
             self._set(weight)
 
     def _set(self, var: Var) -> None:
-        """Give a result away."""
+        """Hand a result over."""
         for number in self.wanted.pop(var, ()):
             self._call(self.options.fset_item, self.before_set, number, var)
 

@@ -1,4 +1,4 @@
-"""Give functions of a module the names under which they are called from outside."""
+"""Rename functions of a module to the names under which they are called from outside."""
 
 from __future__ import annotations
 

@@ -315,7 +315,7 @@ class _Converter(Rewriter):
         return _move(value, arrangement, Arrangement.plain(arrangement.rank))
 
     def _restore(self, block: _Block, var: Var, only_read: bool) -> None:
-        """Give a variable as it was to what cannot take it otherwise."""
+        """Pass a variable in its old layout to what cannot take another."""
         laid = block.laid[var]
         own = laid.arrangement
         if isinstance(own, Arrangement) and own.is_plain and only_read:
