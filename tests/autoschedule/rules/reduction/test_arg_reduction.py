@@ -182,4 +182,5 @@ def of_nothing(
 def test_a_choice_among_no_elements_does_not_initialise():
     value, place = np.full((16, 5), 3, "float32"), np.full((16, 5), 4, "int32")
     loomir.compile(of_nothing)(np.zeros((0, 16, 5), "float32"), value, place)
-    assert (value == 3).all() and (place == 4).all()
+    assert (value == 3).all()
+    assert (place == 4).all()
