@@ -15,6 +15,7 @@ from loomir.ir.module import IRModule
 from loomir.ir.passes import Pipeline, register
 from loomir.ir.visit import rebuild, rewrite
 from loomir.script import from_source
+from loomir.tir.expr import const
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BufferStore
 from loomir.transform.relax.bindings.normalize import normalize
@@ -182,7 +183,8 @@ def test_a_wrong_step_of_the_default_schedule_is_named(monkeypatch: pytest.Monke
         driver,
         "fold_constants",
         lambda stmt: rewrite(
-            fold_constants(stmt), {BufferStore: lambda s: rebuild(s, {"value": s.value + s.value})}
+            fold_constants(stmt),
+            {BufferStore: lambda s: rebuild(s, {"value": s.value + const(1, s.value.dtype)})},
         ),
     )
     found = loomir.bisect(module(), [X])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +13,9 @@ from loomir.ir import passes
 from loomir.ir.module import IRModule
 from loomir.ir.passes import Pipeline, Ran, register, report, verify_facts
 from loomir.ir.stage_files import dump_to
+from loomir.ir.visit import rewrite
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
-from loomir.tir import PrimFunc
+from loomir.tir import BufferStore, PrimFunc
 from loomir.transform import LOWER_CPU, LowerOptions, lower
 from loomir.transform.tir.facts import LOWERED
 from tests.transform.meaning import parse
@@ -80,6 +84,46 @@ def test_a_pass_that_breaks_a_promise_is_named():
         pipeline.run(parse(TEXT), verify=True)
     mod = parse(TEXT)
     assert pipeline.run(mod, verify=False) is mod
+
+
+@pytest.mark.usefixtures("_fresh_tables")
+def test_what_a_pass_leaves_as_it_is_is_not_checked_again(monkeypatch: pytest.MonkeyPatch):
+    asked: list[IRModule] = []
+    monkeypatch.setitem(passes.FACTS, "seen", lambda mod: asked.append(mod) or ())
+
+    @register("test.Idle")
+    def idle(func: PrimFunc) -> PrimFunc:
+        return func
+
+    @register("test.Copies")
+    def copies(mod: IRModule) -> IRModule:
+        return IRModule(mod.functions)
+
+    mod = parse(TEXT)
+    made = Pipeline("p", (idle, copies, idle), assumes={"seen"}).run(mod, verify=True)
+    assert asked == [mod, made]
+
+
+def test_the_environment_asks_a_process_to_verify():
+    asked = "from loomir.ir import passes; print(passes.is_verifying())"
+    env = {**os.environ, "LOOMIR_VERIFY": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", asked], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n"
+
+
+def test_an_access_out_of_range_is_found_after_the_pass_that_makes_it():
+    def move(store: BufferStore) -> BufferStore:
+        row, column = store.indices
+        return BufferStore(store.buffer, store.value, (row + 3, column))
+
+    mod = parse(TEXT)
+    verify_facts(mod, {"within_extents"}, "nothing")
+    (var,) = mod.functions
+    moved = mod.with_functions({var: rewrite(mod.functions[var], {BufferStore: move})})
+    with pytest.raises(InternalError, match="within_extents does not hold after moving"):
+        verify_facts(moved, {"well_formed", "within_extents"}, "moving")
 
 
 @pytest.mark.usefixtures("_fresh_tables")

@@ -8,12 +8,14 @@ built, and the facts themselves are checked after each pass where that is asked 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
 from loomir.ir.module import BaseFunc, IRModule
+from loomir.ir.visit import remembering
 from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
 
@@ -204,6 +206,7 @@ class Pipeline:
         checked = _verify[0] if verify is None else verify
         if checked:
             verify_facts(mod, self.assumes, f"the input of {self.name}")
+        known = self.assumes
         for step, facts in zip(self.steps, self.facts):
             start = time.perf_counter()
             made = apply(step, mod, (options or {}).get(step.name))
@@ -211,13 +214,14 @@ class Pipeline:
                 times.append(Ran(step.name, time.perf_counter() - start, made is not mod))
             if on_stage is not None:
                 on_stage(step.name, made)
-            if checked:
-                verify_facts(made, facts, step.name)
+            if checked:  # what holds for a module holds for the same one
+                verify_facts(made, facts - known if made is mod else facts, step.name)
+                known = facts | known if made is mod else facts
             mod = made
         return mod
 
 
-_verify = [False]
+_verify = [bool(os.environ.get("LOOMIR_VERIFY"))]
 
 
 def verify_facts(mod: IRModule, facts: Iterable[str], after: str) -> None:
@@ -225,16 +229,21 @@ def verify_facts(mod: IRModule, facts: Iterable[str], after: str) -> None:
 
     Errors: InternalError that names the pass and what contradicts the fact.
     """
-    for name in sorted(facts):
-        found = list(FACTS[name](mod))
-        if found:
-            shown = "\n".join(str(d) for d in found[:3])
-            raise InternalError(f"{name} does not hold after {after}:\n{shown}")
+    with remembering():  # checkers ask for the same nodes
+        for name in sorted(facts):
+            found = list(FACTS[name](mod))
+            if found:
+                shown = "\n".join(str(d) for d in found[:3])
+                raise InternalError(f"{name} does not hold after {after}:\n{shown}")
 
 
 @contextmanager
 def verifying(on: bool = True) -> Any:
-    """Check facts after every pass within a ``with`` statement; costs time, meant for tests."""
+    """Check facts after every pass within a ``with`` statement, and steps of scheduling.
+
+    Costs time and is meant for tests; ``LOOMIR_VERIFY=1`` in the environment does the same for a
+    whole process.
+    """
     before = _verify[0]
     _verify[0] = on
     try:

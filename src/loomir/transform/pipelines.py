@@ -128,7 +128,7 @@ LOWER_CPU: Final = Pipeline(
         hoist_expression,  # after vectors and copies are made, which share what is computed once
         remove_no_op,  # last: what the others have emptied
     ),
-    assumes={"well_formed"},
+    assumes={"well_formed", "within_extents"},
     ensures=LOWERED,
 )
 

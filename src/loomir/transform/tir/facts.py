@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from loomir.arith.fold import INT64
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.node import Node
 from loomir.ir.passes import fact
-from loomir.ir.visit import pre_order
+from loomir.ir.visit import by_class
 from loomir.support.diagnostics import Diagnostic
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.table import ADDRESS_OF, PTR_BYTE_OFFSET, STACK_MAKE_ARRAY, TVM_ACCESS_PTR
+from loomir.tir.check.out_of_range import check_ranges
 from loomir.tir.check.verify import verify
 from loomir.tir.expr import Call
 from loomir.tir.function import PrimFunc
@@ -53,21 +54,30 @@ def well_formed(mod: IRModule) -> Iterator[Diagnostic]:
 
     But for constant indices: unrolling makes some of what a condition keeps from being evaluated.
     """
-    return (found for found in verify(mod) if found.severity == "error" and found.code != "TIR0419")
+    found = verify(mod, ranges=False)
+    return (one for one in found if one.severity == "error" and one.code != "TIR0419")
 
 
-def _parts(mod: IRModule) -> Iterator[tuple[PrimFunc, Any]]:
+@fact("within_extents")  # checked after the one above, as their names are sorted
+def within_extents(mod: IRModule) -> Iterator[Diagnostic]:
+    """No access is proved to leave an axis of its buffer."""
     for func in mod.functions.values():
         if isinstance(func, PrimFunc):
-            for part in pre_order(func.body):
-                yield func, part
+            yield from check_ranges(func)
 
 
-def _never(name: str, test: Callable[[Any], bool], what: str) -> None:
+def _parts(mod: IRModule, *kinds: type[Node]) -> Iterator[tuple[PrimFunc, Any]]:
+    for func in mod.functions.values():
+        if isinstance(func, PrimFunc):
+            found = by_class(func.body)
+            yield from ((func, part) for kind in kinds for part in found.get(kind, ()))
+
+
+def _never(name: str, kinds: Sequence[type[Node]], test: Callable[[Any], bool], what: str) -> None:
     """Register a fact that holds where no part of a function passes ``test``."""
 
     def check(mod: IRModule) -> Iterator[Diagnostic]:
-        for func, part in _parts(mod):
+        for func, part in _parts(mod, *kinds):
             if test(part):
                 place = getattr(part, "span", None)
                 yield Diagnostic("FACT", f"function {func.name!r} has {what}", place)
@@ -75,61 +85,64 @@ def _never(name: str, test: Callable[[Any], bool], what: str) -> None:
     fact(name)(check)
 
 
-def _kind(*kinds: ForKind) -> Callable[[Node], bool]:
-    return lambda part: isinstance(part, For) and part.kind in kinds
+def _has_init(part: Block) -> bool:
+    return part.init is not None
 
 
-def _has_init(part: Node) -> bool:
-    return isinstance(part, Block) and part.init is not None
+def _has_iterators(part: Block) -> bool:
+    return bool(part.iter_vars)
 
 
-def _has_iterators(part: Node) -> bool:
-    return isinstance(part, Block) and bool(part.iter_vars)
+def _has_matches(part: Block) -> bool:
+    return bool(part.match_buffers)
 
 
-def _has_matches(part: Node) -> bool:
-    return isinstance(part, Block) and bool(part.match_buffers)
-
-
-def _is_block(part: Node) -> bool:
-    return isinstance(part, (Block, BlockRealize, BufferRealize))
+def _is_any(part: Node) -> bool:
+    return True
 
 
 # What is volatile stays so to the end: code generation makes its accesses volatile.
-def _is_attribute(part: Node) -> bool:
-    return isinstance(part, AttrStmt) and part.attr_key != VOLATILE
+def _is_attribute(part: AttrStmt) -> bool:
+    return part.attr_key != VOLATILE
 
 
-def _is_wide_access(part: Node) -> bool:
-    if not isinstance(part, (BufferLoad, BufferStore)):
-        return False
+def _is_wide_access(part: BufferLoad | BufferStore) -> bool:
     return not (
         is_flat(part.buffer) and len(part.indices) == 1 and part.indices[0].dtype.element is INT64
     )
 
 
-def _is_address(part: Node) -> bool:
-    return isinstance(part, Call) and part.op in (ADDRESS_OF, PTR_BYTE_OFFSET, TVM_ACCESS_PTR)
+def _is_address(part: Call) -> bool:
+    return part.op in (ADDRESS_OF, PTR_BYTE_OFFSET, TVM_ACCESS_PTR)
 
 
-_never("no_init", _has_init, "a block with an init that is not lowered")
-_never("opaque_blocks", _has_iterators, "a block with iterators")
-_never("no_match_buffers", _has_matches, "a match_buffer")
-_never("no_blocks", _is_block, "a block")
-_never("no_attributes", _is_attribute, "an attribute statement")
-_never("flat_buffers", _is_wide_access, "an access that is not flat")
-_never("no_vector_loops", _kind(ForKind.VECTORIZED), "a vectorised loop")
-_never("no_unroll_loops", _kind(ForKind.UNROLLED), "an unrolled loop")
-_never("plain_addresses", _is_address, "an address that is not a pointer and a number of bytes")
-_never("no_thread_loops", _kind(ForKind.THREAD_BINDING), "a loop bound to threads")
+def _never_loops(name: str, kind: ForKind, what: str) -> None:
+    _never(name, (For,), lambda part: part.kind is kind, what)
+
+
+_never("no_init", (Block,), _has_init, "a block with an init that is not lowered")
+_never("opaque_blocks", (Block,), _has_iterators, "a block with iterators")
+_never("no_match_buffers", (Block,), _has_matches, "a match_buffer")
+_never("no_blocks", (Block, BlockRealize, BufferRealize), _is_any, "a block")
+_never("no_attributes", (AttrStmt,), _is_attribute, "an attribute statement")
+_never("flat_buffers", (BufferLoad, BufferStore), _is_wide_access, "an access that is not flat")
+_never_loops("no_vector_loops", ForKind.VECTORIZED, "a vectorised loop")
+_never_loops("no_unroll_loops", ForKind.UNROLLED, "an unrolled loop")
+_never_loops("no_thread_loops", ForKind.THREAD_BINDING, "a loop bound to threads")
+_never(
+    "plain_addresses",
+    (Call,),
+    _is_address,
+    "an address that is not a pointer and a number of bytes",
+)
 
 
 @fact("calls_lowered")
 def calls_lowered(mod: IRModule) -> Iterator[Diagnostic]:
     """Arrays are passed to functions of the module as descriptors."""
     callees = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
-    for func, part in _parts(mod):
-        if not isinstance(part, Call) or not isinstance(part.op, GlobalVar):
+    for func, part in _parts(mod, Call):
+        if not isinstance(part.op, GlobalVar):
             continue
         callee = callees.get(part.op.name_hint)
         if callee is None:

@@ -18,6 +18,7 @@ __all__ = ["flatten_buffer"]
     "tir.FlattenBuffer",
     requires={"no_blocks", "calls_lowered"},
     establishes={"flat_buffers"},
+    breaks={"within_extents"},  # an index of one axis may be any of the whole buffer
 )
 def flatten_buffer(func: PrimFunc) -> PrimFunc:
     """Access memory by a position from the buffer's data: indices times strides, in int64.
