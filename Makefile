@@ -24,11 +24,12 @@ bench:  ## the tables of benchmarks/: speed and overhead beside NumPy
 	$(PYTHON) -m benchmarks.fork_join
 	$(PYTHON) -m benchmarks.vector_math
 	$(PYTHON) -m benchmarks.graphs
+	$(PYTHON) -m benchmarks.odd
 	$(PYTHON) -m benchmarks.kernels
 
 COUNT ?= 100000
 START ?= 0
-FAMILIES ?= algorithms contractions elements idioms lengths networks reductions tensors windows
+FAMILIES ?= algorithms contractions elements idioms lengths named networks reductions tensors windows
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 fuzz:  ## random programs on every engine, random expressions and texts, then property tests on new cases

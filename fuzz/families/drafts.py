@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -17,13 +19,25 @@ from fuzz.families.layouts import laid, strides_of
 from loomir.ir.module import IRModule
 from loomir.script import from_source
 
-__all__ = ["Array", "Dim", "Draft"]
+__all__ = ["Array", "Dim", "Draft", "rewriting"]
 
 SHORT: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10)
 MIDDLE: Final = (9, 11, 12, 13, 15, 16, 17, 19, 23, 24, 31, 32, 33)
 LONG: Final = (40, 47, 48, 63, 64, 65, 97, 127, 128, 129, 200, 257, 300)
 GARBAGE: Final = 55
 """What outputs hold before the call."""
+_Rewrite: TypeAlias = Callable[[Sequence[str]], list[str]]
+_rewrite: ContextVar[_Rewrite | None] = ContextVar("_rewrite", default=None)
+
+
+@contextmanager
+def rewriting(rewrite: _Rewrite) -> Iterator[None]:
+    """Let a function write the bodies of programs differently."""
+    before = _rewrite.set(rewrite)
+    try:
+        yield
+    finally:
+        _rewrite.reset(before)
 
 
 @dataclass(frozen=True)
@@ -294,6 +308,9 @@ class Draft:
     def case(self, family: str, seed: int, ulps: int = 0) -> Case:
         """Read the program, and run its text as Python on copies of the arguments."""
         self.bind_names()
+        rewrite = _rewrite.get()
+        if rewrite is not None:
+            self.lines = rewrite(self.lines)
         text = self.text()
         module = from_source(text)
         assert isinstance(module, IRModule)

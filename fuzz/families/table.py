@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from fuzz.families import directed, elements, lengths, reductions, windows
+from fuzz.families import directed, elements, lengths, named, reductions, windows
 from fuzz.families.algorithms import algorithms
 from fuzz.families.cases import Case
 from fuzz.families.contractions import contractions
@@ -25,6 +25,7 @@ FAMILIES: Final[Mapping[str, Draw]] = {
     "elements": elements.draw,
     "idioms": idioms.draw,
     "lengths": lengths.draw,
+    "named": named.draw,
     "networks": networks.draw,
     "reductions": reductions.draw,
     "tensors": tensors.draw,

@@ -15,7 +15,7 @@ from fuzz.families.drafts import Draft
 from fuzz.families.table import FAMILIES
 from loomir.interp import interpret
 
-WRITTEN = ("algorithms", "elements", "reductions", "windows")
+WRITTEN = ("algorithms", "elements", "named", "reductions", "windows")
 """Families whose programs are judged by their text as Python."""
 
 SUMS = """
