@@ -105,7 +105,8 @@ def test_every_kernel_of_a_graph_is_explained(chain: Path):
 def test_loops_of_a_program_that_says_how_they_run_are_not_arranged(chain: Path):
     status, output = invoke("explain", f"{chain}:by_hand", "--no-measure")
     assert status == 0
-    assert "runs as it is written" in output
+    assert "runs as written, since somebody arranged it" in output
+    assert "loops make a place of A together" in output
 
 
 def test_it_says_which_loop_kinds_were_kept(chain: Path):

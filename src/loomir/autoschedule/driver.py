@@ -20,7 +20,7 @@ from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Combine, LiftedFunction, Stage
 from loomir.autoschedule.lift.lift_function import lift_function
 from loomir.autoschedule.lift.lift_loops import Reader
-from loomir.autoschedule.lift.loop_kinds import Request, as_serial, is_arranged, requests_of
+from loomir.autoschedule.lift.loop_kinds import Request, arrangement_of, as_serial, requests_of
 from loomir.autoschedule.rewrite.collapse_axes import collapse_axes
 from loomir.autoschedule.rewrite.def_use import Usage, reads_of, writes_of
 from loomir.autoschedule.rewrite.delinearize import delinearize
@@ -76,6 +76,8 @@ class Scheduled(NamedTuple):
     """Puts the names in scope that the statements of plans have for arrays from outside."""
     requests: tuple[Request, ...] = ()
     """Loops of which the program asks a kind."""
+    unplanned: tuple[Stmt, ...] = ()
+    """Statements that run as written."""
 
 
 _NOTHING: Final[Mapping[Var, Range]] = MappingProxyType({})
@@ -230,11 +232,11 @@ def schedule_function(
     of them is read by the new loops, and is no parameter yet: ``prepare_constants`` sees to that.
     ``on_step`` sees what each step makes of the body.
     """
-    if func.attrs.get(SCHEDULED) or is_arranged(func):
+    if func.attrs.get(SCHEDULED) or arrangement_of(func):
         return Scheduled(func, ())
     made = _schedule_body(func, target, constants, on_step=on_step)
     if not made.plans:
-        return Scheduled(func, ())
+        return Scheduled(func, (), unplanned=made.unplanned)
     attrs = {**func.attrs, SCHEDULED: True}
     body = fold_constants(made.stmt)
     if on_step is not None:
@@ -245,7 +247,7 @@ def schedule_function(
             func, new, made.plans, lambda stmt: made.declare(allocate(made.between, stmt))
         )
     requests = requests_of(func, body)
-    return Scheduled(new, made.plans, made.between, made.declare, requests)
+    return Scheduled(new, made.plans, made.between, made.declare, requests, made.unplanned)
 
 
 class _Result(NamedTuple):
@@ -253,6 +255,7 @@ class _Result(NamedTuple):
     plans: tuple[Plan, ...]
     between: tuple[Buffer, ...] = ()
     declare: Declare = lambda stmt: stmt
+    unplanned: tuple[Stmt, ...] = ()
 
 
 class _Lifted(NamedTuple):
@@ -310,6 +313,7 @@ def _schedule_body(
 
     made: list[Stmt] = []
     plans: list[Plan] = []
+    unplanned: list[Stmt] = []
     place = 0
     rules = _rules(constants, sizes_of(func))
     usage, reader = Usage(kernel.parts), Reader(func)
@@ -334,7 +338,7 @@ def _schedule_body(
                 on_step(Step(name, partial(whole, tuple(made), place)))
             continue
         plan = _plan_statement(func, part, target, around, reader, plan_stage)
-        inner = _Result(part, ()) if plan is None else _Result(plan.stmt, (plan,))
+        inner = _unplanned(part) if plan is None else _Result(plan.stmt, (plan,))
         if plan is None and len(around) < _DEPTH and is_repeated(part, around):
             within = None if on_step is None else _prefix_steps(on_step, tuple(made), whole)
             inner = _schedule_loop_body(func, part, target, around, within)
@@ -345,13 +349,19 @@ def _schedule_body(
                 verifier.planned(plan, (part,))
         made.append(inner.stmt)
         plans += inner.plans
+        unplanned += inner.unplanned
         place += 1
         if on_step is not None and inner.plans:
             name = ", ".join(dict.fromkeys(plan.kind for plan in inner.plans))
             on_step(Step(name, partial(whole, tuple(made), place)))
     used = set[int]().union(*(reads_of(part) for part in made))
     left = tuple(b for b in kernel.between if id(b.data) in used)
-    return _Result(declare(allocate(left, *made, name="root")), tuple(plans), left, declare)
+    stmt = declare(allocate(left, *made, name="root"))
+    return _Result(stmt, tuple(plans), left, declare, tuple(unplanned))
+
+
+def _unplanned(part: Stmt) -> _Result:
+    return _Result(part, (), unplanned=(part,))
 
 
 def _plan_statement(
@@ -408,7 +418,7 @@ def _schedule_loop_body(
     within = None if on_step is None else one
     made = _schedule_body(body, target, frozenset(), ranges, within)
     if not made.plans:
-        return _Result(part, ())
+        return _unplanned(part)
 
     def repeat(plan: Plan) -> Plan:
         body = made.declare(allocate(made.between, plan.stmt))
@@ -419,7 +429,8 @@ def _schedule_loop_body(
             repeats=(part.extent, *plan.repeats),
         )
 
-    return _Result(rebuild(part, {"body": made.stmt}), tuple(map(repeat, made.plans)))
+    stmt = rebuild(part, {"body": made.stmt})
+    return _Result(stmt, tuple(map(repeat, made.plans)), unplanned=made.unplanned)
 
 
 def _plan_group(

@@ -15,6 +15,8 @@ import loomir
 from loomir.autoschedule.builders.work import StageWork, count_work
 from loomir.autoschedule.driver import Scheduled, schedule_function
 from loomir.autoschedule.ir.plan import Plan
+from loomir.autoschedule.lift.loop_kinds import arrangement_of
+from loomir.autoschedule.lift.unread import explain_unread
 from loomir.autoschedule.outline_group import outline_group
 from loomir.autoschedule.prepack_constants import schedule_with_constants
 from loomir.build import as_module, packing_for
@@ -172,10 +174,6 @@ class _Explained:
         """Print the plans of a kernel, then its time."""
         self.report.line("")
         self.report.line(f"{name}:", style="bold")
-        if not scheduled.plans:
-            self.report.line(
-                "  runs as it is written: there is nothing to arrange, or its loops say how"
-            )
         numbers = {k: int(v) for k, v in self.settings.items() if abs(v) < 1 << 63}
         sizes = numbers if measured is None else {**numbers, **measured.sizes}
         works = [_work(plan, sizes) for plan in scheduled.plans]
@@ -194,7 +192,7 @@ class _Explained:
             )
         ]
         facts: dict[str, Any] = {"groups": groups}
-        facts |= self._requests(scheduled)
+        facts |= self._requests(scheduled) | self._as_written(scheduled)
         least = [
             None if work is None or roof is None else _seconds(roof, plan, work)
             for plan, work in zip(scheduled.plans, works, strict=True)
@@ -233,6 +231,26 @@ class _Explained:
             call for _ in range(_CALLS) for call in exe.profile(*arguments, name=func.name).calls
         ]
         return min((call.end - call.start for call in calls), default=0) / 1e9 or None
+
+    def _as_written(self, scheduled: Scheduled) -> dict[str, Any]:
+        """Print which statements run as written, why, and in which form they would be scheduled."""
+        arranged = "" if scheduled.plans else arrangement_of(scheduled.func)
+        if arranged:
+            self.report.line(f"  runs as written, since somebody arranged it: {arranged}")
+            self.report.line(
+                "     would be scheduled: the same loops as plain ranges, without tiles"
+            )
+            return {"arranged": arranged}
+        facts: list[dict[str, str]] = []
+        for stmt in scheduled.unplanned:
+            found = explain_unread(stmt)
+            facts.append(found._asdict())
+            self.report.line(f"  runs as written: {found.what}")
+            self.report.line(f"     why: {found.why}")
+            self.report.line(f"     would be scheduled: {found.form}")
+        if not scheduled.plans and not facts:
+            self.report.line("  runs as written: it has no statement that does something")
+        return {"as_written": facts} if facts else {}
 
     def _requests(self, scheduled: Scheduled) -> dict[str, Any]:
         """Print which loops have the kind that the program asks for."""

@@ -15,7 +15,7 @@ from loomir.tir.expr import Broadcast, IntImm, PrimExpr, Ramp, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt
 
-__all__ = ["Request", "as_serial", "is_arranged", "requests_of"]
+__all__ = ["Request", "arrangement_of", "as_serial", "requests_of"]
 
 _REQUESTS: Final = {
     ForKind.PARALLEL: "T.parallel",
@@ -55,33 +55,44 @@ def requests_of(func: PrimFunc, scheduled: Stmt) -> tuple[Request, ...]:
     )
 
 
-def is_arranged(func: PrimFunc) -> bool:
-    """Tell whether somebody has arranged the loops of a function."""
-    found = by_class(func.body)
+def arrangement_of(func: PrimFunc) -> str:
+    """Say what shows that somebody arranged the loops of a function; empty where nothing does."""
     loops = _loops(func.body)
-    blocks: list[Block] = found.get(Block, [])
-    if any(loop.annotations for loop in loops) or any(block.annotations for block in blocks):
-        return True
-    kinds = {loop.kind for loop in loops} - {ForKind.SERIAL}
-    if not kinds:
-        return False
-    return bool(kinds - _REQUESTS.keys()) or _has_tiles(func.body, loops)
+    blocks: list[Block] = by_class(func.body).get(Block, [])
+    for loop in loops:
+        if loop.annotations:
+            return f"the loop {loop.loop_var.name_hint} has annotations"
+    for block in blocks:
+        if block.annotations:
+            return f"the block {block.name_hint} has annotations"
+    for loop in loops:
+        if loop.kind is not ForKind.SERIAL and loop.kind not in _REQUESTS:
+            return f"the loop {loop.loop_var.name_hint} is bound to a thread"
+    asked = [loop for loop in loops if loop.kind in _REQUESTS]
+    tiles = _tiles(func.body, loops) if asked else ""
+    return f"{_REQUESTS[asked[0].kind]} stands in a program whose {tiles}" if tiles else ""
 
 
-def _has_tiles(stmt: Stmt, loops: Sequence[For]) -> bool:
-    """Whether loops are combined to iterators or places of results, or elements to vectors."""
+def _tiles(stmt: Stmt, loops: Sequence[For]) -> str:
+    """Say which loops are combined to iterators or places of results, or elements to vectors."""
     found = by_class(stmt)
     if found.keys() & {Ramp, Broadcast}:
-        return True
+        return "elements are vectors"
     realizes: list[BlockRealize] = found.get(BlockRealize, [])
     for realize in realizes:
+        name = realize.block.name_hint
         if not isinstance(realize.predicate, IntImm):
-            return True
-        if any(not isinstance(value, (Var, IntImm)) for value in realize.values):
-            return True
+            return f"block {name} has a predicate"
+        for it, value in zip(realize.block.iter_vars, realize.values, strict=True):
+            if not isinstance(value, (Var, IntImm)):
+                return f"block {name} makes {it.var.name_hint} of {value}"
     names = {loop.loop_var for loop in loops}
     stores: list[BufferStore] = found.get(BufferStore, [])
-    return any(_mixes(index, names) for store in stores for index in store.indices)
+    for store in stores:
+        for index in store.indices:
+            if _mixes(index, names):
+                return f"loops make a place of {store.buffer.name} together, {index}"
+    return ""
 
 
 def _mixes(index: PrimExpr, names: set[Var]) -> bool:
