@@ -124,6 +124,16 @@ def running(A: T.Buffer((512, 512), "float32"), B: T.Buffer((512, 512), "float32
 
 
 @T.prim_func
+def rows_in_threads(A: T.Buffer((64, 512), "float32"), B: T.Buffer((64, 512), "float32")):
+    for i in T.parallel(64):
+        B[i, 0] = A[i, 0]
+        for j in range(511):
+            B[i, j + 1] = B[i, j] * T.float32(0.5)
+        for j in range(512):
+            B[i, j] = B[i, j] + A[i, j]
+
+
+@T.prim_func
 def sums_in_order(A: T.Buffer((64, 100), "float32"), B: T.Buffer((64,), "float32")):
     for i in range(64):
         B[i] = T.float32(0)
@@ -207,6 +217,7 @@ KERNELS: dict[str, Kernel] = {
     "element-wise": Kernel(partial(of_one, (100, 300), topi.exp)),
     "division by sizes": Kernel(flattened),
     "loops in threads": Kernel(lambda: running),
+    "loops that a program runs in threads": Kernel(lambda: rows_in_threads),
     "nothing to compute": Kernel(lambda: nothing),
     "loops but for one iteration": Kernel(lambda: shortest_paths),
 }
