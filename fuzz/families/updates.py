@@ -42,6 +42,7 @@ class Updates:
                     (2, self.broadcast),
                     (2, self.together),
                     (1, self.shifted),
+                    (2, self.part),
                 ]
             )(x)
 
@@ -67,6 +68,31 @@ class Updates:
         return self.formulas.of(self.dtype, [(read, self.dtype) for read in reads], 2)
 
     # -- updates ---------------------------------------------------------------------------------
+    def part(self, x: Array) -> None:
+        """Change a part of the array, in loops of which some end before they begin."""
+        c, d = self.c, self.d
+        spans: list[tuple[str, Dim]] = []
+        along = len(x.dims) > 1 and c.chance(0.5)
+        for dim in x.dims[:-1] if along else x.dims:
+            less = c.integer(1, 6)
+            count = c.integer(-4, 0) if c.chance(0.5) else c.integer(0, dim.value)
+            name = d.scalar("m", c.pick(["int64", "int32"]), count + less)
+            spans.append((d.name("i"), Dim(count, f"{name} - {less}")))
+        depth, use = d.loops(0, spans), [var for var, _ in spans]
+        if along:
+            k = d.name("k")
+            depth = d.loop(depth, k, x.dims[-1] + -1)
+            place = x.at(*use, f"{k} + 1")
+            d.line(depth, f"{place} = {self.value(place, x.at(*use, k))}")
+        elif self.dtype == "bool" or c.chance(0.4):
+            place = x.at(*use)
+            d.line(depth, f"{place} = {self.value(place, self.other(x.dims).at(*use))}")
+        else:
+            terms, total, k = self.other([*x.dims, Dim(5, "5")]), d.name("t"), d.name("k")
+            d.line(depth, f"{total} = T.{self.dtype}(0)")
+            d.line(d.loop(depth, k, 5), f"{total} = {total} + {terms.at(*use, k)}")
+            d.line(depth, f"{x.at(*use)} = {total}")
+
     def own(self, x: Array) -> None:
         """Change each element by itself."""
         depth, use = self.nest(x.dims)
