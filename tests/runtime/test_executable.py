@@ -30,6 +30,12 @@ def test_the_only_function_needs_no_name():
     assert exe(n=5) == 5
 
 
+def test_main_needs_no_name_among_others():
+    exe = executable(other=function(NOTHING), main=function(ID_INT, scalar("n", "int32")))
+    assert exe(4) == 4
+    assert exe(n=5) == 5
+
+
 @pytest.mark.parametrize("names", [(), ("f", "g")])
 def test_which_function_must_be_clear(names):
     exe = executable(**{name: function(NOTHING) for name in names})
@@ -37,6 +43,8 @@ def test_which_function_must_be_clear(names):
         exe()
     assert caught.value.diagnostic.code == "RUN0122"
     assert isinstance(caught.value, TypeError)
+    remedy = "name it: exe['f'](...)" if names else "compile a public function"
+    assert caught.value.diagnostic.help == remedy
     assert caught.value.diagnostic.notes == (f"its functions are: {', '.join(names) or '(none)'}",)
 
 

@@ -20,18 +20,19 @@ __all__ = ["Executable"]
 
 @explained_methods
 class Executable:
-    """Compiled functions by name: ``exe["main"](x, y)``, or ``exe(x, y)`` where there is one.
+    """Compiled functions by name: ``exe["main"](x, y)``, or ``exe(x, y)`` for ``main``.
 
+    Where there is no ``main``, ``exe(x, y)`` calls the only function.
     ``script``, ``llvm_ir`` and ``assembly`` are made when first asked for.
     """
 
     __slots__ = (
         "__weakref__",
         "_assembly",
+        "_default",
         "_export",
         "_functions",
         "_llvm_ir",
-        "_only",
         "_profile",
         "_save",
         "_script",
@@ -49,8 +50,10 @@ class Executable:
         profile: Callable[[str, tuple[object, ...]], Profile] | None = None,
     ) -> None:
         self._functions = MappingProxyType(dict(functions))
-        only = list(self._functions.values())
-        self._only = only[0] if len(only) == 1 else None
+        main = self._functions.get("main")
+        if main is None and len(self._functions) == 1:
+            (main,) = self._functions.values()
+        self._default = main
         self._script = script
         self._llvm_ir = llvm_ir
         self._assembly = assembly
@@ -79,17 +82,10 @@ class Executable:
         return found
 
     def __call__(self, /, *args: object, **kwargs: object) -> object:
-        """Call the only function. Errors: RUN0122 where there is not exactly one."""
-        if self._only is None:
-            raise RunTypeError(
-                Diagnostic(
-                    "RUN0122",
-                    "which function is meant? only an executable of one function can be called",
-                    notes=(self._list_names(),),
-                    help='name it: exe["name"](...)',
-                )
-            )
-        return self._only(*args, **kwargs)
+        """Call ``main``, or the only function. Errors: RUN0122 where there is neither."""
+        if self._default is None:
+            raise self._unclear()
+        return self._default(*args, **kwargs)
 
     def profile(self, /, *args: object, name: str | None = None) -> Profile:
         """Call a function, ``main`` or the only one unless named, and see where the time goes.
@@ -156,6 +152,19 @@ class Executable:
                 )
             )
         self._export(path)
+
+    def _unclear(self) -> RunTypeError:
+        names = list(self._functions)
+        return RunTypeError(
+            Diagnostic(
+                "RUN0122",
+                "which function is meant? there is no main among several functions"
+                if names
+                else "there is no function to call",
+                notes=(self._list_names(),),
+                help=f"name it: exe[{names[0]!r}](...)" if names else "compile a public function",
+            )
+        )
 
     def _list_names(self) -> str:
         return f"its functions are: {', '.join(self._functions) or '(none)'}"
