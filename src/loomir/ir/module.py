@@ -11,6 +11,7 @@ from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 from loomir.support.highlight import show_text, to_html
 from loomir.support.printing import to_text
 from loomir.support.span import Span
+from loomir.support.uncompiled_call import Uncompiled
 
 __all__ = ["BaseFunc", "GlobalVar", "IRModule", "VDevice"]
 
@@ -35,12 +36,16 @@ class VDevice(Node):
     mem_scope: str = attr(default="global")
 
 
-class BaseFunc(Node):
+class BaseFunc(Uncompiled, Node):
     """The root of functions of all IRs."""
 
     __slots__ = ()
 
     attrs: Mapping[str, Any]
+
+    def called_as(self) -> tuple[str, str]:
+        """Return its name; the executable of a function calls that."""
+        return str(self.attrs.get("global_symbol", "main")), ""
 
     def show(self, style: str | None = None) -> None:
         """Display the function as TVMScript, in colour on a terminal and in a notebook.
@@ -56,7 +61,7 @@ class BaseFunc(Node):
 
 
 @node
-class IRModule(Node):
+class IRModule(Uncompiled, Node):
     """A collection of functions; a program.
 
     Functions are found by ``mod["name"]``; ``mod.functions`` maps their ``GlobalVar`` to them, in
@@ -76,6 +81,12 @@ class IRModule(Node):
             given: Mapping[str, Any] = self.global_info
             made = {k: (v,) if isinstance(v, VDevice) else tuple(v) for k, v in given.items()}
             reset(self, "global_info", made)
+
+    def called_as(self) -> tuple[str, str]:
+        """Return what it is, and the item to call where none is ``main``."""
+        public = [v.name_hint for v, f in self.functions.items() if "global_symbol" in f.attrs]
+        is_clear = len(public) < 2 or "main" in public
+        return "module", "" if is_clear else f"[{public[0]!r}]"
 
     @explained
     def __getitem__(self, name: str | GlobalVar) -> BaseFunc:

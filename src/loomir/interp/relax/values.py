@@ -28,6 +28,7 @@ from loomir.relax.struct_info import (
 from loomir.runtime.shape import Shape
 from loomir.support.dtype import DataType, dtype_of_numpy, numpy_of
 from loomir.support.span import Span
+from loomir.support.uncompiled_call import is_callable
 from loomir.tir.expr import Var as SizeVar
 from loomir.tir.function import PrimFunc
 
@@ -169,7 +170,7 @@ def is_function(value: object) -> bool:
 
 def is_packed(value: object) -> bool:
     """Whether a value is a packed function."""
-    return callable(value) and not isinstance(value, (ProgramFunction, np.ndarray, np.generic))
+    return is_callable(value) and not isinstance(value, (ProgramFunction, np.ndarray, np.generic))
 
 
 def kind_number(value: object) -> int:

@@ -45,6 +45,7 @@ from loomir.runtime.packed.callback import interruption, take
 from loomir.runtime.packed.packed_call import find_function, mark_own, with_place
 from loomir.support.diagnostics import Diagnostic, InternalError, RunError, nearest, with_count
 from loomir.support.fork_safe import ForkSafeLock
+from loomir.support.uncompiled_call import is_callable
 
 __all__ = ["GraphFunction", "GraphProgram", "Signature"]
 
@@ -530,7 +531,7 @@ def _copy_value(value: Any) -> Any:
 
 def _partial(call: _Call, args: Sequence[int]) -> int:
     function, *bound = map(call.value_of, args)
-    if not callable(function):
+    if not is_callable(function):
         kind = kind_of(args[0])
         raise RunTypeError(
             Diagnostic(

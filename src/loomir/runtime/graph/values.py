@@ -40,6 +40,7 @@ from loomir.runtime.torch_tensor import is_torch_tensor
 from loomir.runtime.view import Lender, array_at, view_arguments
 from loomir.support.diagnostics import Diagnostic
 from loomir.support.dtype import DataType, TypeCode, dtype_of_numpy, numpy_of
+from loomir.support.uncompiled_call import is_callable
 
 __all__ = [
     "Given",
@@ -239,7 +240,7 @@ class Given:
             return new(at.NULL_OBJECT, b"")
         if is_array(value) or hasattr(value.__class__, "__dlpack__"):
             return self._import_dlpack(value, name)
-        if callable(value):
+        if is_callable(value):
             return self._function(value)
         return foreign(value)
 

@@ -13,6 +13,7 @@ from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import Diagnostic, nearest
 from loomir.support.fork_safe import ForkSafeLock
 from loomir.support.runtime_types import quote_name
+from loomir.support.uncompiled_call import is_callable
 
 __all__ = ["find_func", "get_func", "list_funcs", "register_func", "remove_func"]
 
@@ -36,7 +37,7 @@ def register_func(name: str, f: F | None = None, override: bool = False) -> F | 
     _check_name(name)
     if f is None:
         return lambda function: register_func(name, function, override)
-    if not callable(f):
+    if not is_callable(f):
         raise RunTypeError(
             Diagnostic("RUN0303", f"{name!r} cannot be registered: {f!r} cannot be called")
         )

@@ -1,0 +1,77 @@
+"""Calls of programs that were not compiled: the error, and the call that is meant."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from loomir.support.caller_span import user_span
+from loomir.support.diagnostics import Diagnostic, RunError
+from loomir.support.span import Span
+
+__all__ = ["Uncompiled", "UncompiledCallError", "is_callable"]
+
+
+class UncompiledCallError(RunError, TypeError):
+    """A program was called that is data, not code."""
+
+
+class Uncompiled:
+    """A program as data. Calling it says how to compile it; to type checkers, it has no call."""
+
+    __slots__ = ()
+
+    def called_as(self) -> tuple[str, str]:
+        """Return a name for the program, and what follows ``loomir.compile(name)`` to call it."""
+        return "program", ""
+
+    if not TYPE_CHECKING:
+
+        def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+            """Refuse the call. Errors: RUN0123."""
+            name, item = self.called_as()
+            span = user_span()
+            call = _call_at(span)
+            if call is not None and _is_called(self, name, call.func, sys._getframe(1)):
+                name = ast.unparse(call.func)
+                call.func = ast.Name("call")
+                arguments = ast.unparse(call).removeprefix("call")
+            else:
+                arguments = "(...)" if args or kwargs else "()"
+            raise UncompiledCallError(
+                Diagnostic(
+                    "RUN0123",
+                    f"{name} is not compiled: a program is data, which Python cannot call",
+                    span=span,
+                    help=f"compile it, and call that: loomir.compile({name}){item}{arguments}",
+                )
+            )
+
+
+def is_callable(value: object) -> bool:
+    """Whether a call of a value can succeed."""
+    return callable(value) and not isinstance(value, Uncompiled)
+
+
+def _call_at(span: Span | None) -> ast.Call | None:
+    if span is None or span.line != span.end_line:
+        return None
+    line = span.source.line(span.line) or ""
+    text = line[span.column - 1 : span.end_column - 1]
+    try:
+        found = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return found if isinstance(found, ast.Call) else None
+
+
+def _is_called(program: object, name: str, func: ast.expr, caller: FrameType) -> bool:
+    """Whether an expression of the caller stands for the program; a call in between hides it."""
+    if isinstance(func, ast.Name):
+        names = caller.f_locals if func.id in caller.f_locals else caller.f_globals
+        return names.get(func.id) is program
+    if isinstance(func, ast.Subscript):
+        return isinstance(func.slice, ast.Constant) and func.slice.value == name
+    return isinstance(func, ast.Attribute) and func.attr == name
