@@ -119,6 +119,7 @@ def compile(  # noqa: A001 - the name that users expect
     constants: Mapping[str, Any] | None = None,
     winograd: bool = False,
     verify_schedule: bool = False,
+    eager: bool = False,
 ) -> Executable:
     """Compile a function or a module to native code.
 
@@ -137,6 +138,7 @@ def compile(  # noqa: A001 - the name that users expect
     ``verify_schedule`` compares each schedule with the function as it is written, by the
     interpreter without rounding, on small arguments: SCH0011 where one computes something else,
     and a warning (SCH0012) where that could not be checked.
+    ``eager`` generates the machine code at once, which is otherwise left to the first call.
     ``dump`` is a directory for what each pass made of the program, the LLVM IR and the assembly.
     Errors: RUN0012 for an option that is none, TGT0001; every mistake that ``loomir.verify`` finds,
     in one ``CompileError``, and RLX0112 and
@@ -154,10 +156,13 @@ def compile(  # noqa: A001 - the name that users expect
         {} if constants is None else constants,
         winograd,
         verify_schedule,
+        eager,
     )
     _check_flags(flags)
     with remembering():
         made = _build(program, target, flags, dump)
+    if eager:
+        made.native.prepare()
 
     def profiler() -> Profiler:
         clocked = _build(program, target, flags, None, timed=True)
@@ -188,6 +193,7 @@ class _Flags(NamedTuple):
     constants: Mapping[Any, Any] = MappingProxyType({})
     winograd: bool = False
     verify_schedule: bool = False
+    eager: bool = False
 
 
 def _check_flags(flags: _Flags) -> None:

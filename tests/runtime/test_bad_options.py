@@ -27,6 +27,7 @@ OPTIONS = (
     "cache",
     "check_nan",
     "winograd",
+    "eager",
     "constants",
 )
 

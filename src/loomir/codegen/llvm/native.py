@@ -94,29 +94,44 @@ class Native:
     def symbol(self, symbol: str) -> int:
         """Return the address of a symbol that is seen from outside. Errors: as for ``address``."""
         with self._lock:
-            if self._library is None:
-                self._check_machine()
-                generated = self._generated
-                symbols = {**native_symbols(), **check_symbols(), **process_symbols()}
-                if generated.needs_pool:
-                    symbols.update(pool_symbols())
-                if generated.needs_callback:
-                    symbols.update(callback_symbols())
-                if self.records is not None:
-                    symbols.update(timing_symbols(self.records))
-                symbols.update(self._externs())
-                exports = sorted(generated.entries.values())
-                if generated.graph is not None:
-                    symbols.update(object_symbols())
-                    symbols.update(graph_symbols())
-                    symbols.update(_data(generated.graph.data))
-                    exports += [ENTER, FUNCTION, PACKED_CODE]
-                self._library = engine.load(self._compiled(), symbols, exports)
-            return self._library.address(symbol)
+            return self._loaded().address(symbol)
+
+    def prepare(self) -> None:
+        """Generate the code, and load it where it is for this machine. Errors: TIR0511."""
+        with self._lock:
+            if self._is_for_this_machine():
+                self._loaded()
+            else:
+                self._compiled()
+
+    def _loaded(self) -> engine.Library:
+        if self._library is None:
+            self._check_machine()
+            generated = self._generated
+            symbols = {**native_symbols(), **check_symbols(), **process_symbols()}
+            if generated.needs_pool:
+                symbols.update(pool_symbols())
+            if generated.needs_callback:
+                symbols.update(callback_symbols())
+            if self.records is not None:
+                symbols.update(timing_symbols(self.records))
+            symbols.update(self._externs())
+            exports = sorted(generated.entries.values())
+            if generated.graph is not None:
+                symbols.update(object_symbols())
+                symbols.update(graph_symbols())
+                symbols.update(_data(generated.graph.data))
+                exports += [ENTER, FUNCTION, PACKED_CODE]
+            self._library = engine.load(self._compiled(), symbols, exports)
+        return self._library
+
+    def _is_for_this_machine(self) -> bool:
+        here, there = engine.TargetMachine.host().triple, self._machine.triple
+        return engine.family(here) == engine.family(there)
 
     def _check_machine(self) -> None:
-        here, there = engine.TargetMachine.host().triple, self._machine.triple
-        if engine.family(here) != engine.family(there):
+        if not self._is_for_this_machine():
+            here, there = engine.TargetMachine.host().triple, self._machine.triple
             refuse(
                 "RUN0464",
                 f"the program is compiled for {there}, and this machine is {here}",
