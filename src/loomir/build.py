@@ -18,7 +18,7 @@ from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native import Native
 from loomir.deploy.callables import callables
 from loomir.deploy.library import LibrarySource, export_library
-from loomir.deploy.saved import save
+from loomir.deploy.saved import from_bytes, save, to_bytes
 from loomir.deploy.tables import KernelSignature, Tables
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.passes import OnStage
@@ -168,6 +168,9 @@ def compile(  # noqa: A001 - the name that users expect
         clocked = _build(program, target, flags, None, timed=True)
         return Profiler(callables(clocked.tables, clocked.native), clocked.native, clocked.tables)
 
+    def text() -> str:
+        return _script(made.module)
+
     runner = Lazy(profiler, lambda: measured_roof(compile))
     return Executable(
         callables(made.tables, made.native),
@@ -175,9 +178,8 @@ def compile(  # noqa: A001 - the name that users expect
         llvm_ir=made.native.llvm_ir,
         assembly=made.native.assembly,
         export=lambda path: export_library(path, made.source),
-        save=lambda path: save(
-            path, made.tables, made.native, lambda: _script(made.module), __version__
-        ),
+        save=lambda path: save(path, made.tables, made.native, text, __version__),
+        reduce=lambda: (from_bytes, (to_bytes(made.tables, made.native, text, __version__),)),
         profile=runner.run,
     )
 

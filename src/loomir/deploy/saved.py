@@ -33,7 +33,7 @@ from loomir.support.argument_errors import explained
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import LoomirError
 
-__all__ = ["load", "save"]
+__all__ = ["from_bytes", "load", "save", "to_bytes"]
 
 _PARTS: Final = ("object", "tables", "script", "llvm_ir", "constants")
 _WHAT_ELSE: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
@@ -47,6 +47,11 @@ def save(
     version: str,
 ) -> None:
     """Write an executable to a file; ``version`` is Loomir's. Errors: RUN0467, TIR0003."""
+    write_file(Path(path), to_bytes(tables, native, script, version))
+
+
+def to_bytes(tables: Tables, native: Native, script: Callable[[], str], version: str) -> bytes:
+    """Return what ``save`` writes. Errors: TIR0003."""
     known, constants = write_tables(tables)
     machine = native.machine
     header = {
@@ -67,7 +72,15 @@ def save(
         "constants": constants,
     }
     data, digest = pack(header, parts)
-    write_file(Path(path), append_seal(data, digest, seal(digest)))
+    return append_seal(data, digest, seal(digest))
+
+
+def from_bytes(data: bytes) -> Executable:
+    """Read an executable out of a pickle, which is trusted already: loading any runs its code.
+
+    Errors: those of ``load``.
+    """
+    return _read(data, "the pickled executable", trusted=True)
 
 
 @explained
@@ -82,8 +95,11 @@ def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Executable:
     conventions, RUN0466 for a file of somebody else.
     """
     place = Path(path)
-    name = repr(str(place))
-    container = unpack(read_file(place), name)
+    return _read(read_file(place), repr(str(place)), trusted)
+
+
+def _read(data: bytes, name: str, trusted: bool) -> Executable:
+    container = unpack(data, name)
     try:
         target = dict(container.header["target"])
         stamp, version = str(container.header["abi"]), str(container.header["loomir"])
@@ -140,14 +156,15 @@ def _make_executable(
     except (*_WHAT_ELSE, LoomirError) as error:
         _refuse_unreadable(name, error)
 
-    def save_again(path: str | os.PathLike[str]) -> None:
+    def sealed() -> bytes:
         digest = container.digest
-        write_file(Path(path), append_seal(container.unsealed, digest, seal(digest)))
+        return append_seal(container.unsealed, digest, seal(digest))
 
     return Executable(
         functions,
         script=lambda: text,
         llvm_ir=native.llvm_ir,
         assembly=native.assembly,
-        save=save_again,
+        save=lambda path: write_file(Path(path), sealed()),
+        reduce=lambda: (from_bytes, (sealed(),)),
     )

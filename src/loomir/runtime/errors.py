@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from loomir.support.diagnostics import RunError
+from loomir.support.diagnostics import Diagnostic, RunError
 
 __all__ = [
     "CacheWarning",
@@ -18,6 +18,7 @@ __all__ = [
     "RunTypeError",
     "RunValueError",
     "RunZeroDivisionError",
+    "refuse_pickle",
 ]
 
 
@@ -59,3 +60,15 @@ class RunKeyError(RunError, KeyError):
 
 class CacheWarning(UserWarning):
     """The cache of compiled code cannot be used; everything works, but compiles anew."""
+
+
+def refuse_pickle(what: str) -> RunTypeError:
+    """Make the error for what lives in one process only."""
+    return RunTypeError(
+        Diagnostic(
+            "RUN0468",
+            f"{what} cannot be pickled: its machine code belongs to this process",
+            help="pickle the executable that loomir.compile returned, or write it to a file: "
+            "exe.save(path)",
+        )
+    )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import cast
 
-from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
+from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError, refuse_pickle
 from loomir.runtime.function import Function
 from loomir.runtime.graph.function import GraphFunction
 from loomir.runtime.report.profile import Profile
@@ -34,6 +34,7 @@ class Executable:
         "_functions",
         "_llvm_ir",
         "_profile",
+        "_reduce",
         "_save",
         "_script",
     )
@@ -46,6 +47,7 @@ class Executable:
         llvm_ir: Callable[[], str],
         assembly: Callable[[], str],
         save: Callable[[str | os.PathLike[str]], None] | None = None,
+        reduce: Callable[[], tuple[Callable[[bytes], Executable], tuple[bytes]]] | None = None,
         export: Callable[[str | os.PathLike[str]], None] | None = None,
         profile: Callable[[str, tuple[object, ...]], Profile] | None = None,
     ) -> None:
@@ -58,6 +60,7 @@ class Executable:
         self._llvm_ir = llvm_ir
         self._assembly = assembly
         self._save = save
+        self._reduce = reduce
         self._export = export
         self._profile = profile
 
@@ -131,6 +134,15 @@ class Executable:
         if self._save is None:
             raise InternalError("this executable was made without a way to save it")
         self._save(path)
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Executable], tuple[bytes]]:
+        """Pickle the executable as the bytes that ``save`` writes.
+
+        Errors: RUN0468 where it was made without a way to save it, TIR0003.
+        """
+        if self._reduce is None:
+            raise refuse_pickle("this executable")
+        return self._reduce()
 
     def export_library(self, path: str | os.PathLike[str]) -> None:
         """Write a library for programs in C, and beside it the header, ``path`` with ``.h``.

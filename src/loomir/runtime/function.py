@@ -8,7 +8,7 @@ from typing import NoReturn
 import numpy as np
 
 from loomir.runtime.arguments import adapt, diagnose
-from loomir.runtime.errors import RunTypeError
+from loomir.runtime.errors import RunTypeError, refuse_pickle
 from loomir.runtime.fault import Fault, FaultKind
 from loomir.runtime.ffi import NativeFault, direct_classes, function_from_address
 from loomir.runtime.interrupts import interrupt_of
@@ -79,6 +79,10 @@ class Function:
     def __repr__(self) -> str:
         result = "" if self.returns is None else f" -> {self.returns}"
         return f"<compiled {self.name}({', '.join(map(str, self.parameters))}){result}>"
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled. Errors: RUN0468."""
+        raise refuse_pickle(self.name)
 
     # -- the fast way ----------------------------------------------------------------------------
     def __call__(self, /, *args: object, **kwargs: object) -> object:

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from loomir.runtime.dlpack import is_array, plain_array
-from loomir.runtime.errors import RunAssertionError, RunTypeError
+from loomir.runtime.errors import RunAssertionError, RunTypeError, refuse_pickle
 from loomir.runtime.fault import Fault, FaultKind
 from loomir.runtime.graph import object_layout as at
 from loomir.runtime.graph.callback import begin, end
@@ -216,6 +216,10 @@ class GraphFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {self.name}({', '.join(self.parameters)})>"
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled. Errors: RUN0468."""
+        raise refuse_pickle(self.name)
 
     def __call__(self, /, *args: object, **kwargs: object) -> Any:
         """Run the function; see the class."""
