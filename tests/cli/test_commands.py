@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import loomir
 from loomir.cli import app
+from loomir.cli.lazy_group import COMMANDS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted(EXAMPLES.glob("*.py"))
@@ -290,3 +292,29 @@ def f(x: T.Buffer((1000, 1000), "int32")):
     status, output = invoke("run", str(path))
     assert status == 1
     assert "CLI0004" in output
+
+
+def test_help_is_there_before_any_command_is_imported():
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from loomir.cli import app\n"
+        "print(CliRunner().invoke(app, ['--help']).output)\n"
+        "print(CliRunner().invoke(app, ['--version']).output)\n"
+        "print(CliRunner().invoke(app, ['chek']).output)\n"
+        "assert 'loomir.build' not in sys.modules and 'numpy' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for name in COMMANDS:
+        assert f"\n  {name} " in done.stdout
+    assert f"loomir {loomir.__version__}\n" in done.stdout
+    assert "Did you mean 'check'?" in done.stdout
+    assert "Exit status:" in done.stdout
+    assert "--install-completion" in done.stdout
+
+
+def test_every_module_of_a_command_is_a_command():
+    for name in COMMANDS:
+        code, text = invoke(name, "--help")
+        assert code == 0
+        assert f"loomir {name} " in text.replace("root", "loomir")

@@ -1,20 +1,13 @@
 """The ``loomir`` command: run, check, format, and look at the machine."""
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from loomir.cli.bisect import bisect
-from loomir.cli.build import build
-from loomir.cli.check import check
-from loomir.cli.cost import cost
-from loomir.cli.diff import diff
-from loomir.cli.doctor import doctor
-from loomir.cli.explain import explain
-from loomir.cli.fmt import fmt
+import loomir
+from loomir.cli.lazy_group import LazyGroup
 from loomir.cli.report import writing
-from loomir.cli.run import run
 
 __all__ = ["app"]
 
@@ -32,18 +25,28 @@ class _Command(typer.Typer):
 
 app = _Command(
     name="loomir",
+    cls=LazyGroup,
     help="A tensor compiler: check, compile and run programs written in TVMScript.",
+    epilog="Exit status: 0 if all is well, 1 for mistakes, 2 for a wrong call or a bug of Loomir.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(run)
-app.command()(build)
-app.command()(check)
-app.command()(cost)
-app.command()(explain)
-app.command()(diff)
-app.command()(bisect)
-app.command()(fmt)
-app.command()(doctor)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"loomir {loomir.__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
+        ),
+    ] = False,
+) -> None:
+    """Check, compile and run programs."""

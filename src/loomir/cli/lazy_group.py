@@ -1,0 +1,73 @@
+"""A group of commands that are imported when they run, so that ``--help`` is there at once."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typing_extensions import override
+
+__all__ = ["COMMANDS", "LazyGroup"]
+
+COMMANDS: Final = (
+    "run",
+    "build",
+    "check",
+    "cost",
+    "explain",
+    "diff",
+    "bisect",
+    "fmt",
+    "doctor",
+)
+"""The commands in the order of the help: each is a function in the module of its name."""
+_loaded: Final[dict[str, Any]] = {}
+
+
+class LazyGroup(TyperGroup):
+    """Loads a command when it is asked for; its help line is read from the text of its module."""
+
+    @override
+    def list_commands(self, ctx: Any) -> list[str]:
+        """List the commands in the order of the help."""
+        return list(COMMANDS)
+
+    @override
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command; None where there is none of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        if cmd_name not in _loaded:
+            module = importlib.import_module(f"loomir.cli.{cmd_name}")
+            single = typer.Typer(
+                add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+            )
+            single.command(cmd_name)(getattr(module, cmd_name))
+            _loaded[cmd_name] = typer.main.get_command(single)
+        return _loaded[cmd_name]
+
+    @override
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that is called, or guess which was meant."""
+        for name in COMMANDS:  # a guess looks at their names
+            self.commands.setdefault(name, TyperCommand(name))
+        return super().resolve_command(ctx, args)
+
+    @override
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands without importing one."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _first_line(name)) for name in COMMANDS])
+
+
+def _first_line(name: str) -> str:
+    """Return the first line of what a command says of itself."""
+    tree = ast.parse(Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return (ast.get_docstring(node) or "").partition("\n")[0]
+    return ""
