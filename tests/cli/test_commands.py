@@ -149,7 +149,26 @@ def test_doctor_tells_versions_machine_and_cache():
     assert status == 0
     for word in ("loomir", "llvm", "cpu", "vectors", "cores", "caches", "cache"):
         assert word in output
-    assert json.loads(invoke("doctor", "--json")[1])["loomir"]
+    facts = json.loads(invoke("doctor", "--json")[1])
+    assert facts["loomir"]
+    assert facts["processor"]
+    assert facts["compiles"].startswith("yes, in ")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (lambda x, y: y.fill(1), "yes, and the results are wrong"),
+        (lambda x, y: loomir.load("/nowhere/at/all.loom"), "no: error["),
+    ],
+)
+def test_doctor_leaves_with_1_where_compiled_code_fails(
+    monkeypatch: pytest.MonkeyPatch, kernel: object, said: str
+):
+    monkeypatch.setattr(loomir, "compile", lambda *args, **options: kernel)
+    status, output = invoke("doctor")
+    assert status == 1
+    assert said in output
 
 
 def test_help_names_every_command():

@@ -5,15 +5,20 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import sys
-from typing import Annotated
+import time
+from pathlib import Path
+from typing import Annotated, Final
 
 import llvmlite.binding as llvm
+import numpy as np
 import typer
 
 import loomir
 from loomir.cli.report import Report
 from loomir.runtime.storage.object_cache import ObjectCache
+from loomir.script import from_source
 from loomir.support.config import SETTINGS
+from loomir.support.diagnostics import LoomirError, with_count
 from loomir.target import Target
 
 __all__ = ["doctor"]
@@ -27,7 +32,10 @@ def doctor(
         bool, typer.Option("--clear-cache", help="Delete the compiled code kept on disk.")
     ] = False,
 ) -> None:
-    """Show versions, the CPU that code is made for, and the cache of compiled code."""
+    """Show versions, the CPU, and the cache, and try to compile and run a kernel.
+
+    Leaves with status 1 where that fails.
+    """
     report = Report(json)
     version = sys.version_info
     rows: dict[str, str] = {
@@ -42,6 +50,7 @@ def doctor(
         except importlib.metadata.PackageNotFoundError:
             rows[package] = "not installed"
     target = Target("native")
+    rows["processor"] = _model() or platform.processor() or "unknown"
     rows["cpu"] = target.cpu
     rows["vectors"] = f"{target.vector_bits} bits"
     rows["cores"] = str(target.cores)
@@ -54,10 +63,46 @@ def doctor(
             rows["cleared"] = f"{cache.clear()} entries"
         size = cache.size()
         rows["cache"] = f"{SETTINGS.cache_dir} ({size.entries} entries, {_size(size.bytes)})"
+    rows["compiles"], is_well = _try_to_compile(target)
     for key, value in rows.items():
         report.fact(key, value)
         report.line(f"{key:<15} {value}")
     report.finish()
+    if not is_well:
+        raise typer.Exit(1)
+
+
+def _model() -> str:
+    """Return what the maker calls the CPU; empty where the system does not say."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    names = (line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line)
+    return next(names, "")
+
+
+_PROGRAM: Final = """
+@T.prim_func
+def double(x: T.Buffer((4096,), "float32"), y: T.Buffer((4096,), "float32")):
+    for i in T.parallel(4096):
+        y[i] = x[i] + x[i]
+"""
+
+
+def _try_to_compile(target: Target) -> tuple[str, bool]:
+    """Compile a loop on threads, run it, and return what came out and whether it is right."""
+    x = np.arange(4096, dtype="float32")
+    y = np.zeros_like(x)
+    start = time.perf_counter()
+    try:
+        loomir.compile(from_source(_PROGRAM), cache=False, schedule=False)(x, y)
+    except (LoomirError, OSError) as error:
+        return f"no: {error}", False
+    spent = (time.perf_counter() - start) * 1000
+    if not np.array_equal(y, x + x):
+        return "yes, and the results are wrong", False
+    return f"yes, in {spent:.0f} ms, and runs on {with_count(target.cores, 'core')}", True
 
 
 def _size(count: int) -> str:
