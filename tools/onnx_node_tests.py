@@ -60,9 +60,9 @@ def run_case(case: Any) -> Outcome:
     try:
         prepared = backend.prepare(case.model)
         for inputs, outputs in case.data_sets:
-            made = prepared.run(inputs)
+            made = prepared.run([value_of(v) for v in inputs])
             bound = tuple(prepared.bound)
-            wrong = difference(outputs, made, case.rtol, case.atol)
+            wrong = difference([value_of(v) for v in outputs], made, case.rtol, case.atol)
             if wrong:
                 return outcome("failed", wrong)
     except CompileError as error:
@@ -75,6 +75,18 @@ def run_case(case: Any) -> Outcome:
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what became of the test
         return outcome("failed", f"{type(error).__name__}: {error}"[:300])
     return outcome("passed")
+
+
+def value_of(given: Any) -> Any:
+    """Return the value of a test, some of which are written as in files."""
+    helper: Any = importlib.import_module("onnx.numpy_helper")
+    readers = {
+        "TensorProto": helper.to_array,
+        "SequenceProto": helper.to_list,
+        "OptionalProto": helper.to_optional,
+    }
+    reader = readers.get(type(given).__name__)
+    return given if reader is None else reader(given)
 
 
 def difference(expected: Any, made: Any, rtol: float, atol: float) -> str:

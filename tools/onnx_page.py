@@ -13,8 +13,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "onnx-operators.md"
 HEAD = """# Operators of ONNX
 
 `loomir.onnx.load` imports models of these operators, of all versions of the standard up to
-{newest}. This page is a copy of the table of converters: `python -m tools.onnx_page` writes it. An
-operator that is not here and that the standard defines by others is made of those. What a note
+{newest}. This page is a copy of the table of converters: `python -m tools.onnx_page` writes it.
+An operator that is not here and that the standard defines by others is made of those. What a note
 leaves out, and every other operator, is refused with its name and that of the node
 ([ONX0010](../errors/ONX0010.md), [ONX0012](../errors/ONX0012.md)), and can be taught:
 `loomir.onnx.register_converter`.

@@ -8,12 +8,16 @@ import numpy as np
 
 from loomir import op
 from loomir.frontend.onnx.graph import constant_value
+from loomir.frontend.onnx.low_precision import decode, encode, is_low
 from loomir.frontend.onnx.model import ELEMENTS, STORED_AS
 from loomir.frontend.onnx.node import Node, constant
 from loomir.frontend.onnx.registry import Row, row
 from loomir.frontend.onnx.values import TensorValue, Value
 from loomir.relax.expr import PrimValue
 from loomir.relax.node import RelaxExpr
+from loomir.support.dtype import DataType
+from loomir.te import Tensor, compute
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import PrimExpr
 
 
@@ -69,6 +73,23 @@ def _count(node: Node) -> Any:
     return node.graph.extents(node.emit(op.reshape(least, (1,))), 1)[0]
 
 
+def _bit_cast(node: Node) -> Any:
+    target = ELEMENTS.get(node.get("to", 0), "")
+    source = node.element(0)
+    if source == "bool" and target in ("int8", "uint8"):
+        return op.astype(node[0], target)
+    if target not in STORED_AS or is_low(source) or is_low(target) or "bool" in (source, target):
+        raise node.unsupported(f"it reads the bits of {source} as {target}")
+    return node.compute(_reinterpreted, node[0], target)
+
+
+def _reinterpreted(x: Tensor, dtype: str) -> Tensor:
+    wanted = DataType(dtype)
+    return compute(
+        x.shape, lambda *i: call_builtin("reinterpret", x[i], dtype=wanted), name="bits"
+    )
+
+
 def _eye_like(node: Node) -> RelaxExpr:
     from_type = node.get("dtype")
     dtype = node.dtype(0) if from_type is None else ELEMENTS.get(from_type, "")
@@ -85,10 +106,16 @@ def cast_to(node: Node, target: str) -> Any:
     source = node.element(0)
     if source == target:
         return node.value(0)
-    for element in (source, target):
-        if STORED_AS.get(element) != element:
-            raise node.unsupported(f"it converts elements of type {source} to {target}")
-    return op.astype(node[0], target)
+    if source not in STORED_AS or target not in STORED_AS:
+        raise node.unsupported(f"it converts elements of type {source} to {target}")
+    x = node[0]
+    if is_low(source):
+        x = decode(node, x, source, "float32" if is_low(target) else target)
+    if not is_low(target):
+        return x if is_low(source) else op.astype(x, target)
+    saturate = bool(node.get("saturate", 1))
+    made = encode(node, x, target, saturate=saturate, rounding=node.get("round_mode", "up"))
+    return TensorValue(made, target)
 
 
 def _cast_like(node: Node) -> Any:
@@ -100,6 +127,7 @@ def _shape(node: Node) -> RelaxExpr:
 
 
 ROWS: Final[tuple[Row, ...]] = (
+    row("BitCast", _bit_cast),
     row("Cast", _cast, small=True),
     row("CastLike", _cast_like, small=True),
     row("Constant", _constant),

@@ -1,0 +1,199 @@
+"""Small integers and floats that stand for floats, and products of them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from loomir import op
+from loomir.frontend.onnx.converters.convolution import convolve
+from loomir.frontend.onnx.low_precision import decode, encode, is_low
+from loomir.frontend.onnx.model import ELEMENTS, STORED_AS
+from loomir.frontend.onnx.node import Node, constant
+from loomir.frontend.onnx.registry import Row, row
+from loomir.frontend.onnx.values import TensorValue
+from loomir.relax.node import RelaxExpr
+from loomir.support.dtype import DataType
+
+_RANGES: Final = {"int4": (-8, 7), "int2": (-2, 1), "uint4": (0, 15), "uint2": (0, 3)}
+
+
+def _along(node: Node, given: RelaxExpr, like: int = 0) -> RelaxExpr:
+    """Give a scale or a zero point the shape in which it broadcasts to a tensor.
+
+    It has one element, one for each place along an axis, or one for each block along it.
+    """
+    dims, own = node.dims(like), node.dims_of(given)
+    if not own or (len(own) == 1 and own[0] == 1 and len(dims) != 1):
+        return node.emit(op.reshape(given, ())) if own else given
+    axis = node.axis("axis", 1, len(dims)) if len(dims) > 1 else 0
+    if len(own) == 1 and len(dims) != 1:
+        return node.emit(
+            op.reshape(given, tuple([own[0] if i == axis else 1 for i in range(len(dims))]))
+        )
+    block = int(node.get("block_size", 0))
+    if not block:
+        return given
+    grown = node.emit(op.repeat(given, block, axis))
+    extent = dims[axis]
+    return node.emit(op.strided_slice(grown, [axis], [0], [extent]))
+
+
+def _target(node: Node) -> str:
+    """Return the type of quantised elements: the attribute's, the zero point's, or uint8."""
+    named = ELEMENTS.get(node.get("output_dtype", 0), "")
+    if named:
+        return named
+    return node.element(2) if node.has(2) else "uint8"
+
+
+def _quantize_linear(node: Node) -> Any:
+    target = _target(node)
+    if target not in STORED_AS:
+        raise node.unsupported(f"it makes elements of type {target}")
+    x = _converted(node, node[0], node.dtype(1))
+    scaled = node.emit(op.divide(x, _along(node, node[1])))
+    if str(node.info_of(scaled).dtype) != "float32":
+        scaled = node.emit(op.astype(scaled, "float32"))
+    if target.startswith("float"):
+        made = encode(node, scaled, target, saturate=bool(node.get("saturate", 1)))
+        return TensorValue(made, target)
+    whole = node.emit(op.round(scaled))
+    if node.has(2):
+        zero = decode(node, node[2], node.element(2), "float32")
+        zero = _converted(node, zero, "float32")
+        whole = node.emit(op.add(whole, _along(node, zero)))
+    return TensorValue(_clamped(node, whole, target), target)
+
+
+def _converted(node: Node, x: RelaxExpr, dtype: str) -> RelaxExpr:
+    return x if str(node.info_of(x).dtype) == dtype else node.emit(op.astype(x, dtype))
+
+
+def _clamped(node: Node, whole: RelaxExpr, target: str) -> RelaxExpr:
+    """Bring whole floats into the range of integers."""
+    held = DataType(STORED_AS[target])
+    low, high = _RANGES.get(target, (held.min_value, held.max_value))
+    bounded = node.emit(op.clip(whole, low, high))
+    return node.emit(op.astype(bounded, str(held)))
+
+
+def _dequantize_linear(node: Node) -> Any:
+    element = node.element(0)
+    named = ELEMENTS.get(node.get("output_dtype", 0), "")
+    kept = named or node.dtype(1)
+    if element not in STORED_AS:
+        raise node.unsupported(f"it takes elements of type {element}")
+    wide = "float32"
+    if element == "int32" or not is_low(element):
+        x: RelaxExpr = node.emit(op.astype(node[0], "int32"))
+        if node.has(2):
+            zero = node.emit(op.astype(node[2], "int32"))
+            x = node.emit(op.subtract(x, _along(node, zero)))
+        x = node.emit(op.astype(x, wide))
+    else:
+        x = decode(node, node[0], element, wide)
+        if node.has(2):
+            zero = decode(node, node[2], node.element(2), wide)
+            x = node.emit(op.subtract(x, _along(node, zero)))
+    scale = _along(node, _converted(node, node[1], wide))
+    made = node.emit(op.multiply(x, scale))
+    return _converted(node, made, kept)
+
+
+# -- products ------------------------------------------------------------------------------------
+def _centred(node: Node, index: int, zero: int, axis: int | None = None) -> RelaxExpr:
+    """Return integers less their zero point, in int32."""
+    x = node.emit(op.astype(node[index], "int32"))
+    if not node.has(zero):
+        return x
+    point = node.emit(op.astype(node[zero], "int32"))
+    own, dims = node.dims_of(point), node.dims(index)
+    if len(own) == 1 and axis is not None and own[0] != 1:
+        place = axis % len(dims)
+        shape = tuple([own[0] if i == place else 1 for i in range(len(dims))])
+        point = node.emit(op.reshape(point, shape))
+    elif len(own) == 1:
+        point = node.emit(op.reshape(point, ()))
+    return node.emit(op.subtract(x, point))
+
+
+def _matmul_integer(node: Node) -> RelaxExpr:
+    return op.matmul(_centred(node, 0, 2, -2), _centred(node, 1, 3, -1))
+
+
+def _conv_integer(node: Node) -> RelaxExpr:
+    return convolve(node, _centred(node, 0, 2), _centred(node, 1, 3, 0))
+
+
+def _requantised(
+    node: Node, total: RelaxExpr, scale: RelaxExpr, zero: int, axis: int | None
+) -> Any:
+    """Return sums of products times a scale, as small integers."""
+    dims = node.dims_of(total)
+    own = node.dims_of(scale)
+    if len(own) == 1 and own[0] != 1 and axis is not None:
+        place = axis % len(dims)
+        shape = tuple([own[0] if i == place else 1 for i in range(len(dims))])
+        scale = node.emit(op.reshape(scale, shape))
+    elif own:
+        scale = node.emit(op.reshape(scale, ())) if len(own) == 1 else scale
+    scaled = node.emit(op.multiply(node.emit(op.astype(total, "float32")), scale))
+    whole = node.emit(op.round(scaled))
+    point = node.emit(op.astype(node[zero], "float32"))
+    if node.dims_of(point):
+        point = node.emit(op.reshape(point, ()))
+    target = node.element(zero)
+    return TensorValue(_clamped(node, node.emit(op.add(whole, point)), target), target)
+
+
+def _scale(node: Node, a: int, b: int, y: int) -> RelaxExpr:
+    parts = [node.emit(op.astype(node[i], "float32")) for i in (a, b, y)]
+    return node.emit(op.divide(node.emit(op.multiply(parts[0], parts[1])), parts[2]))
+
+
+def _qlinear_matmul(node: Node) -> Any:
+    total = node.emit(op.matmul(_centred(node, 0, 2, -2), _centred(node, 3, 5, -1)))
+    return _requantised(node, total, _scale(node, 1, 4, 6), 7, -1)
+
+
+def _qlinear_conv(node: Node) -> Any:
+    # The inputs of a convolution are at other places here.
+    inner = Node(
+        node.definition, [node.inputs[0], node.inputs[3]], node.version, node.graph
+    )
+    total = node.emit(convolve(inner, _centred(node, 0, 2), _centred(node, 3, 5, 0)))
+    if node.has(8):
+        axes = node.rank(0) - 2
+        channels = node.dims(8)[0]
+        bias = node.emit(op.reshape(node[8], (1, channels, *[1] * axes)))
+        total = node.emit(op.add(total, bias))
+    return _requantised(node, total, _scale(node, 1, 4, 6), 7, 1)
+
+
+def _dynamic_quantize_linear(node: Node) -> list[Any]:
+    x, zero = node[0], constant(0, "float32")
+    low = node.emit(op.minimum(node.emit(op.min(x)), zero))
+    high = node.emit(op.maximum(node.emit(op.max(x)), zero))
+    scale = node.emit(
+        op.divide(node.emit(op.subtract(high, low)), constant(255, "float32"))
+    )
+    ratio = node.emit(op.divide(node.emit(op.subtract(zero, low)), scale))
+    point = node.emit(op.clip(node.emit(op.round(ratio)), 0, 255))
+    whole = node.emit(op.round(node.emit(op.divide(x, scale))))
+    shifted = node.emit(op.add(whole, point))
+    return [
+        _clamped(node, shifted, "uint8"),
+        scale,
+        node.emit(op.astype(point, "uint8")),
+    ]
+
+
+ROWS: Final[tuple[Row, ...]] = (
+    row("ConvInteger", _conv_integer),
+    row("DequantizeLinear", _dequantize_linear, small=True),
+    row("DynamicQuantizeLinear", _dynamic_quantize_linear),
+    row("MatMulInteger", _matmul_integer),
+    row("QLinearConv", _qlinear_conv),
+    row("QLinearMatMul", _qlinear_matmul),
+    row("QuantizeLinear", _quantize_linear, small=True),
+)
