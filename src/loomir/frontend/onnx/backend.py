@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
-from loomir.frontend.onnx.load import Open, load_definition, read
+from loomir.frontend.onnx.load import Open, is_open, load_definition, read
 from loomir.frontend.onnx.mistakes import NeedsConstants
 from loomir.frontend.onnx.model import (
     STORED_AS,
@@ -75,7 +75,7 @@ class Prepared:
                     raise
                 self._bound = more
                 continue
-            passed = [n for n in self.names if n not in constants or _is_open(constants[n])]
+            passed = [n for n in self.names if n not in constants or is_open(constants[n])]
             made = (to_executable(module, **self.options), passed)
             self._programs[key] = made
             return made
@@ -110,13 +110,6 @@ def _opened(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_opened(v) for v in cast("Sequence[Any]", value)]
     return Open(np.asarray(value).shape)
-
-
-def _is_open(value: Any) -> bool:
-    if isinstance(value, list):
-        items = cast("list[Any]", value)
-        return not items or any(_is_open(v) for v in items)
-    return isinstance(value, Open)
 
 
 def _key(value: Any) -> Any:

@@ -12,7 +12,12 @@ import numpy as np
 from loomir.frontend.onnx.converters import load_converters
 from loomir.frontend.onnx.graph import GraphImporter, constant_value, identifier
 from loomir.frontend.onnx.limits import MOST_NODES, size_in_full, too_large
-from loomir.frontend.onnx.mistakes import CannotImport, NeedsConstants, refuse_model
+from loomir.frontend.onnx.mistakes import (
+    CannotImport,
+    NeedsBranches,
+    NeedsConstants,
+    refuse_model,
+)
 from loomir.frontend.onnx.model import (
     STORED_AS,
     GraphDef,
@@ -35,7 +40,7 @@ from loomir.support.diagnostics import CompileError, nearest
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Var as ShapeVar
 
-__all__ = ["NEWEST", "Open", "load", "load_definition", "read"]
+__all__ = ["NEWEST", "Open", "is_open", "load", "load_definition", "read"]
 
 Model: TypeAlias = "str | os.PathLike[str] | bytes | Any"
 
@@ -172,10 +177,17 @@ class _Loading:
 
     def module(self) -> IRModule:
         values = {k: self._input(k, t) for k, t in self.inputs.items()}
-        for key in self.constants:
-            values.setdefault(key, self._bound(self.model.graph.inputs[key], self.constants[key]))
+        for key, given in self.constants.items():
+            if key not in values:
+                values[key] = self._bound(self.model.graph.inputs[key], given)
         self._stop()
-        dataflow = not _has_branches(self.model)
+        try:
+            return self._function(values, dataflow=True)
+        except NeedsBranches:
+            return self._function(values, dataflow=False)
+
+    def _function(self, values: Mapping[str, Value], *, dataflow: bool) -> IRModule:
+        self.problems = Problems()
         builder = BlockBuilder()
         importer = GraphImporter(builder, self.model, self.problems, dataflow=dataflow)
         with builder.function(self.name, self.params):
@@ -207,7 +219,7 @@ class _Loading:
     def _input(self, name: str, kind: NodeType) -> Value:
         if name in self.constants:
             bound = self.constants[name]
-            if not _is_open(bound):
+            if not is_open(bound):
                 return self._bound(kind, bound)
         info = self._info(name, kind, self.constants.get(name))
         if info is None:
@@ -217,14 +229,14 @@ class _Loading:
         return self._value(var, info, kind)
 
     def _value(self, expr: Any, info: StructInfo, kind: NodeType) -> Value:
+        while isinstance(kind, OptionalType):
+            kind = kind.element
         if isinstance(info, TupleStructInfo):
             inner = kind.element if isinstance(kind, SequenceType) else None
             items = [
                 self._value(TupleGetItem(expr, i), f, inner) for i, f in enumerate(info.fields)
             ]
             return SequenceValue(tuple(items))
-        while isinstance(kind, OptionalType):
-            kind = kind.element
         assert isinstance(kind, TensorType)
         return TensorValue(expr, kind.element)
 
@@ -275,10 +287,10 @@ class _Loading:
         return constant_value((kind.element, array))
 
 
-def _is_open(bound: Any) -> bool:
+def is_open(bound: Any) -> bool:
     """Tell whether what is bound says only how many values there are, and their shapes."""
     if isinstance(bound, (list, tuple)):
-        return any(_is_open(v) for v in cast("Sequence[Any]", bound))
+        return any(is_open(v) for v in cast("Sequence[Any]", bound))
     return isinstance(bound, Open)
 
 
@@ -319,8 +331,3 @@ def sources(graph: GraphDef, names: Sequence[str]) -> list[str]:
                 seen.add(before)
                 todo.append(before)
     return list(found)
-
-
-def _has_branches(model: ModelDef) -> bool:
-    nodes = [*model.graph.nodes, *(n for f in model.functions.values() for n in f.nodes)]
-    return any(n.operator in ("If", "Loop", "Scan", "SequenceMap") for n in nodes)

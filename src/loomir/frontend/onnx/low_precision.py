@@ -17,8 +17,7 @@ from loomir.support.array import Array
 from loomir.support.dtype import DataType
 from loomir.te import Tensor, compute, round, select
 from loomir.tir.builtins.table import call_builtin
-from loomir.tir.expr import PrimExpr, const
-from loomir.tir.expr import Max, Min
+from loomir.tir.expr import Max, Min, PrimExpr, const
 
 __all__ = ["decode", "encode", "is_low"]
 
@@ -30,8 +29,8 @@ class Format:
     mantissa: int
     bias: int
     largest: float
-    nan: int | None
-    """The code of NaN; None where there is none."""
+    nan: int
+    """The code of NaN, or what stands for it."""
     infinity: int | None
     """The code of infinity; NaN's where there is none."""
     negative_zero: bool = True
@@ -43,7 +42,7 @@ _FORMATS: Final = {
     "float8e4m3fnuz": Format(3, 8, 240.0, 0x80, None, negative_zero=False),
     "float8e5m2": Format(2, 15, 57344.0, 0x7E, 0x7C),
     "float8e5m2fnuz": Format(2, 16, 57344.0, 0x80, None, negative_zero=False),
-    "float4e2m1": Format(1, 1, 6.0, None, None, sign=0x8),
+    "float4e2m1": Format(1, 1, 6.0, 0x8, None, sign=0x8),
 }
 _INT32: Final = DataType("int32")
 _FLOAT32: Final = DataType("float32")
@@ -128,30 +127,31 @@ def _int(value: int) -> PrimExpr:
 
 def _floats(x: Tensor, form: Format, saturate: bool) -> Tensor:
     least = 1 - form.bias
+    far = int(np.float32(2 * form.largest).view("int32"))
 
     def element(*index: PrimExpr) -> PrimExpr:
         raw = _bits(x[index])
         size = _and(raw, 0x7FFFFFFF)
-        value = _as_float(size)
-        exponent = Max(_down(size, 23) - 127, _int(least))
+        # Twice the largest number stands for all that is above: powers stay within float32.
+        near = Min(size, _int(far))
+        value = _as_float(near)
+        exponent = Max(_down(near, 23) - 127, _int(least))
         step = exponent - form.mantissa
         # Halves go to the even one; what rounds up to the next power of two has its exponent.
         rounded = round(value * _power(-step)) * _power(step)
         grown = Max(_down(_bits(rounded), 23) - 127, _int(least))
         whole = (rounded * _power(form.mantissa - grown)).astype("int32")
         code = _up(grown - least, form.mantissa) + whole
-        nan = form.nan
         top = _code_of(form)
-        above = top if saturate or nan is None else form.infinity or nan
+        above = top if saturate else form.infinity or form.nan
         code = select(rounded > const(form.largest, "float32"), _int(above), code)
         sign = _and(_down(raw, 24 if form.sign == 0x80 else 28), form.sign)
         if not form.negative_zero:
             sign = select(code == _int(0), _int(0), sign)
         code = call_builtin("bitwise_or", code, sign)
-        if nan is not None:
-            if not saturate and form.infinity is None and not form.negative_zero:
-                code = select(rounded > const(form.largest, "float32"), _int(nan), code)
-            code = select(size > _int(0x7F800000), _int(nan), code)
+        if not saturate and not form.negative_zero:
+            code = select(rounded > const(form.largest, "float32"), _int(form.nan), code)
+        code = select(size > _int(0x7F800000), _int(form.nan), code)
         return code.astype("uint8")
 
     return compute(x.shape, element, name="encode")
@@ -169,9 +169,7 @@ def _powers(x: Tensor, rounding: str, saturate: bool) -> Tensor:
     def element(*index: PrimExpr) -> PrimExpr:
         size = _and(_bits(x[index]), 0x7FFFFFFF)
         exponent, rest = _down(size, 23), _and(size, 0x7FFFFF)
-        more = {"up": rest > _int(0), "down": rest < _int(0)}.get(
-            rounding, rest >= _int(0x400000)
-        )
+        more = {"up": rest > _int(0), "down": rest < _int(0)}.get(rounding, rest >= _int(0x400000))
         code = exponent + select(more, _int(1), _int(0))
         code = Min(code, _int(254)) if saturate else select(code > _int(254), _int(255), code)
         return select(size > _int(0x7F800000), _int(255), code).astype("uint8")

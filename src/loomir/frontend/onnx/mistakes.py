@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from loomir.support.diagnostics import CompileError, Diagnostic
 
-__all__ = ["CannotImport", "refuse_model"]
+__all__ = ["CannotImport", "NeedsBranches", "NeedsConstants", "refuse_model"]
 
 
 def refuse_model(
@@ -34,3 +34,7 @@ class NeedsConstants(CompileError):
     """A model cannot be imported unless some of its inputs are known; ``names`` may be all."""
 
     names: tuple[str, ...] = ()
+
+
+class NeedsBranches(Exception):
+    """A branch is chosen when the program runs, so that it cannot be one dataflow block."""

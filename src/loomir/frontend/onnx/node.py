@@ -27,6 +27,8 @@ class Graph(Protocol):
     """What a node asks of the graph that it stands in."""
 
     builder: BlockBuilder
+    dataflow: bool
+    """Whether all is in one dataflow block, which has no branches."""
 
     def emit(self, expr: RelaxExpr, name: str = "") -> Var:
         """Bind an expression to a variable whose extents are known."""

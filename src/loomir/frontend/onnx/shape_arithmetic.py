@@ -335,5 +335,8 @@ _FOLDS: Final[Mapping[str, _Fold]] = {
     "Ceil": _elementwise(np.ceil),
     "Sqrt": _elementwise(np.sqrt),
     "Neg": _elementwise(np.negative),
+    "Relu": _elementwise(lambda a: np.maximum(a, 0)),
+    "Max": _binary(_compare(np.maximum)),
+    "Min": _binary(_compare(np.minimum)),
     "ReduceProd": _reduce_prod,
 }

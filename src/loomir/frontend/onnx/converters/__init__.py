@@ -6,6 +6,7 @@ from typing import Final
 
 from loomir.frontend.onnx.converters import (
     activation,
+    control_flow,
     convolution,
     elementwise,
     image,
@@ -17,6 +18,7 @@ from loomir.frontend.onnx.converters import (
     pooling,
     quantisation,
     reduction,
+    sequence,
     shape,
 )
 from loomir.frontend.onnx.registry import add_rows
@@ -25,6 +27,7 @@ __all__ = ["load_converters"]
 
 _FAMILIES: Final = (
     activation,
+    control_flow,
     convolution,
     elementwise,
     image,
@@ -36,6 +39,7 @@ _FAMILIES: Final = (
     pooling,
     quantisation,
     reduction,
+    sequence,
     shape,
 )
 for _family in _FAMILIES:

@@ -8,7 +8,9 @@ from loomir import op
 from loomir.frontend.onnx.converters.elementwise import unary
 from loomir.frontend.onnx.node import Node
 from loomir.frontend.onnx.registry import MICROSOFT, Converter, Row, row
+from loomir.relax.expr import PrimValue
 from loomir.relax.node import RelaxExpr
+from loomir.tir.expr import const
 
 
 def _const(node: Node, value: float) -> RelaxExpr:
@@ -148,8 +150,8 @@ def _hardmax(node: Node) -> RelaxExpr:
     extent = node.dims_of(x)[axis]
     if not isinstance(extent, int):
         raise node.unsupported("the extent of its axis is not known")
-    ones = [node.constant_like(v) for v in (1, 0)]
-    hot = node.emit(op.one_hot(place, ones[0], ones[1], extent, axis))
+    values = [PrimValue(const(v, node.dtype(0))) for v in (1, 0)]
+    hot = node.emit(op.one_hot(place, values[0], values[1], extent, axis))
     return op.reshape(hot, tuple(dims))
 
 

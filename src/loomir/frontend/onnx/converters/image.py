@@ -35,12 +35,12 @@ def _resize(node: Node) -> RelaxExpr:
     axes = node.get("axes")
     axes = list(range(len(dims))) if axes is None else [node.counted(a, len(dims)) for a in axes]
     scales, sizes = _targets(node, dims, axes)
-    roi = node.constant(1) if node.version >= 11 and node.has(1) else None
+    crops = _mode(node) == "tf_crop_and_resize"
     starts, ends = [0.0] * len(axes), [1.0] * len(axes)
-    if roi is not None and roi.size == 2 * len(axes):
+    if crops:
+        roi = node.numbers(1, "region")
         starts, ends = [[float(v) for v in part] for part in np.split(roi.reshape(-1), 2)]
     x = node[0]
-    crops = _mode(node) == "tf_crop_and_resize"
     for i, axis in enumerate(axes):
         extent = dims[axis]
         if not isinstance(extent, int):
@@ -179,7 +179,7 @@ def _weights(
     taps = first[:, None] + np.arange(count)
     weights = weigh((taps - places[:, None]) * shrink)
     inside = (taps >= 0) & (taps < one.extent)
-    if node.get("exclude_outside", 0) or (node.get("antialias", 0)):
+    if node.get("exclude_outside", 0):
         weights = np.where(inside, weights, 0.0)
     weights = weights / weights.sum(1, keepdims=True)
     return np.clip(taps, 0, one.extent - 1), weights

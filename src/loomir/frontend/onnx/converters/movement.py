@@ -129,7 +129,7 @@ def _concat(node: Node) -> RelaxExpr:
     return parts[0] if len(parts) == 1 else op.concat(parts, axis)
 
 
-def _split(node: Node) -> list[RelaxExpr]:
+def _split(node: Node) -> list[Any]:
     dims = node.dims(0)
     axis = node.axis("axis", 0, len(dims))
     given = list(node.get("split", ())) or None if node.version < 13 else node.known(1)
@@ -144,13 +144,18 @@ def _split(node: Node) -> list[RelaxExpr]:
         given = [min(size, max(extent - i * size, 0)) for i in range(count)]
     if len(given) == 1:
         return [node[0]]
-    parts: list[RelaxExpr] = []
+    known = node.tensor(0).known
+    if known is not None and not any(isinstance(v, PrimExpr) for v in given):
+        ends = np.cumsum([int(v) for v in given])[:-1]
+        parts = np.split(known, ends, axis)
+        return [TensorValue(None, node.element(0), part) for part in parts]
+    made: list[RelaxExpr] = []
     start: Any = 0
     for size in given:
         end = node.simplify(start + size)
-        parts.append(node.emit(_cut(node[0], axis, start, end)))
+        made.append(node.emit(_cut(node[0], axis, start, end)))
         start = end
-    return parts
+    return made
 
 
 def _cut(x: RelaxExpr, axis: int, start: Any, end: Any) -> RelaxExpr:

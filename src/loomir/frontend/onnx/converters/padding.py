@@ -45,9 +45,7 @@ def _known_pads(node: Node) -> list[int]:
     return [int(v) for v in node.numbers(1, "pads").reshape(-1)]
 
 
-def _padded(
-    node: Node, mode: str, value: Any, before: list[int], after: list[int]
-) -> RelaxExpr:
+def _padded(node: Node, mode: str, value: Any, before: list[int], after: list[int]) -> RelaxExpr:
     x, dims = node[0], node.dims(0)
     cut = [i for i in range(len(dims)) if before[i] < 0 or after[i] < 0]
     if cut:

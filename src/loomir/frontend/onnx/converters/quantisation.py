@@ -158,9 +158,7 @@ def _qlinear_matmul(node: Node) -> Any:
 
 def _qlinear_conv(node: Node) -> Any:
     # The inputs of a convolution are at other places here.
-    inner = Node(
-        node.definition, [node.inputs[0], node.inputs[3]], node.version, node.graph
-    )
+    inner = Node(node.definition, [node.inputs[0], node.inputs[3]], node.version, node.graph)
     total = node.emit(convolve(inner, _centred(node, 0, 2), _centred(node, 3, 5, 0)))
     if node.has(8):
         axes = node.rank(0) - 2
@@ -174,9 +172,7 @@ def _dynamic_quantize_linear(node: Node) -> list[Any]:
     x, zero = node[0], constant(0, "float32")
     low = node.emit(op.minimum(node.emit(op.min(x)), zero))
     high = node.emit(op.maximum(node.emit(op.max(x)), zero))
-    scale = node.emit(
-        op.divide(node.emit(op.subtract(high, low)), constant(255, "float32"))
-    )
+    scale = node.emit(op.divide(node.emit(op.subtract(high, low)), constant(255, "float32")))
     ratio = node.emit(op.divide(node.emit(op.subtract(zero, low)), scale))
     point = node.emit(op.clip(node.emit(op.round(ratio)), 0, 255))
     whole = node.emit(op.round(node.emit(op.divide(x, scale))))

@@ -85,9 +85,7 @@ def _bit_cast(node: Node) -> Any:
 
 def _reinterpreted(x: Tensor, dtype: str) -> Tensor:
     wanted = DataType(dtype)
-    return compute(
-        x.shape, lambda *i: call_builtin("reinterpret", x[i], dtype=wanted), name="bits"
-    )
+    return compute(x.shape, lambda *i: call_builtin("reinterpret", x[i], dtype=wanted), name="bits")
 
 
 def _eye_like(node: Node) -> RelaxExpr:
