@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import importlib
+import warnings
 from functools import cache
 from typing import Any
 
@@ -26,16 +28,25 @@ MODULES = {
     "slice": ["test_slice_neg_steps"],
     "softmax": ["test_softmax_axis_1"],
     "topk": ["test_top_k"],
+    "cast": ["test_cast_FLOAT_to_FLOAT8E4M3FN", "test_cast_INT4_to_FLOAT"],
+    "resize": ["test_resize_downsample_sizes_linear_antialias"],
+    "quantizelinear": ["test_quantizelinear_axis"],
+    "if_": ["test_if"],
+    "loop": ["test_loop11"],
+    "scan": ["test_scan9_sum"],
+    "nonmaxsuppression": ["test_nonmaxsuppression_two_classes"],
+    "lstm": ["test_lstm_with_peepholes"],
+    "pad": ["test_reflect_pad"],
 }
 
 
 @cache
 def cases(module: str) -> dict[str, Any]:
     """Make the tests of one module of the standard's: those of all take half a minute."""
-    import importlib
-
-    node = importlib.import_module("onnx.backend.test.case.node")
-    importlib.import_module(f"onnx.backend.test.case.node.{module}")  # which adds its tests
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the formulas by which it makes what it expects overflow
+        node = importlib.import_module("onnx.backend.test.case.node")
+        importlib.import_module(f"onnx.backend.test.case.node.{module}")  # which adds its tests
     return {c.name: c for c in node._NodeTestCases}
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from loomir import op
 from loomir.frontend.onnx.model import STORED_AS
 from loomir.frontend.onnx.node import Node, constant
 from loomir.frontend.onnx.proto import element_dtype
 from loomir.relax.expr import Constant
 from loomir.relax.node import RelaxExpr
+from loomir.relax.operator.reference import xp
 from loomir.support.array import Array
 from loomir.support.dtype import DataType
 from loomir.te import Tensor, compute, round, select
@@ -58,7 +57,7 @@ def decode(node: Node, x: RelaxExpr, element: str, dtype: str = "float32") -> Re
     """Return the numbers that low-precision elements stand for, in a plain dtype."""
     if element in _WIDTHS or not is_low(element):
         return x if STORED_AS[element] == dtype else node.emit(op.astype(x, dtype))
-    codes = np.arange(16 if element == "float4e2m1" else 256, dtype="uint8")
+    codes = xp.arange(16 if element == "float4e2m1" else 256, dtype="uint8")
     values = codes.view(element_dtype(element)).astype("float32")
     places = node.emit(op.astype(x, "int32"))
     found = node.emit(op.take(Constant(Array(values)), places, 0))
@@ -127,7 +126,7 @@ def _int(value: int) -> PrimExpr:
 
 def _floats(x: Tensor, form: Format, saturate: bool) -> Tensor:
     least = 1 - form.bias
-    far = int(np.float32(2 * form.largest).view("int32"))
+    far = int(xp.float32(2 * form.largest).view("int32"))
 
     def element(*index: PrimExpr) -> PrimExpr:
         raw = _bits(x[index])
@@ -159,7 +158,7 @@ def _floats(x: Tensor, form: Format, saturate: bool) -> Tensor:
 
 def _code_of(form: Format) -> int:
     """Return the code of the largest number."""
-    mantissa, exponent = np.frexp(form.largest)
+    mantissa, exponent = xp.frexp(form.largest)
     grown = int(exponent) - 1
     whole = int(mantissa * 2 * 2**form.mantissa)
     return ((grown - 1 + form.bias) << form.mantissa) + whole

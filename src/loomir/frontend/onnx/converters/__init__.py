@@ -17,9 +17,12 @@ from loomir.frontend.onnx.converters import (
     padding,
     pooling,
     quantisation,
+    recurrent,
     reduction,
     sequence,
     shape,
+    signal,
+    vision,
 )
 from loomir.frontend.onnx.registry import add_rows
 
@@ -38,9 +41,12 @@ _FAMILIES: Final = (
     padding,
     pooling,
     quantisation,
+    recurrent,
     reduction,
     sequence,
     shape,
+    signal,
+    vision,
 )
 for _family in _FAMILIES:
     add_rows(_family.ROWS)

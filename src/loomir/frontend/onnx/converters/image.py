@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
 from loomir import op
 from loomir.frontend.onnx.node import Node
 from loomir.frontend.onnx.registry import Row, row
 from loomir.relax.expr import Constant
 from loomir.relax.node import RelaxExpr
+from loomir.relax.operator.reference import xp
 from loomir.support.array import Array
 from loomir.te import Tensor, compute, reduce_axis, sum
 
@@ -39,7 +38,7 @@ def _resize(node: Node) -> RelaxExpr:
     starts, ends = [0.0] * len(axes), [1.0] * len(axes)
     if crops:
         roi = node.numbers(1, "region")
-        starts, ends = [[float(v) for v in part] for part in np.split(roi.reshape(-1), 2)]
+        starts, ends = [[float(v) for v in part] for part in xp.split(roi.reshape(-1), 2)]
     x = node[0]
     for i, axis in enumerate(axes):
         extent = dims[axis]
@@ -65,7 +64,7 @@ def _targets(node: Node, dims: list[Any], axes: list[int]) -> tuple[list[float],
         if len(given) != len(axes):
             raise node.unsupported(f"it has {len(given)} scales for {len(axes)} axes")
         made = [
-            int(np.floor(dims[a] * s)) if isinstance(dims[a], int) else 0
+            int(xp.floor(dims[a] * s)) if isinstance(dims[a], int) else 0
             for a, s in zip(axes, given)
         ]
         return given, made
@@ -76,7 +75,7 @@ def _targets(node: Node, dims: list[Any], axes: list[int]) -> tuple[list[float],
     policy = node.get("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
         ratio = min(ratios) if policy == "not_larger" else max(ratios)
-        sizes = [int(np.floor(dims[a] * ratio + 0.5)) for a in axes]
+        sizes = [int(xp.floor(dims[a] * ratio + 0.5)) for a in axes]
         ratios = [ratio] * len(axes)
     return ratios, sizes
 
@@ -89,20 +88,20 @@ def _mode(node: Node) -> str:
 
 def _places(node: Node, one: _Axis) -> NPArray:
     """Return the place in the image for each element that is made."""
-    x = np.arange(one.made, dtype="float64")
+    x = xp.arange(one.made, dtype="float64")
     mode = _mode(node)
     whole = one.scale * one.extent
     if mode == "asymmetric":
         return x / one.scale
     if mode == "align_corners":
-        return x * (one.extent - 1) / (whole - 1) if whole != 1 else np.zeros_like(x)
+        return x * (one.extent - 1) / (whole - 1) if whole != 1 else xp.zeros_like(x)
     if mode == "pytorch_half_pixel":
-        return (x + 0.5) / one.scale - 0.5 if whole > 1 else np.full_like(x, -0.5)
+        return (x + 0.5) / one.scale - 0.5 if whole > 1 else xp.full_like(x, -0.5)
     if mode == "tf_crop_and_resize":
         if whole > 1:
             step = (one.end - one.start) * (one.extent - 1) / (whole - 1)
             return one.start * (one.extent - 1) + x * step
-        return np.full_like(x, 0.5 * (one.start + one.end) * (one.extent - 1))
+        return xp.full_like(x, 0.5 * (one.start + one.end) * (one.extent - 1))
     if mode == "half_pixel_symmetric":
         adjusted = one.made / whole
         offset = one.extent / 2 * (1 - adjusted)
@@ -118,7 +117,7 @@ def _along(node: Node, x: RelaxExpr, axis: int, one: _Axis) -> RelaxExpr:
     outside = (places < 0) | (places > one.extent - 1)
     if mode == "nearest":
         index = _nearest(node, places)
-        made = node.emit(op.take(x, _constant(np.clip(index, 0, one.extent - 1)), axis))
+        made = node.emit(op.take(x, _constant(xp.clip(index, 0, one.extent - 1)), axis))
     else:
         taps, weights = _weights(node, places, one, _kernel(node, mode))
         made = _mixed(node, x, axis, taps, weights)
@@ -138,13 +137,13 @@ def _constant(array: NPArray) -> Constant:
 def _nearest(node: Node, places: NPArray) -> NPArray:
     kind = node.get("nearest_mode", "round_prefer_floor" if node.version >= 11 else "floor")
     # What differs from a half by a rounding error only is one.
-    snapped = np.round(places * 2) / 2
-    places = np.where(np.abs(places - snapped) < 1e-9, snapped, places)
+    snapped = xp.round(places * 2) / 2
+    places = xp.where(xp.abs(places - snapped) < 1e-9, snapped, places)
     rounders: dict[str, Callable[[NPArray], NPArray]] = {
-        "round_prefer_floor": lambda v: np.ceil(v - 0.5),
-        "round_prefer_ceil": lambda v: np.floor(v + 0.5),
-        "floor": np.floor,
-        "ceil": np.ceil,
+        "round_prefer_floor": lambda v: xp.ceil(v - 0.5),
+        "round_prefer_ceil": lambda v: xp.floor(v + 0.5),
+        "floor": xp.floor,
+        "ceil": xp.ceil,
     }
     if kind not in rounders:
         raise node.unsupported(f"it takes the nearest element by {kind!r}")
@@ -154,16 +153,16 @@ def _nearest(node: Node, places: NPArray) -> NPArray:
 def _kernel(node: Node, mode: str) -> tuple[float, Callable[[NPArray], NPArray]]:
     """Return how far elements are mixed, and by how much each at a distance."""
     if mode == "linear":
-        return 1.0, lambda t: np.maximum(1 - np.abs(t), 0)
+        return 1.0, lambda t: xp.maximum(1 - xp.abs(t), 0)
     if mode != "cubic":
         raise node.unsupported(f"it resizes in mode {mode!r}")
     a = float(node.get("cubic_coeff_a", -0.75))
 
     def keys(t: NPArray) -> NPArray:
-        t = np.abs(t)
+        t = xp.abs(t)
         near = ((a + 2) * t - (a + 3)) * t * t + 1
         far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
-        return np.where(t <= 1, near, np.where(t < 2, far, 0.0))
+        return xp.where(t <= 1, near, xp.where(t < 2, far, 0.0))
 
     return 2.0, keys
 
@@ -174,15 +173,15 @@ def _weights(
     """Return which elements are mixed for each that is made, and their weights."""
     reach, weigh = kernel
     shrink = min(one.scale, 1.0) if node.get("antialias", 0) else 1.0
-    first = np.floor(places - reach / shrink).astype("int64") + 1
-    count = int(np.ceil(2 * reach / shrink))
-    taps = first[:, None] + np.arange(count)
+    first = xp.floor(places - reach / shrink).astype("int64") + 1
+    count = int(xp.ceil(2 * reach / shrink))
+    taps = first[:, None] + xp.arange(count)
     weights = weigh((taps - places[:, None]) * shrink)
     inside = (taps >= 0) & (taps < one.extent)
     if node.get("exclude_outside", 0):
-        weights = np.where(inside, weights, 0.0)
+        weights = xp.where(inside, weights, 0.0)
     weights = weights / weights.sum(1, keepdims=True)
-    return np.clip(taps, 0, one.extent - 1), weights
+    return xp.clip(taps, 0, one.extent - 1), weights
 
 
 def _mixed(node: Node, x: RelaxExpr, axis: int, taps: NPArray, weights: NPArray) -> RelaxExpr:
