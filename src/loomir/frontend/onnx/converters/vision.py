@@ -11,7 +11,7 @@ from loomir.frontend.onnx.registry import Row, row
 from loomir.relax.node import RelaxExpr
 from loomir.te import extern
 from loomir.te.tensor import Tensor
-from loomir.te.topi.loops import counting, nest
+from loomir.te.topi.loops import count_loop, nest
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import And, Eq, Max, Min, PrimExpr, const
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
@@ -96,7 +96,7 @@ def _kept(
                 return IfThenElse(And(there, shared > limit), BufferStore(kept, no, (b, c, i)))
 
             best = BufferLoad(score, (b, c, index))
-            taken = seq([BufferStore(kept, yes, (b, c, i)), counting("j", i, before)])
+            taken = seq([BufferStore(kept, yes, (b, c, i)), count_loop("j", i, before)])
             enough = best > const(floor, best.dtype)
             return IfThenElse(enough, taken, BufferStore(kept, no, (b, c, i)))
 
