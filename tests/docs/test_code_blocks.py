@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from loomir.frontend.onnx import registry
 from loomir.ir import op, passes
 from loomir.relax.operator import definition
 from loomir.script.builder.relax import table
@@ -39,6 +41,7 @@ def forget_examples() -> None:
     for known in tables:
         for name in [n for n in known if "example." in n]:
             del known[name]
+    registry._rows.pop(("mine", "Scale"), None)  # the converter of the page of models
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +67,8 @@ def test_code_blocks_do_what_the_page_shows(
     page: Path, pytestconfig: pytest.Config, tmp_path: Path
 ):
     """``pytest --update-golden`` writes the output blocks anew."""
+    if importlib.util.find_spec("onnx") is None and "import onnx" in page.read_text("utf-8"):
+        pytest.skip("needs the package onnx, which is among the dependencies of dev")
     if pytestconfig.getoption("--update-golden"):
         (tmp_path / "before").mkdir()
         page.write_text(with_outputs(page, tmp_path / "before"), encoding="utf-8")

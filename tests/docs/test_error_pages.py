@@ -75,7 +75,7 @@ def own_converters() -> Iterator[None]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_page_provokes_its_error(page: Path, tmp_path: Path, pytestconfig: pytest.Config):
     """``pytest --update-golden`` writes the output blocks anew."""
-    if NEEDS_ONNX and page.stem.startswith("ONX"):
+    if NEEDS_ONNX and "onnx" in page.read_text(encoding="utf-8"):
         pytest.skip("needs the package onnx, which is among the dependencies of dev")
     if pytestconfig.getoption("--update-golden"):
         before = {key: list(rows) for key, rows in registry._rows.items()}

@@ -8,7 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from loomir.build import as_module
-from loomir.cli.files.source import is_tc, read_tc, read_text, split_target
+from loomir.cli.files.source import (
+    is_model,
+    is_tc,
+    load_model,
+    read_tc,
+    read_text,
+    split_target,
+)
 from loomir.cli.report import Report, fail
 from loomir.relax.check.verify import verify, warnings_of
 from loomir.script.parser.whole_file import read_file
@@ -37,6 +44,8 @@ def check(
 
     With --schedule, each program and its default schedule are interpreted without rounding, on
     small arguments, and must give the same: for any machine, on this one.
+
+    Of a model, FILE.onnx, all that cannot be imported is listed, by node.
     """
     report = Report(json)
     try:
@@ -45,6 +54,8 @@ def check(
             lowered = read_tc(path)
             warnings = lowered.warnings
             programs = {unit.name: unit.func for unit in lowered.units}
+        elif is_model(path):
+            programs, warnings = {"model": load_model(path)}, ()
         else:
             programs, warnings = read_file(read_text(path), name=str(path))
         found = [d for program in programs.values() for d in verify(program)]

@@ -27,8 +27,10 @@ from loomir.cli.compare import (
     uses_math,
 )
 from loomir.cli.files.file_options import constants, made_inputs
+from loomir.cli.files.sizes import whole
 from loomir.cli.files.source import (
     Program,
+    is_model,
     load_file,
     pick,
     programs_of,
@@ -48,6 +50,7 @@ from loomir.cli.graphs import (
 )
 from loomir.cli.guarded import check_indices
 from loomir.cli.inputs import make_inputs
+from loomir.cli.models import run_model
 from loomir.cli.names import check_names, functions_of, public_functions
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import read_settings
@@ -69,12 +72,24 @@ _MOST_STEPS = 5_000_000
 
 
 def run(
-    target: Annotated[str, typer.Argument(metavar="FILE.py[:NAME]", help="What to run.")],
+    target: Annotated[
+        str, typer.Argument(metavar="FILE.py[:NAME]", help="What to run; a model, FILE.onnx, too.")
+    ],
     arg: Annotated[
         list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
         typer.Option(
             "--arg", metavar="N=1024", help="A constant of the file, a size, or a scalar argument."
         ),
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
+        typer.Option(
+            "--input", metavar="x=FILE.npy", help="An input of a model: a file, or random."
+        ),
+    ] = None,
+    dim: Annotated[
+        list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
+        typer.Option("--dim", metavar="N=8", help="An extent of a model's inputs; else 1."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Where the random inputs start.")] = 0,
     timed: Annotated[
@@ -117,11 +132,17 @@ def run(
     The judges are the interpreter and, where the file defines NAME_reference or reference, NumPy. A
     file may also define SIZES (sizes of symbolic shapes), INTERPRET (smaller constants for the
     interpreter), inputs(rng, **sizes), and for --time baseline(*arguments) and flops(). For a file
-    in Tensor Comprehensions, FILE.tc, these stand in FILE.py beside it.
+    in Tensor Comprehensions, FILE.tc, these stand in FILE.py beside it. A model of ONNX, FILE.onnx,
+    is run on --input and --dim, and what comes out is described.
     """
     report = Report(json)
     try:
         path, name = split_target(target)
+        if is_model(path):
+            dims = {k: whole(k, v) for k, v in read_settings(dim or [], "--dim").items()}
+            run_model(report, path, inputs or [], dims, seed, timed=timed)
+            report.finish()
+            return
         settings = read_settings(arg or [], "--arg")
         _check_show(show)
         module = load_file(path, settings)

@@ -13,6 +13,7 @@ from types import CodeType, ModuleType
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from loomir.cli.files.user_traceback import raised_in
+from loomir.frontend import onnx
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
 from loomir.runtime.storage.container import MAGIC
@@ -23,8 +24,10 @@ from loomir.tir.function import PrimFunc
 
 __all__ = [
     "Program",
+    "is_model",
     "is_tc",
     "load_file",
+    "load_model",
     "pick",
     "programs_of",
     "read_tc",
@@ -109,13 +112,18 @@ class _Constants(ast.NodeTransformer):
 def load_file(path: Path, overrides: Mapping[str, int | float] | None = None) -> ModuleType:
     """Run a Python file and give its module; ``overrides`` replace top-level constants.
 
-    A file in Tensor Comprehensions is read, and gives a module of its functions beside what the
+    A model of ONNX is imported, and gives a module that has it as ``model``. A file in Tensor
+    Comprehensions is read, and gives a module of its functions beside what the
     Python file of the same name defines, where there is one.
 
     Errors: CLI0001, CLI0011, SCR0001, and the mistakes of its programs.
     """
     if is_tc(path):
         return _load_tc(path, overrides or {})
+    if is_model(path):
+        module = ModuleType(f"_loomir_{path.stem}")
+        vars(module)["model"] = load_model(path)
+        return module
     read_text(path)
     name = f"_loomir_{path.stem}"
     loader = _Loader(name, str(path.absolute()), overrides or {})
@@ -130,6 +138,16 @@ def load_file(path: Path, overrides: Mapping[str, int | float] | None = None) ->
     finally:
         sys.path.remove(str(path.parent))
     return module
+
+
+def is_model(path: Path) -> bool:
+    """Tell whether a file is a model of ONNX."""
+    return path.suffix == ".onnx"
+
+
+def load_model(path: Path, dims: Mapping[str, int] | None = None) -> IRModule:
+    """Import a model of ONNX. Errors: ONX0001 to ONX0013."""
+    return onnx.load(path, dims=dims)
 
 
 def is_tc(path: Path) -> bool:

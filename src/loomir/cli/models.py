@@ -1,0 +1,110 @@
+"""Models of ONNX in ``loomir run``: inputs from files or drawn, outputs described, calls timed."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import loomir
+from loomir.cli.files.source import load_model
+from loomir.cli.graphs import graph_inputs, graph_sizes
+from loomir.cli.report import Report
+from loomir.frontend.onnx.load import read
+from loomir.relax.expr import Function
+from loomir.support.diagnostics import CompileError, Diagnostic, nearest
+
+__all__ = ["run_model"]
+
+_CALLS: Final = 5
+_SECONDS: Final = 1.0
+
+
+def run_model(
+    report: Report,
+    path: Path,
+    inputs: Sequence[str],
+    dims: Mapping[str, int],
+    seed: int,
+    *,
+    timed: bool,
+) -> None:
+    """Compile a model, run it once, and say what comes out; with ``timed``, how long a call takes.
+
+    Errors: CLI0013 for an input that is not there, and those of models.
+    """
+    start = time.perf_counter()
+    module = load_model(path, dims)
+    program = loomir.compile(module)
+    report.fact("compile_seconds", time.perf_counter() - start)
+    func = module["main"]
+    assert isinstance(func, Function)
+    given = _given(inputs, [p.name_hint for p in func.params])
+    unknown = graph_sizes(func, {})
+    arguments = graph_inputs(func, dict.fromkeys(unknown, 1), given, seed)
+    for param, value in zip(func.params, arguments, strict=True):
+        drawn = "" if param.name_hint in given else ", drawn at random"
+        report.line(f"input {param.name_hint}: {_described(value)}{drawn}")
+    made: Any = program["main"](*arguments)
+    names = list(read(path).graph.outputs)
+    outputs = (made,) if len(names) == 1 else made
+    for name, value in zip(names, outputs, strict=True):
+        report.fact(name, _described(value))
+        report.line(f"output {name}: {_described(value)}", "bold")
+    if timed:
+        _time(report, lambda: program["main"](*arguments))
+
+
+def _given(pairs: Sequence[str], names: Sequence[str]) -> dict[str, object]:
+    made: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, source = pair.partition("=")
+        if not equals or name not in names:
+            guess = nearest(name, names)
+            raise _refused(
+                f"--input {pair}: the model has no input of that name",
+                f"did you mean {guess!r}?" if guess else f"its inputs: {', '.join(names)}",
+            )
+        if source == "random":
+            continue
+        try:
+            made[name] = np.load(source, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise _refused(
+                f"--input {pair}: {str(error).splitlines()[0]}",
+                "give a file that numpy.save wrote, or the word random",
+            ) from error
+    return made
+
+
+def _refused(message: str, remedy: str) -> CompileError:
+    return CompileError(Diagnostic("CLI0013", message, help=remedy))
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, tuple):
+        items: tuple[Any, ...] = (*value,)
+        return f"{len(items)} values"
+    array: Any = np.asarray(value)
+    text = f"{array.dtype} {tuple(array.shape)}"
+    if not array.size or array.dtype == bool:
+        return text
+    wide: Any = array.astype("float64")
+    return f"{text}, from {wide.min():.4g} to {wide.max():.4g}, mean {wide.mean():.4g}"
+
+
+def _time(report: Report, call: Any) -> None:
+    """Call until a second has passed, and say the median time."""
+    taken: list[float] = []
+    until = time.perf_counter() + _SECONDS
+    while len(taken) < _CALLS or time.perf_counter() < until:
+        start = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - start)
+    median = statistics.median(taken)
+    report.fact("seconds", median)
+    report.line(f"{median * 1e3:.3g} ms a call, the median of {len(taken)}")
