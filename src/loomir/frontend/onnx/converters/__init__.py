@@ -6,6 +6,7 @@ from typing import Final
 
 from loomir.frontend.onnx.converters import (
     activation,
+    contrib,
     control_flow,
     convolution,
     elementwise,
@@ -30,6 +31,7 @@ __all__ = ["load_converters"]
 
 _FAMILIES: Final = (
     activation,
+    contrib,
     control_flow,
     convolution,
     elementwise,
