@@ -49,7 +49,7 @@ _WIDTHS: Final = {"int4": 4, "int2": 2, "uint4": 4, "uint2": 2}
 
 
 def is_low(element: str) -> bool:
-    """Tell whether elements of a type are held in another dtype."""
+    """Tell whether elements of a type are stored in another dtype."""
     return element in STORED_AS and STORED_AS[element] != element
 
 
@@ -80,14 +80,16 @@ def encode(
 
 def _integers(node: Node, x: RelaxExpr, element: str) -> RelaxExpr:
     """Keep the lowest bits of whole numbers, the sign among them."""
-    bits, held = _WIDTHS[element], STORED_AS[element]
+    bits, stored = _WIDTHS[element], STORED_AS[element]
     whole = x
     if not str(node.info_of(x).dtype).startswith(("int", "uint")):
         whole = node.emit(op.astype(x, "int32"))
-    low = node.emit(op.bitwise_and(node.emit(op.astype(whole, held)), _small(2**bits - 1, held)))
-    if held == "uint8":
+    low = node.emit(
+        op.bitwise_and(node.emit(op.astype(whole, stored)), _small(2**bits - 1, stored))
+    )
+    if stored == "uint8":
         return low
-    half = _small(2 ** (bits - 1), held)
+    half = _small(2 ** (bits - 1), stored)
     return node.emit(op.subtract(node.emit(op.bitwise_xor(low, half)), half))
 
 

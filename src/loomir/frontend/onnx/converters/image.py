@@ -72,8 +72,8 @@ def _targets(node: Node, dims: list[Any], axes: list[int]) -> tuple[list[float],
     if len(sizes) != len(axes) or not all(isinstance(dims[a], int) for a in axes):
         raise node.unsupported("it resizes axes whose extents are not known to sizes")
     ratios = [s / dims[a] for a, s in zip(axes, sizes)]
-    policy = node.get("keep_aspect_ratio_policy", "stretch")
-    if policy != "stretch":
+    policy = node.get("keep_aspect_ratio_policy")
+    if policy in ("not_larger", "not_smaller"):
         ratio = min(ratios) if policy == "not_larger" else max(ratios)
         sizes = [int(xp.floor(dims[a] * ratio + 0.5)) for a in axes]
         ratios = [ratio] * len(axes)

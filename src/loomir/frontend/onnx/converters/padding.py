@@ -100,8 +100,8 @@ def _tensor_scatter(node: Node) -> RelaxExpr:
             raise node.unsupported("its cache has an extent that is not known")
         places = node.emit(op.floor_mod(places, constant(extent, "int64")))
     shape = [dims[0], *[1] * (axis - 1), count, *[1] * (len(dims) - axis - 1)]
-    spread = node.emit(op.reshape(places, tuple(shape)))
-    whole = node.emit(op.broadcast_to(spread, tuple(news)))
+    column = node.emit(op.reshape(places, tuple(shape)))
+    whole = node.emit(op.broadcast_to(column, tuple(news)))
     return op.scatter_elements(node[0], whole, node[1], axis)
 
 

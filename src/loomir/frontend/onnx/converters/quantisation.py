@@ -18,7 +18,7 @@ _RANGES: Final = {"int4": (-8, 7), "int2": (-2, 1), "uint4": (0, 15), "uint2": (
 
 
 def _along(node: Node, given: RelaxExpr, like: int = 0) -> RelaxExpr:
-    """Give a scale or a zero point the shape in which it broadcasts to a tensor.
+    """Reshape a scale or a zero point so that it broadcasts to a tensor.
 
     It has one element, one for each place along an axis, or one for each block along it.
     """
@@ -71,10 +71,10 @@ def _converted(node: Node, x: RelaxExpr, dtype: str) -> RelaxExpr:
 
 def _clamped(node: Node, whole: RelaxExpr, target: str) -> RelaxExpr:
     """Bring whole floats into the range of integers."""
-    held = DataType(STORED_AS[target])
-    low, high = _RANGES.get(target, (held.min_value, held.max_value))
+    stored = DataType(STORED_AS[target])
+    low, high = _RANGES.get(target, (stored.min_value, stored.max_value))
     bounded = node.emit(op.clip(whole, low, high))
-    return node.emit(op.astype(bounded, str(held)))
+    return node.emit(op.astype(bounded, str(stored)))
 
 
 def _dequantize_linear(node: Node) -> Any:

@@ -137,9 +137,9 @@ def _run(node: Node, gates: int, states: int, step: Callable[[_Layer], Any]) -> 
     finals: list[list[RelaxExpr]] = []
     for number, backwards in enumerate(directions):
         layer = _Layer(node, number, gates)
-        own = _turned(node, x, lengths, backwards)
+        own = _reversed(node, x, lengths, backwards)
         every, last = _steps(node, layer, own, length, batch, states, step(layer))
-        outputs.append(_turned(node, every, lengths, backwards))
+        outputs.append(_reversed(node, every, lengths, backwards))
         finals.append(last)
     y = node.emit(op.stack(outputs, 1))
     ends = [node.emit(op.stack([f[i] for f in finals], 0)) for i in range(states)]
@@ -149,7 +149,7 @@ def _run(node: Node, gates: int, states: int, step: Callable[[_Layer], Any]) -> 
     return [y, *ends][: max(node.wanted, 1)]
 
 
-def _turned(node: Node, x: RelaxExpr, lengths: RelaxExpr | None, backwards: bool) -> RelaxExpr:
+def _reversed(node: Node, x: RelaxExpr, lengths: RelaxExpr | None, backwards: bool) -> RelaxExpr:
     """Turn sequences round, each within its length."""
     if not backwards:
         return x
