@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -87,8 +87,7 @@ def _refused(message: str, remedy: str) -> CompileError:
 
 def _described(value: Any) -> str:
     if isinstance(value, tuple):
-        items: tuple[Any, ...] = (*value,)
-        return f"{len(items)} values"
+        return f"{len(cast('tuple[Any, ...]', value))} values"
     array: Any = np.asarray(value)
     text = f"{array.dtype} {tuple(array.shape)}"
     if not array.size or array.dtype == bool:
