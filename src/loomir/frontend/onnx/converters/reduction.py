@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from loomir import op
-from loomir.frontend.onnx.node import Node
+from loomir.frontend.onnx.node import Node, constant
 from loomir.frontend.onnx.registry import Converter, Row, row
+from loomir.relax.expr import PrimValue
 from loomir.relax.node import RelaxExpr
+from loomir.relax.shape import as_dim
+from loomir.support.dtype import DataType
 
 _Operator = Callable[..., RelaxExpr]
 _Step = Callable[[RelaxExpr], RelaxExpr]
@@ -47,12 +50,36 @@ def _reduction(
     return convert
 
 
-def _greatest(operator: _Operator, combine: _Operator) -> Converter:
+def _shape_of_nothing(node: Node) -> tuple[Any, ...] | None:
+    """Return the shape of a reduction of axes that have no elements; None for any other."""
+    dims, axes = node.dims(0), _axes(node, 18)
+    over = range(len(dims)) if axes is None else [node.counted(a, len(dims)) for a in axes]
+    if not any(isinstance(dims[a], int) and dims[a] == 0 for a in over):
+        return None
+    if node.get("keepdims", 1):
+        return tuple([1 if a in over else d for a, d in enumerate(dims)])
+    return tuple([d for a, d in enumerate(dims) if a not in over])
+
+
+def _neutral(dtype: str, least: bool) -> Any:
+    """Return the element that a maximum, or with ``least`` a minimum, of nothing is."""
+    if dtype == "bool":
+        return least
+    kind = DataType(dtype)
+    if kind.is_float:
+        return float("inf") if least else float("-inf")
+    return kind.max_value if least else kind.min_value
+
+
+def _greatest(operator: _Operator, *, least: bool = False) -> Converter:
     """Import a maximum or a minimum; of truths, whether any or all hold."""
     plain = _reduction(operator)
     logical = _reduction(operator, before=lambda x: op.astype(x, "uint8"))
 
     def convert(node: Node) -> RelaxExpr:
+        shape = _shape_of_nothing(node)
+        if shape is not None:
+            return op.full(shape, constant(_neutral(node.dtype(0), least), node.dtype(0)))
         if node.dtype(0) != "bool":
             return plain(node)
         return op.astype(node.emit(logical(node)), "bool")
@@ -81,17 +108,13 @@ def _arg(operator: _Operator) -> Converter:
         keep = bool(node.get("keepdims", 1))
         if not node.get("select_last_index", 0):
             return operator(node[0], axis, keep)
-        extent: Any = node.dims(0)[axis]
+        # The last of equals is the first from the other end.
+        extent = node.dims(0)[axis]
         first = node.emit(operator(node.emit(op.flip(node[0], axis)), axis, keep))
-        last = node.graph.expression(node.convert("Size", first)[0]) if extent is None else extent
-        shape = node.emit(op.full((), _extent_value(last), "int64"))
-        return op.subtract(shape, first)
+        last = node.emit(op.full((), PrimValue(as_dim(extent) - 1), "int64"))
+        return op.subtract(last, first)
 
     return convert
-
-
-def _extent_value(extent: Any) -> Any:
-    return extent - 1
 
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -101,9 +124,9 @@ ROWS: Final[tuple[Row, ...]] = (
     row("ReduceL2", _reduction(op.sum, before=op.square, after=op.sqrt)),
     row("ReduceLogSum", _reduction(op.sum, after=op.log)),
     row("ReduceLogSumExp", _log_sum_exp),
-    row("ReduceMax", _greatest(op.max, op.logical_or)),
+    row("ReduceMax", _greatest(op.max)),
     row("ReduceMean", _reduction(op.mean)),
-    row("ReduceMin", _greatest(op.min, op.logical_and)),
+    row("ReduceMin", _greatest(op.min, least=True)),
     row("ReduceProd", _reduction(op.prod)),
     row("ReduceSum", _reduction(op.sum, since=13)),
     row("ReduceSumSquare", _reduction(op.sum, before=op.square)),
