@@ -213,3 +213,14 @@ def test_the_core_does_not_import_onnx():
     code = "import loomir, loomir.op, sys; print('onnx' in sys.modules, 'loomir.frontend' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_axis_of_unknown_extent_is_cut_into_equal_parts():
+    made = model(
+        "main (float[N, 2] x) => (float[A, 2] a, float[B, 2] b) { a, b = Split <num_outputs = 2> (x) }"
+    )
+    run = loomir.compile(loomir.onnx.load(made))
+    for extent in (4, 5):
+        x = floats(extent, 2)
+        for got, want in zip(run(x), reference(made, x)):
+            np.testing.assert_array_equal(got, want)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import pairwise
 from operator import mul
 from typing import Any, Final
 
@@ -139,7 +140,7 @@ def _split(node: Node) -> list[Any]:
         count = int(node.get("num_outputs", len(node.definition.outputs)))
         extent = dims[axis]
         if not isinstance(extent, int):
-            raise node.unsupported("it cuts an axis into equal parts whose extent is not known")
+            return _equal_parts(node, axis, extent, count)
         size = -(-extent // max(count, 1))
         given = [min(size, max(extent - i * size, 0)) for i in range(count)]
     if len(given) == 1:
@@ -156,6 +157,13 @@ def _split(node: Node) -> list[Any]:
         made.append(node.emit(_cut(node[0], axis, start, end)))
         start = end
     return made
+
+
+def _equal_parts(node: Node, axis: int, extent: Any, count: int) -> list[RelaxExpr]:
+    """Cut an axis of unknown extent: places beyond its end are brought to it."""
+    size = node.simplify((extent + (count - 1)) // count)
+    places = [node.simplify(size * i) for i in range(count + 1)]
+    return [node.emit(_cut(node[0], axis, a, b)) for a, b in pairwise(places)]
 
 
 def _cut(x: RelaxExpr, axis: int, start: Any, end: Any) -> RelaxExpr:
