@@ -302,6 +302,15 @@ def test_bad_argument(name: str, exe: Any) -> None:
         assert found.help or found.notes
 
 
+def test_results_are_not_sent_to_a_copy(exe: Any) -> None:
+    with pytest.raises(RunError) as caught:
+        exe["put"](Z(8, "f4")[::2])
+    assert caught.value.diagnostic.code == "RUN0006"
+    assert caught.value.diagnostic.help == (
+        "pass a row-major array for x, and copy it to this one after"
+    )
+
+
 def test_arrays_that_are_only_read_may_overlap(exe: Any) -> None:
     x, z = np.arange(4, dtype="float32"), Z(1, "f4")
     shared = np.arange(2, dtype="int8")

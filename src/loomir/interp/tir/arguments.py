@@ -356,11 +356,14 @@ class Binder:
             ):
                 name = parameter.name
                 copy = f"{name}.contiguous()" if array.is_tensor else ""
+                remedy = f"pass {copy or f'numpy.ascontiguousarray({name})'}"
+                if parameter.written:  # what a copy is given would be lost
+                    remedy = f"pass a row-major array for {name}, and copy it to this one after"
                 mistakes.add(
                     RunValueError,
                     "RUN0006",
                     f"{name} must be row-major, with strides {wanted}, not {array.strides}",
-                    f"pass {copy or f'numpy.ascontiguousarray({name})'}",
+                    remedy,
                     parameter.span,
                 )
 

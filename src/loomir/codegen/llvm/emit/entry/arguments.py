@@ -221,7 +221,10 @@ def _misfit(
 
 
 def _not_row_major(parameter: Parameter) -> Fault:
-    remedy = f"pass numpy.ascontiguousarray({parameter.name}), or declare the buffer's strides"
+    copy = f"numpy.ascontiguousarray({parameter.name})"
+    if parameter.written:  # what a copy is given would be lost
+        copy = f"a row-major array for {parameter.name} and copy it back"
+    remedy = f"pass {copy}, or declare the buffer's strides"
     return _misfit(parameter, "RUN0006", f"{parameter.name} must be row-major", help=remedy)
 
 
