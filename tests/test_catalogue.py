@@ -86,8 +86,9 @@ def test_01_wrong_dtype_rank_shape_or_none(run: Any, bad: Any, error: Any, code:
 
 
 def test_01_wrong_number_of_arguments(run: Any) -> None:
-    with pytest.raises(TypeError, match="RUN0101"):
-        run(COPY, Z(4, "f4"))
+    for count in (0, 3):
+        with pytest.raises(TypeError, match="RUN0101"):
+            run(COPY, *[Z(4, "f4")] * count)
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,18 @@ def no_grad() -> Iterator[None]:
         _recording[0] = True
 
 
+class dtype(str):  # noqa: N801 - PyTorch's name
+    """The dtype of a tensor."""
+
+
+float32 = dtype("float32")
+
+
+def zeros(shape: tuple[int, ...], dtype: object) -> Tensor:
+    assert dtype is float32
+    return Tensor(np.zeros(shape, np.float32))
+
+
 def tensor(values: object, requires_grad: object = False) -> Tensor:
     return Tensor(values, requires_grad=requires_grad)
 

@@ -10,6 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import loomir
+from loomir import te
 from loomir.runtime import ffi, torch_tensor
 from loomir.support.diagnostics import RunError
 from tests.runtime import fake_torch
@@ -64,6 +66,15 @@ def test_tensors_are_read_and_written_in_place(torch):
     add(torch.tensor([1.0, 2.0]), np.array([3, 4], np.float32), out)
     assert out.tolist() == [4, 6]
     add(A=out, B=out.detach(), C=torch.tensor([0.0, 0.0]))
+
+
+def test_an_output_that_is_left_out_is_a_tensor_where_the_inputs_are(torch):
+    x, y = te.placeholder((2,), name="x"), te.placeholder((2,), name="y")
+    add = loomir.compile(te.create_prim_func([x, y, te.compute((2,), lambda i: x[i] + y[i])]))
+    made = add(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+    assert isinstance(made, torch.Tensor)
+    assert made.tolist() == [4, 6]
+    assert isinstance(add(torch.tensor([1.0, 2.0]), np.array([3, 4], np.float32)), np.ndarray)
 
 
 def test_a_lazy_negation_is_refused(torch):

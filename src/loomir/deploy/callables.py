@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 from loomir.codegen.llvm.graphs import graph_functions
 from loomir.codegen.llvm.native import Native
@@ -10,8 +11,9 @@ from loomir.codegen.llvm.relax.unit import FunctionInfo
 from loomir.deploy.tables import Tables
 from loomir.interp.program import interpret
 from loomir.interp.tir.arguments import explain
+from loomir.interp.tir.missing_outputs import OutputAllocator
 from loomir.relax import expr as relax
-from loomir.runtime.function import Function
+from loomir.runtime.function import Complete, Function
 from loomir.runtime.graph.function import GraphFunction
 from loomir.tir.function import PrimFunc
 
@@ -32,6 +34,7 @@ def callables(tables: Tables, native: Native) -> dict[str, Function | GraphFunct
             _explain(tables, name),
             keep_alive=native,
             returns=kernel.returns,
+            complete=_complete(tables, name),
         )
     return functions
 
@@ -56,3 +59,19 @@ def _explain(tables: Tables, name: str) -> Callable[[tuple[object, ...]], None]:
                 explain(func, args, tables.allow_alias, tables.loops)
 
     return explain_call
+
+
+def _complete(tables: Tables, name: str) -> Complete:
+    @cache
+    def allocator() -> OutputAllocator:
+        func = tables.loops[name]
+        assert isinstance(func, PrimFunc)
+        return OutputAllocator(func, tables.loops)
+
+    def complete(
+        args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> tuple[tuple[object, ...], object] | str:
+        completed = allocator().complete(args, kwargs)
+        return completed if isinstance(completed, str) else (completed.args, completed.result)
+
+    return complete

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from loomir.interp.relax.machine import Machine
 from loomir.interp.relax.ops import operate
 from loomir.interp.tir.calls import Interpreter
+from loomir.interp.tir.missing_outputs import Completed, OutputAllocator
 from loomir.interp.values import Value
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.relax.expr import Function
@@ -43,6 +44,13 @@ def interpret(
         if isinstance(program, IRModule):
             program = loops_of(program)
         assert not isinstance(program, Function)
+        if isinstance(func, PrimFunc) and len(rest) + len(kwargs) < len(func.params):
+            allocator = OutputAllocator(func, program if isinstance(program, IRModule) else None)
+            completed = allocator.complete(rest, kwargs)
+            if isinstance(completed, Completed):
+                engine = Interpreter(program, allow_alias=allow_alias, track=track)
+                engine.call(name, completed.args, {})
+                return cast("Value", completed.result)
         return Interpreter(program, allow_alias=allow_alias, track=track).call(name, rest, kwargs)
     module = program if isinstance(program, IRModule) else IRModule({GlobalVar(name): func})
     if isinstance(program, IRModule) and "global_symbol" not in func.attrs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 
@@ -21,11 +21,19 @@ from loomir.support.diagnostics import Diagnostic, InternalError, RunError, near
 from loomir.support.dtype import DataType
 from loomir.support.fork_safe import ForkSafeLock
 
-__all__ = ["Function"]
+__all__ = ["Complete", "Function"]
+
+Complete: TypeAlias = Callable[
+    [Sequence[object], Mapping[str, object]], "tuple[tuple[object, ...], object] | str"
+]
+"""Adds the arguments that a call leaves out: all arguments and the result, or why it cannot."""
 
 
 class Function:
     """A compiled function: takes arrays for buffers and numbers for scalars, in order or by name.
+
+    The last buffers may be left out where the program writes them, does not read their earlier
+    contents, and the other arguments determine their shapes: they are then allocated and returned.
 
     Buffers are read and written in place, whoever made them: NumPy, PyTorch, anything that exports
     DLPack. The GIL is released during the call; several threads may call at once.
@@ -33,13 +41,15 @@ class Function:
     ``entry`` gives the address of the native entry point; it is asked once, at the first call.
     ``faults`` are numbered by site. ``explain`` raises the ``RunError`` for arguments that the
     native entry refused; it gets them as NumPy arrays and Python numbers. ``keep_alive`` owns the
-    code. ``returns`` is the dtype of the result, None where there is none.
+    code. ``returns`` is the dtype of the result, None where there is none. ``complete`` adds the
+    outputs that a call leaves out, or says why it cannot: the call then returns them.
 
     Errors: RUN01xx for the arguments, RUN02xx for what happens inside, and those of ``explain``.
     """
 
     __slots__ = (
         "__weakref__",
+        "_complete",
         "_direct",
         "_entry",
         "_explain",
@@ -62,6 +72,7 @@ class Function:
         explain: Callable[[tuple[object, ...]], None],
         keep_alive: object = None,
         returns: DataType | None = None,
+        complete: Complete | None = None,
     ) -> None:
         self.name = name
         self.parameters: tuple[Parameter, ...] = tuple(parameters)
@@ -70,6 +81,7 @@ class Function:
         self._entry = entry
         self._faults = tuple(faults)
         self._explain = explain
+        self._complete = complete
         self._keep_alive = keep_alive
         self._lock = ForkSafeLock()
         self._native: Callable[..., object] | None = None
@@ -125,9 +137,23 @@ class Function:
         return classes
 
     def _call_adapted(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+        if len(args) + len(kwargs) < len(self._names):
+            return self._call_completed(args, kwargs)
         given = self._bind(args, kwargs)
         native = self._native or self._link()
         return self._run(native, given, adapt(self.parameters, given))
+
+    def _call_completed(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+        """Call with the outputs that are left out, and return them."""
+        if self._complete is None:
+            raise self._misfit(args, kwargs)
+        completed = self._complete(args, kwargs)
+        if isinstance(completed, str):
+            raise self._misfit(args, kwargs, completed)
+        given, result = completed
+        native = self._native or self._link()
+        self._run(native, given, adapt(self.parameters, given))
+        return result
 
     def _run(
         self, native: Callable[..., object], given: tuple[object, ...], adapted: tuple[object, ...]
@@ -153,6 +179,8 @@ class Function:
         """
         if isinstance(failure, NativeFault) and failure.split()[0] != SITE_ARGUMENTS:
             self._raise(failure, args, args)
+        if len(args) < len(self._names):
+            return self._call_completed(args, {})
         adapted = adapt(self.parameters, self._bind(args, {}))
         if any(a is not b for a, b in zip(args, adapted, strict=True)):
             native = self._native or self._link()
@@ -202,7 +230,12 @@ class Function:
                 return (*args, *[kwargs[name] for name in rest])
         raise self._misfit(args, kwargs)
 
-    def _misfit(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> RunError:
+    def _misfit(
+        self,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        remedy: str = "give one argument for each parameter",
+    ) -> RunError:
         names = self._names
         if len(args) > len(names):
             return self._arity(f"{len(args)} {'was' if len(args) == 1 else 'were'} given")
@@ -217,10 +250,11 @@ class Function:
         missing = [name for name in names[len(args) :] if name not in kwargs]
         count = len(args) + len(kwargs)
         return self._arity(
-            f"{count} {'was' if count == 1 else 'were'} given; missing: {', '.join(missing)}"
+            f"{count} {'was' if count == 1 else 'were'} given; missing: {', '.join(missing)}",
+            remedy,
         )
 
-    def _arity(self, what: str) -> RunError:
+    def _arity(self, what: str, remedy: str = "give one argument for each parameter") -> RunError:
         count = len(self.parameters)
         plural = "argument" if count == 1 else "arguments"
         return RunTypeError(
@@ -228,7 +262,7 @@ class Function:
                 "RUN0101",
                 f"{self.name} takes {count} {plural}, {what}",
                 notes=tuple(str(p) for p in self.parameters),
-                help="give one argument for each parameter",
+                help=remedy,
             )
         )
 

@@ -14,7 +14,7 @@ from loomir.runtime.errors import RunValueError
 from loomir.runtime.parameter import Parameter
 from loomir.support.diagnostics import Diagnostic, with_article
 
-__all__ = ["diagnose_tensor", "is_torch_tensor", "plain_tensor"]
+__all__ = ["diagnose_tensor", "is_torch_tensor", "plain_tensor", "zeros_of"]
 
 
 class _Torch(NamedTuple):
@@ -75,6 +75,13 @@ def plain_tensor(parameter: Parameter, value: Any) -> object:
             f"pass {parameter.name}.detach(), or call under torch.no_grad()",
         )
     return value.detach()
+
+
+def zeros_of(shape: tuple[int, ...], dtype: str) -> Any:
+    """Return a tensor of zeros, None where PyTorch has no such dtype; there must be a tensor."""
+    torch = _found[0].module
+    kind = getattr(torch, dtype, None)
+    return torch.zeros(shape, dtype=kind) if isinstance(kind, torch.dtype) else None
 
 
 def diagnose_tensor(parameter: Parameter, value: Any) -> None:
