@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pytest
-
-onnx = pytest.importorskip("onnx", reason="needs onnx, which is among the dependencies of dev")
-pytest.importorskip("onnx.parser")
+import onnx
+import onnx.parser
 
 HEAD = '<ir_version: 9, opset_import: ["" : {version}, "com.microsoft" : 1, "own" : 1]>'
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("onnx", reason="needs onnx, which is among the dependencies of dev")
-
 from tools.onnx_node_tests import run_case
 
 MODULES = {
