@@ -11,6 +11,7 @@ import numpy as np
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
 from loomir.ir.op import Op
+from loomir.relax.constants import NoNumbers, beside_tensor, make_constant
 from loomir.relax.expr import (
     Call,
     Constant,
@@ -145,9 +146,6 @@ def as_values(values: object) -> tuple[RelaxExpr, ...]:
 
 
 # -- constants -----------------------------------------------------------------------------------
-_DEFAULTS: Final = {"int64": "int32", "float64": "float32"}
-
-
 def const(value: Any, dtype: DTypeLike | None = None) -> Constant:
     """Make a tensor of numbers: a number, lists of them, or an array.
 
@@ -157,45 +155,12 @@ def const(value: Any, dtype: DTypeLike | None = None) -> Constant:
     Errors: SCR0005 for what holds no numbers, or numbers that the dtype lacks.
     """
     wanted = None if dtype is None else as_dtype(dtype)
-    if isinstance(value, Constant):
-        value = value.data
-    if isinstance(value, Array):
-        value = value.data
     if isinstance(value, PrimExpr):
         value = getattr(value, "value", value)
-    if wanted is None and not is_array(value):
-        found = _numbers(value)
-        wanted = DataType(_DEFAULTS.get(str(found.dtype), str(found.dtype)))
-    if not is_array(value):
-        _numbers(value)
-    return Constant(_converted(value, wanted))
-
-
-def _numbers(value: Any) -> np.ndarray[Any, Any]:
     try:
-        found = np.asarray(value)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise wrong_argument(
-            value, f"these are no numbers of a tensor: {error}", help="give lists of equal length"
-        ) from error
-    if found.dtype.kind not in "biuf":
-        raise wrong_argument(
-            value,
-            f"a constant is made of numbers, not of {describe(value)}",
-            help="give a number, lists of numbers, or an array",
-        )
-    return found
-
-
-def _converted(value: Any, wanted: DataType | None) -> Array:
-    if wanted is None:
-        return Array(value)
-    try:
-        return Array(value, wanted)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise wrong_argument(
-            value, f"{wanted} cannot hold this: {error}", help="use a dtype that holds the numbers"
-        ) from error
+        return make_constant(value, wanted)
+    except NoNumbers as error:
+        raise wrong_argument(value, error.message, help=error.help) from error
 
 
 def number_like(value: float, tensor: TensorStructInfo | None) -> Constant:
@@ -203,22 +168,10 @@ def number_like(value: float, tensor: TensorStructInfo | None) -> Constant:
 
     Errors: SCR0009 for a number that the dtype lacks.
     """
-    if tensor is None or tensor.dtype.is_void:
-        return const(value)
-    wanted = tensor.dtype
-    fits = wanted.is_float or (isinstance(value, int) and not isinstance(value, bool))
-    if isinstance(value, bool):
-        fits = True
-    elif fits and not wanted.is_float:
-        fits = not wanted.is_bool and wanted.min_value <= value <= wanted.max_value
-    if not fits:
-        raise wrong_argument(
-            value,
-            f"{value!r} beside a tensor of {wanted} is no {wanted}",
-            code="SCR0009",
-            help=f"write R.const({value!r}, dtype), and R.astype for the tensor",
-        )
-    return Constant(_converted(value, wanted))
+    try:
+        return beside_tensor(value, tensor)
+    except NoNumbers as error:
+        raise wrong_argument(value, error.message, code="SCR0009", help=error.help) from error
 
 
 # -- others --------------------------------------------------------------------------------------
