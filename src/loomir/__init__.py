@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from loomir.runtime.packed.registry import get_func, register_func
     from loomir.runtime.shape import Shape
     from loomir.schedule.schedule import Schedule
+    from loomir.specialize import JitFunction, jit
     from loomir.support.compile_warning import CompileWarning
     from loomir.support.diagnostics import (
         CompileError,
@@ -47,6 +48,7 @@ __all__ = [
     "Diagnostic",
     "Executable",
     "InternalError",
+    "JitFunction",
     "LoomirError",
     "RunError",
     "Schedule",
@@ -59,6 +61,7 @@ __all__ = [
     "get_func",
     "interpret",
     "ir",
+    "jit",
     "load",
     "load_library",
     "onnx",
@@ -84,6 +87,7 @@ _HOMES: Final = {
     "Diagnostic": "loomir.support.diagnostics",
     "Executable": "loomir.runtime.executable",
     "InternalError": "loomir.support.diagnostics",
+    "JitFunction": "loomir.specialize",
     "LoomirError": "loomir.support.diagnostics",
     "RunError": "loomir.support.diagnostics",
     "Schedule": "loomir.schedule.schedule",
@@ -95,6 +99,7 @@ _HOMES: Final = {
     "compile": "loomir.build",
     "get_func": "loomir.runtime.packed.registry",
     "interpret": "loomir.interp",
+    "jit": "loomir.specialize",
     "load": "loomir.deploy.saved",
     "load_library": "loomir.runtime.packed.externs",
     "register_extern": "loomir.runtime.packed.externs",

@@ -37,7 +37,7 @@ from loomir.support.argument_errors import explained
 from loomir.support.compile_warning import caution
 from loomir.support.compiling import set_compiler
 from loomir.support.config import SETTINGS
-from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.diagnostics import CompileError, Diagnostic, with_article
 from loomir.support.printing import to_text
 from loomir.support.runtime_types import Declared, declared, show_value
 from loomir.target import Target
@@ -52,7 +52,7 @@ from loomir.transform.relax.constants.pack_constants import PackConstantsOptions
 from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions
 from loomir.validate import validate_schedule
 
-__all__ = ["Program", "as_module", "compile", "packing_for"]
+__all__ = ["Program", "as_module", "check_options", "compile", "packing_for"]
 
 Program: TypeAlias = IRModule | PrimFunc | relax.Function
 """The programs that ``compile`` takes: a module or a single function."""
@@ -96,7 +96,7 @@ def as_module(program: Program) -> IRModule:
     raise CompileError(
         Diagnostic(
             "TIR0005",
-            f"a {type(program).__name__} is not a program",
+            f"{with_article(type(program).__name__)} is not a program",
             help="give a function decorated with @T.prim_func or @R.function, or a module with "
             "@I.ir_module",
         )
@@ -158,7 +158,7 @@ def compile(  # noqa: A001 - the name that users expect
         verify_schedule,
         eager,
     )
-    _check_flags(flags)
+    check_options(flags._asdict())
     with remembering():
         made = _build(program, target, flags, dump)
     if eager:
@@ -198,9 +198,9 @@ class _Flags(NamedTuple):
     eager: bool = False
 
 
-def _check_flags(flags: _Flags) -> None:
+def check_options(options: Mapping[str, Any]) -> None:
     """Check options against their declared types. Errors: RUN0012."""
-    for name, value in flags._asdict().items():
+    for name, value in options.items():
         kind = _kinds()[name]
         fits, wanted = kind.accepts(value), kind.wanted
         if name == "opt_level":

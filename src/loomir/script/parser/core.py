@@ -71,6 +71,8 @@ class Parser(doc.NodeVisitor):
         self.evaluator = ExprEvaluator(self)
         self.function: FunctionState | None = None
         self.programs: list[str] = []
+        # What parameters without an annotation are, by name.
+        self.declared: Mapping[str, object] = {}
         self.names_of_shapes: VarTableFrame | None = None
         self.poisoned = 0
         self.lost = 0

@@ -13,6 +13,7 @@ import functools
 import itertools
 import mmap
 import platform
+import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -466,10 +467,11 @@ class Library:
         self._addresses = dict(addresses)
         self._jit: _Jit | None = jit
 
-    def __del__(self) -> None:
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # The JIT goes after what it made.
         tracker = self._tracker
-        if tracker is not None:
+        # When Python ends, modules are emptied (this one too) before their objects are dropped.
+        if tracker is not None and not is_ending():
             tracker.close()
 
     def address(self, name: str) -> int:

@@ -18,6 +18,9 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.jit.engine import Library, TargetMachine
@@ -29,7 +32,7 @@ from loomir.runtime.packed.externs import address_in_process
 from loomir.support.diagnostics import InternalError
 from loomir.support.fork_safe import ForkSafeLock
 
-__all__ = ["ForkJoin", "measure_fork_join", "pool_symbols", "worker_count"]
+__all__ = ["ForkJoin", "capped_threads", "measure_fork_join", "pool_symbols", "worker_count"]
 
 _EXPORTS: Final = (
     "loomir_parallel_for",
@@ -58,6 +61,37 @@ def pool_symbols() -> dict[str, int]:
 def worker_count() -> int:
     """Return how many threads the pool has made in this process."""
     return ctypes.CFUNCTYPE(ctypes.c_int32)(_pool().address("loomir_pool_workers"))()
+
+
+@contextmanager
+def capped_threads(most: int) -> Generator[None, None, None]:
+    """Let parallel loops use so many threads at most for the body of ``with``.
+
+    The cap is one for the process: of several callers at a time, the least counts.
+    """
+    setter = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)(_pool().address("loomir_set_threads"))
+    getter = ctypes.CFUNCTYPE(ctypes.c_int32)(_pool().address("loomir_get_threads"))
+    with _caps_lock:
+        if _owner != [os.getpid()]:  # a forked child has none of the other callers
+            _owner[:] = [os.getpid()]
+            _caps.clear()
+        if not _caps:
+            _before[:] = [getter()]
+        _caps.append(most)
+        setter(min(_caps + _before))
+    try:
+        yield
+    finally:
+        with _caps_lock:
+            if most in _caps:
+                _caps.remove(most)
+                setter(min(_caps + _before))
+
+
+_caps: Final[list[int]] = []
+_before: Final[list[int]] = []
+_owner: Final[list[int]] = []
+_caps_lock: Final = ForkSafeLock()
 
 
 def measure_fork_join(rounds: int = 20_000) -> ForkJoin:

@@ -101,7 +101,7 @@ def _read_parameters(parser: Parser, frame: PrimFuncFrame, args: doc.arguments) 
     # Numbers first: the shape of a buffer may name a parameter that comes after it.
     for is_buffer in (False, True):
         for part in args.args:
-            if _describes_buffer(part) == is_buffer:
+            if _describes_buffer(parser, part) == is_buffer:
                 values[part.arg] = _read_parameter(parser, frame, part)
     order = {part.arg: index for index, part in enumerate(args.args)}
     made = {name: index for index, name in enumerate(values)}
@@ -111,7 +111,9 @@ def _read_parameters(parser: Parser, frame: PrimFuncFrame, args: doc.arguments) 
         ]
 
 
-def _describes_buffer(part: doc.arg) -> bool:
+def _describes_buffer(parser: Parser, part: doc.arg) -> bool:
+    if part.arg in parser.declared:
+        return isinstance(parser.declared[part.arg], BufferSpec)
     node = part.annotation
     if isinstance(node, doc.Constant):
         return "Buffer" in str(node.value)
@@ -123,25 +125,29 @@ def _describes_buffer(part: doc.arg) -> bool:
 def _read_parameter(parser: Parser, frame: PrimFuncFrame, part: doc.arg) -> object:
     value: object = POISON
     try:
-        if part.annotation is None:
+        declared = parser.declared.get(part.arg)
+        if declared is None and part.annotation is None:
             raise mistake(
                 "SCR0015",
                 f"parameter {part.arg!r} has no type",
                 help=f'write {part.arg}: T.Buffer((8,), "float32"), T.handle, or T.int32',
                 span=part.span,
             )
-        annotation: Any = parser.evaluate(unquote(part.annotation))
+        place = part.annotation or part
+        annotation: Any = declared
+        if declared is None and part.annotation is not None:
+            annotation = parser.evaluate(unquote(part.annotation))
         if annotation is BufferSpec:
             raise mistake(
                 "SCR0015",
                 f"parameter {part.arg!r} has no shape",
                 help=f'write {part.arg}: T.Buffer((8,), "float32")',
-                span=part.annotation.span,
+                span=place.span,
             )
         try:
             value = arg(part.arg, annotation, part.span)
         except CompileError as error:
-            raise _blamed(error, part.annotation) from error
+            raise _blamed(error, place) from error
     except (CompileError, Poisoned) as error:
         parser.caught(error, part.span)
         frame.params.append(Var(part.arg, HANDLE))  # keeps the others in their order
@@ -152,7 +158,7 @@ def _read_parameter(parser: Parser, frame: PrimFuncFrame, part: doc.arg) -> obje
     return value
 
 
-def _blamed(error: CompileError, node: doc.ExprNode) -> CompileError:
+def _blamed(error: CompileError, node: doc.AST) -> CompileError:
     """Place an error at the argument of ``T.Buffer`` that it blames, or at the annotation."""
     if isinstance(error, ArgumentError) and isinstance(node, doc.Call):
         for part in (*node.args, *(word.value for word in node.keywords)):
