@@ -41,7 +41,7 @@ def invoke(*words: object) -> tuple[int, str]:
 )
 @pytest.mark.parametrize(
     ("command", "option"),
-    [("run", "--arg"), ("explain", "--size"), ("cost", "--size"), ("bisect", "--arg")],
+    [("run", "--size"), ("explain", "--size"), ("cost", "--size"), ("bisect", "--size")],
 )
 def test_a_size_is_a_whole_number(tmp_path: Path, command: str, option: str, number: str):
     path = tmp_path / "sized.py"
@@ -54,8 +54,8 @@ def test_a_size_is_a_whole_number(tmp_path: Path, command: str, option: str, num
 def test_a_scalar_may_be_no_number(tmp_path: Path):
     path = tmp_path / "sized.py"
     path.write_text(SIZED)
-    assert invoke("run", path, "--arg", "alpha=nan") == invoke("run", path, "--arg", "alpha=inf")
-    assert invoke("run", path, "--arg", "alpha=inf")[0] == 0
+    assert invoke("run", path, "--size", "alpha=nan") == invoke("run", path, "--size", "alpha=inf")
+    assert invoke("run", path, "--size", "alpha=inf")[0] == 0
 
 
 @pytest.mark.parametrize("command", ["run", "explain", "bisect"])

@@ -35,7 +35,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_an_executable_is_built_and_loaded(file: Path):
     out = file.with_name("fill.loom")
-    status, output = invoke("build", f"{file}:fill", "--arg", "N=3", "-o", str(out))
+    status, output = invoke("build", f"{file}:fill", "--size", "N=3", "-o", str(out))
     assert status == 0, output
     assert f"{out.stat().st_size:,} bytes" in output
     status, output = invoke("run", str(out))

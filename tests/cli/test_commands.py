@@ -61,15 +61,15 @@ def test_every_example_is_read_without_being_run(path: Path):
 
 def test_run_takes_constants_sizes_and_a_seed():
     status, output = invoke(
-        "run", f"{EXAMPLES / 'matmul.py'}:matmul", "--arg", "N=16", "--seed", "3"
+        "run", f"{EXAMPLES / 'matmul.py'}:matmul", "--size", "N=16", "--seed", "3"
     )
     assert (status, "agrees with NumPy" in output) == (0, True), output
-    status, output = invoke("run", str(EXAMPLES / "vector_add.py"), "--arg", "n=0")
+    status, output = invoke("run", str(EXAMPLES / "vector_add.py"), "--size", "n=0")
     assert (status, "agrees with NumPy" in output) == (0, True), output
 
 
 def test_run_can_use_only_the_interpreter():
-    status, output = invoke("run", str(EXAMPLES / "matmul.py"), "--arg", "N=8", "--interpret")
+    status, output = invoke("run", str(EXAMPLES / "matmul.py"), "--size", "N=8", "--interpret")
     assert status == 0
     assert "agrees with NumPy" in output
     assert "interpreter" not in output
@@ -93,7 +93,7 @@ def test_run_speaks_json():
 
 def test_run_measures_beside_numpy():
     status, output = invoke(
-        "run", str(EXAMPLES / "matmul_scheduled.py"), "--arg", "N=512", "--time"
+        "run", str(EXAMPLES / "matmul_scheduled.py"), "--size", "N=512", "--time"
     )
     assert status == 0
     assert "GFLOP/s" in output
@@ -105,14 +105,14 @@ def test_run_measures_beside_numpy():
     [
         (("run", "nowhere.py"), "CLI0001", "path of a Python file"),
         (("run", f"{EXAMPLES / 'matmul.py'}:matmull"), "CLI0002", "did you mean 'matmul'?"),
-        (("run", str(EXAMPLES / "vector_add.py"), "--arg", "n=-5"), "CLI0003", "other sizes"),
+        (("run", str(EXAMPLES / "vector_add.py"), "--size", "n=-5"), "CLI0003", "other sizes"),
         (
-            ("run", str(EXAMPLES / "matmul.py"), "--arg", "N=512", "--interpret"),
+            ("run", str(EXAMPLES / "matmul.py"), "--size", "N=512", "--interpret"),
             "CLI0004",
             "smaller sizes",
         ),
-        (("run", str(EXAMPLES / "matmul.py"), "--arg", "N"), "CLI0005", "--arg N=1024"),
-        (("run", str(EXAMPLES / "matmul.py"), "--arg", "M=4"), "CLI0006", "top-level constant"),
+        (("run", str(EXAMPLES / "matmul.py"), "--size", "N"), "CLI0005", "--size N=1024"),
+        (("run", str(EXAMPLES / "matmul.py"), "--size", "M=4"), "CLI0006", "top-level constant"),
         (("run", str(EXAMPLES / "matmul.py"), "--show", "ptx"), "CLI0007", "--show llvm"),
     ],
 )

@@ -175,7 +175,7 @@ def test_every_example_of_graphs_agrees_with_its_judges(path: Path):
 @pytest.mark.parametrize("extent", [1, 3])
 def test_examples_take_any_size(example: str, size: str, extent: int):
     path = next(p for p in EXAMPLES if p.stem == example)
-    status, output = invoke("run", str(path), "--arg", f"{size}={extent}")
+    status, output = invoke("run", str(path), "--size", f"{size}={extent}")
     assert status == 0, output
 
 
@@ -194,9 +194,9 @@ def test_the_caches_of_the_caller_are_written():
 def test_run_interprets_graphs(tmp_path: Path):
     path = tmp_path / "turn.py"
     path.write_text(FILE)
-    status, output = invoke("run", str(path), "--interpret", "--arg", "n=5", "--arg", "k=3")
+    status, output = invoke("run", str(path), "--interpret", "--size", "n=5", "--size", "k=3")
     assert status == 0, output
     assert output == "turn: agrees with NumPy\n"
-    status, output = invoke("run", str(path), "--interpret", "--arg", "SIGN=1")
+    status, output = invoke("run", str(path), "--interpret", "--size", "SIGN=1")
     assert status == 1
     assert "turn: DIFFERS from NumPy: the result[0][0] is" in output

@@ -200,11 +200,11 @@ def test_right_programs_have_no_culprit():
 
 def test_bisect_on_the_command_line():
     path = EXAMPLES / "relax" / "mlp.py"
-    assert invoke("bisect", str(path), "--arg", "batch=2") == (
+    assert invoke("bisect", str(path), "--size", "batch=2") == (
         0,
         "MLP: every stage computes the same\n",
     )
-    status, output = invoke("bisect", str(EXAMPLES / "vector_add.py"), "--arg", "n=3", "--json")
+    status, output = invoke("bisect", str(EXAMPLES / "vector_add.py"), "--size", "n=3", "--json")
     assert status == 0
     assert '"ok"' not in output
     assert "null" in output
@@ -223,10 +223,10 @@ def test_diff_on_the_command_line(tmp_path: Path):
     assert status == 1
     assert output.startswith("differ: only one has ")
     assert "+    @T.prim_func(private=True)" in output
-    assert invoke("diff", "--run", first, last, "--arg", "n=2") == (0, "all values agree\n")
+    assert invoke("diff", "--run", first, last, "--size", "n=2") == (0, "all values agree\n")
     wrong = tmp_path / "wrong.py"
     wrong.write_text(Path(first).read_text().replace("R.add", "R.subtract"))
-    status, output = invoke("diff", "--run", first, str(wrong), "--arg", "n=2")
+    status, output = invoke("diff", "--run", first, str(wrong), "--size", "n=2")
     assert status == 1
     assert output.startswith("b[")
     named = f"{EXAMPLES / 'relax' / 'mlp.py'}:MLP"

@@ -247,6 +247,6 @@ def test_a_cache_that_cannot_be_written_costs_time_only(
 
 def test_profiles_on_the_command_line():
     path = str(EXAMPLES / "relax" / "mlp.py")
-    status, output = invoke("run", path, "--profile", "--arg", "batch=3")
+    status, output = invoke("run", path, "--profile", "--size", "batch=3")
     assert status == 0, output
     assert "(outside of kernels)" in output

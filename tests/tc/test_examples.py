@@ -45,7 +45,7 @@ def test_example_with_checks_and_other_sizes(path: Path):
     known = {s.name for f in parse(text).functions for p in f.params for s in p.sizes or ()}
     if "KH" in known:
         sizes |= {"KH": 3, "KW": 2}
-    args = [part for n, v in sizes.items() if n in known for part in ("--arg", f"{n}={v}")]
+    args = [part for n, v in sizes.items() if n in known for part in ("--size", f"{n}={v}")]
     done = CliRunner().invoke(app, ["run", str(path), "--checked", *args])
     assert done.exit_code == 0, done.output
 

@@ -9,8 +9,9 @@ import typer
 from loomir.build import as_module
 from loomir.cli.files.source import load_file, pick, programs_of, split_target
 from loomir.cli.inputs import make_inputs
+from loomir.cli.names import check_names
 from loomir.cli.report import Report, fail
-from loomir.cli.settings import read_settings
+from loomir.cli.settings import Sizes, read_settings
 from loomir.debug.bisection import bisect as search
 from loomir.debug.values import entry_of
 from loomir.support.diagnostics import LoomirError
@@ -20,10 +21,7 @@ __all__ = ["bisect"]
 
 def bisect(
     target: Annotated[str, typer.Argument(metavar="FILE.py[:NAME]", help="What to compile.")],
-    arg: Annotated[
-        list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
-        typer.Option("--arg", metavar="N=64", help="A constant of the file, a size, or a scalar."),
-    ] = None,
+    size: Sizes = None,
     seed: Annotated[int, typer.Option(min=0, help="Where the random inputs start.")] = 0,
     tolerance: Annotated[
         float | None,  # typer reads this annotation at run time, on Python 3.10 too
@@ -40,9 +38,11 @@ def bisect(
     right = True
     try:
         path, name = split_target(target)
-        settings = read_settings(arg or [], "--arg")
+        settings = read_settings(size)
         file = load_file(path, settings)
-        for key, program in pick(programs_of(file), name, path).items():
+        programs = pick(programs_of(file), name, path)
+        check_names(settings, file, programs)
+        for key, program in programs.items():
             mod = as_module(program)
             entry = entry_of(mod, None)
             inputs = make_inputs(mod, entry, settings, seed, file)

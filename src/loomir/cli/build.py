@@ -9,8 +9,9 @@ import typer
 
 import loomir
 from loomir.cli.files.source import load_file, pick, programs_of, split_target
+from loomir.cli.names import check_names
 from loomir.cli.report import Report, fail
-from loomir.cli.settings import read_settings
+from loomir.cli.settings import Sizes, read_settings
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
 
 __all__ = ["build"]
@@ -27,10 +28,7 @@ def build(
     machine: Annotated[
         str, typer.Option("--target", metavar="CPU", help="The machine to compile for.")
     ] = "native",
-    arg: Annotated[
-        list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
-        typer.Option("--arg", metavar="N=1024", help="A top-level constant of the file."),
-    ] = None,
+    size: Sizes = None,
     check_bounds: Annotated[
         bool, typer.Option("--check-bounds", help="Raise an error for an index out of bounds.")
     ] = False,
@@ -52,7 +50,10 @@ def build(
                 )
             )
         path, name = split_target(target)
-        found = pick(programs_of(load_file(path, read_settings(arg or [], "--arg"))), name, path)
+        settings = read_settings(size)
+        file = load_file(path, settings)
+        check_names(settings, file, {})
+        found = pick(programs_of(file), name, path)
         if len(found) > 1:
             raise CompileError(
                 Diagnostic(
@@ -72,9 +73,9 @@ def build(
             written.append(output.with_suffix(".h"))
     except LoomirError as error:
         fail(error, json)
-    for file in written:
-        report.line(f"{file}: {file.stat().st_size:,} bytes")
+    for out in written:
+        report.line(f"{out}: {out.stat().st_size:,} bytes")
     report.fact("ok", True)
     report.fact("functions", list(exe.functions))
-    report.fact("files", {str(file): file.stat().st_size for file in written})
+    report.fact("files", {str(out): out.stat().st_size for out in written})
     report.finish()

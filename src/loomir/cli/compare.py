@@ -112,7 +112,7 @@ def random_array(
             Diagnostic(
                 "CLI0003",
                 f"cannot make an array of shape {tuple(shape)} for {name!r}: {error}",
-                help="give other sizes, as in --arg n=1000",
+                help="give other sizes, as in --size n=1000",
             )
         ) from error
 

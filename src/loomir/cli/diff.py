@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from loomir.build import as_module
 from loomir.cli.files.source import Program, load_file, pick, programs_of, read_text, split_target
 from loomir.cli.inputs import make_inputs
 from loomir.cli.report import Report, fail
-from loomir.cli.settings import read_settings
+from loomir.cli.settings import Sizes, read_settings
 from loomir.debug.texts import compare_texts
 from loomir.debug.values import compare_stages, entry_of
 from loomir.ir.module import IRModule
@@ -30,10 +31,7 @@ def diff(
     run: Annotated[
         bool, typer.Option("--run", help="Run both, and name the first value that differs.")
     ] = False,
-    arg: Annotated[
-        list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
-        typer.Option("--arg", metavar="n=64", help="With --run: a size, or a scalar argument."),
-    ] = None,
+    size: Sizes = None,
     seed: Annotated[int, typer.Option(min=0, help="Where the random inputs start.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -45,7 +43,11 @@ def diff(
     report = Report(json)
     try:
         a, b = _read(left), _read(right)
-        same = _values(report, a, b, arg or [], seed) if run else _texts(report, a, b, left, right)
+        same = (
+            _values(report, a, b, read_settings(size), seed)
+            if run
+            else _texts(report, a, b, left, right)
+        )
     except LoomirError as error:
         fail(error, json)
     report.fact("same", same)
@@ -66,9 +68,11 @@ def _texts(report: Report, a: IRModule, b: IRModule, left: str, right: str) -> b
     return False
 
 
-def _values(report: Report, a: IRModule, b: IRModule, arg: list[str], seed: int) -> bool:
+def _values(
+    report: Report, a: IRModule, b: IRModule, settings: Mapping[str, int | float], seed: int
+) -> bool:
     name = entry_of(a, None)
-    inputs = make_inputs(a, name, read_settings(arg, "--arg"), seed)
+    inputs = make_inputs(a, name, settings, seed)
     found = compare_stages(a, b, inputs, name=name)
     if found is None:
         report.line("all values agree", "green")

@@ -27,7 +27,7 @@ from loomir.cli.guarded import check_indices
 from loomir.cli.inputs import make_inputs
 from loomir.cli.names import check_names
 from loomir.cli.report import Report, fail
-from loomir.cli.settings import read_settings
+from loomir.cli.settings import Sizes, read_settings
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order
 from loomir.profiling.roof import measured_roof
@@ -57,10 +57,7 @@ def explain(
     machine: Annotated[
         str, typer.Option("--target", metavar="CPU", help="The machine to schedule for.")
     ] = "native",
-    size: Annotated[
-        list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
-        typer.Option("--size", metavar="n=128", help="A size, or a constant of the file."),
-    ] = None,
+    size: Sizes = None,
     measure: Annotated[
         bool, typer.Option(help="Run it on random inputs, where it is for this machine.")
     ] = True,
@@ -75,10 +72,10 @@ def explain(
     report = Report(json)
     try:
         path, name = split_target(target)
-        settings = read_settings(size or [], "--size")
+        settings = read_settings(size)
         file = load_file(path, settings)
         found = pick(programs_of(file), name, path)
-        check_names(settings, file, found, "--size")
+        check_names(settings, file, found)
         for key, program in found.items():
             _Explained(report, file, key, program, Target(machine), settings, seed).show(
                 measure=measure, script=script

@@ -20,7 +20,6 @@ def check_names(
     settings: Mapping[str, int | float],
     module: ModuleType,
     programs: Mapping[str, Program],
-    option: str,
 ) -> None:
     """Refuse a setting that nothing in the file is named by. Errors: CLI0006."""
     known = {name for name, value in vars(module).items() if issubclass(type(value), (int, float))}
@@ -36,7 +35,7 @@ def check_names(
             raise CompileError(
                 Diagnostic(
                     "CLI0006",
-                    f"{option} {name}: nothing has that name",
+                    f"--size {name}: nothing has that name",
                     notes=(f"names: {', '.join(sorted(known)) or 'none'}",),
                     help="use a top-level constant of the file, a size, or a scalar parameter",
                 )

@@ -53,7 +53,7 @@ from loomir.cli.inputs import make_inputs
 from loomir.cli.models import run_model
 from loomir.cli.names import check_names, functions_of, public_functions
 from loomir.cli.report import Report, fail
-from loomir.cli.settings import read_settings
+from loomir.cli.settings import Sizes, read_settings
 from loomir.cli.work import steps
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
@@ -75,12 +75,7 @@ def run(
     target: Annotated[
         str, typer.Argument(metavar="FILE.py[:NAME]", help="What to run; a model, FILE.onnx, too.")
     ],
-    arg: Annotated[
-        list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
-        typer.Option(
-            "--arg", metavar="N=1024", help="A constant of the file, a size, or a scalar argument."
-        ),
-    ] = None,
+    size: Sizes = None,
     inputs: Annotated[
         list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
         typer.Option(
@@ -139,17 +134,17 @@ def run(
     try:
         path, name = split_target(target)
         if is_model(path):
-            dims = {k: whole(k, v) for k, v in read_settings(dim or [], "--dim").items()}
+            dims = {k: whole(k, v) for k, v in read_settings(dim, "--dim").items()}
             run_model(report, path, inputs or [], dims, seed, timed=timed)
             report.finish()
             return
-        settings = read_settings(arg or [], "--arg")
+        settings = read_settings(size)
         _check_show(show)
         module = load_file(path, settings)
         for warning in warnings_of(module):
             report.line(f"{warning}\n", "yellow")
         programs = pick(programs_of(module), name, path)
-        check_names(settings, module, programs, "--arg")
+        check_names(settings, module, programs)
         right = True
         for key, program in programs.items():
             if nan and graphs_of(program):
@@ -387,7 +382,7 @@ class _Job:
                 Diagnostic(
                     "CLI0004",
                     f"the interpreter would take about {work:.0e} steps for {self.key!r}",
-                    help="give smaller sizes with --arg, or define INTERPRET in the file",
+                    help="give smaller sizes with --size, or define INTERPRET in the file",
                 )
             )
 

@@ -1,18 +1,32 @@
-"""Options of the form ``--arg N=1024``."""
+"""Options of the form ``--size N=1024``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, TypeAlias
+
+import typer
 
 from loomir.support.diagnostics import CompileError, Diagnostic
 
-__all__ = ["read_settings"]
+__all__ = ["Sizes", "read_settings"]
+
+Sizes: TypeAlias = Annotated[
+    list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
+    typer.Option(
+        "--size",
+        "--arg",
+        metavar="n=128",
+        help="A size, a scalar argument, or a constant of the file; may be repeated.",
+    ),
+]
+"""The option of every command that makes arguments or reads constants."""
 
 
-def read_settings(pairs: Sequence[str], option: str) -> dict[str, int | float]:
+def read_settings(pairs: Sequence[str] | None, option: str = "--size") -> dict[str, int | float]:
     """Read ``NAME=NUMBER`` pairs. Errors: CLI0005."""
     made: dict[str, int | float] = {}
-    for pair in pairs:
+    for pair in pairs or ():
         name, equals, text = pair.partition("=")
         try:
             value: int | float = int(text, 0)

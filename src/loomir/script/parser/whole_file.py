@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from loomir.script.builder.frame import Built
@@ -50,8 +51,13 @@ def parse_file(text: str, *, name: str = "<string>") -> dict[str, Program]:
     return found.programs
 
 
-def read_file(text: str, *, name: str) -> FileOfPrograms:
-    """Read all programs of a Python file, as ``parse_file`` does, and list the warnings."""
+def read_file(
+    text: str, *, name: str, constants: Mapping[str, int | float] | None = None
+) -> FileOfPrograms:
+    """Read all programs of a Python file, as ``parse_file`` does, and list the warnings.
+
+    ``constants`` replace those of the file, by name.
+    """
     tree, places = parse_text(Source(name, text))
     head: list[ast.stmt] = []
     values: dict[str, object] = {}
@@ -68,6 +74,7 @@ def read_file(text: str, *, name: str) -> FileOfPrograms:
                 problems += error.diagnostics
         elif isinstance(part, ast.Assign):
             _note_constants(part, values, places)
+            values.update({k: v for k, v in (constants or {}).items() if k in values})
         elif isinstance(part, (ast.Import, ast.ImportFrom)):
             for alias in part.names:
                 values[(alias.asname or alias.name).split(".")[0]] = ValueOfTheFile()
