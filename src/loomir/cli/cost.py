@@ -23,11 +23,11 @@ from loomir.cli.files.source import (
     read_text,
     split_target,
 )
-from loomir.cli.graph_cost import GraphCost, estimate_graph
 from loomir.cli.graphs import graph_names, graphs_of
 from loomir.cli.names import check_names, functions_of
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import Sizes, read_settings
+from loomir.cli.work.graph_cost import GraphCost, estimate_graph
 from loomir.ir.visit import pre_order
 from loomir.relax.expr import Function
 from loomir.script.parser.whole_file import read_file

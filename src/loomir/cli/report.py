@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -30,11 +30,15 @@ class Report:
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
         self.facts: dict[str, Any] = {}
+        self.before_line: Callable[[], None] | None = None
+        """What is called before a line is printed."""
         self._console = Console(highlight=False, soft_wrap=True)
 
     def line(self, text: str, style: str = "") -> None:
         """Print a line for people."""
         if not self.as_json:
+            if self.before_line is not None:
+                self.before_line()
             with writing():
                 self._console.print(Text(text, style=style))
 
@@ -64,8 +68,8 @@ def writing() -> Generator[None]:
         fail(CompileError(Diagnostic("CLI0009", why, help="print to another place")), False)
 
 
-def fail(error: LoomirError, as_json: bool) -> NoReturn:
-    """Print a mistake and leave with status 1 (2 for a bug of ours)."""
+def fail(error: LoomirError, as_json: bool, summary: str = "") -> NoReturn:
+    """Print mistakes and leave with status 1 (2 for a bug of ours); ``summary`` counts them."""
     diagnostics: tuple[Diagnostic, ...] = ()
     if isinstance(error, (CompileError, RunError)):
         diagnostics = error.diagnostics
@@ -82,8 +86,8 @@ def fail(error: LoomirError, as_json: bool) -> NoReturn:
                 console.print()
         if not diagnostics:
             console.print(Text(str(error)))
-        elif len(diagnostics) > 1:
-            console.print(Text(f"\n{len(diagnostics)} mistakes", style="bold"))
+        elif summary or len(diagnostics) > 1:
+            console.print(Text(f"\n{summary or f'{len(diagnostics)} mistakes'}", style="bold"))
     raise typer.Exit(2 if isinstance(error, InternalError) else 1)
 
 

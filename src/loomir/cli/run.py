@@ -54,7 +54,7 @@ from loomir.cli.models import run_model
 from loomir.cli.names import check_names, functions_of, public_functions
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import Sizes, read_settings
-from loomir.cli.work import steps
+from loomir.cli.work.steps import steps
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
 from loomir.runtime.executable import Executable

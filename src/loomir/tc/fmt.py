@@ -43,6 +43,8 @@ _BINDS: Final = {
     "%": 6,
 }
 """How tightly operators bind; a ternary binds 0, a sign 7."""
+_WIDTH: Final = 100
+"""Columns of a line: what ends a longer one goes below it."""
 
 
 def fmt(program: Program) -> str:
@@ -82,10 +84,11 @@ class _Writer:
         self.write_before(function.span.line, function.span.column, "")
         params = ", ".join(_param(p) for p in function.params)
         returns = _idents(function.returns)
-        self.lines.append(f"def {function.name.name}({params}) -> ({returns}) {{")
+        head = f"def {function.name.name}({params})"
+        self.lines += _in_width(head, f" -> ({returns}) {{", "    ")
         for statement in function.body:
             self.write_before(statement.span.line, statement.span.column, "  ")
-            self.lines.append(f"  {_statement(statement)}")
+            self.lines += _in_width(f"  {_statement(statement)}", _where(statement), "      ")
             self.write_beside(_last_line(statement))
         self.write_before(function.span.end_line, function.span.end_column, "  ")
         self.lines.append("}")
@@ -115,17 +118,28 @@ def _statement(statement: Statement) -> str:
         args = _idents(statement.args)
         return f"{_idents(statement.targets)} = {statement.callee.name}({args})"
     left = f"{statement.target.name}({_idents(statement.indices)})"
-    text = f"{left} {statement.op} {fmt_expr(statement.value)}"
-    if statement.where:
-        parts: list[str] = []
-        for part in statement.where:
-            if isinstance(part, RangeIn):
-                start, stop = fmt_expr(part.start), fmt_expr(part.stop)
-                parts.append(f"{part.index.name} in {start}:{stop}")
-            else:
-                parts.append(f"exists {fmt_expr(part.access)}")
-        text += f" where {', '.join(parts)}"
-    return text
+    return f"{left} {statement.op} {fmt_expr(statement.value)}"
+
+
+def _where(statement: Statement) -> str:
+    """Write the ranges and conditions of a statement; empty where it has none."""
+    if isinstance(statement, CallStatement) or not statement.where:
+        return ""
+    parts: list[str] = []
+    for part in statement.where:
+        if isinstance(part, RangeIn):
+            start, stop = fmt_expr(part.start), fmt_expr(part.stop)
+            parts.append(f"{part.index.name} in {start}:{stop}")
+        else:
+            parts.append(f"exists {fmt_expr(part.access)}")
+    return f" where {', '.join(parts)}"
+
+
+def _in_width(text: str, end: str, indent: str) -> list[str]:
+    """Write a text and its end on one line, or on two where that is longer than a line may be."""
+    if not end or len(text + end) <= _WIDTH:
+        return [text + end]
+    return [text, indent + end.lstrip()]
 
 
 def fmt_expr(root: Expr) -> str:

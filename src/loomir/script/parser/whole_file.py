@@ -19,7 +19,7 @@ from loomir.support.compile_warning import caution
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Source
 
-__all__ = ["FileOfPrograms", "parse_file", "read_file"]
+__all__ = ["FileOfPrograms", "holds_programs", "parse_file", "read_file"]
 
 Program: TypeAlias = Built
 
@@ -83,6 +83,14 @@ def read_file(
     if problems:
         raise CompileError.of(sort_mistakes(problems))
     return FileOfPrograms(programs, tuple(warnings))
+
+
+def holds_programs(tree: ast.Module) -> bool:
+    """Tell whether a file defines a program at its top level."""
+    return any(
+        isinstance(part, (ast.FunctionDef, ast.ClassDef)) and _is_under(part, _DECORATORS)
+        for part in tree.body
+    )
 
 
 def _is_head(part: ast.stmt) -> bool:

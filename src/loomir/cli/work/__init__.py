@@ -1,0 +1,1 @@
+"""How much a program does: the steps of the interpreter, and what a graph costs."""
