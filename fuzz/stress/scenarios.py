@@ -149,9 +149,6 @@ def callers(choices: random.Random, size: int) -> None:
 def forks(choices: random.Random, size: int) -> None:
     """Fork while other threads call and compile; children call and compile too."""
     run, many, ended = _compiled(5), _rows(20_000), threading.Event()
-    # A child forked while another thread imports a module cannot import it: Python's own lock.
-    _hold(run)
-    _hold(_compiled(1))
 
     def until_ended(call: Callable[[], object]) -> None:
         while not ended.is_set():

@@ -6,10 +6,10 @@ and ``loomir.verify`` lists every mistake in it. Programs are written in ``loomi
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 from loomir.support.compiling import set_compiler, to_executable
+from loomir.support.fork_safe import import_module
 from loomir.support.loading import set_loader
 from loomir.support.printing import set_printer, to_text
 
@@ -114,28 +114,28 @@ _PACKAGES: Final = ("ir", "op", "relax", "runtime", "schedule", "script", "tc", 
 
 def _print(node: object, *, constants: str) -> str:
     """Load the printer, which takes this one's place, and write the first node by it."""
-    importlib.import_module("loomir.script.printer")
+    import_module("loomir.script.printer")
     return to_text(node, constants=constants)
 
 
 def _compile(program: object, **options: Any) -> Any:
     """Load the compiler, which takes this one's place, and compile the first program by it."""
-    importlib.import_module("loomir.build")
+    import_module("loomir.build")
     return to_executable(program, **options)
 
 
 set_printer(_print)
 set_compiler(_compile)
-set_loader(lambda: importlib.import_module("loomir.op"))
+set_loader(lambda: import_module("loomir.op"))
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        value = getattr(importlib.import_module(_HOMES[name]), name)
+        value = getattr(import_module(_HOMES[name]), name)
     elif name in _ALIASES:
-        value = importlib.import_module(_ALIASES[name])
+        value = import_module(_ALIASES[name])
     elif name in _PACKAGES:
-        value = importlib.import_module(f"loomir.{name}")
+        value = import_module(f"loomir.{name}")
     else:
         raise AttributeError(f"module 'loomir' has no attribute {name!r}")
     globals()[name] = value

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +45,43 @@ def test_the_thread_that_forks_under_the_lock_leaves_it_free():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     with lock:
         pass
+
+
+_FORK_DURING_IMPORT = """
+import faulthandler, os, sys, threading
+from loomir.support.fork_safe import at_fork, import_module
+
+faulthandler.dump_traceback_later(30, exit=True)
+shared = threading.RLock()
+at_fork(before=shared.acquire, after=shared.release)
+thread = threading.Thread(target=import_module, args=("slow_module",))
+thread.start()
+while "slow_module" not in sys.modules:
+    pass
+child = os.fork()
+if child == 0:
+    os._exit(7 if import_module("slow_module").VALUE == 3 else 1)
+thread.join()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+_SLOW_MODULE = """
+import logging, sys, time
+time.sleep(0.2)
+logging.getLogger("slow")
+with sys.modules["__main__"].shared:
+    VALUE = 3
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_waits_for_what_another_thread_imports(tmp_path: Path):
+    (tmp_path / "slow_module.py").write_text(_SLOW_MODULE)
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", _FORK_DURING_IMPORT],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (7, "")

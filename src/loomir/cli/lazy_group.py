@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-import importlib
 from pathlib import Path
 from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typing_extensions import override
+
+from loomir.support.fork_safe import import_module
 
 __all__ = ["COMMANDS", "LazyGroup"]
 
@@ -42,7 +43,7 @@ class LazyGroup(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         if cmd_name not in _loaded:
-            module = importlib.import_module(f"loomir.cli.{cmd_name}")
+            module = import_module(f"loomir.cli.{cmd_name}")
             single = typer.Typer(
                 add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from loomir.ir.module import GlobalVar, IRModule, VDevice
@@ -43,6 +42,7 @@ from loomir.relax.struct_info import (
     TupleStructInfo,
 )
 from loomir.support.argument_errors import explain_exported as _explain_exported
+from loomir.support.fork_safe import import_module
 
 __all__ = [
     "Binding",
@@ -88,5 +88,5 @@ globals().update(_explain_exported(globals(), __all__))
 
 def __getattr__(name: str) -> Any:
     if name == "op":  # the operators are made of what is in this package: loaded when asked for
-        return importlib.import_module("loomir.op")
+        return import_module("loomir.op")
     raise AttributeError(f"module 'loomir.relax' has no attribute {name!r}")

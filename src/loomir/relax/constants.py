@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from loomir.support.array import Array
 from loomir.support.caller_span import located
 from loomir.support.diagnostics import with_article
 from loomir.support.dtype import DataType
+from loomir.support.fork_safe import import_module
 from loomir.tir.numpy_operands import as_number, is_numpy_value
 from loomir.tir.rules import refuse
 
@@ -35,7 +35,7 @@ def make_constant(value: Any, dtype: DataType | None) -> Constant:
         given = value.data
     if isinstance(given, Array):
         given = given.data
-    numpy: Any = importlib.import_module("numpy")  # loaded with the first array: it takes its time
+    numpy: Any = import_module("numpy")  # loaded with the first array: it takes its time
     if type(given) is not numpy.ndarray and not isinstance(given, numpy.generic):
         try:
             found = numpy.asarray(given)

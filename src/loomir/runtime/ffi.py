@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from loomir.runtime.layout import FAULT_KIND
-from loomir.support.fork_safe import ForkSafeLock, at_fork
+from loomir.support.fork_safe import ForkSafeLock, importing
 
 __all__ = [
     "NativeFault",
@@ -95,18 +95,13 @@ def _hide_torch() -> Generator[None]:
             os.environ.pop(_NO_TORCH_ADDON, None)
 
 
-# Python does not free a module's lock in a child forked while another thread imports the module.
-_importing: Final = threading.RLock()
-at_fork(before=_importing.acquire, after=_importing.release)
-
-
 def _tvm_ffi() -> Any:
     if _loaded:
         return _loaded[0]
     with _lock:
         if not _loaded:
-            with _importing, _hide_torch():
-                module = importlib.import_module("tvm_ffi")
+            with importing(), _hide_torch():
+                module: Any = importlib.import_module("tvm_ffi")
             module.register_error(FAULT_KIND, NativeFault)
             _loaded.append(module)
         return _loaded[0]

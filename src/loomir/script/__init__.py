@@ -7,7 +7,6 @@ programs use; ``from_source`` reads a program from a string. Importing this pack
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from loomir.script import ir, tir
@@ -16,6 +15,7 @@ from loomir.script.builder.frame import IRBuilder
 from loomir.script.parser.entry import from_source, parse
 from loomir.script.parser.evaluate.namespaces import set_relax
 from loomir.script.parser.whole_file import parse_file
+from loomir.support.fork_safe import import_module
 from loomir.support.printing import set_printer
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ __all__ = [
 # The printer and Relax are loaded when they are first needed: many programs have only kernels.
 def __getattr__(name: str) -> Any:
     if name in ("printer", "relax"):
-        return importlib.import_module(f"loomir.script.{name}")
+        return import_module(f"loomir.script.{name}")
     raise AttributeError(f"module 'loomir.script' has no attribute {name!r}")
 
 
@@ -49,5 +49,5 @@ def _printed(node: object, *, constants: str) -> str:
 
 
 set_printer(_printed)
-set_relax(lambda: importlib.import_module("loomir.script.parser.relax.names"))
-set_index_reader(lambda: importlib.import_module("loomir.relax.operator.index_text").index_text)
+set_relax(lambda: import_module("loomir.script.parser.relax.names"))
+set_index_reader(lambda: import_module("loomir.relax.operator.index_text").index_text)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import DataType, dtype_of_numpy, numpy_of
+from loomir.support.fork_safe import import_module
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,7 @@ __all__ = ["Array", "empty_on_line"]
 
 
 def _numpy() -> Any:
-    return importlib.import_module("numpy")  # loaded with the first array: it takes its time
+    return import_module("numpy")  # loaded with the first array: it takes its time
 
 
 _LINE: Final = 64

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import enum
 import functools
-import importlib
 import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
+from loomir.support.fork_safe import import_module
 
 if TYPE_CHECKING:
     import numpy as np
@@ -295,8 +295,8 @@ def _numpy_dtypes() -> dict[str, np.dtype[np.generic]]:
 
     NumPy is loaded when first asked for: reading and printing programs works without it.
     """
-    numpy: Any = importlib.import_module("numpy")
-    bfloat16: Any = importlib.import_module("ml_dtypes").bfloat16
+    numpy: Any = import_module("numpy")
+    bfloat16: Any = import_module("ml_dtypes").bfloat16
     names = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
     names += ["float16", "float32", "float64", "bool"]
     return {**{name: numpy.dtype(name) for name in names}, "bfloat16": numpy.dtype(bfloat16)}

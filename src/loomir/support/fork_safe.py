@@ -1,18 +1,27 @@
-"""Locks that are free in a forked child, whichever thread had locked them in the parent.
+"""Locks and imports that a forked child finds free, whichever thread had them in the parent.
 
-A child has only the thread that forked. What another thread was making under such a lock is not
-made in the child, which makes it again: these locks only guard what is made once.
+A child has only the thread that forked. What another thread was making under a ``ForkSafeLock`` is
+not made in the child, which makes it again: these locks only guard what is made once. What cannot
+be made again, a fork waits for: ``at_fork`` for locks of others, ``import_module`` for modules,
+whose locks Python does not free in a child.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 import threading
 import weakref
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, Final
 
-__all__ = ["ForkSafeLock", "at_fork"]
+__all__ = ["ForkSafeLock", "at_fork", "import_module", "importing"]
+
+_PATIENCE: Final = 10.0
+"""Seconds that forks and imports wait for each other: a thread that never ends its import must not
+stop a fork for ever."""
 
 
 class ForkSafeLock:
@@ -40,16 +49,115 @@ class ForkSafeLock:
 _locks: Final[weakref.WeakSet[ForkSafeLock]] = weakref.WeakSet()
 
 
-def _renew_all() -> None:
-    for lock in list(_locks):
-        lock.renew()
+class _Imports:
+    """Which threads import, and which fork: neither begins while another thread does the other."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._depths: dict[int, int] = {}
+        self._forking: set[int] = set()
+
+    def enter(self) -> None:
+        """Wait until no other thread forks; this thread imports."""
+        me = threading.get_ident()
+        with self._changed:
+            if me not in self._depths:
+                self._changed.wait_for(lambda: self._forking <= {me}, _PATIENCE)
+            self._depths[me] = self._depths.get(me, 0) + 1
+
+    def leave(self) -> None:
+        """End what ``enter`` began."""
+        me = threading.get_ident()
+        with self._changed:
+            self._depths[me] -= 1
+            if not self._depths[me]:
+                del self._depths[me]
+                self._changed.notify_all()
+
+    def before_fork(self) -> None:
+        """Wait until no other thread imports, and keep them from it."""
+        me = threading.get_ident()
+        with self._changed:
+            self._forking.add(me)
+            self._changed.wait_for(lambda: self._depths.keys() <= {me}, _PATIENCE)
+
+    def after_fork(self) -> None:
+        """Let the parent's threads import again."""
+        with self._changed:
+            self._forking.discard(threading.get_ident())
+            self._changed.notify_all()
+
+    def renew(self) -> None:
+        """Forget, in a child, the threads that it does not have."""
+        me = threading.get_ident()
+        self._changed = threading.Condition()
+        self._depths = {thread: n for thread, n in self._depths.items() if thread == me}
+        self._forking.clear()
+
+
+_imports: Final = _Imports()
+
+
+@contextmanager
+def importing() -> Generator[None]:
+    """Keep forks waiting while modules are imported here."""
+    _imports.enter()
+    try:
+        yield
+    finally:
+        _imports.leave()
+
+
+def import_module(name: str) -> Any:
+    """Return a module as ``importlib.import_module`` does; a fork waits until it is imported."""
+    found = sys.modules.get(name)
+    # Python sets this aside when a module is imported.
+    if found is not None and not getattr(getattr(found, "__spec__", None), "_initializing", False):
+        return found
+    with importing():
+        return importlib.import_module(name)
+
+
+_hooks: Final[list[tuple[Callable[[], object], Callable[[], object]]]] = []
+_passed: Final[dict[int, list[Callable[[], object]]]] = {}
 
 
 def at_fork(before: Callable[[], object], after: Callable[[], object]) -> None:
     """Run one function before each fork from now on, the other after it in parent and child."""
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=before, after_in_parent=after, after_in_child=after)
+    _hooks.append((before, after))
 
+
+def _before_fork() -> None:
+    # A thread that imports may want the locks that other hooks take.
+    _imports.before_fork()
+    passed = _passed[threading.get_ident()] = []
+    for before, after in tuple(_hooks):
+        before()
+        passed.append(after)
+
+
+def _after_fork() -> None:
+    # Only what ran before: others may have been added meanwhile.
+    for after in reversed(_passed.pop(threading.get_ident(), ())):
+        after()
+
+
+def _in_parent() -> None:
+    _after_fork()
+    _imports.after_fork()
+
+
+def _in_child() -> None:
+    for lock in list(_locks):
+        lock.renew()
+    _after_fork()
+    _passed.clear()
+    _imports.renew()
+
+
+# logging takes its lock before each fork. Known before our hook, it does so after ours has waited
+# for imports, which may write to logs.
+importlib.import_module("logging")
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_all)
+    os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)

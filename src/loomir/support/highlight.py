@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
 import sys
 from typing import Any, Final
 
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
+from loomir.support.fork_safe import import_module
 
 __all__ = ["show_text", "to_html"]
 
@@ -65,7 +65,7 @@ def to_html(text: str, style: str | None = None) -> str:
 
 def _rich(part: str) -> Any:
     """Load a part of rich, which takes longer than reading most programs."""
-    return importlib.import_module(f"rich.{part}")
+    return import_module(f"rich.{part}")
 
 
 def _highlight(text: str, theme: str) -> Any:
@@ -104,4 +104,4 @@ def _notebook_display() -> Any:
     shell = None if shell_of is None else shell_of()
     if getattr(shell, "kernel", None) is None:
         return None
-    return importlib.import_module("IPython.display").display
+    return import_module("IPython.display").display

@@ -6,7 +6,6 @@ asked for, and what the package raises becomes an error that names the model.
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from loomir.frontend.onnx.model import (
     SequenceType,
     TensorType,
 )
+from loomir.support.fork_safe import import_module
 
 __all__ = [
     "element_dtype",
@@ -58,7 +58,7 @@ _BITS: Final[Mapping[str, int]] = {
 def onnx_package(part: str = "") -> Any:
     """Return the onnx package, or a part of it. Errors: ONX0001 where it is not installed."""
     try:
-        return importlib.import_module(f"onnx.{part}" if part else "onnx")
+        return import_module(f"onnx.{part}" if part else "onnx")
     except ImportError as error:
         raise refuse_model(
             "ONX0001",
@@ -237,7 +237,7 @@ def _width(element: str) -> int:
 
 def _numpy_dtype(element: str) -> Any:
     if element == "bfloat16":
-        return importlib.import_module("ml_dtypes").bfloat16
+        return import_module("ml_dtypes").bfloat16
     return np.dtype(STORED_AS[element])
 
 

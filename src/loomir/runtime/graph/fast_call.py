@@ -9,7 +9,6 @@ done nothing.
 from __future__ import annotations
 
 import ctypes
-import importlib
 import struct
 import sys
 from collections.abc import Callable
@@ -19,7 +18,7 @@ import numpy as np
 
 from loomir.runtime.graph import cpython_layout as at
 from loomir.support.dtype import DataType, numpy_of
-from loomir.support.fork_safe import ForkSafeLock
+from loomir.support.fork_safe import ForkSafeLock, import_module
 
 __all__ = [
     "HOST",
@@ -107,7 +106,7 @@ def _reads(array: Any) -> bool:
 
 def _numpy_functions() -> tuple[int, int] | None:
     """Return the addresses of NumPy's functions by its stable table; None where that is another."""
-    module: Any = importlib.import_module("numpy._core._multiarray_umath")
+    module: Any = import_module("numpy._core._multiarray_umath")
     get = ctypes.PYFUNCTYPE(_VOID, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)
     )

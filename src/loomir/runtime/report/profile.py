@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import math
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 from loomir.runtime.report.roofline import Point, roofline
 from loomir.runtime.storage.container import write_file
 from loomir.support.argument_errors import explained_methods
+from loomir.support.fork_safe import import_module
 
 __all__ = ["KernelCall", "KernelTotal", "Profile", "Roof", "Work"]
 
@@ -118,7 +118,7 @@ class Profile:
 
     # -- as a table ------------------------------------------------------------------------------
     def __rich__(self) -> Any:
-        table = importlib.import_module("rich.table").Table(
+        table = import_module("rich.table").Table(
             title=f"{self.name}: {_time(self.seconds)}",
             caption=f"the machine: {self.roof.bandwidth / 1e9:.1f} GB/s, "
             f"{self.roof.flops / 1e9:.1f} GFLOP/s"
@@ -147,7 +147,7 @@ class Profile:
 
     def __str__(self) -> str:
         out = io.StringIO()
-        console = importlib.import_module("rich.console").Console(file=out, width=120)
+        console = import_module("rich.console").Console(file=out, width=120)
         console.print(self)
         return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
 
