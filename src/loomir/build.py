@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, get_type_hints
 
 from loomir import __version__
-from loomir.autoschedule.driver import schedule_module
+from loomir.autoschedule.driver import schedule_function, schedule_module
 from loomir.autoschedule.prepack_constants import LEAST, prepare_constants
 from loomir.codegen.llvm.jit.engine import HARDEST, QUICKEST
 from loomir.codegen.llvm.module import Options, generate
@@ -23,7 +23,8 @@ from loomir.deploy.tables import KernelSignature, Tables
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.passes import OnStage
 from loomir.ir.stage_files import StageFiles
-from loomir.ir.visit import by_class, pre_order, remembering
+from loomir.ir.trust import is_untrusted
+from loomir.ir.visit import by_class, pre_order, rebuild, remembering
 from loomir.profiling.profiler import Lazy, Profiler
 from loomir.profiling.roof import measured_roof
 from loomir.relax import expr as relax
@@ -50,6 +51,8 @@ from loomir.transform.pipelines import CHECK_NAN, WINOGRAD, LowerOptions, lower,
 from loomir.transform.relax.constants.bind_constants import bind_constants
 from loomir.transform.relax.constants.pack_constants import PackConstantsOptions
 from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions
+from loomir.transform.tir.instrument.instrument_bound_checkers import BOUNDS_CHECKED
+from loomir.transform.tir.instrument.split_bounds_checks import split_bounds_checks
 from loomir.validate import validate_schedule
 
 __all__ = ["Program", "as_module", "check_options", "compile", "packing_for"]
@@ -109,7 +112,7 @@ def compile(  # noqa: A001 - the name that users expect
     target: str | Target = "native",
     *,
     checked: bool = False,
-    check_bounds: bool = False,
+    check_bounds: bool | None = None,
     allow_alias: bool = False,
     opt_level: int = 2,
     schedule: bool = True,
@@ -123,11 +126,12 @@ def compile(  # noqa: A001 - the name that users expect
 ) -> Executable:
     """Compile a function or a module to native code.
 
-    ``check_bounds`` makes an index out of bounds raise; ``checked`` also a read of what nothing
+    ``check_bounds`` makes an index out of bounds raise, at little cost (``docs/performance.md``);
+    None checks what was read with ``trusted=False``. ``checked`` also finds a read of what nothing
     wrote, and two iterations of a parallel loop in each other's way. ``allow_alias`` lets array
     arguments overlap. The object code is kept on disk unless ``cache`` is false.
     ``schedule``: whether loops are arranged for the machine. They run as they are written where it
-    is false, under the checks, with ``allow_alias``, at ``opt_level`` 0, and where the program
+    is false, under ``checked``, with ``allow_alias``, at ``opt_level`` 0, and where the program
     says how (a parallel, vectorised, unrolled or annotated loop anywhere in a function).
     ``check_nan`` stops a graph at the first NaN or infinity that a kernel makes; for loops without
     a graph it does nothing, and says so (RUN0482).
@@ -186,7 +190,7 @@ def compile(  # noqa: A001 - the name that users expect
 
 class _Flags(NamedTuple):
     checked: bool = False
-    check_bounds: bool = False
+    check_bounds: bool | None = False
     allow_alias: bool = False
     opt_level: int = 2
     schedule: bool = True
@@ -238,15 +242,16 @@ def _build(
     """Check, lower and generate."""
     stages = None if dump is None else StageFiles(Path(dump))
     on_stage = None if stages is None else stages.write
-    module = link_calls(as_module(program))
+    module = link_calls(_without_marks(as_module(program)))
     if stages is not None:
         stages.write("input", module)
     verdict = _check(module)
     if flags.constants:
         module = bind_constants(module, flags.constants)
     machine = Target(target)
-    checked, check_bounds, allow_alias, opt_level, schedule, cache, *_ = flags
-    arranges = schedule and opt_level > 0 and not (checked or check_bounds or allow_alias)
+    checked, asked, allow_alias, opt_level, schedule, cache, *_ = flags
+    check_bounds = is_untrusted(module) if asked is None else asked
+    arranges = schedule and opt_level > 0 and not (checked or allow_alias)
     if flags.verify_schedule and arranges and not timed:
         _verify_schedule(module, machine)
     has_graph = any(isinstance(f, relax.Function) for f in module.functions.values())
@@ -257,7 +262,7 @@ def _build(
     loops = module
     if has_graph:
         asked_for = _apply_options(module, flags, machine, on_stage)
-        packing = packing_for(machine, cache=cache) if arranges else None
+        packing = packing_for(machine, cache=cache) if arranges and not check_bounds else None
         graph = link_calls(lower_relax(asked_for, packing, on_stage=on_stage))
         loops = graph.with_functions(
             {v: f for v, f in graph.functions.items() if isinstance(f, PrimFunc)}
@@ -272,7 +277,7 @@ def _build(
         _check_externs(loops)
     arranged = loops
     if arranges:
-        arranged = schedule_module(loops, machine)
+        arranged = (_schedule_checked if check_bounds else schedule_module)(loops, machine)
         if stages is not None:
             stages.write("scheduled", arranged)
     lowered = lower(
@@ -301,6 +306,27 @@ def _build(
     kernels = {name: _kernel(signatures[name]) for name in generated.entries}
     tables = Tables(generated, kernels, loops, allow_alias)
     return _Built(module, tables, native, source)
+
+
+def _without_marks(module: IRModule) -> IRModule:
+    """Take away the attribute by which functions say that they are checked, which is for us."""
+    made = {
+        var: rebuild(func, {"attrs": {k: v for k, v in func.attrs.items() if k != BOUNDS_CHECKED}})
+        for var, func in module.functions.items()
+        if BOUNDS_CHECKED in func.attrs
+    }
+    return module.with_functions({**module.functions, **made}) if made else module
+
+
+def _schedule_checked(loops: IRModule, machine: Target) -> IRModule:
+    """Schedule the functions whose bounds checks can be made before their loops."""
+    made: dict[GlobalVar, BaseFunc] = {}
+    for var, func in loops.functions.items():
+        split = split_bounds_checks(func) if isinstance(func, PrimFunc) else None
+        made[var] = (
+            func if split is None else split.join(schedule_function(split.fast, machine).func)
+        )
+    return loops.with_functions(made)
 
 
 def _verify_schedule(module: IRModule, machine: Target) -> None:

@@ -258,7 +258,7 @@ def test_options_reach_the_compiler():
     checked = fresh(check_bounds=True, cache=False, schedule=False, opt_level=0)
     np.testing.assert_array_equal(checked(np.zeros(3, "int32")), [1, 1, 1])
 
-    @loomir.jit(check_bounds=True)
+    @loomir.jit
     def beyond(x, y):
         for i in range(x.shape[0]):
             y[i] = x[i]

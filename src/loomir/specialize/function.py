@@ -200,7 +200,10 @@ class JitFunction:
         return _Compiled(_signature(program), executable, call)
 
     def _build(self, program: Program) -> Executable:
-        return compile_program(program, self._options.target, **self._options.compile)
+        options = dict(self._options.compile)
+        if options["check_bounds"] is None and isinstance(program, PrimFunc):
+            options["check_bounds"] = not options["allow_alias"]
+        return compile_program(program, self._options.target, **options)
 
 
 def _capped(function: Callable[..., object], threads: int) -> Callable[..., object]:
@@ -249,7 +252,7 @@ def jit(
     threads: int | None = None,
     cache: bool = True,
     schedule: bool = True,
-    check_bounds: bool = False,
+    check_bounds: bool | None = None,
     allow_alias: bool = False,
 ) -> Callable[[Callable[..., Any] | Program], JitFunction]: ...
 def jit(
@@ -260,7 +263,7 @@ def jit(
     threads: int | None = None,
     cache: bool = True,
     schedule: bool = True,
-    check_bounds: bool = False,
+    check_bounds: bool | None = None,
     allow_alias: bool = False,
 ) -> JitFunction | Callable[[Callable[..., Any] | Program], JitFunction]:
     """Compile a function at its first call, once for each set of dtypes and ranks.
@@ -272,6 +275,9 @@ def jit(
     Python takes the widest float dtype of the call's arrays, float64 without any; other numbers
     of Python are int64 and bool. Programs under ``@T.prim_func``, ``@R.function`` and
     ``@I.ir_module`` are compiled as they are, at their first call.
+
+    An index out of bounds raises, unless ``check_bounds`` is false: sizes are compared before the
+    loops run, and little is left in them. (That of graphs is off unless it is true.)
 
     ``threads`` is how many threads a call may use at most. The other options are those of
     ``loomir.compile``.

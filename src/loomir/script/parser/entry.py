@@ -10,6 +10,7 @@ from types import FrameType, FunctionType
 from typing import Any, cast, overload
 
 from loomir.ir.module import BaseFunc, IRModule
+from loomir.ir.trust import mark_untrusted
 from loomir.script.builder.frame import Built
 from loomir.script.builder.function import IRModuleFrame, PrimFuncFrame
 from loomir.script.builder.mistakes import mistake
@@ -52,7 +53,11 @@ __all__ = [
 
 
 def from_source(
-    text: str, *, name: str = "<string>", values: Mapping[str, object] | None = None
+    text: str,
+    *,
+    name: str = "<string>",
+    values: Mapping[str, object] | None = None,
+    trusted: bool = True,
 ) -> Built:
     """Read a program from its text.
 
@@ -60,6 +65,8 @@ def from_source(
     ``name`` is what errors call the text. Gives a module for a class under ``@I.ir_module``, a
     function for one under ``@T.prim_func`` or ``@R.function``. What may not be meant is told by a
     ``loomir.CompileWarning``.
+    A program that is not ``trusted`` is compiled with bounds checks, unless ``loomir.compile`` is
+    told otherwise; it may still call functions of Python and C that have names.
 
     Errors: SCR0001 to SCR0035, TIR01xx to TIR03xx, RLX and OPS, all mistakes of the text at once.
     """
@@ -74,7 +81,8 @@ def from_source(
         if not parser.problems:
             _check_count(parser.programs)
 
-    return _read(parser, tree, places, read)
+    made = _read(parser, tree, places, read)
+    return made if trusted else mark_untrusted(made)
 
 
 def _check_count(names: list[str]) -> None:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
+from loomir.ir.trust import mark_untrusted
 from loomir.script.builder.frame import Built
 from loomir.script.parser import doc
 from loomir.script.parser.convert import Places, convert, parse_text
@@ -38,17 +39,19 @@ class FileOfPrograms(NamedTuple):
     warnings: tuple[Diagnostic, ...]
 
 
-def parse_file(text: str, *, name: str = "<string>") -> dict[str, Program]:
+def parse_file(text: str, *, name: str = "<string>", trusted: bool = True) -> dict[str, Program]:
     """Read all programs of a Python file, by name, as ``from_source`` does; the file is not run.
 
     Constants at the top of the file (``N = 1024``) are worked out from its text. All else that is
-    no program is passed over.
+    no program is passed over. ``trusted`` is as for ``from_source``.
 
     Errors: those of ``from_source``, all mistakes of all programs at once.
     """
     found = read_file(text, name=name)
     caution(found.warnings)
-    return found.programs
+    if trusted:
+        return found.programs
+    return {key: mark_untrusted(program) for key, program in found.programs.items()}
 
 
 def read_file(

@@ -18,7 +18,13 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BufferStore
 from loomir.transform.tir.known_variables import knowing_variables
 
-__all__ = ["UNCHECKED", "BoundOptions", "checked_indices", "instrument_bound_checkers"]
+__all__ = [
+    "BOUNDS_CHECKED",
+    "UNCHECKED",
+    "BoundOptions",
+    "checked_indices",
+    "instrument_bound_checkers",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,10 @@ class BoundOptions:
 UNCHECKED: Final = BoundOptions()
 
 
+BOUNDS_CHECKED: Final = "tir.bounds_checked"
+"""The attribute of functions that have all their checks already."""
+
+
 @register("tir.InstrumentBoundCheckers", requires={"no_blocks"})
 def instrument_bound_checkers(func: PrimFunc, options: BoundOptions = UNCHECKED) -> PrimFunc:
     """Wrap each index in a check that it is at least 0 and below its axis's extent.
@@ -38,7 +48,7 @@ def instrument_bound_checkers(func: PrimFunc, options: BoundOptions = UNCHECKED)
     An index that is within for every value of the loops' variables needs none. Runs before
     flattening, which hides the axes.
     """
-    if not options.enable:
+    if not options.enable or func.attrs.get(BOUNDS_CHECKED):
         return func
     analyzer = knowing_variables(func)
 

@@ -8,6 +8,7 @@ from loomir.tir.buffer import BufferLoad
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BufferStore
 from loomir.transform.tir.instrument.instrument_bound_checkers import (
+    BOUNDS_CHECKED,
     UNCHECKED,
     BoundOptions,
     checked_indices,
@@ -23,7 +24,7 @@ def instrument_view_bounds(func: PrimFunc, options: BoundOptions = UNCHECKED) ->
 
     Those of what it is a region of are checked later. Runs before such names are replaced.
     """
-    if not options.enable:
+    if not options.enable or func.attrs.get(BOUNDS_CHECKED):
         return func
     matches = Layout(func).matches
 
