@@ -52,6 +52,7 @@ from loomir.autoschedule.verify_steps import StepVerifier, verify_scheduled, ver
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.passes import is_verifying
 from loomir.ir.visit import rebuild
+from loomir.support.announcing import announce
 from loomir.support.diagnostics import InternalError
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, Range
@@ -234,6 +235,7 @@ def schedule_function(
     """
     if func.attrs.get(SCHEDULED) or arrangement_of(func):
         return Scheduled(func, ())
+    announce(f"schedule of {func.name}")
     made = _schedule_body(func, target, constants, on_step=on_step)
     if not made.plans:
         return Scheduled(func, (), unplanned=made.unplanned)

@@ -10,6 +10,7 @@ from loomir.build import as_module
 from loomir.cli.files.source import load_file, pick, programs_of, split_target
 from loomir.cli.inputs import make_inputs
 from loomir.cli.names import check_names
+from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import Sizes, read_settings
 from loomir.debug.bisection import bisect as search
@@ -42,17 +43,19 @@ def bisect(
         file = load_file(path, settings)
         programs = pick(programs_of(file), name, path)
         check_names(settings, file, programs)
-        for key, program in programs.items():
-            mod = as_module(program)
-            entry = entry_of(mod, None)
-            inputs = make_inputs(mod, entry, settings, seed, file)
-            found = search(mod, inputs, name=entry, tolerance=tolerance)
-            right &= found is None
-            report.fact(key, None if found is None else str(found))
-            if found is None:
-                report.line(f"{key}: every stage computes the same", "green")
-            else:
-                report.line(f"{key}: the first wrong stage is {found}", "bold red")
+        with Progress(report) as progress:
+            for key, program in programs.items():
+                progress.step(key)
+                mod = as_module(program)
+                entry = entry_of(mod, None)
+                inputs = make_inputs(mod, entry, settings, seed, file)
+                found = search(mod, inputs, name=entry, tolerance=tolerance)
+                right &= found is None
+                report.fact(key, None if found is None else str(found))
+                if found is None:
+                    report.line(f"{key}: every stage computes the same", "green")
+                else:
+                    report.line(f"{key}: the first wrong stage is {found}", "bold red")
     except LoomirError as error:
         fail(error, json)
     report.finish()

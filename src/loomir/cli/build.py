@@ -10,6 +10,7 @@ import typer
 import loomir
 from loomir.cli.files.source import load_file, pick, programs_of, split_target
 from loomir.cli.names import check_names
+from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import Sizes, read_settings
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
@@ -64,13 +65,15 @@ def build(
                 )
             )
         (program,) = found.values()
-        exe = loomir.compile(program, target=machine, check_bounds=check_bounds)
-        written = [output]
-        if output.suffix == ".loom":
-            exe.save(output)
-        else:
-            exe.export_library(output)
-            written.append(output.with_suffix(".h"))
+        with Progress(report) as progress:
+            progress.step(str(output))
+            exe = loomir.compile(program, target=machine, check_bounds=check_bounds)
+            written = [output]
+            if output.suffix == ".loom":
+                exe.save(output)
+            else:
+                exe.export_library(output)
+                written.append(output.with_suffix(".h"))
     except LoomirError as error:
         fail(error, json)
     for out in written:

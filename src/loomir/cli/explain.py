@@ -26,6 +26,7 @@ from loomir.cli.graphs import graphs_of
 from loomir.cli.guarded import check_indices
 from loomir.cli.inputs import make_inputs
 from loomir.cli.names import check_names
+from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import Sizes, read_settings
 from loomir.ir.module import IRModule
@@ -76,10 +77,12 @@ def explain(
         file = load_file(path, settings)
         found = pick(programs_of(file), name, path)
         check_names(settings, file, found)
-        for key, program in found.items():
-            _Explained(report, file, key, program, Target(machine), settings, seed).show(
-                measure=measure, script=script
-            )
+        with Progress(report) as progress:
+            for key, program in found.items():
+                progress.step(key)
+                _Explained(report, file, key, program, Target(machine), settings, seed).show(
+                    measure=measure, script=script
+                )
     except LoomirError as error:
         fail(error, json)
     report.fact("ok", True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import ExitStack
 
 from rich.console import Console
+from rich.markup import escape
 from rich.status import Status
 from typing_extensions import Self
 
 from loomir.cli.report import Report
+from loomir.support.announcing import listening
 
 __all__ = ["Progress"]
 
@@ -17,43 +19,47 @@ class Progress:
     """A line on the terminal that says what is being done; nothing where there is no terminal.
 
     Use it in a ``with`` statement: at its end, the line disappears. It stands on the standard
-    error, and steps aside while the report prints.
+    error, steps aside while the report prints, and tells the stages of compiling by itself.
     """
 
     def __init__(self, report: Report) -> None:
         console = Console(stderr=True, highlight=False)
+        self._report = report
         self._status: Status | None = None
         if console.is_terminal and not report.as_json:
-            self._status = Status("", console=console, spinner=_spinner(console))
-            report.before_line = self._clear
-        self._report = report
-        self._shown = False
+            spinner = "dots" if console.encoding.startswith("utf") else "line"
+            self._status = Status("", console=console, spinner=spinner)
+        self._is_shown = False
+        self._what = ""
+        self._exits = ExitStack()
 
     def __enter__(self) -> Self:
+        if self._status is not None:
+            self._report.before_line = self._hide
+            self._exits.enter_context(listening(self._tell))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._clear()
+        self._exits.close()
         self._report.before_line = None
+        self._hide()
 
     def step(self, what: str) -> None:
         """Say what comes now."""
+        self._what = what
+        self._show(what)
+
+    def _tell(self, stage: str) -> None:
+        self._show(f"{self._what}: {stage}" if self._what else stage)
+
+    def _show(self, text: str) -> None:
         if self._status is not None:
-            self._status.update(what.replace("[", "\\["))
-            if not self._shown:
-                self._shown = True
+            self._status.update(escape(text))
+            if not self._is_shown:
+                self._is_shown = True
                 self._status.start()
 
-    def stage(self, name: str, *_: Any) -> None:
-        """Say which stage of compiling is done: for ``on_stage`` of a pipeline."""
-        self.step(name)
-
-    def _clear(self) -> None:
-        if self._status is not None and self._shown:
-            self._shown = False
+    def _hide(self) -> None:
+        if self._status is not None and self._is_shown:
+            self._is_shown = False
             self._status.stop()
-
-
-def _spinner(console: Console) -> str:
-    """Return a picture that the terminal can show."""
-    return "dots" if console.encoding.startswith("utf") else "line"

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import typer
 from rich.console import Console
@@ -21,7 +21,21 @@ from loomir.support.diagnostics import (
     RunError,
 )
 
-__all__ = ["Report", "fail", "writing"]
+__all__ = ["Report", "fail", "showable", "writing"]
+
+
+_ASCII: Final = str.maketrans(
+    {
+        **dict.fromkeys("─━═╌┄", "-"),
+        **dict.fromkeys("│┃║", "|"),
+        **dict.fromkeys("┌┐└┘┏┓┗┛├┤┬┴┼┡┩┢┪┳┻╇╈╋┠┨", "+"),
+        **dict.fromkeys("█▉▊▋▌▍▎▏", "#"),
+        "…": "...",
+        "×": "x",
+        "µ": "u",
+        "–": "-",
+    }
+)
 
 
 class Report:
@@ -40,7 +54,7 @@ class Report:
             if self.before_line is not None:
                 self.before_line()
             with writing():
-                self._console.print(Text(text, style=style))
+                self._console.print(Text(showable(text, self._console.encoding), style=style))
 
     def fact(self, key: str, value: Any) -> None:
         """Note a fact for machines."""
@@ -52,6 +66,15 @@ class Report:
             if self.as_json:
                 sys.stdout.write(json.dumps(self.facts, indent=2) + "\n")
             sys.stdout.flush()
+
+
+def showable(text: str, encoding: str) -> str:
+    """Return a text with what an encoding lacks replaced: lines of tables by ASCII's."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)
+    return text
 
 
 @contextmanager
@@ -81,13 +104,14 @@ def fail(error: LoomirError, as_json: bool, summary: str = "") -> NoReturn:
     else:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
         for index, diagnostic in enumerate(diagnostics):
-            console.print(_coloured(str(diagnostic)))
+            console.print(_coloured(showable(str(diagnostic), console.encoding)))
             if index + 1 < len(diagnostics):
                 console.print()
         if not diagnostics:
-            console.print(Text(str(error)))
+            console.print(Text(showable(str(error), console.encoding)))
         elif summary or len(diagnostics) > 1:
-            console.print(Text(f"\n{summary or f'{len(diagnostics)} mistakes'}", style="bold"))
+            text = summary or f"{len(diagnostics)} mistakes"
+            console.print(Text(f"\n{showable(text, console.encoding)}", style="bold"))
     raise typer.Exit(2 if isinstance(error, InternalError) else 1)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -37,7 +35,6 @@ from loomir.cli.files.source import (
     split_target,
     warnings_of,
 )
-from loomir.cli.files.user_traceback import ask
 from loomir.cli.graphs import (
     GraphOutcome,
     compare_graphs,
@@ -52,9 +49,11 @@ from loomir.cli.guarded import check_indices
 from loomir.cli.inputs import make_inputs
 from loomir.cli.models import run_model
 from loomir.cli.names import check_names, functions_of, public_functions
+from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import Sizes, read_settings
 from loomir.cli.work.steps import steps
+from loomir.cli.work.timing import time_call
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
 from loomir.runtime.executable import Executable
@@ -146,22 +145,24 @@ def run(
         programs = pick(programs_of(module), name, path)
         check_names(settings, module, programs)
         right = True
-        for key, program in programs.items():
-            if nan and graphs_of(program):
-                program = CHECK_NAN.run(as_module(program))  # noqa: PLW2901
-            elif nan:
-                report.line(f"{no_graph()}\n", "yellow")
-            checks = _Checks(check_bounds, checked)
-            job = _Job(report, path, module, key, program, settings, seed, checks)
-            if dump is not None:
-                job.dump_to(dump if len(programs) == 1 else dump / key)
-            if show is not None:
-                job.show(show)
-            right &= job.judge(interpret)
-            if timed:
-                job.time()
-            if profile:
-                job.profile()
+        with Progress(report) as progress:
+            for key, program in programs.items():
+                progress.step(key)
+                if nan and graphs_of(program):
+                    program = CHECK_NAN.run(as_module(program))  # noqa: PLW2901
+                elif nan:
+                    report.line(f"{no_graph()}\n", "yellow")
+                checks = _Checks(check_bounds, checked)
+                job = _Job(report, path, module, key, program, settings, seed, checks, timed=timed)
+                if dump is not None:
+                    job.dump_to(dump if len(programs) == 1 else dump / key)
+                if show is not None:
+                    job.show(show)
+                right &= job.judge(interpret)
+                if timed:
+                    job.time()
+                if profile:
+                    job.profile()
     except LoomirError as error:
         fail(error, json)
     report.fact("ok", right)
@@ -193,10 +194,12 @@ class _Job:
         settings: Mapping[str, int | float],
         seed: int,
         checks: _Checks,
+        *,
+        timed: bool = False,
     ) -> None:
         self.report, self.path, self.module = report, path, module
         self.key, self.settings, self.seed = key, settings, seed
-        self.checks = checks
+        self.checks, self.timed = checks, timed
         self.program = program
         self.facts: dict[str, Any] = {}
         report.fact(key, self.facts)
@@ -249,7 +252,10 @@ class _Job:
 
     def _judge_graph(self, name: str, shown: str, func: Function, interpret: bool) -> bool:
         arguments = self._graph_arguments(func)
-        wanted = expected_of_graph(self.module, name, arguments)
+        try:
+            wanted = expected_of_graph(self.module, name, arguments)
+        except CompileError as error:
+            return self._judge_own_sizes(name, shown, interpret, error)
         if not interpret:
             self._check_indices(name, lambda: self._graph_arguments(func))
         call = partial(loomir.interpret, self.program, name) if interpret else self.exe[name]
@@ -262,6 +268,21 @@ class _Job:
         if not interpret:
             verdicts.append(self._graph_against_interpreter(name, func, arguments, got))
         return self._report(shown, verdicts, has_reference=bool(wanted))
+
+    def _judge_own_sizes(self, name: str, shown: str, interpret: bool, error: CompileError) -> bool:
+        """Judge with the sizes that the file has, where its reference refuses those to be timed.
+
+        Errors: the one given, where nothing is timed or no other sizes were asked for.
+        """
+        if not (self.timed and self.settings):
+            raise error
+        self.report.line(f"{shown}: the reference refuses these sizes; judged with the file's own")
+        job = self._smaller({}, {})
+        job.report, job.facts = self.report, self.facts
+        graphs = graphs_of(job.program)
+        if name in graphs:
+            return job._judge_graph(name, shown, graphs[name], interpret)
+        return job._judge_one(name, shown, public_functions(job.program)[name], interpret)
 
     def _graph_arguments(self, func: Function) -> list[object]:
         sizes = graph_sizes(func, {**constants(self.module, "SIZES"), **self.settings})
@@ -290,7 +311,10 @@ class _Job:
     def _judge_one(self, name: str, shown: str, func: PrimFunc, interpret: bool) -> bool:
         signature = signature_of(func, _module(self.program))
         arguments = self._arguments(self.module, signature)
-        wanted = expected(self.module, name, signature, arguments)
+        try:
+            wanted = expected(self.module, name, signature, arguments)
+        except CompileError as error:
+            return self._judge_own_sizes(name, shown, interpret, error)
         before = [_copy(a) for a in arguments]
         if interpret:
             self._check_work(func, signature, arguments)
@@ -303,7 +327,16 @@ class _Job:
         if wanted is not None:
             verdicts.append(("NumPy", compare(signature, got, wanted, exact=False)))
         if not interpret:
-            verdicts.append(self._against_interpreter(name, func, signature, before, got))
+            verdict = self._against_interpreter(name, func, signature, before, got)
+            if verdict is not None:
+                verdicts.append(verdict)
+            elif wanted is None and not self.timed:
+                self._check_work(func, signature, before)  # nothing else can judge
+            else:
+                self.report.line(
+                    f"{shown}: too much work for the interpreter; "
+                    "INTERPRET in the file names smaller sizes"
+                )
         return self._report(shown, verdicts, has_reference=wanted is not None)
 
     def _report(
@@ -334,15 +367,18 @@ class _Job:
 
     def _against_interpreter(
         self, name: str, func: PrimFunc, signature: Signature, before: list[Argument], got: Outcome
-    ) -> tuple[str, str | None]:
-        """Compare with the interpreter, on smaller constants where the file names them."""
+    ) -> tuple[str, str | None] | None:
+        """Compare with the interpreter, on smaller constants where the file names them.
+
+        Returns None where it would take too long and nothing says how to make it shorter.
+        """
         smaller = constants(self.module, "INTERPRET")
         judge = "interpreter"
         if steps(func, signature, before) > _MOST_STEPS:
             if not smaller:
                 smaller = {b.var.name_hint: 67 for b in signature.bindings}
             if not smaller:
-                self._check_work(func, signature, before)
+                return None
             job = self._smaller(smaller)
             func = public_functions(job.program)[name]
             signature = signature_of(func, _module(job.program))
@@ -360,9 +396,11 @@ class _Job:
         exact = not any(_is_arranged(f) for f in functions_of(program))
         return judge, compare(signature, got, wanted, exact=exact, math=math)
 
-    def _smaller(self, constants: Mapping[str, int | float]) -> _Job:
-        """Return the job with other constants of the file."""
-        settings = {**self.settings, **constants}
+    def _smaller(
+        self, constants: Mapping[str, int | float], base: Mapping[str, int | float] | None = None
+    ) -> _Job:
+        """Return the job with other constants of the file, beside those of ``base``."""
+        settings = {**(self.settings if base is None else base), **constants}
         module = load_file(self.path, settings)
         return _Job(
             Report(False),
@@ -387,22 +425,16 @@ class _Job:
             )
 
     def time(self) -> None:
-        """Measure the program and, where the file defines it, NumPy's way, in turns."""
-        for name, func in public_functions(self.program).items():
-            signature = signature_of(func, _module(self.program))
-            arguments = self._arguments(self.module, signature)
-            function = self.exe[name]
-            baseline: Any = getattr(self.module, "baseline", None)
-            if baseline is not None:
-                ask(self.module, baseline, *arguments)
-            ours: list[float] = []
-            theirs: list[float] = []
-            end = time.perf_counter() + 2.0
-            while time.perf_counter() < end or len(ours) < 3:
-                ours += _turn(function, arguments)
-                if baseline is not None:
-                    theirs += _turn(baseline, arguments)
-            self._print_time(name, statistics.median(ours), theirs)
+        """Measure each function that can be called and, where the file defines it, NumPy's way."""
+        mod = as_module(cast("Any", self.program))
+        for name in graphs_of(self.program) or public_functions(self.program):
+            sizes = {**constants(self.module, "SIZES"), **self.settings}
+            arguments = make_inputs(mod, name, self.settings, self.seed, self.module)
+            found = time_call(self.module, self.exe[name], arguments, sizes)
+            self.facts["seconds"] = found.seconds
+            if found.numpy is not None:
+                self.facts["numpy_seconds"] = found.numpy
+            self.report.line(f"{name}: {found}")
 
     def profile(self) -> None:
         """Show where the time of a call of each public function goes; the second call counts."""
@@ -413,35 +445,6 @@ class _Job:
             found = self.exe.profile(*arguments, name=name)
             self.facts.setdefault("profile", {})[name] = [k._asdict() for k in found.kernels]
             self.report.line(str(found))
-
-    def _print_time(self, name: str, ours: float, theirs: list[float]) -> None:
-        flops: Any = getattr(self.module, "flops", None)
-        work = float(ask(self.module, flops)) if flops is not None else 0.0
-
-        def speed(seconds: float) -> str:
-            rate = f", {work / seconds / 1e9:.1f} GFLOP/s" if work else ""
-            return f"{seconds * 1e3:.3f} ms{rate}"
-
-        self.facts["seconds"] = ours
-        line = f"{name}: {speed(ours)}"
-        if theirs:
-            numpy = statistics.median(theirs)
-            self.facts["numpy_seconds"] = numpy
-            line += f"; NumPy: {speed(numpy)}; {numpy / ours:.2f} times NumPy's speed"
-        self.report.line(line)
-
-
-def _turn(call: Callable[..., object], arguments: list[Argument]) -> list[float]:
-    """Time a few calls in a row, after the threads of whoever ran before have gone to sleep."""
-    time.sleep(0.1)
-    call(*arguments)
-    return [_seconds(call, arguments) for _ in range(5)]
-
-
-def _seconds(call: Callable[..., object], arguments: list[Argument]) -> float:
-    start = time.perf_counter()
-    call(*arguments)
-    return time.perf_counter() - start
 
 
 def _copy(argument: Argument) -> Argument:

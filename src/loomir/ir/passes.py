@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.visit import remembering
+from loomir.support.announcing import announce
 from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
 
@@ -208,6 +209,7 @@ class Pipeline:
             verify_facts(mod, self.assumes, f"the input of {self.name}")
         known = self.assumes
         for step, facts in zip(self.steps, self.facts):
+            announce(step.name)
             start = time.perf_counter()
             made = apply(step, mod, (options or {}).get(step.name))
             if times is not None:

@@ -30,6 +30,7 @@ from loomir.codegen.llvm.jit.forbidden_patterns import (
 from loomir.codegen.llvm.jit.symbols import symbols_of
 from loomir.runtime.errors import RunMemoryError
 from loomir.runtime.packed.externs import address_in_process
+from loomir.support.announcing import announce
 from loomir.support.diagnostics import Diagnostic, InternalError
 from loomir.support.fork_safe import ForkSafeLock, at_fork
 from loomir.support.stack_space import call_with_stack
@@ -379,6 +380,7 @@ def compile_ir(
     instructions are selected one by one too.
     Errors: InternalError for IR that LLVM does not parse or verify.
     """
+    announce("machine code")
     target = target or TargetMachine.host()
     machine = target.machine(_codegen_level(level))
     with _parse(text, target) as module:

@@ -1,0 +1,29 @@
+"""Say what is being done, to whoever listens: a command that shows it on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Final, TypeAlias
+
+__all__ = ["announce", "listening"]
+
+Listener: TypeAlias = Callable[[str], None]
+
+_listeners: Final[list[Listener]] = []
+
+
+def announce(what: str) -> None:
+    """Tell the listeners what is done next."""
+    for listener in _listeners:
+        listener(what)
+
+
+@contextmanager
+def listening(listener: Listener) -> Generator[None]:
+    """Call a function with what is announced, within a ``with`` statement."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
