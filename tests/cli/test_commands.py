@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,9 @@ from typer.testing import CliRunner
 import loomir
 from loomir.cli import app
 from loomir.cli.lazy_group import COMMANDS
+from loomir.profiling import roof
+from loomir.runtime.report.profile import Roof
+from loomir.support.config import SETTINGS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted(EXAMPLES.glob("*.py"))
@@ -153,13 +157,41 @@ def test_doctor_tells_versions_machine_and_cache():
     assert facts["loomir"]
     assert facts["processor"]
     assert facts["compiles"].startswith("yes, in ")
+    assert re.fullmatch(r"\d+ threads?, [\d.]+ times as fast as one", facts["threads"])
+    assert facts["cached"] == "written and read"
+    assert facts["amx"].endswith("products of int8 and bfloat16 are right")
+
+
+@pytest.mark.parametrize(
+    ("cache_dir", "said", "status"),
+    [(None, "off, since LOOMIR_CACHE_DIR is empty", 0), ("file", "cannot be written", 1)],
+)
+@pytest.mark.filterwarnings("ignore::loomir.runtime.errors.CacheWarning")
+def test_doctor_tests_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache_dir: str | None, said: str, status: int
+):
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setattr(SETTINGS, "cache_dir", None if cache_dir is None else tmp_path / cache_dir)
+    found, output = invoke("doctor", "--json")
+    assert said in json.loads(output)["cached"]
+    assert found == status
+
+
+def test_doctor_measures_the_machine_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(SETTINGS, "cache_dir", tmp_path)
+    monkeypatch.setattr(roof, "_known", {})
+    made = iter([Roof(1e9, 2e9), Roof(3e9, 4e9)])
+    monkeypatch.setattr(roof, "measure_roof", lambda compile: next(made))
+    assert roof.measured_roof(loomir.compile) == Roof(1e9, 2e9)
+    assert json.loads(invoke("doctor", "--measure", "--json")[1])["roof"] == "4.0 GFLOP/s, 3.0 GB/s"
+    assert roof.measured_roof(loomir.compile) == Roof(3e9, 4e9)
 
 
 @pytest.mark.parametrize(
     ("kernel", "said"),
     [
-        (lambda x, y: y.fill(1), "yes, and the results are wrong"),
-        (lambda x, y: loomir.load("/nowhere/at/all.loom"), "no: error["),
+        (lambda *arrays: arrays[-1].fill(1), "yes, and the results are wrong"),
+        (lambda *arrays: loomir.load("/nowhere/at/all.loom"), "no: error["),
     ],
 )
 def test_doctor_leaves_with_1_where_compiled_code_fails(

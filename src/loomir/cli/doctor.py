@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import platform
+import re
+import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any
 
 import llvmlite.binding as llvm
-import numpy as np
 import typer
 
 import loomir
 from loomir.cli.report import Report
+from loomir.cli.work.self_tests import SELF_TESTS, Tested
+from loomir.profiling.roof import renewed_roof
 from loomir.runtime.storage.object_cache import ObjectCache
-from loomir.script import from_source
 from loomir.support.config import SETTINGS
-from loomir.support.diagnostics import LoomirError, with_count
+from loomir.support.diagnostics import LoomirError
 from loomir.target import Target
 
 __all__ = ["doctor"]
 
-_PACKAGES = ("numpy", "ml_dtypes", "llvmlite", "apache-tvm-ffi", "rich", "typer", "torch", "onnx")
+_PACKAGES = (
+    "numpy",
+    "ml_dtypes",
+    "llvmlite",
+    "apache-tvm-ffi",
+    "rich",
+    "ruff",
+    "typer",
+    "torch",
+    "onnx",
+)
 
 
 def doctor(
@@ -31,10 +44,15 @@ def doctor(
     clear_cache: Annotated[
         bool, typer.Option("--clear-cache", help="Delete the compiled code kept on disk.")
     ] = False,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure anew how fast the machine is at best.")
+    ] = False,
 ) -> None:
-    """Show versions, the CPU, and the cache, and try to compile and run a kernel.
+    """Show versions, the CPU, and the cache, and test that they work.
 
-    Leaves with status 1 where that fails.
+    Compiles and runs kernels on one thread and on all, writes and reads an entry of the cache, and
+    multiplies matrices of few bits, by AMX where there is that. Leaves with status 1 where one of
+    these fails.
     """
     report = Report(json)
     version = sys.version_info
@@ -63,7 +81,13 @@ def doctor(
             rows["cleared"] = f"{cache.clear()} entries"
         size = cache.size()
         rows["cache"] = f"{SETTINGS.cache_dir} ({size.entries} entries, {_size(size.bytes)})"
-    rows["compiles"], is_well = _try_to_compile(target)
+    is_well = True
+    for name, test in SELF_TESTS.items():
+        rows[name], works = _tested(test)
+        is_well &= works
+    if measure:
+        roof = renewed_roof(loomir.compile)
+        rows["roof"] = f"{roof.flops / 1e9:.1f} GFLOP/s, {roof.bandwidth / 1e9:.1f} GB/s"
     for key, value in rows.items():
         report.fact(key, value)
         report.line(f"{key:<15} {value}")
@@ -75,34 +99,32 @@ def doctor(
 def _model() -> str:
     """Return what the maker calls the CPU; empty where the system does not say."""
     try:
+        if sys.platform == "darwin":
+            command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+            return subprocess.run(
+                command, capture_output=True, text=True, check=True
+            ).stdout.strip()
+        if sys.platform == "win32":
+            return _model_of_windows()
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    except (OSError, subprocess.SubprocessError):
         return ""
-    names = (line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line)
-    return next(names, "")
+    named = re.search(r"^(?:model name|Model|Hardware|cpu model)\s*:\s*(\S.*)$", text, re.MULTILINE)
+    return named[1].strip() if named else ""
 
 
-_PROGRAM: Final = """
-@T.prim_func
-def double(x: T.Buffer((4096,), "float32"), y: T.Buffer((4096,), "float32")):
-    for i in T.parallel(4096):
-        y[i] = x[i] + x[i]
-"""
+def _model_of_windows() -> str:
+    registry: Any = importlib.import_module("winreg")
+    place = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
+    with registry.OpenKey(registry.HKEY_LOCAL_MACHINE, place) as key:
+        return str(registry.QueryValueEx(key, "ProcessorNameString")[0]).strip()
 
 
-def _try_to_compile(target: Target) -> tuple[str, bool]:
-    """Compile a loop on threads, run it, and return what came out and whether it is right."""
-    x = np.arange(4096, dtype="float32")
-    y = np.zeros_like(x)
-    start = time.perf_counter()
+def _tested(test: Callable[[], Tested]) -> Tested:
     try:
-        loomir.compile(from_source(_PROGRAM), cache=False, schedule=False)(x, y)
+        return test()
     except (LoomirError, OSError) as error:
-        return f"no: {error}", False
-    spent = (time.perf_counter() - start) * 1000
-    if not np.array_equal(y, x + x):
-        return "yes, and the results are wrong", False
-    return f"yes, in {spent:.0f} ms, and runs on {with_count(target.cores, 'core')}", True
+        return Tested(f"no: {error}", False)
 
 
 def _size(count: int) -> str:

@@ -18,7 +18,7 @@ from loomir.script import from_source
 from loomir.support.config import SETTINGS
 from loomir.target import Target
 
-__all__ = ["measure_roof", "measured_roof"]
+__all__ = ["measure_roof", "measured_roof", "renewed_roof"]
 
 _MULTIPLY: Final = """
 from loomir.script import tir as T
@@ -92,6 +92,17 @@ def measured_roof(compile: Callable[[Any], Any]) -> Roof:
         max(one.roof.bandwidth for one in known),
         max(one.roof.flops for one in known),
     )
+
+
+def renewed_roof(compile: Callable[[Any], Any]) -> Roof:
+    """Measure the machine now, and forget what was measured before, here and on disk."""
+    target = Target("native")
+    key = f"{target.cpu}-{target.cores}"
+    made = _Measured(time.time(), measure_roof(compile))
+    _known[key] = (made,)
+    if SETTINGS.cache_dir is not None:
+        _write(SETTINGS.cache_dir / f"roof-{key}.json", _known[key])
+    return made.roof
 
 
 def measure_roof(compile: Callable[[Any], Any]) -> Roof:

@@ -8,6 +8,7 @@ time, never the program: it warns once and stays out of the way.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -82,6 +83,13 @@ class ObjectCache:
             self._warn(f"cannot be written: {error}")
             return False
         return True
+
+    def remove(self, key: str) -> None:
+        """Delete the object of a key, where there is one."""
+        path = self._path(key)
+        if path is not None:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
     def size(self) -> CacheSize:
         """Count the objects and the bytes that the cache takes on disk."""
