@@ -17,6 +17,7 @@ from loomir.profiling import roof
 from loomir.profiling.roof import measured_roof
 from loomir.runtime.report.profile import KernelCall, Profile, Roof, Work
 from loomir.script import from_source
+from loomir.support.announcing import listening
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import CompileError, RunError
 from tests.cli.test_commands import EXAMPLES, invoke
@@ -53,7 +54,7 @@ ROOF = Roof(1e9, 1e10)
 
 @pytest.fixture(autouse=True)
 def _roof(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loomir.build, "measured_roof", lambda compile: ROOF)  # type: ignore[attr-defined]
+    monkeypatch.setattr("loomir.build.measured_roof", lambda compile: ROOF)
 
 
 def compiled(text: str) -> Any:
@@ -250,3 +251,18 @@ def test_profiles_on_the_command_line():
     status, output = invoke("run", path, "--profile", "--size", "batch=3")
     assert status == 0, output
     assert "(outside of kernels)" in output
+
+
+def test_the_first_call_does_not_count_the_generation_of_code():
+    program = from_source(
+        "@T.prim_func\n"
+        'def halve(x: T.Buffer((64,), "float32")):\n'
+        "    for i in range(64):\n"
+        "        x[i] = x[i] * T.float32(0.5)\n"
+    )
+    generated: list[int] = []
+    exe = loomir.compile(program, cache=False)
+    with listening(lambda what: generated.append(time.perf_counter_ns())):
+        found = exe.profile(np.ones(64, "float32"))
+    assert generated
+    assert max(generated) < found._start
