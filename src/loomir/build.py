@@ -123,6 +123,7 @@ def compile(  # noqa: A001 - the name that users expect
     winograd: bool = False,
     verify_schedule: bool = False,
     eager: bool = False,
+    copy_arguments: bool = False,
 ) -> Executable:
     """Compile a function or a module to native code.
 
@@ -143,6 +144,8 @@ def compile(  # noqa: A001 - the name that users expect
     interpreter without rounding, on small arguments: SCH0011 where one computes something else,
     and a warning (SCH0012) where that could not be checked.
     ``eager`` generates the machine code at once, which is otherwise left to the first call.
+    ``copy_arguments`` lets calls copy arrays of other strides than the program takes, such as
+    ``x.T``, and copy back what is written; they are refused otherwise (RUN0006).
     ``dump`` is a directory for what each pass made of the program, the LLVM IR and the assembly.
     Errors: RUN0012 for an option that is none, TGT0001; every mistake that ``loomir.verify`` finds,
     in one ``CompileError``, and RLX0112 and
@@ -161,6 +164,7 @@ def compile(  # noqa: A001 - the name that users expect
         winograd,
         verify_schedule,
         eager,
+        copy_arguments,
     )
     check_options(flags._asdict())
     with remembering():
@@ -201,6 +205,7 @@ class _Flags(NamedTuple):
     winograd: bool = False
     verify_schedule: bool = False
     eager: bool = False
+    copy_arguments: bool = False
 
 
 def check_options(options: Mapping[str, Any]) -> None:
@@ -305,7 +310,7 @@ def _build(
         checked,
     )
     kernels = {name: _kernel(signatures[name]) for name in generated.entries}
-    tables = Tables(generated, kernels, loops, allow_alias)
+    tables = Tables(generated, kernels, loops, allow_alias, flags.copy_arguments)
     return _Built(module, tables, native, source)
 
 
@@ -314,7 +319,7 @@ def _without_marks(module: IRModule) -> IRModule:
     made = {
         var: rebuild(func, {"attrs": {k: v for k, v in func.attrs.items() if k != BOUNDS_CHECKED}})
         for var, func in module.functions.items()
-        if BOUNDS_CHECKED in func.attrs
+        if isinstance(func, (PrimFunc, relax.Function)) and BOUNDS_CHECKED in func.attrs
     }
     return module.with_functions({**module.functions, **made}) if made else module
 

@@ -307,7 +307,7 @@ def test_results_are_not_sent_to_a_copy(exe: Any) -> None:
         exe["put"](Z(8, "f4")[::2])
     assert caught.value.diagnostic.code == "RUN0006"
     assert caught.value.diagnostic.help == (
-        "pass a row-major array for x, and copy it to this one after"
+        "pass a row-major array for x, and copy it to this one after, or compile with copy_arguments=True"
     )
 
 

@@ -13,20 +13,24 @@ from loomir.interp.program import interpret
 from loomir.interp.tir.arguments import explain
 from loomir.interp.tir.missing_outputs import OutputAllocator
 from loomir.relax import expr as relax
+from loomir.runtime.copying import CopyingFunction, CopyingGraphFunction
 from loomir.runtime.function import Complete, Function
 from loomir.runtime.graph.function import GraphFunction
 from loomir.tir.function import PrimFunc
+from loomir.tir.signature import signature_of
 
 __all__ = ["callables"]
 
 
 def callables(tables: Tables, native: Native) -> dict[str, Function | GraphFunction]:
     """Return the public functions, by name."""
+    copies = tables.copy_arguments
+    graph_kind = CopyingGraphFunction if copies else GraphFunction
     functions: dict[str, Function | GraphFunction] = dict(
-        graph_functions(tables.generated, native, _explain_graph)
+        graph_functions(tables.generated, native, _explain_graph, graph_kind)
     )
     for name, kernel in tables.kernels.items():
-        functions[name] = Function(
+        made = (CopyingFunction if copies else Function)(
             name,
             kernel.parameters,
             _address(native, name),
@@ -36,7 +40,18 @@ def callables(tables: Tables, native: Native) -> dict[str, Function | GraphFunct
             returns=kernel.returns,
             complete=_complete(tables, name),
         )
+        if isinstance(made, CopyingFunction):
+            made.copied = _without_strides(tables, name)
+        functions[name] = made
     return functions
+
+
+def _without_strides(tables: Tables, name: str) -> frozenset[str]:
+    """List the parameters whose buffers declare no strides."""
+    func = tables.loops[name]
+    assert isinstance(func, PrimFunc)
+    parameters = signature_of(func, tables.loops).parameters
+    return frozenset(p.name for p in parameters if p.buffer is not None and not p.buffer.strides)
 
 
 def _explain_graph(known: FunctionInfo, args: tuple[object, ...]) -> None:

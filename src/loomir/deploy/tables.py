@@ -37,12 +37,14 @@ class Tables:
     """The metadata of compiled code.
 
     ``loops`` is the module of loop-level functions, by which refused calls are explained.
+    ``copy_arguments``: arrays that are not row-major are copied.
     """
 
     generated: Generated
     kernels: Mapping[str, KernelSignature]
     loops: IRModule
     allow_alias: bool
+    copy_arguments: bool = False
 
 
 # -- writing -----------------------------------------------------------------------------------
@@ -74,6 +76,7 @@ def write_tables(tables: Tables) -> tuple[dict[str, object], bytes]:
         "externs": dict(generated.externs),
         "kernels": kernels,
         "allow_alias": tables.allow_alias,
+        "copy_arguments": tables.copy_arguments,
         "loops": loops,
         "graph": graph,
         "roots": numbers,
@@ -157,7 +160,8 @@ def read_tables(data: Mapping[str, Any], constants: bytes, llvm_ir: str) -> Tabl
         shaped=bool(data.get("shaped", False)),
     )
     kernels = {name: _read_kernel(row, spans) for name, row in data["kernels"].items()}
-    return Tables(generated, kernels, loops, bool(data["allow_alias"]))
+    copies = bool(data.get("copy_arguments", False))
+    return Tables(generated, kernels, loops, bool(data["allow_alias"]), copies)
 
 
 def _span(number: int | None, spans: Sequence[Span]) -> Span | None:

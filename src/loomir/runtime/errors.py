@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from loomir.support.diagnostics import Diagnostic, RunError
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "RunTypeError",
     "RunValueError",
     "RunZeroDivisionError",
+    "not_row_major",
     "refuse_pickle",
 ]
 
@@ -70,5 +73,17 @@ def refuse_pickle(what: str) -> RunTypeError:
             f"{what} cannot be pickled: its machine code belongs to this process",
             help="pickle the executable that loomir.compile returned, or write it to a file: "
             "exe.save(path)",
+        )
+    )
+
+
+def not_row_major(name: str, array: Any, is_tensor: bool) -> RunValueError:
+    """Make the error for an argument of a graph that is transposed or sliced."""
+    copy = f"{name}.contiguous()" if is_tensor else f"numpy.ascontiguousarray({name})"
+    return RunValueError(
+        Diagnostic(
+            "RUN0006",
+            f"{name} must be row-major; its strides in bytes are {array.strides}",
+            help=f"pass {copy}, or compile with copy_arguments=True",
         )
     )

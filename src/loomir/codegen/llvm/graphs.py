@@ -30,6 +30,7 @@ def graph_functions(
     generated: Generated,
     native: Native,
     explain: Callable[[FunctionInfo, tuple[object, ...]], None],
+    kind: type[GraphFunction] = GraphFunction,
 ) -> dict[str, GraphFunction]:
     """Return the public graph functions of compiled code, by name.
 
@@ -52,7 +53,7 @@ def graph_functions(
         never_calls_python=not graph.packed,
     )
     return {
-        name: program.function(number, graph.numbers[name])
+        name: program.function(number, graph.numbers[name], kind)
         for number, name in enumerate(graph.entries)
     }
 

@@ -17,7 +17,7 @@ from loomir.interp.relax.values import Array, Value, compact, is_tensor, is_tupl
 from loomir.ir.visit import Step, trampoline
 from loomir.runtime.arguments import adapt, diagnose
 from loomir.runtime.dlpack import tensor_of_array
-from loomir.runtime.errors import RunTypeError, RunValueError
+from loomir.runtime.errors import RunTypeError, not_row_major
 from loomir.runtime.parameter import Parameter
 from loomir.runtime.torch_tensor import is_torch_tensor
 from loomir.runtime.view import view_arguments
@@ -71,13 +71,7 @@ def _array(value: Any, parameter: Parameter) -> Array:
     (viewed,) = view_arguments((parameter,), (value,), (adapted,))
     array: Array = cast("Any", viewed)
     if not array.flags.c_contiguous:
-        raise RunValueError(
-            Diagnostic(
-                "RUN0006",
-                f"{parameter.name} must be row-major; its strides in bytes are {array.strides}",
-                help=f"pass numpy.ascontiguousarray({parameter.name})",
-            )
-        )
+        raise not_row_major(parameter.name, array, is_torch_tensor(value))
     return array
 
 

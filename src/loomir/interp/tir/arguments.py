@@ -359,6 +359,7 @@ class Binder:
                 remedy = f"pass {copy or f'numpy.ascontiguousarray({name})'}"
                 if parameter.written:  # what a copy is given would be lost
                     remedy = f"pass a row-major array for {name}, and copy it to this one after"
+                remedy += ", or compile with copy_arguments=True"
                 mistakes.add(
                     RunValueError,
                     "RUN0006",

@@ -135,9 +135,11 @@ class GraphProgram:
                     self._loaded = found
         return found
 
-    def function(self, number: int, signature: int) -> GraphFunction:
+    def function(
+        self, number: int, signature: int, kind: type[GraphFunction] | None = None
+    ) -> GraphFunction:
         """Return a public function by its number among them."""
-        return GraphFunction(self, self.signatures[signature], number=number)
+        return (kind or GraphFunction)(self, self.signatures[signature], number=number)
 
     def at(self, address: int) -> GraphFunction:
         """Return the function that an object of this program is."""

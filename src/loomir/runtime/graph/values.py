@@ -19,7 +19,7 @@ import numpy as np
 
 from loomir.runtime.arguments import adapt, diagnose
 from loomir.runtime.dlpack import Array, is_array, plain_array, tensor_of_array
-from loomir.runtime.errors import RunMemoryError, RunOverflowError, RunValueError
+from loomir.runtime.errors import RunMemoryError, RunOverflowError, not_row_major
 from loomir.runtime.graph import object_layout as at
 from loomir.runtime.graph.objects import (
     Reference,
@@ -276,13 +276,7 @@ class Given:
         flags = array.flags
         if not flags.c_contiguous:
             if self._lend:
-                raise RunValueError(
-                    Diagnostic(
-                        "RUN0006",
-                        f"{name} must be row-major; its strides in bytes are {array.strides}",
-                        help=f"pass numpy.ascontiguousarray({name})",
-                    )
-                )
+                raise not_row_major(name, array, is_torch_tensor(origin))
             copied: Any = np.ascontiguousarray(array)
             array = copied.reshape(array.shape)
             flags = array.flags

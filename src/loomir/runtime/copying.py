@@ -1,0 +1,87 @@
+"""Functions that copy arguments of other strides, where the program was compiled to allow that."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+import numpy as np
+
+from loomir.runtime.dlpack import is_array
+from loomir.runtime.function import Function
+from loomir.runtime.graph.function import GraphFunction
+from loomir.runtime.torch_tensor import is_torch_tensor
+
+__all__ = ["CopyingFunction", "CopyingGraphFunction", "row_major"]
+
+_MOST_TUPLES: Final = 100
+
+
+def row_major(value: Any) -> Any:
+    """Return an array or tensor in row-major order: the same object where it is."""
+    if is_array(value):
+        if value.flags.c_contiguous or _is_masked(value):
+            return value
+        return np.ascontiguousarray(value)
+    if is_torch_tensor(value) and str(value.layout) == "torch.strided" and value.is_cpu:
+        return value if value.is_contiguous() else value.contiguous()
+    return value
+
+
+def _is_masked(value: object) -> bool:
+    return isinstance(value, np.ma.MaskedArray)
+
+
+def _row_major_parts(value: Any, depth: int = 0) -> Any:
+    if type(value) is not tuple or depth > _MOST_TUPLES:
+        return row_major(value)
+    given = cast("tuple[Any, ...]", value)
+    made = tuple([_row_major_parts(part, depth + 1) for part in given])
+    return given if all(a is b for a, b in zip(made, given, strict=True)) else made
+
+
+class CopyingGraphFunction(GraphFunction):
+    """A function of a graph that takes arrays of any strides; those not row-major are copied."""
+
+    __slots__ = ()
+
+    def __call__(self, /, *args: object, **kwargs: object) -> Any:
+        """Copy what has other strides, and call the function."""
+        named = {name: _row_major_parts(value) for name, value in kwargs.items()}
+        return super().__call__(*map(_row_major_parts, args), **named)
+
+
+class CopyingFunction(Function):
+    """A loop-level function that takes arrays of any strides where it declares none.
+
+    What it writes is copied back.
+    """
+
+    __slots__ = ("copied",)
+
+    copied: frozenset[str]
+    """The parameters whose buffers declare no strides."""
+
+    def __call__(self, /, *args: object, **kwargs: object) -> object:
+        """Copy what has other strides, call the function, and copy back what it writes."""
+        written = {p.name for p in self.parameters if p.is_written}
+        back: list[tuple[Any, Any]] = []
+
+        def fitted(name: str, value: Any) -> Any:
+            if name not in self.copied:
+                return value
+            made = row_major(value)
+            if made is not value and name in written:
+                if is_array(value) and not value.flags.writeable:
+                    return value  # refused by the call
+                back.append((value, made))
+            return made
+
+        names = [p.name for p in self.parameters]
+        listed = list(zip(names, args))
+        given = [fitted(name, value) for name, value in listed]
+        named = {name: fitted(name, value) for name, value in kwargs.items()}
+        try:
+            return super().__call__(*given, *args[len(listed) :], **named)
+        finally:
+            for original, copy in back:
+                original[...] = copy
