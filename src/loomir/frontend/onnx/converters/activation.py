@@ -49,8 +49,13 @@ def _leaky_relu(node: Node) -> RelaxExpr:
 
 
 def _prelu(node: Node) -> RelaxExpr:
-    x = node[0]
-    below = node.emit(op.multiply(x, node[1]))
+    x, slope = node[0], node[1]
+    own = node.dims_of(slope)
+    if node.version < 7 and len(own) == 1 and own[0] != 1:
+        # Slopes were one for each channel before they broadcast from the last axis.
+        shape = tuple([own[0] if i == 1 else 1 for i in range(node.rank(0))])
+        slope = node.emit(op.reshape(slope, shape))
+    below = node.emit(op.multiply(x, slope))
     return op.where(node.emit(op.less(x, _const(node, 0))), below, x)
 
 
