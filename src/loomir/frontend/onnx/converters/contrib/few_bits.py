@@ -1,47 +1,13 @@
-"""Operators of com.microsoft that exporters and optimisers of transformers write."""
+"""Products with weights of few bits, a scale to each block of them."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from loomir import op
 from loomir.frontend.onnx.node import Node, constant
 from loomir.frontend.onnx.registry import MICROSOFT, Row, row
 from loomir.relax.node import RelaxExpr
-
-
-def _simplified_layer_normalization(node: Node) -> list[Any]:
-    rank = node.rank(0)
-    axes = list(range(node.axis("axis", -1, rank), rank))
-    if node.wanted > 1:
-        raise node.unsupported("its statistics are not supported")
-    return [op.nn.rms_norm(node[0], node[1], axes, float(node.get("epsilon", 1e-5)))]
-
-
-def _sum_of_inputs(node: Node, bias: int) -> RelaxExpr:
-    total = node.emit(op.add(node[0], node[1]))
-    return node.emit(op.add(total, node[bias])) if node.has(bias) else total
-
-
-def _outputs(node: Node, made: RelaxExpr, total: RelaxExpr) -> list[Any]:
-    """Return the normalised tensor, no statistics, and the sum that was normalised."""
-    if node.wants(1) or node.wants(2):
-        raise node.unsupported("its statistics are not supported")
-    return [node.emit(made), None, None, total][: node.wanted]
-
-
-def _skip_layer_normalization(node: Node) -> list[Any]:
-    total = _sum_of_inputs(node, 4)
-    shift = node[3] if node.has(3) else node.emit(op.zeros_like(node[2]))
-    epsilon = float(node.get("epsilon", 1e-12))
-    made = op.nn.layer_norm(total, node[2], shift, [-1], epsilon, node.has(3), True)
-    return _outputs(node, made, total)
-
-
-def _skip_simplified_layer_normalization(node: Node) -> list[Any]:
-    total = _sum_of_inputs(node, 3)
-    made = op.nn.rms_norm(total, node[2], [-1], float(node.get("epsilon", 1e-5)))
-    return _outputs(node, made, total)
 
 
 def _matmul_n_bits(node: Node) -> RelaxExpr:
@@ -81,8 +47,5 @@ def _unpacked(node: Node, x: RelaxExpr, bits: int, shape: tuple[int, ...]) -> Re
 
 
 ROWS: Final[tuple[Row, ...]] = (
-    row("SimplifiedLayerNormalization", _simplified_layer_normalization),
     row("MatMulNBits", _matmul_n_bits, domain=MICROSOFT, note="`g_idx`; zero points of floats"),
-    row("SkipLayerNormalization", _skip_layer_normalization, domain=MICROSOFT),
-    row("SkipSimplifiedLayerNormalization", _skip_simplified_layer_normalization, domain=MICROSOFT),
 )
