@@ -102,9 +102,9 @@ def _read(folder: Path, prefix: str, types: Sequence[Any]) -> list[Any]:
     count = len(list(folder.glob(f"{prefix}_*.pb")))
     values: list[Any] = []
     for i in range(count):
-        held = holders[types[i].WhichOneof("value")]()
-        held.ParseFromString((folder / f"{prefix}_{i}.pb").read_bytes())
-        values.append(value_of(held))
+        message = holders[types[i].WhichOneof("value")]()
+        message.ParseFromString((folder / f"{prefix}_{i}.pb").read_bytes())
+        values.append(value_of(message))
     return values
 
 

@@ -143,7 +143,7 @@ def test_all_that_cannot_be_imported_is_told_at_once():
       u = own.First(x)
       a = own.Second(u)
       b = own.First(x)
-      k = Unique <sorted = 0> (x)
+      k = Squeeze (x)
       c = Identity(k)
     }
     """)
@@ -224,3 +224,43 @@ def test_axis_of_unknown_extent_is_cut_into_equal_parts():
         x = floats(extent, 2)
         for got, want in zip(run(x), reference(made, x)):
             np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("...ij,jk", [(2, 3, 4), (4, 5)]),
+        ("...i,...i->...", [(2, 3), (3,)]),
+        ("b...i,bi->b...", [(2, 5, 3), (2, 3)]),
+        ("...a,...a->...a", [(1, 4), (3, 4)]),
+    ],
+)
+def test_dots_in_equations_stand_for_axes(equation: str, shapes: list[tuple[int, ...]]):
+    arrays = [
+        np.random.default_rng(i).standard_normal(s).astype("float32") for i, s in enumerate(shapes)
+    ]
+    inputs = ", ".join(f"float[{','.join(map(str, s))}] x{i}" for i, s in enumerate(shapes))
+    expected = np.einsum(equation, *arrays)
+    made = ",".join(map(str, expected.shape))
+    names = ", ".join(f"x{i}" for i in range(len(shapes)))
+    text = (
+        f'main ({inputs}) => (float[{made}] y) {{ y = Einsum <equation = "{equation}"> ({names}) }}'
+    )
+    run = loomir.compile(loomir.onnx.load(model(text)))
+    np.testing.assert_allclose(run(*arrays), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_squeeze_of_unknown_extents_needs_axes():
+    text = "main (float[N, 1, 3] x) => (float[N, 3] y) { y = Squeeze (x) }"
+    with pytest.raises(CompileError, match="the extents of some are not known"):
+        loomir.onnx.load(model(text))
+
+
+def test_slopes_of_old_prelu_are_one_for_each_channel():
+    text = "main (float[2, 3, 3] x, float[3] s) => (float[2, 3, 3] y) { y = PRelu (x, s) }"
+    x = np.random.default_rng(0).standard_normal((2, 3, 3)).astype("float32")
+    slopes = np.array([0.1, 0.2, 0.3], "float32")
+    old = loomir.compile(loomir.onnx.load(model(text, version=6)))(x, slopes)
+    new = loomir.compile(loomir.onnx.load(model(text, version=16)))(x, slopes)
+    np.testing.assert_allclose(old, np.where(x < 0, x * slopes[:, None], x))
+    np.testing.assert_allclose(new, np.where(x < 0, x * slopes, x))

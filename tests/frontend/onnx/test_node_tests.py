@@ -18,7 +18,7 @@ MODULES = {
     "add": ["test_add_bcast"],
     "batch_normalization": ["test_batchnorm_example"],
     "conv": ["test_conv_with_autopad_same", "test_conv_with_strides_padding"],
-    "einsum": ["test_einsum_batch_matmul"],
+    "einsum": ["test_einsum_batch_matmul", "test_einsum_batch_diagonal"],
     "gather": ["test_gather_negative_indices"],
     "maxpool": ["test_maxpool_2d_ceil"],
     "reducemax": ["test_reduce_max_empty_set", "test_reduce_max_empty_set_bool"],
@@ -37,6 +37,16 @@ MODULES = {
     "nonmaxsuppression": ["test_nonmaxsuppression_two_classes"],
     "lstm": ["test_lstm_with_peepholes"],
     "pad": ["test_reflect_pad"],
+    "affinegrid": ["test_affine_grid_2d", "test_affine_grid_3d_align_corners"],
+    "col2im": ["test_col2im_pads", "test_col2im_5d"],
+    "gridsample": [
+        "test_gridsample_volumetric_nearest_align_corners_0",
+        "test_gridsample_volumetric_bilinear_align_corners_1",
+    ],
+    "flexattention": ["test_flexattention_prob_mod", "test_flexattention_causal_mask"],
+    "roialign": ["test_roialign_mode_max"],
+    "convtranspose": ["test_convtranspose_output_shape"],
+    "unique": ["test_unique_not_sorted_without_axis"],
 }
 
 

@@ -91,6 +91,8 @@ class NodeDef:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Attribute] = field(default_factory=dict[str, "Attribute"])
+    source: Any = field(default=None, compare=False, repr=False)
+    """The message that the node was read from, for operators that the standard defines by it."""
 
     @property
     def label(self) -> str:

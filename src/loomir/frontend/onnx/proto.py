@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, cast
 import numpy as np
 
 from loomir.frontend.onnx.external_data import read_external
-from loomir.frontend.onnx.mistakes import refuse_model
+from loomir.frontend.onnx.mistakes import CannotImport, refuse_model
 from loomir.frontend.onnx.model import (
     ELEMENTS,
     STORED_AS,
@@ -168,6 +168,7 @@ class _Reader:
             tuple(proto.input),
             tuple(proto.output),
             {a.name: self.attribute(a) for a in proto.attribute},
+            proto,
         )
 
     def attribute(self, proto: Any) -> Any:
@@ -325,6 +326,13 @@ def standard_function(
         made = helper.make_node(
             node.operator, node.inputs, node.outputs, domain=node.domain, **simple
         )
+        # Graphs and tensors, such as the changes of scores of FlexAttention, go into the definition
+        # as they are.
+        written = {a.name: a for a in getattr(node.source, "attribute", ()) if not a.ref_attr_name}
+        others = [name for name in node.attributes if name not in simple]
+        if any(name not in written for name in others):
+            raise CannotImport("an attribute that its definition needs is a function's")
+        made.attribute.extend([written[name] for name in others])
         given = [_type_proto(helper, t).SerializeToString() for t in types]
         data = schema.get_context_dependent_function_with_opset_version(
             version, made.SerializeToString(), given

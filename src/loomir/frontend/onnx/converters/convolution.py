@@ -129,6 +129,10 @@ def _transposed_pads(
             raise node.unsupported("output_shape and auto_pad need extents that are known")
         target = extent * s if wanted is None else int(wanted[-axes:][i])
         total = s * (extent - 1) + more[i] + (k - 1) * d + 1 - target
+        if total < 0:  # all that is made is too little: zeros follow it
+            before.append(0)
+            after.append(total)
+            continue
         less = total // 2
         first = total - less if auto == "SAME_LOWER" else less
         before.append(first)

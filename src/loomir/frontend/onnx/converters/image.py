@@ -215,33 +215,7 @@ def _upsample(node: Node) -> RelaxExpr:
     return _resize(node)
 
 
-_GRID_MODES: Final = {
-    "linear": "bilinear",
-    "bilinear": "bilinear",
-    "nearest": "nearest",
-    "cubic": "bicubic",
-    "bicubic": "bicubic",
-}
-
-
-def _grid_sample(node: Node) -> RelaxExpr:
-    rank = node.rank(0)
-    mode = _GRID_MODES.get(node.get("mode", "bilinear"))
-    if rank != 4 or mode is None:
-        raise node.unsupported(f"it samples images of {rank - 2} axes by {node.get('mode')!r}")
-    grid = node.emit(op.permute_dims(node[1], [0, 3, 1, 2]))
-    return op.image.grid_sample(
-        node[0],
-        grid,
-        mode,
-        "NCHW",
-        node.get("padding_mode", "zeros"),
-        bool(node.get("align_corners", 0)),
-    )
-
-
 ROWS: Final[tuple[Row, ...]] = (
-    row("GridSample", _grid_sample, note="images of three axes"),
     row("Resize", _resize, note="axes whose extents are not known at import"),
     row("Upsample", _upsample),
 )

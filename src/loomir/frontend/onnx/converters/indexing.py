@@ -173,10 +173,15 @@ def _top_k(node: Node) -> list[Any]:
 
 def _unique(node: Node) -> list[Any]:
     axis = node.get("axis")
-    if not node.get("sorted", 1):
-        raise node.unsupported("it keeps the order of first occurrences")
     made = node.emit(op.unique(node[0], True, True, True, True, axis))
-    parts = [node.emit(TupleGetItem(made, i)) for i in range(4)]
+    parts: list[RelaxExpr] = [node.emit(TupleGetItem(made, i)) for i in range(4)]
+    if not node.get("sorted", 1):  # values stand in the order in which they first occur
+        order = node.emit(op.argsort(parts[1], 0, False, "int64"))
+        along = 0 if axis is None else int(axis)
+        parts[0] = node.emit(op.take(parts[0], order, along))
+        parts[1], parts[3] = (node.emit(op.take(parts[i], order, 0)) for i in (1, 3))
+        place = node.emit(op.argsort(order, 0, False, "int64"))
+        parts[2] = node.emit(op.take(place, parts[2], 0))
     return parts[: node.wanted]
 
 
@@ -192,5 +197,5 @@ ROWS: Final[tuple[Row, ...]] = (
     row("ScatterND", _scatter_nd),
     row("Slice", _slice, moves=True),
     row("TopK", _top_k),
-    row("Unique", _unique, note="`sorted` of 0"),
+    row("Unique", _unique),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from string import ascii_letters
 from typing import Final
 
 from loomir import op
@@ -33,7 +35,25 @@ def _matmul(node: Node) -> RelaxExpr:
 
 
 def _einsum(node: Node) -> RelaxExpr:
-    return op.einsum(node.all(), node.get("equation", "").replace(" ", ""))
+    text = node.get("equation", "").replace(" ", "")
+    if "..." in text:
+        text = _without_ellipses(text, [node.rank(i) for i in range(len(node))])
+    return op.einsum(node.all(), text)
+
+
+def _without_ellipses(text: str, ranks: Sequence[int]) -> str:
+    """Name the axes that dots stand for by letters that are free, the last ones alike."""
+    inputs, arrow, output = text.partition("->")
+    operands = inputs.split(",")
+    every = inputs.replace(".", "").replace(",", "")
+    counts = [r - len(o.replace(".", "")) if "..." in o else 0 for r, o in zip(ranks, operands)]
+    most = max([0, *counts])
+    free = [c for c in ascii_letters if c not in every][:most]
+    names = ["".join(free[most - n :]) if n > 0 else "" for n in counts]
+    if not arrow:  # the axes of the dots come first, then what occurs once, in order
+        output = "..." + "".join(c for c in sorted({*every}) if every.count(c) == 1)
+    named = [o.replace("...", n) for o, n in zip(operands, names)]
+    return ",".join(named) + "->" + output.replace("...", "".join(free))
 
 
 ROWS: Final[tuple[Row, ...]] = (

@@ -114,6 +114,11 @@ def _squeeze(node: Node) -> RelaxExpr:
     axes = _axes(node, 13)
     if axes is not None and not axes:
         return node[0]
+    if axes is None and not all(isinstance(d, int) for d in node.dims(0)):
+        raise node.unsupported(
+            "it drops all axes of one element, and the extents of some are not known",
+            help="give it axes, or the model's inputs shapes: load(model, shapes={'x': (1, 3)})",
+        )
     return op.squeeze(node[0], axes)
 
 
@@ -244,9 +249,8 @@ def _reverse_sequence(node: Node) -> RelaxExpr:
 
 
 def _dropout(node: Node) -> list[Any]:
-    training = node.constant(2)
-    if node.has(2) and (training is None or bool(training.reshape(-1)[0])):
-        ratio = node.constant(1)
+    if node.has(2) and bool(node.numbers(2, "mode").reshape(-1)[0]):
+        ratio = node.numbers(1, "ratio") if node.has(1) else None
         if ratio is None or float(ratio.reshape(-1)[0]) != 0.0:
             raise node.unsupported(
                 "it drops elements by chance, as in training",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from loomir import op
 from loomir.frontend.onnx.node import Node, constant
 from loomir.frontend.onnx.registry import Row, row
 from loomir.relax.node import RelaxExpr
-from loomir.te import extern
+from loomir.te import all_of, compute, extern, floor, max, reduce_axis, select
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import count_loop, nest
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -22,6 +22,13 @@ def _roi_align(node: Node) -> RelaxExpr:
     mode = node.get("coordinate_transformation_mode", "half_pixel")
     if node.version < 16:
         mode = "output_half_pixel"
+    ratio = int(node.get("sampling_ratio", 0))
+    if node.get("mode", "avg") == "max":
+        if ratio <= 0:
+            raise node.unsupported("it takes the largest of samples whose number is not known")
+        scale = float(node.get("spatial_scale", 1.0))
+        options = (size, ratio, scale, mode == "half_pixel")
+        return node.compute(_largest_sample, node[0], node[1], node[2], *options)
     numbers = node.emit(op.astype(node[2], node.dtype(0)))
     column = node.emit(op.reshape(numbers, (node.dims(2)[0], 1)))
     rois = node.emit(op.concat([column, node[1]], 1))
@@ -30,11 +37,63 @@ def _roi_align(node: Node) -> RelaxExpr:
         rois,
         size,
         float(node.get("spatial_scale", 1.0)),
-        int(node.get("sampling_ratio", 0)) or -1,
+        ratio or -1,
         mode == "half_pixel",
         "NCHW",
-        node.get("mode", "avg"),
+        "avg",
     )
+
+
+def _largest_sample(
+    x: Tensor,
+    rois: Tensor,
+    images: Tensor,
+    size: tuple[int, int],
+    ratio: int,
+    scale: float,
+    half: bool,
+) -> Tensor:
+    """Take the largest of what the corners around each sample add to it, as the standard does."""
+    dtype = x.dtype
+    rows, columns = (reduce_axis((0, ratio)) for _ in range(2))
+
+    def number(value: Any) -> Any:
+        return value.astype(dtype) if hasattr(value, "astype") else const(value, dtype)
+
+    def place(n: Any, axis: int, cell: Any, sample: Any) -> Any:
+        """Return where a sample lies along an axis: 0 down, 1 across."""
+        offset = number(0.5 if half else 0.0)
+        start, end = (rois[n, i] * number(scale) - offset for i in (1 - axis, 3 - axis))
+        length = end - start
+        if not half:
+            length = select(length < number(1.0), number(1.0), length)
+        cells = length / number(float(size[axis]))
+        within = (number(sample) + number(0.5)) / number(float(ratio))
+        return start + (number(cell) + within) * cells
+
+    def corners(at: Any, extent: Any) -> tuple[list[tuple[Any, Any]], Any]:
+        """Return the elements on both sides of a place, their weights, and if it lies within."""
+        inside = all_of(at >= number(-1.0), at <= number(extent))
+        bounded = select(at < number(0.0), number(0.0), at)
+        last = extent - 1
+        low = floor(select(inside, bounded, number(0.0))).astype("int64")
+        low = select(low > last, last, low)
+        weight = select(low >= last, number(0.0), bounded - number(low))
+        high = select(low >= last, last, low + 1)
+        return [(low, number(1.0) - weight), (high, weight)], inside
+
+    def sample(n: Any, c: Any, i: Any, j: Any) -> Any:
+        extents = [e.astype("int64") for e in x.shape[2:]]
+        down, fits_down = corners(place(n, 0, i, rows.var), extents[0])
+        across, fits_across = corners(place(n, 1, j, columns.var), extents[1])
+        most: Any = None
+        for row_at, row_weight in down:
+            for column_at, column_weight in across:
+                part = row_weight * column_weight * x[images[n], c, row_at, column_at]
+                most = part if most is None else select(part > most, part, most)
+        return max(select(all_of(fits_down, fits_across), most, number(0.0)), axis=[rows, columns])
+
+    return compute((rois.shape[0], x.shape[1], *size), sample, name="largest_sample")
 
 
 def _non_max_suppression(node: Node) -> RelaxExpr:
