@@ -13,6 +13,8 @@ class Kind(NamedTuple):
     arrays: str
     plain: str
     ways: dict[str, str]
+    alike: bool = True
+    """Whether all ways have the same result; else the plain form does a part of their work."""
 
 
 def _cased(text: str, **swaps: tuple[str, str]) -> dict[str, str]:

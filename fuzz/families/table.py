@@ -12,6 +12,7 @@ from fuzz.families.contractions import contractions
 from fuzz.families.idioms import idioms
 from fuzz.families.networks import networks
 from fuzz.families.tensors import tensors
+from fuzz.families.variants import variants
 
 __all__ = ["FAMILIES", "Draw"]
 
@@ -29,5 +30,6 @@ FAMILIES: Final[Mapping[str, Draw]] = {
     "networks": networks.draw,
     "reductions": reductions.draw,
     "tensors": tensors.draw,
+    "variants": variants.draw,
     "windows": windows.draw,
 }

@@ -80,6 +80,19 @@ def short_product(m: int, n: int, k: int, left: str, right: str, out: str) -> Pr
     return te.create_prim_func([a, b, made])
 
 
+def product_with_zero_points() -> PrimFunc:
+    a, b = tensor(48, 64, dtype="uint8", name="a"), tensor(64, 32, dtype="int8", name="b")
+    zero, zeros = tensor(1, dtype="uint8", name="zero"), tensor(32, dtype="int8", name="zeros")
+    step = te.reduce_axis((0, 64), name="k")
+
+    def term(i: Any, j: Any) -> Any:
+        left = a[i, step].astype("int32") - zero[0].astype("int32")
+        return left * (b[step, j].astype("int32") - zeros[j].astype("int32"))
+
+    out = te.compute((48, 32), lambda i, j: te.sum(term(i, j), axis=step))
+    return te.create_prim_func([a, b, zero, zeros, out])
+
+
 def convolution(
     size: tuple[int, ...], kernel: tuple[int, ...], *options: Any, dtype: str = "float32"
 ) -> PrimFunc:
@@ -191,6 +204,7 @@ KERNELS: dict[str, Kernel] = {
     "product of bytes by VNNI": Kernel(
         partial(short_product, 48, 64, 128, "uint8", "int8", "int32"), BYTES
     ),
+    "product of bytes with zero points": Kernel(product_with_zero_points, BYTES),
     "product of bytes by AMX": Kernel(
         partial(short_product, 64, 64, 256, "uint8", "int8", "int32"), TILES
     ),

@@ -40,6 +40,7 @@ from loomir.autoschedule.rules.loops.parallelize import plan_as_written
 from loomir.autoschedule.rules.loops.requested import plan_requested
 from loomir.autoschedule.rules.loops.sequential_outer import is_repeated
 from loomir.autoschedule.rules.loops.split_at_dependence import plan_around_one
+from loomir.autoschedule.rules.matmul.zero_points import plan_zero_points
 from loomir.autoschedule.rules.product import plan_contraction
 from loomir.autoschedule.rules.reduction.arg_reduction import plan_choice
 from loomir.autoschedule.rules.reduction.column_reduction import plan_columns, plan_partial
@@ -112,6 +113,25 @@ def _try_product(
     return None
 
 
+def _try_zero_points(
+    stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var]
+) -> tuple[Plan, int] | None:
+    if len(stages) > 1 and stages[0].combine is Combine.NONE:
+        count = 1 + _count_with_consumers(stages[1:])
+    else:
+        count = _count_with_consumers(stages)
+
+    def product(group: Sequence[Stage], own: Set[Buffer]) -> Plan | None:
+        plan = plan_contraction(group, target, inner=own, constants=constants)
+        return plan and replace(plan, stmt=disable_outer_unrolling(plan.stmt))
+
+    def single(stage: Stage) -> Plan:
+        rules = _rules_within("zero points", constants)
+        return _plan_group(Usage((stage,)), 0, {}, target, rules)[0]
+
+    return plan_zero_points(stages, count, inner, target, constants, (product, single))
+
+
 def _try_stencil(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
     for count in range(_count_with_consumers(stages), 0, -1):
         plan = plan_windows(stages[:count], inner(count), target)
@@ -181,6 +201,7 @@ def _try_polyphase(
 
 def _rules(constants: Set[Var], sizes: Set[Var] = frozenset()) -> tuple[Rule, ...]:
     """List the rules in the order in which they are asked; ``sizes`` are never negative."""
+    zeros: Rule = partial(_try_zero_points, constants=constants)
     products: Rule = partial(_try_product, constants=constants)
     phases: Rule = partial(_try_polyphase, constants=constants)
     across: Rule = partial(_try_transpose, sizes=sizes)
@@ -188,6 +209,7 @@ def _rules(constants: Set[Var], sizes: Set[Var] = frozenset()) -> tuple[Rule, ..
         _try_attention,
         phases,
         _try_stencil,
+        zeros,
         products,
         _try_rows,
         across,

@@ -45,7 +45,7 @@ from loomir.tir.expr import (
 )
 from loomir.tir.stmt import TRUE, BufferStore, Evaluate, IfThenElse, Stmt, seq
 
-__all__ = ["plan_amx"]
+__all__ = ["has_matrix_unit", "plan_amx"]
 
 _Put: TypeAlias = Callable[[PrimExpr, PrimExpr, PrimExpr], Stmt]
 """Stores words of a step and a row."""
@@ -85,6 +85,11 @@ def plan_amx(
         return None
     plan = _AmxTiles(found, target, inner, views, constants)
     return plan.plan() if plan.packs_by_vectors else None
+
+
+def has_matrix_unit(found: Contraction, target: Target) -> bool:
+    """Whether the target has a matrix unit for a product of narrow types, of these sizes."""
+    return _amx_groups(found, target, frozenset()) is not None
 
 
 def _amx_groups(found: Contraction, target: Target, constants: Set[Var]) -> Groups | None:

@@ -1,0 +1,1 @@
+"""Programs that say in another way what rules know: zero points, guarded reads, distances."""

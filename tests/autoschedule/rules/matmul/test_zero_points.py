@@ -1,0 +1,106 @@
+"""Products of bytes less zero points: the same results, by the instructions for bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loomir.autoschedule.driver import schedule_function
+from loomir.interp import interpret
+from loomir.script import from_source
+from loomir.target import Target
+from loomir.tir.function import PrimFunc
+
+BYTES = "icelake-server"
+EXTREMES = np.array([-128, -127, -1, 0, 1, 126, 127], "int8")
+
+
+def read(params: str, lines: str) -> PrimFunc:
+    func = from_source(
+        f"from loomir.script import tir as T\n@T.prim_func\ndef main({params}):\n{lines}"
+    )
+    assert isinstance(func, PrimFunc)
+    return func
+
+
+def product(x: str, y: str, *, first: str = "C[i, j] = 0", steps: int = 37) -> PrimFunc:
+    return read(
+        f'A: T.Buffer((9, {steps}), "int8"), B: T.Buffer(({steps}, 21), "int8"), '
+        'za: T.Buffer((9,), "int8"), zb: T.Buffer((21,), "int8"), zk: T.Buffer((37,), "int32"), '
+        'C: T.Buffer((9, 21), "int32")',
+        f"""
+    for i, j in T.grid(9, 21):
+        {first}
+        for k in range({steps}):
+            C[i, j] += {x} * {y}
+""",
+    )
+
+
+def text_of(func: PrimFunc, target: str = BYTES) -> str:
+    return schedule_function(func, Target(target)).func.script()
+
+
+A, B = "T.int32(A[i, k])", "T.int32(B[k, j])"
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "left", "right"),
+    [
+        (f"({A} - 3)", f"({B} - 5)", 3, 5),
+        (f"({A} - 2147483647)", f"({B} + -2147483648)", 2**31 - 1, 2**31),
+        (f"({A} - T.int32(za[i]))", B, "za", 0),
+        (A, f"({B} - T.int32(zb[j]))", 0, "zb"),
+        ("T.int32(T.int16(A[i, k]) - T.int16(za[i]))", f"({B} - T.int32(zb[j]))", "za", "zb"),
+    ],
+)
+def test_sums_are_exact_and_wrap(x: str, y: str, left: int | str, right: int | str) -> None:
+    func = product(x, y)
+    made = schedule_function(func, Target(BYTES))
+    assert "dp4a" in made.func.script()
+    numbers = np.random.default_rng(1)
+    a, b = numbers.choice(EXTREMES, (9, 37)), numbers.choice(EXTREMES, (37, 21))
+    zeros = {"za": numbers.choice(EXTREMES, 9), "zb": numbers.choice(EXTREMES, 21)}
+    out = np.zeros((9, 21), "int32")
+    interpret(made.func, a, b, zeros["za"], zeros["zb"], np.zeros(37, "int32"), out)
+    one = a.astype("int64") - (zeros[left][:, None].astype("int64") if left == "za" else left)
+    other = b.astype("int64") - (zeros[right].astype("int64") if right == "zb" else right)
+    np.testing.assert_array_equal(out, (one @ other).astype("int32"))
+
+
+def test_a_product_that_is_added_to_what_is_there() -> None:
+    func = read(
+        'A: T.Buffer((9, 32), "uint8"), B: T.Buffer((32, 21), "int8"), C: T.Buffer((9, 21), "int32")',
+        """
+    for i, j, k in T.grid(9, 21, 32):
+        C[i, j] += (T.int32(A[i, k]) - 128) * T.int32(B[k, j])
+""",
+    )
+    made = schedule_function(func, Target(BYTES))
+    assert "dp4a" in made.func.script()
+    numbers = np.random.default_rng(2)
+    a = numbers.integers(0, 256, (9, 32)).astype("uint8")
+    b = numbers.integers(-128, 128, (32, 21)).astype("int8")
+    start = numbers.integers(-99, 99, (9, 21)).astype("int32")
+    out = start.copy()
+    interpret(made.func, a, b, out)
+    np.testing.assert_array_equal(out, start + (a.astype("int32") - 128) @ b.astype("int32"))
+
+
+def test_other_forms_stay_products_of_int32() -> None:
+    assert "dp4a" not in text_of(product(f"({A} - zk[k])", B))  # one for each step
+    assert "dp4a" not in text_of(product(f"({A} - T.int32(zb[j]))", B))  # of the other factor
+    assert "dp4a" not in text_of(product(f"({A} - 3)", B, steps=8))  # not worth the sums
+    wrapping = "T.int32(A[i, k] - za[i])"
+    assert "dp4a" not in text_of(product(wrapping, f"({B} - 3)"), "haswell")
+
+
+def test_a_difference_that_wraps_in_a_byte_is_a_factor_as_it_is() -> None:
+    func = product("T.int32(A[i, k] - za[i])", f"({B} - 3)")
+    made = schedule_function(func, Target(BYTES)).func
+    numbers = np.random.default_rng(3)
+    a, b = numbers.choice(EXTREMES, (9, 37)), numbers.choice(EXTREMES, (37, 21))
+    za, out = numbers.choice(EXTREMES, 9), np.zeros((9, 21), "int32")
+    interpret(made, a, b, za, np.zeros(21, "int8"), np.zeros(37, "int32"), out)
+    left = (a - za[:, None]).astype("int32")
+    np.testing.assert_array_equal(out, left @ (b.astype("int32") - 3))
