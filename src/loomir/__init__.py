@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from loomir.debug.bisection import bisect
     from loomir.debug.values import compare_stages
     from loomir.deploy.saved import load
-    from loomir.frontend import onnx
+    from loomir.frontend import onnx, torch
     from loomir.interp import interpret
     from loomir.relax.check.verify import verify, warnings_of
     from loomir.runtime.executable import Executable
@@ -75,6 +75,7 @@ __all__ = [
     "tc",
     "te",
     "tir",
+    "torch",
     "validate_schedule",
     "verify",
     "warnings_of",
@@ -108,7 +109,7 @@ _HOMES: Final = {
     "verify": "loomir.relax.check.verify",
     "warnings_of": "loomir.relax.check.verify",
 }
-_ALIASES: Final = {"onnx": "loomir.frontend.onnx"}
+_ALIASES: Final = {"onnx": "loomir.frontend.onnx", "torch": "loomir.frontend.torch"}
 _PACKAGES: Final = ("ir", "op", "relax", "runtime", "schedule", "script", "tc", "te", "tir")
 
 

@@ -35,6 +35,7 @@ PACKAGES: Final[dict[str, str]] = {
     "loomir.interp": "The interpreter, which defines what programs mean.",
     "loomir.validate": "Comparison of schedules with the functions that they schedule.",
     "loomir.frontend.onnx": "Import of ONNX models, also as `loomir.onnx`.",
+    "loomir.frontend.torch": "Import of programs of PyTorch, also as `loomir.torch`.",
 }
 """The packages that users import from, and what is in each."""
 

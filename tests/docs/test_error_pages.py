@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from loomir.frontend.onnx import registry
+from loomir.frontend.torch import registry as torch_registry
 from loomir.support.diagnostics import CompileError, RunError
 from tests.docs.markdown import ROOT, blocks, headings, links
 from tests.docs.running import Reader, with_outputs
@@ -64,9 +65,12 @@ def test_the_index_lists_every_page():
 def own_converters() -> Iterator[None]:
     """Leave the table of converters as it was, for other tests."""
     before = {key: list(rows) for key, rows in registry._rows.items()}
+    torch_before = dict(torch_registry._rows)
     yield
     registry._rows.clear()
     registry._rows.update(before)
+    torch_registry._rows.clear()
+    torch_registry._rows.update(torch_before)
 
 
 @pytest.mark.usefixtures("own_converters")
@@ -75,10 +79,13 @@ def test_page_provokes_its_error(page: Path, tmp_path: Path, pytestconfig: pytes
     """``pytest --update-golden`` writes the output blocks anew."""
     if pytestconfig.getoption("--update-golden"):
         before = {key: list(rows) for key, rows in registry._rows.items()}
+        torch_before = dict(torch_registry._rows)
         (tmp_path / "before").mkdir()
         page.write_text(with_outputs(page, tmp_path / "before"), encoding="utf-8")
         registry._rows.clear()
         registry._rows.update(before)
+        torch_registry._rows.clear()
+        torch_registry._rows.update(torch_before)
     title, *sections = headings(page)
     assert title.startswith(f"{page.stem}: ")
     assert sections == SECTIONS

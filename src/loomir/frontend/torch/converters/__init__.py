@@ -1,0 +1,43 @@
+"""Converters, a family to a file; importing a file puts its rows into the table."""
+
+from __future__ import annotations
+
+from loomir.frontend.torch.converters import (
+    activation,
+    attention,
+    convolution,
+    creation,
+    elementwise,
+    image,
+    indexing,
+    linear_algebra,
+    movement,
+    normalisation,
+    pooling,
+    random,
+    reduction,
+    sorting,
+)
+
+__all__ = ["load_converters"]
+
+_FAMILIES = (
+    activation,
+    attention,
+    convolution,
+    creation,
+    elementwise,
+    image,
+    indexing,
+    linear_algebra,
+    movement,
+    normalisation,
+    pooling,
+    random,
+    reduction,
+    sorting,
+)
+
+
+def load_converters() -> None:
+    """Have the rows of all families in the table: importing this module put them there."""

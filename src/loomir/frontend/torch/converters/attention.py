@@ -1,0 +1,124 @@
+"""Attention, whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loomir import op
+from loomir.frontend.torch.node import Node
+from loomir.frontend.torch.registry import register
+from loomir.relax.node import RelaxExpr
+from loomir.support.dtype import DataType
+
+
+@register("aten.scaled_dot_product_attention.default", note="dropout")
+def _attention(node: Node) -> RelaxExpr:
+    return _attend(node, node["attn_mask"], node["scale"])
+
+
+@register("aten._scaled_dot_product_flash_attention_for_cpu.default",
+          note="dropout, and its gradient")  # fmt: skip
+def _flash_attention(node: Node) -> list[Any]:
+    if node.wants(1):
+        raise node.unsupported("its logarithms of sums are needed, as in training")
+    return [node.emit(_attend(node, node["attn_mask"], node["scale"])), None]
+
+
+def _four_axes(node: Node, x: RelaxExpr) -> tuple[RelaxExpr, list[Any]]:
+    """Return a tensor of (batch, head, position, feature), and its axes in front."""
+    *front, heads, rows, features = node.dims_of(x) if len(node.dims_of(x)) > 2 else [
+        1, *node.dims_of(x)
+    ]  # fmt: skip
+    batch: Any = 1
+    for d in front:
+        batch = node.simplify(batch * d)
+    shape = (batch, heads, rows, features)
+    return (x if len(front) == 1 else node.emit(op.reshape(x, shape))), front
+
+
+def _attend(node: Node, mask: RelaxExpr | None, scale: float | None) -> RelaxExpr:
+    if node["dropout_p"]:
+        raise node.unsupported("it drops elements by chance, as in training",
+                               help="export the model for inference: model.eval()")  # fmt: skip
+    given = [node.tensor(i) for i in range(3)]
+    moved: list[RelaxExpr] = []
+    for x in given:
+        whole, _ = _four_axes(node, x)
+        moved.append(node.emit(op.permute_dims(whole, [0, 2, 1, 3])))
+    bias: Any = None
+    if mask is not None:
+        bias = _bias(node, mask, node.dims_of(moved[0])[0], len(node.dims_of(given[0])))
+    causal = "TopLeft" if node["is_causal"] else None
+    made = node.emit(
+        op.nn.attention(*moved, bias, None if scale is None else float(scale), causal_mask=causal)
+    )
+    made = node.emit(op.permute_dims(made, [0, 2, 1, 3]))
+    if mask is not None and node.dtype_of(mask) == "bool":
+        made = _without_nothing(node, made, mask)
+    return op.reshape(made, tuple(node.shape)) if len(node.shape) != 4 else made
+
+
+def _bias(node: Node, mask: RelaxExpr, batch: Any, rank: int) -> RelaxExpr:
+    """Return what is added to scores: a mask of truths becomes zeros and minus infinities."""
+    dtype = node.dtype
+    if node.dtype_of(mask) == "bool":
+        low = node.constant(float("-inf"))
+        mask = node.emit(op.where(mask, node.constant(0), low))
+    mask = node.cast(mask, dtype)
+    dims = node.dims_of(mask)
+    if len(dims) < 4:
+        return node.emit(op.reshape(mask, (*[1] * (4 - len(dims)), *dims)))
+    if rank == 4:
+        return mask
+    return node.emit(op.reshape(mask, (batch, *dims[-3:])))
+
+
+def _without_nothing(node: Node, made: RelaxExpr, mask: RelaxExpr) -> RelaxExpr:
+    """Put zeros where a query sees no key at all, as PyTorch does."""
+    seen = node.emit(op.max(node.emit(op.astype(mask, "uint8")), [-1], True))
+    seen = node.emit(op.astype(seen, "bool"))
+    dims = node.dims_of(seen)
+    if len(dims) < 4:
+        seen = node.emit(op.reshape(seen, (*[1] * (4 - len(dims)), *dims)))
+    assert DataType(node.dtype).is_float
+    return node.emit(op.where(seen, made, node.constant(0)))
+
+
+# -- layers that PyTorch fuses for inference -----------------------------------------------------
+@register("aten._transformer_encoder_layer_fwd.default", note="masks")
+def _encoder_layer(node: Node) -> RelaxExpr:
+    if node["mask"] is not None:
+        raise node.unsupported("it has a mask", help="call it under torch.enable_grad()")
+    x = node.tensor("src")
+    first = bool(node["norm_first"])
+    attended = _self_attention(node, _normalised(node, x, "1") if first else x)
+    x = node.emit(op.add(x, attended))
+    if not first:
+        x = _normalised(node, x, "1")
+    y = _normalised(node, x, "2") if first else x
+    y = node.emit(op.linear(y, node.tensor("ffn_weight_1"), node.tensor("ffn_bias_1")))
+    y = node.emit((op.nn.gelu if node["use_gelu"] else op.nn.relu)(y))
+    y = node.emit(op.linear(y, node.tensor("ffn_weight_2"), node.tensor("ffn_bias_2")))
+    x = node.emit(op.add(x, y))
+    return x if first else _normalised(node, x, "2")
+
+
+def _normalised(node: Node, x: RelaxExpr, number: str) -> RelaxExpr:
+    gamma, beta = node.tensor(f"norm_weight_{number}"), node.tensor(f"norm_bias_{number}")
+    axis = len(node.dims_of(x)) - 1
+    return node.emit(op.nn.layer_norm(x, gamma, beta, [axis], float(node["eps"])))
+
+
+def _self_attention(node: Node, x: RelaxExpr) -> RelaxExpr:
+    *front, rows, width = node.dims_of(x)
+    heads = int(node["num_heads"])
+    parts = node.emit(op.linear(x, node.tensor("qkv_weight"), node.tensor("qkv_bias")))
+    given: list[RelaxExpr] = []
+    for part in range(3):
+        one = op.strided_slice(parts, [len(front) + 1], [part * width], [(part + 1) * width])
+        given.append(
+            node.emit(op.reshape(node.emit(one), (*(front or [1]), rows, heads, width // heads)))
+        )
+    made = node.emit(op.nn.attention(*given))
+    made = node.emit(op.reshape(made, (*front, rows, width)))
+    return node.emit(op.linear(made, node.tensor("proj_weight"), node.tensor("proj_bias")))

@@ -1,0 +1,324 @@
+"""Elements read and written at places that other tensors hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from loomir import op
+from loomir.frontend.torch.node import Node
+from loomir.frontend.torch.registry import Converter, register
+from loomir.relax.node import RelaxExpr
+from loomir.te import Tensor, all_of, compute, if_then_else, reduce_axis
+from loomir.te import sum as te_sum
+from loomir.tir.expr import PrimExpr, const
+
+
+@register("aten.embedding.default")
+def _embedding(node: Node) -> RelaxExpr:
+    return op.take(node.tensor(0), node.tensor(1), 0)
+
+
+@register("aten.embedding_dense_backward.default")
+def _embedding_backward(node: Node) -> RelaxExpr:
+    grad, places = node.tensor(0), node.tensor(1)
+    rows, padding = node["num_weights"], node["padding_idx"]
+    width = node.dims(0)[-1]
+    if padding is not None and padding >= 0:
+        own = node.emit(op.equal(places, node.constant(padding, node.dtype_of(places))))
+        mask = node.emit(op.expand_dims(own, [-1]))
+        grad = node.emit(op.where(mask, node.constant(0), grad))
+    zeros = node.emit(op.full((rows, width), node.constant(0)))
+    return op.index_put(zeros, (places,), grad, True)
+
+
+@register("aten.index_select.default")
+def _index_select(node: Node) -> RelaxExpr:
+    rank = node.rank(0)
+    places = node.tensor(2)
+    if rank == 0:
+        return node.tensor(0)
+    if not node.dims_of(places):
+        places = node.emit(op.reshape(places, (1,)))
+    return op.take(node.tensor(0), places, node.axis("dim", rank))
+
+
+@register("aten.take.default")
+def _take(node: Node) -> RelaxExpr:
+    return op.take(node.tensor(0), node.tensor(1))
+
+
+@register("aten.gather.default")
+def _gather(node: Node) -> RelaxExpr:
+    rank = node.rank(0)
+    x, places = node.tensor(0), node.tensor("index")
+    if rank == 0:
+        flat = node.emit(op.reshape(x, (1,)))
+        made = node.emit(op.take(flat, node.emit(op.reshape(places, (-1,))), 0))
+        return op.reshape(made, tuple(node.shape))
+    if any(isinstance(d, int) and d == 0 for d in node.shape):
+        return op.full(tuple(node.shape), node.constant(0))
+    return op.gather_elements(_fitting(node, x, places), places, node.axis("dim", rank))
+
+
+def _fitting(node: Node, x: RelaxExpr, places: RelaxExpr) -> RelaxExpr:
+    if not node.dims_of(places):
+        return node.emit(op.reshape(x, ()))
+    return x
+
+
+_SCATTERS: Final = {
+    "sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min",
+    "mean": "mean",
+}  # fmt: skip
+
+
+def _scatter(reduction: str | None) -> Converter:
+    def convert(node: Node) -> RelaxExpr:
+        how = reduction
+        if how is None:
+            named = node["reduce"]
+            if not node.arguments.get("include_self", True):
+                raise node.unsupported("include_self=False is not supported")
+            how = _SCATTERS.get(str(named))
+            if how is None:
+                raise node.unsupported(f"it reduces by {named!r}")
+        x, places = node.tensor(0, node.dtype), node.tensor("index")
+        rank = node.rank(0)
+        dims = node.dims_of(places)
+        if any(isinstance(d, int) and d == 0 for d in dims):
+            return x
+        name = "src" if "src" in node.arguments else "value"
+        if node.is_tensor(name):
+            updates = node.tensor(name, node.dtype)
+            updates = _leading_part(node, updates, dims)
+        else:
+            updates = node.emit(op.full(tuple(dims), node.tensor(name, node.dtype)))
+        if rank == 0:
+            x, places, updates = [node.emit(op.reshape(v, (1,))) for v in (x, places, updates)]
+            return op.reshape(node.emit(op.scatter_elements(x, places, updates, 0, how)), ())
+        return op.scatter_elements(x, places, updates, node.axis("dim", rank), how)
+
+    return convert
+
+
+def _leading_part(node: Node, x: RelaxExpr, dims: list[Any]) -> RelaxExpr:
+    own = node.dims_of(x)
+    axes = [i for i, (a, b) in enumerate(zip(own, dims)) if not node.is_equal(a, b)]
+    if not axes:
+        return x
+    if any(isinstance(dims[a], PrimExpr) for a in axes):
+        raise node.unsupported("its updates have extents that are not known")
+    return node.emit(op.strided_slice(x, axes, [0] * len(axes), [dims[a] for a in axes]))
+
+
+register("aten.scatter.src", "aten.scatter.value")(_scatter("update"))
+register("aten.scatter_add.default")(_scatter("add"))
+register("aten.scatter_reduce.two", "aten.scatter.reduce", "aten.scatter.value_reduce",
+         note="include_self=False")(_scatter(None))  # fmt: skip
+
+
+# -- index and index_put -------------------------------------------------------------------------
+def _with_masks(node: Node, given: list[Any]) -> list[Any]:
+    """Refuse masks: how many elements they choose is known only when the program runs."""
+    for places in given:
+        if places is not None and node.dtype_of(places) in ("bool", "uint8"):
+            raise node.unsupported(
+                "it is indexed by a mask, which chooses an unknown number of elements",
+                help="use torch.where, or multiply by the mask",
+            )
+    return given
+
+
+@register("aten.index.Tensor", "aten._unsafe_index.Tensor", note="masks of truths")
+def _index(node: Node) -> RelaxExpr:
+    given = _with_masks(node, list(node["indices"]))
+    x = node.tensor(0)
+    rank = node.rank(0)
+    given += [None] * (rank - len(given))
+    axes = [i for i, v in enumerate(given) if v is not None]
+    if not axes:
+        return x
+    places = [given[a] for a in axes]
+    if len(axes) == 1:
+        return op.take(x, places[0], axes[0])
+    if axes != list(range(len(axes))):
+        order = [*axes, *[i for i in range(rank) if i not in axes]]
+        x = node.emit(op.permute_dims(x, order))
+    made = node.emit(op.index_tensor(x, tuple(places)))
+    count = len(node.dims_of(made)) - (rank - len(axes))
+    adjacent = axes == list(range(axes[0], axes[-1] + 1))
+    if adjacent and axes[0] > 0:
+        # What was indexed stands where its first axis stood.
+        back = [*range(count, count + axes[0]), *range(count)]
+        back += range(count + axes[0], len(node.dims_of(made)))
+        return op.permute_dims(made, back)
+    return made
+
+
+@register("aten.index_put.default", "aten._unsafe_index_put.default", "aten.index_put_.default",
+          note="masks of truths, unless one value is written")  # fmt: skip
+def _index_put(node: Node) -> RelaxExpr:
+    given: list[Any] = list(node["indices"])
+    x, values = node.tensor(0), node.tensor("values", node.dtype)
+    rank = node.rank(0)
+    only = [v for v in given if v is not None]
+    if len(only) == 1 and node.dtype_of(only[0]) == "bool" and not node["accumulate"]:
+        mask = only[0]
+        axes = len(node.dims_of(mask))
+        start = given.index(mask)
+        if all(isinstance(d, int) and d == 1 for d in node.dims_of(values)):
+            own = [*[1] * start, *node.dims_of(mask), *[1] * (rank - start - axes)]
+            mask = node.emit(op.reshape(mask, tuple(own)))
+            return op.where(mask, node.emit(op.reshape(values, ())), x)
+    _with_masks(node, given)
+    given += [None] * (rank - len(given))
+    axes_ = [i for i, v in enumerate(given) if v is not None]
+    if not axes_:
+        values = node.emit(op.broadcast_to(values, tuple(node.shape)))
+        return op.add(x, values) if node["accumulate"] else values
+    places = tuple([given[a] for a in axes_])
+    accumulate = bool(node["accumulate"])
+    if axes_ == list(range(len(axes_))):
+        return op.index_put(x, places, _broadcast_values(node, x, places, values), accumulate)
+    rest = [i for i in range(rank) if i not in axes_]
+    order = [*axes_, *rest]
+    x = node.emit(op.permute_dims(x, order))
+    adjacent = axes_ == list(range(axes_[0], axes_[-1] + 1))
+    if adjacent:
+        values = _to_front(node, values, places, axes_[0], rank - len(axes_))
+    made = node.emit(
+        op.index_put(x, places, _broadcast_values(node, x, places, values), accumulate)
+    )
+    return op.permute_dims(made, [order.index(i) for i in range(rank)])
+
+
+def _to_front(
+    node: Node, values: RelaxExpr, places: tuple[Any, ...], before: int, rest: int
+) -> RelaxExpr:
+    """Bring the axes of places to the front of values, which have them where they stood."""
+    count = max(len(node.dims_of(p)) for p in places)
+    own = node.dims_of(values)
+    full = [*[1] * (count + rest - len(own)), *own]
+    values = node.emit(op.reshape(values, tuple(full)))
+    order = [*range(before, before + count), *range(before), *range(before + count, len(full))]
+    return node.emit(op.permute_dims(values, order))
+
+
+def _broadcast_values(
+    node: Node, x: RelaxExpr, places: tuple[Any, ...], values: RelaxExpr
+) -> RelaxExpr:
+    """Broadcast values to the shape of what is written."""
+    shapes = [node.dims_of(p) for p in places]
+    rank = max(len(s) for s in shapes)
+    front: list[Any] = [1] * rank
+    for shape in shapes:
+        for i, d in enumerate(shape, rank - len(shape)):
+            front[i] = d if node.is_equal(front[i], 1) else front[i]
+    whole = [*front, *node.dims_of(x)[len(places) :]]
+    own = node.dims_of(values)
+    if len(own) == len(whole) and all(node.is_equal(a, b) for a, b in zip(own, whole)):
+        return values
+    return node.emit(op.broadcast_to(values, tuple(whole)))
+
+
+@register("aten.index_add.default")
+def _index_add(node: Node) -> RelaxExpr:
+    rank = node.rank(0)
+    axis = node.axis("dim", rank)
+    source = node.tensor("source", node.dtype)
+    if node["alpha"] != 1:
+        source = node.emit(op.multiply(source, node.as_tensor(node["alpha"])))
+    return _along(node, axis, source, True)
+
+
+@register("aten.index_copy.default")
+def _index_copy(node: Node) -> RelaxExpr:
+    return _along(node, node.axis("dim", node.rank(0)), node.tensor("source", node.dtype), False)
+
+
+def _along(node: Node, axis: int, source: RelaxExpr, accumulate: bool) -> RelaxExpr:
+    x, places = node.tensor(0), node.tensor("index")
+    rank = node.rank(0)
+    if rank == 0:
+        raise node.unsupported("its tensor has no axes")
+    order = [axis, *[i for i in range(rank) if i != axis]]
+    back = [order.index(i) for i in range(rank)]
+    moved = node.emit(op.permute_dims(x, order))
+    rows = node.emit(op.permute_dims(source, order))
+    made = node.emit(op.index_put(moved, (places,), rows, accumulate))
+    return op.permute_dims(made, back)
+
+
+@register("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
+def _masked_fill(node: Node) -> RelaxExpr:
+    x = node.tensor(0, node.dtype)
+    return op.where(node.tensor(1, "bool"), node.tensor("value", node.dtype), x)
+
+
+@register("aten.masked_scatter.default")
+def _masked_scatter(node: Node) -> RelaxExpr:
+    x, mask = node.tensor(0), node.tensor(1, "bool")
+    source = node.tensor("source", node.dtype)
+    shape = tuple(node.shape)
+    mask = node.emit(op.broadcast_to(mask, shape))
+    flat = node.emit(op.reshape(node.emit(op.astype(mask, "int64")), (-1,)))
+    count = node.emit(op.cumsum(flat, 0))
+    place = node.emit(op.maximum(node.emit(op.subtract(count, node.constant(1, "int64"))),
+                                 node.constant(0, "int64")))  # fmt: skip
+    taken = node.emit(op.take(node.emit(op.reshape(source, (-1,))), place, 0, "clip"))
+    return op.where(mask, node.emit(op.reshape(taken, shape)), x)
+
+
+@register("aten.nonzero.default")
+def _nonzero(node: Node) -> RelaxExpr:
+    return op.permute_dims(node.emit(op.nonzero(node.tensor(0))))
+
+
+# -- windows as columns --------------------------------------------------------------------------
+@register("aten.col2im.default", note="images whose extents are not known")
+def _col2im(node: Node) -> RelaxExpr:
+    size, kernel, dilation, padding, stride = [
+        node.ints(name, 2) for name in ("output_size", "kernel_size", "dilation", "padding",
+                                        "stride")
+    ]  # fmt: skip
+    blocks = [
+        (size[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1
+        for i in (0, 1)
+    ]
+    x = node.tensor(0)
+    dims = node.dims(0)
+    batched = len(dims) == 3
+    batch = dims[0] if batched else 1
+    channels = dims[-2] // (kernel[0] * kernel[1])
+    x = node.emit(op.reshape(x, (batch, channels, *kernel, *blocks)))
+    kernel_function = _folding(size, kernel, dilation, padding, stride, blocks)
+    made = node.compute(kernel_function, x)
+    return made if batched else op.reshape(made, tuple(node.shape))
+
+
+def _folding(
+    size: list[int],
+    kernel: list[int],
+    dilation: list[int],
+    padding: list[int],
+    stride: list[int],
+    blocks: list[int],
+) -> Callable[[Tensor], Tensor]:
+    def fold(x: Tensor) -> Tensor:
+        taps = [reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(kernel)]
+
+        def element(n: PrimExpr, c: PrimExpr, *at: PrimExpr) -> PrimExpr:
+            inside: list[PrimExpr] = []
+            places: list[PrimExpr] = []
+            for i in (0, 1):
+                moved = at[i] + padding[i] - taps[i] * dilation[i]
+                place = moved // stride[i]
+                inside += [(moved % stride[i]).equal(0), place >= 0, place < blocks[i]]
+                places.append(place)
+            value = if_then_else(all_of(*inside), x(n, c, *taps, *places), const(0, x.dtype))
+            return te_sum(value, axis=taps)
+
+        return compute((x.shape[0], x.shape[1], *size), element, name="fold")
+
+    return fold

@@ -1,0 +1,70 @@
+"""Products of matrices, and layers made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loomir import op
+from loomir.frontend.torch.node import Node
+from loomir.frontend.torch.registry import register
+from loomir.relax.node import RelaxExpr
+
+
+@register("aten.mm.default", "aten.bmm.default", "aten.matmul.default", "aten.mv.default",
+          "aten.dot.default")  # fmt: skip
+def _product(node: Node) -> RelaxExpr:
+    return _multiplied(node, node.tensor(0), node.tensor(1))
+
+
+def _multiplied(node: Node, a: RelaxExpr, b: RelaxExpr) -> RelaxExpr:
+    if node.dtype == "bool":
+        made = node.emit(op.matmul(node.cast(a, "int32"), node.cast(b, "int32")))
+        return node.emit(op.astype(made, "bool"))
+    return op.matmul(a, b)
+
+
+@register("aten.addmm.default", "aten.baddbmm.default", "aten.addmv.default")
+def _added_product(node: Node) -> RelaxExpr:
+    made = node.emit(_multiplied(node, node.tensor(1), node.tensor(2)))
+    return _with_added(node, made)
+
+
+@register("aten.addbmm.default")
+def _added_sum_of_products(node: Node) -> RelaxExpr:
+    made = node.emit(_multiplied(node, node.tensor(1), node.tensor(2)))
+    return _with_added(node, node.emit(op.sum(made, [0])))
+
+
+def _with_added(node: Node, made: RelaxExpr) -> RelaxExpr:
+    alpha, beta = node["alpha"], node["beta"]
+    if alpha != 1:
+        made = node.emit(op.multiply(made, node.as_tensor(alpha)))
+    if beta == 0:
+        return made
+    added = node.tensor(0, node.dtype)
+    if beta != 1:
+        added = node.emit(op.multiply(added, node.as_tensor(beta)))
+    return op.add(made, added)
+
+
+@register("aten.linear.default")
+def _linear(node: Node) -> RelaxExpr:
+    weight = node.tensor(1)
+    if len(node.dims_of(weight)) == 1:
+        made = node.emit(op.matmul(node.tensor(0), weight))
+        return made if node[2] is None else op.add(made, node.tensor(2))
+    return op.linear(node.tensor(0), weight, None if node[2] is None else node.tensor(2))
+
+
+@register("aten.einsum.default")
+def _einsum(node: Node) -> RelaxExpr:
+    operands: list[Any] = node[1]
+    text = str(node[0]).replace(" ", "")
+    if "." in text:
+        raise node.unsupported("its subscripts have an ellipsis")
+    return op.einsum(tuple(operands), text)
+
+
+@register("aten.outer.default")
+def _outer(node: Node) -> RelaxExpr:
+    return op.outer(node.tensor(0, node.dtype), node.tensor(1, node.dtype))

@@ -1,0 +1,31 @@
+"""Operators that draw by chance: what is left of them where nothing is drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loomir import op
+from loomir.frontend.torch.node import Node
+from loomir.frontend.torch.registry import register
+from loomir.relax.node import RelaxExpr
+
+
+@register("aten.native_dropout.default", note="training, unless torch.compile draws")
+def _native_dropout(node: Node) -> list[Any]:
+    _refuse_chance(node)
+    mask = op.full(tuple(node.shape), node.constant(True, "bool"))
+    return [node.tensor(0), node.emit(mask) if node.wants(1) else None]
+
+
+@register("aten.dropout.default", note="training")
+def _dropout(node: Node) -> RelaxExpr:
+    _refuse_chance(node)
+    return node.tensor(0)
+
+
+def _refuse_chance(node: Node) -> None:
+    if node["train"] and node["p"] != 0.0:
+        raise node.unsupported(
+            "it drops elements by chance, as in training",
+            help="export the model for inference, model.eval(), or use loomir.torch.compile",
+        )

@@ -1,0 +1,63 @@
+"""Dtypes of PyTorch in Loomir, and the memory of tensors as arrays."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from loomir.frontend.torch.mistakes import CannotImport
+from loomir.frontend.torch.package import torch_package
+from loomir.support.array import Array
+
+__all__ = ["array_of", "dtype_of"]
+
+_NAMES: Final = {
+    "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
+    "float16", "bfloat16", "float32", "float64",
+}  # fmt: skip
+
+
+def dtype_of(dtype: Any) -> str:
+    """Return the name of the dtype that Loomir holds elements of ``torch.dtype`` in.
+
+    Raises CannotImport (PTC0013) for those that it has not: complex numbers, quantised ones.
+    """
+    name = str(dtype).rpartition(".")[2]
+    if name not in _NAMES:
+        kind = "complex numbers are" if name.startswith("complex") else f"elements of {name} are"
+        raise CannotImport(
+            f"{kind} not supported",
+            code="PTC0013",
+            help="compute with real and imaginary parts, as two tensors"
+            if name.startswith("complex")
+            else "convert them to a dtype that is supported: integers, floats of 16 to 64 bits",
+        )
+    return name
+
+
+def array_of(tensor: Any) -> Array:
+    """Return the elements of a tensor as a constant that refers to its memory.
+
+    Nothing is copied, but for tensors that do not lie in row-major order.
+    """
+    torch = torch_package()
+    plain = tensor.detach()
+    if plain.device.type != "cpu":
+        raise CannotImport(
+            f"a parameter is on device {plain.device}, and Loomir compiles for the CPU",
+            code="PTC0013",
+            help="move the model first: model.cpu()",
+        )
+    if plain.layout is not torch.strided:
+        raise CannotImport(
+            "a parameter is sparse", code="PTC0013", help="make it dense: tensor.to_dense()"
+        )
+    dtype_of(plain.dtype)
+    plain = plain.resolve_conj().resolve_neg().contiguous()
+    if plain.dtype is torch.bfloat16:
+        data: Any = plain.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
+    else:
+        data = plain.numpy()
+    return Array.owning(np.asarray(data))

@@ -1,0 +1,229 @@
+"""The walk over a graph of ``torch.fx``: each node becomes bindings of Relax."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from loomir.frontend.torch.dtypes import array_of, dtype_of
+from loomir.frontend.torch.mistakes import CannotImport
+from loomir.frontend.torch.node import Node
+from loomir.frontend.torch.package import torch_package
+from loomir.frontend.torch.problems import Problems
+from loomir.frontend.torch.registry import find_row
+from loomir.frontend.torch.sizes import Sizes
+from loomir.op import astype, reshape, tensor_to_shape
+from loomir.relax.expr import Constant, Var
+from loomir.relax.node import RelaxExpr
+from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.relax.shape import INT64, ShapeExpr, as_dims
+from loomir.relax.struct_info import ShapeStructInfo, TensorStructInfo
+from loomir.support.diagnostics import CompileError, InternalError
+from loomir.support.dtype import DataType
+from loomir.tir.expr import PrimExpr
+from loomir.tir.expr import Var as ShapeVar
+
+__all__ = ["GraphImporter", "Missing"]
+
+_SILENT: Final = (
+    "aten._assert_async",
+    "aten._assert_scalar",
+    "aten._assert_tensor_metadata",
+    "aten.sym_constrain_range",
+)
+"""What only checks: sizes are checked where they are used."""
+
+
+_FAULTS: Final = (
+    TypeError, ValueError, KeyError, IndexError, AttributeError, AssertionError, ArithmeticError,
+)  # fmt: skip
+"""What converters raise where arguments are of a kind that nobody thought of."""
+
+
+class Missing:
+    """Stands for a value that could not be made; what uses it is not made either."""
+
+
+class GraphImporter:
+    """Emits the nodes of a graph into a builder, in order."""
+
+    def __init__(self, builder: BlockBuilder, problems: Problems, sizes: Sizes) -> None:
+        self.builder = builder
+        self.problems = problems
+        self.sizes = sizes
+        self.bound: set[str] = set()
+        """Names of shape variables that a parameter or a cast has bound."""
+
+    # -- the walk ----------------------------------------------------------------------------
+    def run(self, module: Any, values: Mapping[Any, Any]) -> Any:
+        """Import the nodes of a ``GraphModule``, on values for its placeholders.
+
+        Gives what the graph returns, with values of Relax in the place of nodes.
+        """
+        scope: dict[Any, Any] = dict(values)
+        for node in module.graph.nodes:
+            if node.op == "output":
+                return self._translate(node.args[0], scope)
+            if node.op == "placeholder":
+                scope.setdefault(node, Missing())
+            elif node.op == "get_attr":
+                scope[node] = self._attribute(module, node)
+            elif node.op == "call_function":
+                scope[node] = self._call(node, scope)
+            else:
+                self.problems.no_converter(node, f"{node.op} {node.target}")
+                scope[node] = Missing()
+        raise InternalError("a graph of torch.fx has no output")
+
+    def _attribute(self, module: Any, node: Any) -> Any:
+        found = operator.attrgetter(str(node.target))(module)
+        if not isinstance(found, torch_package().Tensor):
+            return found
+        try:
+            return Constant(array_of(found))
+        except CannotImport as error:
+            self.problems.add(node, f"the tensor {node.target}", error)
+            return Missing()
+
+    def _call(self, node: Any, scope: dict[Any, Any]) -> Any:
+        name = str(node.target)
+        if not node.users or name.startswith(_SILENT):
+            return None
+        if node.target is operator.getitem:
+            whole = self._translate(node.args[0], scope)
+            return whole if isinstance(whole, Missing) else whole[node.args[1]]
+        try:
+            size = self._size(node)
+            if size is not None:
+                return size
+            row = find_row(name)
+            if row is None:
+                self.problems.no_converter(node, name)
+                return self._all_missing(node)
+            arguments = self._arguments(node, scope)
+            if any(_is_missing(v) for v in arguments.values()):
+                return self._all_missing(node)
+            return self._settled(node, row.convert(Node(node, arguments, self)))
+        except CannotImport as error:
+            self.problems.add(node, name, error)
+        except CompileError as error:
+            self.problems.refused(node, name, error)
+        except _FAULTS as error:
+            what = str(error).splitlines()[0] if str(error) else type(error).__name__
+            self.problems.add(node, name, CannotImport(f"its converter fails: {what}"))
+        return self._all_missing(node)
+
+    def _all_missing(self, node: Any) -> Any:
+        made = node.meta.get("val")
+        if not isinstance(made, (list, tuple)):
+            return Missing()
+        outputs: Sequence[Any] = [*made]
+        return [Missing() for _ in outputs]
+
+    def _size(self, node: Any) -> Any:
+        """Return a node that is a number known by symbols; None for any other."""
+        torch = torch_package()
+        found = node.meta.get("val")
+        if isinstance(found, torch.SymBool):
+            return Missing()  # only what checks uses it
+        if not isinstance(found, (int, float, torch.SymInt, torch.SymFloat)):
+            return None
+        if isinstance(found, (int, float)):
+            return found
+        if str(node.target) == "aten._local_scalar_dense.default" and self._is_new(found):
+            return None
+        return self.sizes.of(found)
+
+    def _is_new(self, size: Any) -> bool:
+        return any(str(s) not in self.bound for s in size.node.expr.free_symbols)
+
+    def _translate(self, value: Any, scope: Mapping[Any, Any]) -> Any:
+        if isinstance(value, (list, tuple)):
+            items: Sequence[Any] = [*value]
+            return [self._translate(v, scope) for v in items]
+        if hasattr(value, "op") and hasattr(value, "users"):
+            return scope[value]
+        return value
+
+    def _arguments(self, node: Any, scope: Mapping[Any, Any]) -> dict[str, Any]:
+        """Return arguments by the names of the operator's schema, defaults among them."""
+        schema = getattr(node.target, "_schema", None)
+        given = [self._translate(a, scope) for a in node.args]
+        named = {k: self._translate(v, scope) for k, v in node.kwargs.items()}
+        if schema is None:
+            return {**{str(i): v for i, v in enumerate(given)}, **named}
+        made: dict[str, Any] = {}
+        for i, argument in enumerate(schema.arguments):
+            if i < len(given):
+                made[argument.name] = given[i]
+            elif argument.name in named:
+                made[argument.name] = named[argument.name]
+            else:
+                made[argument.name] = argument.default_value
+        return made
+
+    # -- results -----------------------------------------------------------------------------
+    def _settled(self, node: Any, made: Any) -> Any:
+        """Bind what a converter made, each output with the shape and dtype that torch says."""
+        wanted = node.meta.get("val")
+        if not isinstance(wanted, (list, tuple)):
+            return self._fitted(made, wanted)
+        outputs: list[Any] = [*made]
+        expected: list[Any] = [*wanted]
+        outputs += [None] * (len(expected) - len(outputs))
+        return [Missing() if m is None else self._fitted(m, w) for m, w in zip(outputs, expected)]
+
+    def _fitted(self, made: Any, wanted: Any) -> Any:
+        if not isinstance(made, RelaxExpr) or not hasattr(wanted, "shape"):
+            return made
+        expr = made if isinstance(made, (Var, Constant)) else self.emit(made)
+        info = self.builder.struct_info_of(expr)
+        if not isinstance(info, TensorStructInfo):
+            raise CannotImport("its converter makes something else than a tensor")
+        dtype = dtype_of(wanted.dtype)
+        if str(info.dtype) != dtype:
+            expr = self.emit(astype(expr, dtype))
+        dims = [self.sizes.of(d) for d in wanted.shape]
+        own = info.dims
+        if own is not None and len(own) != len(dims):
+            raise CannotImport(f"its converter makes {len(own)} axes in place of {len(dims)}")
+        if own is not None and all(self.sizes.is_equal(a, b) for a, b in zip(own, dims)):
+            return expr
+        self._note_symbols(wanted.shape)
+        return self.builder.match_cast(
+            expr, TensorStructInfo(ShapeExpr(as_dims(dims)), DataType(dtype))
+        )
+
+    def _note_symbols(self, shape: Sequence[Any]) -> None:
+        for extent in shape:
+            node = getattr(extent, "node", None)
+            if node is not None and node.expr.is_Symbol:
+                self.bound.add(str(node.expr))
+
+    def emit(self, expr: RelaxExpr) -> Var:
+        """Bind an expression to a variable whose extents are known, wherever its rank is."""
+        var = self.builder.emit(expr)
+        info = var.struct_info
+        if isinstance(info, TensorStructInfo) and info.ndim >= 0 and info.dims is None:
+            dims = tuple([ShapeVar("d", INT64) for _ in range(info.ndim)])
+            return self.builder.match_cast(
+                var, TensorStructInfo(ShapeExpr(dims), info.dtype, info.vdevice)
+            )
+        return var
+
+    def bind_size(self, symbol: Any, tensor: RelaxExpr) -> PrimExpr:
+        """Read a size from a tensor without axes, when the program runs."""
+        flat = self.emit(astype(self.emit(reshape(tensor, (1,))), "int64"))
+        shape = self.builder.emit(tensor_to_shape(flat))
+        var = self.sizes.variable(symbol.node.expr)
+        self.bound.add(str(symbol.node.expr))
+        self.builder.match_cast(shape, ShapeStructInfo((var,)))
+        return var
+
+
+def _is_missing(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        items: Sequence[Any] = [*value]
+        return any(isinstance(v, Missing) for v in items)
+    return isinstance(value, Missing)

@@ -1,0 +1,26 @@
+"""Errors of programs of PyTorch: what cannot be read, and what cannot be imported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loomir.support.diagnostics import CompileError, Diagnostic
+
+__all__ = ["CannotImport", "refuse_program"]
+
+
+def refuse_program(
+    code: str, message: str, *, help: str = "", notes: Sequence[str] = ()
+) -> CompileError:
+    """Make the error of a program that cannot be read."""
+    return CompileError(Diagnostic(code, message, notes=tuple(notes), help=help))
+
+
+class CannotImport(Exception):
+    """A converter cannot make a node; what it says is listed with those of all other nodes."""
+
+    def __init__(self, reason: str, *, help: str = "", code: str = "PTC0011") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.help = help
+        self.code = code

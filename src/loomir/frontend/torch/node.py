@@ -1,0 +1,232 @@
+"""What a converter is given: a node, its arguments as values of Relax, and means to make more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from loomir.frontend.torch.dtypes import dtype_of
+from loomir.frontend.torch.mistakes import CannotImport
+from loomir.frontend.torch.package import torch_package
+from loomir.frontend.torch.sizes import Sizes
+from loomir.op import astype, full
+from loomir.relax.expr import Constant, PrimValue, Var
+from loomir.relax.node import RelaxExpr
+from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.relax.struct_info import TensorStructInfo
+from loomir.support.array import Array
+from loomir.support.dtype import DataType, numpy_of
+from loomir.tir.expr import IntImm, PrimExpr
+from loomir.tir.expr import cast as converted
+
+__all__ = ["Graph", "Node", "constant"]
+
+
+class Graph(Protocol):
+    """What a node asks of the graph that it stands in."""
+
+    builder: BlockBuilder
+    sizes: Sizes
+
+    def emit(self, expr: RelaxExpr) -> Var:
+        """Bind an expression to a variable whose extents are known."""
+        ...
+
+    def bind_size(self, symbol: Any, tensor: RelaxExpr) -> PrimExpr:
+        """Read a size from a tensor without axes, when the program runs."""
+        ...
+
+
+class Node:
+    """A use of an operator.
+
+    ``node[i]`` and ``node["name"]`` are arguments, in the order of the operator's schema, with its
+    defaults: numbers, sizes, lists, None, and tensors as expressions. ``node.tensor(i)`` is one as
+    a tensor in any case. What is made of them is bound by ``node.emit``.
+    """
+
+    def __init__(
+        self,
+        definition: Any,
+        arguments: Mapping[str, Any],
+        graph: Graph,
+    ) -> None:
+        self.definition = definition
+        """The node of ``torch.fx``."""
+        self.operator = str(definition.target)
+        self.arguments = dict(arguments)
+        self.graph = graph
+        self._names = list(self.arguments)
+
+    # -- arguments ---------------------------------------------------------------------------
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def _name(self, place: int | str) -> str:
+        if isinstance(place, str):
+            return place
+        if place >= len(self._names):
+            raise CannotImport(f"it has no argument {place}")
+        return self._names[place]
+
+    def __getitem__(self, place: int | str) -> Any:
+        """Return an argument."""
+        return self.arguments.get(self._name(place))
+
+    def is_tensor(self, place: int | str) -> bool:
+        """Tell whether an argument is a tensor."""
+        return isinstance(self[place], RelaxExpr)
+
+    def tensor(self, place: int | str, dtype: str | None = None) -> RelaxExpr:
+        """Return an argument as a tensor, of a dtype where one is named."""
+        found = self[place]
+        if found is None:
+            raise CannotImport(f"its argument {self._name(place)!r} is left out")
+        return self.as_tensor(found, dtype)
+
+    def as_tensor(self, value: Any, dtype: str | None = None) -> RelaxExpr:
+        """Return a value as a tensor, of a dtype where one is named: a number has no axes."""
+        if isinstance(value, RelaxExpr):
+            return value if dtype is None else self.cast(value, dtype)
+        kind = dtype or self.dtype
+        if isinstance(value, PrimExpr):
+            filled = PrimValue(converted(value, DataType(kind)))
+            return self.emit(full((), filled, kind))
+        return constant(value, kind)
+
+    def cast(self, x: RelaxExpr, dtype: str) -> RelaxExpr:
+        """Return a tensor in a dtype."""
+        return x if self.dtype_of(x) == dtype else self.emit(astype(x, dtype))
+
+    def info_of(self, expr: RelaxExpr) -> TensorStructInfo:
+        """Return what is known of an expression that is a tensor."""
+        found = self.graph.builder.struct_info_of(expr)
+        if not isinstance(found, TensorStructInfo):
+            raise CannotImport("it is given something else than a tensor")
+        return found
+
+    def dtype_of(self, expr: RelaxExpr) -> str:
+        """Return the dtype of a tensor."""
+        return str(self.info_of(expr).dtype)
+
+    def dims_of(self, expr: RelaxExpr) -> list[Any]:
+        """Return the extents of a tensor: numbers, and expressions where they are not known."""
+        dims = self.info_of(expr).dims
+        if dims is None:
+            raise CannotImport("it is given a tensor of which the number of axes is not known")
+        return [d.value if isinstance(d, IntImm) else d for d in dims]
+
+    def dims(self, place: int | str) -> list[Any]:
+        """Return the extents of an argument."""
+        return self.dims_of(self.tensor(place))
+
+    def rank(self, place: int | str) -> int:
+        """Return how many axes an argument has."""
+        return len(self.dims(place))
+
+    def axis(self, place: int | str, rank: int) -> int:
+        """Return an argument that is an axis, counted from 0."""
+        return self.counted(self[place], rank)
+
+    def counted(self, axis: Any, rank: int) -> int:
+        """Return an axis counted from 0."""
+        if not -rank <= axis < max(rank, 1):
+            raise CannotImport(f"axis {axis} is none of {rank}")
+        return int(axis + rank if axis < 0 else axis)
+
+    def axes(self, place: int | str, rank: int) -> list[int] | None:
+        """Return axes counted from 0; None where none is named."""
+        given = self[place]
+        if given is None:
+            return None
+        return [self.counted(a, rank) for a in _listed(given)]
+
+    def ints(self, place: int | str, count: int) -> list[int]:
+        """Return an argument that has one number for each of ``count`` axes."""
+        listed = _listed(self[place])
+        if len(listed) == 1:
+            listed = listed * count
+        if len(listed) != count or not all(isinstance(v, int) for v in listed):
+            raise CannotImport(f"{self._name(place)} needs {count} numbers that are known")
+        return listed
+
+    # -- the result --------------------------------------------------------------------------
+    @property
+    def result(self) -> Any:
+        """The tensor without elements that torch says is the result; the first of several."""
+        return _listed(self.definition.meta.get("val"))[0]
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the result."""
+        return dtype_of(self.result.dtype)
+
+    @property
+    def shape(self) -> list[Any]:
+        """The extents of the result."""
+        return [self.graph.sizes.of(d) for d in self.result.shape]
+
+    def wants(self, index: int) -> bool:
+        """Tell whether one of several outputs is used."""
+        return any(
+            user.target.__name__ != "getitem" or user.args[1] == index
+            for user in self.definition.users
+            if hasattr(user.target, "__name__")
+        )
+
+    def promoted(self, *places: int | str) -> str:
+        """Return the dtype in which PyTorch combines arguments."""
+        torch = torch_package()
+        given: list[Any] = []
+        arguments = dict(zip(self._names, self.definition.args)) | dict(self.definition.kwargs)
+        for place in places:
+            value = arguments.get(self._name(place))
+            meta = getattr(value, "meta", None)
+            given.append(value if meta is None else meta.get("val"))
+        if len(given) == 1:
+            return dtype_of(given[0].dtype)
+        plain = [
+            (1.0 if isinstance(v, (float, torch.SymFloat)) else 1)
+            if not isinstance(v, (bool, torch.Tensor))
+            else v
+            for v in given
+        ]
+        return dtype_of(torch.result_type(*plain))
+
+    # -- what is made ------------------------------------------------------------------------
+    def emit(self, expr: RelaxExpr) -> Var:
+        """Bind an expression to a variable."""
+        return self.graph.emit(expr)
+
+    def compute(self, te_func: Callable[..., Any], *args: Any) -> Var:
+        """Bind the result of a kernel that is made by a function of tensor expressions."""
+        return self.graph.emit(self.graph.builder.call_te(te_func, *args))
+
+    def constant(self, value: Any, dtype: str | None = None) -> Constant:
+        """Make a constant tensor, of the dtype of the result unless another is named."""
+        return constant(value, dtype or self.dtype)
+
+    def simplify(self, expr: Any) -> Any:
+        """Return an extent in its simplest form: a number where it is one."""
+        return self.graph.sizes.simplify(expr)
+
+    def is_equal(self, a: Any, b: Any) -> bool:
+        """Tell whether two extents surely are the same."""
+        return self.graph.sizes.is_equal(a, b)
+
+    def unsupported(self, reason: str, help: str = "") -> CannotImport:
+        """Make the error of a node that cannot be imported, and say why."""
+        return CannotImport(reason, help=help)
+
+
+def _listed(value: Any) -> list[Any]:
+    return [*value] if isinstance(value, (list, tuple)) else [value]
+
+
+def constant(value: Any, dtype: str) -> Constant:
+    """Make a constant tensor of a dtype."""
+    with np.errstate(all="ignore"):
+        made: Any = np.asarray(value)
+        return Constant(Array(made.astype(numpy_of(DataType(dtype)))))

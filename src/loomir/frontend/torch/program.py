@@ -1,0 +1,204 @@
+"""One function of Relax, made of a graph whose inputs are sorted by what becomes of them."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from loomir.frontend.torch.converters import load_converters
+from loomir.frontend.torch.dtypes import array_of, dtype_of
+from loomir.frontend.torch.graph import GraphImporter, Missing
+from loomir.frontend.torch.mistakes import CannotImport
+from loomir.frontend.torch.package import torch_package
+from loomir.frontend.torch.problems import Problems
+from loomir.frontend.torch.sizes import Sizes
+from loomir.ir.module import IRModule
+from loomir.relax.expr import Constant, Tuple, Var
+from loomir.relax.node import RelaxExpr
+from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.relax.shape import ShapeExpr, as_dims
+from loomir.relax.struct_info import ShapeStructInfo, TensorStructInfo
+from loomir.support.diagnostics import CompileError
+from loomir.support.dtype import DataType
+
+__all__ = ["Translation", "translate"]
+
+
+@dataclass(slots=True)
+class Translation:
+    """A module with one function, and what of the graph became of it."""
+
+    module: IRModule
+    inputs: list[Any]
+    """The placeholders that are the function's parameters, in order."""
+    outputs: list[int]
+    """The places, among what the graph returns, of what the function returns, in order."""
+    returned: list[Any] = field(default_factory=list[Any])
+    """What the graph returns: nodes, numbers and None."""
+    problems: Problems = field(default_factory=Problems)
+
+
+def translate(
+    module: Any,
+    *,
+    constants: Mapping[Any, Any],
+    name: str = "main",
+    names: Mapping[Any, str] | None = None,
+    outputs: Sequence[int] | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    order: Sequence[Any] | None = None,
+) -> Translation:
+    """Make a function of a ``GraphModule``.
+
+    ``constants`` binds placeholders to tensors, by reference; the other ones are parameters, in
+    ``order`` or as they stand. ``outputs`` are the places, among what the graph returns, of what
+    the function returns, in order; all where it is left out.
+
+    Errors: PTC0010 to PTC0013, all at once.
+    """
+    load_converters()
+    made = _Function(module, constants, dict(names or {}))
+    return made.translate(name, outputs, dict(attrs or {}), order)
+
+
+class _Function:
+    def __init__(self, module: Any, constants: Mapping[Any, Any], names: dict[Any, str]) -> None:
+        self.module = module
+        self.constants = constants
+        self.names = names
+        self.problems = Problems()
+        self.sizes = Sizes()
+        self.values: dict[Any, Any] = {}
+        self.params: list[Var] = []
+        self.inputs: list[Any] = []
+        self._taken: set[str] = set()
+
+    def translate(
+        self,
+        name: str,
+        outputs: Sequence[int] | None,
+        attrs: dict[str, Any],
+        order: Sequence[Any] | None,
+    ) -> Translation:
+        builder = BlockBuilder()
+        importer = GraphImporter(builder, self.problems, self.sizes)
+        nodes = [n for n in self.module.graph.nodes if n.op == "placeholder"]
+        for node in order if order is not None else nodes:
+            self._placeholder(node, importer)
+        for node in nodes:
+            self._scalar(node, importer)
+        for node in nodes:
+            if node in self.constants:
+                self._constant(node)
+        output = next(n for n in self.module.graph.nodes if n.op == "output")
+        given = output.args[0]
+        returned: list[Any] = [*given] if isinstance(given, (list, tuple)) else [given]
+        kept = list(range(len(returned))) if outputs is None else list(outputs)
+        with builder.function(name, self.params, attrs=attrs):
+            builder.begin_dataflow_block()
+            results = importer.run(self.module, self.values)
+            self._stop()
+            found: list[Any] = [*results] if isinstance(results, list) else [results]
+            result = self._result(builder, importer, [(returned[i], found[i]) for i in kept])
+            self._stop()
+            builder.end_block()
+            builder.emit_func_output(result)
+        return Translation(builder.get(), self.inputs, kept, returned, self.problems)
+
+    def _stop(self) -> None:
+        """Raise all that was found, if anything was."""
+        if self.problems:
+            raise CompileError.of(self.problems.diagnostics())
+
+    def _result(
+        self, builder: BlockBuilder, importer: GraphImporter, outputs: Sequence[tuple[Any, Any]]
+    ) -> RelaxExpr:
+        made: list[RelaxExpr] = []
+        for node, value in outputs:
+            try:
+                made.append(builder.emit_output(_expression(importer, value)))
+            except CannotImport as error:
+                self.problems.add(node, "the output", error)
+        return made[0] if len(made) == 1 else Tuple(tuple(made))
+
+    # -- inputs ------------------------------------------------------------------------------
+    def _constant(self, node: Any) -> None:
+        try:
+            self.values[node] = Constant(array_of(self.constants[node]))
+        except CannotImport as error:
+            self.problems.add(node, f"the parameter {node.name}", error)
+            self.values[node] = Missing()
+
+    def _placeholder(self, node: Any, importer: GraphImporter) -> None:
+        if node in self.constants:
+            return
+        torch = torch_package()
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            try:
+                info = self._info(value)
+            except CannotImport as error:
+                self.problems.add(node, f"the input {node.name}", error)
+                self.values[node] = Missing()
+                return
+            for extent in value.shape:
+                if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
+                    importer.bound.add(str(extent.node.expr))
+            self._param(node, Var(self._name(node), info))
+        elif not isinstance(value, torch.SymInt):
+            self.values[node] = value  # a number or None, which the graph was traced for
+
+    def _scalar(self, node: Any, importer: GraphImporter) -> None:
+        """Take a size that is an input; it is a parameter unless a tensor has it as an extent."""
+        value = node.meta.get("val")
+        if not isinstance(value, torch_package().SymInt):
+            return
+        size = self.sizes.of(value)
+        self.values[node] = size
+        if value.node.expr.is_Symbol and str(value.node.expr) not in importer.bound:
+            importer.bound.add(str(value.node.expr))
+            self._param(node, Var(self._name(node), ShapeStructInfo((size,))))
+            self.values[node] = size
+
+    def _info(self, value: Any) -> TensorStructInfo:
+        torch = torch_package()
+        if value.layout is not torch.strided:
+            raise CannotImport(
+                "it is sparse", code="PTC0013", help="make it dense: tensor.to_dense()"
+            )
+        if value.device.type != "cpu":
+            raise CannotImport(
+                f"it is on device {value.device}, and Loomir compiles for the CPU",
+                code="PTC0013",
+                help="move the model and its inputs first: model.cpu()",
+            )
+        dims = [self.sizes.of(d) for d in value.shape]
+        return TensorStructInfo(ShapeExpr(as_dims(dims)), DataType(dtype_of(value.dtype)))
+
+    def _param(self, node: Any, var: Var) -> None:
+        self.values[node] = var
+        self.params.append(var)
+        self.inputs.append(node)
+
+    def _name(self, node: Any) -> str:
+        found: str = re.sub(r"\W", "_", str(self.names.get(node, node.name))) or "x"
+        if found[0].isdigit() or keyword.iskeyword(found):
+            found = f"_{found}"
+        name, number = found, 1
+        while name in self._taken:
+            name, number = f"{found}_{number}", number + 1
+        self._taken.add(name)
+        return name
+
+
+def _expression(importer: GraphImporter, value: Any) -> RelaxExpr:
+    if isinstance(value, RelaxExpr):
+        return value
+    raise CannotImport(
+        f"the graph returns {'a size' if not isinstance(value, Missing) else 'what is not made'}, "
+        "and only tensors can be returned",
+        help="return a tensor: torch.tensor(x.shape)",
+    )

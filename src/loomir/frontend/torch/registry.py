@@ -1,0 +1,71 @@
+"""The table of converters: one row for an overload of an operator of ATen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from loomir.frontend.torch.node import Node
+
+__all__ = [
+    "Converter",
+    "Row",
+    "find_row",
+    "known_operators",
+    "register",
+    "register_converter",
+]
+
+Converter: TypeAlias = "Callable[[Node], Any]"
+"""Makes the outputs of a node: an expression of Relax for one, a sequence for several.
+
+In the sequence None stands for an output that nobody uses.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How an overload of an operator is imported."""
+
+    operator: str
+    convert: Converter
+    note: str = ""
+    """What the row does not take, for the table of supported operators."""
+
+
+_rows: Final[dict[str, Row]] = {}
+
+
+def register(*operators: str, note: str = "") -> Callable[[Converter], Converter]:
+    """Put a converter into the table, for overloads such as ``"aten.add.Tensor"``."""
+
+    def add(convert: Converter) -> Converter:
+        for operator in operators:
+            _rows[operator] = Row(operator, convert, note)
+        return convert
+
+    return add
+
+
+def register_converter(operator: Any, convert: Converter) -> None:
+    """Teach ``loomir.torch`` an operator, or another way to import one.
+
+    ``operator`` is an overload, such as ``torch.ops.aten.relu.default``, or its name,
+    ``"aten.relu.default"``. ``convert`` is given a ``Node`` and returns an expression of Relax for
+    its output, or a sequence of them. An operator that has a converter is not decomposed.
+    """
+    name = str(operator)
+    _rows[name] = Row(name, convert)
+
+
+def find_row(operator: str) -> Row | None:
+    """Return the row of an overload."""
+    return _rows.get(operator)
+
+
+def known_operators() -> Mapping[str, Row]:
+    """Return all rows by the overload that they are for."""
+    return MappingProxyType({name: _rows[name] for name in sorted(_rows)})

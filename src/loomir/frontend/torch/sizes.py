@@ -1,0 +1,168 @@
+"""Symbolic sizes: expressions of SymPy, as torch keeps them, become expressions of extents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any, Final
+
+from loomir.arith.analyzer import Analyzer
+from loomir.frontend.torch.mistakes import CannotImport
+from loomir.relax.shape import INT64
+from loomir.support.dtype import DataType
+from loomir.tir.expr import FloorDiv, FloorMod, IntImm, Max, Min, PrimExpr, Var, cast, const
+
+__all__ = ["Sizes", "evaluate"]
+
+_FLOAT: Final = DataType("float64")
+
+
+class Sizes:
+    """The symbols of a program, each a shape variable, and expressions of them."""
+
+    def __init__(self) -> None:
+        self.variables: dict[str, Var] = {}
+        self._analyzer = Analyzer()
+
+    def variable(self, symbol: Any) -> Var:
+        """Return the shape variable of a symbol."""
+        name = str(symbol)
+        if name not in self.variables:
+            self.variables[name] = Var(name, INT64)
+        return self.variables[name]
+
+    def of(self, value: Any) -> Any:
+        """Return a size as a number or an expression; ``value`` is an int or a ``SymInt``."""
+        if isinstance(value, (bool, int, float, PrimExpr)):
+            return value
+        node = getattr(value, "node", None)
+        made = self.convert(value if node is None else node.expr)
+        return self.simplify(made)
+
+    def convert(self, expr: Any) -> Any:
+        """Return an expression of SymPy as one of extents."""
+        return evaluate(expr, self.variable)
+
+    def simplify(self, expr: Any) -> Any:
+        """Return an extent in its simplest form: a number where it is one."""
+        if not isinstance(expr, PrimExpr):
+            return expr
+        found = self._analyzer.simplify(expr)
+        return found.value if isinstance(found, IntImm) else found
+
+    def is_equal(self, a: Any, b: Any) -> bool:
+        """Tell whether two sizes surely are the same."""
+        if isinstance(a, PrimExpr) or isinstance(b, PrimExpr):
+            found = self.simplify(a - b)
+            return not isinstance(found, PrimExpr) and found == 0
+        return bool(a == b)
+
+
+def evaluate(expr: Any, symbol: Callable[[Any], Any]) -> Any:
+    """Compute an expression of SymPy of what ``symbol`` gives; parts first, nothing recurses."""
+    todo: list[tuple[Any, bool]] = [(expr, False)]
+    made: list[Any] = []
+    while todo:
+        part, ready = todo.pop()
+        if part.is_Symbol:
+            made.append(symbol(part))
+        elif part.is_Integer:
+            made.append(int(part))
+        elif part.is_Float:
+            made.append(float(part))
+        elif part.is_Rational:
+            made.append(int(part.p) / int(part.q))
+        elif ready:
+            count = len(part.args)
+            operands = made[len(made) - count :]
+            del made[len(made) - count :]
+            made.append(_apply(part, operands))
+        else:
+            todo.append((part, True))
+            todo.extend((a, False) for a in reversed(part.args))
+    return made[0]
+
+
+def _apply(expr: Any, operands: list[Any]) -> Any:
+    name = type(expr).__name__
+    found = _FUNCTIONS.get(name)
+    if found is None:
+        raise CannotImport(f"a size is computed by {name}, which is not supported: {expr}")
+    return found(*operands)
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if not isinstance(exponent, int) or exponent < 0:
+        raise CannotImport(f"a size is raised to the power {exponent}")
+    return reduce(lambda a, b: a * b, [base] * exponent, 1)
+
+
+def _lesser(*operands: Any) -> Any:
+    return reduce(lambda a, b: _pair(min, Min, a, b), operands)
+
+
+def _greater(*operands: Any) -> Any:
+    return reduce(lambda a, b: _pair(max, Max, a, b), operands)
+
+
+def _pair(plain: Callable[[Any, Any], Any], symbolic: Any, a: Any, b: Any) -> Any:
+    if not isinstance(a, PrimExpr) and not isinstance(b, PrimExpr):
+        return plain(a, b)
+    return symbolic(_expression(a), _expression(b))
+
+
+def _expression(value: Any) -> PrimExpr:
+    if isinstance(value, PrimExpr):
+        return value
+    return const(value, INT64 if isinstance(value, int) else _FLOAT)
+
+
+def _floor_divide(a: Any, b: Any) -> Any:
+    return _pair(lambda x, y: x // y, FloorDiv, a, b)
+
+
+def _modulo(a: Any, b: Any) -> Any:
+    return _pair(lambda x, y: x % y, FloorMod, a, b)
+
+
+def _modular(base: Any, divisor: Any, modulus: Any) -> Any:
+    return _modulo(_floor_divide(base, divisor), modulus)
+
+
+def _divide(a: Any, b: Any) -> Any:
+    return _as_float(a) / _as_float(b)
+
+
+def _as_float(value: Any) -> Any:
+    return cast(value, _FLOAT) if isinstance(value, PrimExpr) else float(value)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _add(*operands: Any) -> Any:
+    return reduce(lambda a, b: a + b, operands)
+
+
+def _multiply(*operands: Any) -> Any:
+    return reduce(lambda a, b: a * b, operands)
+
+
+_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "Add": _add,
+    "Mul": _multiply,
+    "Pow": _power,
+    "PowByNatural": _power,
+    "FloorDiv": _floor_divide,
+    "CleanDiv": _floor_divide,
+    "Mod": _modulo,
+    "PythonMod": _modulo,
+    "ModularIndexing": _modular,
+    "Max": _greater,
+    "Min": _lesser,
+    "ToFloat": _as_float,
+    "IntTrueDiv": _divide,
+    "FloatTrueDiv": _divide,
+    "Identity": _same,
+}

@@ -1,0 +1,224 @@
+"""Exported programs become modules: what they compute, what stays symbolic, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import loomir
+from loomir import op
+from loomir.frontend.torch import registry
+from loomir.ir.visit import pre_order
+from loomir.relax.expr import Constant, Function
+from loomir.support.diagnostics import CompileError
+from loomir.te import topi
+
+BATCH = torch.export.Dim("batch", min=1, max=64)
+
+
+def seeded(make: Any) -> Any:
+    torch.manual_seed(0)
+    return make()
+
+
+def perceptron() -> nn.Module:
+    return nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 5), nn.Softmax(-1))
+
+
+def convolutional() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.SiLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 8, 3, groups=8, padding=1),
+        nn.GELU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 10),
+    )
+
+
+def encoder() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, activation="gelu")
+    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+
+def agree(model: nn.Module, *inputs: torch.Tensor, dynamic: Any = None, others: Any = ()) -> None:
+    """Compare what is compiled with the model in float64, on the inputs and on others."""
+    model = model.eval()
+    exported = torch.export.export(model, inputs, dynamic_shapes=dynamic)
+    run = loomir.compile(loomir.torch.from_exported(exported))
+    wide = copy.deepcopy(model).double()
+    for given in [inputs, *others]:
+        with torch.no_grad():
+            want = wide(*[x.double() if x.is_floating_point() else x for x in given])
+        made = run(*given)
+        assert isinstance(made, torch.Tensor)
+        torch.testing.assert_close(made.double(), want, rtol=1e-4, atol=1e-5)
+
+
+def test_perceptron_agrees_for_any_batch():
+    others = [(torch.randn(n, 20),) for n in (1, 7)]
+    agree(seeded(perceptron), torch.randn(3, 20), dynamic=({0: BATCH},), others=others)
+
+
+def test_convolutional_network_agrees_for_any_batch():
+    others = [(torch.randn(n, 3, 12, 12),) for n in (1, 3)]
+    agree(seeded(convolutional), torch.randn(2, 3, 12, 12), dynamic=({0: BATCH},), others=others)
+
+
+def test_transformer_encoder_agrees_for_any_length():
+    length = torch.export.Dim("length", min=2, max=128)
+    others = [(torch.randn(1, n, 32),) for n in (4, 9)]
+    agree(
+        seeded(encoder),
+        torch.randn(2, 6, 32),
+        dynamic=({0: BATCH, 1: length},),
+        others=others,
+    )
+
+
+def function_of(exported: Any) -> Function:
+    found = loomir.torch.from_exported(exported)["main"]
+    assert isinstance(found, Function)
+    return found
+
+
+def constants_in(func: Function) -> list[np.ndarray[Any, Any]]:
+    return [n.data.data for n in pre_order(func) if isinstance(n, Constant)]
+
+
+def test_parameters_are_the_memory_of_their_tensors():
+    model = seeded(perceptron).eval()
+    func = function_of(torch.export.export(model, (torch.randn(3, 20),)))
+    found = {c.ctypes.data for c in constants_in(func)}
+    assert {p.data_ptr() for p in model.parameters()} <= found
+
+
+def test_bfloat16_parameters_are_the_memory_of_their_tensors():
+    model = seeded(perceptron).eval().bfloat16()
+    x = torch.randn(3, 20, dtype=torch.bfloat16)
+    exported = torch.export.export(model, (x,))
+    found = {c.ctypes.data for c in constants_in(function_of(exported))}
+    assert {p.data_ptr() for p in model.parameters()} <= found
+    made = loomir.compile(loomir.torch.from_exported(exported))(x)
+    with torch.no_grad():
+        torch.testing.assert_close(made, model(x), rtol=2e-2, atol=2e-2)
+
+
+def test_ranges_of_dynamic_dimensions_are_kept():
+    model = seeded(perceptron).eval()
+    func = function_of(
+        torch.export.export(model, (torch.randn(3, 20),), dynamic_shapes=({0: BATCH},))
+    )
+    (bounds,) = func.attrs["torch_ranges"].values()
+    assert tuple(bounds) == (1, 64)
+
+
+class Counter(nn.Module):
+    """A model that changes its buffers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+        self.norm = nn.BatchNorm1d(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total.add_(x.sum(0))
+        return self.norm(x) + self.total
+
+
+def test_changed_buffers_are_parameters_and_outputs():
+    model = Counter().train()
+    x = torch.randn(4, 3)
+    module = loomir.torch.from_exported(torch.export.export(model, (x,)))
+    func = module["main"]
+    assert isinstance(func, Function)
+    names = list(func.attrs["torch_mutated"])
+    assert names == ["total", "norm.running_mean", "norm.running_var", "norm.num_batches_tracked"]
+    before = [model.get_buffer(name).clone() for name in names]
+    made, *after = loomir.compile(module)(x, *before)
+    torch.testing.assert_close(made, model(x))
+    for name, value in zip(names, after, strict=True):
+        torch.testing.assert_close(value, model.get_buffer(name))
+
+
+def test_several_outputs_are_a_tuple():
+    class Both(nn.Module):
+        def forward(self, x: torch.Tensor) -> dict[str, Any]:
+            return {"low": x.min(), "high": x.max(), "name": "both"}
+
+    x = torch.randn(4, 3)
+    low, high = loomir.compile(loomir.torch.from_exported(torch.export.export(Both(), (x,))))(x)
+    assert (low, high) == (x.min(), x.max())
+
+
+class Unknown(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        first = torch.special.bessel_j0(x)
+        return first + torch.special.bessel_j1(first), torch.special.bessel_j0(x)
+
+
+def test_all_that_cannot_be_imported_is_told_at_once_with_the_lines_of_the_model():
+    exported = torch.export.export(Unknown(), (torch.randn(3),))
+    with pytest.raises(CompileError) as found:
+        loomir.torch.from_exported(exported)
+    first, second = found.value.diagnostics
+    assert first.code == second.code == "PTC0010"
+    assert "aten.special_bessel_j0.default, which 2 nodes use" in first.message
+    assert "aten.special_bessel_j1.default, which 1 node uses" in second.message
+    assert "test_exported.py:" in first.notes[0]
+    assert "first = torch.special.bessel_j0(x)" in first.notes[0]
+
+
+@pytest.fixture
+def own_converters() -> Iterator[None]:
+    before = dict(registry._rows)
+    yield
+    registry._rows.clear()
+    registry._rows.update(before)
+
+
+@pytest.mark.usefixtures("own_converters")
+def test_converter_can_be_registered():
+    loomir.torch.register_converter(
+        torch.ops.aten.special_bessel_j0.default, lambda node: op.square(node.tensor(0))
+    )
+    loomir.torch.register_converter(
+        "aten.special_bessel_j1.default", lambda node: node.compute(topi.exp, node[0])
+    )
+    x = torch.randn(3)
+    run = loomir.compile(loomir.torch.from_exported(torch.export.export(Unknown(), (x,))))
+    total, square = run(x)
+    torch.testing.assert_close(square, x * x)
+    torch.testing.assert_close(total, x * x + torch.exp(x * x))
+    assert "aten.special_bessel_j0.default" in loomir.torch.supported()
+
+
+def test_complex_numbers_are_refused_by_name():
+    class Rotated(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 1j
+
+    exported = torch.export.export(Rotated(), (torch.zeros(2, dtype=torch.complex64),))
+    with pytest.raises(CompileError, match=r"PTC0013.*the input x: complex numbers"):
+        loomir.torch.from_exported(exported)
+
+
+def test_what_is_no_exported_program_is_refused():
+    with pytest.raises(CompileError, match=r"PTC0002.*not a Sequential"):
+        loomir.torch.from_exported(perceptron())
+
+
+def test_torch_is_not_imported_before_it_is_used():
+    code = "import sys, loomir; loomir.torch.register_converter; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
