@@ -241,6 +241,8 @@ def run(only: str, most: int, workers: int) -> dict[str, dict[str, str]]:
     with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as pool:
         for made in pool.map(_work, todo):
             for overload, arguments, wrong in made:
+                if wrong and arguments not in results[overload]:
+                    print(f"{overload} {arguments[:150]}: {wrong}", file=sys.stderr, flush=True)
                 if len(results[overload]) < most * len(DTYPES) or wrong:
                     results[overload].setdefault(arguments, wrong)
     return results
@@ -262,9 +264,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         passed = sum(not wrong for wrong in found.values())
         print(f"{overload:60} {len(found):7}  {passed:6}")
         counts[overload] = (str(len(found)), str(passed))
-        for given, wrong in found.items():
-            if wrong:
-                print(f"    {given[:150]}: {wrong}")
     total = sum(len(found) for found in results.values())
     good = sum(not wrong for found in results.values() for wrong in found.values())
     print(f"{len(results)} operators, {total} samples, {good} passed")

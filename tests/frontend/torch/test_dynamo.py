@@ -1,0 +1,183 @@
+"""Loomir as a backend of ``torch.compile``: inference, training, sizes, chance and fall-back."""
+
+from __future__ import annotations
+
+import copy
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import loomir
+from loomir.frontend.torch import dynamo
+from loomir.support.compile_warning import CompileWarning
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    dynamo._reported.clear()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def runners(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Collect what Loomir compiled."""
+    made: list[Any] = []
+    plain = dynamo._Runner
+
+    def runner(*args: Any) -> Any:
+        made.append(plain(*args))
+        return made[-1]
+
+    monkeypatch.setattr(dynamo, "_Runner", runner)
+    return made
+
+
+def small() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3, stride=2, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16, 3),
+    )
+
+
+def test_sizes_that_change_need_one_program_more(runners: list[Any]):
+    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2)).eval()
+    compiled = loomir.torch.compile(model)
+    with torch.no_grad():
+        for batch in (3, 5, 7, 11):
+            x = torch.randn(batch, 4)
+            torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+    assert len(runners) == 2
+
+
+def test_symbolic_sizes_from_the_start_need_one_program(runners: list[Any]):
+    def scaled(x: torch.Tensor, n: int) -> torch.Tensor:
+        return (x * n).reshape(n, -1).sum(1)
+
+    compiled = loomir.torch.compile(scaled, dynamic=True)
+    for n in (2, 3, 6):
+        x = torch.randn(12, 5)
+        torch.testing.assert_close(compiled(x, n), scaled(x, n))
+    assert len(runners) == 1
+
+
+def trained(model: nn.Module, run: Any) -> list[float]:
+    torch.manual_seed(1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    losses: list[float] = []
+    for _ in range(3):
+        x, y = torch.randn(6, 2, 8, 8), torch.randint(0, 3, (6,))
+        loss = nn.functional.cross_entropy(run(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_training_compiles_forward_and_backward_and_agrees(runners: list[Any]):
+    model = small().train()
+    other = copy.deepcopy(model)
+    want = trained(model, model)
+    assert trained(other, loomir.torch.compile(other)) == pytest.approx(want, rel=1e-4)
+    assert len(runners) == 2
+    for (name, a), b in zip(model.state_dict().items(), other.state_dict().values()):
+        torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-5, msg=name)
+
+
+def test_dropout_draws_as_without_a_compiler(runners: list[Any]):
+    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.4), nn.Linear(8, 4)).train()
+    compiled = loomir.torch.compile(model)
+    x = torch.randn(16, 8, requires_grad=True)
+    results: list[tuple[Any, Any]] = []
+    for run in (model, compiled):
+        torch.manual_seed(3)
+        y = run(x)
+        (grad,) = torch.autograd.grad(y.square().sum(), x)
+        results.append((y, grad))
+    torch.testing.assert_close(results[1], results[0])
+    assert len(runners) == 2
+
+
+def test_random_numbers_are_drawn_in_the_order_of_the_program(runners: list[Any]):
+    def noisy(x: torch.Tensor) -> torch.Tensor:
+        return x + torch.randn(3) * torch.rand(x.shape[0], 1) + torch.randn_like(x)
+
+    x = torch.randn(4, 3)
+    torch.manual_seed(5)
+    want = noisy(x)
+    torch.manual_seed(5)
+    torch.testing.assert_close(loomir.torch.compile(noisy)(x), want)
+    assert len(runners) == 1
+
+
+def test_graph_without_a_converter_runs_by_pytorch_and_is_reported_once(runners: list[Any]):
+    def bessel(x: torch.Tensor) -> torch.Tensor:
+        return torch.special.bessel_j0(x) + torch.special.bessel_j1(x)
+
+    x = torch.randn(3)
+    with pytest.warns(CompileWarning, match=r"(?s)bessel_j0.*bessel_j1"):
+        made = loomir.torch.compile(bessel)(x)
+    torch.testing.assert_close(made, bessel(x))
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CompileWarning)
+        loomir.torch.compile(bessel)(x)
+    assert not runners
+
+
+def test_views_and_changed_inputs_keep_their_meaning():
+    def change(x: torch.Tensor, out: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        out.copy_(x.t() * 2)
+        return out.view(-1), x
+
+    results: list[Any] = []
+    for run in (change, loomir.torch.compile(change)):
+        x, out = torch.arange(6.0).reshape(2, 3), torch.zeros(3, 2)
+        results.append((*run(x, out), out))
+    torch.testing.assert_close(results[1], results[0])
+
+
+def test_backend_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    part = project.split("[project.entry-points.torch_dynamo_backends]")[1].split("\n\n")[0]
+    named = dict(re.findall(r'^(\w+) = "(.+)"$', part, re.MULTILINE))
+    folder = tmp_path / "backends_of_a_test-1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Name: backends-of-a-test\nVersion: 1\n")
+    lines = [f"{name} = {target}" for name, target in named.items()]
+    (folder / "entry_points.txt").write_text("[torch_dynamo_backends]\n" + "\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = torch._dynamo.backends.registry
+    before = registry._BACKENDS.get("loomir")
+    discover = registry._discover_entrypoint_backends
+    getattr(discover, "__wrapped__", discover)()
+    try:
+        assert registry.lookup_backend("loomir") is dynamo.backend
+        run = torch.compile(torch.relu, backend="loomir", options={"opt_level": 1})
+        torch.testing.assert_close(run(torch.tensor([-1.0, 2.0])), torch.tensor([0.0, 2.0]))
+    finally:
+        registry._BACKENDS.pop("loomir", None)
+        registry._COMPILER_FNS.pop("loomir", None)
+        if before is not None:
+            registry._BACKENDS["loomir"] = before
+
+
+def test_nothing_is_warned_of_where_all_is_compiled():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CompileWarning)
+        loomir.torch.compile(torch.tanh)(torch.zeros(2))
