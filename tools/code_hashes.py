@@ -1,12 +1,14 @@
 """Prove that a change moves no machine code: compare hashes of assembly with those of a revision.
 
-    python -m tools.code_hashes REVISION [--count 500] [--jobs 2]
+    python -m tools.code_hashes REVISION [REVISION ...] [--count 500] [--jobs 2]
 
 The programs are all examples, kernels and graphs; all rows of ``benchmarks.kernels`` with their
 weights as constants; and so many random programs of ``fuzz.families``. The tree at hand writes them
 down as text. That tree and a worktree of the revision then compile the same texts, each by its own
 ``src``, for targets of several kinds, and hash the assembly. Python's hash seed is left to chance,
 so that code which depends on it shows too. Ends with 1 and the names of what differs, or with 0.
+
+Several revisions are compared each with the one before, and not with the tree at hand.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("revision", nargs="?", help="what to compare with, as git names it")
+    parser.add_argument("revisions", nargs="*", help="what to compare, as git names it")
     parser.add_argument("--count", type=int, default=500, help="random programs")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes per tree")
     parser.add_argument("--hash", nargs=3, metavar=("FOLDER", "K", "N"), help=argparse.SUPPRESS)
@@ -43,29 +45,50 @@ def main() -> int:
         folder, share, shares = options.hash
         print(json.dumps(dict(_hashed(Path(folder), int(share), int(shares)))))
         return 0
-    if options.revision is None:
+    if not options.revisions:
         parser.error("name the revision to compare with, such as HEAD~1")
     with tempfile.TemporaryDirectory() as folder:
-        texts, old = Path(folder) / "texts", Path(folder) / "old"
+        texts = Path(folder) / "texts"
         texts.mkdir()
         _write_programs(texts, options.count)
-        add = ["git", "worktree", "add", "--quiet", "--detach", str(old), options.revision]
+        differing = 0
+        before: tuple[str, dict[str, str]] | None = None
+        for name, tree in _trees(Path(folder), options.revisions):
+            now = (name, _tree(tree, texts, options.jobs))
+            if before is not None:
+                differing += _compare(before, now)
+            before = now
+    return 1 if differing else 0
+
+
+def _trees(folder: Path, revisions: list[str]) -> Iterator[tuple[str, Path]]:
+    """Check out one revision after the other; a single one is followed by the tree at hand."""
+    for number, revision in enumerate(revisions):
+        tree = folder / f"tree{number}"
+        add = ["git", "worktree", "add", "--quiet", "--detach", str(tree), revision]
         subprocess.run(add, cwd=ROOT, check=True)
         try:
-            found = [_tree(tree, texts, options.jobs) for tree in (old, ROOT)]
+            yield revision, tree
         finally:
-            drop = ["git", "worktree", "remove", "--force", str(old)]
+            drop = ["git", "worktree", "remove", "--force", str(tree)]
             subprocess.run(drop, cwd=ROOT, check=True)
-    before, after = found
-    differing = sorted(k for k in before.keys() | after.keys() if before.get(k) != after.get(k))
+    if len(revisions) == 1:
+        yield "this tree", ROOT
+
+
+def _compare(before: tuple[str, dict[str, str]], now: tuple[str, dict[str, str]]) -> int:
+    """Print what differs between two trees, and return how much that is."""
+    (old, hashes), (new, others) = before, now
+    differing = sorted(k for k in hashes.keys() | others.keys() if hashes.get(k) != others.get(k))
     for key in differing:
-        print(f"differs: {key}: {before.get(key)} before, {after.get(key)} now")
-    failed = sum(":" in v for v in after.values())
+        print(f"differs: {key}: {hashes.get(key)} in {old}, {others.get(key)} in {new}")
+    refused = sum(":" in v for v in others.values())
     print(
-        f"{len(after)} compiles ({failed} refused) of {options.revision} and of this tree: "
-        f"{len(differing)} differ"
+        f"{len(others)} compiles ({refused} refused) of {old} and of {new}: "
+        f"{len(differing)} differ",
+        flush=True,
     )
-    return 1 if differing else 0
+    return len(differing)
 
 
 # -- the programs --------------------------------------------------------------------------------
