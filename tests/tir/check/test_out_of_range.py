@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from loomir.interp import interpret
 from loomir.runtime.errors import RunError
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError
+from loomir.tir.check.out_of_range import check_ranges
+from tests.growth import assert_grows
 
 HEAD = """
 from loomir.script import tir as T
@@ -202,3 +205,15 @@ def test_every_refused_program_faults_when_it_runs(
     # Without a condition, ends of loops show every fault of sums.
     if not guarded and form == "{}":
         assert faults == refused
+
+
+def test_proofs_replace_only_names_that_they_read():
+    # What is not affine is read anew at each point of the loops.
+    def make(count: int) -> Callable[[], object]:
+        func = read(
+            "".join(f"for i{k} in range(4):\n    y[i{k} * i{k}] = x[0]\n" for k in range(count))
+        )
+        return lambda: check_ranges(func)
+
+    assert not make(4)()
+    assert_grows(7, make, 60, 240)

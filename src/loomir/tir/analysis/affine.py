@@ -39,6 +39,8 @@ from loomir.tir.expr import (
 __all__ = ["Affine", "Atom", "Sum", "reads_memory", "show"]
 
 _MOST_TERMS: Final = 64
+_LEVELS: Final = 50
+"""Levels of an expression that are read by calls."""
 _PURE: Final = frozenset({Effect.PURE, Effect.EXPR_ANNOTATION})
 
 
@@ -84,6 +86,8 @@ class Sum(NamedTuple):
 
     def plus(self, other: Sum, factor: int = 1) -> Sum:
         """Return ``self + factor * other``."""
+        if not other.terms:
+            return Sum(self.terms, self.constant + factor * other.constant)
         terms = dict(self.terms)
         for atom, times in other.terms.items():
             total = terms.get(atom, 0) + factor * times
@@ -118,6 +122,8 @@ class Sum(NamedTuple):
 
     def with_atoms(self, values: dict[Atom, Sum]) -> Sum:
         """Replace atoms by sums."""
+        if values.keys().isdisjoint(self.terms):
+            return self
         made = Sum({}, self.constant)
         for atom, times in self.terms.items():
             value = values.get(atom)
@@ -157,18 +163,35 @@ class Affine:
         self.around: frozenset[Atom] = frozenset()
         # Atoms of variables that stand for themselves; the variable keeps its id from being reused.
         self._free: dict[int, tuple[Var, Sum]] = {}
+        self._of: tuple[Affine, dict[Atom, Sum]] | None = None
 
     def variant(self, values: dict[Atom, Sum]) -> Affine:
-        """Return a reader in which some atoms stand for other sums."""
+        """Return a reader in which some atoms stand for other sums, for as long as no name is new.
+
+        Replaces them in what is read only: a function may have names without end.
+        """
         made = Affine()
         made.around = self.around
-        made.values = {key: value.with_atoms(values) for key, value in self.values.items()}
         made._free = self._free
+        made._of = (self, values)
         return made
 
     def read(self, expr: PrimExpr) -> Sum:
         """Read an expression."""
-        return trampoline(self._visit(expr))
+        return self._read(expr, _LEVELS)
+
+    def _read(self, expr: PrimExpr, levels: int) -> Sum:
+        """Read an expression by calls, which is fast, and on a stack what is deeper."""
+        if isinstance(expr, IntImm):
+            return Sum({}, expr.value)
+        if isinstance(expr, Var):
+            return self._checked(expr, self._var(expr))
+        rule = _OF_TWO.get(expr.__class__)
+        if rule is None or not levels:
+            return trampoline(self._visit(expr))
+        both: Any = expr
+        made = rule(expr, self._read(both.a, levels - 1), self._read(both.b, levels - 1))
+        return self._checked(expr, made)
 
     def _unread(self, expr: PrimExpr) -> Sum:
         """Return an expression of a kind that no rule reads as an atom of its own."""
@@ -181,7 +204,7 @@ class Affine:
         return Sum({Atom(expr, loops=loops): 1}, 0)
 
     def _var(self, var: Var) -> Sum:
-        known = self.values.get(id(var))
+        known = self._known(id(var))
         if known is not None:
             return known
         found = self._free.get(id(var))
@@ -190,11 +213,30 @@ class Affine:
             found = self._free[id(var)] = (var, Sum({atom: 1}, 0))
         return found[1]
 
+    def _known(self, var: int) -> Sum | None:
+        found = self.values.get(var)
+        if found is None and self._of is not None:
+            other, values = self._of
+            found = other._known(var)
+            if found is not None:
+                found = self.values[var] = found.with_atoms(values)
+        return found
+
     def _visit(self, expr: PrimExpr) -> Step[Sum]:
-        rule = _RULES.get(type(expr))
+        both = _OF_TWO.get(expr.__class__)
+        if both is not None:
+            given: Any = expr
+            a = yield self._visit(given.a)
+            b = yield self._visit(given.b)
+            return self._checked(expr, both(expr, a, b))
+        rule = _RULES.get(expr.__class__)
         if rule is None:
             return self._unread(expr)
         made: Sum = yield rule(self, expr)
+        return self._checked(expr, made)
+
+    def _checked(self, expr: PrimExpr, made: Sum) -> Sum:
+        """Take what is too long or may wrap as an atom."""
         if len(made.terms) > _MOST_TERMS or not _fits(made, expr.dtype):
             return _blend(expr, made)
         return made
@@ -209,50 +251,6 @@ class Affine:
         """Read a variable."""
         return self._var(expr)
         yield  # makes this a step
-
-    def add(self, expr: Add | Sub) -> Step[Sum]:
-        """Read a sum or a difference."""
-        a = yield self._visit(expr.a)
-        b = yield self._visit(expr.b)
-        return a.plus(b, 1 if isinstance(expr, Add) else -1)
-
-    def mul(self, expr: Mul) -> Step[Sum]:
-        """Read a product with a constant."""
-        a = yield self._visit(expr.a)
-        b = yield self._visit(expr.b)
-        if b.is_constant:
-            return a.times(b.constant)
-        return b.times(a.constant) if a.is_constant else _blend(expr, a, b)
-
-    def div(self, expr: FloorDiv | FloorMod | Div | Mod) -> Step[Sum]:
-        """Read a quotient or remainder by a constant; truncated ones of values not below 0."""
-        a = yield self._visit(expr.a)
-        b = yield self._visit(expr.b)
-        if not b.is_constant or b.constant <= 0:
-            return _blend(expr, a, b)
-        low, _ = a.range()
-        truncates = isinstance(expr, (Div, Mod))
-        if truncates and (low is None or low < 0):
-            return _blend(expr, a, b)
-        found = a.divide(b.constant)
-        if found is None:
-            high = b.constant - 1 if isinstance(expr, (FloorMod, Mod)) else None
-            return _blend(expr, a, b, low=None if high is None else 0, high=high)
-        return found[0] if isinstance(expr, (FloorDiv, Div)) else found[1]
-
-    def extreme(self, expr: Min | Max) -> Step[Sum]:
-        """Read the smaller or the larger of two where ranges tell which it is."""
-        a = yield self._visit(expr.a)
-        b = yield self._visit(expr.b)
-        low, high = a.plus(b, -1).range()
-        smaller = a if high is not None and high <= 0 else None
-        if smaller is None and low is not None and low >= 0:
-            smaller = b
-        if smaller is None:
-            return _blend(expr, a, b)
-        if isinstance(expr, Min):
-            return smaller
-        return b if smaller is a else a
 
     def cast(self, expr: Cast) -> Step[Sum]:
         """Read a conversion to an integer that holds the value."""
@@ -275,6 +273,52 @@ class Affine:
         return (yield self._visit(expr.body))
 
 
+# -- rules for two operands ------------------------------------------------------------------------
+def _add(expr: Any, a: Sum, b: Sum) -> Sum:
+    """Read a sum."""
+    return a.plus(b)
+
+
+def _subtract(expr: Any, a: Sum, b: Sum) -> Sum:
+    """Read a difference."""
+    return a.plus(b, -1)
+
+
+def _multiply(expr: Any, a: Sum, b: Sum) -> Sum:
+    """Read a product with a constant."""
+    if b.is_constant:
+        return a.times(b.constant)
+    return b.times(a.constant) if a.is_constant else _blend(expr, a, b)
+
+
+def _divide(expr: Any, a: Sum, b: Sum) -> Sum:
+    """Read a quotient or remainder by a constant; truncated ones of values not below 0."""
+    if not b.is_constant or b.constant <= 0:
+        return _blend(expr, a, b)
+    low, _ = a.range()
+    truncates = isinstance(expr, (Div, Mod))
+    if truncates and (low is None or low < 0):
+        return _blend(expr, a, b)
+    found = a.divide(b.constant)
+    if found is None:
+        high = b.constant - 1 if isinstance(expr, (FloorMod, Mod)) else None
+        return _blend(expr, a, b, low=None if high is None else 0, high=high)
+    return found[0] if isinstance(expr, (FloorDiv, Div)) else found[1]
+
+
+def _choose(expr: Any, a: Sum, b: Sum) -> Sum:
+    """Read the smaller or the larger of two where ranges tell which it is."""
+    low, high = a.plus(b, -1).range()
+    smaller = a if high is not None and high <= 0 else None
+    if smaller is None and low is not None and low >= 0:
+        smaller = b
+    if smaller is None:
+        return _blend(expr, a, b)
+    if isinstance(expr, Min):
+        return smaller
+    return b if smaller is a else a
+
+
 def _blend(expr: PrimExpr, *parts: Sum, low: int | None = None, high: int | None = None) -> Sum:
     """Return what cannot be read as an atom that changes with the loops of its parts."""
     loops: frozenset[Atom] = frozenset()
@@ -293,16 +337,19 @@ def _fits(value: Sum, dtype: DataType) -> bool:
 _RULES: Final[dict[type, Callable[[Affine, Any], Step[Sum]]]] = {
     IntImm: Affine.int_imm,
     Var: Affine.var,
-    Add: Affine.add,
-    Sub: Affine.add,
-    Mul: Affine.mul,
-    FloorDiv: Affine.div,
-    FloorMod: Affine.div,
-    Div: Affine.div,
-    Mod: Affine.div,
-    Min: Affine.extreme,
-    Max: Affine.extreme,
     Cast: Affine.cast,
     Call: Affine.call,
     Let: Affine.let,
+}
+
+_OF_TWO: Final[dict[type, Callable[[Any, Sum, Sum], Sum]]] = {
+    Add: _add,
+    Sub: _subtract,
+    Mul: _multiply,
+    FloorDiv: _divide,
+    FloorMod: _divide,
+    Div: _divide,
+    Mod: _divide,
+    Min: _choose,
+    Max: _choose,
 }

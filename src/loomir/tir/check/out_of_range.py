@@ -37,12 +37,14 @@ from loomir.tir.expr import (
     Broadcast,
     Call,
     Eq,
+    FloatImm,
     IntImm,
     Let,
     Or,
     PrimExpr,
     Ramp,
     Select,
+    StringImm,
     Var,
 )
 from loomir.tir.function import PrimFunc
@@ -119,6 +121,8 @@ def _loops_with_jumps(body: Stmt) -> frozenset[int] | None:
     stack: list[tuple[Stmt, int, bool]] = [(body, 0, False)]
     while stack:
         statement, loop, inside = stack.pop()
+        if statement.__class__ is BufferStore:
+            continue
         if isinstance(statement, Evaluate) and isinstance(statement.value, Call):
             if statement.value.op is RET and inside:
                 return None
@@ -137,6 +141,8 @@ class _Walk:
         self.jumping = jumping
         self.affine = Affine()
         self.found: list[Diagnostic] = []
+        # By the identity of the surroundings, which each proof keeps.
+        self.proofs: dict[int, _Proof] = {}
         self.stack: list[tuple[Node, _Around | None]] = [(func.body, None)]
         for buffer in func.buffer_map.values():
             for extent in buffer.shape:
@@ -158,7 +164,9 @@ class _Walk:
 
     def push(self, around: _Around | None, *parts: Any) -> None:
         """Let parts be walked next, in their order."""
-        self.stack.extend([(part, around) for part in reversed(parts) if isinstance(part, Node)])
+        for part in reversed(parts):
+            if part.__class__ not in _LEAVES and isinstance(part, Node):
+                self.stack.append((part, around))
 
     # -- statements ------------------------------------------------------------------------------
     def loop(self, node: For, around: _Around | None) -> None:
@@ -294,15 +302,24 @@ class _Walk:
 
     def leaves(self, element: _Element, extent: PrimExpr, around: _Around | None) -> _Fault | None:
         """Find a point at which an element is outside of its axis."""
-        value = self.affine.read(element.base).plus(Sum({}, element.offset))
-        length = self.affine.read(extent)
+        value = self.affine.read(element.base)
+        if element.offset:
+            value = Sum(value.terms, value.constant + element.offset)
         if value.is_constant and around is None:
             return None  # a constant index is a mistake of its own
-        low, _ = value.range()
-        _, beyond = value.plus(length, -1).range()
-        if low is not None and low >= 0 and beyond is not None and beyond < 0:
-            return None
-        return _Proof(self.affine, around).fault(element, value, length)
+        length = self.affine.read(extent)
+        low, high = value.range()
+        if low is not None and low >= 0:
+            if length.terms:
+                _, high = value.plus(length, -1).range()
+            elif high is not None:
+                high -= length.constant
+            if high is not None and high < 0:
+                return None
+        proof = self.proofs.get(id(around))
+        if proof is None:
+            proof = self.proofs[id(around)] = _Proof(self.affine, around)
+        return proof.fault(element, value, length)
 
 
 def _elements(index: PrimExpr) -> Iterator[_Element]:
@@ -322,6 +339,8 @@ def _nothing(walk: _Walk, node: Node, around: _Around | None) -> None:
     """Leave out regions: they access nothing."""
 
 
+_LEAVES: Final = frozenset({IntImm, FloatImm, StringImm, Var})
+"""What has no parts and accesses nothing."""
 _ENTER: Final[Mapping[type, Any]] = {
     For: _Walk.loop,
     AttrStmt: _Walk.attribute,
@@ -379,6 +398,9 @@ class _Proof:
     loops: list[_Loop] = field(default_factory=list[_Loop])
     guards: list[Guard] = field(default_factory=list[Guard])
     least: dict[Atom, int] = field(default_factory=dict[Atom, int])
+    reached: dict[frozenset[Atom], tuple[frozenset[Atom], list[dict[Atom, Sum]]]] = field(
+        default_factory=dict[Any, Any]
+    )
 
     def __post_init__(self) -> None:
         link = self.around
@@ -402,29 +424,46 @@ class _Proof:
 
     def fault(self, element: _Element, value: Sum, length: Sum) -> _Fault | None:
         """Return the first point that proves the access wrong, None where there is none."""
+        used, points = self._points(value.loops | length.loops)
+        for point in points:
+            at = self._index(element, value, point)
+            size = length.with_atoms(point)
+            if self._is_least(at.plus(size, -1), 0) or self._is_least(at.times(-1), 1):
+                used_names = [
+                    (str(loop.atom.name), point[loop.atom])
+                    for loop in self.loops
+                    if loop.atom in used
+                ]
+                return _Fault(at, size, self._span(at, element, value, points), used_names)
+        return None
+
+    def _points(self, used: frozenset[Atom]) -> tuple[frozenset[Atom], list[dict[Atom, Sum]]]:
+        """List the points that are reached, and the loops that they differ in.
+
+        Those are ``used``, and what conditions and other loops depend on. Accesses in the same
+        surroundings share them.
+        """
+        found = self.reached.get(used)
+        if found is None:
+            found = self.reached[used] = self._find_points(used)
+        return found
+
+    def _find_points(self, used: frozenset[Atom]) -> tuple[frozenset[Atom], list[dict[Atom, Sum]]]:
         conditions = self._conditions()
         if conditions is None:
-            return None
-        used = value.loops | length.loops
+            return used, []
         for condition in conditions:
             used |= condition.gap.loops
         for loop in reversed(self.loops):
             if loop.atom in used:
                 used |= loop.first.loops | loop.extent.loops
         choices = [self._values(loop, loop.atom in used, conditions) for loop in self.loops]
+        points: list[dict[Atom, Sum]] = []
         for chosen in itertools.islice(itertools.product(*choices), _MOST_POINTS):
             point = self._point(chosen)
-            if point is None or not self._is_reached(conditions, point):
-                continue
-            at = self._index(element, value, point)
-            size = length.with_atoms(point)
-            if self._is_least(at.plus(size, -1), 0) or self._is_least(at.times(-1), 1):
-                named = [(str(loop.atom.name), point[loop.atom]) for loop in self.loops]
-                used_names = [pair for pair, loop in zip(named, self.loops) if loop.atom in used]
-                return _Fault(
-                    at, size, self._span(at, element, value, choices, conditions), used_names
-                )
-        return None
+            if point is not None and self._is_reached(conditions, point):
+                points.append(point)
+        return used, points
 
     def _conditions(self) -> list[_Condition] | None:
         """Read the conditions around the access; None where one is not understood."""
@@ -524,19 +563,11 @@ class _Proof:
         return low >= least
 
     def _span(
-        self,
-        at: Sum,
-        element: _Element,
-        value: Sum,
-        choices: list[list[Sum]],
-        conditions: list[_Condition],
+        self, at: Sum, element: _Element, value: Sum, points: list[dict[Atom, Sum]]
     ) -> tuple[Sum, Sum]:
         """Return the least and the greatest index that the ends of the loops show."""
         low = high = at
-        for chosen in itertools.islice(itertools.product(*choices), _MOST_POINTS):
-            point = self._point(chosen)
-            if point is None or not self._is_reached(conditions, point):
-                continue
+        for point in points:
             here = self._index(element, value, point)
             if self._is_least(low.plus(here, -1), 1):
                 low = here
