@@ -1,4 +1,4 @@
-"""What every test gets: read-only nodes, golden files, and the report on clauses."""
+"""What every test gets: read-only nodes, checked facts, golden files, and the report on clauses."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 
 from loomir.ir.node import freeze_nodes
+from loomir.ir.passes import verifying
 from tests.clause import coverage, uncovered
 
 # The machines that run this are shared and slow at times: no deadline. The same examples in every
@@ -49,6 +50,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = folder
+
+
+# -- facts --------------------------------------------------------------------------------------
+@pytest.fixture(scope="session", autouse=True)
+def _verify_facts() -> Iterator[None]:
+    """Check facts after every pass and steps of scheduling, in processes that tests start too."""
+    with pytest.MonkeyPatch.context() as patch, verifying():
+        patch.setenv("LOOMIR_VERIFY", "1")
+        yield
 
 
 # -- memory -------------------------------------------------------------------------------------

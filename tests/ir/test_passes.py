@@ -11,7 +11,7 @@ import pytest
 
 from loomir.ir import passes
 from loomir.ir.module import IRModule
-from loomir.ir.passes import Pipeline, Ran, register, report, verify_facts
+from loomir.ir.passes import Pipeline, Ran, function_fact, register, report, verify_facts
 from loomir.ir.stage_files import dump_to
 from loomir.ir.visit import rewrite
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
@@ -102,6 +102,72 @@ def test_what_a_pass_leaves_as_it_is_is_not_checked_again(monkeypatch: pytest.Mo
     mod = parse(TEXT)
     made = Pipeline("p", (idle, copies, idle), assumes={"seen"}).run(mod, verify=True)
     assert asked == [mod, made]
+
+
+TWO = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def callee(A: T.Buffer((4, 4), "int32")):
+        A[0, 0] = 1
+
+    @T.prim_func
+    def caller(A: T.Buffer((4, 4), "int32")):
+        cls = Module
+        cls.callee(A.data)
+"""
+
+
+@pytest.mark.usefixtures("_fresh_tables")
+@pytest.mark.parametrize(
+    ("function", "text", "asked"),
+    [
+        ("callee", "def callee(A: T.Buffer((4, 4), 'int32')):\n    A[0, 0] = 2", ["callee"]),
+        ("callee", "def callee(B: T.Buffer((4, 4), 'int32')):\n    B[0, 0] = 1", None),
+        ("other", "def other(B: T.Buffer((4, 4), 'int32')):\n    B[0, 0] = 1", ["other"]),
+    ],
+)
+def test_functions_that_a_pass_leaves_are_not_checked_again(
+    monkeypatch: pytest.MonkeyPatch, function: str, text: str, asked: list[str] | None
+):
+    seen: list[str] = []
+    monkeypatch.setattr(passes, "FACTS", dict(passes.FACTS))
+    monkeypatch.setattr(passes, "_OF_FUNCTIONS", dict(passes._OF_FUNCTIONS))
+    function_fact("seen", PrimFunc)(lambda subject: seen.append(subject.func.name) or ())
+    mod = parse(TWO)
+    old = next((f for v, f in mod.functions.items() if v.name_hint == function), None)
+    new = parse(f"@T.prim_func\n{text}\n")[function]
+    if asked is not None and isinstance(old, PrimFunc) and isinstance(new, PrimFunc):
+        # The same interface: a call sees nothing of the change.
+        new = PrimFunc(old.params, new.body, old.ret_type, old.buffer_map, old.attrs)
+
+    @register("test.Replaces", establishes={"seen"})
+    def replaces(mod: IRModule) -> IRModule:
+        return mod.with_function(function, new)
+
+    made = Pipeline("p", (replaces,), assumes={"seen"}).run(mod, verify=True)
+    all_of_them = [func.name for func in made.functions.values()]
+    assert seen == ["callee", "caller", *(all_of_them if asked is None else asked)]
+
+
+def test_a_call_is_checked_again_where_its_callee_changes():
+    mod = parse(TWO)
+    verify_facts(mod, {"well_formed"}, "nothing")
+    (callee,) = parse(
+        "@T.prim_func\ndef callee(n: T.int32):\n    T.evaluate(n)\n"
+    ).functions.values()
+    made = mod.with_function("callee", callee)
+    with pytest.raises(InternalError, match="well_formed does not hold after renaming"):
+        verify_facts(made, {"well_formed"}, "renaming", since=(mod, {"well_formed"}))
+
+
+def test_facts_share_one_walk(monkeypatch: pytest.MonkeyPatch):
+    walks: list[object] = []
+    by_class = passes.by_class
+    monkeypatch.setattr(passes, "by_class", lambda root: walks.append(root) or by_class(root))
+    made = lower(parse(TWO), verify=False)
+    verify_facts(made, LOWERED, "lowering")
+    assert walks == [func.body for func in made.functions.values() if isinstance(func, PrimFunc)]
 
 
 def test_the_environment_asks_a_process_to_verify():

@@ -3,19 +3,23 @@
 A pass maps a function to a function, or a module to a module, and returns its argument where it
 has nothing to do. A *fact* is a property of a module that can be checked (``no_blocks``). A pass
 names the facts it requires, establishes and breaks; a pipeline is checked against that when it is
-built, and the facts themselves are checked after each pass where that is asked for.
+built, and the facts themselves are checked after each pass where that is asked for: of what the
+pass changed, since programs do not change where they are.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeAlias, TypeVar, get_type_hints
+from functools import cached_property
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
 from loomir.ir.module import BaseFunc, IRModule
-from loomir.ir.visit import remembering
+from loomir.ir.node import Node
+from loomir.ir.visit import by_class
 from loomir.support.announcing import announce
 from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
@@ -27,8 +31,10 @@ __all__ = [
     "Pass",
     "Pipeline",
     "Ran",
+    "Subject",
     "apply",
     "fact",
+    "function_fact",
     "is_verifying",
     "pass_of",
     "register",
@@ -54,6 +60,45 @@ def fact(name: str) -> Callable[[_C], _C]:
         if name in FACTS:
             raise InternalError(f"fact {name} has two checkers")
         FACTS[name] = checker
+        return checker
+
+    return keep
+
+
+class Subject:
+    """A function whose facts are checked, in its module."""
+
+    def __init__(self, func: Any, mod: IRModule) -> None:
+        self.func = func
+        self.mod = mod
+
+    @cached_property
+    def parts(self) -> dict[type[Node], list[Any]]:
+        """All nodes of the body by class: one walk for all facts."""
+        return by_class(self.func.body)
+
+
+FunctionChecker: TypeAlias = Callable[[Subject], Iterable[Diagnostic]]
+_S = TypeVar("_S", bound=FunctionChecker)
+
+_OF_FUNCTIONS: dict[str, tuple[type[BaseFunc], FunctionChecker]] = {}
+"""The facts that functions have one by one, and of which class these are."""
+
+
+def function_fact(name: str, unit: type[BaseFunc]) -> Callable[[_S], _S]:
+    """Register the checker of a fact that a module has where each function of a class has it.
+
+    Of other functions it may depend on what a call sees of them: names, parameters and results.
+    """
+
+    def keep(checker: _S) -> _S:
+        @fact(name)
+        def check(mod: IRModule) -> Iterator[Diagnostic]:
+            for func in mod.functions.values():
+                if isinstance(func, unit):
+                    yield from checker(Subject(func, mod))
+
+        _OF_FUNCTIONS[name] = unit, checker
         return checker
 
     return keep
@@ -207,7 +252,7 @@ class Pipeline:
         checked = _verify[0] if verify is None else verify
         if checked:
             verify_facts(mod, self.assumes, f"the input of {self.name}")
-        known = self.assumes
+        proved = self.assumes
         for step, facts in zip(self.steps, self.facts):
             announce(step.name)
             start = time.perf_counter()
@@ -216,9 +261,9 @@ class Pipeline:
                 times.append(Ran(step.name, time.perf_counter() - start, made is not mod))
             if on_stage is not None:
                 on_stage(step.name, made)
-            if checked:  # what holds for a module holds for the same one
-                verify_facts(made, facts - known if made is mod else facts, step.name)
-                known = facts | known if made is mod else facts
+            if checked:
+                verify_facts(made, facts, step.name, since=(mod, proved))
+                proved = facts | proved if made is mod else facts
             mod = made
         return mod
 
@@ -226,17 +271,58 @@ class Pipeline:
 _verify = [bool(os.environ.get("LOOMIR_VERIFY"))]
 
 
-def verify_facts(mod: IRModule, facts: Iterable[str], after: str) -> None:
+def verify_facts(
+    mod: IRModule,
+    facts: Iterable[str],
+    after: str,
+    *,
+    since: tuple[IRModule, Set[str]] | None = None,
+) -> None:
     """Check that facts hold.
 
+    ``since``: a module and what holds for it, which is not asked again of what the two share.
     Errors: InternalError that names the pass and what contradicts the fact.
     """
-    with remembering():  # checkers ask for the same nodes
-        for name in sorted(facts):
-            found = list(FACTS[name](mod))
-            if found:
-                shown = "\n".join(str(d) for d in found[:3])
-                raise InternalError(f"{name} does not hold after {after}:\n{shown}")
+    before, proved = (None, frozenset[str]()) if since is None else since
+    wanted = sorted(set(facts) - proved if mod is before else facts)
+    if not wanted:
+        return
+    known = set[int]()
+    if before is not None and _has_kept_interfaces(before, mod):
+        known.update(map(id, before.functions.values()))
+    for func in mod.functions.values():
+        subject = Subject(func, mod)
+        for name in wanted:
+            unit, checker = _OF_FUNCTIONS.get(name, _NO_FUNCTIONS)
+            if isinstance(func, unit) and not (id(func) in known and name in proved):
+                _refuse(name, checker(subject), after)
+    for name in wanted:
+        if name not in _OF_FUNCTIONS:
+            _refuse(name, FACTS[name](mod), after)
+
+
+_NO_FUNCTIONS: Final[tuple[tuple[type[BaseFunc], ...], FunctionChecker]] = ((), lambda subject: ())
+
+
+def _refuse(name: str, found: Iterable[Diagnostic], after: str) -> None:
+    shown = "\n".join(str(one) for one in islice(found, 3))
+    if shown:
+        raise InternalError(f"{name} does not hold after {after}:\n{shown}")
+
+
+_INTERFACE: Final = ("params", "buffer_map", "ret_type", "ret_struct_info")
+
+
+def _has_kept_interfaces(before: IRModule, mod: IRModule) -> bool:
+    """Tell whether all functions of a module are there, and what calls see of them is the same."""
+    made = {var.name_hint: func for var, func in mod.functions.items()}
+    for var, func in before.functions.items():
+        new = made.get(var.name_hint)
+        if new is func:
+            continue
+        if any(getattr(new, name, None) is not getattr(func, name, None) for name in _INTERFACE):
+            return False
+    return True
 
 
 @contextmanager

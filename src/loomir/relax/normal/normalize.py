@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from loomir.ir.module import IRModule
 from loomir.ir.node import Node
 from loomir.ir.op import Op
-from loomir.ir.passes import fact
+from loomir.ir.passes import Subject, function_fact
 from loomir.ir.visit import children, trampoline
 from loomir.relax.expr import (
     Binding,
@@ -111,9 +111,9 @@ def normal_form_violations(program: IRModule | Function | PrimFunc) -> tuple[Dia
     return tuple(found)
 
 
-@fact("relax_normal_form")
-def _(mod: IRModule) -> tuple[Diagnostic, ...]:
-    return normal_form_violations(mod)
+@function_fact("relax_normal_form", Function)
+def _(subject: Subject) -> tuple[Diagnostic, ...]:
+    return normal_form_violations(subject.func)
 
 
 class _Check:

@@ -69,7 +69,7 @@ from loomir.tir.stmt import (
 )
 from loomir.tir.types import PointerType, PrimType, TupleType, dtype_of_type
 
-__all__ = ["verify"]
+__all__ = ["verify", "verify_function"]
 
 _CONCURRENT: Final = {
     ForKind.PARALLEL: "parallel",
@@ -95,11 +95,13 @@ def verify(program: PrimFunc | IRModule, *, ranges: bool = True) -> tuple[Diagno
     if isinstance(program, PrimFunc):
         return tuple(_function(program, {program.name: program}, ranges))
     functions = {var.name_hint: func for var, func in program.functions.items()}
-    found: list[Diagnostic] = []
-    for func in program.functions.values():
-        if isinstance(func, PrimFunc):
-            found += _function(func, functions, ranges)
-    return tuple(found)
+    kernels = [func for func in functions.values() if isinstance(func, PrimFunc)]
+    return tuple(d for func in kernels for d in _function(func, functions, ranges))
+
+
+def verify_function(func: PrimFunc, mod: IRModule) -> list[Diagnostic]:
+    """List the mistakes of one function of a module, but for accesses out of range."""
+    return _function(func, {var.name_hint: other for var, other in mod.functions.items()}, False)
 
 
 def _function(func: PrimFunc, functions: Mapping[str, BaseFunc], ranges: bool) -> list[Diagnostic]:

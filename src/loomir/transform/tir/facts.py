@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from loomir.arith.fold import INT64
-from loomir.ir.module import GlobalVar, IRModule
+from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
-from loomir.ir.passes import fact
-from loomir.ir.visit import by_class
+from loomir.ir.passes import Subject, function_fact
 from loomir.support.diagnostics import Diagnostic
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.table import ADDRESS_OF, PTR_BYTE_OFFSET, STACK_MAKE_ARRAY, TVM_ACCESS_PTR
 from loomir.tir.check.out_of_range import check_ranges
-from loomir.tir.check.verify import verify
+from loomir.tir.check.verify import verify_function
 from loomir.tir.expr import Call
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import (
@@ -48,41 +47,33 @@ LOWERED: Final = frozenset(
 """What code generation relies on."""
 
 
-@fact("well_formed")
-def well_formed(mod: IRModule) -> Iterator[Diagnostic]:
+@function_fact("well_formed", PrimFunc)
+def well_formed(subject: Subject) -> Iterator[Diagnostic]:
     """Every rule of the language holds.
 
     But for constant indices: unrolling makes some of what a condition keeps from being evaluated.
     """
-    found = verify(mod, ranges=False)
+    found = verify_function(subject.func, subject.mod)
     return (one for one in found if one.severity == "error" and one.code != "TIR0419")
 
 
-@fact("within_extents")  # checked after the one above, as their names are sorted
-def within_extents(mod: IRModule) -> Iterator[Diagnostic]:
+@function_fact("within_extents", PrimFunc)  # after the one above, as their names are sorted
+def within_extents(subject: Subject) -> list[Diagnostic]:
     """No access is proved to leave an axis of its buffer."""
-    for func in mod.functions.values():
-        if isinstance(func, PrimFunc):
-            yield from check_ranges(func)
-
-
-def _parts(mod: IRModule, *kinds: type[Node]) -> Iterator[tuple[PrimFunc, Any]]:
-    for func in mod.functions.values():
-        if isinstance(func, PrimFunc):
-            found = by_class(func.body)
-            yield from ((func, part) for kind in kinds for part in found.get(kind, ()))
+    return check_ranges(subject.func)
 
 
 def _never(name: str, kinds: Sequence[type[Node]], test: Callable[[Any], bool], what: str) -> None:
     """Register a fact that holds where no part of a function passes ``test``."""
 
-    def check(mod: IRModule) -> Iterator[Diagnostic]:
-        for func, part in _parts(mod, *kinds):
-            if test(part):
-                place = getattr(part, "span", None)
-                yield Diagnostic("FACT", f"function {func.name!r} has {what}", place)
+    def check(subject: Subject) -> Iterator[Diagnostic]:
+        for kind in kinds:
+            for part in subject.parts.get(kind, ()):
+                if test(part):
+                    place = getattr(part, "span", None)
+                    yield Diagnostic("FACT", f"function {subject.func.name!r} has {what}", place)
 
-    fact(name)(check)
+    function_fact(name, PrimFunc)(check)
 
 
 def _has_init(part: Block) -> bool:
@@ -137,18 +128,20 @@ _never(
 )
 
 
-@fact("calls_lowered")
-def calls_lowered(mod: IRModule) -> Iterator[Diagnostic]:
+@function_fact("calls_lowered", PrimFunc)
+def calls_lowered(subject: Subject) -> Iterator[Diagnostic]:
     """Arrays are passed to functions of the module as descriptors."""
-    callees = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
-    for func, part in _parts(mod, Call):
-        if not isinstance(part.op, GlobalVar):
+    calls = [part for part in subject.parts.get(Call, ()) if isinstance(part.op, GlobalVar)]
+    if not calls:
+        return
+    functions = {var.name_hint: func for var, func in subject.mod.functions.items()}
+    for call in calls:
+        callee = functions.get(call.op.name_hint)
+        if not isinstance(callee, PrimFunc):
             continue
-        callee = callees.get(part.op.name_hint)
-        if callee is None:
-            continue
-        for param, arg in zip(callee.params, part.args):
+        for param, arg in zip(callee.params, call.args):
             if param in callee.buffer_map and not (
                 isinstance(arg, Call) and arg.op is STACK_MAKE_ARRAY
             ):
-                yield Diagnostic("FACT", f"function {func.name!r} passes a bare array", part.span)
+                name = subject.func.name
+                yield Diagnostic("FACT", f"function {name!r} passes a bare array", call.span)
