@@ -2,7 +2,7 @@
 VENV ?= .venv
 PYTHON := $(VENV)/bin/python
 
-.PHONY: check lint format test bench fuzz
+.PHONY: check lint format test docs bench fuzz
 
 check:  ## everything that must hold: format, lint, types, layers, tests, docs
 	$(PYTHON) -m pytest
@@ -16,6 +16,9 @@ test:  ## only the tests of `check`
 format:  ## put every file in the one form that `check` accepts
 	$(PYTHON) -m ruff check --fix --exit-zero --quiet .
 	$(PYTHON) -m ruff format .
+
+docs:  ## the site, into site/; needs the extra `docs`
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict
 
 bench:  ## the tables of benchmarks/: speed and overhead beside NumPy
 	$(PYTHON) -m benchmarks.matmul

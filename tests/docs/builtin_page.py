@@ -55,7 +55,7 @@ COMPOSED = {
     "truncdiv": "`a / b`",
     "truncmod": "the remainder of it, with the sign of a; of floats `T.fmod`",
     "BitwiseAnd": "`a & b`",
-    "BitwiseOr": "`a | b`",
+    "BitwiseOr": "`a \\| b`",
     "BitwiseXor": "`a ^ b`",
     "BitwiseNot": "`~a`",
     "LShift": "`a << b`",
