@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -143,7 +144,8 @@ def compile(  # noqa: A001 - the name that users expect
     ``verify_schedule`` compares each schedule with the function as it is written, by the
     interpreter without rounding, on small arguments: SCH0011 where one computes something else,
     and a warning (SCH0012) where that could not be checked.
-    ``eager`` generates the machine code at once, which is otherwise left to the first call.
+    ``eager`` generates the machine code at once, which is otherwise left to the first call;
+    ``exe.compile_time`` says how long that took.
     ``copy_arguments`` lets calls copy arrays of other strides than the program takes, such as
     ``x.T``, and copy back what is written; they are refused otherwise (RUN0006).
     ``dump`` is a directory for what each pass made of the program, the LLVM IR and the assembly.
@@ -167,10 +169,12 @@ def compile(  # noqa: A001 - the name that users expect
         copy_arguments,
     )
     check_options(flags._asdict())
+    started = time.perf_counter()
     with remembering():
         made = _build(program, target, flags, dump)
     if eager:
         made.native.prepare()
+    took = time.perf_counter() - started
 
     def profiler() -> Profiler:
         clocked = _build(program, target, flags, None, timed=True)
@@ -190,6 +194,7 @@ def compile(  # noqa: A001 - the name that users expect
         save=lambda path: save(path, made.tables, made.native, text, __version__),
         reduce=lambda: (from_bytes, (to_bytes(made.tables, made.native, text, __version__),)),
         profile=runner.run,
+        compile_time=took if eager else None,
     )
 
 

@@ -44,7 +44,8 @@ def test_sizes_that_the_reference_refuses_are_timed_and_the_others_judged(tmp_pa
     path.write_text(KERNEL)
     status, output = invoke("run", str(path), "--time", "--size", "n=1000")
     assert status == 0, output
-    first, *judged, timed = output.splitlines()
+    first, *judged, compiled, timed = output.splitlines()
+    assert compiled.startswith("double: compiled in ")
     assert first == "double: the reference refuses these sizes; judged with the file's own"
     assert judged == ["double: agrees with NumPy", "double: agrees with the interpreter"]
     assert "GFLOP/s" in timed

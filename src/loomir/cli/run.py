@@ -56,7 +56,7 @@ from loomir.cli.work.steps import steps
 from loomir.cli.work.timing import time_call
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
-from loomir.runtime.executable import Executable
+from loomir.runtime.executable import Executable, show_seconds
 from loomir.runtime.packed.nan_check import no_graph
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
 from loomir.target import Target
@@ -211,7 +211,9 @@ class _Job:
 
     def _compiled(self, dump: Path | None = None) -> Executable:
         program, checks = cast("Any", self.program), self.checks
-        return loomir.compile(program, check_bounds=checks.bounds, checked=checks.all, dump=dump)
+        return loomir.compile(
+            program, check_bounds=checks.bounds, checked=checks.all, dump=dump, eager=self.timed
+        )
 
     @property
     def exe(self) -> Executable:
@@ -425,7 +427,14 @@ class _Job:
             )
 
     def time(self) -> None:
-        """Measure each function that can be called and, where the file defines it, NumPy's way."""
+        """Measure each function that can be called and, where the file defines it, NumPy's way.
+
+        Before that, say how long it took to compile them.
+        """
+        took = self.exe.compile_time
+        if took is not None:
+            self.facts["compile_seconds"] = took
+            self.report.line(f"{self.key}: compiled in {show_seconds(took)}")
         mod = as_module(cast("Any", self.program))
         for name in graphs_of(self.program) or public_functions(self.program):
             sizes = {**constants(self.module, "SIZES"), **self.settings}

@@ -34,6 +34,7 @@ class Profiler:
         buffer = self._native.records
         assert buffer is not None
         function = self._functions[name]
+        self._native.prepare()  # the first call would generate the code, which is no part of it
         read_records(buffer, self._timed)  # what a call that failed has left
         start = time.perf_counter_ns()
         function(*args)

@@ -15,7 +15,12 @@ from loomir.support.argument_errors import explained_methods
 from loomir.support.diagnostics import Diagnostic, InternalError, nearest
 from loomir.support.runtime_types import quote_name
 
-__all__ = ["Executable"]
+__all__ = ["Executable", "show_seconds"]
+
+
+def show_seconds(seconds: float) -> str:
+    """Write a time that somebody waited."""
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.1f} ms"
 
 
 @explained_methods
@@ -24,6 +29,8 @@ class Executable:
 
     Where there is no ``main``, ``exe(x, y)`` calls the only function.
     ``script``, ``llvm_ir`` and ``assembly`` are made when first asked for.
+    ``compile_time`` is how many seconds it took to compile all of it, with the machine code; None
+    where that is left to the first call (``eager=True`` generates it at once), or was loaded.
     """
 
     __slots__ = (
@@ -37,6 +44,7 @@ class Executable:
         "_reduce",
         "_save",
         "_script",
+        "compile_time",
     )
 
     def __init__(
@@ -50,7 +58,9 @@ class Executable:
         reduce: Callable[[], tuple[Callable[[bytes], Executable], tuple[bytes]]] | None = None,
         export: Callable[[str | os.PathLike[str]], None] | None = None,
         profile: Callable[[str, tuple[object, ...]], Profile] | None = None,
+        compile_time: float | None = None,
     ) -> None:
+        self.compile_time = compile_time
         self._functions = MappingProxyType(dict(functions))
         main = self._functions.get("main")
         if main is None and len(self._functions) == 1:
@@ -182,4 +192,7 @@ class Executable:
         return f"its functions are: {', '.join(self._functions) or '(none)'}"
 
     def __repr__(self) -> str:
-        return f"<executable of {', '.join(self._functions) or 'no functions'}>"
+        names = ", ".join(self._functions) or "no functions"
+        if self.compile_time is None:
+            return f"<executable of {names}>"
+        return f"<executable of {names}, compiled in {show_seconds(self.compile_time)}>"
