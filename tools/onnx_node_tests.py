@@ -83,9 +83,10 @@ def data_sets_of(case: Any, model: Any) -> list[tuple[list[Any], list[Any]]]:
     inputs: list[Any] = []
     for value in model.graph.input:
         if value.name not in constant:
-            shape = [d.dim_value or 1 for d in value.type.tensor_type.shape.dim]
+            shape: list[int] = [int(d.dim_value or 1) for d in value.type.tensor_type.shape.dim]
             count = int(np.prod(shape))
-            inputs.append((np.arange(count).reshape(shape) / count).astype(np.float32))
+            even: Any = np.arange(count) / count
+            inputs.append(even.reshape(shape).astype(np.float32))
     path = _light_model(case)
     types = [v.type for v in model.graph.output]
     return [(inputs, _read(path.parent, f"{path.stem}_output", types))]

@@ -100,7 +100,10 @@ def test_ascii_terminals_get_ascii(monkeypatch: pytest.MonkeyPatch):
 def test_control_c_stops_a_command(tmp_path: Path):
     path = tmp_path / "waits.py"
     path.write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
-    command = [sys.executable, "-m", "loomir", "run", str(path)]
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    start = "import runpy; runpy.run_module('loomir', run_name='__main__')"
+    # A shell that starts tests in the background has them ignore the signal.
+    command = [sys.executable, "-c", f"{listen}; {start}", "run", str(path)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
     ) as running:

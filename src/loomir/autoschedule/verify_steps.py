@@ -27,7 +27,7 @@ from loomir.tir.check.out_of_range import check_ranges
 from loomir.tir.check.verify import verify
 from loomir.tir.expr import Add, IntImm, Let, PrimExpr, Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.stmt import Allocate, Block, BufferStore, Stmt, seq
+from loomir.tir.stmt import Allocate, Block, BufferStore, Evaluate, Stmt, seq
 
 __all__ = ["StepVerifier", "verify_scheduled", "verify_stages"]
 
@@ -150,9 +150,18 @@ class StepVerifier:
                 raise _wrong(plan.kind, part, "the loops do not compute it")
         buffers = (*self.func.buffer_map.values(), *self.kernel.between)
         memory = {id(buffer.data): buffer for buffer in buffers}
-        of_parts = set[int]().union(*(reads_of(part) | writes_of(part) for part in parts))
+        of_parts = set[int]().union(*(_memory_of(part) for part in parts))
         for data in touched & memory.keys() - of_parts:
             raise _wrong(plan.kind, None, f"the loops use {memory[data].name!r}, not its stages")
+
+
+def _memory_of(part: Stage | Stmt) -> Set[int]:
+    """Return the memory that a part reads or writes, or whose pointer it uses as a value."""
+    used = reads_of(part) | writes_of(part)
+    if isinstance(part, Stage):
+        for expr in (*part.indices, part.value, *([] if part.init is None else [part.init])):
+            used |= reads_of(Evaluate(expr))
+    return used
 
 
 def _is_missing(stage: Stage, touched: Set[int]) -> bool:
