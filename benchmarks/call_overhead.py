@@ -3,6 +3,7 @@
 Run: python -m benchmarks.call_overhead
 """
 
+# pyright: reportInvalidTypeForm=false, reportUnknownParameterType=false
 from __future__ import annotations
 
 import ctypes

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 import loomir
-import loomir.script
 from fuzz.choices import SeedChoices
 from fuzz.tir.generate import program_of_seed
 from fuzz.tir.program import ArraySpec, Program

@@ -193,9 +193,9 @@ class _Maker:
                 test = And(test, expr >= low)
                 if low:
                     self.broken = True
-                    predicate = test if predicate is True else And(predicate, test)
+                    predicate = test if isinstance(predicate, bool) else And(predicate, test)
                     return terms, predicate
-            predicate = test if predicate is True else And(predicate, test)
+            predicate = test if isinstance(predicate, bool) else And(predicate, test)
             terms[at] = (expr, limit)
         return terms, predicate
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from unittest import mock
 
@@ -18,7 +18,7 @@ __all__ = ["rules_of", "scheduled"]
 
 
 @contextmanager
-def _worth_it() -> Iterator[None]:
+def _worth_it() -> Generator[None]:
     """Schedule as if there were much to do, so that small programs get tasks as well."""
     with mock.patch.multiple(thread_partition, WORTH=0.0, TASK=4.0):
         yield

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import loomir.script  # noqa: F401 - prints expressions
+import loomir.script  # noqa: F401 - prints expressions  # pyright: ignore[reportUnusedImport]
 from loomir.arith import Analyzer
 from loomir.interp.machine import evaluate
 from loomir.interp.scope import Scope

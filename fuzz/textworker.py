@@ -22,6 +22,7 @@ from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import pre_order
 from loomir.relax.check.verify import verify
 from loomir.relax.expr import Function
+from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError
@@ -83,8 +84,7 @@ def _arguments(func: BaseFunc) -> list[Any]:
     return [
         _array(info.shape.values, info.dtype)
         if isinstance(info, TensorStructInfo)
-        and info.shape is not None
-        and hasattr(info.shape, "values")
+        and isinstance(info.shape, ShapeExpr)
         and not info.dtype.is_void
         else None
         for info in infos

@@ -127,7 +127,7 @@ class Peer:
     """Compiled for this CPU, into a buffer that is there already."""
 
     def __init__(self, threads: int) -> None:
-        folder = Path(hl.__file__).parent / "lib64"
+        folder = Path(str(hl.__file__)).parent / "lib64"
         ctypes.CDLL(str(folder / "libautoschedule_adams2019.so"), ctypes.RTLD_GLOBAL)
         hl.load_plugin(str(folder / "libautoschedule_adams2019.so"))
         self.threads = threads  # of its pool: HL_NUM_THREADS

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 from unittest import mock
 
-import loomir.autoschedule.driver  # noqa: F401 - loads all of them
+import loomir.autoschedule.driver  # noqa: F401 - loads all  # pyright: ignore[reportUnusedImport]
 from fuzz.choices import Choices
 from loomir.target import Target
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ _rewrite: ContextVar[_Rewrite | None] = ContextVar("_rewrite", default=None)
 
 
 @contextmanager
-def rewriting(rewrite: _Rewrite) -> Iterator[None]:
+def rewriting(rewrite: _Rewrite) -> Generator[None]:
     """Let a function write the bodies of programs differently."""
     before = _rewrite.set(rewrite)
     try:

@@ -81,7 +81,7 @@ class Updates:
         depth, use = d.loops(0, spans), [var for var, _ in spans]
         if along:
             k = d.name("k")
-            depth = d.loop(depth, k, x.dims[-1] + -1)
+            depth = d.loop(depth, k, next(reversed(x.dims)) + -1)
             place = x.at(*use, f"{k} + 1")
             d.line(depth, f"{place} = {self.value(place, x.at(*use, k))}")
         elif self.dtype == "bool" or c.chance(0.4):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fuzz.choices import Choices, SeedChoices
-from fuzz.tir.program import ArraySpec, Program
+from fuzz.tir.program import ArraySpec, Program, ScalarSpec
 from loomir.ir.module import IRModule
 from loomir.script import from_source
 from loomir.support.dtype import DataType
@@ -116,7 +116,7 @@ class _Nests:
         """Read the text, and say what its arguments are."""
         module = from_source(self.text())
         assert isinstance(module, IRModule)
-        given = [
+        given: list[ArraySpec | ScalarSpec] = [
             ArraySpec(
                 a.name,
                 DataType(a.dtype),

@@ -21,6 +21,7 @@ from loomir.relax import (
     Var,
     VarBinding,
 )
+from loomir.tir import IntImm
 from loomir.tir import Var as ShapeVar
 
 __all__ = ["CONSTRUCT_STEPS", "define_functions"]
@@ -96,7 +97,7 @@ def arguments(g: Grower, infos: list[TensorStructInfo]) -> list[Entry]:
     made = []
     for info in infos:
         dims = list(info.dims or ())
-        wanted = [None if isinstance(d, ShapeVar) else int(d.value) for d in dims]
+        wanted = [d.value if isinstance(d, IntImm) else None for d in dims]
 
         def fits(e: Entry, info: Any = info, dims: Any = dims, wanted: Any = wanted) -> bool:
             if e.dtype is not info.dtype or e.value.ndim != len(dims):

@@ -231,7 +231,7 @@ def _well_formed(program: RelaxProgram, seed: int) -> str:
 def _normal(program: RelaxProgram, seed: int) -> str:
     """Whether the program is in normal form, and stays as it is."""
     del seed
-    broken = [f for func in program.module.functions.values() for f in normal_form_violations(func)]
+    broken = normal_form_violations(program.module)
     if broken:
         return f"not in normal form: {broken[0]}"
     once = normalize(program.module)

@@ -88,7 +88,8 @@ def _parameters(g: Grower) -> list[Any]:
                 shape.append(extent)
             extents.append(extent)
             if _product(extents) > 100:
-                shape.pop(), extents.pop()
+                shape.pop()
+                extents.pop()
         dtype = choices.weighted(DTYPES)
         low = choices.pick([-4, 0, 1])
         value = g.array(extents, dtype, low, 4)

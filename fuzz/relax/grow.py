@@ -73,7 +73,9 @@ class Entry:
     @property
     def dtype(self) -> DataType:
         """The dtype of a tensor."""
-        return dtype_of_numpy(self.value.dtype)
+        found = dtype_of_numpy(self.value.dtype)
+        assert found is not None, self.value.dtype
+        return found
 
     @property
     def exact(self) -> bool:
@@ -146,18 +148,10 @@ class Grower:
         """Make a parameter with a value."""
         var = Var(name, info)
         self.frame.values[var] = value
-        self.frame.sizes.update(
-            {
-                d: n
-                for d, n in zip(getattr(info, "dims", None) or (), getattr(value, "shape", ()))
-                if isinstance(d, ShapeVar)
-            }
-        )
-        self.dims += [
-            d
-            for d in getattr(info, "dims", None) or ()
-            if isinstance(d, ShapeVar) and d not in self.dims
-        ]
+        dims: tuple[Any, ...] = getattr(info, "dims", None) or ()
+        extents: tuple[int, ...] = getattr(value, "shape", ())
+        self.frame.sizes.update({d: n for d, n in zip(dims, extents) if isinstance(d, ShapeVar)})
+        self.dims += [d for d in dims if isinstance(d, ShapeVar) and d not in self.dims]
         entry = Entry(var, value)
         self.entries.append(entry)
         return var, entry

@@ -159,7 +159,8 @@ def _unannotated(main: Function, c: Choices) -> Any:
 
 
 def _operator(main: Function, c: Choices) -> Any:
-    return _added(main, c, _plain(_let(Var("w", ObjectStructInfo()), Tuple((_op("abs"),)))))
+    fields: Any = (_op("abs"),)
+    return _added(main, c, _plain(_let(Var("w", ObjectStructInfo()), Tuple(fields))))
 
 
 def _captured(main: Function, c: Choices) -> Any:
@@ -309,7 +310,7 @@ def _other_argument(c: Choices, value: Any) -> Any:
     if isinstance(value, ShapeExpr) and value.values:
         dims: list[PrimExpr | int] = list(value.values)
         dims[c.integer(0, len(dims) - 1)] = c.integer(0, 5)
-        return ShapeExpr(tuple(dims))  # type: ignore[arg-type]
+        return ShapeExpr(tuple(dims))
     if isinstance(value, PrimValue):
         return PrimValue(const(c.integer(-4, 4), c.pick(["int64", "int32", "float32", "bool"])))
     if isinstance(value, Tuple) and value.fields:

@@ -213,7 +213,10 @@ def _tensorize(c: Choices, sch: Schedule) -> None:
     """Put a copy of two elements somewhere, which only fits what copies two; or try to."""
     if TensorIntrin.get("fuzz.pair", allow_missing=True) is None:
         for name, dtype in (("fuzz.pair", "float32"), ("fuzz.pair.int", "int32")):
-            TensorIntrin.register(name, *(from_source(t.replace("DTYPE", dtype)) for t in PAIR))
+            desc, impl = (from_source(text.replace("DTYPE", dtype)) for text in PAIR)
+            assert isinstance(desc, PrimFunc)
+            assert isinstance(impl, PrimFunc)
+            TensorIntrin.register(name, desc, impl)
     block = a_block(c, sch)
     loops = sch.get_loops(block)
     written = [r.buffer.dtype for r in sch.get(block).writes]
@@ -263,10 +266,10 @@ def _reindex_cache(c: Choices, sch: Schedule, *, reads: bool) -> None:
     do(a_block(c, sch), 0, "global", mapped)
 
 
-def _a_map(c: Choices, sch: Schedule, block: BlockRV) -> tuple[object, Callable[..., object]]:
+def _a_map(c: Choices, sch: Schedule, block: BlockRV) -> tuple[tuple[str, int], Callable[..., Any]]:
     """Draw a buffer that a block writes, and another layout of it."""
     writes = sch.get(block).writes
-    shape = writes[0].buffer.shape if writes else ()
+    shape = list(writes[0].buffer.shape if writes else ())
     how, by = c.integer(0, 4), c.pick([2, 3, 4])
     depth = len(shape)
 

@@ -59,10 +59,6 @@ def _interpreted(module: IRModule, **options: Any) -> Runner:
     return lambda entry, args: interpreter.call(entry, args, {})
 
 
-def _interpret(module: IRModule) -> dict[str, Runner]:
-    return {"": _interpreted(module)}
-
-
 def _watched(module: IRModule) -> dict[str, Runner]:
     return {"": _interpreted(module, track=True)}
 

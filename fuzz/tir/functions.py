@@ -49,7 +49,7 @@ def exact_producers() -> dict[DataType, list[Producer]]:
         for dtype in EVERY:
             for args in _ways(dtype, row.arity):
                 result = _result(name, args)
-                if result not in found:
+                if result is None or result not in found:
                     continue
                 # Those that do not go lane by lane are not for every place.
                 wide = tuple(a.with_lanes(2) for a in args)

@@ -26,6 +26,7 @@ from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir import (
     TRUE,
+    VOID_TYPE,
     Block,
     BlockRealize,
     Buffer,
@@ -201,7 +202,7 @@ class _Generator:
         func = PrimFunc(
             (*handles, *params),
             seq(parts),
-            None if returns is None else PrimType(returns),
+            VOID_TYPE if returns is None else PrimType(returns),
             dict(zip(handles, buffers, strict=True)),
             {"global_symbol": name},
         )
@@ -247,7 +248,7 @@ class _Generator:
         return PrimFunc(
             (*params, *scalars),
             body,
-            None if returns is None else PrimType(returns),
+            VOID_TYPE if returns is None else PrimType(returns),
             buffer_map,
             {"global_symbol": "main"},
         )

@@ -106,10 +106,10 @@ def test_ulps_are_counted():
         from_source(HEADER + text.format(op))
         for op in ("abs(x)", "multiply(x, R.const(1.0000002384185791, 'float32'))")
     ]
-    found = loomir.compare_stages(parsed[0], parsed[1], [np.ones(1, "float32")], tolerance=0.0)  # type: ignore[arg-type]
+    found = loomir.compare_stages(parsed[0], parsed[1], [np.ones(1, "float32")], tolerance=0.0)
     assert found is not None
     assert found.ulps == 2
-    assert loomir.compare_stages(parsed[0], parsed[1], [np.ones(1, "float32")]) is None  # type: ignore[arg-type]
+    assert loomir.compare_stages(parsed[0], parsed[1], [np.ones(1, "float32")]) is None
 
 
 @pytest.fixture

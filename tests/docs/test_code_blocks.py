@@ -33,9 +33,9 @@ def forget_examples() -> None:
     """Forget the passes and operators that a page defined, which are named ``example.…``."""
     tables: list[MutableMapping[str, Any]] = [
         passes.PASSES,
-        op._TABLE,  # pyright: ignore[reportPrivateUsage]
-        definition._TABLE,  # pyright: ignore[reportPrivateUsage]
-        table._OPERATORS,  # pyright: ignore[reportPrivateUsage]
+        op._TABLE,
+        definition._TABLE,
+        table._OPERATORS,
     ]
     for known in tables:
         for name in [n for n in known if "example." in n]:

@@ -69,7 +69,7 @@ def variable(name: str) -> tir.Var:
 
 
 def tensor(*dims: Any, dtype: str = "float32") -> Var:
-    return Var("x", TensorStructInfo(dims, dtype))  # pyright: ignore[reportArgumentType]
+    return Var("x", TensorStructInfo(dims, dtype))
 
 
 n, m = variable("n"), variable("m")

@@ -188,7 +188,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, *given: Roof) -> Roof:
     machine = iter(given)
     monkeypatch.setattr(roof, "_known", {})
     monkeypatch.setattr(roof, "measure_roof", lambda compile: next(machine))
-    return measured_roof(pytest.fail)  # type: ignore[arg-type]
+    return measured_roof(pytest.fail)
 
 
 def test_the_machine_is_measured_once_an_hour(clock: list[float], monkeypatch: pytest.MonkeyPatch):
@@ -201,7 +201,7 @@ def test_the_machine_is_measured_once_an_hour(clock: list[float], monkeypatch: p
     assert measured(monkeypatch) == found
     clock[0] += 3599
     assert measured(monkeypatch) == found
-    assert measured_roof(pytest.fail) == found  # type: ignore[arg-type]
+    assert measured_roof(pytest.fail) == found
 
 
 def test_a_busy_machine_is_measured_again(clock: list[float], monkeypatch: pytest.MonkeyPatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -20,19 +22,19 @@ n, m, k = (tir.Var(name, "int64") for name in "nmk")
 F32 = "float32"
 
 
-def tensor(*dims, dtype=F32, vdevice=None):
+def tensor(*dims: Any, dtype: Any = F32, vdevice: Any = None):
     return R.TensorStructInfo(dims, dtype, vdevice)
 
 
-def some(dtype="void", ndim=-1):
+def some(dtype: str = "void", ndim: int = -1):
     return R.TensorStructInfo(None, dtype, None, ndim)
 
 
-def var(name, info=None):
+def var(name: Any, info: Any = None):
     return R.Var(name, info)
 
 
-def op(name):
+def op(name: Any):
     found = find_op(f"relax.{name}")
     assert found is not None
     return found
@@ -103,19 +105,19 @@ class Trial:
             definition=lambda gv: FUNCTIONS.get(gv.name_hint),
         )
 
-    def derive(self, call, params):
+    def derive(self, call: Any, params: Any):
         self.deriver.scope.enter(params)
         return self.deriver.derive(call)
 
 
-def infer(call, *params, warnings=()):
+def infer(call: Any, *params: Any, warnings: Any = ()):
     trial = Trial()
     found = trial.derive(call, params)
     assert [w.code for w in trial.warnings] == list(warnings)
     return found
 
 
-def refused(code, call, *params):
+def refused(code: Any, call: Any, *params: Any):
     with pytest.raises(CompileError) as raised:
         Trial().derive(call, params)
     assert [d.code for d in raised.value.diagnostics] == [code]
@@ -131,7 +133,7 @@ INPLACE = op("call_tir_inplace")
 
 # -- what users write ------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["out_sinfo", "out_ty", "sinfo_args", "ty_args", "type_args"])
-def test_results_are_described_by_any_of_their_names(name):  # R42
+def test_results_are_described_by_any_of_their_names(name: str):  # R42
     x = var("x", tensor(4, 4))
     call = CALL_TIR.call(ADD, (x, x), **{name: tensor(4, 4)})
     assert call.op is CALL_TIR.op
@@ -167,7 +169,7 @@ def test_results_and_integers_may_be_given_by_place():
         ((ADD, (), OBJECT, (), ()), {}, "OPS0001"),
     ],
 )
-def test_a_call_that_is_written_wrongly_is_refused(args, keywords, code):
+def test_a_call_that_is_written_wrongly_is_refused(args: Any, keywords: Any, code: str):
     with pytest.raises(CompileError) as raised:
         CALL_TIR.call(*args, **keywords)
     assert raised.value.diagnostic.code == code
@@ -217,7 +219,7 @@ def test_the_arguments_may_be_a_variable_that_holds_a_tuple():  # R33
 @clauses("RX-OPS-01a")
 @pytest.mark.parametrize("name", ["call_tir", "call_dps_packed"])
 @pytest.mark.parametrize("given", ["variable", "constant"])
-def test_a_tensor_by_itself_is_the_only_argument(name, given):  # R33
+def test_a_tensor_by_itself_is_the_only_argument(name: str, given: str):  # R33
     x = var("x", tensor(4))
     single = x if given == "variable" else const(np.zeros(4, "float32"))
     args = (FILL, single, R.ShapeExpr((4,))) if name == "call_tir" else (R.ExternFunc("f"), single)
@@ -231,7 +233,7 @@ def test_a_tensor_by_itself_is_the_only_argument(name, given):  # R33
 
 @clauses("RX-OPS-01c")
 @pytest.mark.parametrize("info", [OBJECT, some(F32, 1), some(), R.TensorStructInfo((2,)), UNIT])
-def test_results_must_be_known_well_enough_to_be_allocated(info):
+def test_results_must_be_known_well_enough_to_be_allocated(info: Any):
     x = var("x", tensor(n, 4))
     shaped = var("s", R.ShapeStructInfo(ndim=1))
     for infos in ([info, tensor(2)], [R.TensorStructInfo(shaped, F32)]):
@@ -255,7 +257,7 @@ def test_arguments_are_a_tuple():
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_a_kernel_has_a_parameter_for_each_thing_it_is_given(count):
+def test_a_kernel_has_a_parameter_for_each_thing_it_is_given(count: int):
     x = var("x", tensor(n, 4))
     refused("RLX0233", CALL_TIR.call(ADD, (x,) * count, tensor(n, 4)), x)
     refused("RLX0233", CALL_TIR.call(ADD, (x, x), [tensor(n, 4)] * 2), x)
@@ -274,7 +276,7 @@ def test_a_kernel_has_a_parameter_for_each_thing_it_is_given(count):
     ],
     ids=str,
 )
-def test_arguments_and_results_must_be_what_a_kernel_takes(info):
+def test_arguments_and_results_must_be_what_a_kernel_takes(info: Any):
     x, y = var("x", tensor(n, 4)), var("y", info)
     found = refused("RLX0234", CALL_TIR.call(ADD, (x, y), tensor(n, 4)), x, y)
     assert "argument 2 of 'add'" in found.message
@@ -342,7 +344,7 @@ def test_a_result_may_be_written_over_an_argument():
     ],
     ids=str,
 )
-def test_an_index_names_an_argument_of_the_same_shape_and_dtype(indices, out):
+def test_an_index_names_an_argument_of_the_same_shape_and_dtype(indices: Any, out: Any):
     x, y = var("x", tensor(n, 4)), var("y", tensor(n, 4))
     refused("RLX0236", INPLACE.call(ACCUMULATE, (x, y), indices, out), x, y)
 

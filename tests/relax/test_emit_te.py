@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -30,7 +32,7 @@ from loomir.tir import PrimFunc
 from tests.relax.programs import bindings_of, dim, neg, tensor, values_of, var
 
 
-def built(params, body) -> tuple[Function, BlockBuilder]:
+def built(params: Any, body: Any) -> tuple[Function, BlockBuilder]:
     bb = BlockBuilder()
     with bb.function("main", params):
         bb.emit_func_output(body(bb))
@@ -118,7 +120,7 @@ def test_scalars_and_shapes_of_the_program_are_expressions():
     x = var("x", n)
     k = Var("k", PrimStructInfo("int64", n))
 
-    def scaled(a, by, sizes, dtype):
+    def scaled(a: Any, by: Any, sizes: Any, dtype: Any):
         assert dtype == "float32"
         return te.compute(sizes, lambda i: a[i] * te.const(1, "float32") + by.astype(dtype))
 
@@ -137,7 +139,7 @@ def test_tuples_are_lists_of_tensors_and_results_tuples():
     x, y = var("x", 2), var("y", 3)
     t = Var("t", TupleStructInfo((tensor(2), tensor(3))))
 
-    def both(given, factor=1):
+    def both(given: Any, factor: int = 1):
         first, second = given
         return [topi.multiply(first, te.const(factor, "float32")), topi.negative(second)]
 
@@ -159,7 +161,7 @@ def test_an_input_that_is_the_result_is_copied():
 def test_extents_are_named_first():
     x, n = Var("x", TensorStructInfo(None, "float32", ndim=1)), dim()
 
-    def body(bb):
+    def body(bb: Any):
         return bb.emit_te(topi.negative, bb.match_cast(x, tensor(n)))
 
     made, _ = built([x], body)
@@ -176,7 +178,7 @@ def test_extents_are_named_first():
         (tensor(2), lambda a: []),
     ],
 )
-def test_what_no_kernel_can_take_is_refused(info, te_func):
+def test_what_no_kernel_can_take_is_refused(info: Any, te_func: Any):
     x = Var("x", info)
     with pytest.raises(CompileError) as caught:
         built([x], lambda bb: bb.emit_te(te_func, x))

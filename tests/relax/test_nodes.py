@@ -69,7 +69,7 @@ from tests.clause import clauses
 
 
 def tensor(*shape: Any, dtype: str = "float32", device: VDevice | None = None) -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype, device)  # type: ignore[arg-type]
+    return TensorStructInfo(shape, dtype, device)
 
 
 def var(name: str, *shape: Any, **options: Any) -> Var:
@@ -100,7 +100,7 @@ def program(*, name: str = "", number: float = 1.5, extent: int = 128) -> IRModu
     y = var(f"y{name}", n, m)
     data = np.array([[number, np.nan], [-0.0, np.inf]], "float32")
     k = Var(f"k{name}", tensor(2, 2))
-    s, p, o = Var(f"s{name}", ShapeStructInfo((n, 3))), Var("p"), Var("o", ObjectStructInfo())  # type: ignore[arg-type]
+    s, p, o = Var(f"s{name}", ShapeStructInfo((n, 3))), Var("p"), Var("o", ObjectStructInfo())
     q = Var("q", PrimStructInfo(INT64, n + 1))
     many = TupleStructInfo((tensor(2, 2, device=device), ObjectStructInfo()))
     inner = Function((y,), SeqExpr((), y), tensor(n, m), False)
@@ -108,9 +108,9 @@ def program(*, name: str = "", number: float = 1.5, extent: int = 128) -> IRModu
     yes = SeqExpr((BindingBlock((VarBinding(a, negative(t)),)),), a)
     no = SeqExpr((BindingBlock((VarBinding(b, Call(f, (t,))),)),), b)
     args = (
-        Tuple((k, PrimValue(3))),  # type: ignore[arg-type]
+        Tuple((k, PrimValue(3))),
         StringImm("text"),
-        DataTypeImm("int8"),  # type: ignore[arg-type]
+        DataTypeImm("int8"),
         PrimValue(n * 2),
         s,
         GlobalVar("g"),
@@ -121,8 +121,8 @@ def program(*, name: str = "", number: float = 1.5, extent: int = 128) -> IRModu
             MatchCast(t, gv, tensor(n, m)),
             MatchCast(None, x, TensorStructInfo(ndim=2)),
             VarBinding(r, If(c, yes, no)),
-            VarBinding(k, Constant(data)),  # type: ignore[arg-type]
-            VarBinding(s, ShapeExpr((n, 3))),  # type: ignore[arg-type]
+            VarBinding(k, Constant(data)),
+            VarBinding(s, ShapeExpr((n, 3))),
             VarBinding(q, PrimValue(n + 1)),
             VarBinding(p, Call(ExternFunc("pkg"), args, (many, tensor(n)), {"k": (1, "a")})),
             VarBinding(o, TupleGetItem(p, 1)),
@@ -131,7 +131,7 @@ def program(*, name: str = "", number: float = 1.5, extent: int = 128) -> IRModu
     attrs = {"global_symbol": "main", "level": 3}
     main = Function((x, c), SeqExpr((flow, block), r), tensor(n, m), False, attrs)
     z = Var(f"z{name}", FuncStructInfo(None, ObjectStructInfo(), False, "empty_derive"))
-    g = Function((z,), SeqExpr((), Constant(np.arange(3).astype(ml_dtypes.bfloat16))))  # type: ignore[arg-type]
+    g = Function((z,), SeqExpr((), Constant(np.arange(3).astype(ml_dtypes.bfloat16))))
     functions: dict[GlobalVar, Any] = {GlobalVar("main"): main, GlobalVar("g"): g}
     return IRModule(functions, {"a": 1}, {"vdevice": (VDevice({"kind": "llvm"}), device)})
 
@@ -315,7 +315,7 @@ def test_extents_are_expressions_of_shape_variables():
     )
     made = ShapeExpr(extents)
     assert all(a is b for a, b in zip(made.values, extents, strict=True))
-    assert ShapeExpr((2, True + 1)).values[1].dtype is INT64  # type: ignore[arg-type]
+    assert ShapeExpr((2, True + 1)).values[1].dtype is INT64
 
 
 @clauses("RX-GRAM-20")
@@ -391,7 +391,7 @@ def test_tensors_have_a_shape_or_a_rank():
 
 @clauses("RX-GRAM-07")
 def test_shapes_have_extents_or_a_rank():
-    assert ShapeStructInfo((2, 3)).ndim == 2  # type: ignore[arg-type]
+    assert ShapeStructInfo((2, 3)).ndim == 2
     assert ShapeStructInfo(()).ndim == 0
     assert ShapeStructInfo().ndim == -1
     assert ShapeStructInfo(ndim=3).values is None
@@ -432,25 +432,25 @@ def test_functions_have_parameters_or_a_way_to_derive_results():
 @clauses("RX-GRAM-12", "RX-VALS-01")
 def test_constants_hold_their_own_read_only_copy():
     data = np.ones((2, 2), "float32")
-    made = Constant(data)  # type: ignore[arg-type]
+    made = Constant(data)
     data[:] = 7
     assert made.data.data.tolist() == [[1, 1], [1, 1]]
     with pytest.raises(ValueError, match="read-only"):
         made.data.data[0, 0] = 3
     assert structural_equal(made.struct_info, tensor(2, 2))
-    assert Constant(np.float32(2)).struct_info.ndim == 0  # type: ignore[arg-type]
+    assert Constant(np.float32(2)).struct_info.ndim == 0
     refused("RLX0001", Constant, np.array(["a"]))
     refused("RLX0001", Constant, np.array([1j]))
 
 
 def test_constants_are_compared_by_their_bytes():
     def one(value: float, dtype: str = "float32") -> Constant:
-        return Constant(np.array(value, dtype))  # type: ignore[arg-type]
+        return Constant(np.array(value, dtype))
 
     assert structural_equal(one(np.nan), one(np.nan))
     assert not structural_equal(one(0.0), one(-0.0))
     assert not structural_equal(one(1), one(1, "float64"))
-    assert not structural_equal(one(1), Constant(np.ones(1, "float32")))  # type: ignore[arg-type]
+    assert not structural_equal(one(1), Constant(np.ones(1, "float32")))
 
 
 @clauses("RX-GRAM-13", "RX-SIS-01")
@@ -466,11 +466,11 @@ def test_a_variable_is_an_object_and_may_know_its_structure():
 @clauses("RX-GRAM-15", "RX-VALS-09", "RX-VALS-11")
 def test_scalars_strings_and_dtypes_are_values():
     for value, dtype in ((3, "int64"), (True, "bool"), (0.5, "float32")):
-        assert PrimValue(value).value.dtype is DataType(dtype)  # type: ignore[arg-type]
+        assert PrimValue(value).value.dtype is DataType(dtype)
     n = ShapeVar("n", "int64")
     assert PrimValue(n).value is n
     assert StringImm("a").value == "a"
-    assert DataTypeImm("int8").value is DataType("int8")  # type: ignore[arg-type]
+    assert DataTypeImm("int8").value is DataType("int8")
 
 
 @clauses("RX-GRAM-15", "RX-GRAM-23", "RX-GRAM-24")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -26,7 +28,7 @@ def made(seed: int) -> tuple[Function, Function]:
 
 @clauses("RX-NF-01", "RX-NF-02", "RX-NF-03", "RX-NF-04", "RX-NF-05", "RX-NF-07", "RX-NF-08")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_normalising_is_idempotent_and_keeps_what_is_right(seed):
+def test_normalising_is_idempotent_and_keeps_what_is_right(seed: Any):
     given, normal = made(seed)
     assert normal_form_violations(normal) == ()
     assert normalize(normal) is normal
@@ -38,7 +40,7 @@ def test_normalising_is_idempotent_and_keeps_what_is_right(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_normalising_keeps_the_meaning(seed):
+def test_normalising_keeps_the_meaning(seed: Any):
     given, normal = made(seed)
     rng = np.random.default_rng(seed)
     x, y = (rng.integers(-9, 9, SHAPE).astype(DTYPE) for _ in range(2))
@@ -49,7 +51,7 @@ def test_normalising_keeps_the_meaning(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_copies_and_empty_rewriting(seed):
+def test_copies_and_empty_rewriting(seed: Any):
     _, normal = made(seed)
     assert Rewriter().rewrite_function(normal) is normal
     copied = copy_with_fresh_vars(normal)

@@ -6,6 +6,8 @@ proved of all values of the variables must be true of those drawn.
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,7 +81,7 @@ def analyzer():
     return made
 
 
-def wider(draw, info):
+def wider(draw: Any, info: Any):
     """Forget something of structural information."""
     if draw(st.integers(0, 5)) == 0:
         return OBJECT
@@ -107,7 +109,7 @@ def wider(draw, info):
 
 
 @st.composite
-def chains(draw):
+def chains(draw: Any):
     """Draw informations, each of which says no more than the one before."""
     first = draw(INFOS)
     second = wider(draw, first)
@@ -115,12 +117,12 @@ def chains(draw):
 
 
 # -- a judge of concrete information ---------------------------------------------------------------
-def dims_of(info):
+def dims_of(info: Any):
     rows = info.values if isinstance(info, R.ShapeStructInfo) else info.dims
     return None if rows is None else [d.value for d in rows]
 
 
-def admits(wanted, given):
+def admits(wanted: Any, given: Any):
     """Tell what is true of ``given`` values, where both say all in numbers: True, False or None."""
     if isinstance(wanted, R.ObjectStructInfo):
         return True
@@ -155,10 +157,10 @@ def admits(wanted, given):
     return None if any(g is None for _, g in facts) else True
 
 
-def concrete(info, values):
+def concrete(info: Any, values: Any):
     made = substitute_shape_vars(info, {v: tir.const(x, "int64") for v, x in values.items()})
 
-    def number(e):
+    def number(e: Any):
         return tir.const(Analyzer().const_int_bound(e).min_value, "int64")
 
     if isinstance(made, R.TensorStructInfo) and made.shape is not None:
@@ -178,7 +180,7 @@ ASSIGNED = st.fixed_dictionaries({n: st.integers(0, 6), m: st.integers(0, 6)})
 # -- laws ------------------------------------------------------------------------------------------
 @clauses("RX-SUB-03")
 @given(INFOS)
-def test_every_information_is_a_subtype_of_itself(info):
+def test_every_information_is_a_subtype_of_itself(info: Any):
     copy = substitute_shape_vars(substitute_shape_vars(info, {n: K, m: J}), {K: n, J: m})
     for other in (info, copy):
         assert is_subtype(info, other, analyzer()) is YES
@@ -187,7 +189,7 @@ def test_every_information_is_a_subtype_of_itself(info):
 
 @clauses("RX-SUB-04")
 @given(chains())
-def test_subtypes_of_subtypes_are_subtypes(chain):
+def test_subtypes_of_subtypes_are_subtypes(chain: Any):
     first, second, third = chain
     for a, b in ((first, second), (second, third), (first, third)):
         assert is_subtype(a, b, analyzer()) is YES
@@ -197,7 +199,7 @@ def test_subtypes_of_subtypes_are_subtypes(chain):
 @clauses("RX-SUB-04")
 @settings(max_examples=300)
 @given(TENSORS, TENSORS, TENSORS)
-def test_what_is_proved_of_two_pairs_is_proved_of_the_ends(a, b, c):
+def test_what_is_proved_of_two_pairs_is_proved_of_the_ends(a: Any, b: Any, c: Any):
     if is_subtype(a, b, analyzer()) is YES and is_subtype(b, c, analyzer()) is YES:
         assert is_subtype(a, c, analyzer()) is YES
 
@@ -205,7 +207,7 @@ def test_what_is_proved_of_two_pairs_is_proved_of_the_ends(a, b, c):
 @clauses("RX-SUB-02", "RX-CC-02")
 @settings(max_examples=400)
 @given(VALUES, VALUES, ASSIGNED)
-def test_what_is_proved_is_true_of_every_value(a, b, values):
+def test_what_is_proved_is_true_of_every_value(a: Any, b: Any, values: Any):
     proved = is_subtype(a, b, analyzer())
     fits = check_compatibility(a, b, analyzer())
     true = admits(concrete(b, values), concrete(a, values))
@@ -217,11 +219,11 @@ def test_what_is_proved_is_true_of_every_value(a, b, values):
 
 @clauses("RX-CC-01")
 @given(VALUES | PACKED, VALUES | PACKED)
-def test_a_subtype_is_compatible(a, b):
+def test_a_subtype_is_compatible(a: Any, b: Any):
     assert check_compatibility(a, b, analyzer()).value >= is_subtype(a, b, analyzer()).value
 
 
-def plain(info):
+def plain(info: Any):
     """Forget all expressions."""
     if isinstance(info, R.TensorStructInfo):
         return R.TensorStructInfo(None, info.dtype, None, info.ndim)
@@ -237,7 +239,7 @@ def plain(info):
 @clauses("RX-CC-04")
 @settings(max_examples=300)
 @given(VALUES, VALUES)
-def test_what_is_compatible_has_compatible_types(a, b):
+def test_what_is_compatible_has_compatible_types(a: Any, b: Any):
     fits = check_compatibility(a, b, analyzer())
     assert erase_struct_info(plain(a)) == erase_struct_info(a)
     types = is_subtype(plain(a), plain(b))
@@ -250,7 +252,7 @@ def test_what_is_compatible_has_compatible_types(a, b):
 @clauses("RX-LUB-01")
 @settings(max_examples=300)
 @given(INFOS, INFOS)
-def test_a_join_is_above_both(a, b):
+def test_a_join_is_above_both(a: Any, b: Any):
     for bound in (frozenset(), BOUND):
         both, back = join(a, b, analyzer(), bound=bound), join(b, a, analyzer(), bound=bound)
         for below, above in ((a, both), (b, both), (both, back), (back, both)):
@@ -259,7 +261,7 @@ def test_a_join_is_above_both(a, b):
 
 @clauses("RX-LUB-01")
 @given(chains())
-def test_a_join_of_values_is_the_least(chain):
+def test_a_join_of_values_is_the_least(chain: Any):
     first, second, _ = chain
     if not isinstance(first, R.FuncStructInfo):
         both = join(first, second, analyzer())
@@ -268,7 +270,7 @@ def test_a_join_of_values_is_the_least(chain):
 
 @clauses("RX-AUX-03")
 @given(INFOS, st.sets(st.sampled_from([n, m])))
-def test_what_is_erased_is_above_and_in_scope(info, shape_vars):
+def test_what_is_erased_is_above_and_in_scope(info: Any, shape_vars: Any):
     made = erase_to_well_defined(info, frozenset(), frozenset(shape_vars))
     assert erase_to_well_defined(made, frozenset(), frozenset(shape_vars)) is made
     if not isinstance(info, R.FuncStructInfo):
@@ -278,14 +280,14 @@ def test_what_is_erased_is_above_and_in_scope(info, shape_vars):
 
 
 @given(VALUES, ASSIGNED)
-def test_a_mapping_makes_what_it_was_read_from(info, values):
+def test_a_mapping_makes_what_it_was_read_from(info: Any, values: Any):
     found = get_shape_var_mapping(info, concrete(info, values))
     for name, value in found.items():
         assert value.value == values[name]
 
 
 @given(chains(), ASSIGNED)
-def test_a_decision_stays_where_more_is_known(chain, values):
+def test_a_decision_stays_where_more_is_known(chain: Any, values: Any):
     a, b, _ = chain
     if not isinstance(a, R.FuncStructInfo):
         assert is_subtype(concrete(a, values), concrete(b, values)) is YES

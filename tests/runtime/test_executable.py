@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from loomir.runtime import Executable
@@ -37,7 +39,7 @@ def test_main_needs_no_name_among_others():
 
 
 @pytest.mark.parametrize("names", [(), ("f", "g")])
-def test_which_function_must_be_clear(names):
+def test_which_function_must_be_clear(names: Any):
     exe = executable(**{name: function(NOTHING) for name in names})
     with pytest.raises(RunError) as caught:
         exe()

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -151,7 +152,7 @@ def numbers(line: str) -> np.ndarray:
 
 @needs_cc
 @pytest.mark.parametrize("kind", ["o", "so"])
-def test_a_program_in_c_gets_what_python_gets(tmp_path, kind):
+def test_a_program_in_c_gets_what_python_gets(tmp_path: Path, kind: str):
     exe = loomir.compile(Model)
     exe.export_library(tmp_path / f"model.{kind}")
     if kind == "o":
@@ -228,7 +229,7 @@ LIBC = {
 }
 
 
-def test_an_object_needs_the_c_library_and_threads_only(tmp_path):
+def test_an_object_needs_the_c_library_and_threads_only(tmp_path: Path):
     loomir.compile(Model).export_library(tmp_path / "model.o")
     found = symbols_of((tmp_path / "model.o").read_bytes())
     assert set(found.undefined) <= LIBC
@@ -241,7 +242,7 @@ def test_an_object_needs_the_c_library_and_threads_only(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="needs nm on the PATH")
-def test_no_state_is_kept_but_the_pools_and_memory(tmp_path):
+def test_no_state_is_kept_but_the_pools_and_memory(tmp_path: Path):
     loomir.compile(Model).export_library(tmp_path / "model.o")
     listed = subprocess.run(
         ["nm", "model.o"], cwd=tmp_path, capture_output=True, text=True, check=True
@@ -296,7 +297,7 @@ int main(void) {
 
 
 @needs_cc
-def test_several_threads_call_at_once(tmp_path):
+def test_several_threads_call_at_once(tmp_path: Path):
     loomir.compile(Model).export_library(tmp_path / "model.o")
     (tmp_path / "main.c").write_text(THREADS)
     command = [CC, "-Wall", "-O1", "main.c", "model.o", "-lpthread", "-o", "main"]
@@ -308,7 +309,7 @@ def test_several_threads_call_at_once(tmp_path):
 
 
 @needs_cc
-def test_two_libraries_go_into_one_program(tmp_path):
+def test_two_libraries_go_into_one_program(tmp_path: Path):
     @T.prim_func
     def one(x: T.Buffer((1000,), "float32")):
         for i in T.parallel(1000):
@@ -342,7 +343,7 @@ def test_two_libraries_go_into_one_program(tmp_path):
 
 
 @needs_cc
-def test_a_c_function_of_the_program_is_linked(tmp_path):
+def test_a_c_function_of_the_program_is_linked(tmp_path: Path):
     @T.prim_func
     def asks(x: T.Buffer((4,), "int32")):
         for i in range(4):
@@ -366,7 +367,7 @@ def test_a_c_function_of_the_program_is_linked(tmp_path):
 
 
 @needs_cc
-def test_names_become_identifiers(tmp_path):
+def test_names_become_identifiers(tmp_path: Path):
     lines = (
         "@I.ir_module\nclass M:\n"
         "    @T.prim_func\n    def tensor(int_: T.Buffer((2,), 'float32'), größe: T.int32):\n"
@@ -384,7 +385,7 @@ def test_names_become_identifiers(tmp_path):
 
 
 # -- what is refused ---------------------------------------------------------------------------
-def refused(exe, path: Path) -> str:
+def refused(exe: Any, path: Path) -> str:
     with pytest.raises(RunError) as caught:
         exe.export_library(path)
     assert caught.value.diagnostic.help
@@ -397,7 +398,7 @@ def nothing(x: T.Buffer((4,), "int32")):
     x[0] = 1
 
 
-def test_a_program_that_calls_python_is_refused(tmp_path):
+def test_a_program_that_calls_python_is_refused(tmp_path: Path):
     @T.prim_func
     def asks(x: T.Buffer((4,), "int32")):
         x[0] = T.call_packed("my.answer", 1, dtype="int32")
@@ -425,7 +426,7 @@ def test_a_program_that_calls_python_is_refused(tmp_path):
     assert "'R.print'" in found
 
 
-def test_without_a_linker_there_is_the_object(tmp_path, monkeypatch):
+def test_without_a_linker_there_is_the_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     exe = loomir.compile(nothing)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
@@ -436,7 +437,7 @@ def test_without_a_linker_there_is_the_object(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs /bin/sh")
-def test_a_linker_that_fails_is_quoted(tmp_path, monkeypatch):
+def test_a_linker_that_fails_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     script = tmp_path / "mycc"
     script.write_text("#!/bin/sh\necho no such thing >&2\nexit 1\n")
     script.chmod(0o755)
@@ -447,7 +448,7 @@ def test_a_linker_that_fails_is_quoted(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [script]
 
 
-def test_other_endings_and_places_are_refused(tmp_path):
+def test_other_endings_and_places_are_refused(tmp_path: Path):
     exe = loomir.compile(nothing)
     assert refused(exe, tmp_path / "x.dll").startswith("RUN0470")
     assert refused(exe, tmp_path / "no" / "x.o").startswith("RUN0467")
@@ -456,7 +457,7 @@ def test_other_endings_and_places_are_refused(tmp_path):
     assert refused(loaded, tmp_path / "x.o").startswith("RUN0474")
 
 
-def test_another_machine_gets_its_object(tmp_path):
+def test_another_machine_gets_its_object(tmp_path: Path):
     loomir.compile(nothing, target="neoverse-n1").export_library(tmp_path / "x.o")
     assert symbols_of((tmp_path / "x.o").read_bytes()).machine == 183
 
@@ -518,7 +519,7 @@ def run_tiles(folder: Path, target: str, calls: int, *flags: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_program_in_c_asks_for_the_unit_for_matrices(tmp_path):
+def test_a_program_in_c_asks_for_the_unit_for_matrices(tmp_path: Path):
     for target, asks in (("sapphirerapids", True), ("icelake-server", False)):
         loomir.compile(product(), target=target).export_library(tmp_path / "x.o")
         assert (b"(AMX)" in (tmp_path / "x.o").read_bytes()) == asks
@@ -527,7 +528,7 @@ def test_a_program_in_c_asks_for_the_unit_for_matrices(tmp_path):
 
 
 @needs_cc
-def test_a_unit_for_matrices_that_is_refused_is_an_error(tmp_path):
+def test_a_unit_for_matrices_that_is_refused_is_an_error(tmp_path: Path):
     """Nothing of the product is run: this holds on machines without the unit, too."""
     lines = run_tiles(tmp_path, "sapphirerapids", 2, "-DREFUSE=-1")
     assert lines == [*[f"status 3 0 {REFUSED}"] * 2, "status 3", "0 0"]
@@ -535,13 +536,13 @@ def test_a_unit_for_matrices_that_is_refused_is_an_error(tmp_path):
 
 @needs_cc
 @pytest.mark.skipif(not Target().has("amx_int8"), reason="needs AMX")
-def test_a_unit_for_matrices_is_asked_for_again(tmp_path):
+def test_a_unit_for_matrices_is_asked_for_again(tmp_path: Path):
     # Linux gives no room for tiles while a thread's stack for signals has none.
     lines = run_tiles(tmp_path, "native", 2)
     assert lines == [*[f"status 3 0 {REFUSED}"] * 2, "status 0", "-1920 -1920"]
 
 
-def test_another_system_gets_its_assembly(tmp_path):
+def test_another_system_gets_its_assembly(tmp_path: Path):
     exe = loomir.compile(nothing, target="apple-m1", cache=False)
     assert ".build_version macos" in exe.assembly()
     assert refused(exe, tmp_path / "x.o").startswith("RUN0475")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from loomir.runtime import Fault, FaultKind, Value
@@ -24,7 +26,7 @@ PYTHON_CLASS = {
 
 
 @pytest.mark.parametrize("kind", FaultKind)
-def test_each_kind_is_a_run_error_and_the_python_class(kind):
+def test_each_kind_is_a_run_error_and_the_python_class(kind: Any):
     error = Fault(kind, ("stopped",)).error()
     assert isinstance(error, RunError)
     assert isinstance(error, PYTHON_CLASS[kind])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def test_importing_the_runtime_opens_nothing():
     assert run(code) == "False False"
 
 
-def test_torch_is_not_imported_along(fake_torch):
+def test_torch_is_not_imported_along(fake_torch: Path):
     code = """
     import sys
     from loomir.runtime import ffi
@@ -71,7 +72,7 @@ def test_torch_is_not_imported_along(fake_torch):
     ]
 
 
-def test_another_thread_may_import_torch_meanwhile(fake_torch):
+def test_another_thread_may_import_torch_meanwhile(fake_torch: Path):
     code = """
     import threading
     from loomir.runtime import ffi
@@ -88,7 +89,7 @@ def test_another_thread_may_import_torch_meanwhile(fake_torch):
     assert run(code, fake_torch).splitlines() == ["torch was imported", "['2.6.0']"]
 
 
-def test_no_addon_is_compiled_where_torch_is_there(fake_torch):
+def test_no_addon_is_compiled_where_torch_is_there(fake_torch: Path):
     """tvm-ffi would start a C++ compiler for this old torch, and say so when that failed."""
     code = """
     import os, warnings
@@ -101,7 +102,7 @@ def test_no_addon_is_compiled_where_torch_is_there(fake_torch):
     assert run(code, fake_torch).splitlines() == ["torch was imported", "None"]
 
 
-def test_settings_of_the_environment_are_not_changed(fake_torch):
+def test_settings_of_the_environment_are_not_changed(fake_torch: Path):
     code = """
     import os
     os.environ["TVM_FFI_DISABLE_TORCH_C_DLPACK"] = "1"
@@ -126,7 +127,7 @@ def test_a_function_keeps_its_code():
     assert function() is None
 
 
-def test_numpy_arrays_go_directly_while_read_only_ones_are_refused(monkeypatch):
+def test_numpy_arrays_go_directly_while_read_only_ones_are_refused(monkeypatch: pytest.MonkeyPatch):
     assert {np.ndarray, int, float, bool} <= ffi.direct_classes()
     module = ffi._tvm_ffi()
     monkeypatch.setattr(module, "from_dlpack", lambda array: array)
@@ -137,6 +138,6 @@ def test_numpy_arrays_go_directly_while_read_only_ones_are_refused(monkeypatch):
     ("text", "parts"),
     [("-1;0;0;0;5", (-1, (0, 0, 0))), ("7;-9223372036854775808;2;3;5", (7, (-(2**63), 2, 3)))],
 )
-def test_reading_a_fault(text, parts):
+def test_reading_a_fault(text: str, parts: Any):
     assert ffi.NativeFault(text).split() == parts
     assert ffi.NativeFault(text).root == 5

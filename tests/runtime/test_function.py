@@ -6,6 +6,8 @@ import ctypes
 import gc
 import threading
 import weakref
+from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -49,7 +51,7 @@ def copy() -> Function:
     return function(COPY_F32, buffer("A"), buffer("B", written=True))
 
 
-def refused(code: str, kind: type, call) -> str:
+def refused(code: str, kind: type, call: Any) -> str:
     """The text of the error that a call raises, after checking what it is."""
     with pytest.raises(RunError) as caught:
         call()
@@ -60,13 +62,13 @@ def refused(code: str, kind: type, call) -> str:
 
 # -- arrays that are passed on as they are -------------------------------------------------------
 @clauses("TIR-STMT-01m")
-def test_results_are_written_in_place(add):
+def test_results_are_written_in_place(add: Function):
     out = vector(0, 0, 0)
     assert add(vector(1, 2, 3), vector(10, 20, 30), out) is None
     assert out.tolist() == [11, 22, 33]
 
 
-def test_by_name_and_mixed(add):
+def test_by_name_and_mixed(add: Function):
     a, b, out = vector(1), vector(2), vector(0)
     add(C=out, A=a, B=b)
     assert out.tolist() == [3]
@@ -74,18 +76,18 @@ def test_by_name_and_mixed(add):
     assert a.tolist() == [5]
 
 
-def test_reversed_and_strided_views(add):
+def test_reversed_and_strided_views(add: Function):
     base = np.arange(12, dtype=np.float32)
     out = np.zeros(12, np.float32)
     add(base[3::-1], base[::3], out[1:12:3])
     assert out.tolist() == [0, 3, 0, 0, 5, 0, 0, 7, 0, 0, 9, 0]
 
 
-def test_empty_arrays(add):
+def test_empty_arrays(add: Function):
     add(vector(), vector(), vector())
 
 
-def test_misaligned_arrays(add):
+def test_misaligned_arrays(add: Function):
     def shifted(*values: float) -> np.ndarray:
         raw = np.zeros(4 * len(values) + 1, np.uint8)
         view = raw[1:].view(np.float32)
@@ -105,14 +107,14 @@ def test_bool_arrays():
     assert out.tolist() == [False, True, False]
 
 
-def test_tensors_of_the_calling_convention_itself(copy):
+def test_tensors_of_the_calling_convention_itself(copy: Function):
     source, out = vector(1, 2), vector(0, 0)
     tensor = ffi.tensor_from_capsule(source.__dlpack__())
     copy(tensor, out)
     assert out.tolist() == [1, 2]
 
 
-def test_memory_map(copy, tmp_path):
+def test_memory_map(copy: Function, tmp_path: Path):
     mapped = np.memmap(tmp_path / "a.bin", np.float32, "w+", shape=(2,))
     mapped[:] = [4, 5]
     out = vector(0, 0)
@@ -160,7 +162,7 @@ def frozen(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def test_read_only_inputs_work(add):
+def test_read_only_inputs_work(add: Function):
     out = vector(0, 0)
     add(frozen(vector(1, 2)), np.broadcast_to(np.float32(5), (2,)), out)
     assert out.tolist() == [6, 7]
@@ -174,7 +176,7 @@ def test_read_only_bfloat16_input():
 
 
 @clauses("TIR-STMT-01m")
-def test_read_only_outputs_are_refused_and_not_written(add):
+def test_read_only_outputs_are_refused_and_not_written(add: Function):
     for out in (frozen(vector(7, 8)), np.frombuffer(bytes(8), np.float32)):
         before = out.copy()
         text = refused("RUN0108", ValueError, lambda: add(vector(1, 2), vector(1, 2), out))  # noqa: B023
@@ -205,13 +207,13 @@ class Exporter:
 
 
 @pytest.mark.parametrize("old", [False, True])
-def test_any_library_s_arrays(add, old):
+def test_any_library_s_arrays(add: Function, old: bool):
     out = vector(0, 0)
     add(Exporter(vector(1, 2), old=old), Exporter(vector(3, 4), old=old), Exporter(out, old=old))
     assert out.tolist() == [4, 6]
 
 
-def test_any_library_s_read_only_arrays(add):
+def test_any_library_s_read_only_arrays(add: Function):
     out = vector(7)
     add(Exporter(frozen(vector(1))), vector(1), out)
     assert out.tolist() == [2]
@@ -220,7 +222,7 @@ def test_any_library_s_read_only_arrays(add):
     assert out.tolist() == [2]
 
 
-def test_immutable_arrays_are_not_written_though_their_memory_is_not_marked(add):
+def test_immutable_arrays_are_not_written_though_their_memory_is_not_marked(add: Function):
     class Silent(Exporter):
         """What exports read-only memory in the old form of DLPack, which cannot say so."""
 
@@ -234,7 +236,7 @@ def test_immutable_arrays_are_not_written_though_their_memory_is_not_marked(add)
     assert out.tolist() == [2]
 
 
-def test_what_shows_itself_read_only_is_not_written(add):
+def test_what_shows_itself_read_only_is_not_written(add: Function):
     class Shown(bytearray):
         """Memory that DLPack gives for writing, and the buffer protocol for reading."""
 
@@ -261,14 +263,14 @@ def test_what_shows_itself_read_only_is_not_written(add):
     assert kept == bytes(4)
 
 
-def test_arrays_on_other_devices_are_refused(add):
+def test_arrays_on_other_devices_are_refused(add: Function):
     text = refused(
         "RUN0107", ValueError, lambda: add(Exporter(vector(1), device=2), vector(1), vector(1))
     )
     assert "A is on a device of DLPack's kind 2" in text
 
 
-def test_a_library_that_gives_no_memory(add):
+def test_a_library_that_gives_no_memory(add: Function):
     class Broken(Exporter):
         def __dlpack__(self, **kwargs: object) -> object:
             raise BufferError("not today")
@@ -286,7 +288,7 @@ def test_a_library_that_gives_no_memory(add):
         assert "does not give its memory away" in text
 
 
-def test_memory_newer_than_known_is_refused(add):
+def test_memory_newer_than_known_is_refused(add: Function):
     class Future(Exporter):
         def __dlpack__(self, **kwargs: object) -> object:
             capsule = self.array.__dlpack__(max_version=(1, 0))
@@ -321,7 +323,7 @@ def test_memory_newer_than_known_is_refused(add):
 )
 @pytest.mark.parametrize("place", [0, 2])
 @clauses("TIR-STMT-01d")
-def test_elements_of_other_kinds(add, array, words, place):
+def test_elements_of_other_kinds(add: Function, array: Any, words: str, place: int):
     args = [vector(1, 2), vector(1, 2), vector(1, 2)]
     args[place] = array
     text = refused("RUN0105", TypeError, lambda: add(*args))
@@ -329,18 +331,18 @@ def test_elements_of_other_kinds(add, array, words, place):
     assert words in text
 
 
-def test_byte_swapped_array_gets_a_remedy(add):
+def test_byte_swapped_array_gets_a_remedy(add: Function):
     text = refused("RUN0105", TypeError, lambda: add(np.zeros(1, ">f4"), vector(1), vector(1)))
     assert "pass A.astype('float32')" in text
 
 
-def test_masked_arrays(add):
+def test_masked_arrays(add: Function):
     masked = np.ma.MaskedArray([1.0, 2.0], [True, False], np.float32)
     text = refused("RUN0106", ValueError, lambda: add(masked, vector(1, 2), vector(1, 2)))
     assert "A is a masked array" in text
 
 
-def test_strides_between_elements(add):
+def test_strides_between_elements(add: Function):
     packed = np.zeros(3, [("x", "f4"), ("y", "i1")])
     text = refused(
         "RUN0109", ValueError, lambda: add(packed["x"], vector(1, 2, 3), vector(1, 2, 3))
@@ -373,7 +375,7 @@ def kind_of(value: object) -> str:
     ids=kind_of,
 )
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_what_is_no_array(add, value, words, place):
+def test_what_is_no_array(add: Function, value: Any, words: str, place: int):
     args: list[object] = [vector(1, 2), vector(1, 2), vector(1, 2)]
     args[place] = value
     text = refused("RUN0103", TypeError, lambda: add(*args))
@@ -381,7 +383,7 @@ def test_what_is_no_array(add, value, words, place):
     assert words in text
 
 
-def test_a_pointer_is_never_taken_for_a_buffer(add):
+def test_a_pointer_is_never_taken_for_a_buffer(add: Function):
     """Not by native code either, which a caller could reach without the checks of Python."""
     array = vector(1)
     add(array, array.copy(), array.copy())
@@ -413,7 +415,7 @@ def test_foreign_memory_is_shown_as_numpy_arrays():
     assert seen.ctypes.data == wide.ctypes.data
 
 
-def test_foreign_memory_of_unknown_elements(add):
+def test_foreign_memory_of_unknown_elements(add: Function):
     text = refused(
         "RUN0105", TypeError, lambda: add(Exporter(np.zeros(1, np.complex64)), vector(1), vector(1))
     )
@@ -461,7 +463,7 @@ class Index:
         (Index(), 41),
     ],
 )
-def test_integers_of_other_kinds(value, expected):
+def test_integers_of_other_kinds(value: Any, expected: int):
     assert function(ID_INT, scalar("n", "int64"))(value) == expected
 
 
@@ -469,7 +471,7 @@ def test_integers_of_other_kinds(value, expected):
     "value",
     [np.float32(0.5), np.float64(0.5), np.float16(0.5), ml_dtypes.bfloat16(0.5), np.array(0.5)],
 )
-def test_floats_of_other_kinds(value):
+def test_floats_of_other_kinds(value: Any):
     assert function(ID_FLOAT, scalar("x", "float32"))(value) == 0.5
 
 
@@ -481,7 +483,7 @@ def test_an_integer_beyond_64_bits_for_a_float():
 
 @clauses("TIR-STMT-01")
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**64, 10**300])
-def test_integers_that_do_not_fit(value):
+def test_integers_that_do_not_fit(value: Any):
     f = function(ID_INT, scalar("n", "int64"))
     text = refused("RUN0111", OverflowError, lambda: f(value))
     assert "does not fit int64" in text
@@ -511,7 +513,7 @@ def test_uint64_uses_all_its_bits():
     ids=kind_of,
 )
 @pytest.mark.parametrize("dtype", ["int32", "float32", "bool"])
-def test_what_is_no_number(value, dtype):
+def test_what_is_no_number(value: Any, dtype: str):
     f = function(ID_INT if dtype == "int32" else ID_FLOAT, scalar("n", dtype))
     text = refused("RUN0104", TypeError, lambda: f(value))
     assert f"n must be a number ({dtype})" in text
@@ -542,14 +544,14 @@ def test_handles():
         (4, "f takes 3 arguments, 4 were given"),
     ],
 )
-def test_wrong_numbers_of_arguments(add, count, words):
+def test_wrong_numbers_of_arguments(add: Function, count: int, words: str):
     add(vector(1), vector(1), vector(1))  # so that the fast way is open
     text = refused("RUN0101", TypeError, lambda: add(*[vector(1)] * count))
     assert words in text
     assert "A: float32 buffer" in text
 
 
-def test_wrong_names(add):
+def test_wrong_names(add: Function):
     one = vector(1)
     text = refused("RUN0102", TypeError, lambda: add(one, one, CC=one))
     assert "f has no parameter 'CC'" in text
@@ -566,7 +568,7 @@ def test_parameters_may_be_named_like_python_s_own():
 
 # -- faults --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_fault_becomes_its_error(add, read_only):
+def test_a_fault_becomes_its_error(add: Function, read_only: bool):
     a = np.zeros(13, np.float32)
     if read_only:
         a = frozen(a)
@@ -576,7 +578,7 @@ def test_a_fault_becomes_its_error(add, read_only):
     assert text == "error[RUN0202]: n is 13, {not} -1 or 7"
 
 
-def test_an_error_has_no_inner_errors_in_its_trace(add):
+def test_an_error_has_no_inner_errors_in_its_trace(add: Function):
     with pytest.raises(RunError) as caught:
         add(*(np.zeros(13, np.float32) for _ in range(3)))
     assert caught.value.__context__ is None
@@ -662,7 +664,7 @@ def test_an_entry_that_fails_is_asked_again():
     assert f(1) == 1
 
 
-def test_eight_threads_get_right_answers(add):
+def test_eight_threads_get_right_answers(add: Function):
     wrong: list[object] = []
     start = threading.Barrier(8)
 

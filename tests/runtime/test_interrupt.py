@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -151,7 +152,7 @@ def run(code: str, seconds: float = 300) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path_factory):
+def _folder(tmp_path_factory: pytest.TempPathFactory):
     run.folder = str(tmp_path_factory.mktemp("programs"))
 
 
@@ -293,7 +294,7 @@ def test_a_forked_child_can_be_interrupted():
     assert out.splitlines() == ["7", "[7]", "True"]
 
 
-def test_a_saved_executable_can_be_interrupted(tmp_path):
+def test_a_saved_executable_can_be_interrupted(tmp_path: Path):
     out = run(f"""
         path = {str(tmp_path / "counts.loom")!r}
         loomir.compile(counts).save(path)
@@ -303,7 +304,7 @@ def test_a_saved_executable_can_be_interrupted(tmp_path):
     assert out.split() == ["True"]
 
 
-def test_code_for_c_asks_nobody(tmp_path):
+def test_code_for_c_asks_nobody(tmp_path: Path):
     @T.prim_func
     def long(x: T.Buffer((4,), "int64"), n: T.int64):
         for i in range(n):

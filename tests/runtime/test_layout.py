@@ -79,7 +79,7 @@ def structs() -> dict[str, type[ctypes.Structure]]:
     return made
 
 
-def test_any(structs):
+def test_any(structs: dict[str, type[ctypes.Structure]]):
     any_ = structs["TVMFFIAny"]
     assert ctypes.sizeof(any_) == at.ANY_SIZE
     assert any_.type_index.offset == at.ANY_TYPE_INDEX
@@ -89,7 +89,7 @@ def test_any(structs):
     assert any_.v_int64.size == 8
 
 
-def test_tensor(structs):
+def test_tensor(structs: dict[str, type[ctypes.Structure]]):
     tensor, dtype, device = structs["DLTensor"], structs["DLDataType"], structs["DLDevice"]
     assert ctypes.sizeof(tensor) == at.DLTENSOR_SIZE
     assert tensor.data.offset == at.DLTENSOR_DATA
@@ -104,7 +104,9 @@ def test_tensor(structs):
     assert tensor.byte_offset.offset == at.DLTENSOR_BYTE_OFFSET
 
 
-def test_tensor_object_holds_the_tensor_after_its_header(structs):
+def test_tensor_object_holds_the_tensor_after_its_header(
+    structs: dict[str, type[ctypes.Structure]],
+):
     assert ctypes.sizeof(structs["TVMFFIObject"]) == at.TENSOR_OBJECT_DLTENSOR
     text = header("tvm/ffi/c_api.h")
     assert re.search(
@@ -112,7 +114,7 @@ def test_tensor_object_holds_the_tensor_after_its_header(structs):
     )
 
 
-def test_managed_tensor(structs):
+def test_managed_tensor(structs: dict[str, type[ctypes.Structure]]):
     managed = structs["DLManagedTensorVersioned"]
     assert managed.version.offset == at.MANAGED_MAJOR
     assert managed.flags.offset == at.MANAGED_FLAGS

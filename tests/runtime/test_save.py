@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def asks(x: T.Buffer((4,), "int32")):
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Return a directory for a key and one for files."""
     monkeypatch.setattr(SETTINGS, "cache_dir", tmp_path / "cache")
     (tmp_path / "files").mkdir()
@@ -81,19 +82,19 @@ def own(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def saved(own):
+def saved(own: Any):
     exe = loomir.compile(Model)
     exe.save(own / "model.loom")
     return exe, own / "model.loom"
 
 
-def error_of(call, *args):
+def error_of(call: Any, *args: Any):
     with pytest.raises(RunError) as caught:
         call(*args)
     return type(caught.value), str(caught.value)
 
 
-def test_a_loaded_executable_is_the_one_that_was_saved(saved):
+def test_a_loaded_executable_is_the_one_that_was_saved(saved: Any):
     exe, path = saved
     loaded = loomir.load(path)
     assert list(loaded.functions) == list(exe.functions)
@@ -111,17 +112,17 @@ def test_a_loaded_executable_is_the_one_that_was_saved(saved):
     assert np.array_equal(loaded["apply"](loaded["twice"], x), x + x)
 
 
-def test_the_text_of_the_program_is_kept(saved):
+def test_the_text_of_the_program_is_kept(saved: Any):
     exe, path = saved
     again = loomir.script.from_source(loomir.load(path).script())
     assert str(again) == exe.script()
 
 
-def call(exe, name, args):
+def call(exe: Any, name: Any, args: Any):
     return exe[name](*args)
 
 
-def test_a_loaded_executable_refuses_with_the_same_words(saved):
+def test_a_loaded_executable_refuses_with_the_same_words(saved: Any):
     exe, path = saved
     loaded = loomir.load(path)
     a, b = np.zeros(5, "float32"), np.zeros(4, "float32")
@@ -146,7 +147,7 @@ def test_a_loaded_executable_refuses_with_the_same_words(saved):
     assert 'B = T.match_buffer(y, (n,), "float32")' in error_of(loaded["halve"], a, b)[1]
 
 
-def test_another_process_loads_it(saved):
+def test_another_process_loads_it(saved: Any):
     _, path = saved
     code = (
         "import sys, numpy as np, loomir\n"
@@ -168,7 +169,7 @@ def test_another_process_loads_it(saved):
     assert second == "RUN0201"
 
 
-def test_functions_of_python_are_those_of_the_process_that_loads(own):
+def test_functions_of_python_are_those_of_the_process_that_loads(own: Any):
     loomir.register_func("test_save.answer", lambda i: i + 1, override=True)
     loomir.compile(asks).save(own / "asks.loom")
     loomir.register_func("test_save.answer", lambda i: 10 * i, override=True)
@@ -177,13 +178,13 @@ def test_functions_of_python_are_those_of_the_process_that_loads(own):
     assert x.tolist() == [0, 10, 20, 30]
 
 
-def test_a_loaded_executable_is_saved_again(saved, own):
+def test_a_loaded_executable_is_saved_again(saved: Any, own: Any):
     _, path = saved
     loomir.load(path).save(own / "again.loom")
     assert (own / "again.loom").read_bytes() == path.read_bytes()
 
 
-def test_equal_executables_give_equal_files(own):
+def test_equal_executables_give_equal_files(own: Any):
     for name in ("a", "b"):
         loomir.compile(Model).save(own / name)
     assert (own / "a").read_bytes() == (own / "b").read_bytes()
@@ -203,7 +204,7 @@ def outcome(data: bytes, path: Path, *, trusted: bool = False) -> str:
     return "loaded"
 
 
-def test_a_file_that_is_cut_off_is_refused_wherever_it_is_cut(saved, own):
+def test_a_file_that_is_cut_off_is_refused_wherever_it_is_cut(saved: Any, own: Any):
     _, path = saved
     data = path.read_bytes()
     points = {
@@ -217,7 +218,7 @@ def test_a_file_that_is_cut_off_is_refused_wherever_it_is_cut(saved, own):
     assert outcome(data + b"\0", own / "cut") == "RUN0462"
 
 
-def test_no_changed_file_is_loaded(saved, own):
+def test_no_changed_file_is_loaded(saved: Any, own: Any):
     _, path = saved
     data = path.read_bytes()
     rng = random.Random(5)
@@ -254,7 +255,7 @@ def unpacking(data: bytes) -> str:
     return "loaded"
 
 
-def test_no_byte_can_change(own):
+def test_no_byte_can_change(own: Any):
     """Neither of a file of this user's, nor of one that is trusted, which no seal guards."""
     loomir.compile(small).save(own / "small.loom")
     data = (own / "small.loom").read_bytes()
@@ -279,7 +280,7 @@ def test_no_byte_can_change(own):
         assert unpacking(data[:size]) in damaged, size
 
 
-def rewritten(data: bytes, change) -> bytes:
+def rewritten(data: bytes, change: Any) -> bytes:
     """Change the header and hash it again, as somebody with intent would; the seal stays."""
     opened = container.unpack(data, "it")
     header = json.loads(json.dumps(dict(opened.header)))
@@ -289,10 +290,10 @@ def rewritten(data: bytes, change) -> bytes:
     return container.append_seal(*container.pack(header, parts), opened.seal)
 
 
-def test_hashes_that_fit_do_not_make_a_file_the_users(saved, own):
+def test_hashes_that_fit_do_not_make_a_file_the_users(saved: Any, own: Any):
     _, path = saved
 
-    def other_code(header, parts):
+    def other_code(header: Any, parts: Any):
         parts["object"] = parts["object"] + b"\0"
 
     assert outcome(rewritten(path.read_bytes(), other_code), own / "x") == "RUN0466"
@@ -302,7 +303,9 @@ def test_hashes_that_fit_do_not_make_a_file_the_users(saved, own):
     assert loomir.load(own / "x", trusted=True)["divide"](7, 2) == 3
 
 
-def test_another_users_file_needs_trust(saved, tmp_path, monkeypatch):
+def test_another_users_file_needs_trust(
+    saved: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     _, path = saved
     monkeypatch.setattr(SETTINGS, "cache_dir", tmp_path / "other")
     with pytest.raises(RunError) as caught:
@@ -316,7 +319,7 @@ def test_another_users_file_needs_trust(saved, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
-def test_a_key_that_others_can_write_is_no_key(saved):
+def test_a_key_that_others_can_write_is_no_key(saved: Any):
     _, path = saved
     (SETTINGS.cache_dir / "key").chmod(0o666)
     with pytest.raises(RunError) as caught:
@@ -332,10 +335,12 @@ def test_a_key_that_others_can_write_is_no_key(saved):
         ("cpu", "z999", "RUN0464"),
     ],
 )
-def test_code_for_another_machine_is_refused(saved, own, field, value, code):
+def test_code_for_another_machine_is_refused(
+    saved: Any, own: Any, field: str, value: str, code: str
+):
     _, path = saved
 
-    def change(header, parts):
+    def change(header: Any, parts: Any):
         header["target"][field] = value
         if field == "triple" and family(value) == family(compatibility.TargetMachine.host().triple):
             header["target"][field] = "x86_64-unknown-linux-gnu"
@@ -349,9 +354,9 @@ def test_code_for_another_machine_is_refused(saved, own, field, value, code):
 
 
 def test_code_for_this_cpu_is_refused_where_a_process_may_not_run_it(
-    saved, own, monkeypatch: pytest.MonkeyPatch
+    saved: Any, own: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    def change(header, parts):
+    def change(header: Any, parts: Any):
         header["target"].update(cpu="sapphirerapids", features="")
 
     _, path = saved
@@ -365,10 +370,10 @@ def test_code_for_this_cpu_is_refused_where_a_process_may_not_run_it(
     assert "amx-bf16, amx-int8" in caught.value.diagnostic.message
 
 
-def test_code_for_a_lesser_machine_is_loaded(saved, own):
+def test_code_for_a_lesser_machine_is_loaded(saved: Any, own: Any):
     _, path = saved
 
-    def change(header, parts):
+    def change(header: Any, parts: Any):
         header["target"]["cpu"] = "generic"
         header["target"]["features"] = ""
 
@@ -376,10 +381,10 @@ def test_code_for_a_lesser_machine_is_loaded(saved, own):
     assert loomir.load(own / "x", trusted=True)["divide"](7, 2) == 3
 
 
-def test_other_conventions_are_refused(saved, own):
+def test_other_conventions_are_refused(saved: Any, own: Any):
     _, path = saved
 
-    def change(header, parts):
+    def change(header: Any, parts: Any):
         header["abi"] = "0" * 16
         header["loomir"] = "99.0"
 
@@ -389,7 +394,7 @@ def test_other_conventions_are_refused(saved, own):
     assert "Loomir 99.0" in text
 
 
-def test_a_newer_form_is_refused(saved, own):
+def test_a_newer_form_is_refused(saved: Any, own: Any):
     _, path = saved
     data = bytearray(path.read_bytes())
     data[8:12] = struct.pack("<I", container.FORMAT + 1)
@@ -409,10 +414,10 @@ def test_a_newer_form_is_refused(saved, own):
         lambda tables: tables["faults"][0].__setitem__(0, "NO_SUCH_KIND"),
     ],
 )
-def test_trusted_nonsense_is_refused_too(saved, own, spoil):
+def test_trusted_nonsense_is_refused_too(saved: Any, own: Any, spoil: Any):
     _, path = saved
 
-    def change(header, parts):
+    def change(header: Any, parts: Any):
         tables = json.loads(parts["tables"])
         spoil(tables)
         parts["tables"] = json.dumps(tables).encode()
@@ -424,7 +429,7 @@ def test_trusted_nonsense_is_refused_too(saved, own, spoil):
 
 
 # -- files that cannot be read or written ------------------------------------------------------
-def test_what_is_no_file_is_refused(own):
+def test_what_is_no_file_is_refused(own: Any):
     for path in (own / "absent", own):
         with pytest.raises(RunError) as caught:
             loomir.load(path)
@@ -439,7 +444,7 @@ def test_what_is_no_file_is_refused(own):
         assert caught.value.diagnostic.code == "RUN0460"
 
 
-def test_a_place_that_cannot_be_written_is_named(saved, own):
+def test_a_place_that_cannot_be_written_is_named(saved: Any, own: Any):
     exe, _ = saved
     for path in (own / "no" / "such" / "directory", own, own / ("x" * 300)):
         with pytest.raises(RunError) as caught:
@@ -448,11 +453,11 @@ def test_a_place_that_cannot_be_written_is_named(saved, own):
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_full_disk_leaves_the_old_file(saved, monkeypatch, step):
+def test_a_full_disk_leaves_the_old_file(saved: Any, monkeypatch: pytest.MonkeyPatch, step: str):
     exe, path = saved
     before = path.read_bytes()
 
-    def full(*args):
+    def full(*args: Any):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(*((os, "fsync") if step == "fsync" else (Path, "replace")), full)
@@ -466,7 +471,7 @@ def test_a_full_disk_leaves_the_old_file(saved, monkeypatch, step):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no such device")
-def test_a_device_is_written_and_stays(saved):
+def test_a_device_is_written_and_stays(saved: Any):
     exe, _ = saved
     with pytest.raises(RunError, match=r"RUN0467.*'/dev/full' cannot be written: No space left"):
         exe.save("/dev/full")
@@ -476,7 +481,7 @@ def test_a_device_is_written_and_stays(saved):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links are those of POSIX")
-def test_what_a_link_leads_to_is_written(saved, own):
+def test_what_a_link_leads_to_is_written(saved: Any, own: Any):
     exe, path = saved
     (own / "link").symlink_to(own / "target")
     for _ in range(2):
@@ -485,7 +490,7 @@ def test_what_a_link_leads_to_is_written(saved, own):
         assert (own / "target").read_bytes() == path.read_bytes()
 
 
-def test_a_file_without_a_seal_is_told_of(saved, own, monkeypatch):
+def test_a_file_without_a_seal_is_told_of(saved: Any, own: Any, monkeypatch: pytest.MonkeyPatch):
     exe, _ = saved
     (own / "file").write_text("")
     monkeypatch.setattr(SETTINGS, "cache_dir", own / "file")
@@ -497,7 +502,7 @@ def test_a_file_without_a_seal_is_told_of(saved, own, monkeypatch):
     assert loomir.load(own / "unsealed.loom", trusted=True)["divide"](7, 2) == 3
 
 
-def test_a_path_with_a_zero_byte_is_refused(saved):
+def test_a_path_with_a_zero_byte_is_refused(saved: Any):
     exe, _ = saved
     for call in (exe.save, loomir.load):
         with pytest.raises(RunError) as caught:

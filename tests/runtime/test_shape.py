@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -29,7 +31,7 @@ def test_shape_is_distinguished_from_a_tuple():
 
 
 @pytest.mark.parametrize("extents", [[2.5], 3, None, "ab", np.ones((2, 2))])
-def test_shapes_are_made_of_integers(extents):
+def test_shapes_are_made_of_integers(extents: Any):
     with pytest.raises(TypeError) as caught:
         loomir.Shape(extents)
     assert isinstance(caught.value, loomir.RunError)

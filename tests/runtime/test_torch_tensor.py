@@ -6,6 +6,7 @@ import importlib.util
 import subprocess
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def real_torch() -> SimpleNamespace:
 
 
 @pytest.fixture
-def torch(monkeypatch):
+def torch(monkeypatch: pytest.MonkeyPatch):
     ffi.native_symbols()  # tvm-ffi would ask a torch that is there for more than the stand-in has
     monkeypatch.setattr(torch_tensor, "_found", [])
     if INSTALLED:
@@ -52,7 +53,7 @@ def torch(monkeypatch):
     return fake_torch
 
 
-def refused(code: str, call) -> str:
+def refused(code: str, call: Any) -> str:
     with pytest.raises(RunError) as caught:
         call()
     assert isinstance(caught.value, ValueError)
@@ -60,7 +61,7 @@ def refused(code: str, call) -> str:
     return str(caught.value)
 
 
-def test_tensors_are_read_and_written_in_place(torch):
+def test_tensors_are_read_and_written_in_place(torch: Any):
     add = add_f32()
     out = torch.tensor([0.0, 0.0])
     add(torch.tensor([1.0, 2.0]), np.array([3, 4], np.float32), out)
@@ -68,7 +69,7 @@ def test_tensors_are_read_and_written_in_place(torch):
     add(A=out, B=out.detach(), C=torch.tensor([0.0, 0.0]))
 
 
-def test_an_output_that_is_left_out_is_a_tensor_where_the_inputs_are(torch):
+def test_an_output_that_is_left_out_is_a_tensor_where_the_inputs_are(torch: Any):
     x, y = te.placeholder((2,), name="x"), te.placeholder((2,), name="y")
     add = loomir.compile(te.create_prim_func([x, y, te.compute((2,), lambda i: x[i] + y[i])]))
     made = add(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
@@ -77,7 +78,7 @@ def test_an_output_that_is_left_out_is_a_tensor_where_the_inputs_are(torch):
     assert isinstance(add(torch.tensor([1.0, 2.0]), np.array([3, 4], np.float32)), np.ndarray)
 
 
-def test_a_lazy_negation_is_refused(torch):
+def test_a_lazy_negation_is_refused(torch: Any):
     add = add_f32()
     one = torch.tensor([1.0])
     for args in ((torch.negated([1.0]), one, one), (one, one, torch.negated([1.0]))):
@@ -86,13 +87,13 @@ def test_a_lazy_negation_is_refused(torch):
         assert ".resolve_neg()" in text
 
 
-def test_a_lazy_conjugation_is_refused(torch):
+def test_a_lazy_conjugation_is_refused(torch: Any):
     one = torch.tensor([1.0])
     text = refused("RUN0106", lambda: add_f32()(torch.conjugated([1.0]), one, one))
     assert "A is a view that conjugates lazily" in text
 
 
-def test_gradients_are_not_lost_silently(torch):
+def test_gradients_are_not_lost_silently(torch: Any):
     add = add_f32()
     weight = torch.tensor([2.0], requires_grad=True)
     out = torch.tensor([0.0])
@@ -105,19 +106,19 @@ def test_gradients_are_not_lost_silently(torch):
     assert out.tolist() == [3]
 
 
-def test_sparse_tensors_are_refused(torch):
+def test_sparse_tensors_are_refused(torch: Any):
     one = torch.tensor([1.0])
     text = refused("RUN0106", lambda: add_f32()(one, torch.sparse([1.0]), one))
     assert "B is sparse" in text
 
 
-def test_tensors_without_cpu_memory_are_refused(torch):
+def test_tensors_without_cpu_memory_are_refused(torch: Any):
     one = torch.tensor([1.0])
     text = refused("RUN0107", lambda: add_f32()(one, one, torch.elsewhere([1.0])))
     assert "C is on device meta, this function runs on the CPU" in text
 
 
-def test_subclasses_have_rules_of_their_own(torch):
+def test_subclasses_have_rules_of_their_own(torch: Any):
     class Tracked(torch.Tensor):
         pass
 
@@ -127,7 +128,7 @@ def test_subclasses_have_rules_of_their_own(torch):
     assert "C is a Tracked, a subclass of torch.Tensor" in text
 
 
-def test_misfits_are_explained_with_views(torch):
+def test_misfits_are_explained_with_views(torch: Any):
     asked = Explainer()
     add = add_f32(asked)
     wide = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -139,7 +140,7 @@ def test_misfits_are_explained_with_views(torch):
     assert (seen.dtype, seen.tolist()) == (np.float32, [[1, 2], [3, 4]])
 
 
-def test_a_tensor_without_axes_is_a_number(torch):
+def test_a_tensor_without_axes_is_a_number(torch: Any):
     f = function(ID_FLOAT, scalar("x", "float32"))
     assert f(torch.tensor(0.5)) == 0.5
     with pytest.raises(RunError) as caught:
@@ -147,13 +148,13 @@ def test_a_tensor_without_axes_is_a_number(torch):
     assert caught.value.diagnostic.code == "RUN0104"
 
 
-def test_a_fault_passes_through(torch):
+def test_a_fault_passes_through(torch: Any):
     add = add_f32()
     with pytest.raises(AssertionError, match="n is 13"):
         add(*(torch.tensor([0.0] * 13) for _ in range(3)))
 
 
-def test_half_imported_torch_has_no_tensors(monkeypatch):
+def test_half_imported_torch_has_no_tensors(monkeypatch: pytest.MonkeyPatch):
     ffi.native_symbols()
     monkeypatch.setattr(torch_tensor, "_found", [])
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
@@ -177,7 +178,7 @@ print("torch" in sys.modules)
     assert done.stdout == "False\n"
 
 
-def test_buffer_parameters_of_bfloat16(torch):
+def test_buffer_parameters_of_bfloat16(torch: Any):
     if INSTALLED:
         import torch as t
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def scheduled(seed: int = 2) -> Schedule:
     return sch
 
 
-def test_a_trace_is_python(golden):
+def test_a_trace_is_python(golden: Callable[[str], None]):
     sch = scheduled()
     golden(str(sch.trace))
     names: dict = {"loomir": loomir}
@@ -53,7 +54,7 @@ def test_a_trace_is_done_again_with_its_decisions_or_others():
     loomir.ir.assert_structural_equal(again.mod, sch.mod)
     asked = []
 
-    def provide(inst, arguments, decision):
+    def provide(inst: Any, arguments: Any, decision: Any):
         asked.append(inst.kind)
         return [8, 1] if inst.kind == "sample_perfect_tile" else decision
 

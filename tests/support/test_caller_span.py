@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from loomir import te
@@ -11,7 +13,7 @@ from loomir.support.diagnostics import CompileError
 A = te.placeholder((4, 4), name="A")
 
 
-def pointed_at(make) -> str:
+def pointed_at(make: Any) -> str:
     """Return the text that a mistake underlines."""
     with pytest.raises(CompileError) as caught:
         make()

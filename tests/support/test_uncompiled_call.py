@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -39,7 +41,7 @@ class Several:
 X = np.ones(4, "float32")
 
 
-def refusal(call) -> Diagnostic:
+def refusal(call: Any) -> Diagnostic:
     with pytest.raises(TypeError) as caught:
         call()
     assert isinstance(caught.value, RunError)

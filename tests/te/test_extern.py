@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ from tests.te.running import checked, run_both
 from tests.tir.refusal import refused
 
 
-def doubled(ins, outs) -> Stmt:
+def doubled(ins: Any, outs: Any) -> Stmt:
     """Write twice the input to the output, by loops made of nodes."""
     (source,), (target,) = ins, outs
     i = Var("i", source.shape[0].dtype)
@@ -62,7 +64,7 @@ def test_a_statement_of_symbolic_sizes_and_its_own_buffers():
 def test_several_outputs_and_hints_that_mean_nothing():
     a = te.placeholder((3,), "int32", "A")
 
-    def body(ins, outs):
+    def body(ins: Any, outs: Any):
         hint = te.prefetch(ins[0], (Range(te.const(0), te.const(3)),))
         up = BufferStore(outs[0], BufferLoad(ins[0], (te.const(0),)), (te.const(0),))
         down = BufferStore(outs[1], BufferLoad(ins[0], (te.const(2),)) + 1, (te.const(0),))
@@ -77,14 +79,14 @@ def test_several_outputs_and_hints_that_mean_nothing():
 def test_a_call_of_python():
     seen = []
 
-    def double_of(x, y):
+    def double_of(x: Any, y: Any):
         seen.append(x.shape)
         np.asarray(y)[:] = np.asarray(x) * 2
 
     loomir.register_func("tests.te.double_of", double_of, override=True)
     a = te.placeholder((4,), name="A")
 
-    def body(ins, outs):
+    def body(ins: Any, outs: Any):
         return T.call_packed("tests.te.double_of", ins[0], outs[0])
 
     b = te.extern((4,), [a], body, name="B")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from tests.te.running import run_both
 from tests.tir.refusal import refused
 
 
-def cumulative(steps, width, first=1):
+def cumulative(steps: Any, width: Any, first: int = 1):
     """Return the input and a running sum of it."""
     x = te.placeholder((steps, width), name="X")
     s = te.placeholder((steps, width), name="S")

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fuzz.choices import SeedChoices
+from fuzz.choices import Choices, SeedChoices
 from fuzz.families.cases import Case
 from fuzz.families.idioms.kinds import KINDS, condition
 from fuzz.families.idioms.source import Source
@@ -81,7 +81,7 @@ class _Array:
 
 @dataclass(eq=False)
 class _Drawn(Source):
-    c: SeedChoices
+    c: Choices
     arrays: list[_Array] = field(default_factory=list[_Array])
     lets: list[tuple[str, Value]] = field(default_factory=list[tuple[str, Value]])
     count: int = 0

@@ -56,7 +56,8 @@ def convolve_transposed(
     parts = flipped.reshape(groups, ins, *w.shape[1:]).swapaxes(1, 2)
     weights = parts.reshape(-1, ins, *w.shape[2:])
     ones = [1] * len(reach)
-    return convolved(gaps, weights, ones, *zip(*pads), dilation, groups)
+    first, last = zip(*pads)
+    return convolved(gaps, weights, ones, first, last, dilation, groups)
 
 
 def laid_out(array: Array, plain: str, layout: str) -> Array:

@@ -118,8 +118,12 @@ def child(
     default: Any = dataclasses.MISSING,
     default_factory: Any = dataclasses.MISSING,
     kw_only: bool = False,
+    converter: Callable[..., Any] | None = None,
 ) -> Any:
-    """Declare an owned part; needed only to give it a default."""
+    """Declare an owned part; needed only to give it a default or a converter.
+
+    By ``converter``, type checkers know what else constructors take; ``__post_init__`` converts.
+    """
     return _role(Role.CHILD, default, default_factory, kw_only)
 
 
@@ -128,8 +132,9 @@ def attr(
     default: Any = dataclasses.MISSING,
     default_factory: Any = dataclasses.MISSING,
     kw_only: bool = False,
+    converter: Callable[..., Any] | None = None,
 ) -> Any:
-    """Declare plain data that equality compares."""
+    """Declare plain data that equality compares; ``converter`` as for ``child``."""
     return _role(Role.ATTR, default, default_factory, kw_only)
 
 

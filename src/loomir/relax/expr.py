@@ -18,7 +18,7 @@ from loomir.ir.node import attr, binds, child, meta, node, replace_lists, reset,
 from loomir.relax.node import Callee, Expr, RelaxExpr, StructInfo
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.array import Array
-from loomir.support.dtype import DataType
+from loomir.support.dtype import DataType, to_dtype
 from loomir.support.printing import to_text
 from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr, const
@@ -53,7 +53,7 @@ class Constant(Expr):
     Errors: RLX0001 for elements of a dtype that the language lacks.
     """
 
-    data: Array = attr()
+    data: Array = attr(converter=Array)
     span: Span | None = meta(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -134,6 +134,13 @@ class TupleGetItem(Expr):
             )
 
 
+def _to_scalar(value: PrimExpr | float) -> PrimExpr:
+    if isinstance(value, PrimExpr):
+        return value
+    kind = "bool" if isinstance(value, bool) else "int64"
+    return const(value, "float32" if isinstance(value, float) else kind)
+
+
 @node
 class PrimValue(Expr):
     """An immutable scalar: a literal, or an expression of shape variables.
@@ -141,14 +148,13 @@ class PrimValue(Expr):
     A Python number becomes int64, float32 or bool.
     """
 
-    value: PrimExpr
+    value: PrimExpr = child(converter=_to_scalar)
     span: Span | None = meta(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        given = cast("Any", self.value)
-        if not isinstance(given, PrimExpr):
-            kind = "bool" if isinstance(given, bool) else "int64"
-            reset(self, "value", const(given, "float32" if isinstance(given, float) else kind))
+        made = _to_scalar(self.value)
+        if made is not self.value:
+            reset(self, "value", made)
 
 
 @node
@@ -163,13 +169,11 @@ class StringImm(Expr):
 class DataTypeImm(Expr):
     """A dtype as a value, for packed functions and operators."""
 
-    value: DataType = attr()
+    value: DataType = attr(converter=to_dtype)
     span: Span | None = meta(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        given = cast("DataType | str", self.value)
-        if isinstance(given, str):
-            reset(self, "value", DataType(given))
+        reset(self, "value", to_dtype(self.value))
 
 
 @node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias, cast
 
-from loomir.ir.node import meta, node, reset
+from loomir.ir.node import child, meta, node, reset
 from loomir.relax.node import Expr
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
@@ -60,7 +60,7 @@ class ShapeExpr(Expr):
     Errors: RLX0002 for an extent that is no integer.
     """
 
-    values: tuple[PrimExpr, ...]
+    values: tuple[PrimExpr, ...] = child(converter=as_dims)
     span: Span | None = meta(default=None, kw_only=True)
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ from loomir.ir.module import VDevice
 from loomir.ir.node import attr, child, meta, node, reset
 from loomir.relax.node import Expr, StructInfo
 from loomir.relax.shape import ShapeExpr, as_dims
-from loomir.support.dtype import VOID, DataType
+from loomir.support.dtype import VOID, DataType, to_dtype
 from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr
 from loomir.tir.rules import refuse
@@ -50,7 +50,7 @@ class PrimStructInfo(StructInfo):
     dtype (rule 22).
     """
 
-    dtype: DataType = attr()
+    dtype: DataType = attr(converter=to_dtype)
     value: PrimExpr | None = child(default=None)
     span: Span | None = meta(default=None, kw_only=True)
 
@@ -74,6 +74,10 @@ class PrimStructInfo(StructInfo):
             )
 
 
+def _to_values(values: Iterable[Any] | None) -> tuple[PrimExpr, ...] | None:
+    return None if values is None else as_dims(values)
+
+
 @node
 class ShapeStructInfo(StructInfo):
     """A shape: its rank, and its extents where they are known.
@@ -81,14 +85,14 @@ class ShapeStructInfo(StructInfo):
     Errors: RLX0115 where rank and extents disagree (rule 15), RLX0002.
     """
 
-    values: tuple[PrimExpr, ...] | None = child(default=None)
+    values: tuple[PrimExpr, ...] | None = child(default=None, converter=_to_values)
     ndim: int = attr(default=None)
     span: Span | None = meta(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         rank = cast("int | None", self.ndim)
         if self.values is not None:
-            made = as_dims(cast("Iterable[Any]", self.values), self.span)
+            made = as_dims(self.values, self.span)
             reset(self, "values", made)
             if rank is not None and rank != len(made):
                 refuse(
@@ -110,6 +114,10 @@ def _rank(rank: int | None, code: str, span: Span | None) -> int:
     return int(rank)
 
 
+def _to_shape(shape: Expr | Iterable[Any] | None) -> Expr | None:
+    return shape if shape is None or isinstance(shape, Expr) else ShapeExpr(shape)
+
+
 @node
 class TensorStructInfo(StructInfo):
     """A tensor: its shape (a ``ShapeExpr``, or a variable that holds one), dtype, device, rank.
@@ -119,8 +127,8 @@ class TensorStructInfo(StructInfo):
     RLX0120 for a dtype with lanes (rule 20).
     """
 
-    shape: Expr | None = child(default=None)
-    dtype: DataType = attr(default=VOID)
+    shape: Expr | None = child(default=None, converter=_to_shape)
+    dtype: DataType = attr(default=VOID, converter=to_dtype)
     vdevice: VDevice | None = attr(default=None)
     ndim: int = attr(default=None)
     span: Span | None = meta(default=None, kw_only=True)

@@ -20,7 +20,17 @@ from loomir.support.fork_safe import import_module
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["BOOL", "HANDLE", "LANES", "VOID", "DataType", "TypeCode", "dtype_of_numpy", "numpy_of"]
+__all__ = [
+    "BOOL",
+    "HANDLE",
+    "LANES",
+    "VOID",
+    "DataType",
+    "TypeCode",
+    "dtype_of_numpy",
+    "numpy_of",
+    "to_dtype",
+]
 
 
 class TypeCode(enum.IntEnum):
@@ -287,6 +297,11 @@ def _check(code: TypeCode, bits: int, lanes: int) -> None:
 BOOL: Final = DataType(TypeCode.BOOL, 1)
 HANDLE: Final = DataType(TypeCode.HANDLE, 64)
 VOID: Final = DataType(TypeCode.HANDLE, 0)
+
+
+def to_dtype(value: DataType | str | None) -> DataType:
+    """Return a dtype of its name; none is ``void``. Errors: TIR0001."""
+    return DataType(value) if isinstance(value, str) else value or VOID
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, overload
 
 from loomir.ir.node import Node, attr, binds, child, meta, node, reset, uses
 from loomir.ir.serialize import serializable
@@ -190,6 +190,16 @@ class Buffer(Node):
     __iter__: ClassVar[None] = None
     """Going through a buffer would read elements at 0, 1, 2 and so on, without an end."""
 
+    if TYPE_CHECKING:
+        # Programs write `A[i] = value`, which is read and never run.
+        def __setitem__(self, key: IndexLike | tuple[IndexLike, ...], value: ExprLike) -> None: ...
+
+    @overload
+    def __getitem__(  # pyright: ignore[reportOverlappingOverload] - of no index
+        self, key: ExprLike | tuple[ExprLike, ...]
+    ) -> BufferLoad: ...
+    @overload
+    def __getitem__(self, key: slice | tuple[IndexLike, ...]) -> BufferRegion: ...
     def __getitem__(self, key: IndexLike | tuple[IndexLike, ...]) -> BufferLoad | BufferRegion:
         items = key if isinstance(key, tuple) else (key,)
         if any(isinstance(item, slice) for item in items):

@@ -27,7 +27,7 @@ from loomir.ir.module import GlobalVar
 from loomir.ir.node import attr, binds, child, meta, node, reset
 from loomir.ir.op import Op
 from loomir.support.diagnostics import with_article
-from loomir.support.dtype import BOOL, HANDLE, VOID, DataType
+from loomir.support.dtype import BOOL, HANDLE, VOID, DataType, to_dtype
 from loomir.support.span import Span
 from loomir.tir.equality_op import Comparable, Equality
 from loomir.tir.numpy_operands import as_number
@@ -173,7 +173,7 @@ class Var(PrimExpr):
     is_definition: ClassVar[bool] = True
 
     name_hint: str = meta()
-    dtype: DataType = attr(default=None)
+    dtype: DataType = attr(default=None, converter=to_dtype)
     type_annotation: Type = attr(default=None)
     span: Span | None = meta(default=None, kw_only=True)
 

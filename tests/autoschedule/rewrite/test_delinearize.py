@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from loomir import te
@@ -13,7 +15,7 @@ from loomir.te import topi
 from tests.autoschedule.equivalence import assert_same_results
 
 
-def stage_of(formula, shape, source=(6, 4, 10)) -> Stage | None:
+def stage_of(formula: Any, shape: Any, source: Any = (6, 4, 10)) -> Stage | None:
     x = te.placeholder(source, name="x")
     func = te.create_prim_func([x, te.compute(shape, lambda *i: formula(x, *i))])
     (stage,) = lift_function(func).parts
@@ -58,7 +60,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize(("source", "parts", "axes", "shape"), SHAPES)
-def test_reshapes_around_transpositions(source, parts, axes, shape):
+def test_reshapes_around_transpositions(source: Any, parts: Any, axes: Any, shape: Any):
     x = te.placeholder(source, name="x")
     out = topi.add(topi.reshape(topi.transpose(topi.reshape(x, parts), axes), shape), 1.0)
     func = te.create_prim_func([x, out])

@@ -4,6 +4,8 @@
 each exponent.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -48,7 +50,7 @@ def worst(name: str, step: int) -> tuple[float, np.float32]:
 
 
 @pytest.mark.parametrize("name", sorted(n for n in ACCURACY if MATH[n].arity == 1))
-def test_the_bound_holds_for_floats_of_every_size(name):
+def test_the_bound_holds_for_floats_of_every_size(name: Any):
     error, where = worst(name, STEP)
     # The float64 result is off by a few units of its own, of which 2**29 are one here.
     assert error <= ACCURACY[name].float32 + 2.0**-20, where

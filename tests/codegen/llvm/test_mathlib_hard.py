@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -142,7 +143,7 @@ COMMON = [0.0, 1.0, 0.5, 2.0, 3.141592653589793]
 
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("name", sorted(n for n in TRUE if MATH[n].arity == 1))
-def test_the_bounds_hold_at_limits_and_near_poles(name, bits):
+def test_the_bounds_hold_at_limits_and_near_poles(name: Any, bits: int):
     kind = real(bits)
     info = np.finfo(kind)
     edges = [float(info.tiny), float(info.smallest_subnormal), 2.0**-30, 2.0**30]
@@ -222,7 +223,7 @@ def _pairs(name: str, bits: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("name", ["pow", "atan2", "hypot"])
-def test_the_bounds_hold_for_two_arguments(name, bits):
+def test_the_bounds_hold_for_two_arguments(name: str, bits: int):
     x, y = _pairs(name, bits)
     got = run(name, bits, x, y)
     row = ACCURACY[name]
@@ -235,7 +236,7 @@ def test_the_bounds_hold_for_two_arguments(name, bits):
 
 
 @pytest.mark.parametrize("bits", [32, 64])
-def test_remainders_are_exact(bits):
+def test_remainders_are_exact(bits: int):
     kind = real(bits)
     info = np.finfo(kind)
     rng = np.random.default_rng(23)
@@ -323,7 +324,7 @@ def test_every_function_has_special_values():
 
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("name", sorted(SPECIAL))
-def test_special_values_are_those_of_the_standards(name, bits):
+def test_special_values_are_those_of_the_standards(name: Any, bits: int):
     kind = real(bits)
     arity = MATH[name].arity
     rows = list(SPECIAL[name])
@@ -347,7 +348,7 @@ EVERY_HALF = np.arange(1 << 16, dtype=np.uint16)
 
 
 @pytest.mark.parametrize("name", sorted(n for n in ACCURACY if MATH[n].arity == 1 and n != "erf"))
-def test_rounding_twice_costs_a_16_bit_float_next_to_nothing(name):
+def test_rounding_twice_costs_a_16_bit_float_next_to_nothing(name: Any):
     """Of all float16 numbers: half a unit, and what the float32 result was off by."""
     dtype = DataType("float16x8")
     x = EVERY_HALF.view(np.float16)

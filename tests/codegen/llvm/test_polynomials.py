@@ -1,5 +1,7 @@
 """The coefficients of the kernels: how far each polynomial is from its function."""
 
+from typing import Any
+
 import mpmath
 import pytest
 
@@ -46,7 +48,7 @@ def test_every_polynomial_is_known():
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))
-def test_coefficients_are_as_near_as_the_table_says(name):
+def test_coefficients_are_as_near_as_the_table_says(name: Any):
     fit, coefficients = POLYNOMIALS[name], KERNELS[name]
     assert len(coefficients) == fit.count
     with mpmath.workdps(50):
@@ -55,7 +57,7 @@ def test_coefficients_are_as_near_as_the_table_says(name):
 
 
 @pytest.mark.parametrize("name", ["sinh double", "atan double", "asin double", "erf double"])
-def test_no_term_is_in_vain(name):
+def test_no_term_is_in_vain(name: str):
     """The best polynomial of one term less is worse than what is in use."""
     fit = POLYNOMIALS[name]
     with mpmath.workdps(50):

@@ -1,6 +1,7 @@
 """Loops over math functions become vector code: nothing scalar is left, nothing of libm called."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def called(ir: str) -> set[str]:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", sorted(MATH))
-def test_a_serial_loop_becomes_one_over_whole_vectors(name, dtype):
+def test_a_serial_loop_becomes_one_over_whole_vectors(name: Any, dtype: str):
     text = compiled(name, dtype)
     for cpu, bits in TARGETS:
         triple = "aarch64-unknown-linux-gnu" if cpu == "generic" else "x86_64-unknown-linux-gnu"
@@ -58,7 +59,7 @@ def test_a_serial_loop_becomes_one_over_whole_vectors(name, dtype):
 
 
 @pytest.mark.parametrize("name", ["sin", "fmod"])
-def test_rare_arguments_are_looked_after_by_whole_vectors(name):
+def test_rare_arguments_are_looked_after_by_whole_vectors(name: str):
     """The loop over vectors calls the version for vectors, not the scalar one lane by lane."""
     ir = optimised_ir(compiled(name, "float32"))
     body = ir[ir.index("vector.body:") :]
@@ -84,7 +85,7 @@ def lowered(name: str, dtype: str, lanes: int, target: str, steps: int = 2) -> E
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_no_call_is_in_the_common_path_of_vectors(dtype):
+def test_no_call_is_in_the_common_path_of_vectors(dtype: str):
     """Before a call all registers are saved: the test for rare arguments is where they are."""
     ir = lowered("sin", dtype, 16, "haswell").llvm_ir()
     blocks = re.split(r"^(?=\S+:)", ir, flags=re.MULTILINE)
@@ -94,7 +95,7 @@ def test_no_call_is_in_the_common_path_of_vectors(dtype):
 
 
 @pytest.mark.parametrize(("lanes", "times"), [(16, 1), (32, 2)])
-def test_powers_of_two_are_scaled_by_one_instruction_a_register(lanes, times):
+def test_powers_of_two_are_scaled_by_one_instruction_a_register(lanes: int, times: int):
     assembly = lowered("exp", "float32", lanes, "skylake-avx512", 1).assembly()
     assert assembly.count("vscalefps") == times
     assert "vscalefps" not in lowered("exp", "float32", lanes, "haswell").assembly()

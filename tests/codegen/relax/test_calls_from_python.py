@@ -150,7 +150,7 @@ def test_anything_with_dlpack_is_a_tensor() -> None:
 
 
 def test_bfloat16_goes_through() -> None:
-    x = var("x", TensorStructInfo((3,), "bfloat16"))  # type: ignore[arg-type]
+    x = var("x", TensorStructInfo((3,), "bfloat16"))
     values = np.array([1, 2, 3], ml_dtypes.bfloat16)
     result = compiled(func([x], seq(Tuple((x,)))))(values)
     assert result[0] is values

@@ -606,7 +606,7 @@ def in_storage(bytes_: int, offset: int, *dims: int, dtype: str = "float32") -> 
     )
     storage = op(
         "memory.alloc_storage",
-        ShapeExpr((bytes_,)),  # type: ignore[arg-type]
+        ShapeExpr((bytes_,)),
         virtual_device_index=0,
         storage_scope="global",
         dtype=DataType("uint8"),
@@ -614,8 +614,8 @@ def in_storage(bytes_: int, offset: int, *dims: int, dtype: str = "float32") -> 
     place = op(
         "memory.alloc_tensor",
         s,
-        PrimValue(offset),  # type: ignore[arg-type]
-        ShapeExpr(dims),  # type: ignore[arg-type]
+        PrimValue(offset),
+        ShapeExpr(dims),
         dtype=DataType(dtype),
         runtime_device_ind=0,
     )
@@ -667,7 +667,7 @@ def test_views_share_memory() -> None:
         x,
         ShapeExpr((2,)),
         dtype=DataType("int32"),
-        relative_byte_offset=8,  # type: ignore[arg-type]
+        relative_byte_offset=8,
     )
     function = compiled(func([x], seq(y, bind(y, view))))
     given = X.copy()

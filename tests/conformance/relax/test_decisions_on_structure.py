@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,7 +59,7 @@ def refused(code: str, signature: str, *lines: str) -> None:
     assert raised.value.diagnostic.help
 
 
-def tensor(*dims, dtype="float32", vdevice=None):
+def tensor(*dims: Any, dtype: str = "float32", vdevice: Any = None):
     return TensorStructInfo(dims, dtype, vdevice)
 
 
@@ -76,7 +78,7 @@ def test_R1_example_a_tensor_or_an_object():
 
 
 @given(INFOS)
-def test_R1_property_nothing_is_known_of_what_may_be_an_object(info):
+def test_R1_property_nothing_is_known_of_what_may_be_an_object(info: Any):
     """Nothing is known of what may be an object."""
     assert join(info, OBJECT) is OBJECT
     assert join(OBJECT, info) is OBJECT
@@ -99,7 +101,7 @@ def test_R2_example_two_shapes_of_rank_two():
 
 
 @given(SHAPES, SHAPES)
-def test_R2_property_extents_stay_where_they_are_equal(a, b):
+def test_R2_property_extents_stay_where_they_are_equal(a: Any, b: Any):
     """Extents stay where they are equal."""
     both = join(a, b)
     assert (both.values is not None) == structural_equal(a, b)
@@ -119,7 +121,7 @@ def test_R3_example_two_dtypes():
 
 
 @given(TENSORS, TENSORS)
-def test_R3_property_each_part_is_kept_where_it_is_equal(a, b):
+def test_R3_property_each_part_is_kept_where_it_is_equal(a: Any, b: Any):
     """Each part is kept where it is equal."""
     both = join(a, b)
     assert both.dtype == (a.dtype if a.dtype is b.dtype else "void")
@@ -134,7 +136,7 @@ def test_R3_negative_neither_dtype_is_claimed():
 
 
 # -- R5: bounds of functions -----------------------------------------------------------------------
-def function(*params, ret=OBJECT, purity=True):
+def function(*params: Any, ret: Any = OBJECT, purity: bool = True):
     return FuncStructInfo(params, ret, purity)
 
 
@@ -147,7 +149,7 @@ def test_R5_example_a_pure_and_an_impure_function():
 
 
 @given(st.lists(TENSORS, max_size=2), st.lists(TENSORS, max_size=2), st.booleans(), st.booleans())
-def test_R5_property_a_bound_is_above_both(first, second, p, q):
+def test_R5_property_a_bound_is_above_both(first: Any, second: Any, p: Any, q: Any):
     """A bound is above both."""
     a, b = function(*first, purity=p), function(*second, purity=q)
     for both in (join(a, b), join(b, a)):
@@ -178,7 +180,7 @@ def test_R7_example_a_shape():
 
 
 @given(EXTENTS)
-def test_R7_property_every_extent_is_found(extents):
+def test_R7_property_every_extent_is_found(extents: Any):
     """Every extent is found."""
     names = [Var(f"v{i}", "int64") for i in range(len(extents))]
     found = get_shape_var_mapping(ShapeStructInfo(names), ShapeStructInfo(extents))
@@ -214,7 +216,7 @@ def test_R10_example_more_may_be_known_of_an_argument():
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 4), st.integers(0, 4))
-def test_R10_property_extents_must_agree(given_, wanted):
+def test_R10_property_extents_must_agree(given_: Any, wanted: Any):
     """Extents must agree."""
     lines = (
         "@R.function",
@@ -243,7 +245,7 @@ def test_R20_example_three_for_two():
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 4), st.integers(0, 4))
-def test_R20_property_extents_must_agree(given_, claimed):
+def test_R20_property_extents_must_agree(given_: Any, claimed: Any):
     """Extents must agree."""
     signature = f'x: R.Tensor(({given_},), "int8")) -> R.Tensor(({claimed},), "int8")'
     if given_ == claimed:
@@ -270,7 +272,7 @@ def test_R23_example_a_bool_of_rank_zero(info: str):
 
 @settings(max_examples=25, deadline=None)
 @given(EXTENTS, st.sampled_from(["bool", "int64", "float32", "uint8"]))
-def test_R23_property_only_a_bool_of_rank_zero(dims, dtype):
+def test_R23_property_only_a_bool_of_rank_zero(dims: Any, dtype: Any):
     """Only a bool of rank zero."""
     signature = f'c: R.Tensor({dims!r}, "{dtype}"), x: R.Object)'
     if dims == () and dtype == "bool":
@@ -299,7 +301,7 @@ def test_R28_example_an_unknown_device_is_checked():
 
 
 @given(DEVICES, DEVICES)
-def test_R28_property_two_known_devices_decide(a, b):
+def test_R28_property_two_known_devices_decide(a: Any, b: Any):
     """Two known devices decide."""
     found = check_compatibility(tensor(2, vdevice=a), tensor(2, vdevice=b))
     if a is None or b is None:

@@ -43,7 +43,7 @@ def size(name: str) -> SizeVar:
 
 
 def tensor(*dims: Any, dtype: str = "float32") -> TensorStructInfo:
-    return TensorStructInfo(dims, dtype)  # type: ignore[arg-type]
+    return TensorStructInfo(dims, dtype)
 
 
 def shape(*dims: Any) -> ShapeStructInfo:
@@ -51,7 +51,7 @@ def shape(*dims: Any) -> ShapeStructInfo:
 
 
 def prim(dtype: str = "int64", value: Any = None) -> PrimStructInfo:
-    return PrimStructInfo(dtype, value)  # type: ignore[arg-type]
+    return PrimStructInfo(dtype, value)
 
 
 def tuple_of(*fields: StructInfo) -> TupleStructInfo:
@@ -114,7 +114,7 @@ def call_tir(callee: str, args: Sequence[Any], *infos: StructInfo, ints: Any = N
 
 
 def const(value: Any, dtype: str = "float32") -> Constant:
-    return Constant(np.array(value, dtype))  # type: ignore[arg-type]
+    return Constant(np.array(value, dtype))
 
 
 def run(program: Any, *args: Any, **options: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import loomir
@@ -28,7 +30,7 @@ from tests.relax.programs import block, flow, func, let, lv, module, neg, op, se
 X = var("x", 2)
 
 
-def codes(program) -> list[str]:
+def codes(program: Any) -> list[str]:
     found = loomir.verify(program)
     assert all(d.severity == "error" and d.help for d in found)
     return [d.code for d in found]
@@ -43,7 +45,7 @@ def wrong_kernel() -> PrimFunc:
     return PrimFunc((), Evaluate(ShapeVar("q", "int32")), VOID_TYPE)
 
 
-def right(name="main"):
+def right(name: str = "main"):
     x, y = var("x", 2), var("y", 2)
     return func([x], seq([block(let(y, neg(x)))], y), tensor(2), attrs={"global_symbol": name})
 
@@ -147,7 +149,7 @@ def test_checking_leaves_the_program_as_it_is():
         (lambda: Call(op("astype"), (X,), (), {"dtype": 3}), "OPS0002"),
     ],
 )
-def test_calls_made_by_hand_have_what_their_operator_takes(call, code):
+def test_calls_made_by_hand_have_what_their_operator_takes(call: Any, code: str):
     made = func([X], seq([block(let(Var("y", ObjectStructInfo()), call()))], X))
     assert code in {d.code for d in loomir.verify(made)}
     with pytest.raises(CompileError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ SOURCE = Source("f.py", "here\n")
 HERE = Span(SOURCE, 1, 1, 1, 5)
 
 
-def codes(program) -> list[str]:
+def codes(program: Any) -> list[str]:
     found = well_formed(program)
     for mistake in found:
         assert mistake.help
@@ -69,17 +70,17 @@ def codes(program) -> list[str]:
     return [d.code for d in found]
 
 
-def here(name: Var, value) -> VarBinding:
+def here(name: Var, value: Any) -> VarBinding:
     """Bind at a place."""
     return VarBinding(name, value, span=HERE)
 
 
-def body(*blocks, out=None, params=None):
+def body(*blocks: Any, out: Any = None, params: Any = None):
     x = params[0] if params else X
     return func(params or [x], seq(blocks, x if out is None else out))
 
 
-def on_device(device) -> TensorStructInfo:
+def on_device(device: Any) -> TensorStructInfo:
     return TensorStructInfo(ShapeExpr((2,)), "float32", device)
 
 
@@ -127,7 +128,7 @@ def test_a_program_that_is_right_breaks_no_rule():
     assert codes(a_module()) == []
 
 
-def recursive(dataflow: bool, ret=None) -> IRModule:
+def recursive(dataflow: bool, ret: Any = None) -> IRModule:
     x, y = var("x", 2), lv("y", 2) if dataflow else var("y", 2)
     z = var("z", 2)
     kind = flow if dataflow else block
@@ -135,7 +136,7 @@ def recursive(dataflow: bool, ret=None) -> IRModule:
     return module(main=func([x], seq([kind(here(y, call), let(z, y))], z), ret))
 
 
-def mutual(ret) -> IRModule:
+def mutual(ret: Any) -> IRModule:
     x, y, z, q = var("x", 2), lv("y", 2), var("z", 2), var("q", 2)
     call = flow(here(y, Call(GlobalVar("other"), (x,))), let(z, y))
     return module(
@@ -159,18 +160,18 @@ def aliased() -> IRModule:
     return module(main=func([x], seq([call], x), tensor(2)))
 
 
-def local(dataflow: bool, ret):
+def local(dataflow: bool, ret: Any):
     f, y, z, r = Var("f"), var("y", 2), var("z", 2), lv("r", 2)
     call = Call(f, (y,))
     inside = seq([flow(here(r, call), let(z, r))], z) if dataflow else seq([], call)
     return body(block(here(f, Function((y,), inside, ret))))
 
 
-def annotated(info, value=None):
+def annotated(info: Any, value: Any = None):
     return body(block(here(Var("y", info), X if value is None else value)))
 
 
-def cast_to(info):
+def cast_to(info: Any):
     return body(block(MatchCast(Var("y", info), X, info, span=HERE)))
 
 
@@ -181,7 +182,7 @@ def branch_leak():
     return body(block(let(r, branch), here(var("s", 2), neg(y))), params=[X, c])
 
 
-def device_module(listed, used) -> IRModule:
+def device_module(listed: Any, used: Any) -> IRModule:
     x = Var("x", on_device(used), span=HERE)
     return IRModule(
         {GlobalVar("main"): func([x], seq([], x))}, {}, {"vdevice": listed} if listed else {}
@@ -280,7 +281,7 @@ PLACED = {name for name in BROKEN if name.split()[0] not in {"4", "8", "12", "13
     "RX-DIM-05",
 )
 @pytest.mark.parametrize("name", BROKEN)
-def test_each_rule_is_told_by_its_number(name):
+def test_each_rule_is_told_by_its_number(name: Any):
     rule = int(name.split()[0])
     program = BROKEN[name]()
     found = well_formed(program)
@@ -306,7 +307,7 @@ def test_each_rule_is_told_by_its_number(name):
         (lambda: PrimStructInfo("int32", dim()), "RLX0122"),
     ],
 )
-def test_constructors_refuse_what_a_node_shows_by_itself(make, code):
+def test_constructors_refuse_what_a_node_shows_by_itself(make: Any, code: str):
     with pytest.raises(CompileError) as caught:
         make()
     assert caught.value.diagnostic.code == code
@@ -402,14 +403,14 @@ def test_deep_and_long_programs_are_checked():
 
 
 # -- breaking what is right -----------------------------------------------------------------------
-def _bindings(mod) -> list:
+def _bindings(mod: Any) -> list:
     main = mod["main"]
     assert isinstance(main, Function)
     assert isinstance(main.body, SeqExpr)
     return [b for part in main.body.blocks for b in part.bindings]
 
 
-def _with_body(mod, blocks, out=None) -> IRModule:
+def _with_body(mod: Any, blocks: Any, out: Any = None) -> IRModule:
     main = mod["main"]
     made = Function(
         main.params,
@@ -421,7 +422,7 @@ def _with_body(mod, blocks, out=None) -> IRModule:
     return mod.with_function("main", made)
 
 
-def swap_two(mod, rng):
+def swap_two(mod: Any, rng: Any):
     """Swap a binding with the one that uses its variable."""
     at = mod["main"].body.blocks[0]
     first, second, *rest = at.bindings
@@ -429,7 +430,7 @@ def swap_two(mod, rng):
     return _with_body(mod, [flow(second, first, *rest), *mod["main"].body.blocks[1:]])
 
 
-def repeat_one(mod, rng):
+def repeat_one(mod: Any, rng: Any):
     blocks = list(mod["main"].body.blocks)
     k = rng.randrange(len(blocks))
     chosen = rng.choice(blocks[k].bindings)
@@ -437,20 +438,20 @@ def repeat_one(mod, rng):
     return _with_body(mod, blocks)
 
 
-def drop_one(mod, rng):
+def drop_one(mod: Any, rng: Any):
     """Drop a binding whose variable is used."""
     del rng
     first, *rest = mod["main"].body.blocks
     return _with_body(mod, [flow(*first.bindings[1:]), *rest])
 
 
-def open_dataflow(mod, rng):
+def open_dataflow(mod: Any, rng: Any):
     del rng
     first, *rest = mod["main"].body.blocks
     return _with_body(mod, [block(*first.bindings), *rest])
 
 
-def branch_in_dataflow(mod, rng):
+def branch_in_dataflow(mod: Any, rng: Any):
     del rng
     first, second = mod["main"].body.blocks
     chosen = [b for b in second.bindings if isinstance(b.value, If)]
@@ -458,7 +459,7 @@ def branch_in_dataflow(mod, rng):
     return _with_body(mod, [first, flow(*chosen), block(*rest)])
 
 
-def name_an_operator(mod, rng):
+def name_an_operator(mod: Any, rng: Any):
     blocks = list(mod["main"].body.blocks)
     k = rng.randrange(len(blocks))
     at = rng.randrange(len(blocks[k].bindings) + 1)
@@ -468,7 +469,7 @@ def name_an_operator(mod, rng):
     return _with_body(mod, blocks)
 
 
-def unbound_extent(mod, rng):
+def unbound_extent(mod: Any, rng: Any):
     blocks = list(mod["main"].body.blocks)
     k = rng.randrange(len(blocks))
     given = blocks[k].bindings
@@ -478,13 +479,13 @@ def unbound_extent(mod, rng):
     return _with_body(mod, blocks)
 
 
-def forget_return(mod, rng):
+def forget_return(mod: Any, rng: Any):
     name = rng.choice(["once", "again"])
     f = mod[name]
     return mod.with_function(name, Function(f.params, f.body, None, f.is_pure, f.attrs))
 
 
-def take_device(mod, rng):
+def take_device(mod: Any, rng: Any):
     f = mod["once"]
     place = VDevice("llvm", rng.randrange(4))
     q = Var("q", on_device(place))
@@ -505,7 +506,7 @@ BREAKING = {
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_breaking_one_rule_of_a_right_program_is_told(seed):
+def test_breaking_one_rule_of_a_right_program_is_told(seed: int):
     rng = random.Random(seed)
     mod = a_module()
     breaking, wanted = rng.choice(list(BREAKING.items()))
@@ -516,7 +517,7 @@ def test_breaking_one_rule_of_a_right_program_is_told(seed):
 
 
 @pytest.mark.parametrize("breaking", BREAKING, ids=lambda f: f.__name__)
-def test_each_way_of_breaking_is_told(breaking):
+def test_each_way_of_breaking_is_told(breaking: Any):
     for seed in range(5):
         found = set(codes(breaking(a_module(), random.Random(seed))))
         assert found & BREAKING[breaking]
@@ -561,7 +562,7 @@ def test_any_function_with_a_global_symbol_may_be_called_from_outside():
 
 @clauses("RX-SURV-05", "RX-SURV-07")
 @pytest.mark.parametrize("kind", ["operator", "packed", "global", "variable", "literal"])
-def test_operators_functions_and_values_are_called(kind):
+def test_operators_functions_and_values_are_called(kind: str):
     x, y, f = var("x", 2), var("y", 2), Var("f", callable_of([tensor(2)], tensor(2)))
     callee = {
         "operator": op("negative"),

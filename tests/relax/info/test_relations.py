@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -27,31 +28,31 @@ V0, V1 = R.VDevice("llvm", 0), R.VDevice("llvm", 1)
 F32, F16 = "float32", "float16"
 
 
-def tensor(*dims, dtype=F32, vdevice=None):
+def tensor(*dims: Any, dtype: Any = F32, vdevice: Any = None):
     return R.TensorStructInfo(dims, dtype, vdevice)
 
 
-def tensor_like(dtype="void", ndim=-1, vdevice=None):
+def tensor_like(dtype: str = "void", ndim: int = -1, vdevice: Any = None):
     return R.TensorStructInfo(None, dtype, vdevice, ndim)
 
 
-def shape(*dims):
+def shape(*dims: Any):
     return R.ShapeStructInfo(dims)
 
 
-def prim(dtype="int64", value=None):
+def prim(dtype: str = "int64", value: Any = None):
     return R.PrimStructInfo(dtype, value)
 
 
-def tuple_of(*fields):
+def tuple_of(*fields: Any):
     return R.TupleStructInfo(fields)
 
 
-def func(*params, ret=OBJECT, purity=True):
+def func(*params: Any, ret: Any = OBJECT, purity: bool = True):
     return R.FuncStructInfo(params, ret, purity)
 
 
-def packed(derive):
+def packed(derive: Any):
     return R.FuncStructInfo(None, OBJECT, derive_func=derive)
 
 
@@ -75,7 +76,7 @@ def packed(derive):
         (3, 4, NO),
     ],
 )
-def test_extents_are_certain_possible_or_certainly_not_equal(a, b, expected):
+def test_extents_are_certain_possible_or_certainly_not_equal(a: Any, b: Any, expected: Any):
     for given, wanted in ((a, b), (b, a)):
         assert check_compatibility(tensor(given), tensor(wanted)) is expected
         assert is_subtype(shape(given), shape(wanted)) is expected
@@ -102,7 +103,7 @@ ALL = [
 
 @clauses("RX-SUB-03", "RX-SUB-05", "RX-SIS-02", "RX-CC-05")
 @pytest.mark.parametrize("info", ALL, ids=str)
-def test_every_information_is_a_subtype_of_itself_and_of_object(info):
+def test_every_information_is_a_subtype_of_itself_and_of_object(info: Any):
     copy = substitute_shape_vars(info, {n: m})
     for other in (info, substitute_shape_vars(copy, {m: n}), OBJECT):
         assert is_subtype(info, other) is YES
@@ -126,7 +127,7 @@ def test_every_information_is_a_subtype_of_itself_and_of_object(info):
     ],
     ids=str,
 )
-def test_a_tensor_of_which_more_is_known_is_a_subtype(special, general):
+def test_a_tensor_of_which_more_is_known_is_a_subtype(special: Any, general: Any):
     assert is_subtype(special, general) is YES
     assert is_subtype(general, special) is NO
     assert check_compatibility(general, special) is MAYBE
@@ -134,7 +135,7 @@ def test_a_tensor_of_which_more_is_known_is_a_subtype(special, general):
 
 @clauses("RX-SUB-09", "RX-SUB-13", "RX-SUB-17")
 @pytest.mark.parametrize("of", [tensor, shape, lambda v: prim("int64", v)], ids=["T", "S", "P"])
-def test_equal_extents_and_values_make_subtypes(of):
+def test_equal_extents_and_values_make_subtypes(of: Any):
     for value, fits in ((n * 2, YES), (m, MAYBE), (n * 2 + 1, NO)):
         assert is_subtype(of(n + n), of(value)) is fits
         assert is_subtype(of(value), of(n + n)) is fits
@@ -207,7 +208,7 @@ def test_a_functions_own_shape_variables_stand_for_any_extent():
 # -- compatibility ---------------------------------------------------------------------------------
 @clauses("RX-CC-01", "RX-CC-02", "RX-CC-06", "RX-SIS-03")
 @pytest.mark.parametrize(("a", "b"), list(itertools.permutations(ALL, 2)), ids=str)
-def test_values_of_different_kinds_do_not_fit(a, b):
+def test_values_of_different_kinds_do_not_fit(a: Any, b: Any):
     if type(a) is not type(b) and b is not OBJECT:
         assert check_compatibility(a, b) is NO
         assert is_subtype(a, b) is NO
@@ -337,7 +338,7 @@ def test_compatible_functions():
 
 
 # -- upper bounds ----------------------------------------------------------------------------------
-def same(a, b):
+def same(a: Any, b: Any):
     return structural_equal(a, b)
 
 
@@ -418,7 +419,7 @@ def test_the_names_of_a_functions_shape_variables_do_not_matter_to_its_bound():
 S1 = R.Var("s", R.ShapeStructInfo(ndim=2))
 
 
-def erase(info, relax_vars=(), shape_vars=()):
+def erase(info: Any, relax_vars: Any = (), shape_vars: Any = ()):
     return erase_to_well_defined(info, frozenset(relax_vars), frozenset(shape_vars))
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from loomir import relax as R
@@ -44,7 +46,7 @@ TENSOR = R.TensorStructInfo((n, 4), "float32", R.VDevice("llvm"))
     ],
     ids=str,
 )
-def test_structural_information_has_a_type(info, expected):
+def test_structural_information_has_a_type(info: Any, expected: Any):
     assert erase_struct_info(info) == expected
 
 

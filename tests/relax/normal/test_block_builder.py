@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,27 +65,27 @@ from tests.relax.programs import (
 )
 
 
-def op_call(name, *args) -> Call:
+def op_call(name: Any, *args: Any) -> Call:
     """Call an operator with its options as they are left out."""
     found = find_op(f"relax.{name}")
     assert found is not None
     return found.call(*args)
 
 
-def built(mod, name="main") -> Function:
+def built(mod: Any, name: str = "main") -> Function:
     found = mod[name]
     assert isinstance(found, Function)
     return found
 
 
-def refused(build) -> str:
+def refused(build: Any) -> str:
     with pytest.raises(CompileError) as caught:
         build()
     assert caught.value.diagnostic.help
     return caught.value.diagnostic.code
 
 
-def main_of(*params: Var, body, **options) -> tuple[Function, BlockBuilder]:
+def main_of(*params: Var, body: Any, **options: Any) -> tuple[Function, BlockBuilder]:
     """Build a function whose result ``body(bb, *params)`` gives."""
     bb = BlockBuilder()
     with bb.function("main", params, **options):
@@ -261,7 +262,7 @@ def test_function_literals_are_bound():
 def test_packed_functions_stay_as_callees_and_are_bound_elsewhere():
     x = var("x", 2)
 
-    def body(bb, x):
+    def body(bb: Any, x: Any):
         claimed = Call(ExternFunc("f"), (x, ExternFunc("g")), (tensor(2),))
         return bb.emit(claimed)
 
@@ -326,7 +327,7 @@ def test_a_wider_annotation_is_kept():
 def test_a_variable_without_annotation_is_replaced_by_one_that_has_it():
     x, y = var("x", 2), Var("y")
 
-    def body(bb, x):
+    def body(bb: Any, x: Any):
         got = bb.emit_binding(VarBinding(y, neg(x)))
         return got, bb.emit(neg(y))
 
@@ -543,7 +544,7 @@ def test_builders_work_beside_one_another():
         made, _ = main_of(x, body=lambda bb, x: chain(x))
         results[number] = len(bindings_of(made))
 
-    def chain(x):
+    def chain(x: Any):
         for _ in range(200):
             x = neg(x)
         return x
@@ -594,7 +595,7 @@ def test_a_function_as_a_value_has_shape_variables_of_its_own():
 
 
 @pytest.mark.parametrize("annotation", ["", ": R.Tensor(s, dtype='bool')"])
-def test_dataflow_blocks_in_text_say_nothing_of_variables_in_them(annotation):
+def test_dataflow_blocks_in_text_say_nothing_of_variables_in_them(annotation: str):
     text = f"""
 @R.function
 def main(x: R.Tensor((3,), "int64")):

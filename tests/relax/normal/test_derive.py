@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,35 +22,35 @@ n, m, k = (tir.Var(name, "int64") for name in "nmk")
 F32 = "float32"
 
 
-def tensor(*dims, dtype=F32, vdevice=None):
+def tensor(*dims: Any, dtype: Any = F32, vdevice: Any = None):
     return R.TensorStructInfo(dims, dtype, vdevice)
 
 
-def some(dtype="void", ndim=-1):
+def some(dtype: str = "void", ndim: int = -1):
     return R.TensorStructInfo(None, dtype, None, ndim)
 
 
-def var(name, info=None):
+def var(name: Any, info: Any = None):
     return R.Var(name, info)
 
 
-def func(*params, ret=OBJECT, purity=True):
+def func(*params: Any, ret: Any = OBJECT, purity: bool = True):
     return R.FuncStructInfo(params, ret, purity)
 
 
-def body(*bindings, result, dataflow=False):
+def body(*bindings: Any, result: Any, dataflow: bool = False):
     block = (R.DataflowBlock if dataflow else R.BindingBlock)(bindings)
     return R.SeqExpr((block,), result)
 
 
-def bind(name, value):
+def bind(name: Any, value: Any):
     return R.VarBinding(name, value)
 
 
 class Trial:
     """A deriver that keeps its warnings."""
 
-    def __init__(self, functions=None):
+    def __init__(self, functions: Any = None):
         self.warnings = []
         table = functions or {}
         self.deriver = Deriver(lambda gv: table[gv], self.warnings.append)
@@ -58,23 +60,23 @@ class Trial:
         assert all(w.severity == "warning" for w in self.warnings)
         return [w.code for w in self.warnings]
 
-    def derive(self, expr, *params):
+    def derive(self, expr: Any, *params: Any):
         self.deriver.scope.enter(params)
         return self.deriver.derive(expr)
 
-    def check(self, expr, *params):
+    def check(self, expr: Any, *params: Any):
         self.deriver.scope.enter(params)
         return self.deriver.check(expr)
 
 
-def check(expr, *params, warnings=()):
+def check(expr: Any, *params: Any, warnings: Any = ()):
     trial = Trial()
     found = trial.check(expr, *params)
     assert trial.codes == list(warnings)
     return found
 
 
-def refused(code, expr, *params):
+def refused(code: Any, expr: Any, *params: Any):
     with pytest.raises(CompileError) as raised:
         Trial().check(expr, *params)
     assert [d.code for d in raised.value.diagnostics] == [code]
@@ -82,7 +84,7 @@ def refused(code, expr, *params):
     return raised.value.diagnostic
 
 
-def same(a, b):
+def same(a: Any, b: Any):
     return structural_equal(a, b)
 
 
@@ -160,7 +162,7 @@ def test_a_branch_is_what_both_sides_are():
     [tensor(dtype="bool"), R.PrimStructInfo("bool"), some("bool"), some(), some(ndim=0), OBJECT],
     ids=str,
 )
-def test_a_condition_is_a_bool_or_may_be_one(info):  # R23
+def test_a_condition_is_a_bool_or_may_be_one(info: Any):  # R23
     c, x = var("c", info), var("x", tensor(2))
     assert same(check(R.If(c, x, x), c, x), tensor(2))
 
@@ -180,7 +182,7 @@ def test_a_condition_is_a_bool_or_may_be_one(info):  # R23
     ],
     ids=str,
 )
-def test_a_condition_that_is_no_bool_is_refused(info):  # R23
+def test_a_condition_that_is_no_bool_is_refused(info: Any):  # R23
     c, x = var("c", info), var("x", tensor(2))
     refused("RLX0205", R.If(c, x, x), c, x)
 
@@ -289,7 +291,7 @@ def test_a_cast_tells_what_its_variables_are():
     ],
     ids=str,
 )
-def test_a_cast_that_always_fails_is_a_warning(given, wanted, warns):  # R11
+def test_a_cast_that_always_fails_is_a_warning(given: Any, wanted: Any, warns: bool):  # R11
     x, y = var("x", given), var("y")
     scoped = var("s", R.ShapeStructInfo((n, m)))
     expr = body(R.MatchCast(y, x, wanted), result=y)
@@ -307,7 +309,7 @@ def test_an_annotation_beside_a_cast_must_follow_from_it():
 
 @clauses("RX-DER-11a")
 def test_a_function_that_calls_itself_needs_an_annotation():  # R17
-    def loop(f, x, ret=None):
+    def loop(f: Any, x: Any, ret: Any = None):
         inner = R.SeqExpr((), R.Call(f, (x,)))
         return R.Function((x,), inner, ret)
 
@@ -343,7 +345,7 @@ def test_a_field_of_a_tuple():
 
 
 # -- calls -----------------------------------------------------------------------------------------
-def pure(expr, *params, is_pure=True, attrs=None):
+def pure(expr: Any, *params: Any, is_pure: bool = True, attrs: Any = None):
     """A function, with what it calls in a block."""
     y = var("y")
     return R.Function(params, body(bind(y, expr), result=y), None, is_pure, attrs or {})
@@ -358,7 +360,7 @@ def test_only_functions_are_called():
 
 @clauses("RX-DER-15d")
 @pytest.mark.parametrize("count", [0, 2])
-def test_a_call_gives_as_many_arguments_as_there_are_parameters(count):
+def test_a_call_gives_as_many_arguments_as_there_are_parameters(count: int):
     f, x = var("f", func(tensor(n))), var("x", tensor(2))
     refused("RLX0209", R.Call(f, (x,) * count), f, x)
 
@@ -449,7 +451,7 @@ def test_a_function_within_a_pure_one_may_be_impure():
 
 @clauses("RX-PURE-01", "RX-PURE-02", "RX-PURE-03")
 @pytest.mark.parametrize("name", ["print", "assert_op", "invoke_closure"])
-def test_what_writes_aborts_or_may_do_anything_is_impure(name):
+def test_what_writes_aborts_or_may_do_anything_is_impure(name: str):
     definition = find_op(f"relax.{name}")
     closure = var("c", func())
     args = {"print": (CONDITION,), "assert_op": (CONDITION,), "invoke_closure": (closure, ())}
@@ -483,7 +485,7 @@ def test_a_packed_function_returns_what_its_call_claims():
 
 @clauses("RX-AUX-02", "RX-DER-15b")
 def test_a_packed_function_may_have_its_own_way_to_derive():
-    def opaque(derive):
+    def opaque(derive: Any):
         return var("f", R.FuncStructInfo(None, tensor(9), derive_func=derive))
 
     f = opaque("empty_derive")
@@ -590,7 +592,7 @@ INFOS = st.sampled_from(
 )
 
 
-def outcome(expr, *params):
+def outcome(expr: Any, *params: Any):
     """Return the codes that an expression is met with."""
     trial = Trial()
     try:
@@ -601,7 +603,9 @@ def outcome(expr, *params):
 
 
 @given(INFOS, INFOS)
-def test_arguments_results_and_annotations_are_judged_alike(given_, wanted):  # R10, R19, R20
+def test_arguments_results_and_annotations_are_judged_alike(
+    given_: Any, wanted: Any
+):  # R10, R19, R20
     fits = check_compatibility(given_, wanted).value
     x, y = var("x", given_), var("y", wanted)
     f = var("f", func(wanted))
@@ -612,7 +616,7 @@ def test_arguments_results_and_annotations_are_judged_alike(given_, wanted):  # 
 
 
 @given(INFOS)
-def test_conditions_are_what_can_be_a_bool(info):  # R23
+def test_conditions_are_what_can_be_a_bool(info: Any):  # R23
     c = var("c", info)
     fits = [check_compatibility(info, b) for b in (tensor(dtype="bool"), R.PrimStructInfo("bool"))]
     possible = isinstance(info, R.ObjectStructInfo) or any(f.value for f in fits)
@@ -620,7 +624,7 @@ def test_conditions_are_what_can_be_a_bool(info):  # R23
 
 
 @given(INFOS, INFOS)
-def test_a_cast_warns_only_where_it_cannot_hold(given_, wanted):  # R11
+def test_a_cast_warns_only_where_it_cannot_hold(given_: Any, wanted: Any):  # R11
     x, y = var("x", given_), var("y")
     overlap = check_compatibility(given_, wanted).value or check_compatibility(wanted, given_).value
     expr = body(R.MatchCast(y, x, wanted), result=y)

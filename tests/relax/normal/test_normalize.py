@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from loomir.ir.equality import structural_equal
@@ -53,13 +55,13 @@ from tests.relax.programs import (
 )
 
 
-def codes(program) -> list[str]:
+def codes(program: Any) -> list[str]:
     """List what is not normal, but that functions here leave out what they return."""
     found = [d.code for d in normal_form_violations(program)]
     return [code for code in found if code != "RLX0316"]
 
 
-def normal(program):
+def normal(program: Any):
     """Normalise, and hold the result to the criteria and to be a fixed point."""
     made = normalize(program)
     assert normal_form_violations(made) == ()
@@ -101,7 +103,7 @@ def test_what_is_in_normal_form_comes_back_itself():
         lambda x: Tuple((If(Var("c", TensorStructInfo((), "bool")), x, x), x)),
     ],
 )
-def test_nested_expressions_are_bound(nested):
+def test_nested_expressions_are_bound(nested: Any):
     x = var("x", 2)
     given = func([x], seq([block(let(Var("y"), nested(x)))], x))
     assert "RLX0311" in codes(given)
@@ -290,7 +292,7 @@ def test_meaning_is_kept_in_the_order_of_evaluation():
 
 
 def test_long_programs_are_normalised_in_linear_time():
-    def normalising(count):
+    def normalising(count: Any):
         x = var("x", 2)
         at, bindings = x, []
         for k in range(count):

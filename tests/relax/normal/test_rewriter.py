@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from loomir.ir.equality import assert_structural_equal, structural_equal
 from loomir.ir.visit import pre_order
 from loomir.relax import (
@@ -41,14 +43,14 @@ from tests.relax.programs import (
 class Doubled(Rewriter):
     """Negates thrice in place of once."""
 
-    def rewrite_call(self, call):
+    def rewrite_call(self, call: Any):
         return neg(neg(call)) if call.op is op("negative") else call
 
 
 class Folded(Rewriter):
     """Replaces fields of literal tuples by what is in them."""
 
-    def rewrite_var_binding(self, binding, value):
+    def rewrite_var_binding(self, binding: Any, value: Any):
         if isinstance(value, TupleGetItem):
             found = self.lookup(value.tuple_value)
             if isinstance(found, Tuple):
@@ -111,7 +113,7 @@ def test_variables_are_replaced():
 
 def test_what_is_known_of_variables_follows_what_they_are_bound_to():
     class Widened(Rewriter):
-        def rewrite_leaf(self, value):
+        def rewrite_leaf(self, value: Any):
             return ShapeExpr((2, 3)) if isinstance(value, ShapeExpr) else value
 
     x, s, r = var("x", 6), Var("s"), Var("r")
@@ -127,7 +129,7 @@ def test_shape_variables_are_replaced():
     n = dim()
 
     class Fixed(Rewriter):
-        def rewrite_parameter(self, param):
+        def rewrite_parameter(self, param: Any):
             self.replace(n, as_dim(4))
             return param
 
@@ -146,7 +148,7 @@ def test_shape_variables_are_replaced():
 
 def test_functions_are_added_to_the_module():
     class Outlined(Rewriter):
-        def rewrite_call(self, call):
+        def rewrite_call(self, call: Any):
             y = var("y", 2)
             gv = self.builder.add_func(normalize(func([y], neg(y), tensor(2))), "negated")
             return Call(gv, call.args)

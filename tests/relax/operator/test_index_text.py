@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ from loomir.relax.operator.index_text import index_function, index_map_of, index
         (IndexMap.from_func(lambda i: (i, 0)), "lambda i0: (i0, 0)"),
     ],
 )
-def test_maps_are_kept_in_one_form(given, kept):
+def test_maps_are_kept_in_one_form(given: Any, kept: str):
     assert index_text(given) == kept
     assert index_text(kept) == kept
     assert index_text(index_map_of(kept)) == kept
@@ -42,7 +44,7 @@ def test_maps_are_kept_in_one_form(given, kept):
         lambda i: (-i // 2).astype("int32") > 3,
     ],
 )
-def test_what_is_no_map_is_none(given):
+def test_what_is_no_map_is_none(given: Any):
     assert index_text(given) is None
 
 

@@ -102,13 +102,13 @@ def opened(program: Any, name: str) -> GraphFunction:
     """Return a function whose fast entry is prepared, whatever was called before."""
     function = program[name]
     assert isinstance(function, GraphFunction)
-    function._prepare_fast_entry()  # pyright: ignore[reportPrivateUsage]
+    function._prepare_fast_entry()
     return function
 
 
 def quickly(function: GraphFunction, *args: Any) -> Any:
     """Call by the fast entry only; None where it leaves a call to the slow path."""
-    return function._fast_entry(*args)  # pyright: ignore[reportPrivateUsage]
+    return function._fast_entry(*args)
 
 
 def floats(*values: float) -> Any:
@@ -269,11 +269,11 @@ def test_several_threads(program: Any) -> None:
 def test_is_closed_where_layouts_are_not_known(
     program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert fast_call._is_known()  # pyright: ignore[reportPrivateUsage]
+    assert fast_call._is_known()
     for name, wrong in (("ARRAY_FLAGS", 56), ("ARRAY_SHAPE", 40), ("OBJECT_SIZE", 32)):
         with monkeypatch.context() as patch:
             patch.setattr(fast_call.at, name, wrong)
-            assert not fast_call._is_known()  # pyright: ignore[reportPrivateUsage]
+            assert not fast_call._is_known()
     monkeypatch.setattr(fast_call, "_connected", [lambda: 0])
     function = loomir.compile(from_source(PROGRAM), opt_level=0)["add"]
     for _ in range(3):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_a_taken_name_needs_override():
 
 
 @pytest.mark.parametrize("name", ["", 3, None, b"f"])
-def test_a_name_is_a_text(name):
+def test_a_name_is_a_text(name: Any):
     for use in (
         lambda: register_func(name, abs),
         lambda: get_func(name),

@@ -9,6 +9,7 @@ import sys
 import threading
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def file_of(cache: ObjectCache, key: str = KEY) -> Path:
 
 
 @pytest.mark.parametrize("data", [b"", b"machine code", bytes(range(256)) * 4096])
-def test_what_is_put_is_got(cache, data):
+def test_what_is_put_is_got(cache: ObjectCache, data: Any):
     assert cache.get(KEY) is None
     assert cache.put(KEY, data)
     assert cache.get(KEY) == data
@@ -41,14 +42,14 @@ def test_what_is_put_is_got(cache, data):
     assert cache.get(OTHER) is None
 
 
-def test_a_later_object_replaces_the_first(cache):
+def test_a_later_object_replaces_the_first(cache: ObjectCache):
     cache.put(KEY, b"one")
     cache.put(KEY, b"two")
     assert cache.get(KEY) == b"two"
     assert cache.size().entries == 1
 
 
-def test_size_and_clear(cache):
+def test_size_and_clear(cache: ObjectCache):
     assert cache.size() == CacheSize(0, 0)
     assert cache.clear() == 0
     cache.put(KEY, b"x" * 1000)
@@ -65,14 +66,14 @@ def test_size_and_clear(cache):
 
 
 @pytest.mark.parametrize("key", ["", "abc", KEY.upper(), KEY + "0", f"../{KEY[3:]}", KEY + "\n"])
-def test_a_key_is_a_sha_256(cache, key):
+def test_a_key_is_a_sha_256(cache: ObjectCache, key: Any):
     with pytest.raises(InternalError):
         cache.get(key)
     with pytest.raises(InternalError):
         cache.put(key, b"")
 
 
-def test_every_broken_byte_is_noticed(cache):
+def test_every_broken_byte_is_noticed(cache: ObjectCache):
     cache.put(KEY, b"machine code")
     file = file_of(cache)
     good = file.read_bytes()
@@ -87,14 +88,14 @@ def test_every_broken_byte_is_noticed(cache):
     assert cache.get(KEY) == b"machine code"
 
 
-def test_an_object_under_another_s_name_is_noticed(cache):
+def test_an_object_under_another_s_name_is_noticed(cache: ObjectCache):
     cache.put(KEY, b"machine code")
     file_of(cache).rename(file_of(cache, OTHER))
     assert cache.get(OTHER) is None
 
 
 @only_posix
-def test_modes_are_for_the_user_only(cache):
+def test_modes_are_for_the_user_only(cache: ObjectCache):
     before = os.umask(0)
     try:
         cache.put(KEY, b"code")
@@ -109,7 +110,7 @@ def test_modes_are_for_the_user_only(cache):
 @only_posix
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
 @pytest.mark.parametrize("level", [0, 1])
-def test_directories_that_others_can_write_are_not_used(cache, mode, level):
+def test_directories_that_others_can_write_are_not_used(cache: ObjectCache, mode: int, level: int):
     cache.put(KEY, b"code")
     place = file_of(cache).parents[level]
     place.chmod(mode)
@@ -123,14 +124,14 @@ def test_directories_that_others_can_write_are_not_used(cache, mode, level):
 
 @only_posix
 @pytest.mark.parametrize("mode", [0o620, 0o602])
-def test_files_that_others_can_write_are_not_used(cache, mode):
+def test_files_that_others_can_write_are_not_used(cache: ObjectCache, mode: int):
     cache.put(KEY, b"code")
     file_of(cache).chmod(mode)
     assert cache.get(KEY) is None
 
 
 @only_posix
-def test_what_belongs_to_others_is_not_used(cache, monkeypatch):
+def test_what_belongs_to_others_is_not_used(cache: ObjectCache, monkeypatch: pytest.MonkeyPatch):
     cache.put(KEY, b"code")
     me = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: me + 1)
@@ -139,7 +140,7 @@ def test_what_belongs_to_others_is_not_used(cache, monkeypatch):
 
 
 @only_posix
-def test_a_file_of_others_is_not_used(cache, monkeypatch):
+def test_a_file_of_others_is_not_used(cache: ObjectCache, monkeypatch: pytest.MonkeyPatch):
     cache.put(KEY, b"code")
     real = os.fstat
 
@@ -153,7 +154,7 @@ def test_a_file_of_others_is_not_used(cache, monkeypatch):
 
 
 @only_posix
-def test_links_and_devices_are_not_followed(cache, tmp_path):
+def test_links_and_devices_are_not_followed(cache: ObjectCache, tmp_path: Path):
     cache.put(KEY, b"code")
     file = file_of(cache)
     elsewhere = tmp_path / "elsewhere.obj"
@@ -169,7 +170,7 @@ def test_links_and_devices_are_not_followed(cache, tmp_path):
         cache.get(KEY)
 
 
-def test_a_place_that_is_no_directory(tmp_path):
+def test_a_place_that_is_no_directory(tmp_path: Path):
     (tmp_path / "file").write_text("")
     cache = ObjectCache(tmp_path / "file")
     with pytest.warns(CacheWarning):
@@ -180,7 +181,9 @@ def test_a_place_that_is_no_directory(tmp_path):
 
 
 @pytest.mark.parametrize("step", ["write", "fsync", "replace"])
-def test_a_full_disk_costs_the_cache_not_the_program(cache, monkeypatch, step):
+def test_a_full_disk_costs_the_cache_not_the_program(
+    cache: ObjectCache, monkeypatch: pytest.MonkeyPatch, step: str
+):
     cache.put(KEY, b"old")
 
     def full(*args: object, **kwargs: object) -> None:
@@ -199,7 +202,7 @@ def test_a_full_disk_costs_the_cache_not_the_program(cache, monkeypatch, step):
     assert [p.name for p in file_of(cache).parent.iterdir()] == [f"{KEY}.obj"]
 
 
-def test_an_interrupt_leaves_no_part(cache, monkeypatch):
+def test_an_interrupt_leaves_no_part(cache: ObjectCache, monkeypatch: pytest.MonkeyPatch):
     def interrupt(fd: int) -> None:
         raise KeyboardInterrupt
 
@@ -209,7 +212,7 @@ def test_an_interrupt_leaves_no_part(cache, monkeypatch):
     assert list(file_of(cache).parent.iterdir()) == []
 
 
-def test_no_directory_means_no_cache(monkeypatch):
+def test_no_directory_means_no_cache(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(SETTINGS, "cache_dir", None)
     cache = ObjectCache()
     with warnings.catch_warnings():
@@ -220,13 +223,13 @@ def test_no_directory_means_no_cache(monkeypatch):
     assert cache.clear() == 0
 
 
-def test_the_directory_of_the_settings(monkeypatch, tmp_path):
+def test_the_directory_of_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(SETTINGS, "cache_dir", tmp_path)
     ObjectCache().put(KEY, b"code")
     assert ObjectCache(tmp_path).get(KEY) == b"code"
 
 
-def test_readers_see_whole_objects_while_others_write(cache):
+def test_readers_see_whole_objects_while_others_write(cache: ObjectCache):
     contents = [bytes([k]) * 50_000 for k in range(4)]
     cache.put(KEY, contents[0])
     stop = threading.Event()
@@ -252,7 +255,7 @@ def test_readers_see_whole_objects_while_others_write(cache):
 
 
 @only_posix
-def test_a_writer_killed_at_any_moment_leaves_an_object_or_none(cache):
+def test_a_writer_killed_at_any_moment_leaves_an_object_or_none(cache: ObjectCache):
     code = f"""
 import itertools
 from pathlib import Path

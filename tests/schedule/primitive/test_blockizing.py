@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from loomir import Schedule, ScheduleError, te
@@ -34,7 +37,7 @@ def tiled(sch: Schedule):
     return i0, j0, k0, i1, j1, k1
 
 
-def test_blockize_makes_a_block_of_a_tile(golden):
+def test_blockize_makes_a_block_of_a_tile(golden: Callable[[str], None]):
     before = matmul()
     sch = Schedule(before, debug_mask="all")
     loops, block = tiled(sch), sch.get_sblock("C")
@@ -97,7 +100,7 @@ def test_blockize_refuses_to_start_what_others_use():
     assert caught.value.diagnostic.code == "SCH0005"
 
 
-def test_transform_block_layout_gives_a_block_other_iterators(golden):
+def test_transform_block_layout_gives_a_block_other_iterators(golden: Callable[[str], None]):
     before = matmul()
     sch = Schedule(before, debug_mask="all")
     block = sch.get_sblock("C")
@@ -117,7 +120,7 @@ def test_transform_block_layout_gives_a_block_other_iterators(golden):
         (lambda i, j, k: (i // 3, i % 3, j, k), "SCH0005"),
     ],
 )
-def test_transform_block_layout_refuses_other_maps(index_map, code: str):
+def test_transform_block_layout_refuses_other_maps(index_map: Any, code: str):
     sch = Schedule(matmul())
     with pytest.raises(ScheduleError) as caught:
         sch.transform_block_layout("C", IndexMap.from_func(index_map))

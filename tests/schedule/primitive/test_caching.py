@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -63,7 +64,7 @@ def refused(sch: Schedule, code: str, says: str, do: str, *arguments: Any) -> No
     assert sch.mod is before
 
 
-def test_cache_read_copies_what_is_read(golden):
+def test_cache_read_copies_what_is_read(golden: Callable[[str], None]):
     before = matmul()
     sch = Schedule(before, debug_mask="all")
     stage = sch.cache_read("C", 0, "local")
@@ -74,7 +75,7 @@ def test_cache_read_copies_what_is_read(golden):
     same_meaning(before, sch)
 
 
-def test_cache_read_covers_no_more_than_is_read(golden):
+def test_cache_read_covers_no_more_than_is_read(golden: Callable[[str], None]):
     a = te.placeholder((16, 8), "int32", name="A")
     before = te.create_prim_func([a, te.compute((4, 3), lambda i, j: a[i + 5, 7 - j], name="B")])
     sch = Schedule(before, debug_mask="all")
@@ -112,7 +113,7 @@ def test_cache_read_does_not_copy_what_nothing_wrote():
     refused(sch, "SCH0006", "nothing wrote", "cache_read", "C", 0, "global")
 
 
-def test_cache_read_inside_of_the_loop_that_writes(golden):
+def test_cache_read_inside_of_the_loop_that_writes(golden: Callable[[str], None]):
     before = from_source(HEAD + ROWS)
     sch = Schedule(before, debug_mask="all")
     sch.cache_read("C", 0, "global")
@@ -121,7 +122,7 @@ def test_cache_read_inside_of_the_loop_that_writes(golden):
     same_meaning(before, sch)
 
 
-def test_cache_write_makes_an_accumulator(golden):
+def test_cache_write_makes_an_accumulator(golden: Callable[[str], None]):
     before = matmul()
     sch = Schedule(before, debug_mask="all")
     sch.cache_write("C", 0, "local", consumer_blocks=["D"])
@@ -178,7 +179,7 @@ UPDATED = """def main(A: T.Buffer((8,), "int32"), C: T.Buffer((6,), "int32")):
 """
 
 
-def test_cache_inplace_copies_there_and_back(golden):
+def test_cache_inplace_copies_there_and_back(golden: Callable[[str], None]):
     before = from_source(HEAD + UPDATED)
     sch = Schedule(before, debug_mask="all")
     blocks = sch.cache_inplace("A", "A", "local")
@@ -191,7 +192,7 @@ def test_cache_inplace_copies_there_and_back(golden):
     refused(sch, "SCH0007", "does not write 'A'", "cache_inplace", "B", "A", "local")
 
 
-def test_copies_in_the_iterations_of_a_loop(golden):
+def test_copies_in_the_iterations_of_a_loop(golden: Callable[[str], None]):
     before = matmul()
     sch = Schedule(before, debug_mask="all")
     i, j, k = sch.get_loops("C")

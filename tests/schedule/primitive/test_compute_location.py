@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from loomir import Schedule, ScheduleError, te
@@ -18,7 +20,7 @@ def stencil(n: int = 10):
     )
 
 
-def test_compute_at_makes_what_an_iteration_takes(golden):
+def test_compute_at_makes_what_an_iteration_takes(golden: Callable[[str], None]):
     before = matmul()
     sch = Schedule(before, debug_mask="all")
     i, j = sch.get_loops("D")
@@ -30,7 +32,7 @@ def test_compute_at_makes_what_an_iteration_takes(golden):
         sch.compute_at("D", inner)
 
 
-def test_compute_at_takes_more_where_iterations_overlap(golden):
+def test_compute_at_takes_more_where_iterations_overlap(golden: Callable[[str], None]):
     before = stencil()
     sch = Schedule(before, debug_mask="all")
     outer, _ = sch.split(sch.get_loops("C")[0], [None, 4])
@@ -93,7 +95,7 @@ def test_compute_at_takes_all_takers_or_none():
     assert caught.value.diagnostic.code in ("SCH0003", "SCH0006")
 
 
-def test_reverse_compute_at_takes_what_an_iteration_made(golden):
+def test_reverse_compute_at_takes_what_an_iteration_made(golden: Callable[[str], None]):
     before = matmul()
     sch = Schedule(before, debug_mask="all")
     i, j, _ = sch.get_loops("C")

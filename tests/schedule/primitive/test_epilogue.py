@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from loomir import Schedule, ScheduleError, te
@@ -41,7 +43,7 @@ def biased(scale: int = 1):
     return te.create_prim_func([a, b, bias, d])
 
 
-def test_fuse_reduction_epilogue_starts_at_the_bias(golden):
+def test_fuse_reduction_epilogue_starts_at_the_bias(golden: Callable[[str], None]):
     before = biased()
     sch = Schedule(before, debug_mask="all")
     block = sch.get_sblock("C")

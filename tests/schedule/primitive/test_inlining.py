@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from loomir import Schedule, ScheduleError, te
@@ -29,7 +31,7 @@ def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
 """
 
 
-def test_compute_inline_puts_values_in_the_place_of_loads(golden):
+def test_compute_inline_puts_values_in_the_place_of_loads(golden: Callable[[str], None]):
     before = chain()
     sch = Schedule(before, debug_mask="all")
     sch.compute_inline("B")
@@ -68,7 +70,7 @@ def test_operands_that_change_in_between_are_told(how: str):
     assert caught.value.diagnostic.code in ("SCH0006", "SCH0007")
 
 
-def test_reverse_compute_inline_keeps_the_first_block_s_loops(golden):
+def test_reverse_compute_inline_keeps_the_first_block_s_loops(golden: Callable[[str], None]):
     before = chain()
     sch = Schedule(before, debug_mask="all")
     sch.split(sch.get_loops("B")[0], [None, 4])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def refused(sch: Schedule, code: str, says: str, do: str, *arguments: Any) -> No
     assert sch.mod is before
 
 
-def test_buffers_are_changed_where_they_are_allocated(golden):
+def test_buffers_are_changed_where_they_are_allocated(golden: Callable[[str], None]):
     before = chain()
     sch = Schedule(before, debug_mask="all")
     loop = sch.get_loops("C")[0]
@@ -58,7 +59,7 @@ def test_buffers_are_changed_where_they_are_allocated(golden):
     assert again.mod.script() == sch.mod.script()
 
 
-def test_transform_layout_fills_what_is_left_over(golden):
+def test_transform_layout_fills_what_is_left_over(golden: Callable[[str], None]):
     before = matmul(7, 6, 4)
     sch = Schedule(before, debug_mask="all")
     tile = IndexMap.from_func(lambda i, j: (i // 4, j // 4, i % 4, j % 4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tests.schedule.meaning import same_meaning
 from tests.schedule.programs import matmul, symbolic
 
 
-def test_parallel_vectorize_unroll(golden):
+def test_parallel_vectorize_unroll(golden: Callable[[str], None]):
     before = matmul()
     sch = Schedule(before, debug_mask="all")
     i, j, k = sch.get_loops("C")
@@ -87,7 +88,7 @@ def test_bind_says_what_a_cpu_has():
     assert "parallel" in caught.value.diagnostic.help
 
 
-def test_annotate_and_unannotate(golden):
+def test_annotate_and_unannotate(golden: Callable[[str], None]):
     before = matmul()
     sch = Schedule(before, debug_mask="all")
     block = sch.get_sblock("C")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from loomir import Schedule, ScheduleError
@@ -41,7 +43,7 @@ def main(A: T.Buffer((8, 8), "int32")):
 """
 
 
-def test_reorder_tiles_a_product(golden):
+def test_reorder_tiles_a_product(golden: Callable[[str], None]):
     before = matmul()
     sch = Schedule(before, debug_mask="all")
     i, j, k = sch.get_loops("C")
@@ -74,7 +76,7 @@ def test_reorder_refuses_loops_of_different_nests():
         assert caught.value.diagnostic.code == code
 
 
-def test_reorder_block_iter_var(golden):
+def test_reorder_block_iter_var(golden: Callable[[str], None]):
     before = matmul()
     sch = Schedule(before, debug_mask="all")
     block = sch.get_sblock("C")

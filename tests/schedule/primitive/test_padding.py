@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from loomir import Schedule, ScheduleError, te
@@ -37,7 +39,7 @@ def padded(n: int = 6):
     return te.create_prim_func([a, te.compute((n, n), lambda i, j: pad[i, j + 1] * 2.0, name="Q")])
 
 
-def test_decompose_padding_stores_the_filling_first(golden):
+def test_decompose_padding_stores_the_filling_first(golden: Callable[[str], None]):
     before = padded()
     sch = Schedule(before, debug_mask="all")
     block = sch.get_sblock("P")
@@ -71,7 +73,7 @@ def test_decompose_padding_refuses_what_fills_nothing_up():
         sch.can_decompose_padding("P", sch.get_sblock("P"))
 
 
-def test_pad_einsum_rounds_up_all_iterators(golden):
+def test_pad_einsum_rounds_up_all_iterators(golden: Callable[[str], None]):
     before = matmul(5, 6, 7)
     sch = Schedule(before, debug_mask="all")
     block, (i, _, k) = sch.get_sblock("C"), sch.get_loops("C")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from loomir import Schedule, ScheduleError, te
@@ -29,7 +31,7 @@ def symbolic_sum():
     return te.create_prim_func([a, te.compute((3,), lambda i: te.sum(a[i, k], axis=k), name="S")])
 
 
-def test_decompose_reduction_gives_init_a_block(golden):
+def test_decompose_reduction_gives_init_a_block(golden: Callable[[str], None]):
     before = matmul()
     sch = Schedule(before, debug_mask="all")
     block = sch.get_sblock("C")
@@ -66,7 +68,7 @@ def test_decompose_reduction_refuses_to_start_anew():
 
 
 @pytest.mark.parametrize("axis", [0, -1])
-def test_rfactor_gives_iterations_elements_of_their_own(golden, axis: int):
+def test_rfactor_gives_iterations_elements_of_their_own(golden: Callable[[str], None], axis: int):
     before = row_sum()
     sch = Schedule(before, debug_mask="all")
     outer, _ = sch.split(sch.get_loops("S")[1], [2, 3])

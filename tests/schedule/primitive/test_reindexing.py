@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ def transposed() -> Any:
     return te.create_prim_func([a, te.compute((4, 8), lambda i, j: b[j, i] + 1, name="C")])
 
 
-def test_reindex_gives_a_buffer_the_axes_of_a_block(golden):
+def test_reindex_gives_a_buffer_the_axes_of_a_block(golden: Callable[[str], None]):
     before = transposed()
     sch = Schedule(before, debug_mask="all")
     sch.split(sch.get_loops("B")[0], [None, 3])
@@ -65,7 +66,7 @@ def test_reindex_of_a_product():
     same_meaning(before, sch)
 
 
-def test_reindex_cache_puts_elements_where_a_map_says(golden):
+def test_reindex_cache_puts_elements_where_a_map_says(golden: Callable[[str], None]):
     before = matmul()
     sch = Schedule(before, debug_mask="all")
     sch.reindex_cache_read("C", 1, "local", lambda i, j, k: (j // 2, k, j % 2))

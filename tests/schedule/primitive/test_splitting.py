@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from tests.schedule.meaning import same_meaning
 from tests.schedule.programs import chain, copy, matmul, row_sum, symbolic
 
 
-def test_split_makes_a_perfect_nest(golden):
+def test_split_makes_a_perfect_nest(golden: Callable[[str], None]):
     before = copy(12)
     sch = Schedule(before, debug_mask="all")
     (i,) = sch.get_loops("B")
@@ -21,7 +23,7 @@ def test_split_makes_a_perfect_nest(golden):
     same_meaning(before, sch)
 
 
-def test_split_guards_what_a_loop_has_not(golden):
+def test_split_guards_what_a_loop_has_not(golden: Callable[[str], None]):
     before = matmul()
     sch = Schedule(before, debug_mask="all")
     i, _, k = sch.get_loops("C")
@@ -31,7 +33,7 @@ def test_split_guards_what_a_loop_has_not(golden):
     same_meaning(before, sch)
 
 
-def test_split_takes_symbolic_extents(golden):
+def test_split_takes_symbolic_extents(golden: Callable[[str], None]):
     before = symbolic()
     sch = Schedule(before, debug_mask="all")
     i, j = sch.get_loops("B")
@@ -82,7 +84,7 @@ def test_a_refusal_underlines_the_loop_in_the_program_as_it_is_now():
     assert line[span.column - 1 : span.end_column - 1] == "i_1"
 
 
-def test_fuse_makes_one_loop(golden):
+def test_fuse_makes_one_loop(golden: Callable[[str], None]):
     before = matmul()
     sch = Schedule(before, debug_mask="all")
     i, j, _ = sch.get_loops("C")
@@ -127,7 +129,7 @@ def test_fuse_refuses_loops_with_something_between():
         assert caught.value.diagnostic.code == code
 
 
-def test_merge_runs_bodies_in_one_loop(golden):
+def test_merge_runs_bodies_in_one_loop(golden: Callable[[str], None]):
     before = chain()
     sch = Schedule(before, debug_mask="all")
     sch.merge(sch.get_loops("B")[0], sch.get_loops("C")[0], sch.get_loops("D")[0])
@@ -155,7 +157,7 @@ def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((8,
     assert caught.value.diagnostic.code == "SCH0006"
 
 
-def test_loop_partition_makes_loops_that_follow(golden):
+def test_loop_partition_makes_loops_that_follow(golden: Callable[[str], None]):
     before = copy(12)
     sch = Schedule(before, debug_mask="all")
     (i,) = sch.get_loops("B")
@@ -174,7 +176,7 @@ def test_loop_partition_refuses_to_start_a_reduction_twice():
     assert "decompose_reduction" in caught.value.diagnostic.help
 
 
-def test_add_unit_loop(golden):
+def test_add_unit_loop(golden: Callable[[str], None]):
     before = copy(4)
     sch = Schedule(before, debug_mask="all")
     sch.add_unit_loop(sch.get_sblock("B"))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from loomir import Schedule, ScheduleError, te
@@ -43,7 +46,7 @@ def intrinsics():
     TensorIntrin.register("test.copy", from_source(COPY_DESC), from_source(COPY_IMPL), True)
 
 
-def test_tensorize_puts_an_intrinsic_in_the_place_of_a_tile(golden):
+def test_tensorize_puts_an_intrinsic_in_the_place_of_a_tile(golden: Callable[[str], None]):
     before = matmul()
     sch = Schedule(before, debug_mask="all")
     i, j, k = sch.get_loops("C")
@@ -71,7 +74,7 @@ def test_tensorize_takes_blocks_with_their_init():
     same_meaning(before, sch)
 
 
-def refused(sch: Schedule, place, name: str = "test.copy"):
+def refused(sch: Schedule, place: Any, name: str = "test.copy"):
     with pytest.raises(ScheduleError) as caught:
         sch.tensorize(place, name)
     assert caught.value.diagnostic.help

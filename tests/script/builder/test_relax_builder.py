@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -151,7 +153,7 @@ def test_names_of_python_in_the_module():
         (lambda: R.const(object()), "SCR0005"),
     ],
 )
-def test_what_cannot_be_built_is_refused(make, code: str):
+def test_what_cannot_be_built_is_refused(make: Any, code: str):
     with IRBuilder(), pytest.raises(CompileError) as caught:
         make()
     assert caught.value.diagnostic.code == code

@@ -22,24 +22,24 @@ SIZE = 4
 
 
 @T.macro
-def fill(B: T.Buffer, value, n=SIZE):
+def fill(B: T.Buffer, value: Any, n: Any = SIZE):
     for i in range(n):
         B[i] = value
 
 
 @T.inline
-def scale(B, *places):
+def scale(B: Any, *places: Any):
     for p in places:
         B[p] = B[p] * FACTOR
 
 
 @T.macro(hygienic=False)
-def store_q(B):
+def store_q(B: Any):
     B[i] = q  # noqa: F821, names of the caller
 
 
 @T.macro
-def sum_up(B, low, high):
+def sum_up(B: Any, low: Any, high: Any):
     if high - low == 1:
         B[0] = B[0] + B[low]
     else:
@@ -103,11 +103,11 @@ def test_a_closure_is_seen_at_once_by_a_macro_and_late_by_an_inline():
     level = T.float32(1)
 
     @T.macro
-    def early(B):
+    def early(B: Any):
         B[0] = level
 
     @T.inline
-    def late(B):
+    def late(B: Any):
         B[0] = level
 
     level = T.float32(2)
@@ -168,7 +168,7 @@ def test_macros_of_a_text():
 
 def test_a_macro_calls_itself_and_others():
     @T.macro
-    def both(B, first, second):
+    def both(B: Any, first: Any, second: Any):
         first(B, T.float32(0))
         second(B, 1, 3)
 
@@ -198,7 +198,7 @@ def test_a_macro_declares_axes_of_the_block_that_calls_it():
 
 # -- mistakes ----------------------------------------------------------------------------------
 @T.macro
-def wrong(B, k):
+def wrong(B: Any, k: Any):
     B[k] = unknown_name  # noqa: F821
     B[0, 1] = T.float32(0)
 
@@ -225,7 +225,7 @@ def test_mistakes_in_a_macro_point_into_it_and_at_the_call():
 def test_what_no_call_can_mend_is_refused_at_the_definition():
     def define():
         @T.macro
-        def g(B, **rest):
+        def g(B: Any, **rest: Any):
             B[0] = [v for v in B]
             return 1
 

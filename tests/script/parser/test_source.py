@@ -382,7 +382,7 @@ def test_parse_takes_a_text_a_function_and_a_class():
 
 def test_a_decorator_on_the_wrong_thing():
     with pytest.raises(CompileError) as caught:
-        T.prim_func(int)  # type: ignore[call-overload]
+        T.prim_func(int)
     assert (caught.value.diagnostic.code, caught.value.diagnostic.message) == (
         "SCR0014",
         "a type is no function",

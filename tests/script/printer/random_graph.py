@@ -101,10 +101,10 @@ class Maker:
         if self.chance(10):
             return TensorStructInfo(
                 None, self.random.choice(DTYPES), None, self.random.randrange(3)
-            )  # type: ignore[arg-type]
+            )
         shape = tuple(self.extent() for _ in range(self.random.randrange(3)))
         device = self.random.choice(DEVICES) if self.chance(10) else None
-        return TensorStructInfo(shape, self.random.choice(DTYPES), device)  # type: ignore[arg-type]
+        return TensorStructInfo(shape, self.random.choice(DTYPES), device)
 
     def info(self, depth: int = 2) -> StructInfo:
         pick = self.random.randrange(8)
@@ -147,7 +147,7 @@ class Maker:
         raw = bytes(self.random.randrange(256) for _ in range(count * size))
         if dtype == "bool":
             raw = bytes(b % 2 for b in raw)
-        return Constant(np.frombuffer(raw, kind).reshape(shape))  # type: ignore[arg-type]
+        return Constant(np.frombuffer(raw, kind).reshape(shape))
 
     def value(self) -> tuple[Any, StructInfo]:
         """Make a right-hand side and what is derived for it."""
@@ -180,10 +180,10 @@ class Maker:
         if pick == 8:
             return StringImm(self.random.choice(['a"b', "\\n\n", "é"])), ObjectStructInfo()
         if pick == 9:
-            return DataTypeImm("int8"), ObjectStructInfo()  # type: ignore[arg-type]
+            return DataTypeImm("int8"), ObjectStructInfo()
         if pick == 10 and self.impure:
             info = self.info()
-            args = (*self.random.choices([*tensors, PrimValue(1)], k=2), StringImm("s"))  # type: ignore[arg-type]
+            args = (*self.random.choices([*tensors, PrimValue(1)], k=2), StringImm("s"))
             return Call(ExternFunc("pkg.f"), args, (info,)), info
         made = self.constant()
         return made, made.struct_info
@@ -278,9 +278,9 @@ class Maker:
         self.scopes.append([])
         own = [ShapeVar(self.hint(), "int64") for _ in range(self.random.randrange(1, 3))]
         sizes = tuple(own)
-        params = [Var(self.hint(), TensorStructInfo(sizes, "float32"))]  # type: ignore[arg-type]
+        params = [Var(self.hint(), TensorStructInfo(sizes, "float32"))]
         if self.chance(50):
-            params.append(Var("c", TensorStructInfo((), "bool")))  # type: ignore[arg-type]
+            params.append(Var("c", TensorStructInfo((), "bool")))
         self.shape_vars += own
         if name is not None and self.chance(50):
             params.append(Var(self.hint(), self.info()))

@@ -71,7 +71,7 @@ F32 = "float32"
 
 
 def tensor(*shape: Any, dtype: str = F32, device: VDevice | None = None) -> TensorStructInfo:
-    return TensorStructInfo(shape, dtype, device)  # type: ignore[arg-type]
+    return TensorStructInfo(shape, dtype, device)
 
 
 def var(name: str, *shape: Any, dtype: str = F32) -> Var:
@@ -116,8 +116,8 @@ X, Y = var("x", N, 128), var("y", 128)
         (tensor(2**62), 'R.Tensor((4611686018427387904,), dtype="float32")'),
         (TensorStructInfo(), "R.Tensor()"),
         (TensorStructInfo(ndim=2), "R.Tensor(ndim=2)"),
-        (TensorStructInfo(dtype="bfloat16", ndim=0), 'R.Tensor(dtype="bfloat16", ndim=0)'),  # type: ignore[arg-type]
-        (TensorStructInfo((N,)), "R.Tensor((n,))"),  # type: ignore[arg-type]
+        (TensorStructInfo(dtype="bfloat16", ndim=0), 'R.Tensor(dtype="bfloat16", ndim=0)'),
+        (TensorStructInfo((N,)), "R.Tensor((n,))"),
         (TensorStructInfo(Var("s", ShapeStructInfo(ndim=2))), "R.Tensor(s)"),
         (
             tensor(1, device=VDevice("llvm")),
@@ -137,11 +137,11 @@ X, Y = var("x", N, 128), var("y", 128)
         (tensor(1, device=VDevice()), 'R.Tensor((1,), dtype="float32", vdevice=I.vdevice())'),
         (ShapeStructInfo(), "R.Shape()"),
         (ShapeStructInfo(ndim=3), "R.Shape(ndim=3)"),
-        (ShapeStructInfo((N, 1)), "R.Shape([n, 1])"),  # type: ignore[arg-type]
+        (ShapeStructInfo((N, 1)), "R.Shape([n, 1])"),
         (ShapeStructInfo(()), "R.Shape([])"),
-        (PrimStructInfo("int32"), 'R.Prim("int32")'),  # type: ignore[arg-type]
-        (PrimStructInfo("int64", N + 1), "R.Prim(value=n + 1)"),  # type: ignore[arg-type]
-        (PrimStructInfo("int64", const(3, "int64")), "R.Prim(value=T.int64(3))"),  # type: ignore[arg-type]
+        (PrimStructInfo("int32"), 'R.Prim("int32")'),
+        (PrimStructInfo("int64", N + 1), "R.Prim(value=n + 1)"),
+        (PrimStructInfo("int64", const(3, "int64")), "R.Prim(value=T.int64(3))"),
         (TupleStructInfo(()), "R.Tuple()"),
         (
             TupleStructInfo((ObjectStructInfo(), TupleStructInfo((ShapeStructInfo(),)))),
@@ -213,15 +213,15 @@ CALLEE = ExternFunc("pkg.f")
         (Tuple((X, Tuple((Y, X)))), "(x, (y, x))"),
         (TupleGetItem(Var("t"), 2), "t[2]"),
         (TupleGetItem(Tuple((X, Y)), 1), "R.tuple(x, y)[1]"),
-        (PrimValue(3), "R.prim_value(3)"),  # type: ignore[arg-type]
-        (PrimValue(True), "R.prim_value(True)"),  # type: ignore[arg-type]
-        (PrimValue(0.1), "R.prim_value(0.1)"),  # type: ignore[arg-type]
+        (PrimValue(3), "R.prim_value(3)"),
+        (PrimValue(True), "R.prim_value(True)"),
+        (PrimValue(0.1), "R.prim_value(0.1)"),
         (PrimValue(const(float("-inf"), F32)), 'R.prim_value(float("-inf"))'),
         (PrimValue(const(1, "uint8")), "R.prim_value(T.uint8(1))"),
         (PrimValue(const(1.0, "float64")), "R.prim_value(T.float64(1.0))"),
         (PrimValue(N * 2), "R.prim_value(n * 2)"),
         (StringImm('a"\n\\é'), 'R.str("a\\"\\n\\\\é")'),
-        (DataTypeImm("int8"), 'R.dtype("int8")'),  # type: ignore[arg-type]
+        (DataTypeImm("int8"), 'R.dtype("int8")'),
         (CALLEE, 'R.ExternFunc("pkg.f")'),
         (Call(CALLEE, ()), 'R.call_packed("pkg.f")'),
         (
@@ -232,7 +232,7 @@ CALLEE = ExternFunc("pkg.f")
             Call(CALLEE, (), (tensor(2), ObjectStructInfo())),
             'R.call_packed("pkg.f", ty_args=[R.Tensor((2,), dtype="float32"), R.Any()])',
         ),
-        (Call(Var("f"), (X, PrimValue(1))), "f(x, R.prim_value(1))"),  # type: ignore[arg-type]
+        (Call(Var("f"), (X, PrimValue(1))), "f(x, R.prim_value(1))"),
         (Call(GlobalVar("g"), (X,)), 'I.GlobalVar("g")(x)'),
         (negative(X), "R.negative(x)"),
         (negative(negative(X)), "R.negative(R.negative(x))"),

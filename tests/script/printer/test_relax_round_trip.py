@@ -46,8 +46,8 @@ from tests.script.printer.test_relax import chain, function, negative, seq, tens
 def assert_round_trip(program: Function | IRModule, **options: Any) -> None:
     text = program.script(**options)
     again = from_source(text)
-    assert_structural_equal(program, again)  # type: ignore[arg-type]
-    assert again.script(**options) == text  # type: ignore[call-arg]
+    assert_structural_equal(program, again)
+    assert again.script(**options) == text
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,7 @@ CASES = {
     "leaf": seq(X),
     "binding": seq(BINDING, INNER),
     "alias": seq(VarBinding(ALIAS := Var("b", TWO), X), ALIAS),
-    "constant": seq(Constant(np.zeros(2, "float32"))),  # type: ignore[arg-type]
+    "constant": seq(Constant(np.zeros(2, "float32"))),
     "before": seq(VarBinding(Var("a", TWO), negative(X)), X),
     "flow": SeqExpr((DataflowBlock((VarBinding(OUTPUT, negative(X)),)),), OUTPUT),
     "inner": seq(VarBinding(INSIDE := Var("i", TWO), If(C, seq(X), seq(X))), INSIDE),
@@ -115,9 +115,9 @@ def test_less_may_be_said_of_a_branch_than_is_known(info: StructInfo):
 
 N = ShapeVar("n", "int64")
 SCALARS = [
-    PrimValue(3),  # type: ignore[arg-type]
-    PrimValue(True),  # type: ignore[arg-type]
-    PrimValue(0.1),  # type: ignore[arg-type]
+    PrimValue(3),
+    PrimValue(True),
+    PrimValue(0.1),
     PrimValue(const(2**64 - 1, "uint64")),
     PrimValue(const(1.5, "float64")),
     *[PrimValue(const(float(v), "float16")) for v in ("inf", "-inf", "nan", "-0.0")],
@@ -197,20 +197,20 @@ def test_programs_that_are_not_normal_come_back_in_normal_form():
     again = from_source(nested.script())
     a, b = Var("a", TWO), Var("b", TWO)
     expected = seq(VarBinding(a, negative(x)), VarBinding(b, negative(a)), b)
-    assert_structural_equal(function((x,), expected, TWO), again)  # type: ignore[arg-type]
+    assert_structural_equal(function((x,), expected, TWO), again)
     branch = function((C, x), If(C, negative(x), x), TWO)
     again = from_source(branch.script())
     r = Var("r", TWO)
     case = seq(VarBinding(c := Var("c", TWO), negative(x)), c)
     expected = seq(VarBinding(r, If(C, case, seq(x))), r)
-    assert_structural_equal(function((C, x), expected, TWO), again)  # type: ignore[arg-type]
+    assert_structural_equal(function((C, x), expected, TWO), again)
 
 
 LARGE = np.arange(1000, dtype="float32")
 
 
 def large() -> Function:
-    return bound(Constant(LARGE), tensor(1000))  # type: ignore[arg-type]
+    return bound(Constant(LARGE), tensor(1000))
 
 
 def test_another_process_reads_large_constants(tmp_path: Path):
@@ -229,7 +229,7 @@ def test_another_process_reads_large_constants(tmp_path: Path):
         check=True,
         env={"LOOMIR_CACHE_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)},
     )
-    assert done.stdout.strip() == Constant(LARGE).data.digest()  # type: ignore[arg-type]
+    assert done.stdout.strip() == Constant(LARGE).data.digest()
 
 
 def test_a_missing_constant_is_placed_in_the_text(store: Path):
@@ -263,7 +263,7 @@ def test_blocks_of_one_kind_are_merged():
     b, last = once("b")
     func = function((X,), SeqExpr((BindingBlock((a,)), BindingBlock((b,))), last), TWO)
     again = from_source(func.script())
-    assert_structural_equal(function((X,), seq(a, b, last), TWO), again)  # type: ignore[arg-type]
+    assert_structural_equal(function((X,), seq(a, b, last), TWO), again)
     assert first is a.var
 
 

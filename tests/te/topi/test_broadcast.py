@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,7 @@ def ours(name: str):
     return getattr(topi, name.replace("arc", "a"))
 
 
-def with_numpy(names, x, y):
+def with_numpy(names: Any, x: Any, y: Any):
     with np.errstate(all="ignore"):
         return [(ours(n), getattr(np, n)(x, y)) for n in names]
 
@@ -35,7 +37,7 @@ def test_pairs_of_special_floats(dtype: str):
 
 
 @pytest.mark.parametrize("dtype", ["float16", BFLOAT16], ids=str)
-def test_pairs_of_short_floats(dtype):
+def test_pairs_of_short_floats(dtype: Any):
     x = np.array([1.5, -2.25, 7, 100]).astype(dtype).reshape(-1, 1)
     y = np.array([0.5, -3, 2]).astype(dtype)
     wide = x.astype("float32"), y.astype("float32")

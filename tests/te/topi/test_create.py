@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ DTYPES = ["float16", BFLOAT16, "float32", "float64", "int8", "uint8", "int32", "
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, "bool"], ids=str)
-def test_filled(dtype):
+def test_filled(dtype: Any):
     name = str(np.dtype(dtype))
     x = np.zeros((2, 3), dtype)
     check_both(
@@ -79,7 +81,7 @@ def test_counting_to_a_symbolic_bound(size: int):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bool", BFLOAT16], ids=str)
-def test_diagonals(dtype):
+def test_diagonals(dtype: Any):
     name = str(np.dtype(dtype))
     shapes = [(3, None, 0), (3, 4, 1), (4, 2, -1), (2, 2, 5), (0, 3, 0), (1, 1, 0), (2, 3, -9)]
     check_both(

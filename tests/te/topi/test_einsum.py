@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from loomir.te import topi
 from tests.te.topi.running import check
 
 
-def values(shape, dtype="float32"):
+def values(shape: Any, dtype: str = "float32"):
     return np.random.default_rng(len(shape)).integers(-3, 4, shape).astype(dtype)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import erf
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def ours(name: str):
 
 
 @pytest.mark.parametrize("dtype", ["float16", BFLOAT16, "float32", "float64"], ids=str)
-def test_functions_of_floats(dtype):
+def test_functions_of_floats(dtype: Any):
     x = np.array(SPECIAL).astype(dtype)
     with np.errstate(all="ignore"):
         wide = x.astype("float64")

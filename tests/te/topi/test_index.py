@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ def numbers(*shape: int, dtype: str = "float32"):
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", BFLOAT16, "float64"], ids=str)
-def test_where(dtype):
+def test_where(dtype: Any):
     c = np.array([[True], [False]])
     x, y = numbers(3).astype(dtype), numbers(2, 1).astype(dtype)
     check([c, x, y], [(topi.where, np.where(c, x, y))])

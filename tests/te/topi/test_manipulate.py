@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def test_axes_that_stay_are_not_divided(before: str, after: str, sizes: tuple[in
 def test_reshape_of_symbolic_sizes(shape: tuple[int, int, int]):
     x = numbers(*shape)
 
-    def regrouped(a):
+    def regrouped(a: Any):
         n, m, p = a.shape
         return topi.reshape(topi.reshape(topi.reshape(a, (p, m, -1)), (n, m * p)), (n, p, m))
 
@@ -122,7 +123,7 @@ SLICES = [
 def test_slices(extent: int):
     x = numbers(extent, 3)
 
-    def sliced(begin, end, step):
+    def sliced(begin: Any, end: Any, step: Any):
         return lambda a: topi.strided_slice(a, [begin], [end], [step], [0])
 
     check([x], [(sliced(b, e, s), x[b:e:s]) for b, e, s in SLICES])

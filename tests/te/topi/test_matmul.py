@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from tests.te.topi.running import BFLOAT16, check
 from tests.tir.refusal import refused
 
 
-def values(shape, dtype="float32"):
+def values(shape: Any, dtype: str = "float32"):
     return np.random.default_rng(len(shape)).integers(-3, 4, shape).astype(dtype)
 
 
@@ -42,7 +44,7 @@ def test_results_of_wider_dtypes():
 
 
 @pytest.mark.parametrize("dtype", ["float16", BFLOAT16], ids=str)
-def test_short_floats_are_rounded_once(dtype):
+def test_short_floats_are_rounded_once(dtype: Any):
     rng = np.random.default_rng(0)
     x, y = rng.random((2, 500)).astype(dtype), rng.random((500, 3)).astype(dtype)
     wide = x.astype("float64") @ y.astype("float64")
@@ -86,7 +88,7 @@ def test_batches():
         ("ij,j->i", [(2, 0), (0,)]),
     ],
 )
-def test_einsum(text: str, shapes):
+def test_einsum(text: str, shapes: Any):
     arrays = [values(s) for s in shapes]
     check(arrays, [(lambda *t: topi.einsum(text, *t), np.einsum(text, *arrays))])
     check(arrays, [(lambda *t: topi.einsum(text, *t), np.einsum(text, *arrays))], symbolic=True)

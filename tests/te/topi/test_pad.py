@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from tests.tir.refusal import refused
 MODES = ["edge", "reflect", "symmetric", "wrap"]
 
 
-def cases(x, widths):
+def cases(x: Any, widths: Any):
     made = [(lambda a, m=m: topi.pad(a, widths, m), np.pad(x, widths, m)) for m in MODES]
     made.append((lambda a: topi.pad(a, widths), np.pad(x, widths)))
     made.append((lambda a: topi.pad(a, widths, value=1), np.pad(x, widths, constant_values=1)))
@@ -24,7 +26,7 @@ def cases(x, widths):
 @pytest.mark.parametrize(
     "dtype", ["float16", BFLOAT16, "float32", "float64", "int8", "uint64", "bool"], ids=str
 )
-def test_dtypes(dtype):
+def test_dtypes(dtype: Any):
     x = np.arange(6).reshape(2, 3).astype(dtype)
     check_both([x], cases(x, [(1, 0), (2, 1)]))
 
@@ -43,7 +45,7 @@ WIDTHS = [
 
 
 @pytest.mark.parametrize(("shape", "widths"), WIDTHS)
-def test_shapes(shape, widths):
+def test_shapes(shape: Any, widths: Any):
     x = np.arange(np.prod(shape), dtype="float32").reshape(shape)
     check_both([x], cases(x, widths))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -14,12 +16,12 @@ from tests.tir.refusal import refused
 AXES = [None, 0, -1, (0, 2), (-2, 0), ()]
 
 
-def on(operator, **options):
+def on(operator: Any, **options: Any):
     """Return a case: the operator with options."""
     return lambda a: operator(a, **options)
 
 
-def numpy_cases(x, names, axes):
+def numpy_cases(x: Any, names: Any, axes: Any):
     return [
         (
             on(getattr(topi, n), axis=axis, keepdims=keep),
@@ -59,7 +61,7 @@ def test_the_sum_of_a_negative_zero_is_positive_over_no_axis_too():
 
 
 @pytest.mark.parametrize("dtype", ["float16", BFLOAT16], ids=str)
-def test_short_floats_are_rounded_once(dtype):
+def test_short_floats_are_rounded_once(dtype: Any):
     x = np.random.default_rng(0).random((4, 700)).astype(dtype)
     wide = x.astype("float64")
     cases = [(on(topi.sum, axis=1), wide.sum(axis=1)), (on(topi.mean, axis=1), wide.mean(axis=1))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,9 @@ from tests.tir.refusal import refused
 OURS = {"cumsum": (np.add, 0), "cumprod": (np.multiply, 1)}
 
 
-def running(name, x, axis, exclusive=False, reverse=False, dtype=None):
+def running(
+    name: Any, x: Any, axis: Any, exclusive: bool = False, reverse: bool = False, dtype: Any = None
+):
     """Combine step by step, in the dtype that holds the steps."""
     combine, identity = OURS[name]
     wide = {"b": "int64", "i": "int64", "u": "uint64"}
@@ -32,7 +36,7 @@ def running(name, x, axis, exclusive=False, reverse=False, dtype=None):
     return np.moveaxis(made, 0, axis or 0).astype(wanted)
 
 
-def cases(x, axes, **given):
+def cases(x: Any, axes: Any, **given: Any):
     made = []
     with np.errstate(all="ignore"):
         for name in OURS:
@@ -49,7 +53,7 @@ def cases(x, axes, **given):
 @pytest.mark.parametrize(
     "dtype", ["float16", BFLOAT16, "float32", "float64", "int8", "uint8", "int64"], ids=str
 )
-def test_dtypes(dtype):
+def test_dtypes(dtype: Any):
     x = np.array([[1.5, 2, 3, 100], [-2, 0.5, 4, 120], [1, 1, -1, 7]])
     if np.dtype(dtype).kind == "u":
         x = np.abs(x)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from tests.te.topi.running import BFLOAT16, check
 from tests.tir.refusal import refused
 
 
-def draw(dtype, count: int) -> np.ndarray:
+def draw(dtype: Any, count: int) -> np.ndarray:
     """Return values with ties, all special ones among them where the dtype has such."""
     found = np.random.default_rng(count).integers(-20, 20, count)
     if np.dtype(dtype).kind == "u":
@@ -41,7 +43,7 @@ def test_searchsorted(size: int, right: bool, symbolic: bool):
 @pytest.mark.parametrize(
     "dtype", ["int8", "uint8", "int64", "uint64", "float16", BFLOAT16, "float64"], ids=str
 )
-def test_dtypes(dtype):
+def test_dtypes(dtype: Any):
     values, steps = draw(dtype, 24).reshape(2, 3, 4), np.sort(draw(dtype, 5))
     expected = np.searchsorted(steps.astype("float64"), values.astype("float64")).astype("int32")
     if np.dtype(dtype).kind not in "iu":

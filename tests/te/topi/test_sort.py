@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cmp_to_key
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,11 +17,11 @@ from tests.te.topi.running import BFLOAT16, check
 from tests.tir.refusal import refused
 
 
-def order_of(x, axis, descending, greatest=False):
+def order_of(x: Any, axis: Any, descending: Any, greatest: bool = False):
     """Sort the indices of each row by comparing, stably."""
 
-    def order(values):
-        def compare(i, j):
+    def order(values: Any):
+        def compare(i: Any, j: Any):
             a, b = values[i], values[j]
             if a != a or b != b:
                 sign = int(a != a) - int(b != b)
@@ -36,7 +37,7 @@ def order_of(x, axis, descending, greatest=False):
     return np.apply_along_axis(order, axis, plain)
 
 
-def cases(x, axes):
+def cases(x: Any, axes: Any):
     made = []
     for axis in axes:
         for down in (False, True):
@@ -55,7 +56,7 @@ def cases(x, axes):
     ["float16", BFLOAT16, "float32", "float64", "int8", "uint8", "int64", "uint64", "bool"],
     ids=str,
 )
-def test_dtypes(dtype):
+def test_dtypes(dtype: Any):
     x = np.array([[3, 1, 2, 1, 0, 3, 7], [0, 0, 1, 5, 5, 1, 0], [9, 8, 7, 6, 5, 4, 100]])
     x = x.astype(dtype)
     if x.dtype.kind in "iu":

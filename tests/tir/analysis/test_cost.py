@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ from loomir.script import tir as T
 """
 
 
-def cost(text, **sizes):
+def cost(text: Any, **sizes: Any):
     return estimate_cost(from_source(HEAD + text), sizes)
 
 

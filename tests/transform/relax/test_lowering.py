@@ -97,7 +97,9 @@ def test_what_is_known_only_at_run_time_is_computed_too():
     ("name", "other", "code"),
     [("where", np.ones((2, 2), "float32"), "RUN0212"), ("take", np.array([7]), "RUN0203")],
 )
-def test_what_is_computed_by_a_reference_fails_as_it_does_interpreted(name, other, code):
+def test_what_is_computed_by_a_reference_fails_as_it_does_interpreted(
+    name: str, other: Any, code: str
+):
     x, y = described(None, ndim=-1), described(None, str(other.dtype), ndim=-1)
 
     def build(b: BlockBuilder, x: Any, y: Any) -> Any:

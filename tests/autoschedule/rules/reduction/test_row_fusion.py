@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +72,9 @@ def test_what_is_computed_twice_is_computed_once():
         (lambda x: topi.sum(x, axis=1), 1000, "float32", 0),  # memory is read once, in order
     ],
 )
-def test_the_next_row_is_fetched_while_a_row_is_gone_over_again(op, length, dtype, where):
+def test_the_next_row_is_fetched_while_a_row_is_gone_over_again(
+    op: Any, length: Any, dtype: str, where: int
+):
     shapes = [(18, length), (length,)][: 2 if op is topi.rms_norm else 1]
     found = scheduled(made(op, *shapes, dtype=dtype), target="haswell")
     text = "the next row is fetched into the caches in pass "

@@ -3,6 +3,7 @@
 import ctypes
 import math
 import struct as packing
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,13 +43,13 @@ from loomir.codegen.llvm.jit.engine import compile_ir, load, optimised_ir
 from loomir.support.diagnostics import InternalError
 
 
-def function_of(result, *params):
+def function_of(result: Any, *params: Any):
     module = Module()
     f = module.define("f", result, [(f"p{i}", t) for i, t in enumerate(params)])
     return module, f, Builder(f)
 
 
-def run(module, result, args, *values):
+def run(module: Any, result: Any, args: Any, *values: Any):
     library = load(compile_ir(module.render(), level=0))
     return ctypes.CFUNCTYPE(result, *args)(library.address("f"))(*values)
 
@@ -111,14 +112,14 @@ def test_types_that_do_not_exist_are_refused():
         (vector(FLOAT, 2), 0.5, "splat (float 0x3FE0000000000000)"),
     ],
 )
-def test_constants_are_exact(type, value, text):
+def test_constants_are_exact(type: Any, value: Any, text: str):
     assert const(type, value).text == text
 
 
 @pytest.mark.parametrize(
     ("type", "form", "bits"), [(HALF, "<e", "H"), (FLOAT, "<f", "I"), (DOUBLE, "<d", "Q")]
 )
-def test_llvm_reads_float_constants_as_meant(type, form, bits):
+def test_llvm_reads_float_constants_as_meant(type: Any, form: str, bits: str):
     values = [0.0, -0.0, 1.0, -1.5, 0.1, 65504.0, 6e-8, 6.1e-5, math.inf, -math.inf, 3.14159]
     values += [math.nan, 5e-324, 1e-40, 1.7e308]
     module, f, b = function_of(VOID, PTR)
@@ -169,7 +170,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_no_hint_ends_its_token(hostile):
+def test_no_hint_ends_its_token(hostile: str):
     module = Module(hostile)
     f = module.define("f", I32, [(hostile, I32), (hostile, I32)])
     b = Builder(f)
@@ -189,7 +190,7 @@ def test_no_hint_ends_its_token(hostile):
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "\x01memcpy", "a\nb"])
-def test_symbols_with_control_characters_are_refused(name):
+def test_symbols_with_control_characters_are_refused(name: str):
     with pytest.raises(InternalError):
         global_name(name)
 
@@ -330,7 +331,7 @@ INTS = {
 
 
 @pytest.mark.parametrize("op", sorted(INTS))
-def test_integer_arithmetic(op):
+def test_integer_arithmetic(op: Any):
     module, f, b = function_of(I32, I32, I32)
     b.ret(getattr(b, op)(*f.params))
     code = run_many(module, ctypes.c_int32, [(-7, 3), (7, 3), (123456, 5), (-1, 31)])
@@ -338,7 +339,7 @@ def test_integer_arithmetic(op):
         assert got & 0xFFFFFFFF == INTS[op](x, y) & 0xFFFFFFFF, (op, x, y)
 
 
-def run_many(module, kind, pairs):
+def run_many(module: Any, kind: Any, pairs: Any):
     library = load(compile_ir(module.render(), level=0))
     f = ctypes.CFUNCTYPE(kind, kind, kind)(library.address("f"))
     return [(pair, f(*pair)) for pair in pairs]
@@ -353,7 +354,7 @@ def run_many(module, kind, pairs):
         ("fdiv", lambda x, y: x / y),
     ],
 )
-def test_float_arithmetic(op, python):
+def test_float_arithmetic(op: str, python: Any):
     module, f, b = function_of(DOUBLE, DOUBLE, DOUBLE)
     b.ret(getattr(b, op)(*f.params))
     for (x, y), got in run_many(module, ctypes.c_double, [(1.5, 0.1), (-3.0, 7.0)]):
@@ -567,7 +568,7 @@ MISUSES = {
 
 
 @pytest.mark.parametrize("misuse", sorted(MISUSES))
-def test_misuse_is_refused_where_it_happens(misuse):
+def test_misuse_is_refused_where_it_happens(misuse: Any):
     _, f, b = function_of(I32, I32, DOUBLE, PTR)
     with pytest.raises(InternalError):
         MISUSES[misuse](b, *f.params)

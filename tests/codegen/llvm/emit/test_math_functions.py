@@ -1,5 +1,7 @@
 """Compiled math functions and the interpreter's agree within the table of accuracy."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -53,7 +55,7 @@ def order(x: np.ndarray) -> list[int]:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("name", sorted(MATH))
-def test_native_and_interpreter_differ_in_the_last_places_only(name, dtype):
+def test_native_and_interpreter_differ_in_the_last_places_only(name: Any, dtype: str):
     a, c = arguments(dtype)
     wanted = np.zeros_like(a)
     loomir.interpret(from_source(program(name, dtype, "serial")), "main", a, c, wanted)

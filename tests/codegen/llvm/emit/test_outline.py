@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -71,7 +73,7 @@ def program(kind: str, count: int) -> str:
 
 
 @pytest.mark.parametrize("kind", BODIES)
-def test_a_large_function_means_what_it_meant(kind):
+def test_a_large_function_means_what_it_meant(kind: Any):
     count = {"stores": 900, "leaves": 240}.get(kind, 120)
     func = from_source(program(kind, count))
     exe = loomir.compile(func, opt_level=1)
@@ -83,11 +85,11 @@ def test_a_large_function_means_what_it_meant(kind):
         np.testing.assert_array_equal(mine, theirs)
 
 
-def interpreted(func):
+def interpreted(func: Any):
     return lambda a, n: loomir.interpret(func, a, n)
 
 
-def outcome(run, a, n):
+def outcome(run: Any, a: Any, n: Any):
     try:
         return int(run(a, n))
     except (loomir.RunError, ZeroDivisionError) as error:

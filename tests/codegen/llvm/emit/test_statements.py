@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,7 +96,7 @@ def test_extent_is_evaluated_once() -> None:
 def test_nested_loops_with_dependent_bounds() -> None:
     a, n = flat("A", 1, "int64"), Var("n", "int32")
 
-    def inner(i):
+    def inner(i: Any):
         return loop(
             n - i,
             lambda j: put(a, 0, get(a, 0) * 3 + e.Cast(j, i64(0).dtype)),
@@ -271,7 +272,7 @@ def test_memory_is_freed_on_every_way_out() -> None:
             )
         )
 
-    def body(i):
+    def body(i: Any):
         return allocating(
             "int64", (big,), lambda x: allocating("int64", (big,), lambda y: inner(x, y))
         )

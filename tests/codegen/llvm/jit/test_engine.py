@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ def caller(name: str) -> str:
 
 @pytest.mark.parametrize("level", [QUICKEST, 0, 1, 2, 3])
 @pytest.mark.parametrize("passes", list(Passes))
-def test_a_function_runs(level, passes):
+def test_a_function_runs(level: Any, passes: Any):
     library = load(compile_ir(adder(7), level=level, passes=passes))
     assert library.symbols == ("add",)
     assert I32_TO_I32(library.address("add"))(35) == 42
@@ -119,7 +120,7 @@ def test_the_c_library_is_found():
         "define i32 @f() { ret i32 0 }\0 define i32 @g() { ret i32 0 }",
     ],
 )
-def test_bad_ir_is_our_error(text):
+def test_bad_ir_is_our_error(text: str):
     with pytest.raises(InternalError):
         compile_ir(text)
 
@@ -138,7 +139,7 @@ b:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x7fELF\x02\x01", b"\x7fELF\x02\x01" + bytes(100)])
-def test_what_is_no_object_is_refused(data):
+def test_what_is_no_object_is_refused(data: Any):
     with pytest.raises(InternalError):
         load(data)
 

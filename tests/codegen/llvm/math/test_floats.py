@@ -2,6 +2,7 @@
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def exact(value: float | int, name: str) -> float:
     return math.copysign(math.inf if rounded > top else rounded, value)
 
 
-def expected(value, source: str, target: str):
+def expected(value: Any, source: str, target: str):
     if target == "bool":
         return value != 0
     if target in FORMATS:
@@ -146,7 +147,7 @@ PAIRS = [(s, t) for s in NAMES for t in NAMES]
 
 @pytest.mark.parametrize("source", NAMES)
 @pytest.mark.parametrize(("lanes", "portable"), [(1, True), (8, True), (8, False)])
-def test_every_conversion_is_exact(source, lanes, portable):
+def test_every_conversion_is_exact(source: Any, lanes: int, portable: bool):
     s = DataType(source).with_lanes(lanes)
     module = Module(features=[] if portable else TargetMachine.host().abilities)
     for name in NAMES:
@@ -160,7 +161,7 @@ def test_every_conversion_is_exact(source, lanes, portable):
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
 @pytest.mark.parametrize("portable", [False, True])
-def test_all_16_bit_values_survive_widening(name, portable):
+def test_all_16_bit_values_survive_widening(name: str, portable: bool):
     dtype = DataType(name).with_lanes(16)
     inputs = np.arange(1 << 16, dtype=np.uint16).view(numpy_of(dtype))
     features = [] if portable else None
@@ -216,7 +217,7 @@ CPUS = [
 
 @pytest.mark.parametrize(("cpu", "triple"), CPUS)
 @pytest.mark.parametrize("portable", [False, True])
-def test_no_conversion_calls_a_library(cpu, triple, portable):
+def test_no_conversion_calls_a_library(cpu: str, triple: Any, portable: bool):
     target = TargetMachine.of(cpu, triple=triple)
     module = Module(features=[] if portable else target.abilities)
     for lanes in (1, 8):

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -28,11 +29,11 @@ if not WIDE:
     pytest.skip("no extended precision to compare with", allow_module_level=True)
 
 
-def erf(x):
+def erf(x: Any):
     return np.array([Long(mpmath.nstr(mpmath.erf(float(v)), 25)) for v in x], Long)
 
 
-def sigmoid(x):
+def sigmoid(x: Any):
     small = np.exp(-np.abs(x))
     return np.where(x < 0, small, Long(1)) / (1 + small)
 
@@ -186,13 +187,13 @@ def test_what_has_no_bound_is_exact():
 
 @pytest.mark.parametrize("name", sorted(MATH))
 @pytest.mark.parametrize(("bits", "lanes"), [(32, 8), (64, 4)])
-def test_errors_are_within_the_bounds(name, bits, lanes):
+def test_errors_are_within_the_bounds(name: Any, bits: int, lanes: int):
     error, where = measure(name, bits, lanes)
     assert error <= bound(name, bits), where
 
 
 @pytest.mark.parametrize("bits", [32, 64])
-def test_what_a_lane_gives_does_not_depend_on_the_lanes(bits):
+def test_what_a_lane_gives_does_not_depend_on_the_lanes(bits: int):
     names = sorted(MATH)
     words = f"u{bits // 8}"
     found: dict[int, list[np.ndarray]] = {}
@@ -218,7 +219,7 @@ def test_what_a_lane_gives_does_not_depend_on_the_lanes(bits):
 
 @pytest.mark.parametrize("name", ["exp", "tanh", "sin", "log", "pow", "erf", "sqrt", "round"])
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
-def test_narrow_floats_are_the_rounded_floats(name, kind):
+def test_narrow_floats_are_the_rounded_floats(name: str, kind: str):
     dtype = DataType(kind).with_lanes(8)
     every = np.arange(1 << 16, dtype=np.uint16).view(numpy_of(dtype))
     args = [every] if MATH[name].arity == 1 else [every, np.roll(every, 777)]
@@ -248,7 +249,7 @@ def same(got: np.ndarray, want: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_functions_of_the_bits_are_exact(kind):
+def test_functions_of_the_bits_are_exact(kind: str):
     dtype = DataType(kind).with_lanes(4)
     numbers = numpy_of(dtype)
     x = every_kind(kind)
@@ -284,7 +285,7 @@ def ml_dtypes_nextafter(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ldexp_rounds_once(kind):
+def test_ldexp_rounds_once(kind: str):
     dtype, powers = DataType(kind).with_lanes(4), DataType("int32x4")
     x = every_kind(kind)
     rng = np.random.default_rng(8)
@@ -334,7 +335,7 @@ ROUNDINGS = {n + s for n in ("floor", "ceil", "trunc", "nearbyint", "rint") for 
 
 
 @pytest.mark.parametrize(("cpu", "triple"), CPUS)
-def test_the_c_library_is_not_called(cpu, triple):
+def test_the_c_library_is_not_called(cpu: str, triple: Any):
     target = TargetMachine.of(cpu, triple=triple)
     modern = target.has("fma") and target.has("sse4.1")
     for bits in (16, 32, 64):
@@ -349,7 +350,7 @@ def test_the_c_library_is_not_called(cpu, triple):
 
 @pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("by", sorted(SHORT_POWERS))
-def test_powers_by_constants_are_short_and_as_accurate(kind, by):
+def test_powers_by_constants_are_short_and_as_accurate(kind: str, by: Any):
     dtype = DataType(kind).with_lanes(4)
     emit = lambda b, v: emit_math(b, "pow", [*v, const(register_type(dtype), by)], dtype)  # noqa: E731
     edges = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -1.0], numpy_of(dtype))

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -137,7 +138,9 @@ class Record(ctypes.Structure):
     ]
 
 
-def region(library, task, n, *, begin=0, bad=1 << 60, size=None):
+def region(
+    library: Any, task: Any, n: Any, *, begin: int = 0, bad: Any = 1 << 60, size: Any = None
+):
     """Run the task over ``[begin, n)``; give code, counts and record."""
     kinds = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 2
     run = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(pool_symbols()["loomir_parallel_for"])
@@ -166,7 +169,7 @@ def uncapped():
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 5, 8])
-def test_every_index_runs_once(library, threads):
+def test_every_index_runs_once(library: Library, threads: int):
     set_threads(threads)
     for n in [1, 2, 3, 4, 5, 7, 8, 9, 100, 1001]:
         code, counts, record = region(library, "mark", n)
@@ -175,21 +178,21 @@ def test_every_index_runs_once(library, threads):
         assert (record.site, record.depth, record.v2) == (-5, 3, 77)
 
 
-def test_ranges_need_not_begin_at_zero(library):
+def test_ranges_need_not_begin_at_zero(library: Library):
     set_threads(3)
     _, counts, _ = region(library, "mark", 40, begin=13)
     assert (counts == (np.arange(40) >= 13)).all()
 
 
 @pytest.mark.parametrize(("begin", "end"), [(0, 0), (5, 5), (5, 3), (2**63 - 1, -(2**63))])
-def test_empty_ranges_run_nothing(library, begin, end):
+def test_empty_ranges_run_nothing(library: Library, begin: Any, end: Any):
     code, counts, _ = region(library, "mark", end, begin=begin, size=8)
     assert code == 0
     assert not counts.any()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_ranges_wider_than_the_signed_integers_are_split(library, threads):
+def test_ranges_wider_than_the_signed_integers_are_split(library: Library, threads: int):
     set_threads(threads)
     low, high = -(2**63), 2**63 - 1
     for begin, end in [(low, high), (low + 5, high - 3), (low, 7), (-1, high)]:
@@ -198,7 +201,7 @@ def test_ranges_wider_than_the_signed_integers_are_split(library, threads):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4, 7])
-def test_the_fault_is_the_one_that_a_serial_run_meets_first(library, threads):
+def test_the_fault_is_the_one_that_a_serial_run_meets_first(library: Library, threads: int):
     set_threads(threads)
     for bad in (0, 1, 400, 650, 993):
         code, counts, record = region(library, "mark", 1000, bad=bad)
@@ -209,7 +212,7 @@ def test_the_fault_is_the_one_that_a_serial_run_meets_first(library, threads):
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_who_is_delayed_keeps_a_piece_only(library, threads):
+def test_who_is_delayed_keeps_a_piece_only(library: Library, threads: int):
     set_threads(threads)
     for n in (2, 5, 64, 1000):
         code, counts, _ = region(library, "await_others", n, bad=n)
@@ -217,7 +220,7 @@ def test_who_is_delayed_keeps_a_piece_only(library, threads):
         assert (counts == 1).all()
 
 
-def test_regions_of_all_sizes_follow_each_other(library):
+def test_regions_of_all_sizes_follow_each_other(library: Library):
     for i in range(3000):
         set_threads(i * 7 % 6 + 1)
         n = i * 31 % 97 + 1
@@ -228,14 +231,14 @@ def test_regions_of_all_sizes_follow_each_other(library):
         assert (counts[:first] == 1).all()
 
 
-def test_no_fault_is_left_over_for_the_next_region(library):
+def test_no_fault_is_left_over_for_the_next_region(library: Library):
     set_threads(4)
     for _ in range(200):
         assert region(library, "mark", 64, bad=50)[0] == 1
         assert region(library, "mark", 64)[0] == 0
 
 
-def test_nested_regions_run(library):
+def test_nested_regions_run(library: Library):
     for threads in (2, 4):
         set_threads(threads)
         for _ in range(50):
@@ -246,7 +249,7 @@ def test_nested_regions_run(library):
         assert (code, record.v0) == (1, 707)
 
 
-def test_callers_at_once_are_each_right(library):
+def test_callers_at_once_are_each_right(library: Library):
     set_threads(3)
     wrong: list[object] = []
 
@@ -269,7 +272,7 @@ def test_callers_at_once_are_each_right(library):
     assert wrong == []
 
 
-def test_regions_that_wake_sleepers(library):
+def test_regions_that_wake_sleepers(library: Library):
     # The pauses are longer than the spinning, so that both ends come to sleep in the futex.
     set_threads(3)
     pause = threading.Event()
@@ -279,7 +282,7 @@ def test_regions_that_wake_sleepers(library):
         pause.wait(0.002)
 
 
-def test_threads_without_work_sleep(library):
+def test_threads_without_work_sleep(library: Library):
     code = """
         import time
         library = load(compile_ir(tasks().render()), pool_symbols())
@@ -307,7 +310,7 @@ def test_the_cap_is_kept_and_taken_away():
     assert get_threads() == min(cores, MAX_THREADS)
 
 
-def test_threads_are_made_only_as_needed(library):
+def test_threads_are_made_only_as_needed(library: Library):
     code = """
         library = load(compile_ir(tasks().render()), pool_symbols())
         before = len(os.listdir("/proc/self/task"))
@@ -398,7 +401,7 @@ def test_fork_while_another_thread_is_in_a_region():
 
 
 @pytest.mark.parametrize("ending", ["", "sys.exit(0)", "os._exit(0)", "raise SystemExit"])
-def test_the_process_ends_cleanly(ending):
+def test_the_process_ends_cleanly(ending: str):
     code = f"""
         library = load(compile_ir(tasks().render()), pool_symbols())
         set_threads(5)

@@ -558,7 +558,7 @@ def test_all_of_a_block_s_head():
     assert_structural_equal(block.reads[1].region[0], Range(vi, i32(2)))
     assert block.reads[1].region[1].min is vj
     assert block.reads[1].region[1].extent is x
-    assert_structural_equal(block.writes[0], A[0:1, 0:1])  # type: ignore[arg-type]
+    assert_structural_equal(block.writes[0], A[0:1, 0:1])
     assert block.annotations == {"key": {"inner": (1, 2.5, True)}}
     assert [b.name for b in block.alloc_buffers] == ["B"]
     (match,) = block.match_buffers
@@ -608,7 +608,7 @@ def test_buffers_and_scalars_in_the_signature():
     assert A.shape[0] is func.params[1]
     assert_structural_equal(
         func.params[3].type_annotation, PointerType(PrimType(DataType("int8")), "shared")
-    )  # type: ignore[arg-type]
+    )
     assert func.attrs == {"tir.noalias": True, "k": (1, (2, "x"))}
     assert_structural_equal(func.ret_type, PrimType(INT32))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from tests.te.topi.running import BFLOAT16, check
 from tests.tir.refusal import refused
 
 
-def attended(q, k, v, mask=None, scale=None, causal=None):
+def attended(q: Any, k: Any, v: Any, mask: Any = None, scale: Any = None, causal: Any = None):
     """Attend query by query in float64."""
     dtype = q.dtype
     q, k, v = (t.astype("float64") for t in (q, k, v))
@@ -38,7 +40,16 @@ def attended(q, k, v, mask=None, scale=None, causal=None):
     return made.astype(dtype)
 
 
-def tensors(b=2, h=2, g=2, s=3, t=4, d=5, e=6, dtype="float32"):
+def tensors(
+    b: int = 2,
+    h: int = 2,
+    g: int = 2,
+    s: int = 3,
+    t: int = 4,
+    d: int = 5,
+    e: int = 6,
+    dtype: str = "float32",
+):
     rng = np.random.default_rng(5)
     shapes = [(b, h, s, d), (b, g, t, d), (b, g, t, e)]
     return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
@@ -56,7 +67,7 @@ PARAMETERS = [
 @pytest.mark.parametrize(
     "sizes", [{}, {"s": 5, "t": 3}, {"h": 4}, {"h": 6, "g": 1}, {"b": 1, "s": 1, "t": 1, "d": 1}]
 )
-def test_parameters(sizes):
+def test_parameters(sizes: Any):
     given = tensors(**sizes)
     cases = [(lambda *t, p=p: topi.attention(*t, **p), attended(*given, **p)) for p in PARAMETERS]
     check(given, cases, slack=1e-5)
@@ -125,7 +136,7 @@ def test_masks():
 
 
 @pytest.mark.parametrize("dtype", ["float16", BFLOAT16, "float64"], ids=str)
-def test_dtypes(dtype):
+def test_dtypes(dtype: Any):
     given = tensors(1, 2, 1, 2, 3, 2, 2, dtype=dtype)
     bias = np.array([0, 1, -np.inf], dtype)
     cases = [(lambda *t: topi.attention(*t[:3]), attended(*given))]
@@ -157,7 +168,7 @@ def test_special_values():
         check_both([q, k, v], [(lambda *t: topi.attention(*t, scale=1.0), exactly(q, k, v))])
 
 
-def exactly(q, k, v):
+def exactly(q: Any, k: Any, v: Any):
     """Attend in float32, whose products overflow to infinities."""
     scores = (q[..., :, None, :] * k[..., None, :, :]).sum(-1, dtype="float32")
     weights = np.exp(scores - scores.max(-1, keepdims=True))
@@ -165,7 +176,7 @@ def exactly(q, k, v):
 
 
 @pytest.mark.parametrize("sizes", [{"b": 0}, {"t": 0}, {"s": 0}, {"e": 0}, {"d": 0}])
-def test_empty(sizes):
+def test_empty(sizes: Any):
     given = tensors(**sizes)
     check_both(given, [(topi.attention, attended(*given))], slack=1e-5)
 
@@ -183,7 +194,7 @@ def test_positions_before_heads():
 
 
 @pytest.mark.parametrize("sizes", [{"s": 7, "t": 4}, {"b": 8, "s": 3, "t": 9}])
-def test_symbolic_shapes(sizes):
+def test_symbolic_shapes(sizes: Any):
     given = tensors(**{"h": 1, "g": 1, **sizes})
     cases = [(lambda *t, p=p: topi.attention(*t, **p), attended(*given, **p)) for p in PARAMETERS]
     check(given, cases, symbolic=True, slack=1e-5)

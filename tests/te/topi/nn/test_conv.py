@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,21 +15,29 @@ from tests.te.topi.running import BFLOAT16, check
 from tests.tir.refusal import refused
 
 
-def as_list(value, count):
+def as_list(value: Any, count: Any):
     return [value] * count if isinstance(value, int) else list(value)
 
 
-def pads_of(padding, nd):
+def pads_of(padding: Any, nd: Any):
     made = as_list(padding, nd)
     return made * 2 if len(made) == nd else made
 
 
-def summing(dtype):
+def summing(dtype: Any):
     dtype = np.dtype(dtype)
     return np.dtype("float64") if dtype.kind in "fV" else dtype
 
 
-def convolved(x, w, stride=1, padding=0, dilation=1, groups=1, dtype=None):
+def convolved(
+    x: Any,
+    w: Any,
+    stride: int = 1,
+    padding: int = 0,
+    dilation: int = 1,
+    groups: int = 1,
+    dtype: Any = None,
+):
     """Convolve with direct loops, channels first."""
     nd, wanted = x.ndim - 2, dtype or x.dtype
     stride, dilation, pads = as_list(stride, nd), as_list(dilation, nd), pads_of(padding, nd)
@@ -49,7 +58,16 @@ def convolved(x, w, stride=1, padding=0, dilation=1, groups=1, dtype=None):
     return made.astype(wanted)
 
 
-def transposed(x, w, stride=1, padding=0, output_padding=0, dilation=1, groups=1, dtype=None):
+def transposed(
+    x: Any,
+    w: Any,
+    stride: int = 1,
+    padding: int = 0,
+    output_padding: int = 0,
+    dilation: int = 1,
+    groups: int = 1,
+    dtype: Any = None,
+):
     """Scatter elements with direct loops, channels first, the kernel's input channels first."""
     nd, wanted = x.ndim - 2, dtype or x.dtype
     stride, dilation, pads = as_list(stride, nd), as_list(dilation, nd), pads_of(padding, nd)
@@ -71,7 +89,7 @@ def transposed(x, w, stride=1, padding=0, output_padding=0, dilation=1, groups=1
     return made[(slice(None), slice(None), *cut)].astype(wanted)
 
 
-def numbers(shape, seed=0, dtype="float32"):
+def numbers(shape: Any, seed: int = 0, dtype: str = "float32"):
     return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype)
 
 
@@ -116,7 +134,7 @@ def test_parameters_per_axis():
 
 
 @pytest.mark.parametrize("dtype", ["float16", BFLOAT16, "float64", "int8", "uint8", "int64"], ids=str)  # fmt: skip
-def test_dtypes(dtype):
+def test_dtypes(dtype: Any):
     x, w = np.abs(numbers((1, 2, 5))).astype(dtype), np.abs(numbers((2, 2, 3), 1)).astype(dtype)
     cases = [
         (lambda a, k: topi.conv(a, k, padding=1), convolved(x, w, padding=1)),
@@ -181,7 +199,7 @@ def test_special_values():
     ("image", "kernel"),
     [((0, 2, 4), (3, 2, 2)), ((1, 0, 4), (3, 0, 2)), ((1, 2, 4), (0, 2, 2)), ((1, 1, 1), (1, 1, 1))],
 )  # fmt: skip
-def test_shapes(image, kernel):
+def test_shapes(image: Any, kernel: Any):
     x, w = numbers(image), numbers(kernel, 1)
     back = w.swapaxes(0, 1)
     cases = [(lambda a, k, _: topi.conv(a, k, padding=1), convolved(x, w, padding=1))]
@@ -190,7 +208,7 @@ def test_shapes(image, kernel):
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 7, 6), (0, 4, 5, 8)])
-def test_symbolic_shapes(shape):
+def test_symbolic_shapes(shape: Any):
     x, w = numbers(shape), numbers((4, 4, 3, 3), 1)
     given = {"stride": 2, "padding": 1}
     cases = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,17 +17,17 @@ def values(*shape: int, seed: int = 0):
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-def softmax(x, axis):
+def softmax(x: Any, axis: Any):
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
 
 
-def normal(x, axis, eps=1e-5):
+def normal(x: Any, axis: Any, eps: float = 1e-5):
     return (x - x.mean(axis, keepdims=True)) / np.sqrt(x.var(axis, keepdims=True) + eps)
 
 
 @pytest.mark.parametrize("dtype", ["float16", BFLOAT16, "float32", "float64"], ids=str)
-def test_softmax(dtype):
+def test_softmax(dtype: Any):
     x = (values(2, 3, 4) * 5).astype(dtype)
     w = x.astype("float64")
     cases = [(lambda a, k=k: topi.softmax(a, k), softmax(w, k).astype(dtype)) for k in (0, 1, -1)]
@@ -92,7 +94,7 @@ def test_norm_of_batches_in_training():
     moved = [0.75 * m + 0.25 * x.mean((0, 2)), 0.75 * m + 0.25 * x.var((0, 2))]
     for number, wanted in enumerate([whole, *moved]):
 
-        def made(a, c, d, n, k=number):
+        def made(a: Any, c: Any, d: Any, n: Any, k: Any = number):
             return topi.batch_norm_training(a, c, d, n, n, momentum=0.25)[k]
 
         check([x, g, b, m], [(made, wanted)], slack=1e-5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from math import ceil
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +16,11 @@ from tests.te.topi.running import BFLOAT16, check
 from tests.tir.refusal import refused
 
 
-def as_list(value, count):
+def as_list(value: Any, count: Any):
     return [value] * count if isinstance(value, int) else list(value)
 
 
-def steps_of(n, k, s, d, before, after, ceil_mode):
+def steps_of(n: Any, k: Any, s: Any, d: Any, before: Any, after: Any, ceil_mode: Any):
     """Count window by window: one fits, or starts inside."""
     count = 0
     while True:
@@ -32,7 +33,16 @@ def steps_of(n, k, s, d, before, after, ceil_mode):
         count += 1
 
 
-def pooled(x, kind, kernel, stride=None, padding=0, dilation=1, ceil_mode=False, include=False):
+def pooled(
+    x: Any,
+    kind: Any,
+    kernel: Any,
+    stride: Any = None,
+    padding: int = 0,
+    dilation: int = 1,
+    ceil_mode: bool = False,
+    include: bool = False,
+):
     """Pool with direct loops, channels first."""
     nd = x.ndim - 2
     kernel, dilation = as_list(kernel, nd), as_list(dilation, nd)
@@ -71,7 +81,7 @@ PARAMETERS = [
 ]
 
 
-def cases(x, given, avg=True):
+def cases(x: Any, given: Any, avg: bool = True):
     made = [(lambda a: topi.max_pool(a, **given), pooled(x, "max", **given))]
     for include in (False, True) if avg else ():
         made.append(
@@ -83,7 +93,7 @@ def cases(x, given, avg=True):
     return made
 
 
-def image(shape, dtype="float32"):
+def image(shape: Any, dtype: str = "float32"):
     return np.random.default_rng(1).integers(-9, 9, shape).astype(dtype)
 
 
@@ -103,13 +113,13 @@ def test_parameters(nd: int):
         {"kernel": (2, 3), "stride": (3, 2), "padding": (1, 1, 0, 1), "dilation": (2, 1)},
     ],
 )
-def test_parameters_per_axis(given):
+def test_parameters_per_axis(given: Any):
     x = image((1, 2, 6, 7))
     check_both([x], cases(x, given))
 
 
 @pytest.mark.parametrize("dtype", ["float16", BFLOAT16, "float64", "int8", "uint8", "int64"], ids=str)  # fmt: skip
-def test_dtypes(dtype):
+def test_dtypes(dtype: Any):
     x = image((1, 2, 5, 5)) if np.dtype(dtype).kind != "u" else np.abs(image((1, 2, 5, 5)))
     x = x.astype(dtype)
     given = {"kernel": 3, "stride": 2, "padding": 1}
@@ -131,12 +141,12 @@ def test_special_values():
 
 
 @pytest.mark.parametrize("shape", [(0, 2, 4, 4), (1, 0, 4, 4), (1, 1, 2, 2)])
-def test_shapes(shape):
+def test_shapes(shape: Any):
     x = image(shape)
     check_both([x], cases(x, {"kernel": 2}) + cases(x, {"kernel": 2, "stride": 1, "padding": 1}))
 
 
-def adapted(x, out, kind):
+def adapted(x: Any, out: Any, kind: Any):
     out = as_list(out, x.ndim - 2)
     made = np.zeros((*x.shape[:2], *out), "float64")
     for at in product(*map(range, out)):
@@ -150,7 +160,7 @@ def adapted(x, out, kind):
     return made.astype(x.dtype)
 
 
-def adaptive(x, out):
+def adaptive(x: Any, out: Any):
     return [
         (lambda a: topi.adaptive_max_pool(a, out), adapted(x, out, "max")),
         (lambda a: topi.adaptive_avg_pool(a, out), adapted(x, out, "avg")),
@@ -158,7 +168,7 @@ def adaptive(x, out):
 
 
 @pytest.mark.parametrize("shape", [(2, 1, 7), (1, 2, 6, 5), (1, 1, 4, 3, 5)])
-def test_adaptive(shape):
+def test_adaptive(shape: Any):
     x = image(shape)
     sizes = [1, 2, 3, 4, 5, 9, tuple(range(1, len(shape) - 1)), shape[2:], 0]
     check([x], [c for s in sizes for c in adaptive(x, s)])
@@ -185,7 +195,7 @@ def test_channels_last():
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 7, 6), (0, 3, 4, 5)])
-def test_symbolic_shapes(shape):
+def test_symbolic_shapes(shape: Any):
     x = image(shape)
     some = PARAMETERS[2:4] + PARAMETERS[6:7]
     every = [c for given in some for c in cases(x, given)]

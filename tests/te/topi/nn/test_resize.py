@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import ceil, floor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def keys(distance: float, a: float) -> float:
     return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
 
 
-def weights(method, place, n, alpha, exclude):
+def weights(method: Any, place: Any, n: Any, alpha: Any, exclude: Any):
     """Weigh the elements of an axis of ``n`` for a place on it."""
     base = floor(place)
     t = float(place - base)
@@ -57,7 +58,7 @@ def weights(method, place, n, alpha, exclude):
     return made
 
 
-def along(x, axis, m, method, coordinates="half_pixel", rounding="round_prefer_floor", alpha=-0.75, exclude=False):  # fmt: skip
+def along(x: Any, axis: Any, m: Any, method: Any, coordinates: str = "half_pixel", rounding: str = "round_prefer_floor", alpha: float = -0.75, exclude: bool = False):  # fmt: skip
     n = x.shape[axis]
     shape = list(x.shape)
     shape[axis] = m
@@ -75,7 +76,7 @@ def along(x, axis, m, method, coordinates="half_pixel", rounding="round_prefer_f
     return made
 
 
-def resized(x, size, method, axes=(2, 3), **given):
+def resized(x: Any, size: Any, method: Any, axes: Any = (2, 3), **given: Any):
     wide = x if method == "nearest" else x.astype("float64")
     for axis, m in zip(axes, (size, size) if isinstance(size, int) else size, strict=True):
         wide = along(wide, axis, m, method, **given)
@@ -85,7 +86,7 @@ def resized(x, size, method, axes=(2, 3), **given):
     return wide.astype(x.dtype)
 
 
-def image(shape, dtype="float32"):
+def image(shape: Any, dtype: str = "float32"):
     return np.random.default_rng(3).integers(0, 9, shape).astype(dtype)
 
 
@@ -119,7 +120,7 @@ def test_kernels_of_cubic():
 
 
 @pytest.mark.parametrize("dtype", ["float16", BFLOAT16, "float64", "int8", "uint8", "int32"], ids=str)  # fmt: skip
-def test_dtypes(dtype):
+def test_dtypes(dtype: Any):
     x = (image((1, 1, 4, 3)) * 15).astype(dtype)
     # Twice the size makes weights that are exact, so that halves are met, and rounded to even.
     cases = [
@@ -147,7 +148,7 @@ def test_special_values():
 
 
 @pytest.mark.parametrize("shape", [(0, 1, 2, 2), (1, 1, 1, 1), (1, 2, 1, 3)])
-def test_shapes(shape):
+def test_shapes(shape: Any):
     x = image(shape)
     methods = ("nearest", "linear", "cubic")
     check_both([x], [(lambda a, m=m: topi.resize2d(a, 2, m), resized(x, 2, m)) for m in methods], slack=2e-5)  # fmt: skip
@@ -164,7 +165,7 @@ def test_channels_last():
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 4, 5), (1, 1, 2, 6)])
-def test_symbolic_shapes(shape):
+def test_symbolic_shapes(shape: Any):
     x, like = image(shape), image((3, 7))
     cases = [
         (

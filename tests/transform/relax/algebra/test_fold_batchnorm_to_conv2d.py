@@ -66,7 +66,7 @@ def test_a_normalisation_becomes_a_shift():
         [("            v = R.nn.relu(u)", "            s = z[2]\n            v = (u, z[1], s, z[0])")],
     ],
 )  # fmt: skip
-def test_layouts_and_options(changes):
+def test_layouts_and_options(changes: Any):
     text = BEFORE
     for change in changes:
         assert change[0] in text
@@ -109,7 +109,7 @@ def without(name: str) -> dict[str, Any]:
         (("(n, 2, 5, 5)", "(n, 2, 5, 5)"), {**WEIGHTS, "shared": 1}),
     ],
 )  # fmt: skip
-def test_others_stay(change, params):
+def test_others_stay(change: Any, params: Any):
     text = BEFORE.replace(*change)
     params = dict(params)
     if params.pop("shared", None):

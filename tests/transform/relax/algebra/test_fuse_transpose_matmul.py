@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -63,7 +65,7 @@ def test_a_transposed_matrix_is_not_made():
         ("R.matmul(a, R.permute_dims(b))", ((4,), (3, 4)), "NT_matmul"),
     ],
 )  # fmt: skip
-def test_either_operand_of_any_rank(body, shapes, name):
+def test_either_operand_of_any_rank(body: str, shapes: Any, name: str):
     mod = module(f"""
     @R.function
     def main(a: R.Tensor({shapes[0]}, "float32"), b: R.Tensor({shapes[1]}, "float32")):
@@ -95,7 +97,7 @@ def test_two_products_use_one_matrix_without_a_copy():
         ("(3, 4)", '(3, "k")'),  # whether extents fit is checked as it runs
     ],
 )  # fmt: skip
-def test_others_stay(change):
+def test_others_stay(change: Any):
     assert change[0] in BEFORE
     mod = module(BEFORE.replace(*change))
     assert applied("FuseTransposeMatmul", mod) is mod

@@ -70,7 +70,7 @@ def test_what_was_given_is_passed_on(number: int):
 
 
 def test_results_stay_the_same_without_checks():
-    exe = loomir.compile(from_source(HEADER + TEXT))  # type: ignore[arg-type]
+    exe = loomir.compile(from_source(HEADER + TEXT))
     assert np.isnan(exe["main"](np.array([-2, 4], "float32"))).all()
     assert "check_nan" not in exe.llvm_ir()
 

@@ -76,7 +76,7 @@ def test_nothing_passes_what_is_written_in_place():
     mod = module(text)
     for way in ("depth-first", "breadth-first"):
         for end in ("from-inputs", "from-outputs"):
-            chosen = TopologicalSortOptions(way, end)  # type: ignore[arg-type]
+            chosen = TopologicalSortOptions(way, end)
             made = applied("TopologicalSort", mod, random(3), options=chosen)
             assert order(made).split().index("c") == order(mod).split().index("c")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -38,26 +40,26 @@ from tests.relax.programs import all_bindings, block, callable_of, flow, func, l
 A, B = VDevice("llvm", 0), VDevice("llvm", 1)
 
 
-def on(device=None, *shape) -> TensorStructInfo:
+def on(device: Any = None, *shape: Any) -> TensorStructInfo:
     return TensorStructInfo(ShapeExpr(shape or (2,)), "float32", device)
 
 
-def var(name, device=None, *shape) -> Var:
+def var(name: Any, device: Any = None, *shape: Any) -> Var:
     return Var(name, on(device, *shape))
 
 
-def call(name, *args) -> Call:
+def call(name: Any, *args: Any) -> Call:
     found = find_op(f"relax.{name}")
     assert found is not None
     return found.call(*args)
 
 
-def module(devices=(A, B), **functions) -> IRModule:
+def module(devices: Any = (A, B), **functions: Any) -> IRModule:
     made = {GlobalVar(name): f for name, f in functions.items()}
     return IRModule(made, {}, {"vdevice": tuple(devices)} if devices else {})
 
 
-def realized(mod) -> Function:
+def realized(mod: Any) -> Function:
     """Run the pass, hold the result to be right and a fixed point, and give ``main``."""
     made = realize_vdevice(mod)
     assert normal_form_violations(made) == ()
@@ -70,7 +72,7 @@ def realized(mod) -> Function:
     return main
 
 
-def main_of(mod):
+def main_of(mod: Any):
     return realized(mod)
 
 
@@ -80,7 +82,7 @@ def devices_of(made: Function) -> list:
     return [device_of(v.struct_info) for v in found]
 
 
-def device_of(info):
+def device_of(info: Any):
     if isinstance(info, TensorStructInfo):
         return None if info.vdevice is None else info.vdevice.dev_id
     if isinstance(info, TupleStructInfo):
@@ -88,7 +90,7 @@ def device_of(info):
     return "-"
 
 
-def chain(x, *names):
+def chain(x: Any, *names: Any):
     """Negate one after another, without annotations."""
     at, made = x, []
     for name in names:
@@ -251,13 +253,13 @@ def test_what_is_made_of_no_tensor_is_moved():
 
 
 # -- hints ----------------------------------------------------------------------------------------
-def hint(x, device=B):
+def hint(x: Any, device: Any = B):
     found = find_op("relax.hint_on_device")
     assert found is not None
     return found.call(x, device)
 
 
-def ops_of(made) -> list[str]:
+def ops_of(made: Any) -> list[str]:
     return [b.value.op.name[6:] for b in all_bindings(made) if isinstance(b.value, Call)]
 
 
@@ -333,7 +335,7 @@ def test_a_tensor_on_no_device_is_refused():
 
 
 def test_long_programs_take_linear_time():
-    def realize(count):
+    def realize(count: Any):
         x = var("x")
         part, out = chain(x, *[f"v{k}" for k in range(count)])
         mod = normalize(module(main=func([x], seq([part], out), on(B))))

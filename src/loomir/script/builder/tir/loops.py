@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from loomir.ir.module import GlobalVar
 from loomir.ir.op import Op
@@ -101,6 +101,10 @@ class ForFrame(StmtFrame[_V]):
             return list(self.vars)
         scaled = self.vars[0] * self.step
         return [self.start + scaled]
+
+    if TYPE_CHECKING:
+        # Programs write `for i in T.parallel(n)`, which is read and never run.
+        def __iter__(self) -> Iterator[_V]: ...
 
     def enter(self) -> _V:
         """Make the loop variables."""
