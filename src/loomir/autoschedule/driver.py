@@ -362,7 +362,7 @@ def _schedule_body(
                 on_step(Step(name, partial(whole, tuple(made), place)))
             continue
         plan = _plan_statement(func, part, target, around, reader, plan_stage)
-        inner = _unplanned(part) if plan is None else _Result(plan.stmt, (plan,))
+        inner = _keep_unplanned(part) if plan is None else _Result(plan.stmt, (plan,))
         if plan is None and len(around) < _DEPTH and is_repeated(part, around):
             within = None if on_step is None else _prefix_steps(on_step, tuple(made), whole)
             inner = _schedule_loop_body(func, part, target, around, within)
@@ -384,7 +384,7 @@ def _schedule_body(
     return _Result(stmt, tuple(plans), left, declare, tuple(unplanned))
 
 
-def _unplanned(part: Stmt) -> _Result:
+def _keep_unplanned(part: Stmt) -> _Result:
     return _Result(part, (), unplanned=(part,))
 
 
@@ -442,7 +442,7 @@ def _schedule_loop_body(
     within = None if on_step is None else one
     made = _schedule_body(body, target, frozenset(), ranges, within)
     if not made.plans:
-        return _unplanned(part)
+        return _keep_unplanned(part)
 
     def repeat(plan: Plan) -> Plan:
         body = made.declare(allocate(made.between, plan.stmt))

@@ -104,7 +104,7 @@ class StepVerifier:
     ) -> None:
         unmade = dict(_reads_before_made(kernel))
         if before is None:
-            lost = _stored(self.func.body) - _outputs(kernel)
+            lost = _find_stored(self.func.body) - _outputs(kernel)
             if unmade:
                 own = _loaded_before_stored(self.func.body)
                 unmade = {data: stage for data, stage in unmade.items() if data not in own}
@@ -217,7 +217,7 @@ def _outputs(kernel: LiftedFunction) -> set[int]:
     return written - {id(buffer.data) for buffer in kernel.between}
 
 
-def _stored(body: Stmt) -> set[int]:
+def _find_stored(body: Stmt) -> set[int]:
     found = by_class(body)
     local = {id(b.data) for block in found.get(Block, ()) for b in block.alloc_buffers}
     local |= {id(allocated.buffer_var) for allocated in found.get(Allocate, ())}

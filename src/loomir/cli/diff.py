@@ -99,12 +99,12 @@ def _read(target: str) -> IRModule:
         programs = programs_of(load_file(path))
     found = pick(programs, name, path)
     if len(found) > 1:
-        raise _unnamed(path, list(found))
+        raise _missing_name(path, list(found))
     (program,) = found.values()
     return as_module(program)
 
 
-def _unnamed(path: Path, names: list[str]) -> CompileError:
+def _missing_name(path: Path, names: list[str]) -> CompileError:
     return CompileError(
         Diagnostic(
             "CLI0010",

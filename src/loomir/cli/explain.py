@@ -110,7 +110,7 @@ class _Explained:
         kernels, packed = self._kernels(module)
         here = self.target == Target("native")
         roof = measured_roof(loomir.compile) if here and measure else None
-        measured = {} if roof is None else self._measured(module)
+        measured = {} if roof is None else self._measure(module)
         self._head(roof, here)
         facts: dict[str, Any] = {}
         for name, func in kernels.items():
@@ -148,7 +148,7 @@ class _Explained:
         if not here:
             self.report.line("not measured: this is another machine")
 
-    def _measured(self, module: IRModule) -> dict[str, _Measured]:
+    def _measure(self, module: IRModule) -> dict[str, _Measured]:
         """Run every function that can be called, and note the best time of each kernel."""
         best: dict[str, _Measured] = {}
         exe = loomir.compile(module)

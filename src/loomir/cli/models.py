@@ -43,7 +43,7 @@ def run_model(
     report.fact("compile_seconds", time.perf_counter() - start)
     func = module["main"]
     assert isinstance(func, Function)
-    given = _given(inputs, [p.name_hint for p in func.params])
+    given = _read_pairs(inputs, [p.name_hint for p in func.params])
     unknown = graph_sizes(func, {})
     arguments = graph_inputs(func, dict.fromkeys(unknown, 1), given, seed)
     for param, value in zip(func.params, arguments, strict=True):
@@ -59,13 +59,13 @@ def run_model(
         _time(report, lambda: program["main"](*arguments))
 
 
-def _given(pairs: Sequence[str], names: Sequence[str]) -> dict[str, object]:
+def _read_pairs(pairs: Sequence[str], names: Sequence[str]) -> dict[str, object]:
     made: dict[str, object] = {}
     for pair in pairs:
         name, equals, source = pair.partition("=")
         if not equals or name not in names:
             guess = nearest(name, names)
-            raise _refused(
+            raise _refusal(
                 f"--input {pair}: the model has no input of that name",
                 f"did you mean {guess!r}?" if guess else f"its inputs: {', '.join(names)}",
             )
@@ -74,14 +74,14 @@ def _given(pairs: Sequence[str], names: Sequence[str]) -> dict[str, object]:
         try:
             made[name] = np.load(source, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
-            raise _refused(
+            raise _refusal(
                 f"--input {pair}: {str(error).splitlines()[0]}",
                 "give a file that numpy.save wrote, or the word random",
             ) from error
     return made
 
 
-def _refused(message: str, remedy: str) -> CompileError:
+def _refusal(message: str, remedy: str) -> CompileError:
     return CompileError(Diagnostic("CLI0013", message, help=remedy))
 
 

@@ -104,7 +104,7 @@ def fail(error: LoomirError, as_json: bool, summary: str = "") -> NoReturn:
     else:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
         for index, diagnostic in enumerate(diagnostics):
-            console.print(_coloured(showable(str(diagnostic), console.encoding)))
+            console.print(_colour(showable(str(diagnostic), console.encoding)))
             if index + 1 < len(diagnostics):
                 console.print()
         if not diagnostics:
@@ -115,7 +115,7 @@ def fail(error: LoomirError, as_json: bool, summary: str = "") -> NoReturn:
     raise typer.Exit(2 if isinstance(error, InternalError) else 1)
 
 
-def _coloured(text: str) -> Text:
+def _colour(text: str) -> Text:
     """Colour a rendered diagnostic: what, where the carets are, what to do."""
     out = Text()
     for number, line in enumerate(text.splitlines()):

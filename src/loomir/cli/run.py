@@ -240,15 +240,15 @@ class _Job:
         right = True
         graphs = graphs_of(self.program)
         for name, func in graphs.items():
-            right &= self._judge_graph(name, self._shown(name, len(graphs)), func, interpret)
+            right &= self._judge_graph(name, self._show(name, len(graphs)), func, interpret)
         if graphs:  # the loops beside them are their parts
             return right
         public = public_functions(self.program)
         for name, func in public.items():
-            right &= self._judge_one(name, self._shown(name, len(public)), func, interpret)
+            right &= self._judge_one(name, self._show(name, len(public)), func, interpret)
         return right
 
-    def _shown(self, name: str, count: int) -> str:
+    def _show(self, name: str, count: int) -> str:
         lone = name in (self.key, "main") or count == 1
         return self.key if lone else f"{self.key}.{name}"
 

@@ -131,7 +131,7 @@ def float_quotient(a: float, b: float) -> float:
     return math.copysign(math.inf, a) * math.copysign(1.0, b)
 
 
-def _floored(x: float) -> float:
+def _floor(x: float) -> float:
     # math.floor gives an integer: no sign of zero, and none at all for infinities.
     return math.copysign(float(math.floor(x)), x) if math.isfinite(x) else x
 
@@ -145,7 +145,7 @@ def _float_function(kind: type, dtype: DataType) -> Binary:
     cut = rounder(dtype)
 
     def floor_remainder(a: float, b: float) -> float:
-        whole = _floored(cut(float_quotient(a, b)))
+        whole = _floor(cut(float_quotient(a, b)))
         return cut(a - cut(whole * b))
 
     table: dict[type, Binary] = {
@@ -153,7 +153,7 @@ def _float_function(kind: type, dtype: DataType) -> Binary:
         Sub: lambda a, b: cut(a - b),
         Mul: lambda a, b: cut(a * b),
         Div: lambda a, b: cut(float_quotient(a, b)),
-        FloorDiv: lambda a, b: _floored(cut(float_quotient(a, b))),
+        FloorDiv: lambda a, b: _floor(cut(float_quotient(a, b))),
         FloorMod: floor_remainder,
     }
     return table[kind]

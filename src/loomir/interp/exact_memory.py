@@ -244,11 +244,11 @@ def reinterpret(value: Value, source: DataType, target: DataType) -> Value:
     memory.numbers = parts
     element, item = target.element, target.itemsize // target.lanes
     every = made if target.is_vector else (made,)
-    found = [_seen(memory, n * item, part, element) for n, part in enumerate(every)]
+    found = [_reinterpret(memory, n * item, part, element) for n, part in enumerate(every)]
     return tuple(found) if target.is_vector else found[0]
 
 
-def _seen(memory: Memory, at: int, value: Any, dtype: DataType) -> Value:
+def _reinterpret(memory: Memory, at: int, value: Any, dtype: DataType) -> Value:
     encode = encoder(dtype)
     return read_at(memory, at, value if encode is None else encode(value), dtype)
 

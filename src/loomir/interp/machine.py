@@ -274,7 +274,7 @@ def _suspending(operands: tuple[Code, ...], action: Action) -> Instruction:
 RECURSION_LIMIT: Final = 1000
 
 
-def _counted(
+def _run_counted(
     code: Sequence[Instruction], number: int, env: Environment, left: int
 ) -> tuple[int, int]:
     """Run instructions, so many at most; gives the number of the next, and what is left."""
@@ -300,7 +300,7 @@ def run(
         code = function.code
         try:
             if left is not None:
-                number, left = _counted(code, number, env, left)
+                number, left = _run_counted(code, number, env, left)
             while number >= 0:
                 number = code[number](env)
         except Returned:

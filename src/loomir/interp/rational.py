@@ -148,7 +148,7 @@ def _remainder(x: Any, y: Any) -> Any:
     return x - math.trunc(Fraction(x) / y) * y
 
 
-def _scaled(x: Any, exponent: int) -> Any:
+def _scale(x: Any, exponent: int) -> Any:
     if type(x) is float or not x:
         return x
     return _plain(x * Fraction(2) ** max(-(1 << 15), min(exponent, 1 << 15)))
@@ -186,7 +186,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "round": _to_whole(round),
     "nearbyint": _to_whole(round),
     "fmod": _remainder,
-    "ldexp": _scaled,
+    "ldexp": _scale,
     "copysign": _copied_sign,
     "isnan": _is_nan,
     "isinf": _is_infinite,

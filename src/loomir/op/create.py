@@ -91,7 +91,7 @@ def _infer_filled(c: OpContext) -> StructInfo:
     return tensor_info(shape_argument(c, 0), _element(c, c["dtype"]), None)
 
 
-def _filled(extents: Sequence[Size], value: Tensor | PrimExpr, dtype: DataType) -> Tensor:
+def _fill(extents: Sequence[Size], value: Tensor | PrimExpr, dtype: DataType) -> Tensor:
     def element(*_: PrimExpr) -> PrimExpr:
         return cast_to(value() if isinstance(value, Tensor) else value, dtype)
 
@@ -101,11 +101,11 @@ def _filled(extents: Sequence[Size], value: Tensor | PrimExpr, dtype: DataType) 
 def _lower_full(
     extents: Sequence[Size], value: Tensor | PrimExpr, dtype: DataType | None
 ) -> Tensor:
-    return _filled(extents, value, value.dtype if dtype is None else dtype)
+    return _fill(extents, value, value.dtype if dtype is None else dtype)
 
 
 def _lower_full_like(x: Tensor, value: Tensor | PrimExpr, dtype: DataType | None) -> Tensor:
-    return _filled(x.shape, value, x.dtype if dtype is None else dtype)
+    return _fill(x.shape, value, x.dtype if dtype is None else dtype)
 
 
 def _full(extents: tuple[int, ...], value: Any, dtype: DataType | None) -> NPArray:
@@ -175,7 +175,7 @@ full_like = define_op(
 
 def _define_filled(name: str, value: int) -> Callable[..., Any]:
     def lower(extents: Sequence[Size], dtype: DataType) -> Tensor:
-        return _filled(extents, const(value, dtype), dtype)
+        return _fill(extents, const(value, dtype), dtype)
 
     def reference(extents: tuple[int, ...], dtype: DataType) -> NPArray:
         return np.full(extents, value, numpy_of(dtype))
@@ -206,7 +206,7 @@ def _define_filled(name: str, value: int) -> Callable[..., Any]:
 def _define_filled_like(name: str, value: int) -> Callable[..., Any]:
     def lower(x: Tensor, dtype: DataType | None) -> Tensor:
         wanted = x.dtype if dtype is None else dtype
-        return _filled(x.shape, const(value, wanted), wanted)
+        return _fill(x.shape, const(value, wanted), wanted)
 
     def reference(x: NPArray, dtype: DataType | None) -> NPArray:
         return np.full(x.shape, value, x.dtype if dtype is None else numpy_of(dtype))

@@ -50,10 +50,10 @@ def _infer_assert(c: OpContext) -> StructInfo:
 
 
 def _infer_moved(c: OpContext) -> StructInfo:
-    return trampoline(_moved(c, c.args[0]))
+    return trampoline(_move(c, c.args[0]))
 
 
-def _moved(c: OpContext, info: StructInfo) -> Step[StructInfo]:
+def _move(c: OpContext, info: StructInfo) -> Step[StructInfo]:
     """Put a tensor, or those of a tuple, on the device."""
     if isinstance(info, TensorStructInfo):
         target: VDevice = c["dst_vdevice"]
@@ -61,7 +61,7 @@ def _moved(c: OpContext, info: StructInfo) -> Step[StructInfo]:
     if isinstance(info, TupleStructInfo):
         fields: list[StructInfo] = []
         for field in info.fields:
-            fields.append((yield _moved(c, field)))
+            fields.append((yield _move(c, field)))
         return TupleStructInfo(tuple(fields))
     if not isinstance(info, ObjectStructInfo):
         c.refuse(
@@ -93,7 +93,7 @@ print = define_op(  # noqa: A001
 )
 
 
-def _rendered(value: Any) -> str:
+def _render(value: Any) -> str:
     shown: Any = value
     if isinstance(value, np.generic):
         shown = cast("Any", value).item()
@@ -106,7 +106,7 @@ render_object = define_op(
     infer=lambda c: OBJECT,
     doc="Give the string that ``print`` writes for a value.",
     family="base",
-    reference=_rendered,
+    reference=_render,
     mistakes=(Mistake((), {}, "OPS0001"),),
 )
 

@@ -19,7 +19,7 @@ def _same(c: OpContext) -> StructInfo:
     return c.tensor(0)
 
 
-def _copied(x: NPArray) -> NPArray:
+def _copy(x: NPArray) -> NPArray:
     made: NPArray = xp.array(x)
     return made
 
@@ -32,7 +32,7 @@ def _mark(name: str, doc: str) -> Callable[..., Any]:
         doc=f"{doc}\n\nIt gives the tensor that it is given.",
         family="grad/grad",
         lower=topi.identity,
-        reference=_copied,
+        reference=_copy,
         samples=(
             Sample((TensorSample((2, 3)),)),
             Sample((TensorSample((), "bool"),)),

@@ -155,7 +155,9 @@ layout_transform = define_op(
 
 
 # -- sums that undo broadcasting -----------------------------------------------------------------
-def _collapsed(c: OpContext, wanted: Sequence[PrimExpr] | None, rank: int) -> TensorStructInfo:
+def _infer_collapsed(
+    c: OpContext, wanted: Sequence[PrimExpr] | None, rank: int
+) -> TensorStructInfo:
     x = c.tensor(0)
     need(c, "number", x.dtype, 0)
     if 0 <= x.ndim < rank:
@@ -178,13 +180,13 @@ def _collapsed(c: OpContext, wanted: Sequence[PrimExpr] | None, rank: int) -> Te
 
 def _sum_to(c: OpContext) -> StructInfo:
     wanted = c.shape(1)
-    x = _collapsed(c, wanted.values, wanted.ndim)
+    x = _infer_collapsed(c, wanted.values, wanted.ndim)
     return infer_of_shape(c, 1, x)
 
 
 def _sum_like(c: OpContext) -> StructInfo:
     target = c.tensor(1)
-    x = _collapsed(c, target.dims, target.ndim)
+    x = _infer_collapsed(c, target.dims, target.ndim)
     if target.shape is not None:
         return TensorStructInfo(target.shape, x.dtype, x.vdevice)
     return c.make(None, x.dtype, x, ndim=target.ndim)

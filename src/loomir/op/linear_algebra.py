@@ -230,7 +230,7 @@ linear = define_op(
 _SUBSCRIPTS = re.compile(r"([A-Za-z]*(?:,[A-Za-z]*)*)(->([A-Za-z]*))?")
 
 
-def _parsed(text: str) -> tuple[list[str], str] | None:
+def _parse(text: str) -> tuple[list[str], str] | None:
     """Split subscripts into the letters of each operand and those of the result."""
     found = _SUBSCRIPTS.fullmatch(text.replace(" ", ""))
     if found is None:
@@ -242,7 +242,7 @@ def _parsed(text: str) -> tuple[list[str], str] | None:
 
 def _letters(c: OpContext, text: str, count: int) -> tuple[list[str], str]:
     """Read the letters of the operands and of the result, in order where that is implied."""
-    parsed = _parsed(text)
+    parsed = _parse(text)
     if parsed is None:
         c.refuse(
             "OPS0042",
@@ -296,7 +296,7 @@ def _einsum(c: OpContext) -> StructInfo:
 
 
 def _sum(operands: Sequence[Tensor], subscripts: str) -> Tensor:
-    inputs = (_parsed(subscripts) or ([], ""))[0]
+    inputs = (_parse(subscripts) or ([], ""))[0]
     beside: dict[str, list[PrimExpr]] = {}
     for letters, x in zip(inputs, operands, strict=True):
         for letter, extent in zip(letters, x.shape, strict=True):
@@ -313,7 +313,7 @@ def _sum(operands: Sequence[Tensor], subscripts: str) -> Tensor:
 def _sum_with_numpy(operands: Sequence[Any], subscripts: str) -> NPArray:
     inner, wanted = _inner(np.asarray(operands[0]), None)
     arrays = [convert_array(np.asarray(x), inner) for x in operands]
-    inputs, output = _parsed(subscripts) or ([], "")
+    inputs, output = _parse(subscripts) or ([], "")
     with np.errstate(all="ignore"):
         if {*"".join(inputs)} <= {*output}:
             made: Any = _outer_product_with_numpy(arrays, inputs, output)

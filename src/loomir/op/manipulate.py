@@ -310,7 +310,7 @@ flip = define_op(
 
 
 # -- several tensors -----------------------------------------------------------------------------
-def _aligned(
+def _match_extents(
     c: OpContext, found: Sequence[TensorStructInfo], along: int | None
 ) -> list[PrimExpr] | None:
     """Return the extents that tensors share, of which one axis may differ; None where unknown."""
@@ -349,7 +349,7 @@ def _concat(c: OpContext) -> StructInfo:
     if rank < 0:
         return TensorStructInfo(None, dtype, device)
     along = c.axis(c["axis"], rank)
-    made = _aligned(c, found, along)
+    made = _match_extents(c, found, along)
     lengths = [info.dims[along] for info in found if info.dims is not None]
     if made is None or len(lengths) < len(found):
         return TensorStructInfo(None, dtype, device, rank)
@@ -405,7 +405,7 @@ def _stack(c: OpContext) -> StructInfo:
     if rank < 0:
         return TensorStructInfo(None, dtype, device)
     place = c.axis(c["axis"], rank, extra=1)
-    made = _aligned(c, found, None)
+    made = _match_extents(c, found, None)
     if made is None:
         return TensorStructInfo(None, dtype, device, rank + 1)
     made.insert(place, as_dim(len(found)))

@@ -28,7 +28,7 @@ __all__ = [
 _FAMILY = "memory/memory"
 
 
-def _allocated(c: OpContext, at: int) -> StructInfo:
+def _infer_allocated(c: OpContext, at: int) -> StructInfo:
     """Describe a tensor of a shape that is an argument, and a dtype that is an option."""
     given = c.shape(at)
     return c.make(given.values, c["dtype"], ndim=given.ndim)
@@ -71,7 +71,7 @@ def described_tensor(c: OpContext) -> StructInfo:
             help='give the offset in bytes: R.prim_value(0), or a value of R.Prim("int64")',
             arg=1,
         )
-    return _allocated(c, 2)
+    return _infer_allocated(c, 2)
 
 
 alloc_tensor = define_op(

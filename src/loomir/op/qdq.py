@@ -59,7 +59,7 @@ def _beside(c: OpContext, index: int, x: TensorStructInfo, dims: list[Any] | Non
         dims[axis] = common_extent(dims[axis], info.dims[0])
 
 
-def _scaled(c: OpContext, dtype: DataType) -> StructInfo:
+def _infer_scaled(c: OpContext, dtype: DataType) -> StructInfo:
     x = c.tensor(0)
     dims: list[Dim] | None = None if x.dims is None else list(x.dims)
     need(c, "float", c.tensor(1).dtype, 1)
@@ -72,13 +72,13 @@ def _scaled(c: OpContext, dtype: DataType) -> StructInfo:
 def _quantize(c: OpContext) -> StructInfo:
     need(c, "float", c.tensor(0).dtype, 0)
     need(c, "integer", c["out_dtype"], 0)
-    return _scaled(c, c["out_dtype"])
+    return _infer_scaled(c, c["out_dtype"])
 
 
 def _dequantize(c: OpContext) -> StructInfo:
     need(c, "integer", c.tensor(0).dtype, 0)
     need(c, "float", c["out_dtype"], 0)
-    return _scaled(c, c["out_dtype"])
+    return _infer_scaled(c, c["out_dtype"])
 
 
 # -- meaning -------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def _reference(prob: NPArray, uniform_sample: NPArray, rows: NPArray, dtype: Dat
 _P: Any = np.array([[0.1, 0.2, 0.3, 0.4], [0.0, 1.0, 0.0, 0.0]])
 
 
-def _given(kind: str, drawn: list[list[float]], rows: list[list[int]], index: str) -> Sample:
+def _place_draws(kind: str, drawn: list[list[float]], rows: list[list[int]], index: str) -> Sample:
     return Sample(
         (
             TensorSample((2, 4), kind, values=_P),
@@ -124,9 +124,9 @@ multinomial_from_uniform = define_op(
     lower=_lower,
     reference=_reference,
     samples=(
-        _given("float32", [[0.0], [0.3], [0.99], [0.5]], [[0], [0], [0], [1]], "int64"),
-        _given("float16", [[0.05], [1.0]], [[1], [1]], "int32"),
-        _given("float64", [], [], "int64"),
+        _place_draws("float32", [[0.0], [0.3], [0.99], [0.5]], [[0], [0], [0], [1]], "int64"),
+        _place_draws("float16", [[0.05], [1.0]], [[1], [1]], "int32"),
+        _place_draws("float64", [], [], "int64"),
     ),
     mistakes=(
         Mistake((_WIDE, _COLUMN, TensorSample((2, 1), "int64")), {}, "OPS0032"),

@@ -30,7 +30,7 @@ __all__ = ["nonzero", "unique"]
 _INT64 = DataType("int64")
 
 
-def _counted(b: BlockBuilder, count: Expr) -> ShapeExpr:
+def _bind_count(b: BlockBuilder, count: Expr) -> ShapeExpr:
     """Make the element of a tensor an extent, which is a new shape variable."""
     shape = b.emit(tensor_to_shape(count), "shape")
     size = ShapeVar("count", _INT64)
@@ -138,7 +138,7 @@ def _legalize_unique(b: BlockBuilder, call: Call) -> RelaxExpr:
         return call
     groups = b.emit(b.call_te(_group, x, call.attrs["axis"], primfunc_name_hint="group"))
     order, group, count = (b.emit(TupleGetItem(groups, i)) for i in range(3))
-    extents = _counted(b, count)
+    extents = _bind_count(b, count)
 
     def distinct(x: Tensor, order: Tensor, group: Tensor, shape: Sequence[Any]) -> Any:
         made = _distinct(x, order, group, shape, call)
@@ -201,7 +201,7 @@ def _legalize_nonzero(b: BlockBuilder, call: Call) -> RelaxExpr:
     x = call.args[0]
     if not _has_extents(b.struct_info_of(x)):
         return call
-    extents = _counted(b, b.emit(b.call_te(topi.count_nonzero, x), "count"))
+    extents = _bind_count(b, b.emit(b.call_te(topi.count_nonzero, x), "count"))
 
     def places(x: Tensor, shape: Sequence[Any]) -> Tensor:
         return topi.nonzero(x, shape[0])

@@ -26,7 +26,7 @@ __all__ = ["argsort", "sort", "topk"]
 _INT32 = DataType("int32")
 
 
-def _sorted(c: OpContext) -> TensorStructInfo:
+def _infer_sorted(c: OpContext) -> TensorStructInfo:
     """Return what is known of a tensor that has the axis to sort. Errors: OPS0005, OPS0030."""
     info = need_rank(c, 0, least=1)
     if info.ndim >= 0:
@@ -87,7 +87,7 @@ sort = define_op(
     tensor("x"),
     integer("axis", -1),
     flag("descending", False),
-    infer=_sorted,
+    infer=_infer_sorted,
     doc="Sort the elements along an axis; NaN is at the end in either order."
     "\n\nShapes: that of ``x``.",
     family="sorting",
@@ -99,7 +99,7 @@ sort = define_op(
 
 
 def _infer_argsort(c: OpContext) -> StructInfo:
-    info = _sorted(c)
+    info = _infer_sorted(c)
     return TensorStructInfo(info.shape, _places(c), info.vdevice, info.ndim)
 
 
@@ -129,7 +129,7 @@ argsort = define_op(
 
 # -- the greatest few --------------------------------------------------------------------------
 def _infer_topk(c: OpContext) -> StructInfo:
-    info, dtype = _sorted(c), _places(c)
+    info, dtype = _infer_sorted(c), _places(c)
     k: int = c["k"]
     made = [c.make(None, d, info, ndim=info.ndim) for d in (info.dtype, dtype)]
     if info.dims is not None:
@@ -145,10 +145,10 @@ def _infer_topk(c: OpContext) -> StructInfo:
         if k >= 1:
             shape[axis] = c.make([k], dtype).dims[0]  # type: ignore[index]
         made = [c.make(shape, d, info) for d in (info.dtype, dtype)]
-    return _chosen(c["ret_type"], TupleStructInfo(tuple(made)), made)
+    return _choose(c["ret_type"], TupleStructInfo(tuple(made)), made)
 
 
-def _chosen(ret_type: str, both: Any, each: Any) -> Any:
+def _choose(ret_type: str, both: Any, each: Any) -> Any:
     return both if ret_type == "both" else each[0 if ret_type == "values" else 1]
 
 
@@ -159,7 +159,7 @@ def _lower_topk(
     if k >= 1:
         data = topi.assume_elements(data, data, (axis,), k)
     made = topi.topk(data, count, axis, largest, dtype)
-    return _chosen(ret_type, made, made)
+    return _choose(ret_type, made, made)
 
 
 def _topk(data: NPArray, k: int, axis: int, ret_type: str, largest: bool, dtype: DataType) -> Any:
@@ -170,7 +170,7 @@ def _topk(data: NPArray, k: int, axis: int, ret_type: str, largest: bool, dtype:
     places = xp.take(order, range(count if k < 1 else k), axis)
     values = xp.take_along_axis(data, places, axis)
     made = (values, places.astype(numpy_of(dtype)))
-    return _chosen(ret_type, made, made)
+    return _choose(ret_type, made, made)
 
 
 topk = define_op(

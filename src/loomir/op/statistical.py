@@ -88,7 +88,7 @@ def _infer(kind: str, chooses: bool) -> Infer:
 
 
 # -- references ------------------------------------------------------------------------------
-def _computed(compute: Callable[..., Any]) -> Callable[..., NPArray]:
+def _in_float64(compute: Callable[..., Any]) -> Callable[..., NPArray]:
     """Compute floats in float64 and round them once."""
 
     def reference(x: NPArray, axis: Axes, keepdims: bool) -> NPArray:
@@ -178,7 +178,7 @@ def _define(
         doc=doc + "\n\nShapes: without ``axis``, or with extents of 1 where ``keepdims`` holds.",
         family="statistical",
         lower=lower,
-        reference=_computed(compute),
+        reference=_in_float64(compute),
         samples=_samples(kind, ulps, absolute, empty=not chooses),
         mistakes=mistakes,
     )

@@ -104,7 +104,7 @@ def _aligned(
         (x, first, gap, number, batch), (out,) = ins, outs
 
         def value(i: Sequence[Any], spots: Sequence[PrimExpr]) -> PrimExpr:
-            return _interpolated(x, at, i, BufferLoad(batch, (i[at[0]],)), spots, extents)
+            return _interpolate(x, at, i, BufferLoad(batch, (i[at[0]],)), spots, extents)
 
         def element(i: Sequence[Any]) -> Stmt:
             n, pooled = i[at[0]], (i[at[2]], i[at[3]])
@@ -147,7 +147,7 @@ def _aligned(
     return made if inner is data.dtype else topi.cast(made, data.dtype)
 
 
-def _interpolated(
+def _interpolate(
     x: Buffer,
     at: Sequence[int],
     i: Sequence[Any],

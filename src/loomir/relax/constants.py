@@ -80,7 +80,7 @@ def const(value: Any, dtype: DataType | str | None = None) -> Constant:
     keeps its own dtype. Errors: RLX0005 for what holds no numbers, or numbers that the dtype lacks.
     """
     wanted = DataType(dtype) if isinstance(dtype, str) else dtype
-    return _told(lambda: make_constant(value, wanted))
+    return _explain(lambda: make_constant(value, wanted))
 
 
 def constant_beside(value: Any, tensor: object) -> Constant:
@@ -88,10 +88,10 @@ def constant_beside(value: Any, tensor: object) -> Constant:
 
     Errors: RLX0005 for a number that the dtype lacks.
     """
-    return _told(lambda: beside_tensor(value, tensor))
+    return _explain(lambda: beside_tensor(value, tensor))
 
 
-def _told(make: Callable[[], Constant]) -> Constant:
+def _explain(make: Callable[[], Constant]) -> Constant:
     with located():
         try:
             return make()

@@ -165,7 +165,7 @@ class FunctionState:
             return
         parent = ref.parent
         fresh, kept = self._new_parts(new)
-        lost = self._lost(ref, {id(stayed.stmt) for stayed, _ in kept})
+        lost = self._list_lost(ref, {id(stayed.stmt) for stayed, _ in kept})
         known = _OldRefs(lost, blocks or {})
         for node, above in fresh:
             owner = parent if above is None else self._refs[id(above)]
@@ -207,7 +207,7 @@ class FunctionState:
             stack.extend((inner, node) for inner in reversed(directly_below(node)))
         return fresh, kept
 
-    def _lost(self, ref: Ref, kept: set[int]) -> list[Ref]:
+    def _list_lost(self, ref: Ref, kept: set[int]) -> list[Ref]:
         """List what was in the old subtree and is not kept as it is."""
         lost: list[Ref] = []
         stack = [ref]

@@ -44,10 +44,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'loomir.script' has no attribute {name!r}")
 
 
-def _printed(node: object, *, constants: str) -> str:
+def _print(node: object, *, constants: str) -> str:
     return __getattr__("printer").script(node, constants=constants)
 
 
-set_printer(_printed)
+set_printer(_print)
 set_relax(lambda: import_module("loomir.script.parser.relax.names"))
 set_index_reader(lambda: import_module("loomir.relax.operator.index_text").index_text)

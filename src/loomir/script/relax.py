@@ -140,12 +140,12 @@ def rewriter(cls: type) -> IRModule:
 mark(rewriter, REWRITER)
 
 
-def _named(operators: Operators, name: str) -> typing.Any:
+def _find_named(operators: Operators, name: str) -> typing.Any:
     try:
         return operators[name]
     except KeyError:
         if name in operators.parts():
-            return Part(Operators(f"{operators.prefix}{name}.", {}), _named)
+            return Part(Operators(f"{operators.prefix}{name}.", {}), _find_named)
     raise AttributeError(f"there is no R.{operators.prefix}{name}")
 
 
@@ -161,4 +161,4 @@ def __getattr__(name: str) -> typing.Any:
         return _BUILTINS[name]
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _named(_ALL, name)
+    return _find_named(_ALL, name)

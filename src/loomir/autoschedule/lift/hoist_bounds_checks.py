@@ -73,7 +73,7 @@ def hoist_checks(stmt: Stmt) -> HoistedChecks | None:
         loads: list[BufferLoad] = by_class(check).get(BufferLoad, [])
         if any(load.buffer.data is store.buffer.data for load in loads):
             return None  # later indices would depend on what was stored
-    free = BufferStore(store.buffer, _unchecked(store.value), store.indices, span=store.span)
+    free = BufferStore(store.buffer, _remove_checks(store.value), store.indices, span=store.span)
     nest: Stmt = free
     if isinstance(inner, BlockRealize):
         nest = rebuild(inner, {"block": rebuild(inner.block, {"body": free})})
@@ -116,13 +116,13 @@ def _checks_of(value: PrimExpr) -> list[Call] | None:
 
 def _is_sound(check: Call) -> bool:
     """Whether nothing fails in a check but further ones, and each of them is made always."""
-    inner = effects(_unchecked(check.args[0])) | effects(_unchecked(check.args[1]))
+    inner = effects(_remove_checks(check.args[0])) | effects(_remove_checks(check.args[1]))
     if inner & (Does.FAILS | Does.ACTS) or check.dtype.lanes != 1:
         return False
     return all(_checks_of(part) is not None for part in check.args[:2])
 
 
-def _unchecked(value: PrimExpr) -> PrimExpr:
+def _remove_checks(value: PrimExpr) -> PrimExpr:
     return rewrite(value, {Call: lambda e: e.args[0] if e.op is CHECKED_INDEX else e})
 
 

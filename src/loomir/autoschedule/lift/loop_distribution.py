@@ -276,11 +276,11 @@ def _is_moderate(
             _is_iteration_private(loops, [a for _, a in found]) for found in users.values()
         )
     given = [[number(e) for e in found[0][1].buffer.shape] for found in users.values()]
-    largest = max((math.prod(s) for s in map(_known, given) if s is not None), default=0)
-    return math.prod(_known(sizes) or ()) <= max(_SMALL, 2 * largest)
+    largest = max((math.prod(s) for s in map(_find_known, given) if s is not None), default=0)
+    return math.prod(_find_known(sizes) or ()) <= max(_SMALL, 2 * largest)
 
 
-def _known(sizes: Sequence[int | None]) -> list[int] | None:
+def _find_known(sizes: Sequence[int | None]) -> list[int] | None:
     found = [size for size in sizes if size is not None]
     return found if len(found) == len(sizes) else None
 

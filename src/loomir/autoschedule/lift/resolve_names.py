@@ -162,7 +162,7 @@ def _is_index(value: PrimExpr) -> bool:
     return value.dtype.is_integer and not found.keys() & {BufferLoad, Call, Let}
 
 
-def _written(stmt: Stmt) -> set[int] | None:
+def _find_written(stmt: Stmt) -> set[int] | None:
     """Find the memory that a statement writes; None where it may write anything."""
     found = by_class(stmt)
     if any(effects_of_node(call) & Does.ACTS for call in found.get(Call, ())):
@@ -171,7 +171,7 @@ def _written(stmt: Stmt) -> set[int] | None:
 
 
 def _changes(stmt: Stmt, memory: set[int]) -> bool:
-    written = _written(stmt)
+    written = _find_written(stmt)
     return written is None or bool(written & memory)
 
 
@@ -255,7 +255,9 @@ class _Names:
     def _as_name(self, buffer: Buffer, parts: list[Stmt]) -> list[Stmt] | None:
         """Make a name of memory that is assigned once; None where it is assigned again."""
         stores = [
-            place for place, part in enumerate(parts) if id(buffer.data) in (_written(part) or ())
+            place
+            for place, part in enumerate(parts)
+            if id(buffer.data) in (_find_written(part) or ())
         ]
         place = stores[0]
         first = parts[place]
@@ -326,7 +328,7 @@ class _Versions:
                 continue
             if not self._is_plain(part):
                 return None
-            value = self._assigned(part)
+            value = self._find_assigned(part)
             if value is None or (not versions and self._loads(value)):
                 if not versions:
                     return None
@@ -367,7 +369,7 @@ class _Versions:
     def _loads(self, value: PrimExpr) -> bool:
         return any(load.buffer is self.buffer for load in by_class(value).get(BufferLoad, ()))
 
-    def _assigned(self, part: Stmt) -> PrimExpr | None:
+    def _find_assigned(self, part: Stmt) -> PrimExpr | None:
         """Return what a part assigns, whatever the condition that it asks."""
         if isinstance(part, BufferStore):
             return part.value if part.buffer is self.buffer else None

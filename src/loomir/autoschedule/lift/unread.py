@@ -45,10 +45,10 @@ def explain_unread(stmt: Stmt) -> Unread:
         _opaque(plain)
         or _failing(plain)
         or _not_rectangular(plain)
-        or _scattered(plain)
+        or _find_scattered(plain)
         or _dependence(plain, loops)
         or _conditional(plain)
-        or _shared(loops)
+        or _find_shared(loops)
         or ("it has none of the forms that rules read", _STORE)
     )
     return Unread(what, *found)
@@ -167,7 +167,7 @@ def _used_in_places(stmt: Stmt) -> set[Var]:
     return {v for s in stores for i in s.indices for v in by_class(i).get(Var, ())}
 
 
-def _scattered(stmt: Stmt) -> tuple[str, str] | None:
+def _find_scattered(stmt: Stmt) -> tuple[str, str] | None:
     found = by_class(stmt)
     names = {loop.loop_var for loop in found.get(For, ())}
     stores: list[BufferStore] = found.get(BufferStore, [])
@@ -203,7 +203,7 @@ def _conditional(stmt: Stmt) -> tuple[str, str] | None:
     )
 
 
-def _shared(loops: Sequence[For]) -> tuple[str, str] | None:
+def _find_shared(loops: Sequence[For]) -> tuple[str, str] | None:
     if not loops or not isinstance(loops[-1].body, SeqStmt):
         return None
     name = loops[-1].loop_var.name_hint

@@ -36,7 +36,7 @@ def raised_in(path: Path | str | None, way: str = "") -> Generator[None]:
         file = str(path or "the file")
         if isinstance(error, SyntaxError) and error.filename == file:
             parse_text(Source(file, _text(file)))  # raises where, and what to do
-        raise _told(error, file, way or f"run `python {file}`") from error
+        raise _explain(error, file, way or f"run `python {file}`") from error
 
 
 def ask(file: ModuleType | None, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
@@ -53,7 +53,7 @@ def _text(file: str) -> str:
         return ""
 
 
-def _told(error: BaseException, file: str, way: str) -> CompileError:
+def _explain(error: BaseException, file: str, way: str) -> CompileError:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename == file]
     what = "".join(traceback.format_exception_only(error)).strip()

@@ -46,7 +46,7 @@ def graph_functions(
         generated.faults,
         graph.values,
         [_signature(info) for info in graph.infos],
-        lambda number, sizes: _described(graph, number, sizes),
+        lambda number, sizes: _describe(graph, number, sizes),
         lambda check, given, sizes: _compare(graph, check, given, sizes),
         {site: name for name in graph.numbers for site in graph.sites[graph.numbers[name]]},
         lambda name, args: explain(graph.infos[graph.numbers[name]], args),
@@ -61,23 +61,23 @@ def graph_functions(
 def _signature(known: FunctionInfo) -> Signature:
     params = known.info.params or ()
     names = known.names or tuple(f"argument {i + 1}" for i in range(len(params)))
-    wanted = tuple([trampoline(_wanted(p)) for p in params])
+    wanted = tuple([trampoline(_find_wanted(p)) for p in params])
     sizes = tuple(place for _, place in known.captured)
     return Signature(known.name, names, wanted, sizes)
 
 
-def _wanted(info: StructInfo) -> Step[Wanted]:
+def _find_wanted(info: StructInfo) -> Step[Wanted]:
     if isinstance(info, PrimStructInfo):
         return info.dtype
     if not isinstance(info, TupleStructInfo):
         return None
     fields: list[Wanted] = []
     for field in info.fields:
-        fields.append((yield _wanted(field)))
+        fields.append((yield _find_wanted(field)))
     return tuple(fields) if any(f is not None for f in fields) else None
 
 
-def _described(graph: Graph, number: int, sizes: Sequence[Any]) -> FuncStructInfo:
+def _describe(graph: Graph, number: int, sizes: Sequence[Any]) -> FuncStructInfo:
     known = graph.infos[number]
     return _concrete(known.info, [var for var, _ in known.captured], sizes)
 

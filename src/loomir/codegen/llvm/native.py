@@ -102,7 +102,7 @@ class Native:
             if self._is_for_this_machine():
                 self._loaded()
             else:
-                self._compiled()
+                self._compile()
 
     def _loaded(self) -> engine.Library:
         if self._library is None:
@@ -122,7 +122,7 @@ class Native:
                 symbols.update(graph_symbols())
                 symbols.update(_data(generated.graph.data))
                 exports += [ENTER, FUNCTION, PACKED_CODE]
-            self._library = engine.load(self._compiled(), symbols, exports)
+            self._library = engine.load(self._compile(), symbols, exports)
         return self._library
 
     def _is_for_this_machine(self) -> bool:
@@ -148,7 +148,7 @@ class Native:
     def object(self) -> bytes:
         """Return the object file."""
         with self._lock:
-            return self._compiled()
+            return self._compile()
 
     def llvm_ir(self) -> str:
         """Return the IR as it was generated, before LLVM's passes."""
@@ -160,7 +160,7 @@ class Native:
             self._generated.text, self._machine, self._level, passes=self._passes
         )
 
-    def _compiled(self) -> bytes:
+    def _compile(self) -> bytes:
         if self._object is None:
             self._object = compile_kept(
                 self._generated.text,

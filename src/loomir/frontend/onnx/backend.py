@@ -70,7 +70,7 @@ class Prepared:
             try:
                 module = load_definition(self.model, constants=constants)
             except NeedsConstants as error:
-                more = self._bound | self._needed(error.names, given)
+                more = self._bound | self._find_needed(error.names, given)
                 if more == self._bound:
                     raise
                 self._bound = more
@@ -91,10 +91,10 @@ class Prepared:
             elif isinstance(kind, (SequenceType, OptionalType)) or (
                 isinstance(kind, TensorType) and kind.dims is None
             ):
-                made[name] = _opened(value)
+                made[name] = _open(value)
         return made
 
-    def _needed(self, names: Sequence[str], given: Mapping[str, Any]) -> frozenset[str]:
+    def _find_needed(self, names: Sequence[str], given: Mapping[str, Any]) -> frozenset[str]:
         found = frozenset(names) & frozenset(given)
         if found - self._bound:
             return found
@@ -106,9 +106,9 @@ class Prepared:
         return frozenset(small)
 
 
-def _opened(value: Any) -> Any:
+def _open(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_opened(v) for v in cast("Sequence[Any]", value)]
+        return [_open(v) for v in cast("Sequence[Any]", value)]
     return Open(np.asarray(value).shape)
 
 

@@ -22,21 +22,21 @@ def read_external(
     """
     location = said.get("location", "")
     if folder is None:
-        raise _refused(name, location, "the model was given as bytes, so it has no folder")
+        raise _refusal(name, location, "the model was given as bytes, so it has no folder")
     root = folder.resolve()
     try:
         path = (root / location).resolve()
         inside = bool(location) and path.is_relative_to(root) and path.is_file()
     except (OSError, ValueError, RuntimeError) as error:
-        raise _refused(name, location, str(error)) from error
+        raise _refusal(name, location, str(error)) from error
     if not inside:
-        raise _refused(name, location, "that is no file in the folder of the model")
+        raise _refusal(name, location, "that is no file in the folder of the model")
     offset = _number(said.get("offset"), 0)
     length = _number(said.get("length"), size)
     if offset < 0 or length != size:
-        raise _refused(name, location, f"it says {length} bytes, and the tensor has {size}")
+        raise _refusal(name, location, f"it says {length} bytes, and the tensor has {size}")
     if offset + size > path.stat().st_size:
-        raise _refused(name, location, f"the file ends before byte {offset + size}")
+        raise _refusal(name, location, f"the file ends before byte {offset + size}")
     if not size:
         return np.empty(0, "uint8")
     return np.memmap(path, "uint8", "r", offset, (size,))
@@ -48,7 +48,7 @@ def _number(text: str | None, otherwise: int) -> int:
     return int(text) if text.isdecimal() and len(text) < 20 else -1
 
 
-def _refused(name: str, location: str, why: str) -> Exception:
+def _refusal(name: str, location: str, why: str) -> Exception:
     return refuse_model(
         "ONX0003",
         f"the data of the tensor {name!r} cannot be read from {location!r}: {why}",

@@ -203,7 +203,7 @@ class Matcher:
                     fault = faults.wrong_extent(place.span, place.where, axis, shape_name)
                     self._add(fault, expr, extent)
                 continue
-            value = self._expected(expr, extent, where, place.span)
+            value = self._expect(expr, extent, where, place.span)
             if value is not None and value != extent:
                 fault = faults.wrong_extent(
                     place.span,
@@ -219,7 +219,7 @@ class Matcher:
         number: Scalar = (
             given.item() if expr.dtype.is_integer or expr.dtype.is_bool else float(given)
         )
-        value = self._expected(expr, number, place.where, place.span)
+        value = self._expect(expr, number, place.where, place.span)
         if value is None or value == number or (value != value and number != number):
             return
         if expr.dtype.is_float:
@@ -229,7 +229,7 @@ class Matcher:
             fault = faults.wrong_number(place.span, place.where, format_extent(expr), literal=lone)
             self._add(fault, int(value), int(number))
 
-    def _expected(
+    def _expect(
         self, expr: PrimExpr, found: Scalar, where: str, span: Span | None
     ) -> Scalar | None:
         """Return what an expression demands; None where it was bound, or nothing can be said."""

@@ -99,7 +99,7 @@ def _by_reference(s: Site, name: str) -> Value:
     definition = find_op(name)
     if definition is None or definition.reference is None:
         raise InternalError(f"operator {name} has no meaning that can be run")
-    info = _inferred(s, definition)
+    info = _infer(s, definition)
     _require_sizes(info, s)
     options = {p.name: p.default for p in definition.options if p.default is not REQUIRED}
     try:
@@ -109,7 +109,7 @@ def _by_reference(s: Site, name: str) -> Value:
     except MemoryError:
         what = f"a result of {s.shown}"
         raise faults.no_memory(s.span, what).error((_bytes_of(info),)) from None
-    return _checked(made, info, s)
+    return _check(made, info, s)
 
 
 def _bytes_of(info: StructInfo) -> int:
@@ -122,7 +122,7 @@ def _bytes_of(info: StructInfo) -> int:
     return math.prod(extents) * info.dtype.itemsize
 
 
-def _inferred(s: Site, definition: OpDef) -> StructInfo:
+def _infer(s: Site, definition: OpDef) -> StructInfo:
     """Apply the operator's own rule to what the values are.
 
     Errors: what the rule refuses, as an error of the run.
@@ -150,7 +150,7 @@ def _require_sizes(info: StructInfo, s: Site) -> None:
                 require_size(shape, field.dtype, s.shown, s.span)
 
 
-def _checked(made: Any, info: StructInfo, s: Site) -> Value:
+def _check(made: Any, info: StructInfo, s: Site) -> Value:
     """Make a value of what a reference gave: fresh tensors, of what the operator infers."""
     if isinstance(info, TupleStructInfo):
         value: Value = tuple(_fresh(m, s) for m in made)
@@ -196,7 +196,7 @@ def _outputs(s: Site) -> tuple[list[TensorStructInfo], bool]:
     return cast("list[TensorStructInfo]", list(infos)), len(infos) != 1
 
 
-def _made(info: TensorStructInfo, s: Site) -> Array:
+def _allocate(info: TensorStructInfo, s: Site) -> Array:
     """Allocate a result."""
     if isinstance(info.shape, Var):
         shape: Sequence[int] = cast("Shape", s.frame.values[info.shape])
@@ -206,7 +206,7 @@ def _made(info: TensorStructInfo, s: Site) -> Array:
     return allocate(shape, info.dtype, f"a result of {s.shown}", s.span)
 
 
-def _given(value: Value) -> tuple[Value, ...]:
+def _as_tuple(value: Value) -> tuple[Value, ...]:
     """Return the arguments that come as a tuple; a lone tensor is one."""
     return value if is_tuple(value) else (value,)
 
@@ -234,21 +234,21 @@ def _packed_ints(s: Site) -> list[int]:
 def _call_tir(s: Site) -> Value:
     """Call a loop-level function, which writes fresh outputs that come last."""
     infos, as_tuple = _outputs(s)
-    made = [_made(info, s) for info in infos]
-    _call_writing(s, list(_given(s.args[1])), made, {})
+    made = [_allocate(info, s) for info in infos]
+    _call_writing(s, list(_as_tuple(s.args[1])), made, {})
     return tuple(made) if as_tuple else made[0]
 
 
 def _call_tir_inplace(s: Site) -> Value:
     """Call a loop-level function that writes some of its inputs, and fresh outputs for -1."""
     infos, as_tuple = _outputs(s)
-    args = list(_given(s.args[1]))
+    args = list(_as_tuple(s.args[1]))
     made: list[Array] = []
     results: list[Value] = []
     inplace: dict[int, None] = {}
     for number, (info, index) in enumerate(zip(infos, _inplace_indices(s), strict=True)):
         if index < 0:
-            made.append(_made(info, s))
+            made.append(_allocate(info, s))
             results.append(made[-1])
             continue
         _writable(args, index, s)
@@ -287,9 +287,9 @@ def _call_writing(s: Site, args: list[Value], made: list[Array], inplace: dict[i
 def _call_dps_packed(s: Site) -> Step[Value]:
     """Call a packed function, which writes fresh outputs that come last."""
     infos, as_tuple = _outputs(s)
-    made = [_made(info, s) for info in infos]
+    made = [_allocate(info, s) for info in infos]
     shapes = [array.shape for array in made]
-    function, args = s.args[0], [*_given(s.args[1]), *made]
+    function, args = s.args[0], [*_as_tuple(s.args[1]), *made]
     yield s.machine.apply(function, args, s.span)
     name = packed_name(s.node, function)
     for array, shape, info in zip(made, shapes, infos, strict=True):
@@ -317,14 +317,14 @@ def _call_inplace_packed(s: Site) -> Step[Value]:
 
 def _call_named(s: Site) -> Step[Value]:
     """Call a packed function with the fields of a tuple."""
-    value = yield s.machine.apply(s.args[0], _given(s.args[1]), s.span)
+    value = yield s.machine.apply(s.args[0], _as_tuple(s.args[1]), s.span)
     return s.machine.claimed(value, s.node, s.args[0], s.frame)
 
 
 def _call_tir_dyn(s: Site) -> Value:
     """Call a loop-level function that may write all its arguments; a shape gives its numbers."""
     args: list[Value] = []
-    for value in _given(s.args[1]):
+    for value in _as_tuple(s.args[1]):
         if isinstance(value, Shape):
             args += value
         else:
@@ -336,13 +336,13 @@ def _call_tir_dyn(s: Site) -> Value:
 # -- closures --------------------------------------------------------------------------------------
 def _invoke_closure(s: Site) -> Step[Value]:
     """Call a closure with the fields of a tuple."""
-    value = yield s.machine.apply(s.args[0], _given(s.args[1]), s.span)
+    value = yield s.machine.apply(s.args[0], _as_tuple(s.args[1]), s.span)
     return s.machine.claimed(value, s.node, s.args[0], s.frame)
 
 
 def _make_closure(s: Site) -> Value:
     """Return a function whose last arguments are the fields of a tuple."""
-    function, bound = s.args[0], _given(s.args[1])
+    function, bound = s.args[0], _as_tuple(s.args[1])
     if not isinstance(function, ProgramFunction):
         _other_kind(s, 0, "a function")
     params = function.info.params or ()
@@ -419,21 +419,21 @@ def _copy(value: Value) -> Step[Value]:
 # -- effects ---------------------------------------------------------------------------------------
 def _print(s: Site) -> Value:
     """Print values by Python's rules of formatting."""
-    sys.stdout.write(_formatted(s, s.args) + "\n")
+    sys.stdout.write(_format(s, s.args) + "\n")
     return ()
 
 
 def _assert_op(s: Site) -> Value:
     """Go on where the condition holds. Errors: RUN0202, RUN0408."""
     if not truth(s.args[0], s.span):
-        text = _formatted(s, s.args[1:])
+        text = _format(s, s.args[1:])
         raise faults.failed_assertion(
             s.span, text or "the condition of R.assert_op is false"
         ).error()
     return ()
 
 
-def _formatted(s: Site, values: Sequence[Value]) -> str:
+def _format(s: Site, values: Sequence[Value]) -> str:
     form = str(s.node.attrs.get("format", ""))
     shown: list[Any] = [v.item() if isinstance(v, np.generic) else v for v in values]
     return form.format(*shown) if form else " ".join(map(str, shown))

@@ -69,7 +69,7 @@ class Interpreter:
         exact: bool = False,
         steps: int | None = None,
     ) -> None:
-        self._program = _linked(program)
+        self._program = _link(program)
         self._allow_alias = allow_alias
         self._flat = flat
         self._numbers = EXACT if exact else ROUNDED
@@ -156,7 +156,7 @@ class Interpreter:
         return program[name]
 
 
-def _linked(program: IRModule | PrimFunc) -> IRModule | PrimFunc:
+def _link(program: IRModule | PrimFunc) -> IRModule | PrimFunc:
     """Make calls by name those that they mean."""
     if isinstance(program, IRModule):
         return link_calls(program)

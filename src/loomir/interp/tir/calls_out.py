@@ -67,7 +67,7 @@ def call_out(
     return strict(parts[1:], call)
 
 
-def _packed(node: Call, returns: DataType | None) -> Callable[[list[object]], Value]:
+def _compile_packed(node: Call, returns: DataType | None) -> Callable[[list[object]], Value]:
     name, cut = name_of(node), _rounding(returns)
     return lambda values: cut(call_function(name, values, returns))
 
@@ -93,7 +93,7 @@ def _rounding(dtype: DataType | None) -> Callable[[Any], Value]:
 
 
 CALLS: Final[dict[Op, Callable[[Call, DataType | None], Callable[[list[object]], Value]]]] = {
-    CALL_PACKED: _packed,
+    CALL_PACKED: _compile_packed,
     CALL_CPACKED: _packed_in_c,
     CALL_EXTERN: _in_c,
     CALL_PURE_EXTERN: _in_c,

@@ -165,11 +165,11 @@ def _binary(node: Any, parts: list[Code], scope: Scope) -> Code:
     made = exact_function(kind, dtype) if scope.exact else scope.numbers.binary(kind, dtype)
     function = _lanes(made, dtype)
     if needs_guard(kind, dtype):
-        function = _guarded(function, fault("zero_division", node.span, operator=kind.__name__))
+        function = _guard(function, fault("zero_division", node.span, operator=kind.__name__))
     return strict(parts, function)
 
 
-def _guarded(function: Callable[..., Value], by_zero: Fault) -> Callable[..., Value]:
+def _guard(function: Callable[..., Value], by_zero: Fault) -> Callable[..., Value]:
     def guarded(a: Value, b: Value) -> Value:
         try:
             return function(a, b)
@@ -442,12 +442,12 @@ def _check(node: Call, parts: list[Code], scope: Scope) -> Code:
     return strict([parts[0], *parts[4:]], check)
 
 
-def _watched(node: Call, parts: list[Code], scope: Scope) -> Code:
+def _compile_watched(node: Call, parts: list[Code], scope: Scope) -> Code:
     """Return the value only: memory is watched by the interpreter itself."""
     return parts[0]
 
 
-def _unwatched(node: Call, parts: list[Code], scope: Scope) -> Code:
+def _compile_unwatched(node: Call, parts: list[Code], scope: Scope) -> Code:
     return _constant(0)
 
 
@@ -493,7 +493,7 @@ _SPECIAL: Final[dict[str, Callable[[Call, list[Code], Scope], Code]]] = {
     "check": _check,
     "address_of": _address_of,
     "checked_index": _checked_index,
-    "watch_read": _watched,
+    "watch_read": _compile_watched,
     **dict.fromkeys(
         (
             "watch_escape",
@@ -503,7 +503,7 @@ _SPECIAL: Final[dict[str, Callable[[Call, list[Code], Scope], Code]]] = {
             "watch_memory",
             "watch_write",
         ),
-        _unwatched,
+        _compile_unwatched,
     ),
     "ret": _return,
     "break_loop": _loop_jump,

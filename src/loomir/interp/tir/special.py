@@ -76,12 +76,12 @@ def _dp4a(node: Call, parts: list[Code], scope: Scope) -> Code:
     def dot(xs: tuple[int, ...], ys: tuple[int, ...], acc: int) -> Any:
         return wrap(acc + sum(x * y for x, y in zip(xs, ys, strict=True)))
 
-    return strict(parts, _grouped(node, 4, dot))
+    return strict(parts, _group(node, 4, dot))
 
 
 def _dp2a(node: Call, parts: list[Code], scope: Scope) -> Code:
     if scope.numbers.exact:
-        return strict(parts, _grouped(node, 2, _exact_dot(scope.numbers.builtin)))
+        return strict(parts, _group(node, 2, _exact_dot(scope.numbers.builtin)))
     fma = builtin_function("fma", node.dtype.element)
 
     def flushed(x: float) -> float:
@@ -93,7 +93,7 @@ def _dp2a(node: Call, parts: list[Code], scope: Scope) -> Code:
             acc = flushed(fma(flushed(x), flushed(y), acc))
         return acc
 
-    return strict(parts, _grouped(node, 2, dot))
+    return strict(parts, _group(node, 2, dot))
 
 
 def _exact_dot(builtin: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
@@ -101,7 +101,7 @@ def _exact_dot(builtin: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
     return lambda xs, ys, acc: fma(xs[0], ys[0], fma(xs[1], ys[1], acc))
 
 
-def _grouped(node: Call, group: int, dot: Callable[[Any, Any, Any], Any]) -> Callable[..., Value]:
+def _group(node: Call, group: int, dot: Callable[[Any, Any, Any], Any]) -> Callable[..., Value]:
     """Take so many lanes of two vectors for each lane of the third."""
     lanes = range(node.dtype.lanes)
     if len(lanes) == 1:
@@ -125,21 +125,21 @@ def _lane_mask(node: Call, parts: list[Code], scope: Scope) -> Code:
 
 
 # -- pointers ----------------------------------------------------------------------------------
-def _moved(pointer: Any, count: int) -> Value:
+def _advance(pointer: Any, count: int) -> Value:
     if isinstance(pointer, Pointer):
         return Pointer(pointer.memory, pointer.offset + count)
     return (address_of(pointer) + count) & _ADDRESS.max_value
 
 
 def _add_bytes(node: Call, parts: list[Code], scope: Scope) -> Code:
-    return strict(parts[:2], _moved)
+    return strict(parts[:2], _advance)
 
 
 def _access_ptr(node: Call, parts: list[Code], scope: Scope) -> Code:
     size = node.args[0].dtype.itemsize
 
     def move(data: Value, offset: int) -> Value:
-        return _moved(data, offset * size)
+        return _advance(data, offset * size)
 
     return strict(parts, move)
 

@@ -105,7 +105,7 @@ def _evaluate(node: Evaluate, w: Writer) -> None:
             refuse("break or continue stands outside of a loop", "put it into a loop", value.span)
         w.jump(w.loops[-1][0 if value.op is BREAK_LOOP else 1])
     else:
-        code = _unused(value, w)
+        code = _compile_unused(value, w)
 
         def ignore(after: int) -> Callable[..., int]:
             def go_on(env: Environment, v: Value) -> int:
@@ -116,7 +116,7 @@ def _evaluate(node: Evaluate, w: Writer) -> None:
         w.add((code,), ignore)
 
 
-def _unused(value: PrimExpr, w: Writer) -> Code:
+def _compile_unused(value: PrimExpr, w: Writer) -> Code:
     """Compile an expression whose value nobody uses."""
     if isinstance(value, Call) and value.op in OUTSIDE:
         parts = [w.expr(arg) for arg in value.args]

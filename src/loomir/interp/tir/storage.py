@@ -16,7 +16,7 @@ from loomir.tir.stmt import Allocate, BufferRealize, DeclBuffer
 __all__ = ["allocate_buffer", "write_allocate", "write_buffer_realize", "write_decl_buffer"]
 
 
-def _made(
+def _allocate(
     buffer: Buffer, shape: Sequence[int], strides: Sequence[int], offset: int, scope: Scope
 ) -> View:
     """Allocate what a buffer needs."""
@@ -49,7 +49,7 @@ def allocate_buffer(buffer: Buffer, w: Writer) -> None:
 
     def maker(after: int) -> Callable[..., int]:
         def make(env: Environment, *values: int) -> int:
-            env[slot] = view = _made(buffer, *_split(buffer, values), scope)
+            env[slot] = view = _allocate(buffer, *_split(buffer, values), scope)
             env[data] = Pointer(view.memory, 0)
             return after
 

@@ -117,31 +117,31 @@ def _add_pairs(
 ) -> _Bytes:
     """Add up the first and the second of each pair, as instructions for tiles do."""
     with np.errstate(all="ignore"):
-        a = _flushed(_widened(left)).reshape(len(left), TILE, 2)
-        b = _flushed(_widened(right)).reshape(TILE, -1, 2)
+        a = _flush(_widen(left)).reshape(len(left), TILE, 2)
+        b = _flush(_widen(right)).reshape(TILE, -1, 2)
         sums: list[_Singles] = []
         for half in (0, 1):
             acc = np.zeros((len(a), b.shape[1]), np.float32)
             for k in range(TILE):
-                acc = _flushed(_fused(a[:, k, None, half], b[None, k, :, half], acc))
+                acc = _flush(_fma(a[:, k, None, half], b[None, k, :, half], acc))
             sums.append(acc)
-        old = _flushed(total.view(np.float32))
-        return _flushed(old + _flushed(sums[0] + sums[1]).ravel()).view(np.uint8)
+        old = _flush(total.view(np.float32))
+        return _flush(old + _flush(sums[0] + sums[1]).ravel()).view(np.uint8)
 
 
-def _widened(parts: _Bytes) -> _Singles:
+def _widen(parts: _Bytes) -> _Singles:
     words: Any = np.frombuffer(parts.tobytes(), np.uint16).astype(np.uint32) << 16
     return words.view(np.float32)
 
 
-def _flushed(x: _Singles) -> _Singles:
+def _flush(x: _Singles) -> _Singles:
     made: _Singles = x.copy()
     small: Any = abs(x) < _LEAST_NORMAL
     made[small] = np.copysign(np.float32(0), x[small])
     return made
 
 
-def _fused(x: _Singles, y: _Singles, z: _Singles) -> _Singles:
+def _fma(x: _Singles, y: _Singles, z: _Singles) -> _Singles:
     """Return ``x * y + z``, rounded once: float64 holds the product, and the sum rounded to odd."""
     p, c = x.astype(np.float64) * y, z.astype(np.float64)
     s = p + c

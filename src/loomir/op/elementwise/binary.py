@@ -303,7 +303,7 @@ logical_xor = _define(
 
 
 # -- bits ------------------------------------------------------------------------------------
-def _shifted(right: bool) -> Callable[[NPArray, NPArray], Any]:
+def _make_shift(right: bool) -> Callable[[NPArray, NPArray], Any]:
     """Shift; by less than 0, or by the width or more, nothing of a number is left."""
 
     def compute(a: NPArray, b: NPArray) -> Any:
@@ -327,12 +327,12 @@ bitwise_xor = _define(
     "bitwise_xor", "Keep the bits of one, not both.", topi.bitwise_xor, np.bitwise_xor, "bits"
 )
 left_shift = _define(
-    "left_shift", "Shift bits up." + _BEYOND, topi.left_shift, _shifted(right=False), "integer"
+    "left_shift", "Shift bits up." + _BEYOND, topi.left_shift, _make_shift(right=False), "integer"
 )
 right_shift = _define(
     "right_shift",
     "Shift bits down; the sign is kept." + _BEYOND,
     topi.right_shift,
-    _shifted(right=True),
+    _make_shift(right=True),
     "integer",
 )

@@ -37,7 +37,7 @@ def _masked_fill(c: OpContext) -> StructInfo:
     return tensor_info(broadcast(c, [x, mask]), x.dtype, shared_device([x, mask]))
 
 
-def _filled(x: Tensor, mask: Tensor, value: float) -> Tensor:
+def _fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
     x, mask = fit_shapes([x, mask])
     exact = value if x.dtype.is_float else int(value)
     return topi.where(mask, bool(exact) if x.dtype.is_bool else exact, x)
@@ -59,7 +59,7 @@ masked_fill = define_op(
     Shapes: what both broadcast to. Types: that of ``x``, which must hold ``value``.
     Errors: OPS0007, OPS0008, OPS0039.""",
     family="mask",
-    lower=_filled,
+    lower=_fill,
     reference=_filled_with_numpy,
     samples=(
         Sample((T((2, 3)), MASK, float("-inf"))),

@@ -73,14 +73,14 @@ class _Axis:
         """Bring a place to the image, or next to it; one that is NaN to its beginning."""
         last = self.size - self.number(1.0)
         if self.padding == "reflection":
-            at = self._reflected(at)
+            at = self._reflect(at)
         if self.padding == "zeros":
             low, high = self.number(-4.0), self.size + self.number(4.0)
         else:
             low, high = self.number(0.0), Max(last, self.number(0.0))
         return Max(Min(select(at.equal(at), at, low), high), low)
 
-    def _reflected(self, at: PrimExpr) -> PrimExpr:
+    def _reflect(self, at: PrimExpr) -> PrimExpr:
         zero, one, half = map(self.number, (0.0, 1.0, 0.5))
         low, span = (zero, self.size - one) if self.align else (-half, self.size)
         safe = Max(span, one)
@@ -111,7 +111,7 @@ def _weights(axis: _Axis, at: PrimExpr, method: str) -> list[tuple[PrimExpr, Pri
     return [(base + float(k - 1), w) for k, w in enumerate(weights)]
 
 
-def _sampled(
+def _sample(
     data: Tensor, grid: Tensor, method: str, layout: str, padding_mode: str, align_corners: bool
 ) -> Tensor:
     at = [layout.index(letter) for letter in "NCHW"]
@@ -125,7 +125,7 @@ def _sampled(
         def element(n: PrimExpr, i: PrimExpr, j: PrimExpr) -> PrimExpr:
             # The horizontal coordinate comes first.
             place = axes[k].place(cast(grid(n, 1 - k, i, j), inner))
-            return _bounded(axes[k], place) if bicubic else axes[k].padded(place)
+            return _bound(axes[k], place) if bicubic else axes[k].padded(place)
 
         return compute((count, *extents), element, name="yx"[k])
 
@@ -159,7 +159,7 @@ def _sampled(
     return compute(tuple(made), element, name="grid_sample")
 
 
-def _bounded(axis: _Axis, place: PrimExpr) -> PrimExpr:
+def _bound(axis: _Axis, place: PrimExpr) -> PrimExpr:
     """Keep a place where floats count elements exactly; NaN becomes one outside."""
     most = axis.number(2.0**20)
     return Max(Min(select(place.equal(place), place, -most), most), -most)
@@ -248,7 +248,7 @@ grid_sample = define_op(
     ``layout`` says. Types: floats, the same for both; those of 16 bits are computed in float32.
     Errors: OPS0006, OPS0007, OPS0030, OPS0032.""",
     family="image",
-    lower=_sampled,
+    lower=_sample,
     reference=_grid_sample_with_numpy,
     samples=(
         *[
@@ -301,7 +301,7 @@ def _affine_grid(c: OpContext) -> StructInfo:
     return c.make([data.dims[0], 2, *size.values], data.dtype, data)
 
 
-def _mapped(data: Tensor, size: Any, align_corners: bool, out: StructInfo) -> Tensor:
+def _make_grid(data: Tensor, size: Any, align_corners: bool, out: StructInfo) -> Tensor:
     data = topi.assume_shape(data, [data.shape[0], 2, 3])
     inner = inner_dtype(data.dtype)
     _, _, *extents = dims_of(out)
@@ -351,7 +351,7 @@ affine_grid = define_op(
     Shapes: ``(n, 2, 3)`` and a size of (h, w) give ``(n, 2, h, w)``. Types: floats.
     Errors: OPS0007, OPS0030, OPS0032, OPS0036.""",
     family="image",
-    lower=_mapped,
+    lower=_make_grid,
     reference=_affine_grid_with_numpy,
     samples=(
         Sample((T((2, 2, 3)), (3, 4)), absolute=_NEAR),

@@ -66,7 +66,7 @@ def _gather_elements(c: OpContext) -> StructInfo:
     return c.make(indices.dims, x.dtype, x, ndim=rank)
 
 
-def _gathered(data: Any, indices: Any, axis: int) -> NPArray:
+def _gather(data: Any, indices: Any, axis: int) -> NPArray:
     data, places = np.asarray(data), as_places(indices)
     along = axis % data.ndim
     at: list[NPArray] = list(cast("NPArray", np.indices(places.shape)))
@@ -87,7 +87,7 @@ gather_elements = define_op(
     above those of ``data``. Errors: OPS0005, OPS0007, OPS0030, OPS0032.""",
     family="manipulate",
     lower=topi.gather_elements,
-    reference=_gathered,
+    reference=_gather,
     samples=(
         Sample((T((3, 4)), T((2, 3), "int64", -3, 2))),
         Sample((T((3, 4), "bfloat16"), T((3, 6), "uint8", 0, 3), -1)),
@@ -245,14 +245,14 @@ def _index_tensor(c: OpContext) -> StructInfo:
 
 def rows_of(indices: Sequence[Tensor], shape: Sequence[Any]) -> Tensor:
     """Put tensors of places next to each other, as rows of the shape that they broadcast to."""
-    return topi.stack([topi.assume_broadcast(_saturated(i), shape) for i in indices], -1)
+    return topi.stack([topi.assume_broadcast(_saturate(i), shape) for i in indices], -1)
 
 
-def _saturated(x: Tensor) -> Tensor:
+def _saturate(x: Tensor) -> Tensor:
     return topi.cast(topi.clip(x, None, 2**63 - 1) if x.dtype == "uint64" else x, "int64")
 
 
-def _indexed(data: Tensor, indices: Sequence[Tensor], out: StructInfo) -> Tensor:
+def _index(data: Tensor, indices: Sequence[Tensor], out: StructInfo) -> Tensor:
     rank = max(i.ndim for i in indices)
     return topi.gather_nd(data, rows_of(indices, dims_of(out)[:rank]))
 
@@ -272,7 +272,7 @@ index_tensor = define_op(
     Shapes: what ``indices`` broadcast to, then the axes of ``data`` that they leave.
     Errors: OPS0004, OPS0007, OPS0008, OPS0030, OPS0035.""",
     family="manipulate",
-    lower=_indexed,
+    lower=_index,
     reference=_index_with_numpy,
     samples=(
         Sample((X, (T((2, 2), "int64", -2, 1), T((2,), "int32", -3, 2)))),

@@ -47,7 +47,7 @@ Places = tuple[NPArray, ...]
 
 
 # -- combining -----------------------------------------------------------------------------------
-def _combined(data: Any, to: Places, updates: NPArray, reduction: str) -> NPArray:
+def _combine(data: Any, to: Places, updates: NPArray, reduction: str) -> NPArray:
     """Write updates in row-major order, combined with what is there."""
     made = np.array(data)
     rows = [p.ravel() for p in to]
@@ -90,7 +90,7 @@ _STEPS: Final[dict[str, Any]] = {
 _REDUCTIONS: Final = ("update", "add", "mul", "mean", "max", "min")
 
 
-def _averaged(scatter: Any, data: Tensor, indices: Tensor, updates: Tensor, *more: Any) -> Tensor:
+def _average(scatter: Any, data: Tensor, indices: Tensor, updates: Tensor, *more: Any) -> Tensor:
     """Average what is there with its updates."""
     whole = data.dtype.is_integer
     inner = "int64" if whole else working_in(data.dtype)
@@ -134,7 +134,7 @@ def _like(c: OpContext, x: TensorStructInfo, dtype: Any, rank: int) -> TensorStr
 def _scatter(data: Tensor, indices: Tensor, updates: Tensor, axis: int, reduction: str) -> Tensor:
     updates = topi.assume_shape(updates, indices.shape)
     if reduction == "mean":
-        return _averaged(topi.scatter_elements, data, indices, updates, axis)
+        return _average(topi.scatter_elements, data, indices, updates, axis)
     return topi.scatter_elements(data, indices, updates, axis, reduction)
 
 
@@ -144,7 +144,7 @@ def _scatter_with_numpy(
     data, places = np.asarray(data), as_places(indices)
     to: list[NPArray] = list(cast("NPArray", np.indices(places.shape)))
     to[axis % data.ndim] = places
-    return _combined(data, tuple(to), np.asarray(updates), reduction)
+    return _combine(data, tuple(to), np.asarray(updates), reduction)
 
 
 _AT = T((2, 3), "int64", values=((0, 1, -1), (0, 2, 2)))
@@ -219,7 +219,7 @@ def _scattered(data: Tensor, indices: Tensor, updates: Tensor, reduction: str) -
     indices = topi.assume_shape(indices, [*indices.shape[:-1], count])
     updates = topi.assume_shape(updates, [*indices.shape[:-1], *data.shape[count:]])
     if reduction == "mean":
-        return _averaged(topi.scatter_nd, data, indices, updates)
+        return _average(topi.scatter_nd, data, indices, updates)
     return topi.scatter_nd(data, indices, updates, reduction)
 
 
@@ -230,7 +230,7 @@ def _scatter_nd_with_numpy(data: Any, indices: Any, updates: Any, reduction: str
     wide = [p[(..., *[None] * (updates.ndim - rows))] for p in np.moveaxis(places, -1, 0)]
     named = [np.broadcast_to(p, updates.shape) for p in wide]
     assert len(named) == count
-    return _combined(data, (*named, *at[rows:]), updates, reduction)
+    return _combine(data, (*named, *at[rows:]), updates, reduction)
 
 
 _ROWS = T((3, 1), "int64", values=((1,), (-1,), (1,)))
@@ -319,7 +319,7 @@ def _put_with_numpy(data: Any, indices: Sequence[Any], values: Any, accumulate: 
     to = [np.broadcast_to(p, part) for p in wide]
     updates = np.broadcast_to(np.asarray(values), part)
     axes = (*to, *at[places[0].ndim :])
-    return _combined(data, axes, updates, "add" if accumulate else "update")
+    return _combine(data, axes, updates, "add" if accumulate else "update")
 
 
 index_put = define_op(
@@ -390,7 +390,7 @@ def _slice_scatter(c: OpContext) -> StructInfo:
     return _like(c, x, dtype, rank)
 
 
-def _written(
+def _write(
     input_tensor: Tensor,
     src: Tensor,
     start: PrimExpr,
@@ -442,7 +442,7 @@ slice_scatter = define_op(
     Shapes: that of ``input_tensor``; ``src`` has that of the slice.
     Errors: OPS0005, OPS0006, OPS0030, OPS0032, OPS0039.""",
     family="manipulate",
-    lower=_written,
+    lower=_write,
     reference=_write_with_numpy,
     samples=(
         Sample((T((5, 2)), T((2, 2)), 1, 3)),

@@ -235,14 +235,14 @@ def _infer_prelu(c: OpContext) -> StructInfo:
     return TensorStructInfo(info.shape, dtype, common_device(c, (0, 1)), info.ndim)
 
 
-def _sloped(x: NPArray, slope: NPArray) -> Any:
+def _scale_negative(x: NPArray, slope: NPArray) -> Any:
     return xp.where(x < 0, x * slope, x)
 
 
 def _prelu(data: NPArray, alpha: NPArray, axis: int) -> NPArray:
     at = [1] * data.ndim
     at[axis] = -1
-    return elementwise(_sloped)(data, xp.reshape(alpha, at))
+    return elementwise(_scale_negative)(data, xp.reshape(alpha, at))
 
 
 def _lower_prelu(data: Tensor, alpha: Tensor, axis: int) -> Tensor:

@@ -47,7 +47,7 @@ _OPTIONS: tuple[Param, ...] = (
 
 
 # -- inference -----------------------------------------------------------------------------------
-def _mixed(c: OpContext) -> TensorStructInfo:
+def _infer_mixed(c: OpContext) -> TensorStructInfo:
     """Describe what a query, keys and values make."""
     infos = [need_rank(c, index, 4) for index in range(3)]
     dtype = common_dtype(c, (0, 1, 2))
@@ -90,7 +90,7 @@ def _shares(c: OpContext, heads: PrimExpr, groups: PrimExpr) -> None:
 
 
 def _infer(c: OpContext) -> StructInfo:
-    made = _mixed(c)
+    made = _infer_mixed(c)
     if not c.has(3):
         return made
     bias = need_rank(c, 3, 4)
@@ -112,7 +112,7 @@ def _infer(c: OpContext) -> StructInfo:
 
 
 # -- lowering ------------------------------------------------------------------------------------
-def _fitted(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+def _fit(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """Return keys and values of surely fitting extents."""
     batch, _, _, features = dims(query)
     _, positions, groups, _ = dims(key)
@@ -130,7 +130,7 @@ def _lower(
     causal_mask: str | None,
     window_size: int | None,
 ) -> Tensor:
-    key, value = _fitted(query, key, value)
+    key, value = _fit(query, key, value)
     if bias is not None:
         q, k = dims(query), dims(key)
         shape = [q[0], q[2], q[1], k[1]]
@@ -154,7 +154,7 @@ def _lower_var_len(
     window_size: int | None,
 ) -> Tensor:
     queries = topi.assume_shape(queries, [1, *dims(queries)[1:]])
-    keys, values = _fitted(queries, keys, values)
+    keys, values = _fit(queries, keys, values)
     if seqstart_k is None:
         seqstart_k = seqstart_q
     starts = topi.cast(topi.assume_shape(seqstart_k, dims(seqstart_q)), seqstart_q.dtype)
@@ -333,7 +333,7 @@ attention = define_op(
 
 # -- sequences of various lengths ----------------------------------------------------------------
 def _infer_var_len(c: OpContext) -> StructInfo:
-    made = _mixed(c)
+    made = _infer_mixed(c)
     query = c.tensor(0).dims
     if query is not None:
         must_equal(c, query[0], as_dim(1), "the number of batches, and that of one batch,", arg=0)

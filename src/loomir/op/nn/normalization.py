@@ -104,7 +104,7 @@ def _scales(data: Tensor, over: Axes, *given: Tensor) -> list[Tensor]:
     return [topi.transpose(t, order) if order != sorted(order) else t for t in made]
 
 
-def _scaled(data: Any, over: Axes, scale: Any, shift: Any) -> NPArray:
+def _scale(data: Any, over: Axes, scale: Any, shift: Any) -> NPArray:
     """Multiply and add with NumPy: ``over`` are the axes of ``data`` that the others have."""
     at = [axis % data.ndim for axis in over]
     order = sorted(range(len(at)), key=at.__getitem__)
@@ -133,7 +133,7 @@ def _layer_norm(
 ) -> NPArray:
     made = _normal(data.astype("float64"), axes, epsilon)
     given = (gamma if scale else None, beta if center else None)
-    return _scaled(made, axes, *given).astype(data.dtype)
+    return _scale(made, axes, *given).astype(data.dtype)
 
 
 def _lower_layer_norm(
@@ -196,7 +196,7 @@ Shapes: that of ``data``; the others have its extents at ``axes``, in that order
 def _rms_norm(data: NPArray, weight: NPArray, axes: Axes, epsilon: float) -> NPArray:
     wide = data.astype("float64")
     made = wide / np.sqrt((wide**2).mean(axis=axes, keepdims=True) + epsilon)
-    return _scaled(made, axes, weight, None).astype(data.dtype)
+    return _scale(made, axes, weight, None).astype(data.dtype)
 
 
 def _lower_rms_norm(data: Tensor, weight: Tensor, axes: Axes, epsilon: float) -> Tensor:
@@ -268,14 +268,14 @@ def _batch_norm(
     at[axis] = -1
     if not training:
         made = (wide - means.reshape(at)) / xp.sqrt(variances.reshape(at) + epsilon)
-        return _scaled(made, (axis,), *given).astype(data.dtype), moving_mean, moving_var
+        return _scale(made, (axis,), *given).astype(data.dtype), moving_mean, moving_var
     over = tuple(a for a in range(data.ndim) if a != axis % data.ndim)
     own = wide.mean(axis=over), wide.var(axis=over)
     moved = [
         ((1 - momentum) * before + momentum * now).astype(data.dtype)
         for before, now in zip((means, variances), own, strict=True)
     ]
-    made = _scaled(_normal(wide, over, epsilon), (axis,), *given)
+    made = _scale(_normal(wide, over, epsilon), (axis,), *given)
     return made.astype(data.dtype), *moved
 
 
@@ -388,7 +388,7 @@ def _instance_norm(
 ) -> NPArray:
     made = _normal(data.astype("float64"), axes, epsilon)
     given = (gamma if scale else None, beta if center else None)
-    return _scaled(made, (channel_axis,), *given).astype(data.dtype)
+    return _scale(made, (channel_axis,), *given).astype(data.dtype)
 
 
 def _lower_instance_norm(
@@ -424,7 +424,7 @@ def _group_norm(
     over = (1, *(a + 1 if a > channel else a + 2 for a in places))
     made = xp.moveaxis(xp.reshape(_normal(parts, over, epsilon), wide.shape), 0, channel)
     given = (gamma if scale else None, beta if center else None)
-    return _scaled(made, (channel_axis,), *given).astype(data.dtype)
+    return _scale(made, (channel_axis,), *given).astype(data.dtype)
 
 
 def _lower_group_norm(

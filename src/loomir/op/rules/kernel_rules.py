@@ -257,7 +257,7 @@ def _check_writes(c: OpContext, inputs: int, ints: int, inplace: tuple[int, ...]
         return
     outputs = {index for index in inplace if index >= 0}
     outputs.update(range(inputs + ints, len(found.params)))
-    for position, name in _written(c, found):
+    for position, name in _list_written(c, found):
         if position not in outputs:
             c.refuse(
                 "RLX0235",
@@ -268,11 +268,11 @@ def _check_writes(c: OpContext, inputs: int, ints: int, inplace: tuple[int, ...]
             )
 
 
-def _written(c: OpContext, func: PrimFunc) -> list[tuple[int, str]]:
+def _list_written(c: OpContext, func: PrimFunc) -> list[tuple[int, str]]:
     """List the parameters that a kernel certainly writes, by place and name."""
     key = ("written", id(func))
     if key not in c.memory:
-        module = IRModule(_reached(c, func))
+        module = IRModule(_collect_reached(c, func))
         data = {id(b.data) for b in written_buffers(func, module, escaping=False)}
         places = [
             (place, func.buffer_map[var].name)
@@ -283,7 +283,7 @@ def _written(c: OpContext, func: PrimFunc) -> list[tuple[int, str]]:
     return c.memory[key][1]
 
 
-def _reached(c: OpContext, func: PrimFunc) -> dict[GlobalVar, BaseFunc]:
+def _collect_reached(c: OpContext, func: PrimFunc) -> dict[GlobalVar, BaseFunc]:
     """Collect the functions that a kernel calls, directly or not."""
     found: dict[GlobalVar, BaseFunc] = {}
     names: set[str] = set()

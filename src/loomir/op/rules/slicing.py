@@ -38,7 +38,7 @@ def slice_bounds(
 
     def place(value: Dim) -> PrimExpr:
         at = _from_end(analyzer, as_dim(value), whole)
-        return at if inbound else analyzer.simplify(_clamped(at, low, high))
+        return at if inbound else analyzer.simplify(_clamp(at, low, high))
 
     start, stop = place(begin), place(end)
     length = analyzer.simplify(_count(start, stop, stride))
@@ -68,7 +68,7 @@ def _from_end(analyzer: Analyzer, value: PrimExpr, extent: PrimExpr) -> PrimExpr
     return Select(value < 0, add(value, extent), value)
 
 
-def _clamped(value: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
+def _clamp(value: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
     return Max(Min(value, high), low)
 
 

@@ -58,14 +58,14 @@ def _components(edges: Mapping[str, list[str]]) -> list[list[str]]:
                     low[name] = min(low[name], order[target])
             else:
                 if low[name] == order[name]:
-                    found.append(_popped(path, on_path, name))
+                    found.append(_pop(path, on_path, name))
                 if work:
                     above = work[-1][0]
                     low[above] = min(low[above], low[name])
     return found
 
 
-def _popped(path: list[str], on_path: set[str], name: str) -> list[str]:
+def _pop(path: list[str], on_path: set[str], name: str) -> list[str]:
     group: list[str] = []
     while True:
         member = path.pop()

@@ -54,13 +54,13 @@ def judge(program: BaseFunc | IRModule) -> Verdict:
     warnings = [d for d in broken if d.severity == "warning"]
     # What is known of variables takes programs in which names are right.
     if all(d.severity == "warning" for d in broken):
-        derived = _derived(program)
+        derived = _derive(program)
         found += derived.mistakes
         warnings += derived.warnings
     return Verdict(tuple(found), tuple(warnings))
 
 
-def _derived(program: BaseFunc | IRModule) -> Verdict:
+def _derive(program: BaseFunc | IRModule) -> Verdict:
     """Derive what is known of every variable, and hold it against the annotations."""
     if isinstance(program, Function):
         mod = IRModule({GlobalVar(program.name): program})

@@ -29,17 +29,17 @@ def well_formed(program: IRModule | BaseFunc) -> tuple[Diagnostic, ...]:
         made = Program(program)
         for var, func in program.functions.items():
             if isinstance(func, Function):
-                found += _unannotated(var, func, made)
+                found += _find_unannotated(var, func, made)
                 found += check_function(var, func, made)
         return tuple(found)
     if not isinstance(program, Function):
         return ()
     var = GlobalVar(program.name)
     made = Program(IRModule({var: program}), is_single=True)
-    return (*_unannotated(var, program, made), *check_function(var, program, made))
+    return (*_find_unannotated(var, program, made), *check_function(var, program, made))
 
 
-def _unannotated(var: GlobalVar, func: Function, program: Program) -> Iterator[Diagnostic]:
+def _find_unannotated(var: GlobalVar, func: Function, program: Program) -> Iterator[Diagnostic]:
     """Rule 8: what a recursive function returns is declared."""
     if var.name_hint in program.recursive and func.ret_struct_info is None:
         others = sorted(program.recursive[var.name_hint] - {var.name_hint})

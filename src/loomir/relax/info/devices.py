@@ -47,19 +47,19 @@ def update_struct_info(info: StructInfo, device: VDevice, span: Span | None = No
 
     Errors: RLX0320 for a tensor that is on another device.
     """
-    return trampoline(_updated(info, device, span))
+    return trampoline(_update(info, device, span))
 
 
-def _updated(info: StructInfo, device: VDevice, span: Span | None) -> Step[StructInfo]:
+def _update(info: StructInfo, device: VDevice, span: Span | None) -> Step[StructInfo]:
     if isinstance(info, TensorStructInfo):
         return _on(info, device, span)
     if isinstance(info, TupleStructInfo):
         fields: list[StructInfo] = []
         for field in info.fields:
-            fields.append((yield _updated(field, device, span)))
+            fields.append((yield _update(field, device, span)))
         return _tuple(info, fields)
     if isinstance(info, FuncStructInfo) and info.params is not None:
-        ret = yield _updated(info.ret, device, span)
+        ret = yield _update(info.ret, device, span)
         return info if ret is info.ret else _returning(info, ret)
     return info
 
@@ -69,10 +69,10 @@ def with_devices(info: StructInfo, source: StructInfo, span: Span | None = None)
 
     Errors: RLX0320 where both have one and they differ.
     """
-    return trampoline(_filled(info, source, span))
+    return trampoline(_fill(info, source, span))
 
 
-def _filled(info: StructInfo, source: StructInfo, span: Span | None) -> Step[StructInfo]:
+def _fill(info: StructInfo, source: StructInfo, span: Span | None) -> Step[StructInfo]:
     if isinstance(info, TensorStructInfo):
         if isinstance(source, TensorStructInfo) and source.vdevice is not None:
             return _on(info, source.vdevice, span)
@@ -80,15 +80,15 @@ def _filled(info: StructInfo, source: StructInfo, span: Span | None) -> Step[Str
         if isinstance(source, TupleStructInfo) and len(source.fields) == len(info.fields):
             fields: list[StructInfo] = []
             for mine, theirs in zip(info.fields, source.fields):
-                fields.append((yield _filled(mine, theirs, span)))
+                fields.append((yield _fill(mine, theirs, span)))
             return _tuple(info, fields)
     elif isinstance(info, FuncStructInfo) and isinstance(source, FuncStructInfo):
         if info.params is None or source.params is None:
             return info
         params: list[StructInfo] = []
         for mine, theirs in zip(info.params, source.params):
-            params.append((yield _filled(mine, theirs, span)))
-        ret = yield _filled(info.ret, source.ret, span)
+            params.append((yield _fill(mine, theirs, span)))
+        ret = yield _fill(info.ret, source.ret, span)
         same = all(a is b for a, b in zip(params, info.params))
         if not same or ret is not info.ret:
             return FuncStructInfo(tuple(params), ret, info.purity, span=info.span)

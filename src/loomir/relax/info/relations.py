@@ -91,7 +91,7 @@ def is_subtype(
     the equality of extents or values is open.
     Source: relax.md, Subtyping for StructInfo.
     """
-    return _matched(a, b, analyzer, bound, strict=True)
+    return _match(a, b, analyzer, bound, strict=True)
 
 
 def check_compatibility(
@@ -107,10 +107,10 @@ def check_compatibility(
     where something is demanded: that takes a ``MatchCast``.
     Source: relax.md, Checking Compatibility; decisions R28 to R30.
     """
-    return _matched(given, wanted, analyzer, bound, strict=False)
+    return _match(given, wanted, analyzer, bound, strict=False)
 
 
-def _matched(
+def _match(
     a: StructInfo, b: StructInfo, analyzer: Analyzer | None, bound: ShapeVars, *, strict: bool
 ) -> Match:
     if a is b or isinstance(b, ObjectStructInfo):
@@ -354,7 +354,7 @@ def _mapping_of(
         a, b = pending.pop()
         if a.__class__ is not b.__class__:
             continue
-        for dim, value in _aligned(a, b):
+        for dim, value in _align(a, b):
             if isinstance(dim, ShapeVar) and dim not in bound:
                 found.setdefault(dim, value)
         pending.extend(reversed(_inner(a, b)))
@@ -364,29 +364,29 @@ def _mapping_of(
 def _inner(a: StructInfo, b: StructInfo) -> list[Pair]:
     """Pair the parts that can bind variables: fields, and parameters of functions."""
     if isinstance(a, TupleStructInfo) and isinstance(b, TupleStructInfo):
-        return _zipped(a.fields, b.fields)
+        return _zip(a.fields, b.fields)
     if isinstance(a, FuncStructInfo) and isinstance(b, FuncStructInfo):
-        return _zipped(a.params, b.params)
+        return _zip(a.params, b.params)
     return []
 
 
-def _aligned(a: StructInfo, b: StructInfo) -> list[tuple[PrimExpr, PrimExpr]]:
+def _align(a: StructInfo, b: StructInfo) -> list[tuple[PrimExpr, PrimExpr]]:
     """Pair the scalars at the same places."""
     if isinstance(a, PrimStructInfo) and isinstance(b, PrimStructInfo):
         if a.dtype is b.dtype and a.value is not None and b.value is not None:
             return [(a.value, b.value)]
     elif isinstance(a, ShapeStructInfo) and isinstance(b, ShapeStructInfo):
-        return _zipped(a.values, b.values)
+        return _zip(a.values, b.values)
     elif isinstance(a, TensorStructInfo) and isinstance(b, TensorStructInfo):
         own = a.shape.values if isinstance(a.shape, ShapeExpr) else None
-        return _zipped(own, b.dims)
+        return _zip(own, b.dims)
     return []
 
 
 _T = TypeVar("_T")
 
 
-def _zipped(a: tuple[_T, ...] | None, b: tuple[_T, ...] | None) -> list[tuple[_T, _T]]:
+def _zip(a: tuple[_T, ...] | None, b: tuple[_T, ...] | None) -> list[tuple[_T, _T]]:
     return list(zip(a, b)) if a is not None and b is not None and len(a) == len(b) else []
 
 
@@ -438,7 +438,7 @@ def erase_to_well_defined(
     rule = _ERASE.get(info.__class__)
     if rule is not None:
         return rule(info, relax_vars, shape_vars, NOTHING)
-    return trampoline(_erased(info, relax_vars, shape_vars, NOTHING))
+    return trampoline(_erase(info, relax_vars, shape_vars, NOTHING))
 
 
 def without_variables(info: StructInfo, ends: Callable[[Var], bool]) -> StructInfo:
@@ -450,25 +450,25 @@ def without_variables(info: StructInfo, ends: Callable[[Var], bool]) -> StructIn
     return erase_to_well_defined(info, kept, frozenset(shape_vars_in(info)))
 
 
-def _erased(
+def _erase(
     info: StructInfo, relax_vars: AbstractSet[Var], shape_vars: ShapeVars, own: ShapeVars
 ) -> Step[StructInfo]:
     if isinstance(info, TupleStructInfo):
-        fields = yield _erased_all(info.fields, relax_vars, shape_vars, own)
+        fields = yield _erase_all(info.fields, relax_vars, shape_vars, own)
         return info if fields is info.fields else TupleStructInfo(fields, span=info.span)
     if not isinstance(info, FuncStructInfo):
         return _ERASE[info.__class__](info, relax_vars, shape_vars, own)
     params = info.params
     if params is not None:
         own = frozenset(own).union(*map(shape_vars_in, params))
-        params = yield _erased_all(params, relax_vars, shape_vars, own)
-    ret = yield _erased(info.ret, relax_vars, shape_vars, own)
+        params = yield _erase_all(params, relax_vars, shape_vars, own)
+    ret = yield _erase(info.ret, relax_vars, shape_vars, own)
     if params is info.params and ret is info.ret:
         return info
     return FuncStructInfo(params, ret, info.purity, info.derive_func, span=info.span)
 
 
-def _erased_all(
+def _erase_all(
     infos: tuple[StructInfo, ...],
     relax_vars: AbstractSet[Var],
     shape_vars: ShapeVars,
@@ -476,7 +476,7 @@ def _erased_all(
 ) -> Step[tuple[StructInfo, ...]]:
     made: list[StructInfo] = []
     for info in infos:
-        made.append((yield _erased(info, relax_vars, shape_vars, own)))
+        made.append((yield _erase(info, relax_vars, shape_vars, own)))
     return infos if all(a is b for a, b in zip(made, infos)) else tuple(made)
 
 
@@ -484,7 +484,7 @@ def _in_scope(root: PrimExpr | ShapeExpr, shape_vars: ShapeVars, own: ShapeVars)
     return all(var in shape_vars or var in own for var in shape_vars_in(root))
 
 
-def _erased_tensor(
+def _erase_tensor(
     info: TensorStructInfo, relax_vars: AbstractSet[Var], shape_vars: ShapeVars, own: ShapeVars
 ) -> StructInfo:
     shape = info.shape
@@ -495,7 +495,7 @@ def _erased_tensor(
     return info if known else TensorStructInfo(None, info.dtype, info.vdevice, info.ndim)
 
 
-def _erased_shape(
+def _erase_shape(
     info: ShapeStructInfo, relax_vars: AbstractSet[Var], shape_vars: ShapeVars, own: ShapeVars
 ) -> StructInfo:
     if all(_in_scope(value, shape_vars, own) for value in info.values or ()):
@@ -503,22 +503,22 @@ def _erased_shape(
     return ShapeStructInfo(ndim=info.ndim)
 
 
-def _erased_scalar(
+def _erase_scalar(
     info: PrimStructInfo, relax_vars: AbstractSet[Var], shape_vars: ShapeVars, own: ShapeVars
 ) -> StructInfo:
     known = info.value is None or _in_scope(info.value, shape_vars, own)
     return info if known else PrimStructInfo(info.dtype)
 
 
-def _kept(
+def _keep(
     info: StructInfo, relax_vars: AbstractSet[Var], shape_vars: ShapeVars, own: ShapeVars
 ) -> StructInfo:
     return info
 
 
 _ERASE: Final[dict[type, Callable[[Any, AbstractSet[Var], ShapeVars, ShapeVars], StructInfo]]] = {
-    TensorStructInfo: _erased_tensor,
-    ShapeStructInfo: _erased_shape,
-    PrimStructInfo: _erased_scalar,
-    ObjectStructInfo: _kept,
+    TensorStructInfo: _erase_tensor,
+    ShapeStructInfo: _erase_shape,
+    PrimStructInfo: _erase_scalar,
+    ObjectStructInfo: _keep,
 }

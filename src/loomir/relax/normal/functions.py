@@ -59,19 +59,19 @@ class Functions:
     def declare(self, name: str, info: FuncStructInfo) -> GlobalVar:
         """Announce a function. Errors: RLX0308 where there is one of the name."""
         if name in self._made or name in self._declared:
-            self._taken(name)
+            self._refuse_taken(name)
         self._declared[name] = info
         return self._vars.setdefault(name, GlobalVar(name))
 
     def define(self, name: str, func: BaseFunc) -> GlobalVar:
         """Make a function, which may have been declared. Errors: RLX0308."""
         if name in self._made:
-            self._taken(name)
+            self._refuse_taken(name)
         var = self._vars.setdefault(name, GlobalVar(name))
         self._put(name, func)
         return var
 
-    def _taken(self, name: str) -> NoReturn:
+    def _refuse_taken(self, name: str) -> NoReturn:
         refuse(
             "RLX0308",
             f"there is a function named {name!r} already",

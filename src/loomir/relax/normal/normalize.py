@@ -58,7 +58,7 @@ def normalize(program: _P, warnings: list[Diagnostic] | None = None) -> _P:
     builder = BlockBuilder(program if isinstance(program, IRModule) else None)
     made: Any
     if isinstance(program, Function):
-        made = _normalized(builder.normalizer, program)
+        made = _normalize(builder.normalizer, program)
     else:
         made = _module(builder, program)
     if warnings is not None:
@@ -73,7 +73,7 @@ def _module(builder: BlockBuilder, mod: IRModule) -> IRModule:
         if not isinstance(func, Function):
             continue
         try:
-            made = _normalized(builder.normalizer, func)
+            made = _normalize(builder.normalizer, func)
         except CompileError as error:
             mistakes += error.diagnostics
             continue
@@ -85,7 +85,7 @@ def _module(builder: BlockBuilder, mod: IRModule) -> IRModule:
     return builder.get() if changed else mod
 
 
-def _normalized(normalizer: Normalizer, func: Function) -> Function:
+def _normalize(normalizer: Normalizer, func: Function) -> Function:
     made = trampoline(normalizer.function(func))
     normalizer.derive(made)  # holds the result against its annotation
     return made
@@ -127,7 +127,7 @@ class _Check:
             part = self.stack.pop()
             if isinstance(part, Function):
                 for param in part.params:
-                    self._annotated(param)
+                    self._check_annotated(param)
                 if part.ret_struct_info is None:
                     self._report(
                         "RLX0316",
@@ -146,7 +146,7 @@ class _Check:
         span = getattr(at, "span", None) or self.span
         self.found.append(Diagnostic(code, message, span, help=help))
 
-    def _annotated(self, var: Var) -> None:
+    def _check_annotated(self, var: Var) -> None:
         if var.struct_info_annotation is None:
             self._report(
                 "RLX0003",
@@ -198,7 +198,7 @@ class _Check:
         assert isinstance(binding, (VarBinding, MatchCast))
         self.span = binding.span or self.span
         if binding.var is not None:
-            self._annotated(binding.var)
+            self._check_annotated(binding.var)
         value = binding.value
         if isinstance(value, SeqExpr):
             self._report(

@@ -130,9 +130,9 @@ class Normalizer:
 
     def info(self, info: StructInfo) -> StructInfo:
         """Return structural information with the variables that took others' places."""
-        return self._substituted(info) if self.renamed else info
+        return self._substitute(info) if self.renamed else info
 
-    def _substituted(self, part: _N) -> _N:
+    def _substitute(self, part: _N) -> _N:
         table = {name: self.renamed[name] for name in pre_order(part) if name in self.renamed}
         return substitute(part, table) if table else part
 
@@ -230,7 +230,7 @@ class Normalizer:
         if isinstance(expr, Var):
             return cast("RelaxExpr", self.renamed.get(expr, expr))
         if self._shapes_renamed and isinstance(expr, (ShapeExpr, PrimValue)):
-            return self._substituted(expr)
+            return self._substitute(expr)
         return expr
 
     def value(self, expr: RelaxExpr) -> Step[RelaxExpr]:
@@ -250,7 +250,7 @@ class Normalizer:
         if isinstance(expr, If):
             return (yield self._if(expr))
         if isinstance(expr, SeqExpr):
-            return (yield self._flattened(expr))
+            return (yield self._flatten(expr))
         if isinstance(expr, Function):
             return (yield self.function(expr))
         if isinstance(expr, ExternFunc):
@@ -276,7 +276,7 @@ class Normalizer:
                     args = yield self._arguments(made)
                     if args is not made.args:
                         made = Call(made.op, args, made.sinfo_args, made.attrs, span=made.span)
-                    return made if made.span is not None else _placed(made, call.span)
+                    return made if made.span is not None else _place(made, call.span)
         return call
 
     def _arguments(self, call: Call) -> Step[tuple[RelaxExpr, ...]]:
@@ -321,7 +321,7 @@ class Normalizer:
         finally:
             self.leave_to(depth)
 
-    def _flattened(self, expr: SeqExpr) -> Step[RelaxExpr]:
+    def _flatten(self, expr: SeqExpr) -> Step[RelaxExpr]:
         """Add the bindings of a sequence to the current scope, and give its value."""
         outer = self.scope.dataflow
         if outer:
@@ -373,7 +373,7 @@ class Normalizer:
 
     def parameter(self, param: Var) -> Var:
         """Return a parameter with an annotation."""
-        return self._annotated(param, OBJECT)
+        return self._annotate(param, OBJECT)
 
     # -- bindings --------------------------------------------------------------------------------
     def binding(self, binding: Binding) -> Step[None]:
@@ -407,7 +407,7 @@ class Normalizer:
             if isinstance(given, Var):
                 func = binding.value
                 known = func_struct_info(func) if isinstance(func, Function) else OBJECT
-                self.known.declare(self._annotated(given, known))
+                self.known.declare(self._annotate(given, known))
 
     def define(self, var: Var, value: RelaxExpr, origin: VarBinding | None = None) -> None:
         """Bind a value in normal form to a variable of the old program.
@@ -416,7 +416,7 @@ class Normalizer:
         """
         derived = self.derive(value)
         span = (origin.span if origin is not None else None) or value.span or var.span
-        var = self._annotated(var, derived)
+        var = self._annotate(var, derived)
         wanted = var.struct_info
         fits = Match.YES
         if wanted is not derived and not structural_equal(wanted, derived):
@@ -430,7 +430,7 @@ class Normalizer:
         else:
             self.add(VarBinding(var, value, span=span))
 
-    def _annotated(self, var: Var, derived: StructInfo) -> Var:
+    def _annotate(self, var: Var, derived: StructInfo) -> Var:
         """Return a variable with an annotation, what was derived where it has none."""
         given = var.struct_info_annotation
         info = derived if given is None else self.info(given)
@@ -448,7 +448,7 @@ class Normalizer:
         given = self.derive(value)
         var = origin.var
         if var is not None:
-            var = self._annotated(var, wanted)
+            var = self._annotate(var, wanted)
         same = (var, value, wanted) == (origin.var, origin.value, origin.struct_info)
         made = origin if same else MatchCast(var, value, wanted, span=origin.span)
         self.deriver.check_match_cast(made, given)
@@ -460,7 +460,7 @@ class Normalizer:
         return trampoline(step)
 
 
-def _placed(call: Call, span: Span | None) -> Call:
+def _place(call: Call, span: Span | None) -> Call:
     return Call(call.op, call.args, call.sinfo_args, call.attrs, span=span)
 
 

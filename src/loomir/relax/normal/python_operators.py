@@ -249,10 +249,10 @@ def _fields(value: Expr) -> list[Expr]:
 def define_python_operators() -> None:
     """Make operators, items and attributes of values in Python what this module says."""
     functions = (_apply, _item, _fields, _shape, _dtype, const)
-    set_meaning(PythonMeaning(*[_placed(function) for function in functions]))
+    set_meaning(PythonMeaning(*[_place_mistakes(function) for function in functions]))
 
 
-def _placed(function: Callable[..., Any]) -> Callable[..., Any]:
+def _place_mistakes(function: Callable[..., Any]) -> Callable[..., Any]:
     """Place mistakes at the line of the user that made them."""
 
     def call(*args: Any) -> Any:

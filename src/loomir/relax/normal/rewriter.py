@@ -262,11 +262,11 @@ def copy_with_fresh_vars(func: Function) -> Function:
     table: dict[Any, Node] = dict(shapes)
     for name in names:
         info = name.struct_info_annotation
-        made = None if info is None else _substituted(info, table)
+        made = None if info is None else _substitute(info, table)
         table[name] = type(name)(name.name_hint, made, span=name.span)
     return substitute(func, table)
 
 
-def _substituted(info: StructInfo, table: dict[Any, Node]) -> StructInfo:
+def _substitute(info: StructInfo, table: dict[Any, Node]) -> StructInfo:
     few = {part: table[part] for part in pre_order(info) if part in table}
     return substitute(info, few) if few else info

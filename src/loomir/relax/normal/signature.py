@@ -37,7 +37,7 @@ def func_struct_info(func: Function | PrimFunc) -> FuncStructInfo:
 def _of_prim_func(func: PrimFunc) -> FuncStructInfo:
     wide: dict[Var, Var] = {}
     shapes = {
-        var: tuple([_widened(extent, wide) for extent in buffer.shape])
+        var: tuple([_widen(extent, wide) for extent in buffer.shape])
         for var, buffer in func.buffer_map.items()
     }
     in_shapes = {v for dims in shapes.values() for dim in dims for v in pre_order(dim)}
@@ -52,7 +52,7 @@ def _of_prim_func(func: PrimFunc) -> FuncStructInfo:
     return FuncStructInfo(tuple(params), UNIT, purity=False)
 
 
-def _widened(extent: PrimExpr, wide: dict[Var, Var]) -> PrimExpr:
+def _widen(extent: PrimExpr, wide: dict[Var, Var]) -> PrimExpr:
     """Return an extent of integers in int64, with variables of int64; others are left."""
     parts = list(pre_order(extent))
     if not all(isinstance(part, (Var, IntImm, BinaryOp, Cast)) for part in parts):

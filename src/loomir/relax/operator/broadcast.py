@@ -76,7 +76,7 @@ def _axis(
         if c.equal(wide[0], other):
             continue
         if c.differ_by_broadcasting(wide[0], other):
-            shapes = " and ".join(_shown(info) for info in infos)
+            shapes = " and ".join(_show(info) for info in infos)
             c.refuse(
                 "OPS0008",
                 f"the shapes {shapes} do not broadcast: {format_extent(wide[0])} is"
@@ -104,6 +104,6 @@ def broadcast_extents(extents: Sequence[Dim], equal: Callable[[Dim, Dim], bool |
     return made
 
 
-def _shown(info: TensorStructInfo) -> str:
+def _show(info: TensorStructInfo) -> str:
     dims = info.dims or ()
     return "(" + ", ".join(map(format_extent, dims)) + ("," if len(dims) == 1 else "") + ")"

@@ -64,7 +64,7 @@ class OpContext:
         self.lookup = lookup
         """Gives the structural information of a leaf expression, functions of the module too."""
         self.warn = warn
-        self.definition = definition or _undefined
+        self.definition = definition or _find_none
         """Gives a function of the module itself, None where it is not there (yet)."""
         self.memory: dict[Any, Any] = {} if memory is None else memory
         """What rules keep from call to call of one program."""
@@ -238,7 +238,7 @@ class OpContext:
         return TensorStructInfo(ShapeExpr(tuple(map(as_dim, dims))), DataType(str(dtype)), device)
 
 
-def _undefined(name: GlobalVar) -> BaseFunc | None:
+def _find_none(name: GlobalVar) -> BaseFunc | None:
     return None
 
 

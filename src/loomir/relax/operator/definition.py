@@ -198,12 +198,12 @@ def define_op(
 
     call.__name__ = name.rpartition(".")[2]
     call.__qualname__ = name
-    call.__doc__ = _described(made)
+    call.__doc__ = _describe(made)
     call.__signature__ = made.signature
     return call
 
 
-def _described(op: OpDef) -> str:
+def _describe(op: OpDef) -> str:
     shown = ", ".join(map(str, op.params))
     return f"{op.doc}\n\nCall: ``{op.name.removeprefix('relax.')}({shown})``."
 

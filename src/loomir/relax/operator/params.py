@@ -467,7 +467,7 @@ def bind(
 
     Errors: OPS0001 for arguments that do not fit the signature, OPS0002, OPS0003.
     """
-    given = _given(op, params, args, keywords)
+    given = _sort_arguments(op, params, args, keywords)
     if adapt is not None:
         given = adapt(given)
     like = _dtype_of_numbers(params, given)
@@ -561,7 +561,7 @@ def _form(option: Any) -> Any:
     return cast("type[object]", type(option))
 
 
-def _given(
+def _sort_arguments(
     op: str, params: Sequence[Param], args: Sequence[Any], keywords: dict[str, Any]
 ) -> dict[str, Any]:
     """Sort arguments by the names of parameters. Errors: OPS0001."""

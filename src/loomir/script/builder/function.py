@@ -113,7 +113,7 @@ class PrimFuncFrame(StmtFrame[None]):
             self.ret_type = VOID_TYPE
         func = PrimFunc(
             tuple(self.params),
-            self._rooted(self.body()),
+            self._add_root(self.body()),
             self.ret_type,  # type: ignore[arg-type]  # None is inferred
             self.buffer_map,
             attrs,
@@ -125,7 +125,7 @@ class PrimFuncFrame(StmtFrame[None]):
             return
         module.add(self.name or func.name, func, self.span)
 
-    def _rooted(self, body: Stmt) -> Stmt:
+    def _add_root(self, body: Stmt) -> Stmt:
         wanted = self.has_blocks and self.root_block and not is_root(body)
         if not (wanted or self.alloc_buffers):
             return body

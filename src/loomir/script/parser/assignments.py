@@ -94,12 +94,12 @@ def typed_locals(body: Sequence[doc.StmtNode]) -> frozenset[int]:
                     found.add(id(node))
                 continue
             if is_typed:
-                later |= _assigned(node)
+                later |= _list_assigned(node)
             bodies += [getattr(node, name, ()) for name in ("body", "orelse")]
     return frozenset(found)
 
 
-def _assigned(node: doc.AST) -> set[str]:
+def _list_assigned(node: doc.AST) -> set[str]:
     """List the names that a statement assigns, with those of the statements in it."""
     names: set[str] = set()
     stack: list[doc.AST] = [node]

@@ -211,7 +211,7 @@ def _read_function(
     def read(node: doc.AST) -> None:
         read_function(parser, cast("doc.FunctionDef", node), options, marker)
 
-    return _read(parser, _undecorated(found.node), found.places, read)
+    return _read(parser, _drop_decorators(found.node), found.places, read)
 
 
 def _read_class(cls: type, frame: FrameType, extra: list[Mapping[str, object]]) -> IRModule:
@@ -221,7 +221,7 @@ def _read_class(cls: type, frame: FrameType, extra: list[Mapping[str, object]]) 
     def read(node: doc.AST) -> None:
         read_module(parser, cast("doc.ClassDef", node))
 
-    return cast("IRModule", _read(parser, _undecorated(found.node), found.places, read))
+    return cast("IRModule", _read(parser, _drop_decorators(found.node), found.places, read))
 
 
 def read_rewriter(cls: type, frame: FrameType) -> IRModule:
@@ -233,10 +233,10 @@ def read_rewriter(cls: type, frame: FrameType) -> IRModule:
         check_rewriter(cast("doc.ClassDef", node))
         read_module(parser, cast("doc.ClassDef", node))
 
-    return cast("IRModule", _read(parser, _undecorated(found.node), found.places, read))
+    return cast("IRModule", _read(parser, _drop_decorators(found.node), found.places, read))
 
 
-def _undecorated(node: Any) -> Any:
+def _drop_decorators(node: Any) -> Any:
     """Return a definition without its decorators, which Python has applied.
 
     A copy: the tree of a file is kept, and the file may be loaded again.
@@ -362,7 +362,7 @@ def _macro_node(func: FunctionType) -> doc.FunctionDef:
     """Return the definition of a macro, checked for what no call can mend."""
     found = source.find_function(func.__code__, func.__globals__)
     problems: list[Diagnostic] = []
-    node = cast("doc.FunctionDef", convert(_undecorated(found.node), found.places, problems))
+    node = cast("doc.FunctionDef", convert(_drop_decorators(found.node), found.places, problems))
     problems += check_macro(node)
     if problems:
         raise CompileError(*sort_mistakes(problems))

@@ -101,7 +101,7 @@ def _count(number: int) -> str:
 
 def _argument(value: object, wanted: DataType | str) -> PrimExpr | None:
     if isinstance(value, Buffer):
-        return _passed(value) if wanted in (BUFFER, HANDLE) else None
+        return _pass_pointer(value) if wanted in (BUFFER, HANDLE) else None
     if wanted in (BUFFER, HANDLE):
         return value if isinstance(value, PrimExpr) and value.dtype.is_handle else None
     if not isinstance(wanted, DataType) or not (
@@ -112,7 +112,7 @@ def _argument(value: object, wanted: DataType | str) -> PrimExpr | None:
     return made if made.dtype is wanted else None
 
 
-def _passed(buffer: Buffer) -> PrimExpr:
+def _pass_pointer(buffer: Buffer) -> PrimExpr:
     """Pass a buffer by its pointer; one that lies elsewhere in that memory by a description."""
     offset = buffer.elem_offset
     at_start = offset is None or (isinstance(offset, IntImm) and offset.value == 0)

@@ -163,12 +163,12 @@ class _Count:
             totals["ints"],
             totals["read"],
             totals["written"],
-            sum(self._touched(buffer, box) for buffer, box in self.boxes.items()),
+            sum(self._count_touched(buffer, box) for buffer, box in self.boxes.items()),
             self.peak,
             self.exact,
         )
 
-    def _touched(self, buffer: Buffer, box: list[tuple[int, int]]) -> int:
+    def _count_touched(self, buffer: Buffer, box: list[tuple[int, int]]) -> int:
         elements = math.prod(max(0, high - low + 1) for low, high in box)
         return elements * buffer.dtype.itemsize
 

@@ -25,7 +25,7 @@ from loomir.tir.function import PrimFunc
 __all__ = ["lower_tvm_builtin"]
 
 
-def _moved(pointer: PrimExpr, count: PrimExpr, size: int, span: Span | None) -> PrimExpr:
+def _advance(pointer: PrimExpr, count: PrimExpr, size: int, span: Span | None) -> PrimExpr:
     offset = mul(int64(count), imm64(size))
     if isinstance(offset, IntImm) and offset.value == 0:
         return pointer
@@ -36,16 +36,16 @@ def _address_of(call: Call) -> PrimExpr:
     element = call.args[0]
     assert isinstance(element, BufferLoad)
     buffer, (index,) = element.buffer, element.indices
-    return _moved(buffer.data, index, buffer.dtype.itemsize, call.span)
+    return _advance(buffer.data, index, buffer.dtype.itemsize, call.span)
 
 
 def _access_ptr(call: Call) -> PrimExpr:
     kind, data, offset = call.args[:3]
-    return _moved(data, offset, kind.dtype.itemsize, call.span)
+    return _advance(data, offset, kind.dtype.itemsize, call.span)
 
 
 def _byte_offset(call: Call) -> PrimExpr:
-    return _moved(call.args[0], call.args[1], 1, call.span)
+    return _advance(call.args[0], call.args[1], 1, call.span)
 
 
 _RULES: Final[dict[Op, Callable[[Call], PrimExpr]]] = {

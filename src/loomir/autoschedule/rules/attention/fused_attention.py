@@ -292,7 +292,7 @@ class _Blocks:
         chain = self.chain
         rows = chain.outer[-1]
         batch = product(axis.extent for axis in chain.outer[:-1])
-        before = self._shared()
+        before = self._pack_shared()
         size = imm64(self.block)
         whole: PrimExpr = (
             rows.extent // size if rows.size is None else imm64(rows.size // self.block)
@@ -333,7 +333,7 @@ class _Blocks:
             total += size.value
         return total >= WORTH_THREADS
 
-    def _shared(self) -> list[Stmt]:
+    def _pack_shared(self) -> list[Stmt]:
         """Pack operands that all blocks read."""
         chain = self.chain
         second = self.stages[chain.second]
@@ -373,7 +373,9 @@ class _Blocks:
         self.buffers.append(stage.buffer)
         return self._first_of([stage], lambda count: frozenset[Buffer]())[0].stmt
 
-    def _seen(self, at: Sequence[PrimExpr], start: PrimExpr, count: int | PrimExpr) -> PrimExpr:
+    def _count_visible_keys(
+        self, at: Sequence[PrimExpr], start: PrimExpr, count: int | PrimExpr
+    ) -> PrimExpr:
         """Say how many keys some rows go over: one of them at least, if there are any."""
         chain = self.chain
         assert chain.mask is not None
@@ -414,7 +416,7 @@ class _Blocks:
         start = at.pop()
         if self.hides is not None:
             seen = self.seen = Var("seen", INDEX)
-            lets.append((seen, self._seen(at, start, count)))
+            lets.append((seen, self._count_visible_keys(at, start, count)))
         private: dict[Buffer, Buffer] = {}
         stages = [
             self._block_of(number, at, start, count, private) for number in range(len(self.stages))
@@ -426,7 +428,7 @@ class _Blocks:
             made.append(self._strips(stages[0]))
             place = 1
         while place < len(stages):
-            plan, covered = self._planned(stages, place, set(private.values()))
+            plan, covered = self._plan(stages, place, set(private.values()))
             self.plans.append(plan)
             made.append(_make_serial(plan.stmt))
             place += covered
@@ -500,7 +502,7 @@ class _Blocks:
     def _of_seen(self, axis: Axis, key: Var | None) -> Axis:
         return Axis(axis.var, self.seen) if axis.var is key else axis
 
-    def _planned(
+    def _plan(
         self, stages: Sequence[Stage], place: int, private: AbstractSet[Buffer]
     ) -> tuple[Plan, int]:
         left = stages[place:]

@@ -159,7 +159,7 @@ def _tile(
     """Transpose a tile block by block; the remainder at its ends is scalar."""
     stage, lanes = found.stage, imm64(found.lanes)
     (first, rows), (start, columns) = high, wide
-    height, length = _left(found.down, first, rows), _left(found.across, start, columns)
+    height, length = _count_left(found.down, first, rows), _count_left(found.across, start, columns)
     blocks, pieces = fold_expr(FloorDiv(height, lanes)), fold_expr(FloorDiv(length, lanes))
 
     def one(d: PrimExpr, a: PrimExpr) -> Stmt:
@@ -184,7 +184,7 @@ def _tile(
     )
 
 
-def _left(axis: Axis, first: PrimExpr, most: int) -> PrimExpr:
+def _count_left(axis: Axis, first: PrimExpr, most: int) -> PrimExpr:
     if axis.size is not None and axis.size % most == 0:
         return imm64(most)
     return fold_expr(Min(imm64(most), sub(axis.extent, first)))

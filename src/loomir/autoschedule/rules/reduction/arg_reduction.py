@@ -162,7 +162,7 @@ def _read(stmt: Stmt, target: Target) -> _Choice | None:
     if not same or any(not _equal(store.indices, stores[0].indices) for store in stores):
         return None
     body = reader.counted(Body(block.name_hint, *axes, stores[0], inits[0], block))
-    return _chosen(body, stores, inits, target)
+    return _find_choice(body, stores, inits, target)
 
 
 def _stores(stmt: Stmt) -> list[BufferStore] | None:
@@ -186,7 +186,7 @@ def _stores(stmt: Stmt) -> list[BufferStore] | None:
     return made if len(written) == len(made) else None
 
 
-def _chosen(
+def _find_choice(
     body: Body, stores: Sequence[BufferStore], inits: Sequence[BufferStore], target: Target
 ) -> _Choice | None:
     """Find the next element, and the condition on it and on the kept one."""

@@ -220,7 +220,7 @@ class _Phases:
         reduced = (*found.channels, *taps)
         if self.independent:
             value = self._window_terms(phases, own)
-            return self._planned([self._sum(phases, own, reduced, value, to)], ())
+            return self._plan([self._sum(phases, own, reduced, value, to)], ())
         before, image = self._image(phases)
         kernel, copy = self._kernel(phases, own, taps)
         one, other = convert(image, found.image.to), convert(kernel, found.kernel.to)
@@ -228,7 +228,7 @@ class _Phases:
         made = [*before, self._sum(phases, own, reduced, value, to)]
         if to is None:
             made += self.stages[1:]
-        return self._planned(made, (copy,))
+        return self._plan(made, (copy,))
 
     def _sum(
         self,
@@ -369,7 +369,7 @@ class _Phases:
         return BufferLoad(to, tuple(index for _, index in order)), stage
 
     # -- other rules -------------------------------------------------------------------------------
-    def _planned(self, stages: Sequence[Stage], copies: Sequence[Stage]) -> Stmt:
+    def _plan(self, stages: Sequence[Stage], copies: Sequence[Stage]) -> Stmt:
         """Plan stages by the other rules; ``copies`` come first, ahead where they are constant."""
         kept = {id(stage.buffer.data) for stage in self.stages}
         own = [s.buffer for s in (*copies, *stages[:-1]) if id(s.buffer.data) not in kept]

@@ -89,7 +89,7 @@ def avoid_forbidden_patterns(text: str) -> str | None:
             source = _summed_halves(halves.get(added[4]), halves.get(added[5]))
             if source is not None:
                 sums[added[1]] = source
-                hidden, name = _hidden(_Vector(added[5], int(added[2]), int(added[3])), at)
+                hidden, name = _hide(_Vector(added[5], int(added[2]), int(added[3])), at)
                 head, _, tail = whole.rpartition(f", {added[5]}")
                 changed[at] = [*hidden, f"{head}, {name}{tail}"]
         elif (every := _ALL.match(line)) and every[4] in sums:
@@ -106,7 +106,7 @@ def avoid_forbidden_patterns(text: str) -> str | None:
             if distance[3] in extremes and distance[4] in extremes and not lanes & (lanes - 1):
                 distances.add(distance[1])
         elif (signed := _SIGNED.match(line)) and signed[2] in distances:
-            hidden, name = _hidden(_Vector(signed[2], int(signed[1]), 8), at)
+            hidden, name = _hide(_Vector(signed[2], int(signed[1]), 8), at)
             changed[at] = [*hidden, whole.replace(f" {signed[2]} to ", f" {name} to ")]
     if not changed:
         return None
@@ -147,7 +147,7 @@ def _summed_halves(
     return one[0]
 
 
-def _hidden(value: _Vector, at: int) -> tuple[list[str], str]:
+def _hide(value: _Vector, at: int) -> tuple[list[str], str]:
     """Write a value out of an empty piece of assembly, and give its name.
 
     It costs no instruction, and instruction selection does not look through it.

@@ -295,7 +295,7 @@ def half_exp(b: Builder, x: Value) -> Value:
     """Emit half of e to the power x, for ``x >= 0``; only what is too large overflows."""
     how = _EXP[x.type.element]
     # From the top on it is infinite, and the exponent still one that `scaled` takes.
-    r, n = _counted(b, clamp(b, x, 0.0, how.most + 10.0), how)
+    r, n = _reduce_argument(b, clamp(b, x, 0.0, how.most + 10.0), how)
     return scale(b, horner(b, r, how.polynomial), b.sub(n, const(n.type, 1)))
 
 
@@ -311,7 +311,7 @@ def exp_of_sum(b: Builder, x: Value, low: Value) -> Value:
     return scale(b, b.fadd(grown, const(x.type, 1.0)), whole)
 
 
-def _counted(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value]:
+def _reduce_argument(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value]:
     """Return r, and n as an integer."""
     r, moved = _reduce(b, x, how)
     form = format_of(x)

@@ -72,10 +72,10 @@ def _loop(node: Node) -> list[Value]:
         for column, value in zip(collected, rest[len(states) :]):
             column.append(value)
         step += 1
-    return [*states, *[_stacked(node, column, 0) for column in collected]]
+    return [*states, *[_stack(node, column, 0) for column in collected]]
 
 
-def _stacked(node: Node, values: Sequence[Value], axis: int, *, backwards: bool = False) -> Value:
+def _stack(node: Node, values: Sequence[Value], axis: int, *, backwards: bool = False) -> Value:
     if not values:
         raise node.unsupported("it makes no steps, and gathers what each of them gives")
     parts = [node.graph.expression(v) for v in values]
@@ -93,10 +93,10 @@ def _scan(node: Node) -> list[Value]:
         return _scan_of_batches(node, body, count)
     states: list[Value] = [node.value(i) for i in range(len(node) - count)]
     inputs = [node[i] for i in range(len(node) - count, len(node))]
-    return _scanned(node, body, states, inputs)
+    return _unroll_scan(node, body, states, inputs)
 
 
-def _scanned(
+def _unroll_scan(
     node: Node, body: GraphDef, states: list[Value], inputs: list[RelaxExpr]
 ) -> list[Value]:
     count = len(inputs)
@@ -128,7 +128,7 @@ def _scanned(
     return [
         *states,
         *[
-            _stacked(node, column, axis, backwards=bool(direction))
+            _stack(node, column, axis, backwards=bool(direction))
             for column, axis, direction in zip(collected, out_axes, out_directions)
         ],
     ]
@@ -146,9 +146,9 @@ def _scan_of_batches(node: Node, body: GraphDef, count: int) -> list[Value]:
     for k in range(batch):
         slices = [item(node, node[i], 0, k) for i in range(1, len(node))]
         values = [TensorValue(s, str(node.info_of(s).dtype)) for s in slices]
-        made = _scanned(node, body, [*values[: first - 1]], slices[first - 1 :])
+        made = _unroll_scan(node, body, [*values[: first - 1]], slices[first - 1 :])
         columns.append(made)
-    return [_stacked(node, column, 0) for column in zip(*columns)]
+    return [_stack(node, column, 0) for column in zip(*columns)]
 
 
 ROWS: Final[tuple[Row, ...]] = (

@@ -21,10 +21,10 @@ def unary(operator: _Operator) -> Converter:
 
 
 def _binary(operator: _Operator) -> Converter:
-    return lambda node: _folded(node, operator) if len(node) != 2 else _old_axis(node, operator)
+    return lambda node: _fold(node, operator) if len(node) != 2 else _old_axis(node, operator)
 
 
-def _folded(node: Node, operator: _Operator) -> RelaxExpr:
+def _fold(node: Node, operator: _Operator) -> RelaxExpr:
     made, *others = node.all()
     for other in others:
         made = node.emit(operator(made, other))
@@ -43,7 +43,7 @@ def _old_axis(node: Node, operator: _Operator) -> RelaxExpr:
 
 
 def _mean(node: Node) -> RelaxExpr:
-    total = _folded(node, op.add)
+    total = _fold(node, op.add)
     return op.divide(total, node.constant_like(len(node)))
 
 

@@ -50,7 +50,7 @@ def _quantize_linear(node: Node) -> Any:
     target = _target(node)
     if target not in STORED_AS:
         raise node.unsupported(f"it makes elements of type {target}")
-    x = _converted(node, node[0], node.dtype(1))
+    x = _convert(node, node[0], node.dtype(1))
     scaled = node.emit(op.divide(x, _along(node, node[1])))
     if str(node.info_of(scaled).dtype) != "float32":
         scaled = node.emit(op.astype(scaled, "float32"))
@@ -60,16 +60,16 @@ def _quantize_linear(node: Node) -> Any:
     whole = node.emit(op.round(scaled))
     if node.has(2):
         zero = decode(node, node[2], node.element(2), "float32")
-        zero = _converted(node, zero, "float32")
+        zero = _convert(node, zero, "float32")
         whole = node.emit(op.add(whole, _along(node, zero)))
-    return TensorValue(_clamped(node, whole, target), target)
+    return TensorValue(_clamp(node, whole, target), target)
 
 
-def _converted(node: Node, x: RelaxExpr, dtype: str) -> RelaxExpr:
+def _convert(node: Node, x: RelaxExpr, dtype: str) -> RelaxExpr:
     return x if str(node.info_of(x).dtype) == dtype else node.emit(op.astype(x, dtype))
 
 
-def _clamped(node: Node, whole: RelaxExpr, target: str) -> RelaxExpr:
+def _clamp(node: Node, whole: RelaxExpr, target: str) -> RelaxExpr:
     """Bring whole floats into the range of integers."""
     stored = DataType(STORED_AS[target])
     low, high = _RANGES.get(target, (stored.min_value, stored.max_value))
@@ -95,13 +95,13 @@ def _dequantize_linear(node: Node) -> Any:
         if node.has(2):
             zero = decode(node, node[2], node.element(2), wide)
             x = node.emit(op.subtract(x, _along(node, zero)))
-    scale = _along(node, _converted(node, node[1], wide))
+    scale = _along(node, _convert(node, node[1], wide))
     made = node.emit(op.multiply(x, scale))
-    return _converted(node, made, kept)
+    return _convert(node, made, kept)
 
 
 # -- products ------------------------------------------------------------------------------------
-def _centred(node: Node, index: int, zero: int, axis: int | None = None) -> RelaxExpr:
+def _subtract_zero(node: Node, index: int, zero: int, axis: int | None = None) -> RelaxExpr:
     """Return integers less their zero point, in int32."""
     x = node.emit(op.astype(node[index], "int32"))
     if not node.has(zero):
@@ -118,16 +118,14 @@ def _centred(node: Node, index: int, zero: int, axis: int | None = None) -> Rela
 
 
 def _matmul_integer(node: Node) -> RelaxExpr:
-    return op.matmul(_centred(node, 0, 2, -2), _centred(node, 1, 3, -1))
+    return op.matmul(_subtract_zero(node, 0, 2, -2), _subtract_zero(node, 1, 3, -1))
 
 
 def _conv_integer(node: Node) -> RelaxExpr:
-    return convolve(node, _centred(node, 0, 2), _centred(node, 1, 3, 0))
+    return convolve(node, _subtract_zero(node, 0, 2), _subtract_zero(node, 1, 3, 0))
 
 
-def _requantised(
-    node: Node, total: RelaxExpr, scale: RelaxExpr, zero: int, axis: int | None
-) -> Any:
+def _requantise(node: Node, total: RelaxExpr, scale: RelaxExpr, zero: int, axis: int | None) -> Any:
     """Return sums of products times a scale, as small integers."""
     dims = node.dims_of(total)
     own = node.dims_of(scale)
@@ -143,7 +141,7 @@ def _requantised(
     if node.dims_of(point):
         point = node.emit(op.reshape(point, ()))
     target = node.element(zero)
-    return TensorValue(_clamped(node, node.emit(op.add(whole, point)), target), target)
+    return TensorValue(_clamp(node, node.emit(op.add(whole, point)), target), target)
 
 
 def _scale(node: Node, a: int, b: int, y: int) -> RelaxExpr:
@@ -152,20 +150,20 @@ def _scale(node: Node, a: int, b: int, y: int) -> RelaxExpr:
 
 
 def _qlinear_matmul(node: Node) -> Any:
-    total = node.emit(op.matmul(_centred(node, 0, 2, -2), _centred(node, 3, 5, -1)))
-    return _requantised(node, total, _scale(node, 1, 4, 6), 7, -1)
+    total = node.emit(op.matmul(_subtract_zero(node, 0, 2, -2), _subtract_zero(node, 3, 5, -1)))
+    return _requantise(node, total, _scale(node, 1, 4, 6), 7, -1)
 
 
 def _qlinear_conv(node: Node) -> Any:
     # The inputs of a convolution are at other places here.
     inner = Node(node.definition, [node.inputs[0], node.inputs[3]], node.version, node.graph)
-    total = node.emit(convolve(inner, _centred(node, 0, 2), _centred(node, 3, 5, 0)))
+    total = node.emit(convolve(inner, _subtract_zero(node, 0, 2), _subtract_zero(node, 3, 5, 0)))
     if node.has(8):
         axes = node.rank(0) - 2
         channels = node.dims(8)[0]
         bias = node.emit(op.reshape(node[8], (1, channels, *[1] * axes)))
         total = node.emit(op.add(total, bias))
-    return _requantised(node, total, _scale(node, 1, 4, 6), 7, 1)
+    return _requantise(node, total, _scale(node, 1, 4, 6), 7, 1)
 
 
 def _dynamic_quantize_linear(node: Node) -> list[Any]:
@@ -178,7 +176,7 @@ def _dynamic_quantize_linear(node: Node) -> list[Any]:
     whole = node.emit(op.round(node.emit(op.divide(x, scale))))
     shifted = node.emit(op.add(whole, point))
     return [
-        _clamped(node, shifted, "uint8"),
+        _clamp(node, shifted, "uint8"),
         scale,
         node.emit(op.astype(point, "uint8")),
     ]

@@ -137,9 +137,9 @@ def _run(node: Node, gates: int, states: int, step: Callable[[_Layer], Any]) -> 
     finals: list[list[RelaxExpr]] = []
     for number, backwards in enumerate(directions):
         layer = _Layer(node, number, gates)
-        own = _reversed(node, x, lengths, backwards)
+        own = _reverse(node, x, lengths, backwards)
         every, last = _steps(node, layer, own, length, batch, states, step(layer))
-        outputs.append(_reversed(node, every, lengths, backwards))
+        outputs.append(_reverse(node, every, lengths, backwards))
         finals.append(last)
     y = node.emit(op.stack(outputs, 1))
     ends = [node.emit(op.stack([f[i] for f in finals], 0)) for i in range(states)]
@@ -149,7 +149,7 @@ def _run(node: Node, gates: int, states: int, step: Callable[[_Layer], Any]) -> 
     return [y, *ends][: max(node.wanted, 1)]
 
 
-def _reversed(node: Node, x: RelaxExpr, lengths: RelaxExpr | None, backwards: bool) -> RelaxExpr:
+def _reverse(node: Node, x: RelaxExpr, lengths: RelaxExpr | None, backwards: bool) -> RelaxExpr:
     """Turn sequences round, each within its length."""
     if not backwards:
         return x
@@ -178,13 +178,13 @@ def _steps(
         if lengths is not None:  # what is behind the end of a sequence changes nothing, and is 0
             there = node.emit(op.greater(lengths, node.constant_like(k, 4)))
             shown = node.emit(op.where(there, shown, zero))
-            made = [_chosen(node, there, m, n) for m, n in zip(made, now)]
+            made = [_select(node, there, m, n) for m, n in zip(made, now)]
         now = made
         every.append(shown)
     return node.emit(op.stack(every, 0)), now
 
 
-def _chosen(node: Node, there: RelaxExpr, new: RelaxExpr, old: RelaxExpr) -> RelaxExpr:
+def _select(node: Node, there: RelaxExpr, new: RelaxExpr, old: RelaxExpr) -> RelaxExpr:
     return node.emit(op.where(there, new, old))
 
 

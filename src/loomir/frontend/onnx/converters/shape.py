@@ -80,10 +80,10 @@ def _bit_cast(node: Node) -> Any:
         return op.astype(node[0], target)
     if target not in STORED_AS or is_low(source) or is_low(target) or "bool" in (source, target):
         raise node.unsupported(f"it reads the bits of {source} as {target}")
-    return node.compute(_reinterpreted, node[0], target)
+    return node.compute(_reinterpret, node[0], target)
 
 
-def _reinterpreted(x: Tensor, dtype: str) -> Tensor:
+def _reinterpret(x: Tensor, dtype: str) -> Tensor:
     wanted = DataType(dtype)
     return compute(x.shape, lambda *i: call_builtin("reinterpret", x[i], dtype=wanted), name="bits")
 

@@ -103,7 +103,7 @@ def _non_max_suppression(node: Node) -> RelaxExpr:
     order = node.emit(op.argsort(node[1], 2, True, "int64"))
     floor = float("-inf") if least is None else least
     centred = bool(node.get("center_point_box", 0))
-    marks = node.compute(_kept, node[0], node[1], order, overlap or 0.0, floor, centred)
+    marks = node.compute(_mark_kept, node[0], node[1], order, overlap or 0.0, floor, centred)
     wide = node.emit(op.astype(marks, "int64"))
     number = node.emit(op.cumsum(wide, 2))
     few = node.emit(op.less_equal(number, constant(most, "int64")))
@@ -120,7 +120,7 @@ def _threshold(node: Node, index: int) -> float | None:
     return float(node.numbers(index, "threshold").reshape(-1)[0])
 
 
-def _kept(
+def _mark_kept(
     boxes: Tensor, scores: Tensor, order: Tensor, overlap: float, floor: float, centred: bool
 ) -> Tensor:
     """Mark, of the boxes from the best score down, those that overlap with none before."""

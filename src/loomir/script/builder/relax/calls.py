@@ -89,7 +89,7 @@ def call_dps_packed(
 ) -> Call:
     """Call a packed function that writes new tensors, given after its arguments."""
     infos = _one("R.call_dps_packed", out_sinfo, out_ty, sinfo_args, ty_args)
-    return _call("relax.call_dps_packed", (_packed(func), _arguments(args)), infos)
+    return _call("relax.call_dps_packed", (_pack(func), _arguments(args)), infos)
 
 
 def call_packed(
@@ -103,7 +103,7 @@ def call_packed(
 ) -> Call:
     """Call a packed function for its result; it may do anything besides."""
     infos = _one("R.call_packed", out_sinfo, out_ty, sinfo_args, ty_args, needed=False)
-    return Call(cast("Any", _packed(func)), as_values(args), infos, _plain_attrs(attrs))
+    return Call(cast("Any", _pack(func)), as_values(args), infos, _plain_attrs(attrs))
 
 
 def call_pure_packed(
@@ -116,7 +116,7 @@ def call_pure_packed(
 ) -> Call:
     """Call a packed function that is known to do nothing but give its result."""
     infos = _one("R.call_pure_packed", out_sinfo, out_ty, sinfo_args, ty_args, needed=False)
-    return _call("relax.call_pure_packed", (_packed(func), *as_values(args)), infos)
+    return _call("relax.call_pure_packed", (_pack(func), *as_values(args)), infos)
 
 
 def call_inplace_packed(
@@ -130,7 +130,7 @@ def call_inplace_packed(
 ) -> Call:
     """Call a packed function that gives some of its arguments back, written over."""
     infos = _one("R.call_inplace_packed", out_sinfo, out_ty, sinfo_args, ty_args)
-    given = (_packed(func), *as_values(args))
+    given = (_pack(func), *as_values(args))
     return _call("relax.call_inplace_packed", given, infos, _inplace(inplace_indices))
 
 
@@ -200,7 +200,7 @@ def _kernel(value: object, name: str) -> GlobalVar:
     )
 
 
-def _packed(value: object) -> RelaxExpr:
+def _pack(value: object) -> RelaxExpr:
     if isinstance(value, (ExternFunc, Var)):
         return value
     if isinstance(value, str):

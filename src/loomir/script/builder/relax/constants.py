@@ -96,7 +96,7 @@ def read_constant(reference: str, shape: Sequence[int], dtype: DataType | str) -
     """
     kind = DataType(str(dtype))
     if re.fullmatch(_STORED + _DIGEST, reference):
-        return _stored(reference.removeprefix(_STORED), shape, kind)
+        return _load(reference.removeprefix(_STORED), shape, kind)
     if reference.startswith(_INLINE):
         try:
             content = base64.b64decode(reference.removeprefix(_INLINE), validate=True)
@@ -118,7 +118,7 @@ def read_constant(reference: str, shape: Sequence[int], dtype: DataType | str) -
     )
 
 
-def _stored(digest: str, shape: Sequence[int], dtype: DataType) -> Array:
+def _load(digest: str, shape: Sequence[int], dtype: DataType) -> Array:
     file = _file_of(digest)
     try:
         if file is None:
@@ -128,9 +128,9 @@ def _stored(digest: str, shape: Sequence[int], dtype: DataType) -> Array:
     except FileNotFoundError:
         raise _missing(digest, file) from None
     except (OSError, ValueError, TypeError, EOFError) as error:
-        raise _damaged(digest, str(error)) from error
+        raise _damaged_error(digest, str(error)) from error
     if array.digest() != digest:
-        raise _damaged(digest, "its elements are not those that the name stands for")
+        raise _damaged_error(digest, "its elements are not those that the name stands for")
     return array
 
 
@@ -145,7 +145,7 @@ def _missing(digest: str, file: Path | None) -> CompileError:
     )
 
 
-def _damaged(digest: str, why: str) -> CompileError:
+def _damaged_error(digest: str, why: str) -> CompileError:
     return mistake(
         "SCR0051",
         f"the stored contents of constant {digest[:12]}… are not what was stored",

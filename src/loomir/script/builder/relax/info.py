@@ -70,7 +70,7 @@ def as_extent(value: object) -> PrimExpr | int:
     Errors: SCR0025.
     """
     if isinstance(value, str):
-        return _named(value)
+        return _find_named(value)
     if isinstance(value, RelaxVar):
         info = value.struct_info_annotation
         if isinstance(info, PrimStructInfo) and info.value is not None:
@@ -86,7 +86,7 @@ def as_extent(value: object) -> PrimExpr | int:
     return as_expr(value, "an extent")
 
 
-def _named(text: str) -> PrimExpr:
+def _find_named(text: str) -> PrimExpr:
     names: dict[str, Var] = {}
     builder = IRBuilder.active()
     frame = None if builder is None else builder.find(FunctionFrame)

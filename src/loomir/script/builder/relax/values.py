@@ -87,7 +87,7 @@ _WORDS: Final[tuple[tuple[type[Node], str], ...]] = (
 )
 
 
-def _described(value: object) -> str | None:
+def _describe(value: object) -> str | None:
     if isinstance(value, Operator):
         return f"the operator {value!r}"
     if isinstance(value, Var):
@@ -99,7 +99,7 @@ def _described(value: object) -> str | None:
     return next((word for cls, word in _WORDS if isinstance(value, cls)), None)
 
 
-add_describer(_described)
+add_describer(_describe)
 
 
 def is_array(value: object) -> bool:
@@ -233,8 +233,13 @@ class Operator:
         order = [*kinds.values(), *[Kind.EXPR] * len(args)]
         absent = {param.name: param.default for param in found.params}
         names = [*kinds, *[""] * len(args)]
-        given = [_given(v, kind, absent.get(n)) for v, kind, n in zip(args, order, names)]
-        named = {n: _given(v, kinds.get(n, Kind.EXPR), absent.get(n)) for n, v in keywords.items()}
+        given = [
+            _convert_argument(v, kind, absent.get(n)) for v, kind, n in zip(args, order, names)
+        ]
+        named = {
+            n: _convert_argument(v, kinds.get(n, Kind.EXPR), absent.get(n))
+            for n, v in keywords.items()
+        }
         return found.call(*given, **named)
 
     @property
@@ -248,7 +253,7 @@ class Operator:
 _MAYBE_NULL: Final = frozenset((Kind.SHAPE, Kind.DTYPE, Kind.INTEGER))
 
 
-def _given(value: object, kind: Kind, default: object) -> object:
+def _convert_argument(value: object, kind: Kind, default: object) -> object:
     """Return an argument as operators take it; ``R.null_value()`` or ``R.tuple()`` omits it."""
     if kind in _MAYBE_NULL:
         builder = IRBuilder.active()

@@ -164,10 +164,10 @@ def alloc_buffer(spec: AllocSpec) -> Buffer:
     In the body of a block or function it belongs to that; in a loop or branch, or with
     ``annotations``, to the rest of its body.
     """
-    return _allocated(spec, spec.annotations)
+    return _allocate(spec, spec.annotations)
 
 
-def _allocated(spec: BufferSpec, annotations: Mapping[str, Any] | None) -> Buffer:
+def _allocate(spec: BufferSpec, annotations: Mapping[str, Any] | None) -> Buffer:
     builder = IRBuilder.current()
     func = _function("T.alloc_buffer")
     buffer = func.know(spec.make("", func.shape_names, None))
@@ -183,13 +183,13 @@ def _allocated(spec: BufferSpec, annotations: Mapping[str, Any] | None) -> Buffe
 @_described(BufferSpec)
 def alloc_shared(spec: BufferSpec) -> Buffer:
     """Allocate a buffer of scope "shared"."""
-    return _allocated(_in_scope(spec, "shared"), None)
+    return _allocate(_in_scope(spec, "shared"), None)
 
 
 @_described(BufferSpec)
 def alloc_local(spec: BufferSpec) -> Buffer:
     """Allocate a buffer of scope "local"."""
-    return _allocated(_in_scope(spec, "local"), None)
+    return _allocate(_in_scope(spec, "local"), None)
 
 
 def _in_scope(spec: BufferSpec, scope: str) -> BufferSpec:

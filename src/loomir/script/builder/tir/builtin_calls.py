@@ -122,18 +122,16 @@ def q_multiply_shift_per_axis(
         for f in (is_lshift_required, is_rshift_required)
     ]
     lanes = numbers[0].dtype.lanes
-    return call_builtin(
-        "q_multiply_shift_per_axis", *numbers, *[_repeated(f, lanes) for f in flags]
-    )
+    return call_builtin("q_multiply_shift_per_axis", *numbers, *[_repeat(f, lanes) for f in flags])
 
 
 def _alike(values: list[PrimExpr]) -> list[PrimExpr]:
     """Repeat scalars beside vectors."""
     lanes = max(v.dtype.lanes for v in values)
-    return [_repeated(v, lanes) for v in values]
+    return [_repeat(v, lanes) for v in values]
 
 
-def _repeated(value: PrimExpr, lanes: int) -> PrimExpr:
+def _repeat(value: PrimExpr, lanes: int) -> PrimExpr:
     return nodes.Broadcast(value, lanes) if value.dtype.lanes == 1 < lanes else value
 
 
@@ -273,12 +271,12 @@ def pointer_to(
     if buffer.strides and buffer.shape:
         extents = [buffer.strides[0], buffer.shape[0]]
     start = 0 if buffer.elem_offset is None else buffer.elem_offset
-    size = reduce(lambda a, b: _computed("*", a, b), extents, 1)
-    count = _computed("-", size, offset) if extent is None else extent
-    first = _computed("+", start, offset)
+    size = reduce(lambda a, b: _compute("*", a, b), extents, 1)
+    count = _compute("-", size, offset) if extent is None else extent
+    first = _compute("+", start, offset)
     if lanes > 1:
-        first = _computed("//", first, lanes)
-        count = _computed("//", count, lanes) if extent is None else count
+        first = _compute("//", first, lanes)
+        count = _compute("//", count, lanes) if extent is None else count
     dtype = buffer.dtype.with_lanes(lanes) if lanes > 1 else buffer.dtype
     return tvm_access_ptr(dtype, buffer.data, first, count, int(cast_type("int", mask)))
 
@@ -291,7 +289,7 @@ _INTEGERS: Final[dict[str, tuple[Callable[[int, int], int], Binary]]] = {
 }
 
 
-def _computed(op: str, a: ExprLike, b: ExprLike) -> ExprLike:
+def _compute(op: str, a: ExprLike, b: ExprLike) -> ExprLike:
     """Compute with integers at once where both are constants."""
     x, y = (v.value if isinstance(v, IntImm) else v for v in (a, b))
     on_numbers, on_nodes = _INTEGERS[op]

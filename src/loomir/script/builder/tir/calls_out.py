@@ -59,14 +59,14 @@ def call_packed(
 
     As a statement, what it returns is dropped; else it must fit ``dtype``.
     """
-    return _packed(CALL_PACKED, name, args, dtype)
+    return _call_packed(CALL_PACKED, name, args, dtype)
 
 
 def call_cpacked(
     name: str, *args: ExprLike | Buffer | str | None, dtype: DTypeLike = "int32"
 ) -> PrimExpr:
     """Call the C function ``name``, which follows the calling convention of packed functions."""
-    return _packed(CALL_CPACKED, name, args, dtype)
+    return _call_packed(CALL_CPACKED, name, args, dtype)
 
 
 def call_extern(*given: Any, dtype: DTypeLike | None = None) -> PrimExpr:
@@ -182,7 +182,7 @@ def call_intrin(dtype: DTypeLike, name: str, *args: ExprLike) -> PrimExpr:
     return made
 
 
-def _packed(op: Op, name: object, args: tuple[object, ...], dtype: DTypeLike) -> Call:
+def _call_packed(op: Op, name: object, args: tuple[object, ...], dtype: DTypeLike) -> Call:
     passed = tuple([_argument(a) for a in args])
     return call_outside(op, as_text(name, "the function's name"), passed, as_dtype(dtype))
 

@@ -53,10 +53,10 @@ def comm_reducer(combiner: str, identity: Any) -> PrimExpr:
     return Call(dtype_given(DEVICE[COMM_REDUCER], ()), COMM_REDUCER, (StringImm(text), *values))
 
 
-def _named() -> Iterator[tuple[str, Callable[..., PrimExpr]]]:
+def _list_named() -> Iterator[tuple[str, Callable[..., PrimExpr]]]:
     for op, row in DEVICE.items():
         yield row.name, comm_reducer if op is COMM_REDUCER else _function(row)
 
 
-DEVICE_NAMES: Final[dict[str, Callable[..., PrimExpr]]] = dict(_named())
+DEVICE_NAMES: Final[dict[str, Callable[..., PrimExpr]]] = dict(_list_named())
 """The functions by what follows ``T.`` in their names, which may hold a dot."""

@@ -68,9 +68,9 @@ def view_of(buffer: Buffer, shape: tuple[Any, ...]) -> RestFrame:
     if len(shape) == 1 and isinstance(shape[0], (str, DataType)):
         dtype = as_dtype(shape[0])
         wanted = _recast(buffer, dtype)
-        offset = None if offset is None else _scaled(offset, buffer.dtype, dtype)
+        offset = None if offset is None else _scale(offset, buffer.dtype, dtype)
     else:
-        wanted = _inferred(buffer, [as_expr(extent, "an extent") for extent in shape])
+        wanted = _infer(buffer, [as_expr(extent, "an extent") for extent in shape])
     return decl_buffer(wanted, dtype, data=buffer.data, elem_offset=offset, scope=buffer.scope)
 
 
@@ -87,17 +87,17 @@ def _recast(buffer: Buffer, dtype: DataType) -> list[ExprLike]:
             f"{last.value} elements of {buffer.dtype} are no whole number of {dtype}",
             help="view it as a narrower dtype, or by another shape first",
         )
-    return [*buffer.shape[:-1], _scaled(last, buffer.dtype, dtype)]
+    return [*buffer.shape[:-1], _scale(last, buffer.dtype, dtype)]
 
 
-def _scaled(count: PrimExpr, old: DataType, new: DataType) -> PrimExpr:
+def _scale(count: PrimExpr, old: DataType, new: DataType) -> PrimExpr:
     """Return a number of elements as one of elements of another dtype."""
     if isinstance(count, IntImm):
         return IntImm(count.value * old.itemsize // new.itemsize, count.dtype)
     return count * old.itemsize // new.itemsize
 
 
-def _inferred(buffer: Buffer, shape: list[PrimExpr]) -> list[ExprLike]:
+def _infer(buffer: Buffer, shape: list[PrimExpr]) -> list[ExprLike]:
     """Fill in the extent that is -1, and hold the count of elements to that of the buffer."""
     rest = [e.value for e in shape if isinstance(e, IntImm) and e.value != -1]
     free = [k for k, e in enumerate(shape) if isinstance(e, IntImm) and e.value == -1]

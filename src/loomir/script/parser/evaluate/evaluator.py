@@ -454,14 +454,14 @@ class ExprEvaluator:
         """Evaluate an operator on one operand."""
         operand = yield self.on_one(node.operand)
         if self.dialect is not None and self.dialect.holds(operand):
-            return self._operated(node, node.op, (operand,), (node.operand,))
+            return self._operate(node, node.op, (operand,), (node.operand,))
         try:
             made = unary(node.op, operand)
         except CompileError as error:
             raise blame(error, node.span, (operand,), (node.operand,)) from error
         return set_span(made, node.span, (operand,))
 
-    def _operated(
+    def _operate(
         self,
         node: doc.ExprNode,
         op: str,
@@ -485,7 +485,7 @@ class ExprEvaluator:
         left = yield self.on_one(node.left)
         right = yield self.on_one(node.right)
         if self._is_dialect(left, right):
-            return self._operated(node, node.op, (left, right), (node.left, node.right))
+            return self._operate(node, node.op, (left, right), (node.left, node.right))
         try:
             made = binary(node.op, left, right)
         except CompileError as error:
@@ -506,7 +506,7 @@ class ExprEvaluator:
                         help="write two comparisons, and combine them with R.logical_and",
                         span=node.span,
                     )
-                return self._operated(node, op, (left, right), (node.left, right_node))
+                return self._operate(node, op, (left, right), (node.left, right_node))
             made = self._at(node.span, binary, op, left, right)
             if index == 0:
                 result = made

@@ -45,10 +45,10 @@ def read_metadata(node: doc.Assign) -> object:
     except CompileError:
         raise
     except _UNREADABLE as error:
-        raise _refused(f"{type(error).__name__}: {error}") from error
+        raise _refusal(f"{type(error).__name__}: {error}") from error
 
 
-def _refused(why: str) -> CompileError:
+def _refusal(why: str) -> CompileError:
     return mistake(
         "SCR0053",
         "the metadata of the text cannot be read",
@@ -67,12 +67,12 @@ class _Nodes:
     def value(self, index: object, depth: int) -> object:
         """Make the value of a node."""
         if type(index) is not int or not 0 <= index < len(self.nodes) or depth > _DEPTH:
-            raise _refused(f"{str(index)[:40]!r} is the place of no node")
+            raise _refusal(f"{str(index)[:40]!r} is the place of no node")
         if index not in self.made:
             node = self.nodes[index]
             read = _READERS.get(node["type"])
             if read is None:
-                raise _refused(f"{str(node['type'])[:80]!r} is no kind of value that programs have")
+                raise _refusal(f"{str(node['type'])[:80]!r} is no kind of value that programs have")
             self.made[index] = read(self, node.get("data"), depth + 1)
         return self.made[index]
 
@@ -95,7 +95,7 @@ class _Nodes:
         """Make a constant of a graph."""
         found = self.value(data["data" if "data" in data else "value"], depth)
         if not isinstance(found, Array):
-            raise _refused("a constant holds no tensor")
+            raise _refusal("a constant holds no tensor")
         return Constant(found)
 
 
@@ -105,17 +105,17 @@ def _tensor(nodes: _Nodes, data: Any, depth: int) -> Array:
         content = base64.b64decode(data, validate=True)
         magic, _, _, _, rank, code, bits, lanes = struct.unpack_from("<QQiiiBBH", content)
         if magic != _MAGIC or code not in _KINDS or lanes != 1 or not 0 <= rank <= 64:
-            raise _refused("a tensor has no head, or one of a dtype that programs lack")
+            raise _refusal("a tensor has no head, or one of a dtype that programs lack")
         start = struct.calcsize("<QQiiiBBH")
         shape = struct.unpack_from(f"<{rank}q", content, start)
         (size,) = struct.unpack_from("<q", content, start + 8 * rank)
     except (binascii.Error, struct.error) as error:
-        raise _refused(f"the bytes of a tensor end too early: {error}") from error
+        raise _refusal(f"the bytes of a tensor end too early: {error}") from error
     rest = content[start + 8 * rank + 8 :]
     dtype = DataType("bool" if code == 6 else f"{_KINDS[code]}{bits}")
     wanted = math.prod(shape) * dtype.itemsize
     if any(extent < 0 for extent in shape) or not len(rest) == size == wanted:
-        raise _refused("the shape of a tensor and the number of its bytes disagree")
+        raise _refusal("the shape of a tensor and the number of its bytes disagree")
     return Array.from_bytes(rest, dtype, shape)
 
 

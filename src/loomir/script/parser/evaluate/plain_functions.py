@@ -109,7 +109,7 @@ def _enumerate(given: Sequence[object], start: int = 0) -> tuple[tuple[int, obje
     return tuple(enumerate(given, start))
 
 
-def _reversed(given: Sequence[object]) -> tuple[object, ...]:
+def _reverse(given: Sequence[object]) -> tuple[object, ...]:
     return tuple(reversed(given))
 
 
@@ -133,6 +133,6 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "all": all,
     "zip": _zip,
     "enumerate": _enumerate,
-    "reversed": _reversed,
+    "reversed": _reverse,
 }
 PLAIN_FUNCTIONS: Final = {name: PlainFunction(name, f) for name, f in _FUNCTIONS.items()}

@@ -86,13 +86,13 @@ def _declare_recursive(
     if parser.vars.get(node.name) is not None:
         return
     if frame.ret_info is None:
-        raise _unannotated(node)
+        raise _missing_annotation(node)
     parser.vars.add(node.name, Entry(ModuleFunction(var, node, True), "function", header(node)))
     info = FuncStructInfo(tuple([p.struct_info for p in frame.params]), frame.ret_info, frame.pure)
     frame.scope().declare(var.name_hint, info)
 
 
-def _unannotated(node: doc.FunctionDef) -> CompileError:
+def _missing_annotation(node: doc.FunctionDef) -> CompileError:
     return mistake(
         "SCR0035",
         f"the function {node.name!r} calls itself, and does not say what it returns",
@@ -208,7 +208,7 @@ def reading_order(
             stack.append((head, True))
             for other in sorted(_siblings_in(head.node.body, module) & silent.keys()):
                 if state.get(other) is False:
-                    parser.caught(_unannotated(silent[other].node), head.node.span)
+                    parser.caught(_missing_annotation(silent[other].node), head.node.span)
                     endless.append(other)
                 elif other not in state:
                     stack.append((silent[other], False))
@@ -252,7 +252,7 @@ def read_inner(parser: Parser, node: doc.FunctionDef, options: Options) -> None:
         try:
             _read_head(parser, frame, node)
             if node.name in _names_in(node.body) and frame.ret_info is None:
-                parser.caught(_unannotated(node), frame.span)
+                parser.caught(_missing_annotation(node), frame.span)
                 parser.poison([node.name])
             elif node.name in _names_in(node.body) and frame.ret_info is not None:
                 params = tuple([p.struct_info for p in frame.params])

@@ -224,7 +224,7 @@ class RelaxValues:
         given = [unwrap(value) for value in args]
         named = {name: unwrap(value) for name, value in keywords.items()}
         if func is emit:
-            return _emitted(*cast("Any", given), **cast("Any", named))
+            return _emit(*cast("Any", given), **cast("Any", named))
         if func is match_cast or func is emit_match_cast:
             return _cast(*given, **named)
         if isinstance(func, ModuleFunction) and not func.is_relax and not _is_lowered():
@@ -386,7 +386,7 @@ def _object(value: object) -> StructInfo:
     return info_of(value) or ObjectStructInfo()
 
 
-def _emitted(
+def _emit(
     value: object,
     annotate_struct_info: object = None,
     name_hint: str = "",

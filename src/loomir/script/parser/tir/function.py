@@ -147,7 +147,7 @@ def _read_parameter(parser: Parser, frame: PrimFuncFrame, part: doc.arg) -> obje
         try:
             value = arg(part.arg, annotation, part.span)
         except CompileError as error:
-            raise _blamed(error, place) from error
+            raise _place_error(error, place) from error
     except (CompileError, Poisoned) as error:
         parser.caught(error, part.span)
         frame.params.append(Var(part.arg, HANDLE))  # keeps the others in their order
@@ -158,7 +158,7 @@ def _read_parameter(parser: Parser, frame: PrimFuncFrame, part: doc.arg) -> obje
     return value
 
 
-def _blamed(error: CompileError, node: doc.AST) -> CompileError:
+def _place_error(error: CompileError, node: doc.AST) -> CompileError:
     """Place an error at the argument of ``T.Buffer`` that it blames, or at the annotation."""
     if isinstance(error, ArgumentError) and isinstance(node, doc.Call):
         for part in (*node.args, *(word.value for word in node.keywords)):

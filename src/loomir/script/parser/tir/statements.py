@@ -472,7 +472,7 @@ def visit_aug_assign(parser: Parser, node: doc.AugAssign) -> None:
         check_rebinding(parser, target.id, target.span, FIXED)
         entry = parser.vars.get(target.id)
         old = parser.evaluate(target)
-        made = _combined(parser, node, old)
+        made = _combine(parser, node, old)
         if entry is None or not isinstance(entry.value, MutableLocal):
             raise mistake(
                 "SCR0016",
@@ -486,7 +486,7 @@ def visit_aug_assign(parser: Parser, node: doc.AugAssign) -> None:
             raise with_span(error, node.span) from error
     elif isinstance(target, doc.Subscript):
         place = parser.evaluate(target)
-        made = _combined(parser, node, place)
+        made = _combine(parser, node, place)
         try:
             parser.builder.emit(store_at(place, made, target, node.span))
         except CompileError as error:
@@ -500,7 +500,7 @@ def visit_aug_assign(parser: Parser, node: doc.AugAssign) -> None:
         )
 
 
-def _combined(parser: Parser, node: doc.AugAssign, old: object) -> object:
+def _combine(parser: Parser, node: doc.AugAssign, old: object) -> object:
     value = parser.evaluate(node.value)
     try:
         made = binary(node.op, old, value)

@@ -24,7 +24,7 @@ _LISTED: Final = 32
 def _constant(d: Docsifier, node: Constant) -> ExprDoc:
     array = node.data
     if array.data.size <= _LISTED:
-        listed = _listed(array)
+        listed = _write_list(array)
         if listed is not None:
             return R.attr("const").call(listed, dtype_doc(array.dtype))
         reference = inline_reference(array)
@@ -40,7 +40,7 @@ def _reference(array: Array, constants: str) -> str:
     return inline_reference(array)
 
 
-def _listed(array: Array) -> ExprDoc | None:
+def _write_list(array: Array) -> ExprDoc | None:
     """Return an array as numbers in lists; None where these would not make it again."""
     kind = array.data.dtype.type
     data: Any = array.data

@@ -114,7 +114,7 @@ def _call(d: Docsifier, node: Call) -> Step[ExprDoc]:
     if isinstance(node.op, Op) and _calls_outside(node, node.op):
         return (yield _call_outside(d, node, node.op, args))
     if isinstance(node.op, ExternFunc) and not node.attrs:
-        keywords = yield _described(d, node, "ty_args")
+        keywords = yield _describe(d, node, "ty_args")
         name = text(node.op.global_symbol)
         return R.attr("call_packed").call(name, *args, **keywords)
     if isinstance(node.op, Op):
@@ -124,7 +124,7 @@ def _call(d: Docsifier, node: Call) -> Step[ExprDoc]:
             assert row is not None
             return (yield _operator(d, node, row, args, given))
     elif not node.attrs:
-        keywords = yield _described(d, node, "ty_args")
+        keywords = yield _describe(d, node, "ty_args")
         return CallDoc((yield d.expr(node.op)), args, tuple(keywords.items()))
     return (yield _general(d, node, args))
 
@@ -144,7 +144,7 @@ def _operator(
             keywords[name] = dtype_doc(value)
         else:
             keywords[name] = yield value_doc(d, value)
-    keywords.update((yield _described(d, node, "ty_args")))
+    keywords.update((yield _describe(d, node, "ty_args")))
     return callee.call(*args[:leading], **keywords)
 
 
@@ -186,11 +186,11 @@ def _call_outside(d: Docsifier, node: Call, op: Op, args: tuple[ExprDoc, ...]) -
         args = args[:2]
     for key, value in node.attrs.items():
         keywords[key] = yield value_doc(d, value)
-    keywords.update((yield _described(d, node, "out_ty" if name in _OUT_TY else "ty_args")))
+    keywords.update((yield _describe(d, node, "out_ty" if name in _OUT_TY else "ty_args")))
     return R.attr(name).call(*args, **keywords)
 
 
-def _described(d: Docsifier, node: Call, name: str) -> Step[dict[str, ExprDoc]]:
+def _describe(d: Docsifier, node: Call, name: str) -> Step[dict[str, ExprDoc]]:
     """Ask for the keyword that describes results: one by itself, several as a list."""
     if not node.sinfo_args:
         return {}
@@ -239,7 +239,7 @@ def _options(row: OpDef, node: Call) -> dict[str, Any] | None:
 
 def _general(d: Docsifier, node: Call, args: tuple[ExprDoc, ...]) -> Step[ExprDoc]:
     """Write a call that has no form of its own, all parts named."""
-    keywords = yield _described(d, node, "ty_args")
+    keywords = yield _describe(d, node, "ty_args")
     if node.attrs:
         keywords["attrs"] = yield dict_doc(d, node.attrs)
     op = yield d.expr(node.op)

@@ -59,7 +59,7 @@ def relax_function_doc(
         d.shape_vars = declared
     try:
         with d.token("relax"), d.frame("function") as frame:
-            for unused in _unused(func) if outermost else ():
+            for unused in _list_unused(func) if outermost else ():
                 d.bind(unused, IdDoc("_"))
             names = [d.declare(param, param.name_hint) for param in func.params]
             parameters: list[AssignDoc] = []
@@ -91,7 +91,7 @@ def relax_function_doc(
     )
 
 
-def _unused(func: Function) -> list[Var]:
+def _list_unused(func: Function) -> list[Var]:
     """List the variables that are called ``_`` and that nothing uses: they keep that name."""
     bound: list[Var] = []
     used: set[Var] = set()

@@ -111,7 +111,7 @@ def _plain(doc: ExprDoc) -> bool:
     return isinstance(doc, LiteralDoc) and doc.is_number
 
 
-def _anchored(*docs: ExprDoc) -> tuple[ExprDoc, ...]:
+def _anchor(*docs: ExprDoc) -> tuple[ExprDoc, ...]:
     """Return the operands with a dtype on the first where all are plain numbers."""
     if docs and all(_plain(doc) for doc in docs):
         return (T.attr("int32").call(docs[0]), *docs[1:])
@@ -168,14 +168,14 @@ def _op(d: Docsifier, node: Op) -> ExprDoc:
 def _binary(d: Docsifier, node: Add) -> Step[ExprDoc]:
     a = yield d.expr(node.a)
     b = yield d.expr(node.b)
-    return OperationDoc(SYMBOLS[type(node)], _anchored(a, b))
+    return OperationDoc(SYMBOLS[type(node)], _anchor(a, b))
 
 
 @expr_handler("tir", *FUNCTIONS)
 def _function(d: Docsifier, node: Min) -> Step[ExprDoc]:
     a = yield d.expr(node.a)
     b = yield d.expr(node.b)
-    return T.attr(FUNCTIONS[type(node)]).call(*_anchored(a, b))
+    return T.attr(FUNCTIONS[type(node)]).call(*_anchor(a, b))
 
 
 @expr_handler("tir", Not)
@@ -258,10 +258,10 @@ def _call(d: Docsifier, node: Call) -> Step[ExprDoc]:
     if not is_regular(name, node):
         return T.attr("Call").call(dtype_doc(node.dtype), text(node.op.name), ListDoc(args))
     if name in OPERATORS:
-        return OperationDoc(OPERATORS[name], _anchored(*args))
+        return OperationDoc(OPERATORS[name], _anchor(*args))
     if BUILTINS[name].says_dtype:
         args = (dtype_doc(node.dtype), *args)
-    return T.attr(name).call(*_anchored(*args))
+    return T.attr(name).call(*_anchor(*args))
 
 
 def _call_outside(node: Call, args: tuple[ExprDoc, ...]) -> ExprDoc:
@@ -366,7 +366,7 @@ def _bounds(
     # The parser reads `m:m + e` as extent e, whatever e is.
     again = yield d.expr(start)
     length = yield d.expr(extent)
-    return begin, OperationDoc("+", _anchored(again, length))
+    return begin, OperationDoc("+", _anchor(again, length))
 
 
 def _is_difference(extent: Sub, start: PrimExpr) -> bool:

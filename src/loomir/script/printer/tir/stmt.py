@@ -64,7 +64,7 @@ _BINDING_KEYS = frozenset({"thread_extent", "virtual_thread"})
 def _seq(d: Docsifier, node: SeqStmt, tail: bool) -> Step[None]:
     last = len(node.seq) - 1
     for number, statement in enumerate(node.seq):
-        if not _stored(d, statement):
+        if not _write_store(d, statement):
             yield d.stmt(statement, tail and number == last)
 
 
@@ -91,13 +91,13 @@ def _gives_its_argument(call: Call) -> bool:
 
 @stmt_handler("tir", BufferStore)
 def _store(d: Docsifier, node: BufferStore, tail: bool) -> Step[None]:
-    if not _stored(d, node):
+    if not _write_store(d, node):
         value = yield d.expr(node.value)
         items = yield index_docs(d, node.indices)
         d.emit(AssignDoc(buffer_doc(d, node.buffer).index(items), value))
 
 
-def _stored(d: Docsifier, node: Stmt) -> bool:
+def _write_store(d: Docsifier, node: Stmt) -> bool:
     """Write a plain store at once, as most statements are; tell whether it was one."""
     if node.__class__ is not BufferStore:
         return False
@@ -317,7 +317,7 @@ def _for(d: Docsifier, node: For, tail: bool) -> Step[None]:
         targets = tuple([d.define(loop.loop_var, loop.loop_var.name_hint) for loop in nest])
         for loop in nest:
             d.loops[id(loop.loop_var)] = loop
-        if not _stored(d, nest[-1].body):
+        if not _write_store(d, nest[-1].body):
             yield d.stmt(nest[-1].body, True)
     for loop in nest:
         del d.loops[id(loop.loop_var)]

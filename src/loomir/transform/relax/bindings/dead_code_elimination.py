@@ -66,14 +66,14 @@ def _find_reached(functions: dict[GlobalVar, BaseFunc]) -> set[str]:
         func = by_name[todo.pop()]
         body = func.body if isinstance(func, (Function, PrimFunc)) else func
         for part in pre_order(body):
-            name = _called(part)
+            name = _name_called(part)
             if name in by_name and name not in found:
                 found.add(name)
                 todo.append(name)
     return found
 
 
-def _called(part: Node) -> str | None:
+def _name_called(part: Node) -> str | None:
     if isinstance(part, GlobalVar):
         return part.name_hint
     if isinstance(part, PrimCall) and isinstance(part.op, GlobalVar):

@@ -273,7 +273,7 @@ class _Forward(Rewriter):
         device = only_device(info)
         if device is not None and _is_elsewhere(derived):
             # Nothing says where the value is made, so it is moved to where it is wanted.
-            value = _moved(self.builder.emit(value), device)
+            value = _move(self.builder.emit(value), device)
         var = self._annotate(binding.var, info)
         same = var is binding.var and value is binding.value
         normalizer.add(binding if same else VarBinding(var, value, span=binding.span))
@@ -318,7 +318,7 @@ class _WithoutHints(Rewriter):
             return call
         if known is not None and same_device(known, device):
             return data
-        return _moved(call.args[0], device, call.span)
+        return _move(call.args[0], device, call.span)
 
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
         """Drop what was a hint and changes nothing."""
@@ -357,7 +357,7 @@ def _claim_device(call: Call, info: StructInfo) -> Call:
     return Call(call.op, call.args, made, call.attrs, span=call.span)
 
 
-def _moved(value: RelaxExpr, device: VDevice, span: Span | None = None) -> Call:
+def _move(value: RelaxExpr, device: VDevice, span: Span | None = None) -> Call:
     found = find_op(_MOVE)
     assert found is not None
     made = found.call(value, device)

@@ -43,7 +43,7 @@ def remove_unused_outputs(mod: IRModule) -> IRModule:
     }
     if not wide:
         return mod
-    used = _used(mod, set(wide))
+    used = _find_used(mod, set(wide))
     known = Functions(mod)
     kept: dict[str, list[int]] = {}
     for name, func in wide.items():
@@ -68,7 +68,7 @@ def remove_unused_outputs(mod: IRModule) -> IRModule:
     return _Callers(mod.with_functions(changed), kept).rewrite_module()
 
 
-def _used(mod: IRModule, names: set[str]) -> dict[str, set[int | None]]:
+def _find_used(mod: IRModule, names: set[str]) -> dict[str, set[int | None]]:
     """Tell which fields of the results of functions are taken out; None where it is more."""
     found: dict[str, set[int | None]] = {name: set() for name in names}
     for func in mod.functions.values():

@@ -22,7 +22,7 @@ def remove_unused_parameters(mod: IRModule) -> IRModule:
     """
     kept: dict[str, list[int]] = {}
     for name, func in only_called(mod).items():
-        places = _used(func)
+        places = _find_used(func)
         if len(places) < len(func.params):
             kept[name] = places
     if not kept:
@@ -50,7 +50,7 @@ def remove_unused_parameters(mod: IRModule) -> IRModule:
     return mod.with_functions(functions)
 
 
-def _used(func: Function) -> list[int]:
+def _find_used(func: Function) -> list[int]:
     """List the places of the parameters that are needed."""
     names = set(free_relax_vars(func.body))
     inner = Function((), func.body, func.ret_struct_info)

@@ -56,7 +56,7 @@ def fuse_tir(mod: IRModule) -> IRModule:
         if not isinstance(value, Call) or not isinstance(value.op, GlobalVar):
             return binding
         group = groups.get(value.op.name_hint)
-        return binding if group is None else _called(binding, value, value.op, group)
+        return binding if group is None else _call_kernel(binding, value, value.op, group)
 
     functions: dict[GlobalVar, BaseFunc] = {}
     for var, func in mod.functions.items():
@@ -70,7 +70,7 @@ def fuse_tir(mod: IRModule) -> IRModule:
     return mod.with_functions(functions)
 
 
-def _called(binding: VarBinding, call: Call, var: GlobalVar, group: Group) -> VarBinding:
+def _call_kernel(binding: VarBinding, call: Call, var: GlobalVar, group: Group) -> VarBinding:
     """Write a call of a group as a call of its kernel."""
     given: list[RelaxExpr] = []
     sizes: list[PrimExpr] = []

@@ -235,7 +235,7 @@ class _Legalizer:
         """Name the extents of tensors of which only rank and dtype are known."""
         names: dict[Var, Var] = {}
         casts: list[Binding] = []
-        args = tuple([self._named(arg, kind, casts, names) for arg in call.args])
+        args = tuple([self._name_argument(arg, kind, casts, names) for arg in call.args])
         if all(a is b for a, b in zip(args, call.args)):
             return call
         named = Call(call.op, args, call.sinfo_args, call.attrs, span=call.span)
@@ -244,11 +244,11 @@ class _Legalizer:
         made += casts
         return named
 
-    def _named(
+    def _name_argument(
         self, arg: RelaxExpr, kind: type[Var], made: list[Binding], names: dict[Var, Var]
     ) -> RelaxExpr:
         if isinstance(arg, Tuple):
-            fields = tuple([self._named(field, kind, made, names) for field in arg.fields])
+            fields = tuple([self._name_argument(field, kind, made, names) for field in arg.fields])
             same = all(a is b for a, b in zip(fields, arg.fields))
             return arg if same else Tuple(fields, span=arg.span)
         if not isinstance(arg, Var):

@@ -206,7 +206,7 @@ class _Converter(Rewriter):
     def _call(self, block: _Block, binding: VarBinding) -> bool:
         """Write a call on arguments in other arrangements."""
         call = cast("Call", binding.value)
-        plan = self._planned(block, call, binding.var)
+        plan = self._plan(block, call, binding.var)
         if plan is None:
             return False
         if operator_of(call) == "permute_dims":
@@ -224,13 +224,13 @@ class _Converter(Rewriter):
             else:
                 args.append(self._bring(block, arg, wanted))
         written = Call(call.op, tuple(args), call.sinfo_args, plan.attrs, span=call.span)
-        info = self._described(written, binding.var)
+        info = self._derive(written, binding.var)
         if info is None:
             return False
         self._keep(block, binding, written, plan.made, info)
         return True
 
-    def _described(self, call: Call, var: Var) -> StructInfo | None:
+    def _derive(self, call: Call, var: Var) -> StructInfo | None:
         """Derive what is known of a result; None for a wrong call, and for less than was known."""
         try:
             info = self.builder.struct_info_of(call)
@@ -241,7 +241,7 @@ class _Converter(Rewriter):
             return None if info.dims is None and own.dims is not None else info
         return info
 
-    def _planned(self, block: _Block, call: Call, var: Var) -> LayoutPlan | None:
+    def _plan(self, block: _Block, call: Call, var: Var) -> LayoutPlan | None:
         if not isinstance(call.op, Op):
             return None
 
@@ -273,7 +273,7 @@ class _Converter(Rewriter):
             block.laid[binding.var] = _Laid(laid.value, plan.made)
             block.gone.add(binding.var)
         else:
-            self.emit_binding(binding, self._moved(laid.value, plan.made))
+            self.emit_binding(binding, self._rearrange(laid.value, plan.made))
         return True
 
     def _keep(
@@ -303,15 +303,17 @@ class _Converter(Rewriter):
     def _plain(self, laid: _Laid) -> RelaxExpr:
         """Return a value as the program has it."""
         if isinstance(laid.arrangement, Arrangement):
-            return self._moved(laid.value, laid.arrangement)
+            return self._rearrange(laid.value, laid.arrangement)
         fields: list[RelaxExpr] = []
         for index, arrangement in enumerate(laid.arrangement):
             taken = self.builder.emit(TupleGetItem(laid.value, index))
             plain = arrangement.is_plain
-            fields.append(taken if plain else self.builder.emit(self._moved(taken, arrangement)))
+            fields.append(
+                taken if plain else self.builder.emit(self._rearrange(taken, arrangement))
+            )
         return Tuple(tuple(fields))
 
-    def _moved(self, value: RelaxExpr, arrangement: Arrangement) -> Call:
+    def _rearrange(self, value: RelaxExpr, arrangement: Arrangement) -> Call:
         return _move(value, arrangement, Arrangement.plain(arrangement.rank))
 
     def _restore(self, block: _Block, var: Var, only_read: bool) -> None:
@@ -361,7 +363,7 @@ class _Converter(Rewriter):
             value = laid.value
             if own.rank < wanted.rank:
                 if not own.is_plain:
-                    value = self.builder.emit(self._moved(value, own))
+                    value = self.builder.emit(self._rearrange(value, own))
                 missing = wanted.rank - own.rank
                 value = self.builder.emit(make_call("expand_dims", value, list(range(missing))))
                 own = Arrangement.plain(wanted.rank)

@@ -81,23 +81,23 @@ def find_aliases(
         if not isinstance(binding, (VarBinding, MatchCast)):
             continue
         value = binding.value
-        used = _used(value, found)
+        used = _find_used(value, found)
         for tensor in used:
             found.last_use[tensor] = number
         if number in made:
             found.last_use.setdefault(number, number)
-        given = _given(value, used, found)
+        given = _find_results(value, used, found)
         if number in made:
             given = given | {number}
         if binding.var is not None:
             found.of[id(binding.var)] = given
             if number not in made and _may_be_another(value, found):
                 found.others.add(id(binding.var))
-    found.escapes |= _used(result, found)
+    found.escapes |= _find_used(result, found)
     return found
 
 
-def _used(value: Node, found: Aliases) -> frozenset[int]:
+def _find_used(value: Node, found: Aliases) -> frozenset[int]:
     sets = [found.of.get(id(p), _NONE) for p in pre_order(value) if isinstance(p, Var)]
     return frozenset[int]().union(*sets) if sets else _NONE
 
@@ -105,7 +105,7 @@ def _used(value: Node, found: Aliases) -> frozenset[int]:
 _NONE: Final = frozenset[int]()
 
 
-def _given(value: RelaxExpr, used: frozenset[int], found: Aliases) -> frozenset[int]:
+def _find_results(value: RelaxExpr, used: frozenset[int], found: Aliases) -> frozenset[int]:
     """Tell what the result of a right-hand side may refer to; note what escapes."""
     if isinstance(value, (Var, Tuple, TupleGetItem)):
         return used
@@ -117,7 +117,7 @@ def _given(value: RelaxExpr, used: frozenset[int], found: Aliases) -> frozenset[
         if name in _KEEPS_NOTHING or _is_kernel(value, found):
             return _NONE
         if name in _GIVES_ARGUMENT:
-            return used if name != _IN_PLACE else _written(value, used, found)
+            return used if name != _IN_PLACE else _find_written(value, used, found)
         found.escapes |= used
         return used
     if isinstance(value, Function):
@@ -139,14 +139,14 @@ def _is_kernel(call: Call, found: Aliases) -> bool:
     return isinstance(call.op, GlobalVar) and call.op.name_hint in found.kernels
 
 
-def _written(call: Call, used: frozenset[int], found: Aliases) -> frozenset[int]:
+def _find_written(call: Call, used: frozenset[int], found: Aliases) -> frozenset[int]:
     """Tell which tensors a kernel gives back: those of the arguments that it writes."""
     given = call.args[1]
     if not isinstance(given, Tuple):
         return used
     indices = call.attrs["inplace_indices"]
     places: tuple[int, ...] = (indices,) if isinstance(indices, int) else tuple(indices)
-    sets = [_used(given.fields[place], found) for place in places if place >= 0]
+    sets = [_find_used(given.fields[place], found) for place in places if place >= 0]
     return _NONE.union(*sets)
 
 
@@ -158,4 +158,4 @@ def _branches(branch: If, found: Aliases) -> None:
             and not (isinstance(part.op, Op) and part.op.name in _KEEPS_NOTHING)
             and not _is_kernel(part, found)
         ):
-            found.escapes |= _used(part, found)
+            found.escapes |= _find_used(part, found)

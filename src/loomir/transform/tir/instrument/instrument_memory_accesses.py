@@ -90,7 +90,7 @@ def instrument_memory_accesses(mod: IRModule, options: WatchOptions = UNWATCHED)
     if not options.enable:
         return mod
     funcs = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
-    inner = {name: GlobalVar(_unused(f"{name}_watched", mod)) for name in _called(funcs)}
+    inner = {name: GlobalVar(_unused_name(f"{name}_watched", mod)) for name in _list_called(funcs)}
     plan = _Plan(mod, inner, _races(funcs), _least_item(funcs) if inner else None)
     functions: dict[GlobalVar, BaseFunc] = dict(mod.functions)
     for var, func in mod.functions.items():
@@ -111,14 +111,14 @@ class _Plan:
     granule: int | None
 
 
-def _unused(name: str, mod: IRModule) -> str:
+def _unused_name(name: str, mod: IRModule) -> str:
     taken = {v.name_hint for v in mod.functions}
     while name in taken:
         name += "_"
     return name
 
 
-def _called(funcs: Mapping[str, PrimFunc]) -> list[str]:
+def _list_called(funcs: Mapping[str, PrimFunc]) -> list[str]:
     found: dict[str, None] = {}
     for func in funcs.values():
         for part in pre_order(func.body):

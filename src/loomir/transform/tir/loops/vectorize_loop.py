@@ -95,7 +95,7 @@ def vectorize_loop(func: PrimFunc) -> PrimFunc:
     def lower(loop: For) -> Stmt:
         if loop.kind is not ForKind.VECTORIZED:
             return loop
-        made = _vectorized(loop, bounds, pointers)
+        made = _vectorize(loop, bounds, pointers)
         return _serial(loop) if isinstance(made, Refusal) else made
 
     return rewrite(func, {For: lower})
@@ -114,7 +114,7 @@ def _serial(loop: For) -> For:
     )
 
 
-def _vectorized(loop: For, bounds: Bounds, pointers: frozenset[int]) -> Stmt | Refusal:
+def _vectorize(loop: For, bounds: Bounds, pointers: frozenset[int]) -> Stmt | Refusal:
     if not isinstance(loop.extent, IntImm):
         return Refusal("the extent is not constant")
     if loop.loop_var.dtype.bits < 64 and not isinstance(loop.min, IntImm):
@@ -151,7 +151,7 @@ def _vectorized(loop: For, bounds: Bounds, pointers: frozenset[int]) -> Stmt | R
         tail = fresh_copy(loop.body, {loop.loop_var: var})
         first, count = add(loop.min, imm(done, dtype)), imm(fitting, dtype)
         left = For(var, first, count, kind, tail, span=loop.span)
-        vectors = _vectorized(left, bounds, pointers) if kind is ForKind.VECTORIZED else left
+        vectors = _vectorize(left, bounds, pointers) if kind is ForKind.VECTORIZED else left
         made.append(_serial(left) if isinstance(vectors, Refusal) else vectors)
         done, rest = done + fitting, rest - fitting
     return seq(made, loop.span)

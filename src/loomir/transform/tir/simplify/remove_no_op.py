@@ -57,7 +57,7 @@ def remove_no_op(func: PrimFunc) -> PrimFunc:
     What may fail is not nothing: an unused value that divides stays, and so does an allocation
     whose size is not constant. A read of volatile memory stays too.
     """
-    used, volatile = _used(func), _volatile(func)
+    used, volatile = _find_used(func), _volatile(func)
 
     def is_nothing(value: PrimExpr) -> bool:
         return is_discardable(value) and not (
@@ -114,7 +114,7 @@ def _volatile(func: PrimFunc) -> set[Var]:
     }
 
 
-def _used(func: PrimFunc) -> set[int]:
+def _find_used(func: PrimFunc) -> set[int]:
     """List the variables and buffers that something refers to."""
     used: set[int] = set()
     buffers: dict[int, Buffer] = {id(b): b for b in func.buffer_map.values()}

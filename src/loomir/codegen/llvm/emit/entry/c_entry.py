@@ -53,7 +53,7 @@ def define_c_entry(unit: Unit, symbol: str, linked: Linked) -> None:
             some = b.append("some")
             b.condbr(b.icmp("ne", value, NULL), some, bad)
             b.at(some)
-        args.append(_taken(b, parameter, value))
+        args.append(_convert_argument(b, parameter, value))
     status = call_entered(b, unit, context, linked, [context, *args, result])
     b.condbr(b.icmp("eq", status, FINE), fine, fault, meta=unit.faults.rare())
     b.at(fault)
@@ -71,7 +71,7 @@ def define_c_entry(unit: Unit, symbol: str, linked: Linked) -> None:
     b.ret(FINE)
 
 
-def _taken(b: Builder, parameter: Parameter, value: Value) -> Value:
+def _convert_argument(b: Builder, parameter: Parameter, value: Value) -> Value:
     """Return an argument as the checked function takes it."""
     dtype = parameter.dtype
     if parameter.buffer is not None or dtype.is_handle:
