@@ -23,12 +23,11 @@ from loomir.build import as_module, packing_for
 from loomir.cli.files.sizes import size_of
 from loomir.cli.files.source import Program, load_file, pick, programs_of, split_target
 from loomir.cli.graphs import graphs_of
-from loomir.cli.guarded import check_indices
-from loomir.cli.inputs import make_inputs
 from loomir.cli.names import check_names
 from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import Sizes, read_settings
+from loomir.cli.valid_inputs import make_valid_inputs
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order
 from loomir.profiling.roof import measured_roof
@@ -158,9 +157,7 @@ class _Explained:
             if isinstance(func, PrimFunc) and "global_symbol" in func.attrs
         ]
         for name in names:
-            make = partial(make_inputs, module, name, self.settings, self.seed, self.file)
-            check_indices(module, name, make)
-            arguments = make()
+            arguments = make_valid_inputs(module, name, self.settings, self.seed, self.file)
             for _ in range(_CALLS):
                 for call in exe.profile(*arguments, name=name).calls:
                     seconds = (call.end - call.start) / 1e9
@@ -220,10 +217,8 @@ class _Explained:
         if func is None:
             return None
         module = as_module(func)
-        make = partial(make_inputs, module, func.name, sizes, self.seed)
         try:
-            check_indices(module, func.name, make)
-            arguments = make()
+            arguments = make_valid_inputs(module, func.name, sizes, self.seed)
         except LoomirError:  # made-up values are not what the groups before it would have given
             return None
         exe = loomir.compile(module)

@@ -9,10 +9,11 @@ import loomir
 from loomir.build import as_module
 from loomir.cli.files.source import Program
 from loomir.ir.equality import structural_equal
+from loomir.relax.expr import Function
 from loomir.tir.function import PrimFunc
 from loomir.transform.pipelines import LowerOptions, lower
 
-__all__ = ["check_indices"]
+__all__ = ["check_indices", "checked_call"]
 
 
 def check_indices(program: Program, name: str, arguments: Callable[[], Sequence[Any]]) -> None:
@@ -21,13 +22,22 @@ def check_indices(program: Program, name: str, arguments: Callable[[], Sequence[
     Inputs that a command makes up are no promise of the user's: a program that stores where they
     say would write over anything. Errors: RUN0203, and what the call raises otherwise.
     """
-    if _may_leave(program):
-        exe = loomir.compile(cast("Any", program), check_bounds=True, opt_level=1)
-        exe[name](*arguments())
+    call = checked_call(program, name)
+    if call is not None:
+        call(*arguments())
+
+
+def checked_call(program: Program, name: str) -> Callable[..., object] | None:
+    """Return a function with its indices checked; None where all are proved to be within."""
+    if not _may_leave(program):
+        return None
+    return loomir.compile(cast("Any", program), check_bounds=True, opt_level=1)[name]
 
 
 def _may_leave(program: Program) -> bool:
     module = as_module(cast("Any", program))
+    if any(isinstance(f, Function) for f in module.functions.values()):
+        return True  # operators have checks of their own
     loops = module.with_functions(
         {v: f for v, f in module.functions.items() if isinstance(f, PrimFunc)}
     )

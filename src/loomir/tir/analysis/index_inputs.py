@@ -1,0 +1,79 @@
+"""Find which parameters hold indices, and how large these may be."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from loomir.ir.visit import by_class, pre_order
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import Add, Cast, IntImm, Mul, PrimExpr, Sub, Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import BufferStore, For, LetStmt
+
+__all__ = ["IndexInput", "index_inputs"]
+
+
+class IndexInput(NamedTuple):
+    """A parameter whose elements, times a factor, stay within an extent.
+
+    ``is_bound``: they are where loops begin and end, so that they rise, and the extent itself may
+    be among them.
+    """
+
+    buffer: Buffer
+    extent: PrimExpr
+    factor: int
+    is_bound: bool
+
+
+def index_inputs(func: PrimFunc) -> list[IndexInput]:
+    """List the uses of parameters of integers as indices, or as ends of loops over indices."""
+    inputs = {id(b): b for b in func.buffer_map.values() if b.dtype.is_integer}
+    named: dict[int, PrimExpr] = {}
+    ends: dict[int, list[BufferLoad]] = {}
+    accesses: list[BufferLoad | BufferStore] = []
+    for part in pre_order(func.body):
+        if isinstance(part, LetStmt):
+            named[id(part.var)] = part.value
+        elif isinstance(part, For):
+            loads = [x for e in (part.min, part.extent) for x in by_class(e).get(BufferLoad, ())]
+            ends[id(part.loop_var)] = [x for x in loads if id(x.buffer) in inputs]
+        elif isinstance(part, (BufferLoad, BufferStore)):
+            accesses.append(part)
+    found: list[IndexInput] = []
+    for access in accesses:
+        for index, extent in zip(access.indices, access.buffer.shape):
+            found += _terms(index, extent, inputs, named, ends)
+    return found
+
+
+def _terms(
+    index: PrimExpr,
+    extent: PrimExpr,
+    inputs: dict[int, Buffer],
+    named: dict[int, PrimExpr],
+    ends: dict[int, list[BufferLoad]],
+) -> list[IndexInput]:
+    """List the parameters in the sum that an index is."""
+    found: list[IndexInput] = []
+    seen: set[int] = set()
+    pending = [(index, 1)]
+    while pending:
+        part, factor = pending.pop()
+        if isinstance(part, (Add, Sub)):
+            pending += [(part.a, factor), (part.b, factor)]
+        elif isinstance(part, Mul) and isinstance(part.b, IntImm):
+            pending.append((part.a, factor * max(abs(part.b.value), 1)))
+        elif isinstance(part, Mul) and isinstance(part.a, IntImm):
+            pending.append((part.b, factor * max(abs(part.a.value), 1)))
+        elif isinstance(part, Cast):
+            pending.append((part.value, factor))
+        elif isinstance(part, BufferLoad) and id(part.buffer) in inputs:
+            found.append(IndexInput(part.buffer, extent, factor, False))
+        elif isinstance(part, Var) and id(part) not in seen:
+            seen.add(id(part))
+            if id(part) in named:
+                pending.append((named[id(part)], factor))
+            for load in ends.get(id(part), ()):
+                found.append(IndexInput(load.buffer, extent, factor, True))
+    return found
