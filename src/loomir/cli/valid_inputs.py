@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -106,16 +106,22 @@ def _limits(
 
 
 def _drawn(value: Any, limit: int, rises: bool, seed: int) -> Any:
-    if not isinstance(value, np.ndarray):
+    if not _is_array(value):
         return value
-    made = np.random.default_rng(seed).integers(0, limit, value.shape)
-    return (np.sort(made) if rises else made).astype(value.dtype)
+    made = cast("Any", np.random.default_rng(seed).integers(0, limit, value.shape))
+    if rises:
+        made.sort(axis=-1)
+    return made.astype(value.dtype)
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, np.ndarray)
 
 
 def _extents(values: Sequence[Any]) -> set[int]:
     """List the extents of arrays, also of those in tuples."""
     found: set[int] = set()
-    pending = list(values)
+    pending: list[Any] = list(values)
     while pending:
         value = pending.pop()
         if isinstance(value, tuple):
@@ -129,7 +135,7 @@ def _reduced(arguments: list[Any], *, limit: int, free: Sequence[bool]) -> list[
     """Bring all integers of arrays below a limit."""
     return [
         np.remainder(value, limit).astype(value.dtype)
-        if is_free and isinstance(value, np.ndarray) and value.dtype.kind in "iu"
+        if is_free and _is_array(value) and value.dtype.kind in "iu"
         else value
         for value, is_free in zip(arguments, free, strict=True)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError, refuse_pickle
 from loomir.runtime.function import Function
@@ -93,6 +93,14 @@ class Executable:
                 )
             )
         return found
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Say how a function is called that is asked for as an attribute."""
+            known = object.__getattribute__(self, "_functions")
+            remedy = f": call exe[{name!r}](...)" if name in known else ""
+            raise AttributeError(f"an executable has no attribute {name!r}{remedy}")
 
     def __call__(self, /, *args: object, **kwargs: object) -> object:
         """Call ``main``, or the only function. Errors: RUN0122 where there is neither."""

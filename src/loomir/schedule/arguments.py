@@ -146,7 +146,9 @@ class Arguments:
                 raise bad_argument(
                     primitive,
                     f"{name} is {show_value(value)}, not a list",
-                    f"give a list of {what}",
+                    f"write factors=[None, {value}]"
+                    if kind is Kind.FACTORS and isinstance(value, int)
+                    else f"give a list of {what}",
                 )
             one = Parameter(name, item, None if kind is Kind.FACTORS else MISSING)
             made = [self.read(one, v, primitive) for v in cast("Sequence[Any]", value)]

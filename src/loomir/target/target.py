@@ -12,6 +12,16 @@ from loomir.target.table import CPUS, EXTENSIONS
 __all__ = ["Target"]
 
 
+def _other_words(name: object) -> tuple[str, ...]:
+    """Say what is known of targets that other compilers have."""
+    word = name.split()[0] if isinstance(name, str) and name.split() else ""
+    if word in ("cuda", "rocm", "metal", "vulkan", "opencl", "webgpu", "gpu", "nvptx", "hip"):
+        return ("code is generated for CPUs only",)
+    if word in ("llvm", "c", "cpu", "host"):
+        return ("a target is the name of a CPU, without options",)
+    return ()
+
+
 class Target:
     """A machine by name: ``native`` for the one at hand, or a CPU such as ``znver3``.
 
@@ -70,7 +80,7 @@ class Target:
                 Diagnostic(
                     "TGT0001",
                     f"there is no target {quote_name(name)}",
-                    notes=(f"the targets are native, {', '.join(CPUS)}",),
+                    notes=(f"the targets are native, {', '.join(CPUS)}", *_other_words(name)),
                     help=f"did you mean {guess!r}?" if guess else "use 'native' for this machine",
                 )
             )

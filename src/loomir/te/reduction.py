@@ -133,8 +133,17 @@ def comm_reducer(
     Errors: TE0004 where the parts do not fit each other.
     """
 
-    def reducer(expr: Any, axis: Axes, where: ExprLike | None = None, init: Any = None) -> Any:
+    def reducer(
+        expr: Any, axis: Axes | None = None, where: ExprLike | None = None, init: Any = None
+    ) -> Any:
         span = user_span()
+        if axis is None:
+            refuse(
+                "TE0004",
+                f"{name!r} is not told over which axes",
+                help=f"name one: k = te.reduce_axis((0, n)), then te.{name}(A[i, k], axis=k)",
+                span=span,
+            )
         several = isinstance(expr, (tuple, list))
         if several and fcombine in _OF_ONE:
             refuse(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from typing_extensions import override
 
@@ -70,6 +70,26 @@ class Tensor(Node):
         """The number of axes."""
         return len(self.shape)
 
+    def __add__(self, other: object) -> NoReturn:
+        """Refuse arithmetic on whole tensors. Errors: TIR0115."""
+        _refuse_operator(self, "+", "add")
+
+    def __sub__(self, other: object) -> NoReturn:
+        """Refuse arithmetic on whole tensors. Errors: TIR0115."""
+        _refuse_operator(self, "-", "subtract")
+
+    def __mul__(self, other: object) -> NoReturn:
+        """Refuse arithmetic on whole tensors. Errors: TIR0115."""
+        _refuse_operator(self, "*", "multiply")
+
+    def __truediv__(self, other: object) -> NoReturn:
+        """Refuse arithmetic on whole tensors. Errors: TIR0115."""
+        _refuse_operator(self, "/", "divide")
+
+    def __matmul__(self, other: object) -> NoReturn:
+        """Refuse arithmetic on whole tensors. Errors: TIR0115."""
+        _refuse_operator(self, "@", "matmul")
+
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> TensorLoad:
         items = indices if isinstance(indices, tuple) else (indices,)
         return TensorLoad(self, tuple(convert(i) for i in items), span=user_span())
@@ -77,6 +97,16 @@ class Tensor(Node):
     def __call__(self, *indices: ExprLike) -> TensorLoad:
         """Return an element, as ``A[indices]`` does."""
         return TensorLoad(self, tuple(convert(i) for i in indices), span=user_span())
+
+
+def _refuse_operator(tensor: Tensor, symbol: str, name: str) -> NoReturn:
+    element = f"{tensor.name}[{', '.join('ijklmn'[: tensor.ndim])}]"
+    refuse(
+        "TIR0115",
+        f"`{symbol}` has no meaning for the tensor {tensor.name!r} as a whole",
+        help=f"write topi.{name}(...), or a formula of elements such as {element}",
+        span=user_span(),
+    )
 
 
 @node

@@ -440,7 +440,10 @@ def _check_kind(parameter: Parameter, array: Array, mistakes: _Mistakes) -> Arra
             RunTypeError,
             "RUN0003",
             f"{parameter.name} must hold {buffer.dtype}, not {array.dtype}",
-            f"pass {parameter.name}.astype({str(buffer.dtype.element)!r})",
+            f"pass {parameter.name}.astype({str(buffer.dtype.element)!r})"
+            if not parameter.written
+            else "the function writes it: pass an array made by "
+            f"numpy.zeros({parameter.name}.shape, {str(buffer.dtype.element)!r})",
             parameter.span,
         )
     if len(array.shape) != len(buffer.shape):

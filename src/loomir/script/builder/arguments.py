@@ -177,9 +177,10 @@ def as_dtype(value: object) -> DataType:
     named = getattr(value, "dtype", None) if not isinstance(value, Node) else None
     if isinstance(named, DataType):
         return named
-    raise wrong_argument(
-        value, f"a dtype is wanted, not {describe(value)}", help='name one, as in "float32"'
-    )
+    help_ = 'name one, as in "float32"'
+    if type(value) in (tuple, list):
+        help_ = 'the shape comes before the dtype, as in (8,), "float32"'
+    raise wrong_argument(value, f"a dtype is wanted, not {describe(value)}", help=help_)
 
 
 def as_int(value: object, what: str) -> int:

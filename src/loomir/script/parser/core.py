@@ -35,6 +35,10 @@ MAX_STATEMENTS: Final = 100_000
 _MODULES: Final = sys.stdlib_module_names | {
     *("jax", "jnp", "loomir", "ml_dtypes", "np", "numpy", "onnx", "pd", "scipy", "torch", "tvm")
 }
+_DTYPES: Final = frozenset(
+    {"float16", "bfloat16", "float32", "float64"}
+    | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+)
 _FALLBACK: Final[Mapping[str, object]] = {"T": T, "I": I, "R": R}
 
 
@@ -253,6 +257,14 @@ class Parser(doc.NodeVisitor):
             help_ = "cls is the module around: write the function in a class under @I.ir_module"
         elif node.id == "metadata":
             help_ = "print the program again with script(show_meta=True), which adds what it names"
+        elif node.id in _DTYPES:
+            help_ = f'write "{node.id}" as a dtype, or T.{node.id} for a number'
+        elif node.id == "print":
+            help_ = (
+                "write values to a buffer, and print that in Python"
+                if self.in_kernel
+                else "write R.print(x)"
+            )
         elif hasattr(builtins, node.id):
             help_ = "Python's functions cannot be called in a program"
         elif near is None and node.id in _MODULES:

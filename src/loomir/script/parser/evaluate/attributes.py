@@ -168,7 +168,8 @@ def attribute(value: object, name: str) -> object:
             raise mistake(
                 "SCR0006",
                 f"{kind(value)} has no attribute {name!r}",
-                help=guess(name, list(table), f"it has {', '.join(table)}"),
+                help=_of_arrays(value, name)
+                or guess(name, list(table), f"it has {', '.join(table)}"),
             )
     if isinstance(value, Foreign):
         found = attribute_of(value.value, name)
@@ -187,6 +188,30 @@ def attribute(value: object, name: str) -> object:
     if isinstance(value, Node) and hasattr(value, "struct_info"):
         help_ = suggest_for_attribute(name, getattr(value, "name_hint", None) or "x")
     raise mistake("SCR0006", f"{kind(value)} has no attributes in a program", help=help_)
+
+
+_OF_ARRAYS: Final = {
+    "size": "write {1}",
+    "ndim": "write len({0}.shape)",
+    "T": "swap the indices: {0}[j, i]",
+    "sum": "add the elements in a loop: for i in range({0}.shape[0]): y[0] += {0}[i]",
+    "mean": "add the elements in a loop, and divide by {0}.shape[0]",
+    "max": "compare the elements in a loop: y[0] = T.max(y[0], {0}[i])",
+    "min": "compare the elements in a loop: y[0] = T.min(y[0], {0}[i])",
+    "astype": 'convert the elements one by one: T.cast({0}[i], "float32")',
+    "copy": "copy the elements in a loop: y[i] = {0}[i]",
+    "fill": "assign the elements in a loop: {0}[i] = 0",
+    "reshape": "write {0}.view(shape)",
+    "dot": "multiply and add in loops: c[i, j] += {0}[i, k] * b[k, j]",
+}
+"""What to write in place of what arrays of NumPy have."""
+
+
+def _of_arrays(value: object, name: str) -> str:
+    if not isinstance(value, Buffer) or name not in _OF_ARRAYS:
+        return ""
+    extents = [f"{value.name}.shape[{axis}]" for axis in range(len(value.shape))]
+    return _OF_ARRAYS[name].format(value.name, " * ".join(extents) or "1")
 
 
 def _of_namespace(space: Namespace, name: str) -> object:

@@ -16,12 +16,26 @@ from loomir.script.parser.evaluate.operators import (
     kind,
     refuse_too_large,
 )
+from loomir.tir.buffer import Buffer
 
 __all__ = ["PLAIN_FUNCTIONS", "PlainFunction"]
 
 _HOLDERS: Final = frozenset(("enumerate", "len", "list", "reversed", "tuple", "zip"))
 """Functions that only rearrange: what they are given may hold anything."""
 
+_OF_BUFFERS: Final = {
+    "len": "use {0}.shape[0]",
+    "enumerate": "loop over indices: for i in range({0}.shape[0]), and read {0}[i]",
+    "zip": "loop over indices: for i in range({0}.shape[0]), and read {0}[i]",
+    "sum": "add the elements in a loop: for i in range({0}.shape[0]): y[0] += {0}[i]",
+    "max": "compare the elements in a loop: y[0] = T.max(y[0], {0}[i])",
+    "min": "compare the elements in a loop: y[0] = T.min(y[0], {0}[i])",
+    "list": "read the elements one by one, as in {0}[i]",
+    "abs": "take the elements one by one: y[i] = T.abs({0}[i])",
+    "float": 'read an element, as in T.cast({0}[0], "float32")',
+    "int": 'read an element, as in T.cast({0}[0], "int32")',
+}
+"""What to write in place of a function of Python's on a buffer."""
 _INSTEAD: Final = {
     "min": "use T.min",
     "max": "use T.max",
@@ -51,9 +65,7 @@ class PlainFunction:
                 raise mistake(
                     "SCR0005",
                     f"{self.name} takes plain values, not {kind(value)}",
-                    help=_INSTEAD.get(self.name, "use a value known while the program is read")
-                    if is_expr(value)
-                    else "use numbers, strings, tuples and lists",
+                    help=self._remedy(value),
                 )
             if self.name not in _HOLDERS and holds_expr(value):
                 raise mistake(
@@ -70,6 +82,13 @@ class PlainFunction:
         except (TypeError, ValueError, ArithmeticError) as error:
             message = f"{self.name} fails: {error}"
             raise mistake("SCR0005", message, help="correct the arguments") from error
+
+    def _remedy(self, value: object) -> str:
+        if isinstance(value, Buffer) and self.name in _OF_BUFFERS:
+            return _OF_BUFFERS[self.name].format(value.name)
+        if is_expr(value):
+            return _INSTEAD.get(self.name, "use a value known while the program is read")
+        return "use numbers, strings, tuples and lists"
 
 
 def _range(args: Sequence[object], keywords: Mapping[str, object]) -> object:

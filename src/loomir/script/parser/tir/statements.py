@@ -161,7 +161,10 @@ def _loop_frame(value: object, node: doc.For, count: int) -> tuple[ForFrame[Any]
         raise mistake(
             "SCR0012",
             f"a loop cannot run over {kind(value)}",
-            help="use range(n), T.serial, T.parallel, T.vectorized, T.unroll, T.grid, or a tuple",
+            help=f"loop over indices: for i in range({value.name}.shape[0]), and read "
+            f"{value.name}[i]"
+            if isinstance(value, Buffer)
+            else "use range(n), T.serial, T.parallel, T.vectorized, T.unroll, T.grid, or a tuple",
             span=node.iter.span,
         )
     together = isinstance(node.target, doc.Name) and len(frame.loops) > 1
