@@ -33,9 +33,13 @@ from loomir.relax.operator.definition import OpDef, find_op, op_def
 from loomir.relax.shape import INT64, ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import InternalError
+from loomir.support.span import Span
+from loomir.tir.builtins.table import CHECK, CHECKED_INDEX
+from loomir.tir.expr import Call as PrimCall
 from loomir.tir.expr import Var as PrimVar
 from loomir.tir.expr import const
 from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import Evaluate
 from loomir.transform.relax.functions.taken_fields import Taken, taken_fields
 from loomir.transform.relax.fusion.op_pattern import OpPattern, op_pattern
 from loomir.transform.relax.kernels.op_kernel import Kernel, KernelMaker
@@ -66,6 +70,7 @@ class _Legalizer:
         self.added: dict[GlobalVar, BaseFunc] = {}
         self.names = set(mod)
         self.of_func: dict[int, GlobalVar] = {}
+        self.places: dict[GlobalVar, list[Span | None]] = {}
         self.infos: dict[str, StructInfo] = {}
         self.taken: dict[Var, Taken] = {}
         self.split: dict[Var, dict[int, Kernel]] = {}
@@ -85,7 +90,28 @@ class _Legalizer:
                 changed[var] = func
         if all(changed[var] is func for var, func in self.mod.functions.items()):
             return self.mod
-        return self.mod.with_functions({**changed, **self.added})
+        added = {var: self._placed(var, func) for var, func in self.added.items()}
+        return self.mod.with_functions({**changed, **added})
+
+    def _placed(self, var: GlobalVar, func: BaseFunc) -> BaseFunc:
+        """Say in a kernel's checks where its call is, so that errors do; where it has only one."""
+        places = self.places.get(var, [])
+        if len(places) != 1 or places[0] is None or not isinstance(func, PrimFunc):
+            return func
+        (span,) = places
+
+        def check(call: PrimCall) -> PrimCall:
+            if call.span is not None or call.op not in (CHECK, CHECKED_INDEX):
+                return call
+            return PrimCall(call.dtype, call.op, call.args, span=span)
+
+        def evaluate(stmt: Evaluate) -> Evaluate:
+            if stmt.span is not None or not isinstance(stmt.value, PrimCall):
+                return stmt
+            is_check = stmt.value.op in (CHECK, CHECKED_INDEX)
+            return Evaluate(stmt.value, span=span) if is_check else stmt
+
+        return rewrite(func, {PrimCall: check, Evaluate: evaluate})
 
     # -- bindings --------------------------------------------------------------------------------
     def _block(self, block: BindingBlock) -> BindingBlock:
@@ -296,6 +322,7 @@ class _Legalizer:
             var = GlobalVar(self._free_name(call.op.name.rpartition(".")[2]))
             self.of_func[id(kernel.func)] = var
             self.added[var] = kernel.func
+        self.places.setdefault(var, []).append(call.span)
         call_tir = find_op("relax.call_tir")
         if call_tir is None:
             raise InternalError("there is no operator call_tir")
