@@ -21,18 +21,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from loomir.frontend.torch.converters import load_converters
+from loomir.frontend.torch.dtypes import tensor_of
 from loomir.frontend.torch.registry import known_operators
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "reference" / "torch-operators.md"
 HEAD: Final = """# Operators of PyTorch
 
 `loomir.torch.from_exported` and `torch.compile(model, backend="loomir")` take programs of these
-overloads of ATen's operators; PyTorch breaks most others into them. `python -m tools.opinfo_table
---write` writes this page: it compiles each overload on the samples that PyTorch tests its own
-operators with, of {dtypes}, and compares with PyTorch. A dash stands where PyTorch has no samples.
-What a note leaves out, and every other operator, is refused with its name and the line of the model
+overloads of ATen's operators; PyTorch breaks most others into them. What a note leaves out, and
+every other operator, is refused with its name and the line of the model
 ([PTC0010](../errors/PTC0010.md), [PTC0011](../errors/PTC0011.md)), and can be taught:
 `loomir.torch.register_converter`.
+
+`python -m tools.opinfo_table --samples 1 --dtypes float32 --write` writes this page: it compiles
+each overload on a sample of each of PyTorch's own tests of operators (OpInfo), and compares the
+results with PyTorch. A dash stands where these call no such overload. Samples that do not pass are
+refused with an error, not computed wrongly, unless the command says otherwise. The command needs
+the package `expecttest`, as those tests do.
 
 | operator | samples | passed | what it does not take |
 | --- | --- | --- | --- |
@@ -43,8 +48,8 @@ _TOLERANCES: Final = {
     "bfloat16": (3e-2, 3e-2),
 }  # fmt: skip
 _ROW: Final = re.compile(r"^\| `([\w.]+)` \| (\S+) \| (\S+) \|", re.MULTILINE)
-_NEVER_COMPARED: Final = ("aten.empty", "aten.new_empty")
-"""What these hold is undefined."""
+_NEVER_COMPARED: Final = ("aten.empty", "aten.new_empty", "aten._local_scalar_dense")
+"""What is undefined, and what makes no tensor."""
 
 
 def page(counts: dict[str, tuple[str, str]]) -> str:
@@ -54,7 +59,7 @@ def page(counts: dict[str, tuple[str, str]]) -> str:
     for name, row in known_operators().items():
         samples, passed = counts.get(name, ("–", "–"))
         lines.append(f"| `{name}` | {samples} | {passed} | {row.note} |")
-    return HEAD.format(dtypes=", ".join(DTYPES)) + "\n".join(lines) + "\n"
+    return HEAD + "\n".join(lines) + "\n"
 
 
 def counts_of_page() -> dict[str, tuple[str, str]]:
@@ -186,8 +191,7 @@ def _graph(torch: Any, target: Any, args: Any, kwargs: Any, want: Any) -> tuple[
 
 
 def _compared(torch: Any, got: Any, want: Any) -> str:
-    if not isinstance(got, torch.Tensor):
-        got = torch.from_numpy(got) if hasattr(got, "dtype") else torch.as_tensor(got)
+    got = tensor_of(got)
     if got.dtype != want.dtype:
         return f"dtype {got.dtype} in place of {want.dtype}"
     relative, absolute = _TOLERANCES.get(str(want.dtype).rpartition(".")[2], (0, 0))
@@ -223,20 +227,20 @@ def _work(job: tuple[str, str, int, str]) -> list[tuple[str, str, str]]:
     return made
 
 
-def jobs(only: str, most: int) -> Iterator[tuple[str, str, int, str]]:
+def jobs(only: str, most: int, dtypes: Sequence[str]) -> Iterator[tuple[str, str, int, str]]:
     """List what is to be run: each OpInfo in each dtype that it takes."""
     torch: Any = importlib.import_module("torch")
     op_db = _op_db()
     for info in op_db:
-        for dtype in DTYPES:
+        for dtype in dtypes:
             if getattr(torch, dtype) in info.dtypes:
                 yield info.full_name, dtype, most, only
 
 
-def run(only: str, most: int, workers: int) -> dict[str, dict[str, str]]:
+def run(only: str, most: int, workers: int, dtypes: Sequence[str]) -> dict[str, dict[str, str]]:
     """Check all samples; returns what is wrong by overload and arguments."""
     results: dict[str, dict[str, str]] = defaultdict(dict)
-    todo = list(jobs(only, most))
+    todo = list(jobs(only, most, dtypes))
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as pool:
         for made in pool.map(_work, todo):
@@ -253,10 +257,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Compare converters with PyTorch.")
     parser.add_argument("--only", default="", help="overloads whose name has this in it")
     parser.add_argument("--samples", type=int, default=4, help="of each OpInfo and dtype")
+    parser.add_argument("--dtypes", nargs="+", default=DTYPES, help="of samples")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--write", action="store_true", help="write the page")
     options = parser.parse_args(arguments)
-    results = run(options.only, options.samples, options.jobs)
+    results = run(options.only, options.samples, options.jobs, options.dtypes)
     counts = counts_of_page()
     print(f"{'operator':60} samples  passed")
     for overload in sorted(results):

@@ -99,6 +99,19 @@ def test_training_compiles_forward_and_backward_and_agrees(runners: list[Any]):
         torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-5, msg=name)
 
 
+def test_attention_is_trained_and_agrees(runners: list[Any]):
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    given = [torch.randn(2, 2, 5, 4, requires_grad=True) for _ in range(3)]
+    results: list[Any] = []
+    for run in (attend, loomir.torch.compile(attend)):
+        y = run(*given)
+        results.append((y.detach(), *torch.autograd.grad(y.square().sum(), given)))
+    torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
+    assert len(runners) == 2
+
+
 def test_dropout_draws_as_without_a_compiler(runners: list[Any]):
     model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.4), nn.Linear(8, 4)).train()
     compiled = loomir.torch.compile(model)

@@ -11,7 +11,7 @@ from loomir.frontend.torch.mistakes import CannotImport
 from loomir.frontend.torch.package import torch_package
 from loomir.support.array import Array
 
-__all__ = ["array_of", "dtype_of"]
+__all__ = ["array_of", "dtype_of", "tensor_of"]
 
 _NAMES: Final = {
     "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
@@ -61,3 +61,14 @@ def array_of(tensor: Any) -> Array:
     else:
         data = plain.numpy()
     return Array.owning(np.asarray(data))
+
+
+def tensor_of(value: Any) -> Any:
+    """Return an array of NumPy as a tensor of the same memory; a tensor as it is."""
+    torch = torch_package()
+    if isinstance(value, torch.Tensor):
+        return value
+    data: Any = np.asarray(value)
+    if data.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(data.view(np.uint16)).view(torch.bfloat16)
+    return torch.from_numpy(data)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from loomir.frontend.torch.converters import load_converters
 from loomir.frontend.torch.decompositions import aot_decompositions
 from loomir.frontend.torch.draws import Draw, take_out_draws
+from loomir.frontend.torch.dtypes import tensor_of
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.program import Translation, translate
 from loomir.frontend.torch.sizes import evaluate
@@ -149,7 +150,7 @@ class _Runner:
             given.append(draw.make(lambda size: self._number(size, given)))
         passed = [self._argument(given[i]) for i in self._passed]
         results = self._function(*passed)
-        made = (results,) if self._single else results
+        made = [tensor_of(r) for r in ((results,) if self._single else results)]
         return [self._output(how, what, made, given) for how, what in self._outputs]
 
     def _argument(self, value: Any) -> Any:

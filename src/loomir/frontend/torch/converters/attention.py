@@ -16,12 +16,73 @@ def _attention(node: Node) -> RelaxExpr:
     return _attend(node, node["attn_mask"], node["scale"])
 
 
-@register("aten._scaled_dot_product_flash_attention_for_cpu.default",
-          note="dropout, and its gradient")  # fmt: skip
+@register("aten._scaled_dot_product_flash_attention_for_cpu.default", note="dropout")
 def _flash_attention(node: Node) -> list[Any]:
-    if node.wants(1):
-        raise node.unsupported("its logarithms of sums are needed, as in training")
-    return [node.emit(_attend(node, node["attn_mask"], node["scale"])), None]
+    if not node.wants(1):
+        return [node.emit(_attend(node, node["attn_mask"], node["scale"])), None]
+    _refuse_dropout(node)
+    q, k, v = [node.tensor(i) for i in range(3)]
+    scores = _scores(node, q, k)
+    greatest = node.emit(op.max(scores, [-1], True))
+    grown = node.emit(op.exp(node.emit(op.subtract(scores, greatest))))
+    total = node.emit(op.sum(grown, [-1], True))
+    weights = node.cast(node.emit(op.divide(grown, total)), node.dtype)
+    logarithm = node.emit(op.add(node.emit(op.log(total)), greatest))
+    shape = tuple(node.dims_of(logarithm)[:-1])
+    return [node.emit(op.matmul(weights, v)), node.emit(op.reshape(logarithm, shape))]
+
+
+def _scores(node: Node, q: RelaxExpr, k: RelaxExpr) -> RelaxExpr:
+    """Return how well keys fit queries, in 32 bits at least; minus infinity where unseen."""
+    dtype = node.dtype_of(q)
+    wide = "float32" if DataType(dtype).bits == 16 else dtype
+    rows, features = node.dims_of(q)[-2:]
+    keys = node.dims_of(k)[-2]
+    made = node.emit(op.matmul(q, node.emit(op.permute_dims(k, [0, 1, 3, 2])), wide))
+    scale = node["scale"]
+    if scale is None:
+        if not isinstance(features, int):
+            raise node.unsupported("the number of its features is not known")
+        scale = features**-0.5
+    made = node.emit(op.multiply(made, node.constant(float(scale), wide)))
+    if node["attn_mask"] is not None:
+        made = node.emit(op.add(made, node.tensor("attn_mask", wide)))
+    if node["is_causal"]:
+        ones = node.emit(op.full((rows, keys), node.constant(True, "bool")))
+        seen = node.cast(node.emit(op.tril(node.cast(ones, "uint8"))), "bool")
+        made = node.emit(op.where(seen, made, node.constant(float("-inf"), wide)))
+    return made
+
+
+@register("aten._scaled_dot_product_flash_attention_for_cpu_backward.default", note="dropout")
+def _flash_attention_backward(node: Node) -> list[Any]:
+    _refuse_dropout(node)
+    grad, q, k, v, out, logarithm = [node.tensor(i) for i in range(6)]
+    scores = _scores(node, q, k)
+    wide = node.dtype_of(scores)
+    grad, q, k, v, out = [node.cast(x, wide) for x in (grad, q, k, v, out)]
+    sums = node.cast(node.emit(op.expand_dims(logarithm, [-1])), wide)
+    weights = node.emit(op.exp(node.emit(op.subtract(scores, sums))))
+    of_value = node.emit(op.matmul(_transposed(node, weights), grad))
+    of_weights = node.emit(op.matmul(grad, _transposed(node, v)))
+    shares = node.emit(op.sum(node.emit(op.multiply(grad, out)), [-1], True))
+    moved = node.emit(op.multiply(weights, node.emit(op.subtract(of_weights, shares))))
+    scale = node["scale"]
+    scale = node.dims_of(q)[-1] ** -0.5 if scale is None else float(scale)
+    moved = node.emit(op.multiply(moved, node.constant(scale, wide)))
+    of_query = node.emit(op.matmul(moved, k))
+    of_key = node.emit(op.matmul(_transposed(node, moved), q))
+    return [of_query, of_key, of_value]
+
+
+def _transposed(node: Node, x: RelaxExpr) -> RelaxExpr:
+    return node.emit(op.permute_dims(x, [0, 1, 3, 2]))
+
+
+def _refuse_dropout(node: Node) -> None:
+    if node["dropout_p"]:
+        raise node.unsupported("it drops elements by chance, as in training",
+                               help="set its dropout to 0")  # fmt: skip
 
 
 def _four_axes(node: Node, x: RelaxExpr) -> tuple[RelaxExpr, list[Any]]:
@@ -37,9 +98,7 @@ def _four_axes(node: Node, x: RelaxExpr) -> tuple[RelaxExpr, list[Any]]:
 
 
 def _attend(node: Node, mask: RelaxExpr | None, scale: float | None) -> RelaxExpr:
-    if node["dropout_p"]:
-        raise node.unsupported("it drops elements by chance, as in training",
-                               help="export the model for inference: model.eval()")  # fmt: skip
+    _refuse_dropout(node)
     given = [node.tensor(i) for i in range(3)]
     moved: list[RelaxExpr] = []
     for x in given:

@@ -324,24 +324,31 @@ def _where(node: Node) -> RelaxExpr:
     return op.where(node.tensor(0, "bool"), node.tensor(1, node.dtype), node.tensor(2, node.dtype))
 
 
+def _bounded(node: Node, low: str | None, high: str | None) -> RelaxExpr:
+    """Bring elements between bounds that are arguments; of truths, these are 0 and 1."""
+    dtype = node.dtype
+    inner = "uint8" if dtype == "bool" else dtype
+    x = node.cast(node.tensor(0, dtype), inner)
+    if low is not None and node[low] is not None:
+        x = node.emit(op.maximum(x, node.cast(node.tensor(low, dtype), inner)))
+    if high is not None and node[high] is not None:
+        x = node.emit(op.minimum(x, node.cast(node.tensor(high, dtype), inner)))
+    return node.cast(x, dtype)
+
+
 @register("aten.clamp.default", "aten.clamp.Tensor")
 def _clamp(node: Node) -> RelaxExpr:
-    x = node.tensor(0, node.dtype)
-    if node["min"] is not None:
-        x = node.emit(op.maximum(x, node.tensor("min", node.dtype)))
-    if node["max"] is not None:
-        x = node.emit(op.minimum(x, node.tensor("max", node.dtype)))
-    return x
+    return _bounded(node, "min", "max")
 
 
 @register("aten.clamp_min.default", "aten.clamp_min.Tensor")
 def _clamp_min(node: Node) -> RelaxExpr:
-    return op.maximum(node.tensor(0, node.dtype), node.tensor(1, node.dtype))
+    return _bounded(node, "min", None)
 
 
 @register("aten.clamp_max.default", "aten.clamp_max.Tensor")
 def _clamp_max(node: Node) -> RelaxExpr:
-    return op.minimum(node.tensor(0, node.dtype), node.tensor(1, node.dtype))
+    return _bounded(node, None, "max")
 
 
 # -- dtypes and copies ---------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any, Final
 from loomir import op
 from loomir.frontend.torch.node import Node
 from loomir.frontend.torch.registry import Converter, register
+from loomir.relax.expr import PrimValue
 from loomir.relax.node import RelaxExpr
 from loomir.te import Tensor, all_of, compute, if_then_else, reduce_axis
 from loomir.te import sum as te_sum
@@ -30,6 +31,44 @@ def _embedding_backward(node: Node) -> RelaxExpr:
         grad = node.emit(op.where(mask, node.constant(0), grad))
     zeros = node.emit(op.full((rows, width), node.constant(0)))
     return op.index_put(zeros, (places,), grad, True)
+
+
+@register("aten._embedding_bag.default", "aten._embedding_bag_forward_only.default",
+          note="the greatest of a bag, and padding")  # fmt: skip
+def _embedding_bag(node: Node) -> list[Any]:
+    mode = int(node["mode"])
+    if mode == 2:
+        raise node.unsupported("it takes the greatest of each bag")
+    if int(node["padding_idx"]) >= 0:
+        raise node.unsupported("it leaves out a padding index")
+    places, offsets = node.tensor("indices"), node.tensor("offsets")
+    (count,), (bags,) = node.dims_of(places), node.dims_of(offsets)
+    if node["include_last_offset"]:
+        bags = node.simplify(bags - 1)
+        offsets = node.emit(op.strided_slice(offsets, [0], [0], [_bound(bags)]))
+    offsets = node.cast(offsets, "int64")
+    order = node.emit(op.arange(0, _bound(count), 1, "int64"))
+    own = node.emit(op.bucketize(order, offsets, False, True))
+    bag = node.emit(op.subtract(node.cast(own, "int64"), node.constant(1, "int64")))
+    rows = node.emit(op.take(node.tensor("weight"), places, 0))
+    if node["per_sample_weights"] is not None:
+        weights = node.emit(op.expand_dims(node.tensor("per_sample_weights"), [1]))
+        rows = node.emit(op.multiply(rows, weights))
+    width = node.dims_of(rows)[1]
+    zeros = node.emit(op.full((bags, width), node.constant(0)))
+    made = node.emit(op.index_put(zeros, (bag,), rows, True))
+    if mode == 1:
+        ends = node.emit(op.full((1,), node.as_tensor(count, "int64")))
+        rest = node.emit(op.strided_slice(offsets, [0], [1], [_bound(bags)]))
+        after = node.emit(op.concat((rest, ends), 0))
+        size = node.cast(node.emit(op.subtract(after, offsets)), node.dtype)
+        size = node.emit(op.maximum(size, node.constant(1)))
+        made = node.emit(op.divide(made, node.emit(op.expand_dims(size, [1]))))
+    return [made, bag if node.wants(1) else None, None, None]
+
+
+def _bound(value: Any) -> Any:
+    return PrimValue(value) if isinstance(value, PrimExpr) else value
 
 
 @register("aten.index_select.default")
@@ -241,7 +280,9 @@ def _along(node: Node, axis: int, source: RelaxExpr, accumulate: bool) -> RelaxE
     x, places = node.tensor(0), node.tensor("index")
     rank = node.rank(0)
     if rank == 0:
-        raise node.unsupported("its tensor has no axes")
+        x, source = [node.emit(op.reshape(v, (1,))) for v in (x, source)]
+        made = node.emit(op.index_put(x, (places,), source, accumulate))
+        return op.reshape(made, ())
     order = [axis, *[i for i in range(rank) if i != axis]]
     back = [order.index(i) for i in range(rank)]
     moved = node.emit(op.permute_dims(x, order))

@@ -8,6 +8,7 @@ from loomir import op
 from loomir.frontend.torch.node import Node
 from loomir.frontend.torch.registry import register
 from loomir.relax.node import RelaxExpr
+from loomir.support.dtype import DataType
 
 
 @register("aten.mm.default", "aten.bmm.default", "aten.matmul.default", "aten.mv.default",
@@ -31,8 +32,10 @@ def _added_product(node: Node) -> RelaxExpr:
 
 @register("aten.addbmm.default")
 def _added_sum_of_products(node: Node) -> RelaxExpr:
-    made = node.emit(_multiplied(node, node.tensor(1), node.tensor(2)))
-    return _with_added(node, node.emit(op.sum(made, [0])))
+    a, b = node.tensor(1), node.tensor(2)
+    narrow = DataType(node.dtype).is_float and DataType(node.dtype).bits == 16
+    made = node.emit(op.matmul(a, b, "float32") if narrow else _multiplied(node, a, b))
+    return _with_added(node, node.cast(node.emit(op.sum(made, [0])), node.dtype))
 
 
 def _with_added(node: Node, made: RelaxExpr) -> RelaxExpr:
