@@ -29,6 +29,7 @@ bench:  ## the tables of benchmarks/: speed and overhead beside NumPy
 	$(PYTHON) -m benchmarks.graphs
 	$(PYTHON) -m benchmarks.odd
 	$(PYTHON) -m benchmarks.kernels
+	$(PYTHON) -m benchmarks.cookbook
 
 COUNT ?= 100000
 START ?= 0
