@@ -1,4 +1,4 @@
-"""Further kernels for ``benchmarks.odd``: bytes with zero points."""
+"""Further kernels for ``benchmarks.odd``: bytes with zero points, padded reads."""
 
 from __future__ import annotations
 
@@ -19,6 +19,19 @@ for i, j in T.grid(256, 256):
 """
 
 
+def _padded(value: str) -> str:
+    return f"""
+for y, x in T.grid(512, 512):
+    acc = T.float32(0)
+    for r, s in T.grid(3, 3):
+        acc += {value} * w[r, s]
+    o[y, x] = acc
+"""
+
+
+_INSIDE = "y + r >= 1 and y + r < 513 and x + s >= 1 and x + s < 513"
+_OUTSIDE = "y + r - 1 < 0 or y + r - 1 > 511 or x + s - 1 < 0 or x + s - 1 > 511"
+_CLAMPED = "p[T.max(T.min(y + r - 1, 511), 0), T.min(T.max(x + s - 1, 0), 511)]"
 _P, _Q = "T.int32(p[i, l])", "T.int32(q[l, j])"
 
 FORMS: Final[dict[str, Kind]] = {
@@ -35,5 +48,15 @@ FORMS: Final[dict[str, Kind]] = {
             "differences of int16": _bytes("T.int32(T.int16(p[i, l]) - T.int16(128))", _Q),
         },
         alike=False,
+    ),
+    "padded reads": Kind(
+        'p: T.Buffer((512, 512), "float32"), w: T.Buffer((3, 3), "float32"), '
+        'o: T.Buffer((512, 512), "float32")',
+        _padded(f"T.if_then_else({_INSIDE}, p[y + r - 1, x + s - 1], T.float32(0))"),
+        {
+            "Select": _padded(f"T.Select({_INSIDE}, {_CLAMPED}, T.float32(0))"),
+            "Select outside": _padded(f"T.Select({_OUTSIDE}, T.float32(0), {_CLAMPED})"),
+            "clamped twice": _padded(f"T.if_then_else({_INSIDE}, {_CLAMPED}, T.float32(0))"),
+        },
     ),
 }

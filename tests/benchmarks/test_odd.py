@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.odd import read
-from benchmarks.odd_kernels import KINDS
+from benchmarks.odd_forms import FORMS
+from benchmarks.odd_kernels import KINDS as PLAIN_KINDS
 from loomir.autoschedule.driver import schedule_function
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
 
 IN_ORDER = {("softmax", "if greater")}
 """A maximum by ``if`` passes over NaN, which ``T.max`` gives: it is another function."""
+
+KINDS = {**PLAIN_KINDS, **FORMS}
 
 
 def plans(func: PrimFunc) -> list[str]:

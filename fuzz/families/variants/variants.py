@@ -12,20 +12,21 @@ import numpy as np
 
 from fuzz.choices import Choices, SeedChoices
 from fuzz.families.cases import Case
-from fuzz.families.variants import zero_points
+from fuzz.families.variants import guarded, zero_points
 from fuzz.families.variants.text import Draft, source_of
 from loomir.ir.module import IRModule
 from loomir.script import from_source
 
 __all__ = ["KINDS", "VERSION", "draw"]
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 _Draw: TypeAlias = Callable[[Choices, np.random.Generator], Draft]
 
 KINDS: Final[Mapping[str, _Draw]] = {
     "product with zero points": zero_points.draw_product,
     "convolution with zero points": zero_points.draw_convolution,
+    "windows with padded reads": guarded.draw,
 }
 """What is drawn, each as often."""
 

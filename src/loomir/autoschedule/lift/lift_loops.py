@@ -19,6 +19,7 @@ from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.builders.reduction_ops import identity
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.lift.if_conversion import convert_to_select
+from loomir.autoschedule.rewrite.drop_clamps import drop_clamps
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import Rule, by_class, pre_order, rewrite
@@ -266,6 +267,7 @@ class Reader:
         value = moved.value(term)
         if body.guard is not None and isinstance(value, Call):
             value = convert_to_select(value, (*moved.axes, *moved.reduced))
+        value = drop_clamps(value, (*moved.axes, *moved.reduced))
         return Stage(
             body.name,
             moved.axes,

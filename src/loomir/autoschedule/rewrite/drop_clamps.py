@@ -1,0 +1,132 @@
+"""Drop clamps of indices where a condition around the load says that they change nothing.
+
+``T.Select(0 <= i - 1, x[T.max(i - 1, 0)], 0)`` reads padding as ``T.if_then_else`` does without
+the clamp, which ``T.Select`` needs because it evaluates both of its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Final
+
+from loomir.arith.fold import fold_expr
+from loomir.autoschedule.ir.stage import Axis
+from loomir.autoschedule.rewrite.affine_guards import (
+    AffineForm,
+    affine_form,
+    conjuncts,
+    guard_form,
+)
+from loomir.ir.visit import Rule, by_class, rewrite
+from loomir.tir.buffer import BufferLoad
+from loomir.tir.builtins.table import IF_THEN_ELSE
+from loomir.tir.expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    And,
+    Call,
+    CmpOp,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Not,
+    Or,
+    PrimExpr,
+    Select,
+)
+
+__all__ = ["drop_clamps"]
+
+_OPPOSITE: Final[dict[type, Callable[[PrimExpr, PrimExpr], CmpOp]]] = {
+    GE: LT,
+    GT: LE,
+    LE: GT,
+    LT: GE,
+}
+
+
+def drop_clamps(value: PrimExpr, axes: Sequence[Axis]) -> PrimExpr:
+    """Drop the clamps that conditions on ``axes`` make superfluous in what they guard."""
+    found = by_class(value)
+    if Let in found or not (Max in found or Min in found):
+        return value
+
+    def select(node: Select) -> PrimExpr:
+        return _unclamped(node, node.condition, node.true_value, node.false_value, axes)
+
+    def call(node: Call) -> PrimExpr:
+        if node.op is not IF_THEN_ELSE:
+            return node
+        condition, one, other = node.args
+        return _unclamped(node, condition, one, other, axes)
+
+    return rewrite(value, {Select: select, Call: call})
+
+
+def _unclamped(
+    node: PrimExpr, condition: PrimExpr, one: PrimExpr, other: PrimExpr, axes: Sequence[Axis]
+) -> PrimExpr:
+    """Return a choice that reads without clamps where its condition allows that."""
+    for test, guarded, rest in ((condition, one, other), (_negated(condition), other, one)):
+        if test is None:
+            continue
+        forms = [guard_form(part, axes) for part in conjuncts(test)]
+        made = _without_clamps(guarded, [form for form in forms if form is not None], axes)
+        if made is not guarded:
+            return Call(node.dtype, IF_THEN_ELSE, (test, made, rest))
+    return node
+
+
+def _negated(condition: PrimExpr) -> PrimExpr | None:
+    """Return what holds where a condition fails, as comparisons that all hold; None for others."""
+    if isinstance(condition, Not):
+        return condition.a
+    parts: list[PrimExpr] = []
+    left = [condition]
+    while left:
+        part = left.pop()
+        if isinstance(part, Or):
+            left += [part.b, part.a]
+        elif isinstance(part, CmpOp) and type(part) in _OPPOSITE:
+            parts.append(_OPPOSITE[type(part)](part.a, part.b))
+        else:
+            return None
+    return reduce(And, parts)
+
+
+def _without_clamps(value: PrimExpr, known: Sequence[AffineForm], axes: Sequence[Axis]) -> PrimExpr:
+    """Drop the clamps of all indices in a value; return it as it is where one has to stay."""
+    stays = False
+
+    def clamp(node: Max | Min) -> PrimExpr:
+        nonlocal stays
+        for kept, bound in ((node.a, node.b), (node.b, node.a)):
+            one, other = affine_form(kept, axes), affine_form(bound, axes)
+            if one is None or other is None or not one.terms or other.terms:
+                continue
+            gap = one.plus(other, -1) if isinstance(node, Max) else other.plus(one, -1)
+            if any(_is_implied(gap, form) for form in known):
+                return kept
+        stays = True
+        return node
+
+    def load(node: BufferLoad) -> PrimExpr:
+        indices = tuple(rewrite(index, rules) for index in node.indices)
+        if all(a is b for a, b in zip(node.indices, indices)):
+            return node
+        return BufferLoad(node.buffer, indices, span=node.span)
+
+    rules: dict[type, Rule] = {Max: clamp, Min: clamp}
+    made = rewrite(value, {BufferLoad: load})
+    return value if stays else made
+
+
+def _is_implied(gap: AffineForm, known: AffineForm) -> bool:
+    """Whether a form is 0 or more wherever another one is."""
+    more = gap.plus(known, -1)
+    rest = fold_expr(more.rest)
+    return not more.terms and isinstance(rest, IntImm) and rest.value >= 0
