@@ -290,15 +290,15 @@ def verify_facts(
     known = set[int]()
     if before is not None and _has_kept_interfaces(before, mod):
         known.update(map(id, before.functions.values()))
+    for name in wanted:  # scopes among them, before what follows names
+        if name not in _OF_FUNCTIONS:
+            _refuse(name, FACTS[name](mod), after)
     for func in mod.functions.values():
         subject = Subject(func, mod)
         for name in wanted:
             unit, checker = _OF_FUNCTIONS.get(name, _NO_FUNCTIONS)
             if isinstance(func, unit) and not (id(func) in known and name in proved):
                 _refuse(name, checker(subject), after)
-    for name in wanted:
-        if name not in _OF_FUNCTIONS:
-            _refuse(name, FACTS[name](mod), after)
 
 
 _NO_FUNCTIONS: Final[tuple[tuple[type[BaseFunc], ...], FunctionChecker]] = ((), lambda subject: ())

@@ -16,6 +16,7 @@ from loomir.transform.relax.bindings.eliminate_common_subexpr import eliminate_c
 from loomir.transform.relax.bindings.normalize import normalize
 from loomir.transform.relax.constants.fold_constant import fold_constant
 from loomir.transform.relax.constants.pack_constants import PackConstantsOptions, pack_constants
+from loomir.transform.relax.facts import LOWERED_GRAPH
 from loomir.transform.relax.fusion.annotate_tir_op_pattern import annotate_tir_op_pattern
 from loomir.transform.relax.fusion.fuse_ops import fuse_ops
 from loomir.transform.relax.fusion.fuse_tir import fuse_tir
@@ -86,10 +87,13 @@ LOWER_RELAX: Final = Pipeline(
         dead_code_elimination,  # kernels that others contain now, or whose weights are packed
         static_plan_block_memory,  # last: it makes direct calls, which other passes do not know
     ),
-    ensures={"relax_normal_form"},
+    assumes={"relax_derived", "relax_well_formed"},
+    ensures=LOWERED_GRAPH,
 )
 
-CHECK_NAN: Final = Pipeline("relax.check_nan", (normalize, check_nan))
+CHECK_NAN: Final = Pipeline(
+    "relax.check_nan", (normalize, check_nan), assumes={"relax_derived", "relax_well_formed"}
+)
 
 WINOGRAD: Final = Pipeline(
     "relax.winograd",
@@ -99,6 +103,7 @@ WINOGRAD: Final = Pipeline(
         fold_constant,  # a kernel that is constant then is transformed once
         winograd_conv2d,
     ),
+    assumes={"relax_derived", "relax_well_formed"},
 )
 
 LOWER_CPU: Final = Pipeline(

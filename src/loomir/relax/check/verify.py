@@ -14,7 +14,7 @@ from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.tir.check.verify import verify as verify_kernels
 from loomir.tir.function import PrimFunc
 
-__all__ = ["Verdict", "judge", "verify", "warnings_of"]
+__all__ = ["Verdict", "derivation_mistakes", "judge", "verify", "warnings_of"]
 
 
 class Verdict(NamedTuple):
@@ -69,13 +69,21 @@ def _derive(program: BaseFunc | IRModule) -> Verdict:
     else:
         return Verdict((), ())
     builder = BlockBuilder(mod)
+    functions = (func for func in mod.functions.values() if isinstance(func, Function))
+    mistakes = tuple(found for func in functions for found in _mistakes_in(builder, func))
+    return Verdict(mistakes, tuple(builder.warnings))
+
+
+def _mistakes_in(builder: BlockBuilder, func: Function) -> list[Diagnostic]:
     normalizer = builder.normalizer
     mistakes = normalizer.mistakes = []
-    for func in mod.functions.values():
-        if not isinstance(func, Function):
-            continue
-        try:
-            normalizer.derive(trampoline(normalizer.function(func)))
-        except CompileError as error:
-            mistakes += error.diagnostics
-    return Verdict(tuple(mistakes), tuple(builder.warnings))
+    try:
+        normalizer.derive(trampoline(normalizer.function(func)))
+    except CompileError as error:
+        mistakes += error.diagnostics
+    return mistakes
+
+
+def derivation_mistakes(func: Function, mod: IRModule) -> list[Diagnostic]:
+    """List what derivation finds wrong in one function of a module, whose names are right."""
+    return _mistakes_in(BlockBuilder(mod), func)

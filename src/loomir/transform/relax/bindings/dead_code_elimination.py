@@ -36,7 +36,9 @@ from loomir.tir.function import PrimFunc
 __all__ = ["dead_code_elimination"]
 
 
-@register("relax.DeadCodeElimination", requires={"relax_normal_form"})
+@register(
+    "relax.DeadCodeElimination", requires={"relax_normal_form"}, establishes={"functions_used"}
+)
 def dead_code_elimination(mod: IRModule) -> IRModule:
     """Remove what has no effect and whose value nothing uses.
 

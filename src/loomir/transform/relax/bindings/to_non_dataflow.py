@@ -21,7 +21,7 @@ from loomir.relax.node import RelaxExpr
 __all__ = ["ordinary_variables", "to_non_dataflow"]
 
 
-@register("relax.ToNonDataflow", requires={"relax_normal_form"})
+@register("relax.ToNonDataflow", requires={"relax_normal_form"}, establishes={"no_dataflow"})
 def to_non_dataflow(func: Function) -> Function:
     """Replace dataflow blocks by ordinary ones, where calls may have effects."""
     found = by_class(func)

@@ -43,7 +43,7 @@ _MOST: Final = 1 << 20
 """Elements of a folded result, unless its arguments are as large."""
 
 
-@register("relax.FoldConstant", requires={"relax_normal_form"})
+@register("relax.FoldConstant", requires={"relax_normal_form"}, breaks={"functions_used"})
 def fold_constant(func: Function) -> Function:
     """Replace calls of pure operators on constants by their results.
 

@@ -41,7 +41,7 @@ class PackConstantsOptions:
     build: Build | None = None
 
 
-@register("relax.PackConstants", requires={"relax_normal_form"})
+@register("relax.PackConstants", requires={"relax_normal_form"}, breaks={"functions_used"})
 def pack_constants(
     mod: IRModule, options: PackConstantsOptions = PackConstantsOptions()
 ) -> IRModule:

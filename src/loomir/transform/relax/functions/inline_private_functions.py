@@ -25,7 +25,7 @@ from loomir.transform.relax.functions.private_functions import called_names, onl
 __all__ = ["inline_private_functions"]
 
 
-@register("relax.InlinePrivateFunctions", requires={"relax_normal_form"})
+@register("relax.InlinePrivateFunctions", requires={"relax_normal_form"}, breaks={"functions_used"})
 def inline_private_functions(mod: IRModule) -> IRModule:
     """Inline private functions that are only called, and drop them.
 

@@ -45,7 +45,7 @@ _NAMES: Final = 6
 """Kernels that give a group its name."""
 
 
-@register("relax.FuseOps", requires={"relax_normal_form"})
+@register("relax.FuseOps", requires={"relax_normal_form"}, breaks={"no_kernel_groups"})
 def fuse_ops(mod: IRModule) -> IRModule:
     """Make functions of calls of kernels in dataflow blocks that can become one kernel.
 

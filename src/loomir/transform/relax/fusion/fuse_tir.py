@@ -38,7 +38,12 @@ class _Merged(NamedTuple):
     output: Buffer
 
 
-@register("relax.FuseTIR", requires={"relax_normal_form"})
+@register(
+    "relax.FuseTIR",
+    requires={"relax_normal_form"},
+    establishes={"no_kernel_groups"},
+    breaks={"functions_used"},
+)
 def fuse_tir(mod: IRModule) -> IRModule:
     """Replace functions with the attribute ``Primitive`` by kernels, calls of them by ``call_tir``.
 

@@ -51,7 +51,7 @@ _MOST_RESULTS: Final = 16
 """Results of a call that may have kernels of their own."""
 
 
-@register("relax.LegalizeOps", requires={"relax_normal_form"})
+@register("relax.LegalizeOps", requires={"relax_normal_form"}, establishes={"operators_lowered"})
 def legalize_ops(mod: IRModule) -> IRModule:
     """Write every call of an operator that has a kernel as ``call_tir`` of it.
 

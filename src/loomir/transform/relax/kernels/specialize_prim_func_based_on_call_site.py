@@ -23,7 +23,11 @@ from loomir.transform.relax.graph_reading import operator_of
 __all__ = ["specialize_prim_func_based_on_call_site"]
 
 
-@register("relax.SpecializePrimFuncBasedOnCallSite", requires={"relax_normal_form"})
+@register(
+    "relax.SpecializePrimFuncBasedOnCallSite",
+    requires={"relax_normal_form"},
+    breaks={"functions_used"},
+)
 def specialize_prim_func_based_on_call_site(mod: IRModule) -> IRModule:
     """Call a copy of a kernel in which the extents that a ``call_tir`` knows are numbers.
 

@@ -24,7 +24,11 @@ from loomir.transform.relax.graph_reading import make_call, operator_of
 __all__ = ["rewrite_dataflow_reshape"]
 
 
-@register("relax.RewriteDataflowReshape", requires={"relax_normal_form"})
+@register(
+    "relax.RewriteDataflowReshape",
+    requires={"relax_normal_form"},
+    breaks={"functions_used", "operators_lowered"},
+)
 def rewrite_dataflow_reshape(mod: IRModule) -> IRModule:
     """Write ``call_tir`` of a kernel that only copies elements in their order as ``reshape``.
 

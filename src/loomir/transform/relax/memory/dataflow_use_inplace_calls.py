@@ -41,7 +41,9 @@ __all__ = ["dataflow_use_inplace_calls"]
 _CALL_TIR: Final = "relax.call_tir"
 
 
-@register("relax.DataflowUseInplaceCalls", requires={"relax_normal_form"})
+@register(
+    "relax.DataflowUseInplaceCalls", requires={"relax_normal_form"}, breaks={"functions_used"}
+)
 def dataflow_use_inplace_calls(mod: IRModule) -> IRModule:
     """Write ``call_tir`` in dataflow blocks as ``call_tir_inplace`` over an operand that is dead.
 

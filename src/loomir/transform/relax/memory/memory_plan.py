@@ -16,10 +16,12 @@ from loomir.ir.visit import pre_order
 from loomir.relax.shape import INT64
 from loomir.tir.expr import IntImm, PrimExpr, Var
 
-__all__ = ["ALIGNMENT", "Plan", "Wanted", "plan_arena"]
+__all__ = ["ALIGNMENT", "ARENA", "Plan", "Wanted", "plan_arena"]
 
 ALIGNMENT: Final = 64
 """Bytes; a cache line, and the widest vector."""
+ARENA: Final = "storage"
+"""The name of the variable that an arena is bound to."""
 _TRIES: Final = 8
 """How many free slots are compared with a size."""
 

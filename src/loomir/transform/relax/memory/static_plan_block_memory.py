@@ -42,7 +42,7 @@ from loomir.tir.expr import Var as PrimVar
 from loomir.transform.relax.bindings.to_non_dataflow import ordinary_variables
 from loomir.transform.relax.graph_reading import integers_of
 from loomir.transform.relax.memory.aliases import Aliases, find_aliases
-from loomir.transform.relax.memory.memory_plan import Wanted, plan_arena
+from loomir.transform.relax.memory.memory_plan import ARENA, Wanted, plan_arena
 
 __all__ = ["static_plan_block_memory"]
 
@@ -55,7 +55,9 @@ class _Output(NamedTuple):
     size: PrimExpr
 
 
-@register("relax.StaticPlanBlockMemory", requires={"relax_normal_form"})
+@register(
+    "relax.StaticPlanBlockMemory", requires={"relax_normal_form"}, establishes={"arenas_planned"}
+)
 def static_plan_block_memory(func: Function) -> Function:
     """Allocate the tensors of ``call_tir`` that do not leave the function from one arena.
 
@@ -79,7 +81,7 @@ def static_plan_block_memory(func: Function) -> Function:
     plan = plan_arena(
         [Wanted(o.size, o.binding, aliases.last_use[o.binding]) for o in kept], analyzer
     )
-    storage = Var("storage", OBJECT)
+    storage = Var(ARENA, OBJECT)
     arena = _call("memory.alloc_storage", ShapeExpr((plan.size,)), 0, "global", "uint8")
     made: list[Binding] = [VarBinding(storage, arena)]
     places: dict[int, list[tuple[_Output, PrimExpr]]] = {}
