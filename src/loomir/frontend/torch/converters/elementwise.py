@@ -267,29 +267,9 @@ def _comparison(operator: _Operator) -> Converter:
         dtype = node.promoted(0, 1)
         if dtype == "bool":
             dtype = "uint8"
-        if not node.is_tensor(1) and not _fits(node[1], dtype):
-            return _beyond(node, operator)
         return operator(*_pair(node, dtype))
 
     return convert
-
-
-def _fits(value: Any, dtype: str) -> bool:
-    kind = DataType(dtype)
-    if kind.is_float or isinstance(value, PrimExpr):
-        return True
-    return int(kind.min_value) <= value <= int(kind.max_value)
-
-
-def _beyond(node: Node, operator: _Operator) -> RelaxExpr:
-    """Compare integers with a number that their dtype does not hold."""
-    number = node[1]
-    least = number < 0
-    holds = {
-        op.equal: False, op.not_equal: True, op.less: not least, op.less_equal: not least,
-        op.greater: least, op.greater_equal: least,
-    }[operator]  # fmt: skip
-    return op.full(tuple(node.dims(0)), node.constant(holds, "bool"))
 
 
 for _name, _operator in {

@@ -10,6 +10,7 @@ from loomir.frontend.torch.node import Node
 from loomir.frontend.torch.registry import Converter, register
 from loomir.relax.expr import PrimValue
 from loomir.relax.node import RelaxExpr
+from loomir.support.dtype import DataType
 from loomir.te import Tensor, all_of, compute, if_then_else, reduce_axis
 from loomir.te import sum as te_sum
 from loomir.tir.expr import PrimExpr, const
@@ -114,14 +115,9 @@ _SCATTERS: Final = {
 
 def _scatter(reduction: str | None) -> Converter:
     def convert(node: Node) -> RelaxExpr:
-        how = reduction
+        how = reduction or _SCATTERS.get(str(node["reduce"]))
         if how is None:
-            named = node["reduce"]
-            if not node.arguments.get("include_self", True):
-                raise node.unsupported("include_self=False is not supported")
-            how = _SCATTERS.get(str(named))
-            if how is None:
-                raise node.unsupported(f"it reduces by {named!r}")
+            raise node.unsupported(f"it reduces by {node['reduce']!r}")
         x, places = node.tensor(0, node.dtype), node.tensor("index")
         rank = node.rank(0)
         dims = node.dims_of(places)
@@ -133,12 +129,46 @@ def _scatter(reduction: str | None) -> Converter:
             updates = _leading_part(node, updates, dims)
         else:
             updates = node.emit(op.full(tuple(dims), node.tensor(name, node.dtype)))
+        if not node.arguments.get("include_self", True):
+            return _without_self(node, x, places, updates, how)
         if rank == 0:
             x, places, updates = [node.emit(op.reshape(v, (1,))) for v in (x, places, updates)]
             return op.reshape(node.emit(op.scatter_elements(x, places, updates, 0, how)), ())
         return op.scatter_elements(x, places, updates, node.axis("dim", rank), how)
 
     return convert
+
+
+def _without_self(
+    node: Node, x: RelaxExpr, places: RelaxExpr, updates: RelaxExpr, how: str
+) -> RelaxExpr:
+    """Reduce only updates, where there are some; what was there stays elsewhere."""
+    shape = node.dims_of(x)
+    if not shape:
+        raise node.unsupported("its tensor has no axes")
+    axis, dtype = node.axis("dim", len(shape)), node.dtype
+    ones = node.emit(op.full(tuple(node.dims_of(places)), node.constant(1, "int32")))
+    none = node.emit(op.full(tuple(shape), node.constant(0, "int32")))
+    count = node.emit(op.scatter_elements(none, places, ones, axis, "add"))
+    start = node.emit(op.full(tuple(shape), node.constant(_identity(dtype, how))))
+    step = "add" if how == "mean" else how
+    made = node.emit(op.scatter_elements(start, places, updates, axis, step))
+    if how == "mean":
+        divisor = node.cast(node.emit(op.maximum(count, node.constant(1, "int32"))), dtype)
+        divide = op.divide if DataType(dtype).is_float else op.floor_divide
+        made = node.emit(divide(made, divisor))
+    reached = node.emit(op.greater(count, node.constant(0, "int32")))
+    return op.where(reached, made, x)
+
+
+def _identity(dtype: str, how: str) -> float | int:
+    """Return what a reduction of nothing is."""
+    kind = DataType(dtype)
+    if how in ("max", "min"):
+        if kind.is_float:
+            return float("-inf" if how == "max" else "inf")
+        return kind.min_value if how == "max" else kind.max_value
+    return 1 if how == "mul" else 0
 
 
 def _leading_part(node: Node, x: RelaxExpr, dims: list[Any]) -> RelaxExpr:
@@ -153,25 +183,33 @@ def _leading_part(node: Node, x: RelaxExpr, dims: list[Any]) -> RelaxExpr:
 
 register("aten.scatter.src", "aten.scatter.value")(_scatter("update"))
 register("aten.scatter_add.default")(_scatter("add"))
-register("aten.scatter_reduce.two", "aten.scatter.reduce", "aten.scatter.value_reduce",
-         note="include_self=False")(_scatter(None))  # fmt: skip
+register("aten.scatter_reduce.two", "aten.scatter.reduce", "aten.scatter.value_reduce")(
+    _scatter(None)
+)
 
 
 # -- index and index_put -------------------------------------------------------------------------
-def _with_masks(node: Node, given: list[Any]) -> list[Any]:
-    """Refuse masks: how many elements they choose is known only when the program runs."""
+def _without_masks(node: Node, given: list[Any]) -> list[Any]:
+    """Replace each mask by the places where it holds, one tensor for each of its axes."""
+    made: list[Any] = []
     for places in given:
-        if places is not None and node.dtype_of(places) in ("bool", "uint8"):
-            raise node.unsupported(
-                "it is indexed by a mask, which chooses an unknown number of elements",
-                help="use torch.where, or multiply by the mask",
-            )
-    return given
+        if places is None or node.dtype_of(places) not in ("bool", "uint8"):
+            made.append(places)
+            continue
+        rank = len(node.dims_of(places))
+        if rank == 0:
+            raise node.unsupported("it is indexed by one truth")
+        found = node.emit(op.nonzero(node.cast(places, "bool")))
+        count = node.dims_of(found)[1]
+        for axis in range(rank):
+            row = node.emit(op.strided_slice(found, [0], [axis], [axis + 1]))
+            made.append(node.emit(op.reshape(row, (count,))))
+    return made
 
 
-@register("aten.index.Tensor", "aten._unsafe_index.Tensor", note="masks of truths")
+@register("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def _index(node: Node) -> RelaxExpr:
-    given = _with_masks(node, list(node["indices"]))
+    given = _without_masks(node, list(node["indices"]))
     x = node.tensor(0)
     rank = node.rank(0)
     given += [None] * (rank - len(given))
@@ -195,8 +233,7 @@ def _index(node: Node) -> RelaxExpr:
     return made
 
 
-@register("aten.index_put.default", "aten._unsafe_index_put.default", "aten.index_put_.default",
-          note="masks of truths, unless one value is written")  # fmt: skip
+@register("aten.index_put.default", "aten._unsafe_index_put.default", "aten.index_put_.default")
 def _index_put(node: Node) -> RelaxExpr:
     given: list[Any] = list(node["indices"])
     x, values = node.tensor(0), node.tensor("values", node.dtype)
@@ -210,7 +247,7 @@ def _index_put(node: Node) -> RelaxExpr:
             own = [*[1] * start, *node.dims_of(mask), *[1] * (rank - start - axes)]
             mask = node.emit(op.reshape(mask, tuple(own)))
             return op.where(mask, node.emit(op.reshape(values, ())), x)
-    _with_masks(node, given)
+    given = _without_masks(node, given)
     given += [None] * (rank - len(given))
     axes_ = [i for i, v in enumerate(given) if v is not None]
     if not axes_:

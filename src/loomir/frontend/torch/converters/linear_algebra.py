@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loomir import op
 from loomir.frontend.torch.node import Node
 from loomir.frontend.torch.registry import register
@@ -57,15 +55,6 @@ def _linear(node: Node) -> RelaxExpr:
         made = node.emit(op.matmul(node.tensor(0), weight))
         return made if node[2] is None else op.add(made, node.tensor(2))
     return op.linear(node.tensor(0), weight, None if node[2] is None else node.tensor(2))
-
-
-@register("aten.einsum.default")
-def _einsum(node: Node) -> RelaxExpr:
-    operands: list[Any] = node[1]
-    text = str(node[0]).replace(" ", "")
-    if "." in text:
-        raise node.unsupported("its subscripts have an ellipsis")
-    return op.einsum(tuple(operands), text)
 
 
 @register("aten.outer.default")
