@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TextIO
 
 from fuzz.serving import ROTATION
+from loomir.support.diagnostics import with_count
 
 __all__ = [
     "Campaign",
@@ -172,6 +173,8 @@ class Campaign:
 
     command: ClassVar[tuple[str, ...]]
     programs: ClassVar[str] = "programs"
+    unchecked: ClassVar[tuple[str, ...]] = ()
+    """Kinds of programs that were not checked in full; they are counted in any case."""
     first: ClassVar[str] = "--start"
     """The option that says which seed is the first."""
 
@@ -320,6 +323,8 @@ def run_campaign(
     turns = ", ".join(f"{name} {count}" for name, count in report.engines.most_common())
     twice = f"; compiled twice: {report.twice}" if report.twice else ""
     out(f"engines: {turns}{twice}\n{report.times()}\n")
+    for thing in kind.unchecked:
+        out(f"{thing}: {with_count(report.kinds[thing], 'program')}\n")
     seconds = time.monotonic() - started
     dead = sum("process" in failure["found"] for failure in report.failures)
     out(

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from fuzz.default_schedule.worker import REACH, runs_here
+from fuzz.default_schedule.worker import REACH, TOO_LARGE, TOO_LONG, runs_here
 from fuzz.families.table import FAMILIES
 from fuzz.processes import Campaign, Worker, add_options, kept, run_campaign
 from fuzz.reach import written
@@ -47,6 +47,7 @@ class SchedulesCampaign(Campaign):
 
     command = ("-m", "fuzz.default_schedule.worker")
     first = "--seed"
+    unchecked = (TOO_LONG, TOO_LARGE)
     reached: ClassVar[set[tuple[str, int, int]]] = set()
     """Lines of rules that ran, each with the one that ran next."""
 

@@ -27,7 +27,7 @@ from fuzz.native import quick_codegen, set_threads
 from fuzz.reach import Recorder
 from fuzz.serving import answer_of, complaints, serve
 from loomir.interp import Interpreter, interpret
-from loomir.interp.machine import OutOfStepsError
+from loomir.interp.machine import NumbersTooLargeError, OutOfStepsError
 from loomir.ir.hashing import structural_digest
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.target import Target
@@ -37,7 +37,12 @@ from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.transform.relax.kernels.legalize_ops import legalize_ops
 
-__all__ = ["REACH", "WAYS", "answer", "main", "runs_here"]
+__all__ = ["REACH", "TOO_LARGE", "TOO_LONG", "WAYS", "answer", "main", "runs_here"]
+
+TOO_LONG: Final = "too long"
+"""What a program is counted as that is left out: it takes too many instructions."""
+TOO_LARGE: Final = "numbers too large"
+"""What one is counted as that is not compared without rounding: its numbers grow at each step."""
 
 REACH: Final = "LOOMIR_FUZZ_REACH"
 """The variable of the environment that asks which lines are reached."""
@@ -153,7 +158,7 @@ class _Interpreted:
             raise _TooLongError
         try:
             if self._exact:
-                as_written(self.case, self._steps)  # too long for all targets, if it is
+                self._try_exactly()
             made = self.schedules.of(name)
             if made.digest not in self._said:
                 self._said[made.digest] = self._wrong(made.module, name)
@@ -161,6 +166,17 @@ class _Interpreted:
             self._too_long = True
             raise _TooLongError from None
         return self._said[made.digest]
+
+    def _try_exactly(self) -> None:
+        """Run the loops as written: what is too long for one target is so for all.
+
+        Where numbers grow without end, rounded ones are compared with the reference.
+        """
+        try:
+            as_written(self.case, self._steps)
+        except NumbersTooLargeError:
+            self._exact = False
+            self.schedules.kinds.add(TOO_LARGE)
 
     def _wrong(self, made: IRModule, name: str) -> str:
         case = self.case
@@ -267,7 +283,7 @@ def answer(seed: int, engines: list[str]) -> dict[str, Any]:
 
         found = complaints(names, ask, spent)
     left_out = not found and len(done) < len(names)
-    kinds = ["too long"] if left_out else list(run.schedules.kinds)
+    kinds = [TOO_LONG] if left_out else list(run.schedules.kinds)
     reply = answer_of(seed, done, found, kinds, spent)
     return {**reply, "reach": _RECORDER.new()} if REACH in os.environ else reply
 

@@ -51,6 +51,13 @@ def test_programs_of_families_are_right_in_both_ways(family: str, seed: int) -> 
         assert reply["engines"] == [name] or reply["kinds"] == ["too long"]
 
 
+def test_programs_whose_numbers_grow_are_counted_and_rounded() -> None:
+    reply = answer(77025, ["algorithms", "interpreted", "haswell"])
+    assert reply["found"] == {}
+    assert "numbers too large" in reply["kinds"]
+    assert reply["engines"] == ["haswell"]
+
+
 def test_a_copy_lies_as_its_original() -> None:
     case = adding()
     again = fresh(case.arguments[0])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from loomir.interp import Interpreter
+from loomir.interp.machine import NumbersTooLargeError
 from loomir.interp.rational import EXACT
 from loomir.ir.module import IRModule
 from loomir.runtime.packed.registry import register_func
@@ -265,3 +266,15 @@ def test_conversions_truncate_the_number_itself() -> None:
     assert EXACT.conversion(F32, DataType("bfloat16"))(Fraction(1, 3)) == Fraction(1, 3)
     assert EXACT.conversion(DataType("int64"), DataType("float16"))(10**6 + 1) == 10**6 + 1
     assert EXACT.conversion(DataType("int32"), DataType("int8"))(300) == 44
+
+
+def test_numbers_that_grow_without_end_stop_the_run() -> None:
+    body = """
+    @T.prim_func
+    def main(x: T.Buffer((1,), "float32")):
+        for i in range(100):
+            x[0] = x[0] {} x[0] + T.float32(1.5)
+"""
+    with pytest.raises(NumbersTooLargeError):
+        run(body.format("*"), np.ones(1, "float32"))
+    assert run(body.format("+"), np.ones(1, "float32")).contents[0][0] > 2**100

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from loomir.interp.machine import Environment
+from loomir.interp.machine import Environment, NumbersTooLargeError
 from loomir.interp.memory import Memory, View
 from loomir.interp.rational import Exact, exact_of, round_to_dtype
 from loomir.interp.values import Value, decoder, encoder, format_of, pack, unpack
@@ -25,6 +25,8 @@ __all__ = ["Part", "contents", "forget", "load", "read_at", "reinterpret", "stor
 
 _MOST_BYTES: Final = 8
 """The largest element."""
+_MOST_BITS: Final = 1 << 16
+"""The longest numerator or denominator that is stored; the range of float64 takes 2100."""
 
 
 class Part(NamedTuple):
@@ -75,6 +77,7 @@ def read_at(memory: Memory, at: int, cell: Any, dtype: DataType) -> Value:
 def write_at(memory: Memory, at: int, value: Any, dtype: DataType) -> Any:
     """Note the number of an element; gives what its cell holds."""
     if dtype.is_float:
+        _require_few_digits(value)
         near = round_to_dtype(value, dtype)
         if memory.numbers:
             forget(memory, at, dtype.itemsize)
@@ -88,6 +91,17 @@ def write_at(memory: Memory, at: int, value: Any, dtype: DataType) -> Any:
             _keep(memory, (Part(at + p.at, p.dtype, p.number) for p in value.parts))
     encode = encoder(dtype)
     return near if encode is None else encode(near)
+
+
+def _require_few_digits(number: Exact) -> None:
+    """Stop a run whose numbers grow at each step: it would take longer and longer.
+
+    Errors: NumbersTooLargeError.
+    """
+    if not isinstance(number, float):
+        whole = max(abs(number.numerator), number.denominator)
+        if whole.bit_length() > _MOST_BITS:
+            raise NumbersTooLargeError
 
 
 def _keep(memory: Memory, parts: Iterable[Part]) -> None:

@@ -32,6 +32,7 @@ __all__ = [
     "Environment",
     "Instruction",
     "Linker",
+    "NumbersTooLargeError",
     "OutOfStepsError",
     "Returned",
     "calling",
@@ -124,6 +125,10 @@ class Linker(Protocol):
 
 class OutOfStepsError(Exception):
     """A run took more instructions than it was given."""
+
+
+class NumbersTooLargeError(OutOfStepsError):
+    """A run without rounding made numbers of so many digits that it might never end."""
 
 
 class Returned(Exception):
