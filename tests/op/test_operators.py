@@ -41,6 +41,7 @@ SPECIAL = frozenset(
     for name in (
         "assert_op",
         "builtin.alloc_tensor",
+        "builtin.require_order",
         "builtin.stop_lift_params",
         "call_builtin_with_ctx",
         "call_dps_packed",

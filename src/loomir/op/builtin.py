@@ -13,9 +13,10 @@ from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, define_op
 from loomir.relax.operator.params import integer, kind_dtype, shape, tensor, text
 from loomir.relax.shape import INT64, ShapeExpr
+from loomir.relax.struct_info import UNIT
 from loomir.tir.expr import IntImm, PrimExpr
 
-__all__ = ["alloc_tensor", "stop_lift_params"]
+__all__ = ["alloc_tensor", "require_order", "stop_lift_params"]
 
 
 def _alloc_tensor(c: OpContext) -> StructInfo:
@@ -55,5 +56,26 @@ stop_lift_params = define_op(
     doc="Give the tensor, and keep passes from computing it ahead of time.",
     family="builtin/builtin",
     legalize=lambda _, call: call.args[0],  # what was to keep away has run by then
+    mistakes=(Mistake((None,), {}, "OPS0003"),),
+)
+
+
+def _infer_order(c: OpContext) -> StructInfo:
+    given = c.shape(0)
+    if given.ndim not in (-1, 2):
+        c.refuse("OPS0061", f"{given.ndim} numbers are given, not 2", help="give two", arg=0)
+    return UNIT
+
+
+require_order = define_op(
+    "builtin.require_order",
+    shape("numbers"),
+    text("message"),
+    text("help", ""),
+    infer=_infer_order,
+    doc="Stop with an error where the first of two numbers is above the second.\n\nIn "
+    "``message``, ``{0}`` and ``{1}`` stand for them. Passes keep it, although nothing uses its "
+    "result. Errors: OPS0061; RUN0212 in a run.",
+    family="builtin/builtin",
     mistakes=(Mistake((None,), {}, "OPS0003"),),
 )

@@ -10,6 +10,7 @@ names the field of a tuple.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from loomir.runtime.errors import RunIndexError, RunValueError, RunZeroDivisionError
@@ -52,6 +53,7 @@ __all__ = [
     "wrong_kind",
     "wrong_length",
     "wrong_number",
+    "wrong_order",
     "wrong_rank",
 ]
 
@@ -276,6 +278,13 @@ def index_out_of_range(span: Span | None, what: str) -> Fault:
         help="keep the index below the extent",
         code="RUN0412",
     )
+
+
+def wrong_order(span: Span | None, message: str, help: str) -> Fault:
+    """Describe two numbers of which the first is too large. Numbers: both."""
+    parts = re.split(r"\{([01])\}", message)
+    shown = tuple(int(part) if i % 2 else part for i, part in enumerate(parts))
+    return Fault(FaultKind.WRONG_VALUE, shown, span, help=help, code="RUN0212")
 
 
 # -- sizes ---------------------------------------------------------------------------------------

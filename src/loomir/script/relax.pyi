@@ -749,6 +749,10 @@ class _builtin:
         """Allocate a tensor; what it holds is undefined."""
 
     @_b.staticmethod
+    def require_order(numbers: _ShapeLike, message: _TextLike, help: _TextLike = "") -> _Call:
+        """Stop with an error where the first of two numbers is above the second."""
+
+    @_b.staticmethod
     def stop_lift_params(x: _TensorLike) -> _Call:
         """Give the tensor, and keep passes from computing it ahead of time."""
 

@@ -433,6 +433,15 @@ def _assert_op(s: Site) -> Value:
     return ()
 
 
+def _require_order(s: Site) -> Value:
+    """Go on where the first number is not above the second. Errors: RUN0212."""
+    low, high = s.args[0]
+    if low > high:
+        message, help_text = str(s.node.attrs["message"]), str(s.node.attrs.get("help", ""))
+        raise faults.wrong_order(s.span, message, help_text).error((low, high))
+    return ()
+
+
 def _format(s: Site, values: Sequence[Value]) -> str:
     form = str(s.node.attrs.get("format", ""))
     shown: list[Any] = [v.item() if isinstance(v, np.generic) else v for v in values]
@@ -499,6 +508,7 @@ _RULES: Final[dict[str, Rule]] = {
     "relax.hint_on_device": _copied,
     "relax.print": _print,
     "relax.assert_op": _assert_op,
+    "relax.builtin.require_order": _require_order,
 }
 _STEPS: Final[dict[str, Steps]] = {
     "relax.call_dps_packed": _call_dps_packed,

@@ -16,7 +16,7 @@ from loomir.relax.shape import as_dim
 from loomir.support.dtype import DataType, dtype_of_numpy
 from loomir.te import topi
 from loomir.te.tensor import Tensor
-from loomir.tir.expr import PrimExpr
+from loomir.tir.expr import Min, PrimExpr
 
 __all__ = ["resize2d", "resize3d"]
 
@@ -77,14 +77,11 @@ def _resized_dims(
 ) -> list[PrimExpr]:
     dims = list(own)
     for axis, wanted in zip(axes, sizes, strict=True):
-        empty = c.equal(dims[axis], 0) and c.equal(wanted, 0) is False
-        if empty or c.analyzer.can_prove(wanted < as_dim(0)):
-            c.refuse(
-                "OPS0036",
-                "images of no elements are not resized" if empty else "a size is negative",
-                help="give images of one element or more, and sizes of 0 or more",
-                arg=0 if empty else 1,
-            )
+        help_text = "give images of one element or more, and sizes of 0 or more"
+        c.require_order("OPS0036", 0, wanted, "a size is negative", help=help_text, arg=1)
+        least = Min(wanted, as_dim(1))
+        empty = "images of no elements are not resized"
+        c.require_order("OPS0036", least, dims[axis], empty, help=help_text, arg=0)
         dims[axis] = wanted
     return dims
 

@@ -125,13 +125,14 @@ def _transposed_extents(
         last = Mul(Sub(extent, as_dim(1)), as_dim(stride))
         reach = Mul(Sub(size, as_dim(1)), as_dim(gap))
         whole = c.analyzer.simplify(Add(Add(last, reach), as_dim(1 + more - sum(pads))))
-        if c.analyzer.const_int_bound(whole).max_value < 0:
-            c.refuse(
-                "OPS0062",
-                f"padding cuts more than there is, and leaves an extent of {format_dim(whole)}",
-                help="cut less: padding of a transposed convolution shortens its result",
-                arg=0,
-            )
+        c.require_order(
+            "OPS0062",
+            0,
+            whole,
+            "padding cuts more than there is, and leaves an extent of {1}",
+            help="cut less: padding of a transposed convolution shortens its result",
+            arg=0,
+        )
         if more >= max(stride, gap):
             c.refuse(
                 "OPS0039",

@@ -18,7 +18,6 @@ from loomir.op.nn.layouts import (
     unpack_array,
 )
 from loomir.op.nn.windows import numbers, padding_of, steps, with_axes
-from loomir.op.rules.arguments import number_of
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
@@ -259,13 +258,14 @@ def _infer_adaptive(count: int) -> Callable[[OpContext], StructInfo]:
 
         def made(image: Sequence[Dim]) -> Sequence[Dim]:
             for letter, extent in zip(_SPATIAL[count], image[2:], strict=True):
-                if number_of(extent) == 0:
-                    c.refuse(
-                        "OPS0013",
-                        f"axis {letter!r} has no element to average",
-                        help="give images of one element or more",
-                        arg=0,
-                    )
+                c.require_order(
+                    "OPS0013",
+                    1,
+                    extent,
+                    f"axis {letter!r} has no element to average",
+                    help="give images of one element or more",
+                    arg=0,
+                )
             return image if sizes is None else [*image[:2], *sizes]
 
         return _result(c, "NC" + _SPATIAL[count], made)
@@ -281,7 +281,6 @@ def _lower_adaptive(count: int) -> Callable[..., Tensor]:
         made = image
         if output_size is not None:
             made = topi.adaptive_avg_pool(image, output_size, layout=own)
-        made = topi.assume_elements(made, image, [own.index(a) for a in _SPATIAL[count]])
         made = change_layout(made, own, out_layout)
         return topi.identity(made) if made is data else made
 

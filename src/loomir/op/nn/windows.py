@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from loomir.op.rules.arguments import format_dim
 from loomir.relax.operator.context import OpContext
 from loomir.relax.shape import Dim, as_dim
 from loomir.support.diagnostics import with_count
@@ -87,14 +86,14 @@ def steps(
     whole = Add(as_dim(extent), as_dim(before + after))
     reach = Add(Mul(Sub(as_dim(size), as_dim(1)), as_dim(dilation)), as_dim(1))
     room = c.analyzer.simplify(Sub(whole, reach))
-    if c.analyzer.const_int_bound(room).max_value < 0:
-        shown = [format_dim(c.analyzer.simplify(e)) for e in (reach, whole)]
-        c.refuse(
-            "OPS0062",
-            f"a window of {shown[0]} does not fit an axis of {shown[1]}, padding included",
-            help="make the window smaller, or the padding larger",
-            arg=0,
-        )
+    c.require_order(
+        "OPS0062",
+        reach,
+        whole,
+        "a window of {0} does not fit an axis of {1}, padding included",
+        help="make the window smaller, or the padding larger",
+        arg=0,
+    )
     step, one = as_dim(stride), as_dim(1)
     if not ceil_mode or stride == 1:
         return c.analyzer.simplify(Add(FloorDiv(room, step), one))

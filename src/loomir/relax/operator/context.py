@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from loomir.arith.analyzer import Analyzer
 from loomir.ir.module import BaseFunc, GlobalVar
@@ -20,9 +20,22 @@ from loomir.relax.struct_info import (
 )
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import DataType
-from loomir.tir.expr import PrimExpr
+from loomir.tir.expr import IntImm, PrimExpr
 
-__all__ = ["OpContext"]
+__all__ = ["OpContext", "Required"]
+
+
+class Required(NamedTuple):
+    """An order of two extents that is open until a program runs; a kernel does not check it.
+
+    ``message`` says what is wrong where ``low`` is above ``high``; ``{0}`` and ``{1}`` stand for
+    their values.
+    """
+
+    low: PrimExpr
+    high: PrimExpr
+    message: str
+    help: str
 
 
 class OpContext:
@@ -40,6 +53,7 @@ class OpContext:
         "definition",
         "lookup",
         "memory",
+        "required",
         "running",
         "shown",
         "warn",
@@ -71,6 +85,8 @@ class OpContext:
         self.assume = assume
         """Whether what is open, but certain if the call is right, is taken to be so: a kernel
         checks it."""
+        self.required: list[Required] = []
+        """What rules have found to be open, for the caller to check when the program runs."""
         self.running = running
         """Whether the program runs, and all is known of the arguments."""
         self.shown = "R." + str(getattr(call.op, "name", "")).removeprefix("relax.")
@@ -100,6 +116,21 @@ class OpContext:
         place = place or error_spans_of(blamed, self.call)
         text = f"{self.shown}: {message}"
         raise CompileError(Diagnostic(code, text, place.span, "", place.secondary, notes, help))
+
+    def require_order(
+        self, code: str, low: Dim, high: Dim, message: str, *, help: str, arg: int | None = None
+    ) -> None:
+        """Refuse the call where ``low`` is surely above ``high``; note where that is open.
+
+        ``message`` and what it stands for: see ``Required``.
+        """
+        least, most = self.simplified((low, high))
+        bound = self.analyzer.const_int_bound(self.analyzer.simplify(most - least))
+        if bound.max_value < 0:
+            shown = message.format(*map(_format_dim, (least, most)))
+            self.refuse(code, shown, help=help, arg=arg)
+        if bound.min_value < 0:
+            self.required.append(Required(least, most, f"{self.shown}: {message}", help))
 
     # -- arguments -------------------------------------------------------------------------------
     def tensor(self, index: int) -> TensorStructInfo:
@@ -236,6 +267,10 @@ class OpContext:
         if dims is None:
             return TensorStructInfo(None, DataType(str(dtype)), device, ndim)
         return TensorStructInfo(ShapeExpr(tuple(map(as_dim, dims))), DataType(str(dtype)), device)
+
+
+def _format_dim(dim: PrimExpr) -> str:
+    return str(dim.value if isinstance(dim, IntImm) else dim)
 
 
 def _find_none(name: GlobalVar) -> BaseFunc | None:

@@ -402,6 +402,20 @@ def _assert_op(s: Site) -> Step[Slot]:
     return s.unit()
 
 
+def _require_order(s: Site) -> Step[Slot]:
+    frame, e = s.frame, s.arg(0)
+    if isinstance(e, ShapeExpr):
+        low: Value = yield frame.value(e.values[0])
+        high: Value = yield frame.value(e.values[1])
+    else:
+        given: Value = yield s.of_kind(0, at.SHAPE)
+        low, high = (frame.word(given, at.ITEMS + 8 * i) for i in range(2))
+    message, help_text = str(s.call.attrs["message"]), str(s.call.attrs.get("help", ""))
+    fault = faults.wrong_order(s.span, message, help_text)
+    frame.require(frame.b.icmp("sle", low, high), fault, low, high)
+    return s.unit()
+
+
 OPERATORS: Final[Mapping[str, Rule]] = {
     "relax.call_tir": _call_tir,
     "relax.call_tir_inplace": _call_tir_inplace,
@@ -416,6 +430,7 @@ OPERATORS: Final[Mapping[str, Rule]] = {
     "relax.hint_on_device": _copy_to_device,
     "relax.print": _print,
     "relax.assert_op": _assert_op,
+    "relax.builtin.require_order": _require_order,
     **SHAPES,
     **MEMORY,
 }

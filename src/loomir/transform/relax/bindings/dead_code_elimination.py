@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.node import Node
@@ -34,6 +35,9 @@ from loomir.tir.expr import Var as PrimVar
 from loomir.tir.function import PrimFunc
 
 __all__ = ["dead_code_elimination"]
+
+_CHECK: Final = "relax.builtin.require_order"
+"""What kernels need, checked before they run: nothing uses its result."""
 
 
 @register(
@@ -140,7 +144,9 @@ def _is_needed(binding: Binding, live: set[int], in_dataflow: bool) -> bool:
     if isinstance(value, Call):
         if not in_dataflow:
             return True
-        return isinstance(value.op, Op) and not op_def(value.op).is_pure
+        if not isinstance(value.op, Op):
+            return False
+        return value.op.name == _CHECK or not op_def(value.op).is_pure
     return not _cannot_fail(value)
 
 

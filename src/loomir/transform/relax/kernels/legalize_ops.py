@@ -28,10 +28,10 @@ from loomir.relax.expr import (
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normal.block_builder import BlockBuilder
 from loomir.relax.normal.derive import func_struct_info, struct_info_of
-from loomir.relax.operator.context import OpContext
+from loomir.relax.operator.context import OpContext, Required
 from loomir.relax.operator.definition import OpDef, find_op, op_def
 from loomir.relax.shape import INT64, ShapeExpr
-from loomir.relax.struct_info import TensorStructInfo
+from loomir.relax.struct_info import UNIT, TensorStructInfo
 from loomir.support.diagnostics import InternalError
 from loomir.support.span import Span
 from loomir.tir.builtins.table import CHECK, CHECKED_INDEX
@@ -143,11 +143,14 @@ class _Legalizer:
         call = self._with_exponent(call)
         args = [self._info(arg) for arg in call.args]
         self._assume(args)
-        result = self._infer(definition, call, args)
+        required: list[Required] = []
+        result = self._infer(definition, call, args, required=required)
         kernel = self.kernels.make(definition, call, args, result)
         if kernel is None:  # extents that are open may be certain if they fit, which it checks
             assumed = self._infer(definition, call, args, assume=True)
             kernel = self.kernels.make(definition, call, args, assumed)
+        if kernel is not None:
+            made += [_require(each, kind, call.span) for each in required]
         if kernel is None:
             info = binding.var.struct_info
             value: Call = reference_call(definition, call, info)
@@ -307,12 +310,20 @@ class _Legalizer:
         return Call(call.op, (call.args[0], exponent), (), call.attrs, span=call.span)
 
     def _infer(
-        self, definition: OpDef, call: Call, args: list[StructInfo], assume: bool = False
+        self,
+        definition: OpDef,
+        call: Call,
+        args: list[StructInfo],
+        assume: bool = False,
+        required: list[Required] | None = None,
     ) -> StructInfo:
         context = OpContext(
             call, args, self.analyzer, lookup=self._info, warn=lambda _: None, assume=assume
         )
-        return definition.infer(context)
+        made = definition.infer(context)
+        if required is not None:
+            required += context.required
+        return made
 
     # -- kernels ---------------------------------------------------------------------------------
     def _call_tir(self, kernel: Kernel, call: Call) -> Call:
@@ -338,6 +349,15 @@ class _Legalizer:
             name = f"{wanted}_{number}"
         self.names.add(name)
         return name
+
+
+def _require(given: Required, kind: type[Var], span: Span | None) -> Binding:
+    """Write a check of sizes, which stands before the kernel: a schedule never sees it."""
+    numbers = ShapeExpr((given.low, given.high))
+    attrs = {"message": given.message, "help": given.help}
+    check = find_op("relax.builtin.require_order")
+    assert check is not None
+    return VarBinding(kind("fits", UNIT), Call(check.op, (numbers,), (), attrs, span=span))
 
 
 def _drop_empty_blocks(seq: SeqExpr) -> SeqExpr:

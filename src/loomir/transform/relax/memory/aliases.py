@@ -38,6 +38,7 @@ _KEEPS_NOTHING: Final = frozenset(
         "relax.tensor_to_shape",
         "relax.print",
         "relax.assert_op",
+        "relax.builtin.require_order",
         "relax.memory.kill_storage",
         "relax.memory.kill_tensor",
     }
