@@ -571,3 +571,19 @@ class M:
     out = np.zeros(4, "float32")
     loomir.compile(made, cache=False)["f"](out)
     assert out.tolist() == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("tag", ["threadIdx.q", "foo", "threadIdx", "vthread.w", ""])
+@pytest.mark.parametrize("form", ["loop", "attribute"])
+def test_threads_that_no_grid_has(tag: str, form: str):
+    head = f'for i in T.thread_binding(4, thread="{tag}"):'
+    if form == "attribute":
+        head = f'with T.launch_thread("{tag}", 4) as i:'
+    made = from_source(
+        f"@T.prim_func\ndef f(x: T.Buffer((4,), 'int32')):\n    {head}\n        x[i] = 1\n"
+    )
+    assert isinstance(made, PrimFunc)
+    (found,) = verify(made)
+    assert found.code == "TIR0424"
+    assert found.message == f"there is no thread {tag!r}"
+    assert found.help.startswith("did you mean ")

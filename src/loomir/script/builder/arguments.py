@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from loomir.ir.equality import structural_equal
+from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
 from loomir.script.builder.mistakes import ArgumentError, wrong_argument
 from loomir.support.diagnostics import CompileError, with_article
@@ -61,6 +62,7 @@ _WORDS: Final[dict[type, str]] = {
     dict: "a dict",
     type(None): "None",
     slice: "a slice",
+    Range: "a range",
 }
 
 
@@ -88,6 +90,8 @@ def describe(value: object) -> str:
         return f"an expression of dtype {value.dtype}"
     if isinstance(value, DataType):
         return f"the dtype {value}"
+    if isinstance(value, GlobalVar):
+        return f"the function {value.name_hint!r}"
     if type(value) in _WORDS:
         return _WORDS[type(value)]
     return with_article(type(value).__name__)

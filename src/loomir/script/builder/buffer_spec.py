@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from loomir.script.builder.arguments import (
+    add_describer,
     as_dtype,
     as_expr,
     as_int,
@@ -164,3 +165,6 @@ def _extent(item: object, what: str, names: dict[str, Var]) -> PrimExpr:
             )
         return names.setdefault(item, Var(item, DataType("int64")))
     return as_expr(item, what)
+
+
+add_describer(lambda value: "a declared buffer" if isinstance(value, BufferSpec) else None)

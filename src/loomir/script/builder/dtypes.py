@@ -8,7 +8,13 @@ from __future__ import annotations
 import math
 from typing import TypeAlias, Union
 
-from loomir.script.builder.arguments import as_dtype, as_expr, as_text, describe
+from loomir.script.builder.arguments import (
+    add_describer,
+    as_dtype,
+    as_expr,
+    as_text,
+    describe,
+)
 from loomir.script.builder.mistakes import wrong_argument
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Broadcast, ExprLike, FloatImm, PrimExpr, Var, cast, const
@@ -127,3 +133,12 @@ def _refuse_handle(wanted: DataType, given: object, which: str) -> None:
         raise wrong_argument(
             given, f"{wanted} has no {which} value", help="name a dtype of numbers"
         )
+
+
+def _described(value: object) -> str | None:
+    if not isinstance(value, DTypeFunction):
+        return None
+    return "T.handle" if isinstance(value, HandleFunction) else f"the dtype T.{value.dtype}"
+
+
+add_describer(_described)

@@ -8,13 +8,32 @@ threads keep their meaning, that of ``parallel``: their iterations may not depen
 
 from __future__ import annotations
 
+from typing import Final
+
 from loomir.ir.visit import by_class, children, pre_order, rewrite
+from loomir.support.diagnostics import nearest
 from loomir.tir.buffer import IterVarType
 from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BlockRealize, For, ForKind, LetStmt, Stmt
 
-__all__ = ["is_thread_of_block", "serialize_cross_thread_reductions"]
+__all__ = [
+    "GRID",
+    "VIRTUAL",
+    "help_thread",
+    "is_thread_of_block",
+    "serialize_cross_thread_reductions",
+]
+
+GRID: Final = frozenset(f"{kind}Idx.{axis}" for kind in ("block", "thread") for axis in "xyz")
+"""The threads of which a grid has one index each."""
+VIRTUAL: Final = frozenset({"cthread", "vthread", *(f"vthread.{axis}" for axis in "xyz")})
+"""Those of which there are as many as loops."""
+
+
+def help_thread(tag: str) -> str:
+    """Say which thread an unknown one may be meant to be."""
+    return f"did you mean {nearest(tag, sorted(GRID | VIRTUAL)) or 'threadIdx.x'!r}?"
 
 
 def is_thread_of_block(loop: For) -> bool:

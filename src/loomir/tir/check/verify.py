@@ -20,6 +20,7 @@ from loomir.support.span import Span
 from loomir.tir.analysis.affine import Affine
 from loomir.tir.analysis.constant_index import outside
 from loomir.tir.analysis.control_flow import can_leave, may_return
+from loomir.tir.analysis.cross_thread import GRID, VIRTUAL, help_thread
 from loomir.tir.analysis.init_order import check_init_order
 from loomir.tir.buffer import (
     Buffer,
@@ -90,7 +91,7 @@ def verify(program: PrimFunc | IRModule, *, ranges: bool = True) -> tuple[Diagno
 
     A function outside of any module may only call itself. ``ranges``: look for accesses out of
     range, too, which takes most of the time.
-    Errors: TIR0401 to TIR0423, TIR0430.
+    Errors: TIR0401 to TIR0424, TIR0430.
     """
     if isinstance(program, PrimFunc):
         return tuple(_function(program, {program.name: program}, ranges))
@@ -131,9 +132,6 @@ class _Loops(NamedTuple):
 _OUTSIDE: Final = _Loops("", "", False)
 _SERIAL: Final = _Loops("serial", "", False)
 
-
-_GRID: Final = ("blockIdx.", "threadIdx.")
-"""What the names of threads begin with that a grid has one of each; virtual ones are as many."""
 
 _Task: TypeAlias = "tuple[Stmt, _Loops] | list[Node]"
 """A statement to be walked, or the names that go out of scope once what binds them is."""
@@ -603,7 +601,9 @@ class _Walk:
     def _threads(self, bound: IterVar, loops: _Loops) -> tuple[str, ...]:
         """Return the threads that are bound in the body of what binds one more."""
         tag = bound.thread_tag
-        if not tag.startswith(_GRID):
+        if tag not in GRID:
+            if tag not in VIRTUAL:
+                self._report("TIR0424", f"there is no thread {tag!r}", help=help_thread(tag))
             return loops.threads
         if tag in loops.threads:
             self._report(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from loomir.script.builder.arguments import (
+    add_describer,
     as_annotations,
     as_buffer,
     as_dtype,
@@ -563,3 +564,14 @@ def store(place: BufferLoad | BufferRegion, value: object) -> BufferStore:
     indices = checked_indices(place)
     wanted = check_indices(place.buffer, indices, place.span)
     return BufferStore(place.buffer, as_stored(value, wanted), indices)
+
+
+def _described(value: object) -> str | None:
+    if isinstance(value, Frame):
+        return "the head of a statement"
+    if isinstance(value, EnvThread):
+        return "the index of a thread"
+    return "T.meta_var(…)" if isinstance(value, MetaVar) else None
+
+
+add_describer(_described)

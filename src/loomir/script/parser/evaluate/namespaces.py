@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from loomir.ir.module import GlobalVar
+from loomir.script.builder.arguments import add_describer
 from loomir.script.builder.mistakes import mistake
 from loomir.script.builder.tir.device_calls import DEVICE_NAMES
 from loomir.script.builder.tir.table import AXIS, MODULE_NAMES, NAMES
@@ -206,3 +207,16 @@ def operator_of(value: object) -> object:
     It is found by its class, which no class of others is derived from: nothing of it is called.
     """
     return relax_reader().operator_of(value) if type(value).__name__ in _OPERATORS else None
+
+
+def _described(value: object) -> str | None:
+    if isinstance(value, Marker):
+        return f"the decorator {value.name}"
+    if isinstance(value, Namespace):
+        return f"the namespace {value.name}"
+    if isinstance(value, ModuleFunction):
+        return f"the function {value.var.name_hint!r}"
+    return f"the macro {value.name!r}" if isinstance(value, Macro) else None
+
+
+add_describer(_described)
