@@ -6,6 +6,7 @@ import ctypes
 import math
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.linalg import _umath_linalg
 
 import loomir
 from loomir.ir.equality import structural_equal
@@ -436,3 +438,15 @@ def test_objects_hold_no_addresses():
 def test_every_dtype_of_c_has_a_type():
     assert set(C_TYPES) | {"handle", "void"} == set(externs._C_TYPES)
     assert all(DataType(d) for d in C_TYPES)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="shared libraries are ELF files")
+@pytest.mark.parametrize("kept", [0.0, 0.001, 0.3, 0.6])
+def test_a_library_that_was_cut_off_is_refused(kept: float, tmp_path: Path):
+    whole = Path(_umath_linalg.__file__).read_bytes()
+    path = tmp_path / "cut.so"
+    path.write_bytes(whole[: int(len(whole) * kept)])
+    code = f"import loomir; loomir.load_library({str(path)!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done
+    assert "error[RUN0308]" in done.stderr

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import struct
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -54,6 +55,7 @@ def load_library(path: str | os.PathLike[str]) -> None:
     Errors: RUN0308 where the system does not load it.
     """
     try:
+        _refuse_cut_off(path)
         library = ctypes.CDLL(os.fspath(path))
     except OSError as error:
         raise RunValueError(
@@ -61,6 +63,32 @@ def load_library(path: str | os.PathLike[str]) -> None:
         ) from error
     with _lock:
         _libraries.append(library)
+
+
+def _refuse_cut_off(path: str | os.PathLike[str]) -> None:
+    """Refuse an ELF file that ends before its segments do: the loader would end the process.
+
+    Errors: OSError.
+    """
+    if not os.path.isfile(path):  # the system looks for it
+        return
+    with open(path, "rb") as file:
+        head = file.read(64)
+        if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:
+            return
+        start, size, count = (
+            *struct.unpack_from("<Q", head, 32),
+            *struct.unpack_from("<HH", head, 54),
+        )
+        file.seek(start)
+        table = file.read(size * count)
+        whole = os.fstat(file.fileno()).st_size
+    ends = [start + size * count]
+    for at in range(0, len(table) - 55, max(56, size)):
+        offset, _, _, length = struct.unpack_from("<QQQQ", table, at + 8)
+        ends.append(offset + length)
+    if max(ends) > whole:
+        raise OSError(f"it has {whole} bytes, and its parts need {max(ends)}")
 
 
 @explained
