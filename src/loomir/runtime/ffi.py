@@ -7,6 +7,7 @@ installed; a program that only parses or checks never pays for it.
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
 import os
 import sys
@@ -152,11 +153,13 @@ def is_tensor(value: object) -> bool:
     return bool(_loaded) and isinstance(value, _loaded[0].Tensor)
 
 
+@functools.cache
 def direct_classes() -> frozenset[type]:
     """Return the classes whose objects may be passed to a native function as they are.
 
     NumPy's arrays are among them as long as tvm-ffi refuses read-only ones, which native code could
-    not tell from others; that is tried here, not assumed.
+    not tell from others; that is tried here, not assumed, and once: what NumPy raises then leaves
+    some bytes behind.
     """
     module = _tvm_ffi()
     classes: set[type] = {int, float, bool, module.Tensor}

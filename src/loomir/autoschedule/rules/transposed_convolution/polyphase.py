@@ -410,6 +410,8 @@ class _Phases:
         def inner(count: int) -> frozenset[Buffer]:
             group = {stage.buffer for stage in stages[place : place + count]}
             others = [*stages[:place], *stages[place + count :]]
+            # Nobody else writes these buffers: no two stages of `self.stages` have one memory (see
+            # `has_overlap`), and those that are added have memory of their own.
             read = set[int]().union(*(reads_of(stage) for stage in others))
             return frozenset(b for b in mine & group if id(b.data) not in read)
 
