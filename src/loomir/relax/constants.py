@@ -50,10 +50,28 @@ def make_constant(value: Any, dtype: DataType | None) -> Constant:
     if dtype is None:
         return Constant(Array(given))
     try:
-        return Constant(Array(given, dtype))
+        with numpy.errstate(over="ignore", invalid="ignore"):  # told below
+            made = Constant(Array(given, dtype))
     except (ValueError, TypeError, OverflowError) as error:
         message = f"{dtype} cannot hold this: {error}"
         raise NoNumbers(message, "use a dtype that holds the numbers") from error
+    _check_range(numpy, numpy.asarray(given), made.data.data, dtype)
+    return made
+
+
+def _check_range(numpy: Any, given: Any, made: Any, dtype: DataType) -> None:
+    """Refuse numbers that a dtype changes by more than rounding. Errors: NoNumbers."""
+    if given.dtype == made.dtype or dtype.is_bool or given.dtype.kind not in "biuf":
+        return
+    if dtype.is_float:
+        wide = made.astype("float64")
+        lost = numpy.isinf(wide) & ~numpy.isinf(given.astype("float64"))
+    else:
+        lost = made != given
+    if lost.any():
+        first = given[lost].flat[0].item()
+        message = f"{dtype} cannot hold {first!r}"
+        raise NoNumbers(message, "use a dtype that holds the numbers, or round them first")
 
 
 def beside_tensor(value: Any, tensor: object) -> Constant:

@@ -7,6 +7,7 @@ code accepts, and lists every mistake at once. What an object is (an array, a nu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -471,7 +472,14 @@ def _scalar(parameter: Boundary, value: Any, mistakes: _Mistakes) -> object:
     if dtype.is_handle:
         return value or 0
     if dtype.is_float:
-        return rounder(dtype)(float(value))
+        made = rounder(dtype)(float(value))
+        if math.isinf(made) and not math.isinf(value):
+            return wrong(
+                RunOverflowError,
+                f"is {value}, which does not fit {dtype}",
+                f"pass a number up to {dtype.max_finite:g}, or an infinity if that is meant",
+            )
+        return made
     if isinstance(value, float):
         return wrong(
             RunTypeError,

@@ -125,7 +125,17 @@ class _Decoder:
         self._require(b.or_(is_float, is_whole))
         whole = cast(b, b.load(I64, self._place), _INT64, _FLOAT64)
         number = b.select(is_float, b.load(DOUBLE, self._place), whole)
-        return cast(b, number, _FLOAT64, dtype)
+        made = cast(b, number, _FLOAT64, dtype)
+        if dtype.bits < 64:  # an infinity must not come of a number
+            back = cast(b, made, dtype, _FLOAT64)
+            self._require(
+                b.or_(self._is_finite(back), b.xor(self._is_finite(number), const(I1, 1)))
+            )
+        return made
+
+    def _is_finite(self, number: Value) -> Value:
+        """Whether a double is no infinity and no NaN: only for those is the difference 0."""
+        return self._b.fcmp("oeq", self._b.fsub(number, number), const(DOUBLE, 0.0))
 
     def _integer(self, dtype: DataType) -> Value:
         b = self._b
