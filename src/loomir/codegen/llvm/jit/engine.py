@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import functools
 import itertools
-import mmap
 import platform
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from enum import Enum
 from typing import Any, Final, TypeVar, cast
 
@@ -27,13 +26,12 @@ from loomir.codegen.llvm.jit.forbidden_patterns import (
     avoid_forbidden_patterns,
     may_hold_forbidden_patterns,
 )
+from loomir.codegen.llvm.jit.room import with_room
 from loomir.codegen.llvm.jit.symbols import symbols_of
-from loomir.runtime.errors import RunMemoryError
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.announcing import announce
-from loomir.support.diagnostics import Diagnostic, InternalError
+from loomir.support.diagnostics import InternalError
 from loomir.support.fork_safe import ForkSafeLock, at_fork
-from loomir.support.stack_space import call_with_stack
 from loomir.target.host import features_here
 
 __all__ = [
@@ -58,9 +56,6 @@ QUICKEST: Final = -1
 
 HARDEST: Final = 3
 """The highest level, for loops written by hand: LLVM always has all its passes there."""
-
-
-_Called = TypeVar("_Called", bound=Callable[..., Any])
 
 
 class Passes(Enum):
@@ -231,40 +226,6 @@ def _has(target: TargetMachine, feature: str) -> bool:
     return not symbols_of(compile_ir(_PROBES[feature], target, 1)).undefined
 
 
-def _roomy(function: _Called) -> _Called:
-    """Run a function, given code first, where LLVM has memory, and room to call itself.
-
-    Errors: RUN0207.
-    """
-
-    @functools.wraps(function)
-    def call(code: Any, *args: Any, **kwargs: Any) -> Any:
-        size = len(code) if isinstance(code, (str, bytes)) else sum(map(len, code))
-        _need_memory(_LEAST + _EACH * size)
-        return call_with_stack(functools.partial(function, code, *args, **kwargs))
-
-    return cast("_Called", call)
-
-
-_LEAST: Final = 4 << 20
-_EACH: Final = 16
-"""What LLVM needs at most for a byte of code; of texts of IR it was 2 to 5."""
-
-
-def _need_memory(size: int) -> None:
-    """Make sure that memory would be granted: LLVM ends the process where some is refused."""
-    try:
-        mmap.mmap(-1, size).close()
-    except (OSError, MemoryError):
-        raise RunMemoryError(
-            Diagnostic(
-                "RUN0207",
-                f"there is no memory for the {size} bytes that compiling may take",
-                help="free memory, or allow the process more",
-            )
-        ) from None
-
-
 @contextmanager
 def _report_errors(what: str) -> Generator[None, None, None]:
     try:
@@ -326,6 +287,29 @@ def _optimise(module: llvm.ModuleRef, target: TargetMachine, level: int, wanted:
 
 
 @contextmanager
+def _optimised(
+    parse: Callable[[], AbstractContextManager[llvm.ModuleRef]],
+    target: TargetMachine,
+    level: int,
+    wanted: Passes,
+) -> Generator[llvm.ModuleRef, None, None]:
+    """Yield what is parsed after the passes over it, or after few where LLVM breaks the code.
+
+    Where vectors are stored to a small array, LLVM 22 may use one before it is defined.
+    """
+    for passes in (wanted, Passes.FEW):
+        with parse() as module:
+            _optimise(module, target, level, passes)
+            valid = passes is Passes.FEW
+            with suppress(RuntimeError):
+                module.verify()
+                valid = True
+            if valid:
+                yield module
+                return
+
+
+@contextmanager
 def _selectable(
     module: llvm.ModuleRef, target: TargetMachine
 ) -> Generator[llvm.ModuleRef, None, None]:
@@ -366,7 +350,7 @@ def _codegen_level(level: int) -> int:
     return max(level, 2)
 
 
-@_roomy
+@with_room
 def compile_ir(
     text: str,
     target: TargetMachine | None = None,
@@ -383,13 +367,16 @@ def compile_ir(
     announce("machine code")
     target = target or TargetMachine.host()
     machine = target.machine(_codegen_level(level))
-    with _parse(text, target) as module:
-        _optimise(module, target, level, passes)
-        with _selectable(module, target) as safe, _report_errors("LLVM emits no object"):
-            return machine.emit_object(safe)
+    parse = functools.partial(_parse, text, target)
+    with (
+        _optimised(parse, target, level, passes) as module,
+        _selectable(module, target) as safe,
+        _report_errors("LLVM emits no object"),
+    ):
+        return machine.emit_object(safe)
 
 
-@_roomy
+@with_room
 def compile_linked(
     texts: Sequence[str],
     exports: Mapping[str, str],
@@ -406,11 +393,16 @@ def compile_linked(
     ``externs`` that the texts use themselves.
     """
     machine = target.machine(_codegen_level(level))
-    with _parse(texts[0], target, *texts[1:]) as module:
-        for value in (*module.functions, *module.global_variables):
-            if not value.is_declaration and value.linkage.name in ("external", "weak_odr"):
-                value.linkage = exports.get(value.name, "internal")
-        _optimise(module, target, level, Passes.USUAL)
+
+    @contextmanager
+    def parse() -> Generator[llvm.ModuleRef, None, None]:
+        with _parse(texts[0], target, *texts[1:]) as module:
+            for value in (*module.functions, *module.global_variables):
+                if not value.is_declaration and value.linkage.name in ("external", "weak_odr"):
+                    value.linkage = exports.get(value.name, "internal")
+            yield module
+
+    with _optimised(parse, target, level, Passes.USUAL) as module:
         taken = {v.name for v in (*module.functions, *module.global_variables)}
         clashes = sorted({name for name in externs.values() if name in taken})
         if clashes:
@@ -422,7 +414,7 @@ def compile_linked(
             return machine.emit_object(safe)
 
 
-@_roomy
+@with_room
 def optimised_ir(
     text: str,
     target: TargetMachine | None = None,
@@ -433,12 +425,11 @@ def optimised_ir(
     """Return the IR as it is after LLVM's passes."""
     target = target or TargetMachine.host()
     _codegen_level(level)
-    with _parse(text, target) as module:
-        _optimise(module, target, level, passes)
+    with _optimised(lambda: _parse(text, target), target, level, passes) as module:
         return str(module)
 
 
-@_roomy
+@with_room
 def assembly(
     text: str,
     target: TargetMachine | None = None,
@@ -449,10 +440,13 @@ def assembly(
     """Return the assembly that ``compile_ir`` makes."""
     target = target or TargetMachine.host()
     machine = target.machine(_codegen_level(level))
-    with _parse(text, target) as module:
-        _optimise(module, target, level, passes)
-        with _selectable(module, target) as safe, _report_errors("LLVM emits no assembly"):
-            return machine.emit_assembly(safe)
+    parse = functools.partial(_parse, text, target)
+    with (
+        _optimised(parse, target, level, passes) as module,
+        _selectable(module, target) as safe,
+        _report_errors("LLVM emits no assembly"),
+    ):
+        return machine.emit_assembly(safe)
 
 
 # -- loading ------------------------------------------------------------------------------------
@@ -543,7 +537,7 @@ def _jit() -> _Jit:
         return _jits[0]
 
 
-@_roomy
+@with_room
 def load(
     data: bytes, symbols: Mapping[str, int] | None = None, exports: Sequence[str] | None = None
 ) -> Library:

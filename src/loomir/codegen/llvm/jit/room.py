@@ -1,0 +1,50 @@
+"""Run LLVM where it has memory and stack enough: it ends the process where it has not."""
+
+from __future__ import annotations
+
+import functools
+import mmap
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, cast
+
+from loomir.runtime.errors import RunMemoryError
+from loomir.support.diagnostics import Diagnostic
+from loomir.support.stack_space import call_with_stack
+
+__all__ = ["with_room"]
+
+_Called = TypeVar("_Called", bound=Callable[..., Any])
+
+
+def with_room(function: _Called) -> _Called:
+    """Run a function, given code first, where LLVM has memory, and room to call itself.
+
+    Errors: RUN0207.
+    """
+
+    @functools.wraps(function)
+    def call(code: Any, *args: Any, **kwargs: Any) -> Any:
+        size = len(code) if isinstance(code, (str, bytes)) else sum(map(len, code))
+        _need_memory(_LEAST + _EACH * size)
+        return call_with_stack(functools.partial(function, code, *args, **kwargs))
+
+    return cast("_Called", call)
+
+
+_LEAST: Final = 4 << 20
+_EACH: Final = 16
+"""What LLVM needs at most for a byte of code; of texts of IR it was 2 to 5."""
+
+
+def _need_memory(size: int) -> None:
+    """Make sure that memory would be granted: LLVM ends the process where some is refused."""
+    try:
+        mmap.mmap(-1, size).close()
+    except (OSError, MemoryError):
+        raise RunMemoryError(
+            Diagnostic(
+                "RUN0207",
+                f"there is no memory for the {size} bytes that compiling may take",
+                help="free memory, or allow the process more",
+            )
+        ) from None
