@@ -11,9 +11,6 @@ from loomir.autoschedule.driver import schedule_function
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
 
-IN_ORDER = {("softmax", "if greater")}
-"""A maximum by ``if`` passes over NaN, which ``T.max`` gives: it is another function."""
-
 KINDS = {**PLAIN_KINDS, **FORMS}
 
 
@@ -28,4 +25,4 @@ def test_no_way_of_writing_a_kernel_loses_its_schedule(name: str):
     for way, body in kind.ways.items():
         found = plans(read(kind, body))
         assert found, way
-        assert ("loops as written" in found) == ((name, way) in IN_ORDER), way
+        assert "loops as written" not in found, way

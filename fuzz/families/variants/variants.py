@@ -12,14 +12,14 @@ import numpy as np
 
 from fuzz.choices import Choices, SeedChoices
 from fuzz.families.cases import Case
-from fuzz.families.variants import guarded, zero_points
+from fuzz.families.variants import guarded, running, zero_points
 from fuzz.families.variants.text import Draft, source_of
 from loomir.ir.module import IRModule
 from loomir.script import from_source
 
 __all__ = ["KINDS", "VERSION", "draw"]
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 _Draw: TypeAlias = Callable[[Choices, np.random.Generator], Draft]
 
@@ -27,6 +27,7 @@ KINDS: Final[Mapping[str, _Draw]] = {
     "product with zero points": zero_points.draw_product,
     "convolution with zero points": zero_points.draw_convolution,
     "windows with padded reads": guarded.draw,
+    "greatest by comparison": running.draw,
 }
 """What is drawn, each as often."""
 

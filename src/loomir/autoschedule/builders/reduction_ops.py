@@ -10,9 +10,48 @@ from loomir.autoschedule.ir.stage import Combine
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import call_builtin
-from loomir.tir.expr import Add, And, Let, Max, Min, Mul, Or, PrimExpr, Ramp, Var, const
+from loomir.tir.expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    Add,
+    And,
+    CmpOp,
+    Let,
+    Max,
+    Min,
+    Mul,
+    Or,
+    PrimExpr,
+    Ramp,
+    Select,
+    Var,
+    const,
+)
 
-__all__ = ["accumulate", "identity", "load_vectors", "reduce_lanes", "reduce_vectors"]
+__all__ = [
+    "COMPARISONS",
+    "accumulate",
+    "identity",
+    "load_vectors",
+    "reduce_lanes",
+    "reduce_vectors",
+]
+
+COMPARISONS: Final[dict[Combine, Callable[[PrimExpr, PrimExpr], CmpOp]]] = {
+    Combine.GREATER: GT,
+    Combine.NOT_LESS: GE,
+    Combine.LESS: LT,
+    Combine.NOT_GREATER: LE,
+}
+"""How a term compares with the accumulator where it replaces that."""
+
+
+def _replace_if(combine: Combine) -> Callable[[PrimExpr, PrimExpr], PrimExpr]:
+    compare = COMPARISONS[combine]
+    return lambda acc, term: Select(compare(term, acc), term, acc)
+
 
 _NODES: Final[dict[Combine, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {
     Combine.SUM: Add,
@@ -23,6 +62,7 @@ _NODES: Final[dict[Combine, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {
     Combine.LAST_MIN: lambda acc, term: Min(term, acc),
     Combine.AND: And,
     Combine.OR: Or,
+    **{combine: _replace_if(combine) for combine in COMPARISONS},
 }
 
 
@@ -35,14 +75,18 @@ def accumulate(combine: Combine, acc: PrimExpr, term: PrimExpr) -> PrimExpr:
         # A name: an operand that reads memory would be left out by lane.
         var = Var("term", term.dtype)
         return Let(var, term, node(acc, var))
+    if combine in COMPARISONS and not isinstance(term, Var):
+        var = Var("term", term.dtype)  # which is used twice
+        old = Var("old", acc.dtype)
+        return Let(old, acc, Let(var, term, node(old, var)))
     return node(acc, term)
 
 
 def identity(combine: Combine, dtype: DataType) -> PrimExpr:
     """Return the identity element of a combiner."""
-    if combine in (Combine.MAX, Combine.LAST_MAX):
+    if combine in (Combine.MAX, Combine.LAST_MAX, Combine.GREATER, Combine.NOT_LESS):
         return const(float("-inf") if dtype.is_float else dtype.min_value, dtype)
-    if combine in (Combine.MIN, Combine.LAST_MIN):
+    if combine in (Combine.MIN, Combine.LAST_MIN, Combine.LESS, Combine.NOT_GREATER):
         return const(float("inf") if dtype.is_float else dtype.max_value, dtype)
     if combine is Combine.SUM and dtype.is_float:
         return const(-0.0, dtype)  # 0.0 would make a sum of zeros below 0 one above

@@ -37,6 +37,8 @@ class Combine(Enum):
     """How a term is combined with the accumulator of an element.
 
     Of zeros of both signs, ``max`` and ``min`` keep the accumulator, the last ones take the term.
+    ``GREATER`` and those after it compare floats: the term replaces the accumulator where it is
+    greater, and so on, so that a term that is NaN never does, and an accumulator that is NaN stays.
     """
 
     NONE = "="
@@ -48,6 +50,10 @@ class Combine(Enum):
     LAST_MIN = "last min"
     AND = "and"
     OR = "or"
+    GREATER = "if greater"
+    NOT_LESS = "if not less"
+    LESS = "if less"
+    NOT_GREATER = "if not greater"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,8 +16,9 @@ from loomir.arith.bounds.interval import Interval
 from loomir.arith.bounds.widen import Widener
 from loomir.arith.fold import fold_expr, fold_node
 from loomir.autoschedule.builders.loops import INDEX
-from loomir.autoschedule.builders.reduction_ops import identity
+from loomir.autoschedule.builders.reduction_ops import COMPARISONS, identity
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
+from loomir.autoschedule.lift.choices import as_choice, split_choice
 from loomir.autoschedule.lift.if_conversion import convert_to_select
 from loomir.autoschedule.rewrite.drop_clamps import drop_clamps
 from loomir.ir.equality import structural_equal
@@ -277,7 +278,9 @@ class Reader:
             value,
             combine,
             None if init is None else moved.value(init.value),
-            body.block is not None or not store.buffer.dtype.is_float,  # integers wrap
+            # Integers wrap.
+            not store.buffer.dtype.is_float
+            or (body.block is not None and combine not in COMPARISONS),
             in_place,
             body.block,
         )
@@ -340,6 +343,7 @@ def _read_without_block(loops: list[Loop], inner: Stmt) -> Body | None:
 
 def _strip_guard(stmt: Stmt) -> tuple[PrimExpr | None, Stmt]:
     """Take a condition off a statement."""
+    stmt = as_choice(stmt)
     if isinstance(stmt, IfThenElse) and stmt.else_case is None:
         return stmt.condition, stmt.then_case
     return None, stmt
@@ -348,6 +352,9 @@ def _strip_guard(stmt: Stmt) -> tuple[PrimExpr | None, Stmt]:
 def _split_update(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
     """Split what is stored into the element that was there, and what joins it."""
     store = body.store
+    chosen = split_choice(store) if body.reduced or body.init is not None else None
+    if chosen is not None:
+        return (*chosen, False)
     value = store.value
     lets: list[Let] = []
     while isinstance(value, Let):

@@ -1,0 +1,85 @@
+"""Read the choice between an element and a term that is compared with it: ``if v > top: top = v``.
+
+Of floats this is no maximum: a term that is NaN is passed over. Of integers it is one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loomir.autoschedule.ir.stage import Combine
+from loomir.ir.equality import structural_equal
+from loomir.ir.visit import by_class
+from loomir.tir.buffer import BufferLoad
+from loomir.tir.builtins.table import IF_THEN_ELSE
+from loomir.tir.expr import GE, GT, LE, LT, Call, CmpOp, PrimExpr, Select
+from loomir.tir.stmt import BufferStore, IfThenElse, Stmt
+
+__all__ = ["as_choice", "split_choice"]
+
+_COMBINES: Final[dict[type, Combine]] = {
+    GT: Combine.GREATER,
+    GE: Combine.NOT_LESS,
+    LT: Combine.LESS,
+    LE: Combine.NOT_GREATER,
+}
+"""How a term replaces an element by how it compares with that."""
+_MIRRORED: Final[dict[type, type]] = {GT: LT, GE: LE, LT: GT, LE: GE}
+_OF_INTEGERS: Final = {
+    Combine.GREATER: Combine.MAX,
+    Combine.NOT_LESS: Combine.MAX,
+    Combine.LESS: Combine.MIN,
+    Combine.NOT_GREATER: Combine.MIN,
+}
+
+
+def as_choice(stmt: Stmt) -> Stmt:
+    """Store always where a condition compares the element with what replaces it."""
+    if not isinstance(stmt, IfThenElse) or stmt.else_case is not None:
+        return stmt
+    store, condition = stmt.then_case, stmt.condition
+    if not isinstance(store, BufferStore) or store.value.dtype.lanes != 1:
+        return stmt
+    own = BufferLoad(store.buffer, store.indices)
+    if type(condition) not in _COMBINES or not isinstance(condition, CmpOp):
+        return stmt
+    if not _are_two(condition, store.value, own):
+        return stmt
+    value = Select(condition, store.value, own, span=stmt.span)
+    return BufferStore(store.buffer, value, store.indices, span=store.span)
+
+
+def split_choice(store: BufferStore) -> tuple[Combine, PrimExpr] | None:
+    """Split a choice that is stored into how it combines, and the term; None for other values."""
+    value = store.value
+    if isinstance(value, Select):
+        condition, taken, kept = value.condition, value.true_value, value.false_value
+    elif isinstance(value, Call) and value.op is IF_THEN_ELSE:
+        condition, taken, kept = value.args
+    else:
+        return None
+    own = BufferLoad(store.buffer, store.indices)
+    if not structural_equal(kept, own) or value.dtype.lanes != 1:
+        return None
+    if not isinstance(condition, CmpOp) or not _are_two(condition, taken, own):
+        return None
+    kind = type(condition)
+    if structural_equal(condition.a, own):
+        kind = _MIRRORED.get(kind, kind)
+    combine = _COMBINES.get(kind)
+    loads: list[BufferLoad] = by_class(taken).get(BufferLoad, [])
+    if combine is None or any(load.buffer.data is store.buffer.data for load in loads):
+        return None
+    if value.dtype.is_integer and not value.dtype.is_bool:
+        combine = _OF_INTEGERS[combine]
+    elif not value.dtype.is_float:
+        return None
+    return combine, taken
+
+
+def _are_two(condition: CmpOp, one: PrimExpr, other: PrimExpr) -> bool:
+    """Whether these are what is compared, in any order."""
+    pair = (condition.a, condition.b)
+    return any(
+        structural_equal(a, one) and structural_equal(b, other) for a, b in (pair, pair[::-1])
+    )
