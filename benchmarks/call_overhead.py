@@ -3,7 +3,6 @@
 Run: python -m benchmarks.call_overhead
 """
 
-# pyright: reportInvalidTypeForm=false, reportUnknownParameterType=false
 from __future__ import annotations
 
 import ctypes

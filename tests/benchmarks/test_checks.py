@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from loomir.transform.tir.instrument.split_bounds_checks import split_bounds_che
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_every_index_of_the_table_is_proved(row):
+def test_every_index_of_the_table_is_proved(row: Any):
     program = case_of(row).program
     made = split_bounds_checks(program)
     assert made is not None
@@ -22,7 +24,7 @@ def test_every_index_of_the_table_is_proved(row):
 
 
 @pytest.mark.parametrize("case", unproved_cases(), ids=lambda case: case.name)
-def test_kernels_with_checks_are_scheduled_and_right(case):
+def test_kernels_with_checks_are_scheduled_and_right(case: Any):
     made = split_bounds_checks(case.program)
     assert made is not None
     scheduled = schedule_function(made.fast, Target("native")).func

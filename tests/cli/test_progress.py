@@ -85,7 +85,7 @@ def test_ascii_terminals_get_ascii(monkeypatch: pytest.MonkeyPatch):
     assert not str(profile).isascii()
     Report(False).line(str(profile))
     out.flush()
-    text = out.buffer.getvalue().decode("ascii")  # pyright: ignore[reportAttributeAccessIssue]
+    text = out.buffer.getvalue().decode("ascii")
     assert "+-" in text
     assert "\\u" not in text
     assert showable("größe ┃ 3 × 4…", "ascii") == "gr\\xf6\\xdfe | 3 x 4..."
