@@ -246,6 +246,10 @@ _OF_GRAPHS: Final[tuple[Callable[[Any, Random], None], ...]] = (
 )
 
 
+def _too_deep() -> type[Exception]:
+    return importlib.import_module("google.protobuf.message").DecodeError
+
+
 def model_of_seed(seed: int) -> Damaged:
     """Return the damaged file of a seed."""
     random = Random(seed)
@@ -262,7 +266,7 @@ def model_of_seed(seed: int) -> Damaged:
         change = random.choice(_OF_GRAPHS)
         try:
             change(model.graph, random)
-        except (ValueError, TypeError):  # protobuf holds no such number or text
+        except (ValueError, TypeError, _too_deep()):  # protobuf holds no such number, text or depth
             continue
         changes.append(change.__name__.removeprefix("_change_"))
     return Damaged(name, model.SerializeToString(), tuple(changes))

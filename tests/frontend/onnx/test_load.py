@@ -264,3 +264,9 @@ def test_slopes_of_old_prelu_are_one_for_each_channel():
     new = loomir.compile(loomir.onnx.load(model(text, version=16)))(x, slopes)
     np.testing.assert_allclose(old, np.where(x < 0, x * slopes[:, None], x))
     np.testing.assert_allclose(new, np.where(x < 0, x * slopes, x))
+
+
+def test_more_axes_than_arrays_have_are_refused():
+    text = "main (int64[1099511627776] s) => (float[M] y) { y = ConstantOfShape (s) }"
+    with pytest.raises(CompileError, match="arrays have at most 64"):
+        loomir.onnx.load(model(text))

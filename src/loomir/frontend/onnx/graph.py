@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from loomir.arith.analyzer import Analyzer
-from loomir.frontend.onnx.limits import MOST_NODES, too_large
+from loomir.frontend.onnx.limits import MOST_AXES, MOST_NODES, too_large
 from loomir.frontend.onnx.mistakes import CannotImport
 from loomir.frontend.onnx.model import (
     STORED_AS,
@@ -309,6 +309,8 @@ class GraphImporter:
 
     def extents(self, tensor: RelaxExpr, count: int) -> list[PrimExpr]:
         """Read extents from a tensor of integers with one axis, when the program runs."""
+        if count > MOST_AXES:
+            raise CannotImport(f"it makes {count} axes, and arrays have at most {MOST_AXES}")
         if str(tensor_dtype(self.builder, tensor)) != "int64":
             tensor = self.emit(astype(tensor, "int64"))
         shape = self.builder.emit(tensor_to_shape(tensor))

@@ -7,8 +7,10 @@ from typing import Any, Final, cast
 from loomir.frontend.onnx.model import GraphDef, ModelDef, NodeDef
 from loomir.support.diagnostics import Diagnostic
 
-__all__ = ["MOST_NODES", "size_in_full", "too_large"]
+__all__ = ["MOST_AXES", "MOST_NODES", "size_in_full", "too_large"]
 
+MOST_AXES: Final = 64
+"""What arrays of NumPy have at most."""
 MOST_NODES: Final = 1_000_000
 
 
