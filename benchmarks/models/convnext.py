@@ -13,7 +13,7 @@ from benchmarks.models import Model
 class ChannelNorm(nn.LayerNorm):
     """A layer norm over the channels of images."""
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Normalise."""
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 

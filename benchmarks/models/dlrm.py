@@ -31,7 +31,7 @@ class Recommender(nn.Module):
         found = [table(places[:, i]) for i, table in enumerate(self.tables)]
         each = torch.stack([x, *found], 1)
         products = each @ each.transpose(1, 2)
-        pairs = products[:, self.low[0], self.low[1]]
+        pairs = products[:, self.low[0], self.low[1]]  # pyright: ignore[reportIndexIssue]
         return torch.sigmoid(self.top(torch.cat([x, pairs], 1)))
 
 

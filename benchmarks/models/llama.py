@@ -47,7 +47,7 @@ class Block(nn.Module):
             k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
         times = self.heads // self.shared
         every = [t.repeat_interleave(times, 1) for t in (k, v)]
-        y = nn.functional.scaled_dot_product_attention(q, *every, is_causal=past is None)
+        y = nn.functional.scaled_dot_product_attention(q, *every, is_causal=past is None)  # pyright: ignore[reportArgumentType]
         x = x + self.out(y.transpose(1, 2).flatten(2))
         y = self.second(x)
         y = self.down(nn.functional.silu(self.gate(y)) * self.up(y))
