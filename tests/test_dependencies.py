@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "dependencies.md"
 # Distributions whose module has another name.
 MODULES = {"apache-tvm-ffi": "tvm_ffi"}
-# What is used only where the user has it; IPython only where it runs already.
-OPTIONAL = {"IPython", "onnx", "torch"}
+# What is used only where the user has it; IPython and mypy only where they run already.
+OPTIONAL = {"IPython", "mypy", "onnx", "torch"}
 
 
 def declared() -> list[str]:

@@ -18,6 +18,7 @@ from loomir.script import relax as R
 from loomir.script.builder.relax import any_call, calls, constants, functions, info, values
 from loomir.script.builder.relax.table import ALIASES, BUILDER_NAMES, NAMES, Operators
 from loomir.support.dtype import DataType
+from tools.tir_stub import checked_decorators
 
 __all__ = ["PATH", "stub_text"]
 
@@ -35,7 +36,6 @@ from typing import Any as _Any
 from typing import Literal as _Literal
 from typing import SupportsIndex as _SupportsIndex
 from typing import TypeAlias as _TypeAlias
-from typing import overload as _overload
 
 import numpy as _np
 
@@ -56,8 +56,6 @@ from loomir.script.builder.relax import info as _info
 from loomir.script.builder.relax import values as _values
 from loomir.script.builder.relax.frames import FunctionFrame as _FunctionFrame
 from loomir.script.builder.relax.table import match_cast as match_cast
-from loomir.script.parser.entry import inline as inline
-from loomir.script.parser.entry import macro as macro
 from loomir.support.array import Array as _Array
 from loomir.tir.expr import PrimExpr as _PrimExpr
 '''
@@ -98,20 +96,6 @@ class FunctionDecorator(_FunctionFrame):
     def __call__(self, func: _AnyCallable[..., _Any]) -> _Function:
         """Read a function."""
 
-@_overload
-def function(func: _AnyCallable[..., _Any]) -> _Function: ...
-@_overload
-def function(
-    func: None = None,
-    *,
-    private: _b.bool = False,
-    pure: _b.bool = True,
-    name: object = None,
-    check_well_formed: _b.bool = True,
-    s_tir: _b.bool = False,
-) -> FunctionDecorator:
-    """Read a function as a program of Relax; its body is not run by Python."""
-
 def rewriter(cls: type) -> _IRModule:
     """Read a class of two functions, ``pattern`` and ``replacement``, as a module of them."""
 
@@ -129,7 +113,17 @@ def stub_text() -> str:
     """Write the stub."""
     kinds = "\n".join(f"{name}: _TypeAlias = {what}" for name, what in _KINDS.values())
     scalar = f"_Scalar: _TypeAlias = {_SCALAR}"
-    parts = [_HEAD, f"{scalar}\n{kinds}\n", _DECORATORS, "\n".join(_language()) + "\n"]
+    decorators = checked_decorators({"function": "function", "macro": "macro", "inline": "macro"})
+    names = "".join(f'    "{name}",\n' for name in sorted(vars(R)["__all__"]))
+    exports = f"__all__ = [\n{names}]\n"
+    parts = [
+        _HEAD,
+        decorators,
+        exports,
+        f"{scalar}\n{kinds}\n",
+        _DECORATORS,
+        "\n".join(_language()) + "\n",
+    ]
     return "\n".join([*parts, *_operators(Operators("", {}), "")])
 
 

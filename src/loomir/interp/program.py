@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from loomir.interp.relax.machine import Machine
 from loomir.interp.relax.ops import operate
@@ -28,7 +28,7 @@ def interpret(
     allow_alias: bool = False,
     track: bool = False,
     **kwargs: object,
-) -> Value:
+) -> Any:
     """Run a function of a program by the definition of the language.
 
     ``interpret(mod, "main", x, y)``; the name may be left out where there is only one function. The

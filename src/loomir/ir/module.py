@@ -42,6 +42,11 @@ class BaseFunc(Uncompiled, Node):
     __slots__ = ()
 
     attrs: Mapping[str, Any]
+    params: Any
+
+    def script(self) -> str:
+        """Write the function as TVMScript, which parses back to an equal function."""
+        return to_text(self)
 
     def called_as(self) -> tuple[str, str]:
         """Return its name; the executable of a function calls that."""

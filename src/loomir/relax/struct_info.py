@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from loomir.ir.module import VDevice
 from loomir.ir.node import attr, child, meta, node, reset
@@ -132,6 +132,18 @@ class TensorStructInfo(StructInfo):
     vdevice: VDevice | None = attr(default=None)
     ndim: int = attr(default=None)
     span: Span | None = meta(default=None, kw_only=True)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            shape: Expr | Iterable[Any] | None = None,
+            dtype: DataType | str | None = None,
+            vdevice: VDevice | None = None,
+            ndim: int | None = None,
+            *,
+            span: Span | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         rank = cast("int | None", self.ndim)

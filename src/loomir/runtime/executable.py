@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError, refuse_pickle
 from loomir.runtime.function import Function
@@ -102,7 +102,7 @@ class Executable:
             remedy = f": call exe[{name!r}](...)" if name in known else ""
             raise AttributeError(f"an executable has no attribute {name!r}{remedy}")
 
-    def __call__(self, /, *args: object, **kwargs: object) -> object:
+    def __call__(self, /, *args: object, **kwargs: object) -> Any:
         """Call ``main``, or the only function. Errors: RUN0122 where there is neither."""
         if self._default is None:
             raise self._unclear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class Function:
         raise refuse_pickle(self.name)
 
     # -- the fast way ----------------------------------------------------------------------------
-    def __call__(self, /, *args: object, **kwargs: object) -> object:
+    def __call__(self, /, *args: object, **kwargs: object) -> Any:
         """Run the function; see the class."""
         direct = self._direct
         for arg in args:

@@ -162,3 +162,8 @@ def __getattr__(name: str) -> typing.Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _find_named(_ALL, name)
+
+
+def __dir__() -> list[str]:
+    """Return the names of the language and of all operators."""
+    return sorted({*__all__, *_BUILTINS, *_ALL, *_ALL.parts()})

@@ -9,7 +9,6 @@ from typing import Any as _Any
 from typing import Literal as _Literal
 from typing import SupportsIndex as _SupportsIndex
 from typing import TypeAlias as _TypeAlias
-from typing import overload as _overload
 
 import numpy as _np
 
@@ -30,10 +29,68 @@ from loomir.script.builder.relax import info as _info
 from loomir.script.builder.relax import values as _values
 from loomir.script.builder.relax.frames import FunctionFrame as _FunctionFrame
 from loomir.script.builder.relax.table import match_cast as match_cast
-from loomir.script.parser.entry import inline as inline
-from loomir.script.parser.entry import macro as macro
 from loomir.support.array import Array as _Array
 from loomir.tir.expr import PrimExpr as _PrimExpr
+
+# mypy takes the first branch: it knows `no_type_check` by its name. pyright takes the
+# last one, and knows it in a stub of that name: see loomir/checkers/__init__.py.
+MYPY = False
+if MYPY:
+    from typing import no_type_check as function
+    from typing import no_type_check as macro
+    from typing import no_type_check as inline
+else:
+    from loomir.checkers.function.typing_extensions import no_type_check as function
+    from loomir.checkers.macro.typing_extensions import no_type_check as macro
+    from loomir.checkers.macro.typing_extensions import no_type_check as inline
+
+__all__ = [
+    "Call",
+    "Callable",
+    "Else",
+    "ExternFunc",
+    "IRBuilder",
+    "If",
+    "Object",
+    "Prim",
+    "Shape",
+    "Tensor",
+    "Then",
+    "Tuple",
+    "arg",
+    "branch",
+    "call_dps_packed",
+    "call_inplace_packed",
+    "call_packed",
+    "call_pure_packed",
+    "call_tir",
+    "call_tir_inplace",
+    "const",
+    "constant",
+    "dataflow",
+    "dtype",
+    "else_case",
+    "emit",
+    "emit_match_cast",
+    "func_attr",
+    "func_name",
+    "func_ret_struct_info",
+    "func_ret_value",
+    "function",
+    "inline",
+    "invoke_closure",
+    "invoke_pure_closure",
+    "is_impure",
+    "is_pure",
+    "macro",
+    "match_cast",
+    "output",
+    "prim_value",
+    "rewriter",
+    "shape",
+    "then_case",
+    "vdevice",
+]
 
 _Scalar: _TypeAlias = _Expr | _PrimExpr | _b.bool | _b.int | _b.float | _np.generic
 _TensorLike: _TypeAlias = _Scalar | _Array | _np.ndarray[_Any, _Any]
@@ -64,20 +121,6 @@ class FunctionDecorator(_FunctionFrame):
 
     def __call__(self, func: _AnyCallable[..., _Any]) -> _Function:
         """Read a function."""
-
-@_overload
-def function(func: _AnyCallable[..., _Any]) -> _Function: ...
-@_overload
-def function(
-    func: None = None,
-    *,
-    private: _b.bool = False,
-    pure: _b.bool = True,
-    name: object = None,
-    check_well_formed: _b.bool = True,
-    s_tir: _b.bool = False,
-) -> FunctionDecorator:
-    """Read a function as a program of Relax; its body is not run by Python."""
 
 def rewriter(cls: type) -> _IRModule:
     """Read a class of two functions, ``pattern`` and ``replacement``, as a module of them."""

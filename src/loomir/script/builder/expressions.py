@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, Signature
 from typing import cast as cast_type
 
 from loomir.ir.module import GlobalVar
@@ -102,7 +103,15 @@ def builtin(name: str) -> Variadic:
 
     apply.__doc__ = row.summary[:1].upper() + row.summary[1:] + "."
     apply.__name__ = name
+    if row.arity is not None:
+        names = [param.name for param in row.params]
+        setattr(apply, "__signature__", _signature(names))  # noqa: B010 - what inspect reads
     return apply
+
+
+def _signature(names: Sequence[str]) -> Signature:
+    made = [Parameter(n, Parameter.POSITIONAL_ONLY, annotation="ExprLike") for n in names]
+    return Signature(made, return_annotation="PrimExpr")
 
 
 def check_dtype(made: object, dtype: object) -> None:

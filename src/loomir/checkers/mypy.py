@@ -1,0 +1,100 @@
+"""A plugin for mypy: ``plugins = ["loomir.checkers.mypy"]`` in its configuration.
+
+mypy does not read functions under a bare ``@T.prim_func``. The plugin says the same of
+``@T.prim_func(private=True)``, which mypy does not take for ``no_type_check``, and that a class
+under ``@I.ir_module`` is a module: mypy takes no notice of what a decorator makes of a class.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy.nodes import (
+    ARG_POS,
+    AssignmentStmt,
+    Block,
+    CallExpr,
+    ClassDef,
+    Decorator,
+    Expression,
+    FuncDef,
+    IfStmt,
+    MemberExpr,
+    MypyFile,
+    NameExpr,
+    Statement,
+)
+from mypy.plugin import Plugin
+
+__all__ = ["LoomirPlugin", "plugin"]
+
+_FUNCTIONS: Final = frozenset({"prim_func", "function", "macro"})
+_CLASSES: Final = frozenset({"ir_module", "rewriter"})
+
+
+class LoomirPlugin(Plugin):
+    """What mypy is told of programs."""
+
+    def get_additional_deps(self, file: MypyFile) -> list[tuple[int, str, int]]:
+        """Rewrite the programs of a file, before names are looked up in it."""
+        if "loomir" in f"{[vars_of(one) for one in file.imports]}":
+            pending: list[list[Statement]] = [file.defs]
+            while pending:
+                statements = pending.pop()
+                for index, one in enumerate(statements):
+                    if isinstance(one, ClassDef):
+                        statements[index] = _as_value(one)
+                    _drop_options(one)
+                    pending += _bodies(one)
+        return []
+
+
+def vars_of(statement: object) -> list[object]:
+    """Return the names of modules that an import asks for."""
+    return [getattr(statement, "id", ""), getattr(statement, "ids", "")]
+
+
+def _bodies(statement: Statement) -> list[list[Statement]]:
+    if isinstance(statement, ClassDef):
+        return [statement.defs.body]
+    if isinstance(statement, FuncDef):
+        return [statement.body.body]
+    if isinstance(statement, Decorator):
+        return [statement.func.body.body]
+    if isinstance(statement, IfStmt):
+        blocks = [*statement.body, *([statement.else_body] if statement.else_body else [])]
+        return [block.body for block in blocks]
+    return [statement.body] if isinstance(statement, Block) else []
+
+
+def _called(decorator: Expression, names: frozenset[str]) -> MemberExpr | None:
+    """Return ``T.name`` of ``@T.name`` or ``@T.name(…)``, where it is one of the names."""
+    found = decorator.callee if isinstance(decorator, CallExpr) else decorator
+    named = isinstance(found, MemberExpr) and isinstance(found.expr, NameExpr)
+    return found if named and isinstance(found, MemberExpr) and found.name in names else None
+
+
+def _drop_options(statement: Statement) -> None:
+    """Make ``@T.prim_func`` of ``@T.prim_func(private=True)``."""
+    if isinstance(statement, Decorator):
+        for decorators in (statement.decorators, statement.original_decorators):
+            decorators[:] = [_called(d, _FUNCTIONS) or d for d in decorators]
+
+
+def _as_value(statement: ClassDef) -> Statement:
+    """Make ``M = I.ir_module(type)`` of a class under ``@I.ir_module``."""
+    for decorator in statement.decorators:
+        if _called(decorator, _CLASSES) is not None:
+            given = NameExpr("type")
+            call = CallExpr(decorator, [given], [ARG_POS], [None])
+            target = NameExpr(statement.name)
+            made = AssignmentStmt([target], call)
+            for node in (given, call, target, made):
+                node.set_line(statement)
+            return made
+    return statement
+
+
+def plugin(version: str) -> type[Plugin]:
+    """Return the plugin; mypy calls this."""
+    return LoomirPlugin

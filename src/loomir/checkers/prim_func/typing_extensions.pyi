@@ -1,0 +1,40 @@
+"""What pyright takes ``T.prim_func`` for: ``no_type_check``, with a result that is no function.
+
+Called with options alone, it is what its first parameter holds: a decorator of the same kind. A
+type variable says which, because a decorator with overloads would not be taken for
+``no_type_check``. The file must have this name.
+"""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from typing_extensions import TypeVar as DefaultTypeVar
+
+from loomir.tir.function import PrimFunc
+
+_Given = TypeVar("_Given")
+_Result = DefaultTypeVar("_Result", default=PrimFunc)
+
+class _Holder(Generic[_Result]): ...
+
+def _hold(value: _Given) -> _Holder[_Given]: ...
+
+class _WithOptions:
+    @staticmethod
+    def no_type_check(func: Callable[..., Any]) -> PrimFunc:
+        """Read a function."""
+
+def no_type_check(
+    func: Callable[..., Any] | _Holder[_Result] = _hold(_WithOptions.no_type_check),
+    *,
+    private: bool = False,
+    name: str | None = None,
+    root_block: bool = True,
+    check_well_formed: bool = True,
+    s_tir: bool = False,
+) -> _Result:
+    """Read a function as a program of TIR; its body is not run by Python.
+
+    ``private``: callers outside cannot name it. ``name``: its name where that is no identifier.
+    ``root_block=False`` keeps a root block from being put around a body that has blocks.
+    """
