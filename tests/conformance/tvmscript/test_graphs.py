@@ -1,5 +1,8 @@
 """TVMScript of graphs: what the parser makes of it, the builder, modules of both dialects."""
 
+# To pyright a call of a decorator is a decorator, and never a frame: see docs/editors.md.
+# pyright: reportGeneralTypeIssues=false
+
 from __future__ import annotations
 
 from typing import Any

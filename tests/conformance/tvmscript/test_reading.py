@@ -1,6 +1,9 @@
 # ruff: noqa: N803, N805  (names as in programs)
 """How a text becomes a program: decorators, dispatch, names and scopes."""
 
+# To pyright a call of a decorator is a decorator, and never a frame: see docs/editors.md.
+# pyright: reportGeneralTypeIssues=false
+
 from __future__ import annotations
 
 import ast

@@ -1,5 +1,8 @@
 """Programs of Relax that are built in Python, and decorated functions."""
 
+# To pyright a call of a decorator is a decorator, and never a frame: see docs/editors.md.
+# pyright: reportGeneralTypeIssues=false
+
 from __future__ import annotations
 
 from typing import Any
