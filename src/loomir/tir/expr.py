@@ -20,7 +20,7 @@ expressions (``a + b``) convert plain numbers and widen where no value can be lo
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 from typing import cast as cast_type
 
 from loomir.ir.module import GlobalVar
@@ -176,17 +176,6 @@ class Var(PrimExpr):
     dtype: DataType = attr(default=None, converter=to_dtype)
     type_annotation: Type = attr(default=None)
     span: Span | None = meta(default=None, kw_only=True)
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            name_hint: str,
-            dtype: DataType | str | None = None,
-            type_annotation: Type | None = None,
-            *,
-            span: Span | None = None,
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         given = cast_type("DataType | str | None", self.dtype)
