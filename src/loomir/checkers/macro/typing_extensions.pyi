@@ -1,6 +1,6 @@
 """What pyright takes ``T.macro`` for: ``no_type_check``, with a result that is no function.
 
-Called with options alone, it is what its first parameter holds: a decorator of the same kind. A
+With nothing but options, it is what its first parameter holds: a decorator of the same kind. A
 type variable says which, because a decorator with overloads would not be taken for
 ``no_type_check``. The file must have this name.
 """
