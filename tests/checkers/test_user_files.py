@@ -17,10 +17,10 @@ from tests.docs.markdown import ROOT, blocks
 
 FILES = Path(__file__).parent / "files"
 SOURCE = Path(loomir.__file__).parents[1]
-# Passes are typed as what they map and take whole modules too, variables take names of dtypes: the
-# two pages for those who extend Loomir use what its types do not say yet.
-EXTENDING = ("write-a-pass", "write-an-operator")
-PAGES = [p for p in (ROOT / "docs" / "tutorials").glob("*.md") if p.stem not in EXTENDING]
+# Passes are typed as what they map and take whole modules too; variables take names of dtypes; what
+# `loomir.jit` decorates is read by checkers. These pages use what the types do not say yet.
+NOT_YET = ("jit", "pytorch", "write-a-pass", "write-an-operator")
+PAGES = [p for p in (ROOT / "docs" / "tutorials").glob("*.md") if p.stem not in NOT_YET]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = {"typeCheckingMode": "basic", "extraPaths": [str(SOURCE)]}
     (made / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     (made / "mypy.ini").write_text(
-        "[mypy]\nplugins = loomir.checkers.mypy\nallow_redefinition = True\n", encoding="utf-8"
+        "[mypy]\nplugins = loomir.checkers.mypy\nallow_redefinition = True\n"
+        "disable_error_code = no-redef\n",  # pages define functions anew, as notebooks do
+        encoding="utf-8",
     )
     return made
 
