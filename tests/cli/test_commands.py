@@ -314,7 +314,7 @@ class Graph:
 """
 
 
-@pytest.mark.parametrize("words", [("run",), ("explain",), ("run", "--time"), ("run", "--profile")])
+@pytest.mark.parametrize("words", [("run",), ("run", "--time"), ("run", "--profile")])
 @pytest.mark.parametrize("name", ["histogram", "Graph"])
 def test_inputs_that_are_made_up_write_over_nothing(
     tmp_path: Path, words: tuple[str, ...], name: str
@@ -324,6 +324,15 @@ def test_inputs_that_are_made_up_write_over_nothing(
     status, output = invoke(words[0], f"{path}:{name}", *words[1:])
     assert status == 1
     assert "RUN0203" in output
+
+
+@pytest.mark.parametrize("name", ["histogram", "Graph"])
+def test_indices_that_explain_makes_up_are_those_that_fit(tmp_path: Path, name: str):
+    path = tmp_path / "counts.py"
+    path.write_text(HISTOGRAM)  # of which only 0 is an index of the histogram
+    status, output = invoke("explain", f"{path}:{name}")
+    assert status == 0, output
+    assert "count" in output or "histogram" in output
 
 
 def test_loops_that_end_by_data_count_for_the_interpreter(tmp_path: Path):

@@ -83,7 +83,7 @@ def test_number_of_chosen_elements_is_known_when_it_runs():
 def test_size_that_an_element_holds_is_read_when_it_runs():
     class Counted(nn.Module):
         def forward(self, n: torch.Tensor) -> torch.Tensor:
-            count = n.item()
+            count: Any = n.item()
             torch._check(count >= 2)
             return torch.ones(count).cumsum(0)
 
