@@ -956,7 +956,7 @@ def fmod(x: _ExprLike, y: _ExprLike) -> _PrimExpr:
 class handle(_Var, metaclass=_DType):
     """A pointer; ``T.handle("float32", "global")`` one to elements of a dtype."""
 
-    def __new__(  # pyright: ignore[reportInconsistentConstructor]
+    def __new__(
         cls, dtype: _DTypeLike | _PrimExpr | None = None, storage_scope: _b.str = "global"
     ) -> handle: ...
 

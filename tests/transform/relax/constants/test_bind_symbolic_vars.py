@@ -30,7 +30,7 @@ def test_extents_become_numbers():
     other = BindSymbolicVarsOptions({"k": 4, "n": 2}, "main")
     whole = applied("BindSymbolicVars", module(TEXT), options=other)
     assert_structural_equal(
-        whole["main"].params[0].struct_info,  # type: ignore[attr-defined]
+        whole["main"].params[0].struct_info,
         loomir.relax.TensorStructInfo((2, 4), "float32"),
     )
 
