@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature
+from typing import Any
 from typing import cast as cast_type
 
 from loomir.ir.module import GlobalVar
@@ -105,7 +106,9 @@ def builtin(name: str) -> Variadic:
     apply.__name__ = name
     if row.arity is not None:
         names = [param.name for param in row.params]
-        setattr(apply, "__signature__", _signature(names))  # noqa: B010 - what inspect reads
+        made = cast_type("Any", apply)
+        made.__signature__ = _signature(names)  # which inspect and editors read
+        made.counts_arguments = True
     return apply
 
 

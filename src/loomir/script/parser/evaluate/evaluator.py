@@ -788,19 +788,17 @@ def _check_arguments(
     """Check the number and names of arguments. Errors: SCR0005."""
     if getattr(target, "checks_arguments", False):
         return
+    if getattr(target, "counts_arguments", False) and not keywords:
+        return  # builtins say what they compute
     signature = _signature(target)
     try:
         signature.bind(*args, **keywords)
     except TypeError as error:
         names = ", ".join(str(p.replace(annotation=p.empty)) for p in signature.parameters.values())
         called = _text_of(node.func)
+        help_ = f"its arguments are {called}({names})"
         raise CompileError(
-            Diagnostic(
-                "SCR0005",
-                f"{called}: {error}",
-                node.span,
-                help=f"its arguments are {called}({names})",
-            )
+            Diagnostic("SCR0005", f"{called}: {error}", node.span, help=help_)
         ) from error
 
 
