@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from loomir import op
@@ -135,13 +136,20 @@ def _along(kind: str) -> Converter:
         if node.version >= 13:
             return operator(node[0], node.axis("axis", -1, rank))
         # Until then all axes from one on were one.
-        axis = node.axis("axis", 1, rank)
-        if axis == rank - 1:
-            return operator(node[0], axis)
-        flat = node.emit(node.one("Flatten", node.tensor(0), axis=axis))
-        return op.reshape(node.emit(operator(flat, -1)), tuple(node.dims(0)))
+        return over_axes_from(node, operator, node[0], node.axis("axis", 1, rank))
 
     return convert
+
+
+def over_axes_from(
+    node: Node, operator: Callable[[RelaxExpr, int], RelaxExpr], x: RelaxExpr, axis: int
+) -> RelaxExpr:
+    """Apply an operator along an axis and all that follow it, as if they were one."""
+    dims = node.dims_of(x)
+    if axis == len(dims) - 1:
+        return operator(x, axis)
+    flat = node.one("Flatten", x, axis=axis)
+    return op.reshape(node.emit(operator(flat, -1)), tuple(dims))
 
 
 def _hardmax(node: Node) -> RelaxExpr:

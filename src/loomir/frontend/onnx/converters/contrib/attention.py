@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 from loomir import op, te
@@ -46,11 +48,10 @@ def _causal(node: Node) -> str | None:
     return "BottomRight" if node.get("unidirectional", 0) else None
 
 
-def _projected(node: Node, bias: int, sizes: tuple[Any, Any, Any]) -> list[RelaxExpr]:
-    """Return the parts of a bias for queries, keys and values."""
-    ends = [sizes[0], sizes[0] + sizes[1], sizes[0] + sizes[1] + sizes[2]]
-    starts = [0, *ends[:2]]
-    return [_part(node, node[bias], 0, s, e) for s, e in zip(starts, ends)]
+def _parts(node: Node, x: RelaxExpr, axis: int, sizes: Sequence[Any]) -> list[RelaxExpr]:
+    """Split an axis into parts of the given sizes: of queries, keys and values."""
+    ends = list(accumulate(sizes))
+    return [_part(node, x, axis, s, e) for s, e in zip([0, *ends], ends)]
 
 
 # -- masks ---------------------------------------------------------------------------------------
@@ -132,8 +133,7 @@ def _attention(node: Node) -> list[Any]:
     made = node.emit(op.matmul(node[0], node[1]))
     if node.has(2):
         made = node.emit(op.add(made, node[2]))
-    ends = [sizes[0], sizes[0] + sizes[1], sum(sizes)]
-    parts = [_part(node, made, 2, e - n, e) for e, n in zip(ends, sizes)]
+    parts = _parts(node, made, 2, sizes)
     query, key, value = (_split_heads(node, p, heads) for p in parts)
     present = None
     if node.has(4) or node.wants(1):
@@ -168,7 +168,7 @@ def _multi_head_attention(node: Node) -> list[Any]:
     if node.has(3):
         key_is_new = node.rank(1) == 3 if node.has(1) else True
         widths = [node.dims_of(x)[2] * node.dims_of(x)[3] for x in (query, key, value)]
-        shifts = _projected(node, 3, (widths[0], widths[1], widths[2]))
+        shifts = _parts(node, node[3], 0, widths)
         shaped = [
             node.emit(op.reshape(s, (heads, node.dims_of(x)[3])))
             for s, x in zip(shifts, (query, key, value))
@@ -308,9 +308,7 @@ def _grouped(node: Node, heads: int, groups: int) -> tuple[RelaxExpr, RelaxExpr,
         query = _split_heads(node, node[0], heads)
         return query, _split_heads(node, node[1], groups), _split_heads(node, node[2], groups)
     whole = _split_heads(node, node[0], heads + 2 * groups)
-    ends = [heads, heads + groups, heads + 2 * groups]
-    starts = [0, *ends[:2]]
-    parts = [_part(node, whole, 2, s, e) for s, e in zip(starts, ends)]
+    parts = _parts(node, whole, 2, (heads, groups, groups))
     return parts[0], parts[1], parts[2]
 
 

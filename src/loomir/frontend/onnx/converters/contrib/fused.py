@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from loomir import op
+from loomir.frontend.onnx.converters.activation import over_axes_from
 from loomir.frontend.onnx.node import Node
 from loomir.frontend.onnx.registry import MICROSOFT, Row, row
 from loomir.relax.expr import TupleGetItem
@@ -105,11 +106,7 @@ def _bias_softmax(node: Node) -> RelaxExpr:
         # The bias of the outermost axes, and of those that softmax runs over.
         ones = [1] * (rank - len(own))
         bias = node.emit(op.reshape(bias, (*own[: -(rank - axis)], *ones, *own[axis - rank :])))
-    total = node.emit(op.add(node[0], bias))
-    if axis == rank - 1:
-        return op.nn.softmax(total, axis)
-    flat = node.one("Flatten", total, axis=axis)
-    return op.reshape(node.emit(op.nn.softmax(flat, -1)), tuple(node.dims(0)))
+    return over_axes_from(node, op.nn.softmax, node.emit(op.add(node[0], bias)), axis)
 
 
 def _bias_add(node: Node) -> RelaxExpr:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from loomir import op
+from loomir.frontend.onnx.converters.activation import over_axes_from
 from loomir.frontend.onnx.node import Node, constant
 from loomir.frontend.onnx.registry import MICROSOFT, Converter, Row, row
 from loomir.frontend.onnx.values import Value
@@ -80,12 +81,11 @@ def _concat(node: Node) -> Any:
 def _softmax(node: Node) -> Any:
     x, rank = _floats(node, 0, 1, 2), node.rank(0)
     axis = node.axis("axis", -1, rank)
-    if int(node.get("opset", 13)) >= 13 or axis == rank - 1:
-        made = node.emit(op.nn.softmax(x, axis))
+    if int(node.get("opset", 13)) >= 13:
+        made = op.nn.softmax(x, axis)
     else:
-        flat = node.one("Flatten", x, axis=axis)
-        made = node.emit(op.reshape(node.emit(op.nn.softmax(flat, -1)), tuple(node.dims(0))))
-    return _integers(node, made, 3, 4)
+        made = over_axes_from(node, op.nn.softmax, x, axis)
+    return _integers(node, node.emit(made), 3, 4)
 
 
 def _where(node: Node) -> Any:
