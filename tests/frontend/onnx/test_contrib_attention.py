@@ -154,5 +154,5 @@ def test_what_is_not_supported_is_told():
           (q, k, v, , , n, t)
     }
     """
-    with pytest.raises(CompileError, match="softmax is smooth or capped"):
+    with pytest.raises(CompileError, match=r"its softcap is 30\.0, and only 0\.0 is supported"):
         loomir.onnx.load(model(text, {"n": np.zeros(2, "int32"), "t": np.int32(5)}))

@@ -17,6 +17,16 @@ from loomir.te import Tensor
 _FILTER: Final = -10000.0
 """What is added to the score of a key that is masked, unless a node says otherwise."""
 
+_PLAIN: Final = {
+    "causal": 1,
+    "k_quant_type": "NONE",
+    "sliding_window_cache": 0,
+    "smooth_softmax": 0,
+    "softcap": 0.0,
+    "v_quant_type": "NONE",
+}
+"""The variants of GroupQueryAttention that are imported, by their attributes."""
+
 
 # -- heads ---------------------------------------------------------------------------------------
 def _split_heads(node: Node, x: RelaxExpr, heads: int) -> RelaxExpr:
@@ -294,11 +304,12 @@ def _group_query_attention(node: Node) -> list[Any]:
 
 
 def _refuse_variants(node: Node) -> None:
-    quantised = any(str(node.get(f"{n}_quant_type", "") or "NONE") != "NONE" for n in "kv")
-    if quantised or node.get("smooth_softmax", 0) or float(node.get("softcap", 0.0)):
-        raise node.unsupported("its cache is quantised, or its softmax is smooth or capped")
-    if node.get("sliding_window_cache", 0) or not node.get("causal", 1) or node.wants(3):
-        raise node.unsupported("its cache slides, it is not causal, or it returns its scores")
+    for name, plain in _PLAIN.items():
+        given = node.get(name, plain)
+        if given not in (plain, ""):
+            raise node.unsupported(f"its {name} is {given}, and only {plain} is supported")
+    if node.wants(3):
+        raise node.unsupported("it returns its scores")
     if any(node.has(i) for i in range(11, 17)):
         raise node.unsupported("it has sinks, scales of its cache, norms or lengths of queries")
 
