@@ -23,7 +23,6 @@ LONGER = {
     "autoschedule/rules/reduction/arg_reduction.py": 640,
     "autoschedule/rules/transposed_convolution/polyphase.py": 620,
     "codegen/llvm/support/checks_ir.py": 720,
-    "codegen/llvm/support/pool_ir.py": 610,
     "ir/visit.py": 710,
     "op/create.py": 610,
     "schedule/schedule.py": 760,

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import llvmlite.binding as llvm
 
+from loomir.target.cpus import usable_cpus
 from loomir.target.table import CPUS, EXTENSIONS
 
 __all__ = ["Host", "features_here", "host"]
@@ -57,7 +58,7 @@ def host() -> Host:
         bits,
         registers,
         _caches(row.caches if row else _FALLBACK),
-        _cores(),
+        usable_cpus(),
         frozenset(name for name, flag in EXTENSIONS.items() if flags.get(flag)),
         bool(flags.get("fma")) or not triple.startswith("x86_64"),
     )
@@ -89,13 +90,6 @@ def _vectors(flags: dict[str, bool]) -> tuple[int, int]:
     if flags.get("avx"):
         return 256, 16
     return 128, 32 if flags.get("neon") else 16
-
-
-def _cores() -> int:
-    """Count the CPUs that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _caches(known: tuple[int, int, int]) -> tuple[int, int, int]:

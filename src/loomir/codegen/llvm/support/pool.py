@@ -8,7 +8,7 @@
   the record and the code of the lowest of them are given to the caller: what a serial run gives.
 - ``i32 loomir_set_threads(i32)`` caps the threads, 0 takes the cap away; it gives the former cap.
 - ``i32 loomir_get_threads()`` gives the cap; where there is none, LOOMIR_NUM_THREADS, else
-  OMP_NUM_THREADS, else the cores that the process may use.
+  OMP_NUM_THREADS, else the cores that the process may use and its quota pays for.
 - ``loomir_take_scratch`` and ``loomir_give_scratch`` keep the memory of kernels between runs.
 
 A forked child makes its own threads when it first needs them. Threads end before Python does.
@@ -25,12 +25,13 @@ from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.jit.engine import Library, TargetMachine
 from loomir.codegen.llvm.jit.object_store import load_own
-from loomir.codegen.llvm.support.pool_ir import pool_module
+from loomir.codegen.llvm.support.pool_ir import MAX_THREADS, pool_module
 from loomir.codegen.llvm.support.process import process_symbols
 from loomir.codegen.llvm.support.scratch_ir import GIVE_SCRATCH, TAKE_SCRATCH
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.diagnostics import InternalError
 from loomir.support.fork_safe import ForkSafeLock
+from loomir.target.cpus import cpu_quota
 
 __all__ = ["ForkJoin", "capped_threads", "measure_fork_join", "pool_symbols", "worker_count"]
 
@@ -126,6 +127,8 @@ def _load() -> Library:
     library = load_own(pool_module(TargetMachine.host().triple).render(), process_symbols())
     # Threads run this code until the process ends: never unload it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+    set_quota = ctypes.CFUNCTYPE(None, ctypes.c_int32)(library.address("loomir_pool_set_quota"))
+    set_quota(min(cpu_quota() or -1, MAX_THREADS))
     _register_after_fork(library.address("loomir_pool_after_fork"))
     atexit.register(ctypes.CFUNCTYPE(ctypes.c_int32)(library.address("loomir_pool_stop")))
     return library

@@ -24,13 +24,12 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Block, Callee, Function, Module
 from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, VOID, Type, array, vector
 from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
+from loomir.codegen.llvm.support.cores_ir import count_cores, read_thread_setting
 from loomir.codegen.llvm.support.faults import BUDGET, CONTEXT
 from loomir.codegen.llvm.support.placement_ir import (
     NOWHERE,
     Placement,
     Worker,
-    count_cpus,
-    read_own_cpus,
 )
 from loomir.codegen.llvm.support.process_ir import POLL
 from loomir.codegen.llvm.support.scratch_ir import define_scratch
@@ -81,6 +80,7 @@ class _State(NamedTuple):
     threads: Value
     cores: Value
     created: Value
+    quota: Value
 
 
 class _Pool:
@@ -105,7 +105,7 @@ class _Pool:
         (sleepers,) = line("sleepers", I32)
         faulted, pending, waiting = line("join", I64, I32, I32)
         (busy,) = line("busy", I32)
-        threads, cores, created = line("settings", I32, I32, I32)
+        threads, cores, created, quota = line("settings", I32, I32, I32, I32)
         return _State(
             epoch=epoch,
             sleepers=sleepers,
@@ -116,6 +116,7 @@ class _Pool:
             threads=threads,
             cores=cores,
             created=created,
+            quota=quota,
         )
 
     # -- pieces --------------------------------------------------------------------------------
@@ -303,35 +304,21 @@ class _Pool:
         b.at(ready)
         b.ret(known)
         b.at(ask)
-        cores = self._cores(b)
+        cores = count_cores(b, s.quota, MAX_THREADS)
         b.store_atomic(cores, s.cores, "monotonic")
-        asked = self._read_setting(b)
+        asked = read_thread_setting(b, MAX_THREADS)
         wanted = b.select(b.icmp("sgt", asked, const(I32, 0)), asked, cores)
         # Another thread may have set a cap meanwhile: that one stays.
         before, swapped = b.cmpxchg(s.threads, const(I32, 0), wanted)
         b.ret(b.select(swapped, wanted, before))
         return f
 
-    def _read_setting(self, b: Builder) -> Value:
-        """Read the number in front of the first variable that is set; 0 or less for none."""
-        getenv = self.module.declare("getenv", PTR, [PTR])
-        strtol = self.module.declare("strtol", I64, [PTR, PTR, I32])
-        text = self.module.string("")
-        for name in ("OMP_NUM_THREADS", "LOOMIR_NUM_THREADS"):
-            found = b.call(getenv, [self.module.string(name)])
-            text = b.select(b.icmp("eq", found, NULL), text, found)
-        number = b.call(strtol, [text, NULL, const(I32, 10)])
-        most = const(I64, MAX_THREADS)
-        some = b.icmp("sgt", number, const(I64, 0))
-        return b.trunc(b.select(some, _at_most(b, number, most), const(I64, 0)), I32)
-
-    def _cores(self, b: Builder) -> Value:
-        mask = b.alloca(I64, 128, align=16)
-        b.store(zero(vector(I64, 128)), mask, align=16)
-        failed = read_own_cpus(b, mask)
-        low = count_cpus(b, mask)
-        usable = b.and_(b.icmp("eq", failed, const(I32, 0)), b.icmp("sgt", low, const(I32, 0)))
-        return _at_most(b, b.select(usable, low, const(I32, 1)), const(I32, MAX_THREADS))
+    def set_quota(self) -> None:
+        """Define ``void loomir_pool_set_quota(i32 cpus)``, before anybody asks; -1 for none."""
+        f = self.module.define("loomir_pool_set_quota", VOID, [("cpus", I32)])
+        b = Builder(f)
+        b.store_atomic(f.params[0], self.state.quota, "monotonic")
+        b.ret()
 
     def set_threads(self, get: Callee) -> None:
         """Define ``i32 loomir_set_threads(i32 n)``: set the cap; 0 or less takes it away.
@@ -597,6 +584,7 @@ def pool_module(triple: str) -> Module:
     pool = _Pool(module, arch)
     get = pool.get_threads()
     pool.set_threads(get)
+    pool.set_quota()
     work = pool.shares.work()
     region = pool.parallel_for(get, pool.create(pool.worker(work)), work)
     pool.after_fork()

@@ -1,0 +1,97 @@
+"""Read the CPU quota of a container, as generated IR, for libraries that run without Python.
+
+A container shows its own limit at the root of the file system of cgroups. Limits of groups further
+up or down are read in Python only (``loomir.target.cpus``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.text import Function, Module
+from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR
+from loomir.codegen.llvm.assembler.values import NULL, const
+
+__all__ = ["LIMIT_FILES", "define_cpu_quota"]
+
+LIMIT_FILES: Final = (
+    "/sys/fs/cgroup/cpu.max",
+    "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+    "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
+)
+"""Of the second version of cgroups, quota and period in one file; and of the first."""
+
+_ROOM: Final = 64
+"""Bytes that are read: two numbers have 41 at most."""
+
+
+def define_cpu_quota(module: Module) -> Function:
+    """Define ``i32 cpu_quota(ptr limit, ptr quota, ptr period)``, of paths of files.
+
+    It returns how many CPUs the quota pays for, rounded up; 0 where there is no quota.
+    """
+    read = _define_read(module)
+    strtol = module.declare("strtol", I64, [PTR, PTR, I32])
+    params = [("limit", PTR), ("quota", PTR), ("period", PTR)]
+    f = module.define("cpu_quota", I32, params, linkage="internal")
+    b = Builder(f)
+    first, second, after = b.alloca(I8, _ROOM), b.alloca(I8, _ROOM), b.alloca(PTR)
+    one, two, limited, divided, none = (
+        b.append(n) for n in ("one", "two", "limited", "divided", "none")
+    )
+    zero, ten = const(I64, 0), const(I32, 10)
+    b.condbr(b.icmp("ne", b.call(read, [f.params[0], first]), zero), one, two)
+    b.at(one)
+    quota_of_one = b.call(strtol, [first, after, ten])
+    period_of_one = b.call(strtol, [b.load(PTR, after), NULL, ten])
+    b.br(limited)
+    b.at(two)
+    b.call(read, [f.params[1], first])
+    b.call(read, [f.params[2], second])
+    quota_of_two = b.call(strtol, [first, NULL, ten])
+    period_of_two = b.call(strtol, [second, NULL, ten])
+    b.br(limited)
+    b.at(limited)
+    quota, period = b.phi(I64), b.phi(I64)
+    for value, of_one, of_two in (
+        (quota, quota_of_one, quota_of_two),
+        (period, period_of_one, period_of_two),
+    ):
+        value.add(of_one, one)
+        value.add(of_two, two)
+    some = b.and_(b.icmp("sgt", quota, zero), b.icmp("sgt", period, zero))
+    b.condbr(some, divided, none)
+    b.at(divided)
+    cpus = b.add(b.udiv(b.sub(quota, const(I64, 1)), period), const(I64, 1))
+    most = const(I64, (1 << 31) - 1)
+    b.ret(b.trunc(b.select(b.icmp("ult", cpus, most), cpus, most), I32))
+    b.at(none)
+    b.ret(const(I32, 0))
+    return f
+
+
+def _define_read(module: Module) -> Function:
+    """Define ``i64 read_text(ptr path, ptr text)``: the bytes that were read, and a zero."""
+    f = module.define("read_text", I64, [("path", PTR), ("text", PTR)], linkage="internal")
+    b = Builder(f)
+    path, text = f.params
+    opened, done = b.append("opened"), b.append("done")
+    start = b.block
+    # `open` takes a mode only for files that it makes.
+    handle = b.call(module.declare("open", I32, [PTR, I32]), [path, const(I32, 0)])
+    b.condbr(b.icmp("sge", handle, const(I32, 0)), opened, done)
+    b.at(opened)
+    count = b.call(
+        module.declare("read", I64, [I32, PTR, I64]), [handle, text, const(I64, _ROOM - 1)]
+    )
+    b.call(module.declare("close", I32, [I32]), [handle])
+    some = b.select(b.icmp("sgt", count, const(I64, 0)), count, const(I64, 0))
+    b.br(done)
+    b.at(done)
+    size = b.phi(I64)
+    size.add(const(I64, 0), start)
+    size.add(some, opened)
+    b.store(const(I8, 0), b.gep(I8, text, size))
+    b.ret(size)
+    return f
