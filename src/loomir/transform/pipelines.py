@@ -24,6 +24,7 @@ from loomir.transform.relax.kernels.legalize_ops import legalize_ops
 from loomir.transform.relax.kernels.winograd_conv2d import winograd_conv2d
 from loomir.transform.relax.memory.dataflow_use_inplace_calls import dataflow_use_inplace_calls
 from loomir.transform.relax.memory.static_plan_block_memory import static_plan_block_memory
+from loomir.transform.relax.quantization.fuse_zero_points import fuse_zero_points
 from loomir.transform.tir.blocks.convert_blocks_to_opaque import convert_blocks_to_opaque
 from loomir.transform.tir.blocks.lower_cross_thread_reduction import lower_cross_thread_reduction
 from loomir.transform.tir.blocks.lower_init_block import lower_init_block
@@ -70,7 +71,8 @@ LOWER_RELAX: Final = Pipeline(
     "relax.lower",
     (
         normalize,
-        canonicalize_bindings,  # before the next two, which compare names
+        canonicalize_bindings,  # before the next ones, which compare names
+        fuse_zero_points,  # before folding, which would widen constant bytes
         fold_constant,
         eliminate_common_subexpr,
         # Keeps all bits: each element sums the same products in the same order, and spares a copy.

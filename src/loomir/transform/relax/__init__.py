@@ -75,6 +75,7 @@ from loomir.transform.relax.precision.to_mixed_precision import (
     ToMixedPrecisionOptions,
     to_mixed_precision,
 )
+from loomir.transform.relax.quantization.fuse_zero_points import fuse_zero_points
 
 __all__ = [
     "BindParamsOptions",
@@ -113,6 +114,7 @@ __all__ = [
     "fuse_ops",
     "fuse_tir",
     "fuse_transpose_matmul",
+    "fuse_zero_points",
     "inline_private_functions",
     "kill_after_last_use",
     "lambda_lift",

@@ -1,0 +1,1 @@
+"""Graphs on small integers that stand for floats."""

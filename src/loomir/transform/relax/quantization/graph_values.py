@@ -1,0 +1,107 @@
+"""What values of a graph are made of, as far as passes on small integers ask."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from loomir.ir.op import Op
+from loomir.relax.expr import Call, Constant, DataflowVar, PrimValue, Var
+from loomir.relax.node import RelaxExpr
+from loomir.relax.operator.definition import op_def
+from loomir.relax.operator.reference import NPArray
+from loomir.relax.shape import ShapeExpr
+from loomir.runtime.shape import Shape
+from loomir.support.array import Array
+from loomir.support.dtype import DataType, numpy_of
+from loomir.tir.expr import FloatImm, IntImm
+from loomir.transform.relax.graph_reading import operator_of, tensor_info
+
+__all__ = ["BYTES", "INT32", "GraphValues", "as_constant", "is_uniform"]
+
+BYTES: Final = (DataType("int8"), DataType("uint8"))
+INT32: Final = DataType("int32")
+_FEW: Final = 1 << 16
+"""Elements of a constant that is computed to be looked at."""
+_DEPTH: Final = 8
+"""Operators between a constant and the scale or zero point that is made of it."""
+
+
+class GraphValues:
+    """Reads the values of variables of dataflow blocks: what nothing writes to."""
+
+    def __init__(self, lookup: Callable[[RelaxExpr], RelaxExpr]) -> None:
+        self._lookup = lookup
+        self._known: dict[Var, NPArray | None] = {}
+
+    def call(self, leaf: RelaxExpr, *names: str) -> Call | None:
+        """Return the call that a variable is bound to, where it is of one of these operators."""
+        if not isinstance(leaf, DataflowVar):
+            return None
+        value = self._lookup(leaf)
+        return value if isinstance(value, Call) and operator_of(value) in names else None
+
+    def constant(self, leaf: RelaxExpr) -> NPArray | None:
+        """Return the contents of a constant, and of what a few operators make of small ones."""
+        return self._constant(leaf, _DEPTH)
+
+    def _constant(self, leaf: RelaxExpr, depth: int) -> NPArray | None:
+        if isinstance(leaf, Constant):
+            return leaf.data.data
+        if not isinstance(leaf, Var) or not depth:
+            return None
+        if leaf not in self._known:
+            self._known[leaf] = self._compute(self._lookup(leaf), depth)
+        return self._known[leaf]
+
+    def _compute(self, value: RelaxExpr, depth: int) -> NPArray | None:
+        if isinstance(value, Constant):
+            return value.data.data
+        if not isinstance(value, Call) or not isinstance(value.op, Op) or not value.args:
+            return None
+        definition = op_def(value.op)
+        if definition.reference is None or not definition.is_pure:
+            return None
+        given: list[Any] = []
+        for arg in value.args:
+            one = _number(arg)
+            one = self._constant(arg, depth - 1) if one is None else one
+            if one is None or (isinstance(one, np.ndarray) and one.size > _FEW):
+                return None
+            given.append(one)
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                made = definition.reference(*given, **value.attrs)
+        except Exception:  # noqa: BLE001 - it happens again when the program runs
+            return None
+        return np.asarray(made)
+
+
+def _number(arg: RelaxExpr) -> Any:
+    """Return a number or a shape that is written as an argument; None for all else."""
+    if isinstance(arg, PrimValue) and isinstance(arg.value, (IntImm, FloatImm)):
+        return numpy_of(arg.value.dtype).type(arg.value.value)
+    if isinstance(arg, ShapeExpr):
+        numbers = [d.value for d in arg.values if isinstance(d, IntImm)]
+        return Shape(numbers) if len(numbers) == len(arg.values) else None
+    return None
+
+
+def as_constant(values: NPArray) -> Constant:
+    """Return a constant of a graph."""
+    return Constant(Array(np.array(values, order="C")))
+
+
+def is_uniform(values: Any) -> bool:
+    """Whether all elements of an array are the same number."""
+    return bool(values.size) and bool((values == values.flat[0]).all())
+
+
+def dtype_of(leaf: RelaxExpr) -> DataType | None:
+    """Return the dtype of a tensor of known rank."""
+    info = tensor_info(leaf)
+    return None if info is None else info.dtype
