@@ -48,7 +48,14 @@ from loomir.tir.expr import Call
 from loomir.tir.function import PrimFunc
 from loomir.tir.link_calls import link_calls
 from loomir.tir.signature import Signature, signature_of
-from loomir.transform.pipelines import CHECK_NAN, WINOGRAD, LowerOptions, lower, lower_relax
+from loomir.transform.pipelines import (
+    CHECK_NAN,
+    WINOGRAD,
+    LowerOptions,
+    lower,
+    lower_relax,
+    optimize_relax,
+)
 from loomir.transform.relax.constants.bind_constants import bind_constants
 from loomir.transform.relax.constants.pack_constants import PackConstantsOptions
 from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions
@@ -125,6 +132,7 @@ def compile(  # noqa: A001 - the name that users expect
     verify_schedule: bool = False,
     eager: bool = False,
     copy_arguments: bool = False,
+    optimize_graph: bool = True,
 ) -> Executable:
     """Compile a function or a module to native code.
 
@@ -139,6 +147,8 @@ def compile(  # noqa: A001 - the name that users expect
     a graph it does nothing, and says so (RUN0482).
     ``constants`` are arguments by name that are the same in all calls, such as weights, which are
     packed now: a graph ``main``, or a single function, is then called without them.
+    ``optimize_graph``: whether graphs are rewritten to faster ones whose results may differ by
+    rounding, such as batch normalisation folded into weights; not where loops run as written.
     ``winograd`` computes convolutions of graphs by Winograd's transforms where that is faster
     (``relax.WinogradConv2D``), with larger rounding errors.
     ``verify_schedule`` compares each schedule with the function as it is written, by the
@@ -167,6 +177,7 @@ def compile(  # noqa: A001 - the name that users expect
         verify_schedule,
         eager,
         copy_arguments,
+        optimize_graph,
     )
     check_options(flags._asdict())
     started = time.perf_counter()
@@ -211,6 +222,7 @@ class _Flags(NamedTuple):
     verify_schedule: bool = False
     eager: bool = False
     copy_arguments: bool = False
+    optimize_graph: bool = True
 
 
 def check_options(options: Mapping[str, Any]) -> None:
@@ -272,6 +284,7 @@ def _build(
     graph = None
     loops = module
     if has_graph:
+        flags = flags._replace(optimize_graph=arranges and flags.optimize_graph)
         asked_for = _apply_options(module, flags, machine, on_stage)
         packing = packing_for(machine, cache=cache) if arranges and not check_bounds else None
         graph = link_calls(lower_relax(asked_for, packing, on_stage=on_stage))
@@ -353,6 +366,8 @@ def _apply_options(
     module: IRModule, flags: _Flags, machine: Target, on_stage: OnStage | None
 ) -> IRModule:
     """Apply the passes that options ask for."""
+    if flags.optimize_graph:
+        module = optimize_relax(module, on_stage=on_stage)
     if flags.winograd:
         given = {"relax.WinogradConv2D": WinogradConv2DOptions(target=machine)}
         module = WINOGRAD.run(module, given, on_stage=on_stage)

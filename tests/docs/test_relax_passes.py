@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from loomir.ir.passes import PASSES
-from loomir.transform.pipelines import LOWER_RELAX
+from loomir.transform.pipelines import LOWER_RELAX, OPTIMIZE_RELAX
 from tests.docs.markdown import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "relax-passes.md"
@@ -18,4 +18,6 @@ def test_every_pass_is_listed_once():
 
 def test_what_compiling_runs_is_marked_in_its_order():
     marked = re.findall(r"^\| `(relax\.\w+)` ●", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert marked == list(dict.fromkeys(step.name for step in LOWER_RELAX.steps))
+    assert marked == list(
+        dict.fromkeys(step.name for step in (*LOWER_RELAX.steps, *OPTIMIZE_RELAX.steps))
+    )

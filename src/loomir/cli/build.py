@@ -12,7 +12,7 @@ from loomir.cli.files.source import load_file, pick, programs_of, split_target
 from loomir.cli.names import check_names
 from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail
-from loomir.cli.settings import Sizes, read_settings
+from loomir.cli.settings import OptimizeGraph, Sizes, read_settings
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
 
 __all__ = ["build"]
@@ -33,6 +33,7 @@ def build(
     check_bounds: Annotated[
         bool, typer.Option("--check-bounds", help="Raise an error for an index out of bounds.")
     ] = False,
+    optimize_graph: OptimizeGraph = True,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compile a program of a file, and write it: for loomir.load, or as a library for C.
@@ -67,7 +68,12 @@ def build(
         (program,) = found.values()
         with Progress(report) as progress:
             progress.step(str(output))
-            exe = loomir.compile(program, target=machine, check_bounds=check_bounds)
+            exe = loomir.compile(
+                program,
+                target=machine,
+                check_bounds=check_bounds,
+                optimize_graph=optimize_graph,
+            )
             written = [output]
             if output.suffix == ".loom":
                 exe.save(output)

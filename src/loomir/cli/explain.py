@@ -26,7 +26,7 @@ from loomir.cli.graphs import graphs_of
 from loomir.cli.names import check_names
 from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail
-from loomir.cli.settings import Sizes, read_settings
+from loomir.cli.settings import OptimizeGraph, Sizes, read_settings
 from loomir.cli.valid_inputs import make_valid_inputs
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order
@@ -40,7 +40,7 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.link_calls import link_calls
 from loomir.tir.prepared import Prepared
 from loomir.tir.stmt import Stmt
-from loomir.transform.pipelines import lower_relax
+from loomir.transform.pipelines import lower_relax, optimize_relax
 
 __all__ = ["explain"]
 
@@ -63,6 +63,7 @@ def explain(
     ] = True,
     script: Annotated[bool, typer.Option("--script", help="Print the scheduled program.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Other random inputs.")] = 0,
+    optimize_graph: OptimizeGraph = True,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say how each kernel is scheduled and why, and compare its time with what the machine allows.
@@ -79,9 +80,9 @@ def explain(
         with Progress(report) as progress:
             for key, program in found.items():
                 progress.step(key)
-                _Explained(report, file, key, program, Target(machine), settings, seed).show(
-                    measure=measure, script=script
-                )
+                _Explained(
+                    report, file, key, program, Target(machine), settings, seed, optimize_graph
+                ).show(measure=measure, script=script)
     except LoomirError as error:
         fail(error, json)
     report.fact("ok", True)
@@ -99,6 +100,7 @@ class _Explained:
     target: Target
     settings: Mapping[str, int | float]
     seed: int
+    optimize_graph: bool = True
 
     def show(self, *, measure: bool, script: bool) -> None:
         """Print what is known of each kernel."""
@@ -132,7 +134,8 @@ class _Explained:
             return prepared
 
         packing = dataclasses.replace(packing_for(self.target), prepare=prepare)
-        functions = lower_relax(module, packing).functions
+        faster = optimize_relax(module) if self.optimize_graph else module
+        functions = lower_relax(faster, packing).functions
         kernels = {v.name_hint: f for v, f in functions.items() if isinstance(f, PrimFunc)}
         return kernels, packed
 
@@ -150,7 +153,7 @@ class _Explained:
     def _measure(self, module: IRModule) -> dict[str, _Measured]:
         """Run every function that can be called, and note the best time of each kernel."""
         best: dict[str, _Measured] = {}
-        exe = loomir.compile(module)
+        exe = loomir.compile(module, optimize_graph=self.optimize_graph)
         names = graphs_of(module) or [
             var.name_hint
             for var, func in module.functions.items()

@@ -32,6 +32,7 @@ def run_model(
     seed: int,
     *,
     timed: bool,
+    optimize_graph: bool = True,
 ) -> None:
     """Compile a model, run it once, and say what comes out; with ``timed``, how long a call takes.
 
@@ -39,7 +40,7 @@ def run_model(
     """
     start = time.perf_counter()
     module = load_model(path, dims)
-    program = loomir.compile(module)
+    program = loomir.compile(module, optimize_graph=optimize_graph)
     report.fact("compile_seconds", time.perf_counter() - start)
     func = module["main"]
     assert isinstance(func, Function)

@@ -51,7 +51,7 @@ from loomir.cli.models import run_model
 from loomir.cli.names import check_names, functions_of, public_functions
 from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail
-from loomir.cli.settings import Sizes, read_settings
+from loomir.cli.settings import OptimizeGraph, Sizes, read_settings
 from loomir.cli.work.steps import steps
 from loomir.cli.work.timing import time_call
 from loomir.ir.module import IRModule
@@ -119,6 +119,7 @@ def run(
         Path | None,  # typer reads this annotation at run time, on Python 3.10 too
         typer.Option(metavar="DIR", help="Write what each pass made of the program to files."),
     ] = None,
+    optimize_graph: OptimizeGraph = True,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compile a program, run it on random inputs, and judge what it computes.
@@ -134,7 +135,9 @@ def run(
         path, name = split_target(target)
         if is_model(path):
             dims = {k: whole(k, v) for k, v in read_settings(dim, "--dim").items()}
-            run_model(report, path, inputs or [], dims, seed, timed=timed)
+            run_model(
+                report, path, inputs or [], dims, seed, timed=timed, optimize_graph=optimize_graph
+            )
             report.finish()
             return
         settings = read_settings(size)
@@ -152,7 +155,7 @@ def run(
                     program = CHECK_NAN.run(as_module(program))  # noqa: PLW2901
                 elif nan:
                     report.line(f"{no_graph()}\n", "yellow")
-                checks = _Checks(check_bounds, checked)
+                checks = _Checks(check_bounds, checked, optimize_graph)
                 job = _Job(report, path, module, key, program, settings, seed, checks, timed=timed)
                 if dump is not None:
                     job.dump_to(dump if len(programs) == 1 else dump / key)
@@ -172,10 +175,11 @@ def run(
 
 
 class _Checks(NamedTuple):
-    """What compiled code checks while it runs."""
+    """What compiled code checks while it runs, and whether its graphs are optimised."""
 
     bounds: bool
     all: bool
+    optimize_graph: bool = True
 
     def __bool__(self) -> bool:
         return self.bounds or self.all
@@ -212,7 +216,12 @@ class _Job:
     def _compiled(self, dump: Path | None = None) -> Executable:
         program, checks = cast("Any", self.program), self.checks
         return loomir.compile(
-            program, check_bounds=checks.bounds, checked=checks.all, dump=dump, eager=self.timed
+            program,
+            check_bounds=checks.bounds,
+            checked=checks.all,
+            dump=dump,
+            eager=self.timed,
+            optimize_graph=checks.optimize_graph,
         )
 
     @property

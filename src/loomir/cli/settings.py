@@ -9,7 +9,7 @@ import typer
 
 from loomir.support.diagnostics import CompileError, Diagnostic
 
-__all__ = ["Sizes", "read_settings"]
+__all__ = ["OptimizeGraph", "Sizes", "read_settings"]
 
 Sizes: TypeAlias = Annotated[
     list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
@@ -21,6 +21,11 @@ Sizes: TypeAlias = Annotated[
     ),
 ]
 """The option of every command that makes arguments or reads constants."""
+OptimizeGraph: TypeAlias = Annotated[
+    bool,
+    typer.Option(help="Rewrite graphs to faster ones, whose results may differ by rounding."),
+]
+"""The option of every command that compiles graphs."""
 
 
 def read_settings(pairs: Sequence[str] | None, option: str = "--size") -> dict[str, int | float]:

@@ -26,7 +26,7 @@ from loomir.support.diagnostics import RunError
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
 from loomir.tir.link_calls import link_calls
-from loomir.transform.pipelines import lower, lower_relax
+from loomir.transform.pipelines import lower, lower_relax, optimize_relax
 
 __all__ = ["Culprit", "bisect"]
 
@@ -98,9 +98,12 @@ def _stages_of(module: IRModule, pipeline: Pipeline) -> Iterator[tuple[str, IRMo
 def _stages(module: IRModule) -> Iterator[tuple[str, IRModule]]:
     stages: list[tuple[str, IRModule]] = []
     packing = packing_for(Target("native"))
-    graph = link_calls(
-        lower_relax(module, packing, on_stage=lambda stage, mod: stages.append((stage, mod)))
-    )
+
+    def keep(stage: str, mod: IRModule) -> None:
+        stages.append((stage, mod))
+
+    faster = optimize_relax(module, on_stage=keep)
+    graph = link_calls(lower_relax(faster, packing, on_stage=keep))
     yield from stages
     kernels = {v: f for v, f in graph.functions.items() if isinstance(f, PrimFunc)}
     loops = graph.with_functions(kernels)

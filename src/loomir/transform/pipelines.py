@@ -8,6 +8,7 @@ from typing import Final
 from loomir.ir.module import IRModule
 from loomir.ir.passes import OnStage, Pipeline, Ran
 from loomir.relax.expr import Function
+from loomir.transform.relax.algebra.fold_affine_to_conv import fold_affine_to_conv
 from loomir.transform.relax.algebra.fuse_transpose_matmul import fuse_transpose_matmul
 from loomir.transform.relax.bindings.canonicalize_bindings import canonicalize_bindings
 from loomir.transform.relax.bindings.check_nan import check_nan
@@ -61,11 +62,27 @@ __all__ = [
     "CHECK_NAN",
     "LOWER_CPU",
     "LOWER_RELAX",
+    "OPTIMIZE_RELAX",
     "WINOGRAD",
     "LowerOptions",
     "lower",
     "lower_relax",
+    "optimize_relax",
 ]
+
+OPTIMIZE_RELAX: Final = Pipeline(
+    "relax.optimize",
+    (
+        # What may move last bits; what keeps all of them stands in the next pipeline. Results stay
+        # within rounding of what operands are, not of what cancels: tests bound each pass by sums
+        # of absolute products in float64.
+        normalize,
+        canonicalize_bindings,  # before the others, which compare names
+        fold_constant,  # first: what is constant may be written as arithmetic on weights
+        fold_affine_to_conv,
+    ),
+    assumes={"relax_derived", "relax_well_formed"},
+)
 
 LOWER_RELAX: Final = Pipeline(
     "relax.lower",
@@ -76,8 +93,7 @@ LOWER_RELAX: Final = Pipeline(
         fold_constant,
         eliminate_common_subexpr,
         # Keeps all bits: each element sums the same products in the same order, and spares a copy.
-        # Not here: FoldBatchnormToConv2D rounds products otherwise, by more than a convolution may
-        # where it scales up; CombineParallelMatmul keeps bits, but copies operands and results.
+        # Not here: CombineParallelMatmul keeps bits too, but copies operands and results.
         fuse_transpose_matmul,  # after folding: the transposed matrix may be a constant
         legalize_ops,
         dead_code_elimination,  # after it: what kernels do not take is not needed any more
@@ -175,6 +191,22 @@ def lower(
         "tir.UnrollLoop": options.unroll,
     }
     return LOWER_CPU.run(mod, given, on_stage=on_stage, times=times, verify=verify)
+
+
+def optimize_relax(
+    mod: IRModule,
+    *,
+    on_stage: OnStage | None = None,
+    times: list[Ran] | None = None,
+    verify: bool | None = None,
+) -> IRModule:
+    """Rewrite the graphs of a module to faster ones, whose results may differ by rounding.
+
+    A module without graphs comes back as it is.
+    """
+    if not any(isinstance(func, Function) for func in mod.functions.values()):
+        return mod
+    return OPTIMIZE_RELAX.run(mod, on_stage=on_stage, times=times, verify=verify)
 
 
 def lower_relax(

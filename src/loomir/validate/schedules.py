@@ -24,7 +24,7 @@ from loomir.target import Target
 from loomir.tir.analysis.cost import estimate_cost
 from loomir.tir.function import PrimFunc
 from loomir.tir.link_calls import link_calls
-from loomir.transform.pipelines import lower_relax
+from loomir.transform.pipelines import lower_relax, optimize_relax
 from loomir.validate.arguments import LEVELS, Drawer, Drawn, NotDrawnError
 from loomir.validate.comparing import Difference, Outcome, compare_outcomes, outcome_of, size_of
 from loomir.validate.report import FunctionReport, ScheduleDifference, ScheduleReport
@@ -102,7 +102,7 @@ def _loops_of(module: IRModule) -> IRModule:
     """Return the kernels of graphs, and the functions of loops."""
     linked = link_calls(module)
     if any(isinstance(f, Function) for f in linked.functions.values()):
-        linked = link_calls(lower_relax(linked, None))
+        linked = link_calls(lower_relax(optimize_relax(linked)))
     loops = {v: f for v, f in linked.functions.items() if isinstance(f, PrimFunc)}
     return linked.with_functions(loops)
 

@@ -19,7 +19,7 @@ from loomir.support.diagnostics import CompileError
 from loomir.tir.analysis.cost import Cost, estimate_cost
 from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.function import PrimFunc
-from loomir.transform.pipelines import lower_relax
+from loomir.transform.pipelines import lower_relax, optimize_relax
 from loomir.transform.relax import BindSymbolicVarsOptions, bind_symbolic_vars
 
 __all__ = ["GraphCost", "KernelCost", "estimate_graph"]
@@ -71,7 +71,7 @@ def estimate_graph(module: IRModule, name: str, sizes: Mapping[str, int]) -> Gra
     Errors: those of lowering.
     """
     bound = bind_symbolic_vars(normalize(module), BindSymbolicVarsOptions(sizes, name))
-    low = lower_relax(bound)
+    low = lower_relax(optimize_relax(bound))
     calls = _count_calls(low, name)
     kernels: list[KernelCost] = []
     unknown: dict[str, None] = {}

@@ -7,6 +7,7 @@ from loomir.transform.relax.algebra.combine_parallel_matmul import (
 )
 from loomir.transform.relax.algebra.expand_matmul_of_sum import expand_matmul_of_sum
 from loomir.transform.relax.algebra.fast_math_transform import fast_math_transform
+from loomir.transform.relax.algebra.fold_affine_to_conv import fold_affine_to_conv
 from loomir.transform.relax.algebra.fold_batchnorm_to_conv2d import fold_batchnorm_to_conv2d
 from loomir.transform.relax.algebra.fuse_transpose_matmul import fuse_transpose_matmul
 from loomir.transform.relax.algebra.reorder_permute_dims_after_concat import (
@@ -108,6 +109,7 @@ __all__ = [
     "expand_matmul_of_sum",
     "expand_tuple_arguments",
     "fast_math_transform",
+    "fold_affine_to_conv",
     "fold_batchnorm_to_conv2d",
     "fold_constant",
     "function_pass",

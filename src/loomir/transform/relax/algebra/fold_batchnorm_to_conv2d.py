@@ -34,7 +34,7 @@ from loomir.transform.relax.graph_reading import (
     values_in,
 )
 
-__all__ = ["fold_batchnorm_to_conv2d"]
+__all__ = ["channel_axis", "fold_batchnorm_to_conv2d", "normalization_factors"]
 
 _KERNELS: Final = {"nn.conv1d": "OIW", "nn.conv2d": "OIHW", "nn.conv3d": "OIDHW"}
 """The axes of each operator's kernel."""
@@ -146,12 +146,12 @@ class _Reader:
             return None
         weight = conv.value.args[1]
         kernel, info = self.array(weight), tensor_info(conv.var)
-        channels = _channel_axis(conv.value.attrs["out_layout"])
+        channels = channel_axis(conv.value.attrs["out_layout"])
         if kernel is None or info is None or self.uses[weight] > 1 or channels is None:
             return None
         if call.attrs["axis"] % info.ndim != channels or kernel.dtype != numpy_of(info.dtype):
             return None
-        scale, shift = _factors(call, statistics)
+        scale, shift = normalization_factors(call, statistics)
         if not np.isfinite(scale).all() or not np.isfinite(shift).all():
             return None
         layout = conv.value.attrs["kernel_layout"]
@@ -169,7 +169,7 @@ class _Reader:
         return value.data.data if isinstance(value, Constant) else None
 
 
-def _channel_axis(layout: str) -> int | None:
+def channel_axis(layout: str) -> int | None:
     """Tell which axis counts channels, None where they stand in blocks."""
     read = read_layout(layout)
     if read is None or read.blocks:
@@ -177,7 +177,7 @@ def _channel_axis(layout: str) -> int | None:
     return [letter for letter, _ in read.parts].index("C")
 
 
-def _factors(call: Call, statistics: list[Any]) -> tuple[NPArray, ...]:
+def normalization_factors(call: Call, statistics: list[Any]) -> tuple[NPArray, NPArray]:
     """Return what to multiply each channel with, and what to add then."""
     gamma, beta, mean, variance = (array.astype("float64") for array in statistics)
     with np.errstate(all="ignore"):
