@@ -28,6 +28,7 @@ bench:  ## the tables of benchmarks/: speed and overhead beside NumPy
 	$(PYTHON) -m benchmarks.vector_math
 	$(PYTHON) -m benchmarks.graphs
 	$(PYTHON) -m benchmarks.odd
+	$(PYTHON) -m benchmarks.as_written
 	$(PYTHON) -m benchmarks.kernels
 	$(PYTHON) -m benchmarks.cookbook
 
