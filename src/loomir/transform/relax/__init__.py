@@ -67,6 +67,7 @@ from loomir.transform.relax.layout.convert_layout import ConvertLayoutOptions, c
 from loomir.transform.relax.layout.optimize_layout_transform import optimize_layout_transform
 from loomir.transform.relax.layout.remove_redundant_reshape import remove_redundant_reshape
 from loomir.transform.relax.layout.rewrite_dataflow_reshape import rewrite_dataflow_reshape
+from loomir.transform.relax.layout.sink_reshape import sink_reshape
 from loomir.transform.relax.memory.call_tir_rewrite import call_tir_rewrite
 from loomir.transform.relax.memory.dataflow_use_inplace_calls import dataflow_use_inplace_calls
 from loomir.transform.relax.memory.kill_after_last_use import kill_after_last_use
@@ -136,6 +137,7 @@ __all__ = [
     "reorder_permute_dims_after_concat",
     "reorder_take_after_matmul",
     "rewrite_dataflow_reshape",
+    "sink_reshape",
     "specialize_prim_func_based_on_call_site",
     "static_plan_block_memory",
     "to_mixed_precision",
