@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from loomir.support.compiling import set_compiler, to_executable
+from loomir.support.displaying import render_html, set_renderer
 from loomir.support.fork_safe import import_module
 from loomir.support.loading import set_loader
 from loomir.support.printing import set_printer, to_text
@@ -125,7 +126,14 @@ def _compile(program: object, **options: Any) -> Any:
     return to_executable(program, **options)
 
 
+def _render(value: object) -> str:
+    """Load what writes pages, which takes this one's place, and write the first page by it."""
+    import_module("loomir.display")
+    return render_html(value)
+
+
 set_printer(_print)
+set_renderer(_render)
 set_compiler(_compile)
 set_loader(lambda: import_module("loomir.op"))
 

@@ -8,7 +8,8 @@ from typing import Any
 from loomir.ir.node import Node, attr, child, meta, node, replace_lists, reset
 from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
-from loomir.support.highlight import show_text, to_html
+from loomir.support.displaying import Displayed
+from loomir.support.highlight import show_text
 from loomir.support.printing import to_text
 from loomir.support.span import Span
 from loomir.support.uncompiled_call import Uncompiled
@@ -36,7 +37,7 @@ class VDevice(Node):
     mem_scope: str = attr(default="global")
 
 
-class BaseFunc(Uncompiled, Node):
+class BaseFunc(Uncompiled, Displayed, Node):
     """The root of functions of all IRs."""
 
     __slots__ = ()
@@ -61,12 +62,9 @@ class BaseFunc(Uncompiled, Node):
         """
         show_text(to_text(self, constants="stored"), style)
 
-    def _repr_html_(self) -> str:
-        return to_html(to_text(self, constants="stored"))
-
 
 @node
-class IRModule(Uncompiled, Node):
+class IRModule(Uncompiled, Displayed, Node):
     """A collection of functions; a program.
 
     Functions are found by ``mod["name"]``; ``mod.functions`` maps their ``GlobalVar`` to them, in
@@ -155,6 +153,3 @@ class IRModule(Uncompiled, Node):
         Errors: SCR0005 for a style that is none.
         """
         show_text(to_text(self, constants="stored"), style)
-
-    def _repr_html_(self) -> str:
-        return to_html(to_text(self, constants="stored"))

@@ -13,6 +13,7 @@ from loomir.runtime.graph.function import GraphFunction
 from loomir.runtime.report.profile import Profile
 from loomir.support.argument_errors import explained_methods
 from loomir.support.diagnostics import Diagnostic, InternalError, nearest
+from loomir.support.displaying import Displayed
 from loomir.support.runtime_types import quote_name
 
 __all__ = ["Executable", "show_seconds"]
@@ -24,7 +25,7 @@ def show_seconds(seconds: float) -> str:
 
 
 @explained_methods
-class Executable:
+class Executable(Displayed):
     """Compiled functions by name: ``exe["main"](x, y)``, or ``exe(x, y)`` for ``main``.
 
     Where there is no ``main``, ``exe(x, y)`` calls the only function.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, Final, cast
+from weakref import WeakMethod
 
 from loomir.arith.analyzer import Analyzer
 from loomir.arith.iterators.index_map import IndexMap
@@ -15,6 +16,7 @@ from loomir.schedule.variables import BlockRV, LoopRV
 from loomir.support.diagnostics import Diagnostic, ScheduleError, with_article
 from loomir.support.runtime_types import show_value
 from loomir.tir.expr import IntImm, PrimExpr, Var
+from loomir.tir.stmt import ForKind
 
 __all__ = ["Arguments", "as_list", "bad_argument", "gone_error"]
 
@@ -45,6 +47,7 @@ class Arguments:
     def __init__(self) -> None:
         self.refs: dict[BlockRV | LoopRV, Ref] = {}
         self.numbers: dict[Var, int] = {}
+        self.describer = WeakMethod(self.describe)
 
     def copy(self, refs: Mapping[int, Ref]) -> Arguments:
         """Return a copy for a copy of the program; ``refs`` maps ids of old references to new."""
@@ -52,6 +55,17 @@ class Arguments:
         made.refs = {rv: refs[id(ref)] for rv, ref in self.refs.items() if id(ref) in refs}
         made.numbers = dict(self.numbers)
         return made
+
+    def describe(self, rv: object) -> str | None:
+        """Write what a random variable stands for in a few words; None where it is gone."""
+        ref = self.refs.get(cast("Any", rv))
+        if ref is None or ref.stmt is None:
+            return None
+        if not ref.is_loop:
+            return ref.block.name_hint
+        loop = ref.loop
+        kind = "" if loop.kind is ForKind.SERIAL else f", {loop.kind.value[1:].lower()}"
+        return f"{loop.loop_var.name_hint}, {loop.extent} times{kind}"
 
     def forget(self, rv: Any) -> None:
         """Forget a random variable.

@@ -24,6 +24,7 @@ from loomir.support.diagnostics import (
     ScheduleError,
     nearest,
 )
+from loomir.support.displaying import Displayed
 from loomir.support.dtype import DataType
 from loomir.support.runtime_types import quote_name, show_value
 from loomir.tir.buffer import Buffer
@@ -41,7 +42,7 @@ _INT32 = DataType("int32")
 _S = TypeVar("_S", bound="Schedule")
 
 
-class Schedule:
+class Schedule(Displayed):
     """A program under schedule, and the primitives that edit it.
 
     Each primitive is checked before it changes anything: what would change the meaning of the
@@ -229,7 +230,8 @@ class Schedule:
         if isinstance(result, list):
             return [self._output(item) for item in cast("list[Any]", result)]
         if isinstance(result, Ref):
-            rv = LoopRV() if result.is_loop else BlockRV()
+            describe = self._arguments.describer
+            rv = LoopRV(describe) if result.is_loop else BlockRV(describe)
             self._arguments.refs[rv] = result
             return rv
         if isinstance(result, int):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import os
 import sys
@@ -13,9 +14,26 @@ from loomir.support.fork_safe import import_module
 __all__ = ["show_text", "to_html"]
 
 _NAMED: Final = {"ansi": "ansi_dark", "dark": "monokai", "light": "default"}
-_HTML: Final = (
-    '<pre style="white-space: pre; overflow-x: auto; line-height: normal; '
-    'font-family: Menlo, Consolas, monospace">{code}</pre>'
+_PRE: Final = (
+    "white-space: pre; overflow-x: auto; line-height: normal; font-family: "
+    "var(--jp-code-font-family, Menlo, Consolas, monospace)"
+)
+_HTML: Final = f'<pre style="{_PRE}">{{code}}</pre>'
+# A colour between that of the page's own text and one of these reads well on light and on dark.
+_COLOURS: Final = {
+    "Token.Keyword": ("k", "#8250df"),
+    "Token.Operator.Word": ("k", "#8250df"),
+    "Token.Literal.String": ("s", "#1a9e4b"),
+    "Token.Literal.Number": ("n", "#d9730d"),
+    "Token.Comment": ("c", "#808080"),
+    "Token.Name.Decorator": ("d", "#0f7fd6"),
+    "Token.Name.Function": ("d", "#0f7fd6"),
+    "Token.Name.Class": ("d", "#0f7fd6"),
+    "Token.Name.Builtin": ("b", "#0f7fd6"),
+}
+_RULES: Final = "".join(
+    f".loomir-{name}{{color:{colour};color:color-mix(in srgb,currentColor 40%,{colour})}}"
+    for name, colour in dict(_COLOURS.values()).items()
 )
 
 
@@ -54,13 +72,31 @@ def show_text(text: str, style: str | None = None) -> None:
 def to_html(text: str, style: str | None = None) -> str:
     """Write a program as HTML in colour, without a background of its own.
 
+    Without a style, colours follow the page: they are made of that of its text.
+
     Errors: SCR0005 for a style that is none.
     """
-    theme = _theme("light" if style is None else style)
+    if style is None:
+        return f'<style>{_RULES}</style><pre style="{_PRE}">{_spans(text)}</pre>'
+    theme = _theme(style)
     console = _rich("console").Console(record=True, file=io.StringIO(), force_terminal=True)
     console.print(_highlight(text, theme), soft_wrap=True)
     written: str = console.export_html(code_format=_HTML, inline_styles=True)
     return written
+
+
+def _spans(text: str) -> str:
+    """Write the tokens of a program, each in the class of its colour."""
+    lexer: Any = _rich("syntax").Syntax("", "python").lexer
+    parts: list[str] = []
+    for kind, value in lexer.get_tokens(text.rstrip()):
+        name = str(kind)
+        while name and name not in _COLOURS:
+            name = name.rpartition(".")[0]
+        written = html.escape(value)
+        found = _COLOURS.get(name)
+        parts.append(f'<span class="loomir-{found[0]}">{written}</span>' if found else written)
+    return "".join(parts)
 
 
 def _rich(part: str) -> Any:

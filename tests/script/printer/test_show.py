@@ -13,6 +13,7 @@ import pytest
 from loomir.script import from_source
 from loomir.script.printer import script, show
 from loomir.support.diagnostics import CompileError
+from loomir.support.highlight import to_html
 from loomir.tir import convert
 
 TEXT = """
@@ -81,23 +82,33 @@ def test_a_terminal_may_refuse_colours(
 
 def text_of(page: str) -> str:
     """Return the text of a piece of HTML."""
-    return html.unescape(re.sub(r"<[^>]*>", "", page))
+    return html.unescape(re.sub(r"<style>.*?</style>|<[^>]*>", "", page))
 
 
 @program
 def test_html_in_colour(name: str):
-    page = PROGRAMS[name]._repr_html_()
+    page = to_html(PROGRAMS[name].script(), "light")
     assert page.startswith("<pre ")
     assert "color: #" in page
     assert "<script" not in page
     assert text_of(page).rstrip() == PROGRAMS[name].script().rstrip()
 
 
+@program
+def test_html_in_the_colours_of_the_page_around_it(name: str):
+    page = to_html(PROGRAMS[name].script())
+    assert text_of(page).rstrip() == PROGRAMS[name].script().rstrip()
+    used = set(re.findall(r'<span class="([\w-]+)">', page))
+    assert {"loomir-k", "loomir-s", "loomir-n"} <= used
+    for each in used:  # mixed from the colour of the text, which is dark on light, light on dark
+        assert re.search(rf"\.{each}\{{[^}}]*color-mix\(in srgb,currentColor", page)
+
+
 def test_text_of_a_program_is_no_html():
     made: Any = from_source(
         "@T.prim_func\ndef f(x: T.int32):\n    assert x > 0, '<script>&alert(1)</script>'\n"
     )
-    page = made._repr_html_()
+    page = to_html(made.script())
     assert "<script" not in page
     assert "'<script>&alert(1)</script>'".strip("'") in text_of(page)
 
@@ -117,10 +128,12 @@ def test_a_notebook_displays_html(
     (one,) = shown
     assert repr(one) == PROGRAMS["module"].script()
     assert text_of(one._repr_html_()).rstrip() == PROGRAMS["module"].script().rstrip()
-    assert one._repr_html_() != PROGRAMS["module"]._repr_html_()
+    assert one._repr_html_() == to_html(PROGRAMS["module"].script(), "dark")
+    PROGRAMS["module"].show()
+    assert shown[1]._repr_html_() == to_html(PROGRAMS["module"].script())
     shell.kernel = None  # IPython on a terminal
     PROGRAMS["module"].show()
-    assert len(shown) == 1
+    assert len(shown) == 2
     assert capsys.readouterr().out == PROGRAMS["module"].script()
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from loomir.runtime.report.roofline import Point, roofline
 from loomir.runtime.storage.container import write_file
 from loomir.support.argument_errors import explained_methods
+from loomir.support.displaying import Displayed
 from loomir.support.fork_safe import import_module
 
 __all__ = ["KernelCall", "KernelTotal", "Profile", "Roof", "Work"]
@@ -63,7 +64,7 @@ class KernelTotal(NamedTuple):
 
 
 @explained_methods
-class Profile:
+class Profile(Displayed):
     """Where the time of one call went. ``print`` shows the table.
 
     ``seconds`` is the whole call, ``truncated`` says that there were more calls of kernels than
