@@ -26,6 +26,9 @@ from loomir.transform.relax.kernels.winograd_conv2d import winograd_conv2d
 from loomir.transform.relax.layout.sink_reshape import sink_reshape
 from loomir.transform.relax.memory.dataflow_use_inplace_calls import dataflow_use_inplace_calls
 from loomir.transform.relax.memory.static_plan_block_memory import static_plan_block_memory
+from loomir.transform.relax.quantization.fake_quantization_to_integer import (
+    fake_quantization_to_integer,
+)
 from loomir.transform.relax.quantization.fuse_zero_points import fuse_zero_points
 from loomir.transform.tir.blocks.convert_blocks_to_opaque import convert_blocks_to_opaque
 from loomir.transform.tir.blocks.lower_cross_thread_reduction import lower_cross_thread_reduction
@@ -79,7 +82,10 @@ OPTIMIZE_RELAX: Final = Pipeline(
         # of absolute products in float64.
         normalize,
         canonicalize_bindings,  # before the others, which compare names
-        fold_constant,  # first: what is constant may be written as arithmetic on weights
+        # Before folding, which would make floats, or integers of 32 bits, of constant bytes.
+        fake_quantization_to_integer,
+        fuse_zero_points,
+        fold_constant,  # next: what is constant may be written as arithmetic on weights
         fold_affine_to_conv,
     ),
     assumes={"relax_derived", "relax_well_formed"},

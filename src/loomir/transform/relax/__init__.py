@@ -77,6 +77,9 @@ from loomir.transform.relax.precision.to_mixed_precision import (
     ToMixedPrecisionOptions,
     to_mixed_precision,
 )
+from loomir.transform.relax.quantization.fake_quantization_to_integer import (
+    fake_quantization_to_integer,
+)
 from loomir.transform.relax.quantization.fuse_zero_points import fuse_zero_points
 
 __all__ = [
@@ -109,6 +112,7 @@ __all__ = [
     "eliminate_common_subexpr",
     "expand_matmul_of_sum",
     "expand_tuple_arguments",
+    "fake_quantization_to_integer",
     "fast_math_transform",
     "fold_affine_to_conv",
     "fold_batchnorm_to_conv2d",

@@ -20,7 +20,7 @@ from loomir.transform.relax.quantization.graph_values import (
     is_uniform,
 )
 
-__all__ = ["IntegerFactor", "read_factor", "read_zero_point", "widen_factor"]
+__all__ = ["IntegerFactor", "keeps_shape", "narrow_zero_point", "read_factor", "widen_factor"]
 
 
 class IntegerFactor(NamedTuple):
@@ -38,26 +38,27 @@ def read_factor(values: GraphValues, leaf: RelaxExpr) -> IntegerFactor | None:
         return IntegerFactor(codes, None)
     call = values.call(leaf, "subtract")
     codes = None if call is None else _read_widened(values, call.args[0])
-    if call is None or codes is None or not _keeps_shape(leaf, codes):
+    if call is None or codes is None or not keeps_shape(leaf, codes):
         return None
     zero = call.args[1]
     if dtype_of(zero) is not INT32:
         return None
-    return IntegerFactor(codes, read_zero_point(values, zero, codes))
+    return IntegerFactor(codes, _read_zero_point(values, zero, codes))
 
 
-def read_zero_point(values: GraphValues, zero: RelaxExpr, codes: RelaxExpr) -> RelaxExpr | None:
+def _read_zero_point(values: GraphValues, zero: RelaxExpr, codes: RelaxExpr) -> RelaxExpr | None:
     """Return a zero point in as few bits as show it; None for 0."""
     known = values.constant(zero)
     if known is not None:
-        return _fewest_bits(known, codes)
+        return narrow_zero_point(known, codes)
     call = values.call(zero, "astype")
     if call is not None and dtype_of(call.args[0]) is dtype_of(codes):
         return call.args[0]
     return zero
 
 
-def _fewest_bits(known: Any, codes: RelaxExpr) -> Constant | None:
+def narrow_zero_point(known: Any, codes: RelaxExpr) -> Constant | None:
+    """Return a constant zero point in as few bits as show it; None for 0."""
     dtype = dtype_of(codes)
     if not known.any() or dtype is None:
         return None if not known.any() else as_constant(known)
@@ -75,7 +76,7 @@ def _read_widened(values: GraphValues, leaf: RelaxExpr) -> RelaxExpr | None:
     return call.args[0] if dtype_of(call.args[0]) in BYTES else None
 
 
-def _keeps_shape(made: RelaxExpr, codes: RelaxExpr) -> bool:
+def keeps_shape(made: RelaxExpr, codes: RelaxExpr) -> bool:
     """Whether nothing was broadcast but the zero point."""
     one, other = tensor_info(made), tensor_info(codes)
     if one is None or other is None or one.dims is None or other.dims is None:

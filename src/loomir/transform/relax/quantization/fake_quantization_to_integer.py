@@ -1,0 +1,339 @@
+"""Compute on the bytes that floats stand for, where a graph quantises and dequantises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from loomir.ir.module import IRModule
+from loomir.ir.passes import register
+from loomir.op.nn.layouts import read_layout
+from loomir.relax.expr import Call, Function, Tuple
+from loomir.relax.node import RelaxExpr
+from loomir.relax.normal.rewriter import Rewriter
+from loomir.support.dtype import DataType
+from loomir.transform.relax.bindings.dead_code_elimination import dead_code_elimination
+from loomir.transform.relax.graph_reading import (
+    extent_of,
+    make_call,
+    operator_of,
+    operators_in,
+    tensor_info,
+)
+from loomir.transform.relax.quantization.dequantized import (
+    Dequantized,
+    dequantize_codes,
+    find_axis,
+    range_of,
+    read_dequantized,
+    read_quantized,
+)
+from loomir.transform.relax.quantization.fuse_zero_points import (
+    CONVOLUTIONS,
+    fits_for_certain,
+    integer_product,
+)
+from loomir.transform.relax.quantization.graph_values import (
+    GraphValues,
+    as_constant,
+    is_uniform,
+)
+
+__all__ = ["fake_quantization_to_integer"]
+
+_PRODUCTS: Final = ("matmul", "linear", *CONVOLUTIONS)
+_POOLS: Final = ("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
+_MOVES: Final = (
+    "expand_dims",
+    "flatten",
+    "flip",
+    "nn.batch_flatten",
+    "nn.pixel_shuffle",
+    "reshape",
+    "squeeze",
+    "strided_slice",
+)
+"""Operators that only move elements, whose first argument is what they move."""
+_MOST: Final = 2**31 - 1
+
+
+@register(
+    "relax.FakeQuantizationToInteger", requires={"relax_normal_form"}, breaks={"functions_used"}
+)
+def fake_quantization_to_integer(mod: IRModule) -> IRModule:
+    """Multiply the bytes that floats stand for, and move bytes in place of floats.
+
+    In dataflow blocks, where floats are made of int8 or uint8 by ``dequantize``, or by what it is
+    made of. Of ``matmul``, ``linear`` and convolutions of them all products are summed in int32,
+    which is exact, and the sums are multiplied by the scales. Sums that could exceed int32 stay
+    floats. Results are those of products without rounding, rounded a few times at the end.
+    Reshaping, transposing, slicing, joining and maxima of windows are of bytes, and what quantises
+    again by the same scale and zero point is left out; all bits stay there.
+    """
+    graphs = [func for func in mod.functions.values() if isinstance(func, Function)]
+    if not any(operators_in(func) & {"multiply", "dequantize"} for func in graphs):
+        return mod
+    made = _Rewrite(mod).rewrite_module()
+    return mod if made is mod else dead_code_elimination(made)
+
+
+class _Rewrite(Rewriter):
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self.values = GraphValues(self.lookup)
+
+    def rewrite_call(self, call: Call) -> RelaxExpr:
+        """Write a call on floats as one on the bytes that they stand for."""
+        name = operator_of(call)
+        made: RelaxExpr | None = None
+        if name in _PRODUCTS:
+            made = self._product(call)
+        elif name in _MOVES or name in _POOLS:
+            made = self._move(call)
+        elif name == "permute_dims":
+            made = self._transpose(call)
+        elif name == "concat":
+            made = self._concat(call)
+        elif name in ("astype", "quantize"):
+            made = self._cancel(call)
+        return call if made is None else made
+
+    def _read(self, leaf: RelaxExpr) -> Dequantized | None:
+        return read_dequantized(self.values, leaf)
+
+    # -- products --------------------------------------------------------------------------------
+    def _product(self, call: Call) -> RelaxExpr | None:
+        if call.attrs["out_dtype"] not in (None, DataType("float32")):
+            return None
+        operands = [self._read(arg) for arg in call.args[:2]]
+        left, right = operands
+        if left is None or right is None or not fits_for_certain(call):
+            return None
+        places = _output_axes(call)
+        if places is None:
+            return None
+        scales: list[tuple[Dequantized, int]] = []
+        for operand, (own, out) in zip((left, right), places, strict=True):
+            info = tensor_info(operand.factor.codes)
+            assert info is not None
+            along = [find_axis(p, info.ndim) for p in (operand.factor.zero, operand.scale)]
+            if any(axis not in (-1, own) for axis in along):
+                return None
+            scales.append((operand, -1 if along[1] == -1 else out))
+        if not self._is_within_range(call, left, right):
+            return None
+        scale = self._scale(scales, _result_rank(call))
+        if scale is None:
+            return None
+        emit = self.builder.emit
+        pair = Call(call.op, call.args[:2], call.sinfo_args, call.attrs, span=call.span)
+        total = emit(integer_product(self, pair, left.factor, right.factor))
+        made = make_call("multiply", emit(make_call("astype", total, "float32")), scale)
+        return made if len(call.args) == 2 else make_call("add", emit(made), call.args[2])
+
+    def _scale(self, scales: Sequence[tuple[Dequantized, int]], ndim: int) -> RelaxExpr | None:
+        """Return the product of two scales, each in its place; None where it is no normal float."""
+        parts = [self._placed(operand, axis, ndim) for operand, axis in scales]
+        arrays: list[Any] = [self.values.constant(part) for part in parts]
+        if any(array is None for array in arrays):
+            return self.builder.emit(make_call("multiply", *parts))
+        exact: Any = arrays[0].astype("float64") * arrays[1].astype("float64")
+        normal = (np.abs(exact) > 1e-37) & (np.abs(exact) < 1e37)
+        return as_constant(exact.astype("float32")) if normal.all() else None
+
+    def _placed(self, operand: Dequantized, axis: int, ndim: int) -> RelaxExpr:
+        """Return a scale with its axis at a place of the result."""
+        known: Any = operand.values
+        if known is not None:
+            flat = known.reshape(-1)
+            shape = [-1 if a == axis else 1 for a in range(ndim)]
+            return as_constant(flat.reshape(shape) if axis >= 0 else flat[:1].reshape(()))
+        info = tensor_info(operand.scale)
+        assert info is not None
+        assert info.dims is not None
+        if axis < 0:
+            return (
+                self.builder.emit(make_call("reshape", operand.scale, ()))
+                if info.ndim
+                else operand.scale
+            )
+        (extent,) = [info.dims[a] for a in range(info.ndim) if extent_of(info, a) != 1]
+        placed = tuple([extent if a == axis else 1 for a in range(ndim)])
+        return self.builder.emit(make_call("reshape", operand.scale, placed))
+
+    def _is_within_range(self, call: Call, left: Dequantized, right: Dequantized) -> bool:
+        """Whether no sum exceeds int32, whatever the bytes are that are not constant."""
+        infos = [tensor_info(arg) for arg in call.args[:2]]
+        steps = _steps(call, *infos)
+        if steps is None:
+            return False
+        most = range_of(left.factor, self.values)
+        if steps * most * range_of(right.factor, self.values) <= _MOST:
+            return True
+        return _largest_sum(call, right, self.values) * most <= _MOST
+
+    # -- what only moves -------------------------------------------------------------------------
+    def _move(self, call: Call) -> RelaxExpr | None:
+        found = self._read(call.args[0])
+        if found is None or found.uniform is None or not _is_uniform(found, self.values):
+            return None
+        if operator_of(call) in _POOLS and not _has_elements(call):
+            return None
+        args = (found.factor.codes, *call.args[1:])
+        codes = self.builder.emit(Call(call.op, args, call.sinfo_args, call.attrs, span=call.span))
+        return self._dequantize(codes, found)
+
+    def _dequantize(self, codes: RelaxExpr, found: Dequantized) -> RelaxExpr:
+        zero, scale = self._single(found.factor.zero), self._single(found.scale)
+        assert scale is not None
+        return dequantize_codes(self.builder, codes, zero, scale)
+
+    def _single(self, leaf: RelaxExpr | None) -> RelaxExpr | None:
+        """Return a constant that is the same everywhere without axes."""
+        if leaf is None:
+            return None
+        known: Any = self.values.constant(leaf)
+        return as_constant(known.reshape(-1)[:1].reshape(()))
+
+    def _transpose(self, call: Call) -> RelaxExpr | None:
+        found = self._read(call.args[0])
+        if found is None or found.values is None:
+            return None
+        info = tensor_info(call.args[0])
+        assert info is not None
+        given = call.attrs["axes"]
+        order = list(range(info.ndim))[::-1] if given is None else [a % info.ndim for a in given]
+        parts: list[RelaxExpr | None] = []
+        for leaf in (found.factor.zero, found.scale):
+            known: Any = None if leaf is None else self.values.constant(leaf)
+            if leaf is not None and known is None:
+                return None
+            if known is not None and known.ndim and not is_uniform(known):
+                whole = known.reshape([1] * (info.ndim - known.ndim) + list(known.shape))
+                parts.append(as_constant(whole.transpose(order)))
+            else:
+                parts.append(self._single(leaf))
+        zero, scale = parts
+        assert scale is not None
+        args = (found.factor.codes, *call.args[1:])
+        codes = self.builder.emit(Call(call.op, args, call.sinfo_args, call.attrs, span=call.span))
+        return dequantize_codes(self.builder, codes, zero, scale)
+
+    def _concat(self, call: Call) -> RelaxExpr | None:
+        given = call.args[0]
+        given = self.lookup(given)
+        if not isinstance(given, Tuple) or not given.fields:
+            return None
+        found = [self._read(field) for field in given.fields]
+        first = found[0]
+        if first is None or first.uniform is None:
+            return None
+        kinds = {self._kind(one) for one in found}
+        if len(kinds) > 1 or None in kinds:
+            return None
+        codes = Tuple(tuple([one.factor.codes for one in found if one is not None]))
+        made = self.builder.emit(
+            Call(call.op, (codes, *call.args[1:]), call.sinfo_args, call.attrs, span=call.span)
+        )
+        return self._dequantize(made, first)
+
+    def _kind(self, found: Dequantized | None) -> tuple[float, int, DataType] | None:
+        """Return the scale, the zero point and the dtype of what has one of each."""
+        if found is None or found.uniform is None or not _is_uniform(found, self.values):
+            return None
+        info = tensor_info(found.factor.codes)
+        assert info is not None
+        zero: Any = None if found.factor.zero is None else self.values.constant(found.factor.zero)
+        return found.uniform, 0 if zero is None else int(zero.reshape(-1)[0]), info.dtype
+
+    def _cancel(self, call: Call) -> RelaxExpr | None:
+        """Return the bytes that are quantised again by their own scale and zero point."""
+        wanted = read_quantized(self.values, call)
+        found = None if wanted is None else self._kind(self._read(wanted.source))
+        if wanted is None or found != (np.float32(wanted.scale), wanted.zero, wanted.dtype):
+            return None
+        source = self._read(wanted.source)
+        assert source is not None
+        return source.factor.codes
+
+
+def _is_uniform(found: Dequantized, values: GraphValues) -> bool:
+    """Whether all elements have one zero point, which is constant."""
+    zero = found.factor.zero
+    known = None if zero is None else values.constant(zero)
+    return zero is None or (known is not None and is_uniform(known))
+
+
+def _has_elements(call: Call) -> bool:
+    """Whether each window of a pool has an element, beside padding."""
+    attrs = call.attrs
+    sizes, count = attrs["pool_size"], len(attrs["pool_size"])
+    pads = attrs["padding"]
+    inside = all(max(pads[a], pads[a + count]) < sizes[a] for a in range(count))
+    return inside and not attrs["ceil_mode"] and set(attrs["dilation"]) == {1}
+
+
+def _output_axes(call: Call) -> list[tuple[int, int]] | None:
+    """Return the axis of each operand whose scales stay what they are, and its place in results.
+
+    -2 stands for none.
+    """
+    infos = [tensor_info(arg) for arg in call.args[:2]]
+    left, right = infos
+    if left is None or right is None:
+        return None
+    name, attrs = operator_of(call), call.attrs
+    if name == "matmul":
+        if left.ndim < 2 or right.ndim < 2:
+            return None
+        out = max(left.ndim, right.ndim)
+        return [(left.ndim - 2, out - 2), (right.ndim - 1, out - 1)]
+    if name == "linear":
+        return [(-2, -2), (0, left.ndim - 1)]
+    layouts = [read_layout(attrs[n]) for n in ("kernel_layout", "out_layout")]
+    if any(layout is None or layout.blocks for layout in layouts):
+        return None
+    return [(-2, -2), (attrs["kernel_layout"].index("O"), attrs["out_layout"].index("C"))]
+
+
+def _result_rank(call: Call) -> int:
+    """Return how many axes a product has."""
+    ranks = [info.ndim for info in map(tensor_info, call.args[:2]) if info is not None]
+    return max(ranks) if operator_of(call) == "matmul" else ranks[0]
+
+
+def _steps(call: Call, left: Any, right: Any) -> int | None:
+    """Return how many products are summed for an element; None where that is not known."""
+    if left is None or right is None:
+        return None
+    name = operator_of(call)
+    if name == "matmul":
+        return extent_of(left, left.ndim - 1)
+    if name == "linear":
+        return extent_of(right, 1)
+    sizes = [extent_of(right, a) for a in range(right.ndim)]
+    made = 1
+    for axis, size in enumerate(sizes):
+        if size is None:
+            return None
+        made *= 1 if call.attrs["kernel_layout"][axis] == "O" else size
+    return made
+
+
+def _largest_sum(call: Call, right: Dequantized, values: GraphValues) -> int:
+    """Return the largest sum of absolute weights for an element of the result."""
+    codes: Any = values.constant(right.factor.codes)
+    if codes is None:
+        return _MOST
+    zero: Any = 0 if right.factor.zero is None else values.constant(right.factor.zero)
+    if zero is None:
+        return _MOST
+    name = operator_of(call)
+    whole = np.abs(codes.astype("int32") - zero)
+    if name == "matmul":
+        return int(whole.sum(-2, dtype="int64").max(initial=0))
+    kept = 0 if name == "linear" else call.attrs["kernel_layout"].index("O")
+    others = tuple([a for a in range(whole.ndim) if a != kept])
+    return int(whole.sum(others, dtype="int64").max(initial=0))
