@@ -30,6 +30,7 @@ bench:  ## the tables of benchmarks/: speed and overhead beside NumPy
 	$(PYTHON) -m benchmarks.odd
 	$(PYTHON) -m benchmarks.as_written
 	$(PYTHON) -m benchmarks.kernels
+	$(PYTHON) -m benchmarks.models
 	$(PYTHON) -m benchmarks.cookbook
 
 COUNT ?= 100000

@@ -13,7 +13,6 @@ import argparse
 import fnmatch
 import math
 import os
-import platform
 import signal
 import sys
 import tempfile
@@ -24,7 +23,7 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks.peers import PEERS, missing
-from benchmarks.processes import Process
+from benchmarks.processes import Process, cpu_name
 from benchmarks.results import Found, Outcome, as_json, as_markdown, as_svg, print_rows
 from benchmarks.rows import ROWS, Row, inputs_of, reference_of
 
@@ -110,7 +109,7 @@ def _measured(rows: list[Row], peers: list[str], threads: int, options: Any) -> 
     finally:
         for process in processes.values():
             process.end()
-    return Outcome(threads, _cpu(), os.cpu_count() or 1, roof, found, complaints)
+    return Outcome(threads, cpu_name(), os.cpu_count() or 1, roof, found, complaints)
 
 
 def _row(row: Row, processes: dict[str, Process], roof: dict[str, float], options: Any) -> Found:
@@ -159,15 +158,6 @@ def _error(result: Any, wanted: Any) -> float:
         return math.inf
     scale = float(np.abs(wanted).max()) or 1.0
     return float(np.abs(result - wanted).max()) / scale
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 if __name__ == "__main__":

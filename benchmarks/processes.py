@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
-__all__ = ["Process"]
+__all__ = ["Process", "cpu_name"]
 
 LIMITS = (
     "OMP_NUM_THREADS",
@@ -23,15 +26,26 @@ LIMITS = (
 
 
 class Process:
-    """Runs the worker of a peer on some CPUs."""
+    """Runs the worker of a peer on some CPUs.
 
-    def __init__(self, peer: str, threads: int, cpus: list[int], verbose: bool = False) -> None:
+    ``began`` is when the process was made, by ``time.monotonic``, which processes share.
+    """
+
+    def __init__(
+        self,
+        peer: str,
+        threads: int,
+        cpus: list[int],
+        verbose: bool = False,
+        module: str = "benchmarks.peers.worker",
+    ) -> None:
         self.peer = peer
         environment = {**os.environ, **{name: str(threads) for name in LIMITS}}
         usable = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cpus)  # what a child inherits
+        self.began = time.monotonic()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.peers.worker"],
+            [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if verbose else subprocess.DEVNULL,
@@ -65,3 +79,13 @@ class Process:
     def _signal(self, number: int) -> None:
         if self._process.poll() is None:
             self._process.send_signal(number)
+
+
+def cpu_name() -> str:
+    """Return the name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

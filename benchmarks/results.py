@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import escape
@@ -14,7 +15,7 @@ from rich.table import Table
 
 from benchmarks.rows import Row
 
-__all__ = ["Found", "Outcome", "as_json", "as_markdown", "as_svg", "print_rows"]
+__all__ = ["Found", "Outcome", "as_json", "as_markdown", "as_svg", "draw_ratios", "print_rows"]
 
 
 @dataclass
@@ -183,8 +184,18 @@ FONT = 'font-family="sans-serif" font-size="11"'
 
 
 def as_svg(outcomes: list[Outcome]) -> str:
-    """Draw the ratios as bars from 1, on a scale of powers of two."""
-    height = _TOP + _STEP * sum(len(o.found) + 3 for o in outcomes)
+    """Draw the ratios of all rows."""
+    return draw_ratios(
+        [(o.title, [(f.row.name, f.ratio, f.best or "") for f in o.found]) for o in outcomes]
+    )
+
+
+def draw_ratios(groups: Sequence[tuple[str, Sequence[tuple[str, float, str]]]]) -> str:
+    """Draw ratios as bars from 1, on a scale of powers of two.
+
+    Each group has a title, and for each bar a name, the ratio and the best peer.
+    """
+    height = _TOP + _STEP * sum(len(bars) + 3 for _, bars in groups)
     width = _LEFT + _WIDTH + 60
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" {FONT}>',
@@ -192,18 +203,18 @@ def as_svg(outcomes: list[Outcome]) -> str:
         '<text x="10" y="18" font-size="13">Time of the best peer over the time of Loomir</text>',
     ]
     y = _TOP
-    for outcome in outcomes:
-        lines.append(f'<text x="10" y="{y}" font-weight="bold">{escape(outcome.title)}</text>')
+    for title, bars in groups:
+        lines.append(f'<text x="10" y="{y}" font-weight="bold">{escape(title)}</text>')
         y += _STEP
-        bottom = y + _STEP * len(outcome.found)
+        bottom = y + _STEP * len(bars)
         for power in range(-4, 5):
             x = _place(2.0**power)
             colour = "#606060" if power == 0 else "#dddddd"
             label = f"{2**power}×" if power >= 0 else f"1/{2**-power}×"
             lines.append(f'<path d="M{x:.1f} {y - 8}V{bottom}" stroke="{colour}"/>')
             lines.append(f'<text x="{x:.1f}" y="{bottom + 12}" text-anchor="middle">{label}</text>')
-        for found in outcome.found:
-            lines += _bar(found, y)
+        for bar in bars:
+            lines += _bar(*bar, y)
             y += _STEP
         y += 2 * _STEP
     return "\n".join([*lines, "</svg>"]) + "\n"
@@ -214,17 +225,17 @@ def _place(ratio: float) -> float:
     return _LEFT + share * _WIDTH
 
 
-def _bar(found: Found, y: int) -> list[str]:
-    name = f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{escape(found.row.name)}</text>'
-    if math.isnan(found.ratio):
-        return [name]
-    one, end = _place(1.0), _place(found.ratio)
-    colour = "#2a7f3f" if found.ratio >= 1 else "#c08a1e" if found.ratio >= 0.9 else "#b3332b"
+def _bar(name: str, ratio: float, best: str, y: int) -> list[str]:
+    label = f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{escape(name)}</text>'
+    if math.isnan(ratio):
+        return [label]
+    one, end = _place(1.0), _place(ratio)
+    colour = "#2a7f3f" if ratio >= 1 else "#c08a1e" if ratio >= 0.9 else "#b3332b"
     x, width = min(one, end), max(abs(end - one), 1.0)
-    text = f"{found.ratio:.2f} ({found.best})"
-    side, anchor = (end + 4, "start") if found.ratio >= 1 else (one + 4, "start")
+    text = f"{ratio:.2f} ({best})"
+    side, anchor = (end + 4, "start") if ratio >= 1 else (one + 4, "start")
     return [
-        name,
+        label,
         f'<rect x="{x:.1f}" y="{y - 6}" width="{width:.1f}" height="12" fill="{colour}"/>',
         f'<text x="{side:.1f}" y="{y + 4}" text-anchor="{anchor}">{escape(text)}</text>',
     ]

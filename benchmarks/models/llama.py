@@ -21,6 +21,18 @@ def rotate(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     return x * cos + swapped * sin
 
 
+class RMSNorm(nn.Module):
+    """Written out, as published models write it, which every exporter takes."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Normalise."""
+        return self.weight * (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5))
+
+
 class Block(nn.Module):
     """Attention whose keys and values are shared by heads, and a gated perceptron."""
 
@@ -28,7 +40,7 @@ class Block(nn.Module):
         super().__init__()
         self.heads, self.shared = heads, shared
         size = width // heads
-        self.first, self.second = nn.RMSNorm(width, 1e-5), nn.RMSNorm(width, 1e-5)
+        self.first, self.second = RMSNorm(width), RMSNorm(width)
         self.query = nn.Linear(width, width, bias=False)
         self.key, self.value = [nn.Linear(width, shared * size, bias=False) for _ in range(2)]
         self.out = nn.Linear(width, width, bias=False)
@@ -61,7 +73,7 @@ class Stack(nn.Module):
         super().__init__()
         blocks = [Block(width, heads, shared, hidden) for _ in range(depth)]
         self.blocks = nn.ModuleList(blocks)
-        self.norm = nn.RMSNorm(width, 1e-5)
+        self.norm = RMSNorm(width)
 
     def forward(self, x: torch.Tensor, *past: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return what the words mean; gives also the keys and values of each block."""
