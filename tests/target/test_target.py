@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import llvmlite.binding as llvm
 import pytest
 
 from loomir.codegen.llvm.jit.engine import TargetMachine, compile_ir
 from loomir.support.diagnostics import CompileError, InternalError
 from loomir.target import Target
+from loomir.target.cpus import usable_cpus
 from loomir.target.table import CPUS
 
 
@@ -18,7 +17,7 @@ def test_native_is_this_machine() -> None:
     assert target.is_native
     assert target.cpu == llvm.get_host_cpu_name()
     assert target.triple == llvm.get_process_triple()
-    assert target.cores == len(os.sched_getaffinity(0))
+    assert target.cores == usable_cpus()
     assert target.vector_bits in (128, 256, 512)
     assert 4096 <= target.caches[0] <= 1 << 20
     assert target.lanes(32) * 32 == target.vector_bits

@@ -1,7 +1,6 @@
 """The thread pool under use: shares, faults, nesting, callers at once, fork, exit."""
 
 import ctypes
-import os
 import subprocess
 import sys
 import textwrap
@@ -20,6 +19,7 @@ from loomir.codegen.llvm.jit.engine import Library, compile_ir, load
 from loomir.codegen.llvm.support.pool import measure_fork_join, pool_symbols
 from loomir.codegen.llvm.support.pool_ir import MAX_THREADS, pool_module
 from loomir.support.diagnostics import InternalError
+from loomir.target.cpus import usable_cpus
 
 TASK = [("ctx", PTR), ("closure", PTR), ("begin", I64), ("end", I64)]
 
@@ -301,8 +301,11 @@ def test_threads_without_work_sleep(library: Library):
     assert child(code) == (0, "")
 
 
-def test_the_cap_is_kept_and_taken_away():
-    cores = len(os.sched_getaffinity(0))
+def test_the_cap_is_kept_and_taken_away(monkeypatch: pytest.MonkeyPatch):
+    for name in ("LOOMIR_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    set_threads(0)
+    cores = usable_cpus()
     assert get_threads() == min(cores, MAX_THREADS)
     assert set_threads(3) == min(cores, MAX_THREADS)
     assert get_threads() == 3
