@@ -6,17 +6,17 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from loomir.relax.expr import Call, PrimValue
+from loomir.relax.expr import Call
 from loomir.relax.node import RelaxExpr
 from loomir.relax.normal.block_builder import BlockBuilder
 from loomir.relax.operator.reference import NPArray
 from loomir.support.dtype import DataType
-from loomir.tir.expr import FloatImm, IntImm
 from loomir.transform.relax.graph_reading import extent_of, make_call, operator_of, tensor_info
 from loomir.transform.relax.quantization.graph_values import (
     BYTES,
     GraphValues,
     as_constant,
+    clip_bounds,
     dtype_of,
     is_uniform,
 )
@@ -144,7 +144,11 @@ def read_quantized(values: GraphValues, call: Call) -> Quantized | None:
         return None
     dtype: DataType = call.attrs["dtype"]
     clip = values.call(call.args[0], "clip")
-    if dtype not in BYTES or clip is None or _bounds(clip) != (dtype.min_value, dtype.max_value):
+    if (
+        dtype not in BYTES
+        or clip is None
+        or clip_bounds(clip) != (dtype.min_value, dtype.max_value)
+    ):
         return None
     leaf, zero = clip.args[0], 0.0
     added = values.call(leaf, "add")
@@ -180,12 +184,6 @@ def _read_quantize(values: GraphValues, call: Call) -> Quantized | None:
     assert by is not None
     assert point is not None
     return Quantized(source, by, int(point), dtype)
-
-
-def _bounds(clip: Call) -> tuple[float, float] | None:
-    ends = [a.value for a in clip.args[1:] if isinstance(a, PrimValue)]
-    numbers = [float(e.value) for e in ends if isinstance(e, (FloatImm, IntImm))]
-    return (numbers[0], numbers[1]) if len(numbers) == 2 else None
 
 
 def _one_number(values: GraphValues, leaf: RelaxExpr) -> float | None:
@@ -228,8 +226,5 @@ def range_of(factor: IntegerFactor, values: GraphValues) -> int:
     low, high = int(dtype.min_value), int(dtype.max_value)
     if factor.zero is None:
         return max(-low, high)
-    known: Any = values.constant(factor.zero)
-    if known is None:
-        inner = dtype_of(factor.zero)
-        return high - low if inner is dtype else 1 << 31
-    return max(high - int(known.min()), int(known.max()) - low)
+    first, last = values.bounds(factor.zero)
+    return max(high - first, last - low)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any, Final
@@ -20,12 +21,21 @@ from loomir.support.dtype import DataType, numpy_of
 from loomir.tir.expr import FloatImm, IntImm
 from loomir.transform.relax.graph_reading import operator_of, tensor_info
 
-__all__ = ["BYTES", "INT32", "GraphValues", "as_constant", "is_uniform"]
+__all__ = [
+    "BYTES",
+    "INT32",
+    "GraphValues",
+    "as_constant",
+    "clip_bounds",
+    "dtype_of",
+    "is_uniform",
+]
 
 BYTES: Final = (DataType("int8"), DataType("uint8"))
 INT32: Final = DataType("int32")
 _FEW: Final = 1 << 16
 """Elements of a constant that is computed to be looked at."""
+_WIDE: Final = 1 << 31
 _DEPTH: Final = 8
 """Operators between a constant and the scale or zero point that is made of it."""
 
@@ -79,6 +89,33 @@ class GraphValues:
         except Exception:  # noqa: BLE001 - it happens again when the program runs
             return None
         return np.asarray(made)
+
+    def bounds(self, leaf: RelaxExpr) -> tuple[int, int]:
+        """Return numbers between which all elements of a tensor of integers are."""
+        for _ in range(_DEPTH):
+            known: Any = self.constant(leaf)
+            if known is not None and known.size and np.isfinite(known.astype("float64")).all():
+                return int(known.min()), int(known.max())
+            if dtype_of(leaf) in BYTES:
+                break
+            clip, moved = self.call(leaf, "clip"), self.call(leaf, "astype", "reshape")
+            ends = None if clip is None else clip_bounds(clip)
+            if ends is not None and max(map(abs, ends)) < _WIDE:
+                return math.floor(ends[0]), math.ceil(ends[1])
+            if moved is None:
+                break
+            leaf = moved.args[0]
+        dtype = dtype_of(leaf)
+        if dtype not in BYTES or dtype is None:
+            return -_WIDE, _WIDE
+        return int(dtype.min_value), int(dtype.max_value)
+
+
+def clip_bounds(clip: Call) -> tuple[float, float] | None:
+    """Return the numbers between which ``clip`` brings elements."""
+    ends = [a.value for a in clip.args[1:] if isinstance(a, PrimValue)]
+    numbers = [float(e.value) for e in ends if isinstance(e, (FloatImm, IntImm))]
+    return (numbers[0], numbers[1]) if len(numbers) == 2 else None
 
 
 def _number(arg: RelaxExpr) -> Any:
