@@ -34,6 +34,7 @@ from loomir.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStru
 from loomir.tir.expr import IntImm
 from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.function import PrimFunc
+from loomir.transform.relax.fusion.attention_groups import Reads, find_attention
 from loomir.transform.relax.fusion.fusion_groups import GraphNode, find_groups
 from loomir.transform.relax.fusion.kernel_binding import bind_kernel, is_known, scalar_argument
 from loomir.transform.relax.fusion.kernel_groups import groups_of
@@ -41,6 +42,7 @@ from loomir.transform.relax.fusion.op_pattern import OpPattern
 
 __all__ = ["fuse_ops"]
 
+_CALL_TIR: Final = "relax.call_tir"
 _NAMES: Final = 6
 """Kernels that give a group its name."""
 
@@ -80,9 +82,18 @@ class _Grouping:
         return self.mod.with_functions({**changed, **self.added})
 
     def _block(self, block: DataflowBlock) -> DataflowBlock:
-        groups = find_groups(self._graph(block))
-        if len(groups) == len(block.bindings):
-            return block
+        nodes = self._graph(block)
+        attention = find_attention(nodes, self._reads(block))
+        if attention:
+            taken = {i for group in attention for i in group}
+            rest = [[i] for i in range(len(nodes)) if i not in taken]
+            block = self._with_groups(block, [*attention, *rest])
+            nodes = self._graph(block)
+        groups = find_groups(nodes)
+        return block if len(groups) == len(block.bindings) else self._with_groups(block, groups)
+
+    def _with_groups(self, block: DataflowBlock, groups: Sequence[Sequence[int]]) -> DataflowBlock:
+        """Call functions of groups where their last members are."""
         at_last = {group[-1]: group for group in groups}
         made: list[Binding] = []
         for i, binding in enumerate(block.bindings):
@@ -95,6 +106,24 @@ class _Grouping:
             else:
                 made.append(binding)
         return DataflowBlock(tuple(made), span=block.span)
+
+    def _reads(self, block: DataflowBlock) -> list[Reads]:
+        """Return what each kernel of a block computes, and what makes its arguments."""
+        number: dict[RelaxExpr | None, int] = {}
+        made: list[Reads] = []
+        for i, binding in enumerate(block.bindings):
+            assert isinstance(binding, (VarBinding, MatchCast))
+            call = binding.value
+            read = Reads()
+            if isinstance(call, Call) and isinstance(call.op, Op) and call.op.name == _CALL_TIR:
+                kernel, given = call.args[:2]
+                func = self.kernels.get(kernel.name_hint) if isinstance(kernel, GlobalVar) else None
+                if func is not None and isinstance(given, Tuple):
+                    read.name = str(func.attrs.get("op", ""))
+                    read.made_by = [number.get(arg, -1) for arg in given.fields]
+            made.append(read)
+            number[binding.var] = i
+        return made
 
     # -- the graph -------------------------------------------------------------------------------
     def _graph(self, block: DataflowBlock) -> list[GraphNode]:
@@ -119,7 +148,7 @@ class _Grouping:
         call = binding.value
         if not isinstance(binding, VarBinding) or not isinstance(call, Call):
             return OpPattern.OPAQUE
-        if not isinstance(call.op, Op) or call.op.name != "relax.call_tir":
+        if not isinstance(call.op, Op) or call.op.name != _CALL_TIR:
             return OpPattern.OPAQUE
         kernel = call.args[0]
         func = self.kernels.get(kernel.name_hint) if isinstance(kernel, GlobalVar) else None
