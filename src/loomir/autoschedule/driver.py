@@ -29,6 +29,7 @@ from loomir.autoschedule.rewrite.drop_unit_axes import (
     declare_in_prepacking,
     drop_unit_axes,
 )
+from loomir.autoschedule.rewrite.forward_copies import forward_copies
 from loomir.autoschedule.rewrite.inline import inline_stages
 from loomir.autoschedule.rules.attention.fused_attention import plan_attention
 from loomir.autoschedule.rules.delinearized import plan_divided, sizes_of, with_digits
@@ -306,7 +307,7 @@ def _lift(func: PrimFunc, on_step: OnStep | None, verifier: StepVerifier | None)
 
     read = lift_function(func)
     seen("reading the loops", read)
-    inlined = inline_stages(read)
+    inlined = forward_copies(inline_stages(read))
     seen("inlining", inlined)
     cut, outer = drop_unit_axes(inlined)
     seen("leaving out axes of one element", cut, outer)

@@ -184,7 +184,7 @@ def plan_columns(stage: Stage, target: Target) -> Plan | None:
         whole = found.reduced[0].size
         if whole is None or whole >= 2 * rows:
             return _in_pieces(found, block, blocks, rows, per_row)
-    if _is_narrow(found):
+    if _is_narrow(found) or not _reads_rows(found):
         return None
 
     def task(t: PrimExpr) -> Stmt:
@@ -204,6 +204,22 @@ def _is_narrow(found: _Columns) -> bool:
     length, steps = _size(found.run), _size(found.reduced)
     few = steps is not None and steps < 2 * _TOGETHER
     return few or (length is not None and length <= 4 * found.lanes)
+
+
+def _reads_rows(found: _Columns) -> bool:
+    """Whether each step of the reduction reads a row of its own, which is read on in order.
+
+    Else registers hold results better: a filter along the run, or bits of one element.
+    """
+    run = {axis.var for axis in found.run}
+    steps = {axis.var for axis in found.reduced}
+    for load in by_class(found.stage.value).get(BufferLoad, ()):
+        if not load.indices:
+            continue
+        *outer, last = (set(by_class(index).get(Var, ())) for index in load.indices)
+        if run & last and any(steps & names for names in outer):
+            return True
+    return False
 
 
 def _in_pieces(found: _Columns, block: int, blocks: PrimExpr, rows: int, per_row: float) -> Plan:

@@ -1,0 +1,88 @@
+"""Let a reduction write where a copy of its results goes, and leave the copy out.
+
+``acc += …`` in loops of its own, and ``o[i, j] = acc`` after them: distributed, that is a sum into
+an array between two nests, and a nest that copies it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loomir.arith.fold import int64
+from loomir.autoschedule.ir.stage import Combine, LiftedFunction, Stage, has_zero_trip_case
+from loomir.autoschedule.rewrite.def_use import Usage
+from loomir.ir.equality import structural_equal
+from loomir.ir.substitution import substitute
+from loomir.tir.buffer import BufferLoad
+from loomir.tir.expr import IntImm, PrimExpr, Var
+
+__all__ = ["forward_copies"]
+
+
+def forward_copies(kernel: LiftedFunction) -> LiftedFunction:
+    """Redirect reductions into buffers that only live to be copied whole."""
+    usage = Usage(kernel.parts)
+    inner = {id(b.data) for b in kernel.between}
+    for place, part in enumerate(kernel.parts):
+        if isinstance(part, Stage) and id(part.buffer.data) in inner:
+            _forward(usage, place, part)
+    left = tuple(part for part in usage.parts if part is not None)
+    if len(left) == len(kernel.parts):
+        return kernel
+    used = usage.used()
+    between = tuple(b for b in kernel.between if id(b.data) in used)
+    return LiftedFunction(kernel.func, left, between)
+
+
+def _forward(usage: Usage, place: int, stage: Stage) -> None:
+    data = id(stage.buffer.data)
+    if stage.combine is Combine.NONE or stage.init is None or has_zero_trip_case(stage):
+        return
+    readers = [reader for reader in usage.readers(data) if reader != place]
+    if len(readers) != 1 or readers[0] < place or any(w != place for w in usage.writers(data)):
+        return
+    copy = usage.parts[readers[0]]
+    made = _redirected(stage, copy) if isinstance(copy, Stage) else None
+    if made is None:
+        return
+    target = id(made.buffer.data)
+    between = range(place, readers[0])
+    if any(p in between for p in usage.readers(target)) or target in stage.reads():
+        return
+    if any(p in between for p in usage.writers(target)):
+        return
+    usage.put(place, made)
+    usage.put(readers[0], None)
+
+
+def _redirected(stage: Stage, copy: Stage) -> Stage | None:
+    """Return a reduction that writes what a copy writes; None where the copy is no plain one."""
+    load = copy.value
+    if copy.combine is not Combine.NONE or not isinstance(load, BufferLoad):
+        return None
+    if load.buffer is not stage.buffer or load.dtype.lanes != 1:
+        return None
+    table: dict[Var, PrimExpr] = {}
+    own = {axis.var: axis for axis in stage.axes}
+    left = {axis.var: axis for axis in copy.axes}
+    for written, read in zip(stage.indices, load.indices, strict=True):
+        if isinstance(written, Var) and isinstance(read, Var):
+            axis, other = own.pop(written, None), left.pop(read, None)
+            if axis is None or other is None or not structural_equal(axis.extent, other.extent):
+                return None
+            table[written] = read
+        elif not structural_equal(int64(written), int64(read)):
+            return None
+    if any(axis.size != 1 for axis in (*own.values(), *left.values())):
+        return None
+    table.update(dict.fromkeys(own, IntImm(0, stage.axes[0].var.dtype)) if own else {})
+    assert stage.init is not None
+    return replace(
+        stage,
+        name=copy.name,
+        axes=copy.axes,
+        buffer=copy.buffer,
+        indices=copy.indices,
+        value=substitute(stage.value, table),
+        init=substitute(stage.init, table),
+    )
