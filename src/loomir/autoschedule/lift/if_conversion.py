@@ -14,10 +14,11 @@ from loomir.autoschedule.ir.stage import Axis
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import by_class
 from loomir.tir.buffer import BufferLoad
+from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import Call, IntImm, Let, PrimExpr, Select, Var
 from loomir.tir.stmt import BufferStore, IfThenElse, SeqStmt, Stmt
 
-__all__ = ["convert_to_select", "distribute_guard"]
+__all__ = ["convert_to_select", "distribute_guard", "merge_branches"]
 
 
 def distribute_guard(stmt: Stmt) -> Stmt:
@@ -35,6 +36,36 @@ def distribute_guard(stmt: Stmt) -> Stmt:
         tuple(IfThenElse(condition, part, None, span=stmt.span) for part in body.seq),
         span=body.span,
     )
+
+
+def merge_branches(stmt: Stmt) -> Stmt:
+    """Store once what all branches store to one element: the value of the branch that is taken."""
+    if not isinstance(stmt, IfThenElse) or stmt.else_case is None:
+        return stmt
+    made: dict[int, BufferStore] = {}
+    pending: list[Stmt] = [stmt]
+    while pending:
+        part = pending[-1]
+        if isinstance(part, BufferStore):
+            made[id(part)] = part
+            pending.pop()
+            continue
+        if not isinstance(part, IfThenElse) or part.else_case is None:
+            return stmt
+        cases = (part.then_case, part.else_case)
+        left = [case for case in cases if id(case) not in made]
+        if left:
+            pending += left
+            continue
+        pending.pop()
+        yes, no = (made[id(case)] for case in cases)
+        if yes.buffer is not no.buffer or yes.value.dtype.lanes != 1:
+            return stmt
+        if not all(map(structural_equal, yes.indices, no.indices)):
+            return stmt
+        value = Call(yes.value.dtype, IF_THEN_ELSE, (part.condition, yes.value, no.value))
+        made[id(part)] = BufferStore(yes.buffer, value, yes.indices, span=part.span)
+    return made[id(stmt)]
 
 
 def convert_to_select(value: Call, axes: Sequence[Axis]) -> PrimExpr:

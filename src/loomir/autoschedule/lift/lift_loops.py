@@ -19,7 +19,7 @@ from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.builders.reduction_ops import COMPARISONS, identity
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.lift.choices import as_choice, split_choice
-from loomir.autoschedule.lift.if_conversion import convert_to_select
+from loomir.autoschedule.lift.if_conversion import convert_to_select, merge_branches
 from loomir.autoschedule.rewrite.drop_clamps import drop_clamps
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
@@ -343,7 +343,7 @@ def _read_without_block(loops: list[Loop], inner: Stmt) -> Body | None:
 
 def _strip_guard(stmt: Stmt) -> tuple[PrimExpr | None, Stmt]:
     """Take a condition off a statement."""
-    stmt = as_choice(stmt)
+    stmt = merge_branches(as_choice(stmt))
     if isinstance(stmt, IfThenElse) and stmt.else_case is None:
         return stmt.condition, stmt.then_case
     return None, stmt
