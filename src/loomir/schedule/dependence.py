@@ -132,12 +132,26 @@ def _injective(var: Var, access: Access, nest: Nest, outer: Mapping[Var, Range])
     return detect_iter_map(indices, used, check_level="injective", analyzer=analyzer_for(outer)).ok
 
 
+def _loops_behind(places: list[Range], var: Var, nest: Nest) -> dict[Var, Range]:
+    """Return the other loops that ranges depend on, and those that these depend on in turn."""
+    found: dict[Var, Range] = {}
+    pending = list(places)
+    while pending:
+        for name in free_definitions(pending.pop()):
+            if isinstance(name, Var) and name is not var and name not in found:
+                r = nest.loops.get(name)
+                if r is not None:
+                    found[name] = r
+                    pending.append(r)
+    return found
+
+
 def _is_ordered(
     loop: For, axis: int, accesses: list[Access], nest: Nest, outer: Mapping[Var, Range]
 ) -> bool:
     """Tell whether, on an axis, successive iterations of a loop touch successive ranges."""
     var = loop.loop_var
-    inner = {v: r for v, r in nest.loops.items() if v is not var}
+    inner = _loops_behind([access.region[axis] for access in accesses], var, nest)
     if any(v is var for r in inner.values() for v in free_definitions(r)):
         return False
     analyzer = analyzer_for(outer)

@@ -442,7 +442,21 @@ class Rebased:
         return rewrite(substitute(expr, self.table), self._rules())
 
     def _rules(self) -> dict[type, Rule]:
-        return {BufferLoad: self._load, **dict.fromkeys(_TESTS, self.widener.test)}
+        return {
+            BufferLoad: self._load,
+            FloorDiv: self._digit,
+            FloorMod: self._digit,
+            **dict.fromkeys(_TESTS, self.widener.test),
+        }
+
+    def _digit(self, e: FloorDiv | FloorMod) -> PrimExpr:
+        """Divide a place in int64, so that rules see which digit of an axis is meant."""
+        if not e.dtype.is_integer or e.dtype.bits == 64 or e.dtype.lanes != 1:
+            return e
+        if by_class(e).keys() & {BufferLoad, Call, Let}:
+            return e
+        wide = self.widener.widen(e)
+        return Cast(wide, e.dtype) if isinstance(wide, (FloorDiv, FloorMod)) else e
 
     def _load(self, load: BufferLoad) -> BufferLoad:
         made = tuple(self.widener.widen(i) for i in load.indices)

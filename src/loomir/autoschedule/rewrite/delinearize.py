@@ -80,7 +80,8 @@ def delinearize(stage: Stage, sizes: Set[Var] = frozenset()) -> Stage | None:
             continue
         if any(found is None for found in sums.values()):
             return None
-        return _rewrite_stage(stage, digits, {k: s for k, s in sums.items() if s is not None})
+        known = {k: s for k, s in sums.items() if s is not None}
+        return _rewrite_stage(stage, digits, known, sizes)
     return None
 
 
@@ -307,7 +308,9 @@ def _stays_below(low: _Sum, divisor: Monomial, sizes: Mapping[Var, _Size]) -> bo
     return divisor.over(bound) is not None
 
 
-def _rewrite_stage(stage: Stage, digits: _Digits, sums: Mapping[int, _Sum]) -> Stage:
+def _rewrite_stage(
+    stage: Stage, digits: _Digits, sums: Mapping[int, _Sum], known: Set[Var]
+) -> Stage:
     """Write the stage over digits, of which the buffer gets a dimension each."""
 
     def expression(found: _Sum) -> PrimExpr:
@@ -318,6 +321,14 @@ def _rewrite_stage(stage: Stage, digits: _Digits, sums: Mapping[int, _Sum]) -> S
 
     def load_of(load: BufferLoad) -> PrimExpr:
         return BufferLoad(load.buffer, tuple(expression(sums[id(i)]) for i in load.indices))
+
+    def digit_of(e: FloorDiv | FloorMod) -> PrimExpr:
+        """Write a division that the value itself depends on, such as which bit is meant."""
+        try:
+            found = _read(e, digits, known)
+        except _SplitError:
+            return e
+        return e if found is None else expression(found)
 
     table: dict[Var, PrimExpr] = {}
     for axis, parts in digits.items():
@@ -332,7 +343,8 @@ def _rewrite_stage(stage: Stage, digits: _Digits, sums: Mapping[int, _Sum]) -> S
         else:
             indices.append(index)
             shape.append(int64(extent))
-    value = value_at(rewrite(stage.value, {BufferLoad: load_of}), table)
+    value = rewrite(stage.value, {BufferLoad: load_of})
+    value = value_at(rewrite(value, {FloorDiv: digit_of, FloorMod: digit_of}), table)
     axes = tuple(Axis(part.var, part.extent) for parts in digits.values() for part in parts)
     return replace(
         stage,

@@ -6,7 +6,7 @@ for each index of the short one, and their lanes are shuffled before they are st
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from loomir.arith.fold import fold_expr, imm, imm64, product
@@ -72,11 +72,16 @@ def plan_interleaved(stage: Stage, target: Target) -> Plan | None:
         start = _flat_index(stage, {**row, down.var: first, across.var: imm64(0)})
         loads = [BufferLoad(tile, (ramp(imm64(k * width), width),)) for k in range(places)]
 
-        def mix(parts: list[PrimExpr]) -> Stmt:
+        def store(mixed: Sequence[PrimExpr]) -> Stmt:
             return seq(
-                BufferStore(flat, _mix(parts, k, width), (ramp(start + imm64(k * width), width),))
-                for k in range(places)
+                BufferStore(flat, value, (ramp(start + imm64(k * width), width),))
+                for k, value in enumerate(mixed)
             )
+
+        def mix(parts: list[PrimExpr]) -> Stmt:
+            if places & (places - 1) == 0:
+                return _zip_pairs([[part] for part in parts], width, store)
+            return store([_mix(parts, k, width) for k in range(places)])
 
         return allocate((tile,), *map(compute, range(places)), bind_all(loads, mix))
 
@@ -144,6 +149,25 @@ def _flat_index(stage: Stage, place: _Place) -> PrimExpr:
     for index, extent in zip(stage.indices, stage.buffer.shape, strict=True):
         made = made * extent + value_at(index, place)
     return fold_expr(made)
+
+
+def _zip_pairs(
+    runs: list[list[PrimExpr]], width: int, store: Callable[[Sequence[PrimExpr]], Stmt]
+) -> Stmt:
+    """Merge runs of vectors in pairs until one is left: CPUs shuffle two vectors at once."""
+    if len(runs) == 1:
+        return store(runs[0])
+    half, int32 = len(runs) // 2, DataType("int32")
+    lanes = [IntImm(n, int32) for k in range(width) for n in (k, width + k)]
+    pairs = [pair for a, b in zip(runs[:half], runs[half:]) for pair in zip(a, b)]
+    made = [Shuffle(p, tuple(part)) for p in pairs for part in (lanes[:width], lanes[width:])]
+    size = 2 * len(runs[0])
+
+    def merged(names: list[PrimExpr]) -> Stmt:
+        left = [names[k * size : (k + 1) * size] for k in range(half)]
+        return _zip_pairs(left, width, store)
+
+    return bind_all(made, merged)
 
 
 def _mix(parts: list[PrimExpr], number: int, width: int) -> PrimExpr:
