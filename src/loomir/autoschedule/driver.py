@@ -36,7 +36,7 @@ from loomir.autoschedule.rules.delinearized import plan_divided, sizes_of, with_
 from loomir.autoschedule.rules.elementwise.elementwise import plan_elementwise, runs_long
 from loomir.autoschedule.rules.elementwise.interleave import plan_interleaved
 from loomir.autoschedule.rules.elementwise.transpose import plan_transpose
-from loomir.autoschedule.rules.fallback import plan_general
+from loomir.autoschedule.rules.fallback import plan_general, plan_with_reader
 from loomir.autoschedule.rules.loops.parallelize import plan_as_written
 from loomir.autoschedule.rules.loops.requested import plan_requested
 from loomir.autoschedule.rules.loops.sequential_outer import is_repeated
@@ -184,6 +184,10 @@ def _try_transpose(
 
 
 def _apply_fallback(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int]:
+    if len(stages) > 1 and stages[0].buffer in inner(2):
+        both = plan_with_reader(stages[0], stages[1], target)
+        if both is not None:
+            return both, 2
     return plan_general(stages[0], target), 1
 
 

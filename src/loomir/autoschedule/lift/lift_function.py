@@ -129,8 +129,8 @@ def _read_as_stages(reader: Reader, part: Resolved, private: Mapping[int, Buffer
 def _interleaves(stages: Sequence[Stage]) -> bool:
     """Whether a nest computes the elements of short rows one by one, as parts of complex numbers.
 
-    LLVM stores the whole rows of the nest as vectors. Distributed, each nest would store one element
-    of every row: products of complex numbers took 4 times as long.
+    LLVM stores whole rows of the nest as vectors. Distributed, each nest would store one element of
+    every row: products of complex numbers took 4 times as long.
     """
     if len(stages) < 2 or any(stage.combine is not Combine.NONE for stage in stages):
         return False

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from loomir.arith.fold import int64
+from loomir.arith.fold import imm64, int64
 from loomir.autoschedule.ir.stage import Combine, LiftedFunction, Stage, has_zero_trip_case
 from loomir.autoschedule.rewrite.def_use import Usage
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.tir.buffer import BufferLoad
-from loomir.tir.expr import IntImm, PrimExpr, Var
+from loomir.tir.expr import PrimExpr, Var
 
-__all__ = ["forward_copies"]
+__all__ = ["computed_at", "forward_copies"]
 
 
 def forward_copies(kernel: LiftedFunction) -> LiftedFunction:
@@ -57,14 +57,21 @@ def _forward(usage: Usage, place: int, stage: Stage) -> None:
 
 def _redirected(stage: Stage, copy: Stage) -> Stage | None:
     """Return a reduction that writes what a copy writes; None where the copy is no plain one."""
-    load = copy.value
-    if copy.combine is not Combine.NONE or not isinstance(load, BufferLoad):
+    if copy.combine is not Combine.NONE or not isinstance(copy.value, BufferLoad):
         return None
-    if load.buffer is not stage.buffer or load.dtype.lanes != 1:
+    return computed_at(stage, copy.value, copy)
+
+
+def computed_at(stage: Stage, load: BufferLoad, reader: Stage) -> Stage | None:
+    """Return a reduction over the axes of a reader, which writes what that does.
+
+    None where the reader does not load each element of the reduction once, in its own iteration.
+    """
+    if load.buffer is not stage.buffer or load.dtype.lanes != 1 or stage.init is None:
         return None
     table: dict[Var, PrimExpr] = {}
     own = {axis.var: axis for axis in stage.axes}
-    left = {axis.var: axis for axis in copy.axes}
+    left = {axis.var: axis for axis in reader.axes}
     for written, read in zip(stage.indices, load.indices, strict=True):
         if isinstance(written, Var) and isinstance(read, Var):
             axis, other = own.pop(written, None), left.pop(read, None)
@@ -75,14 +82,13 @@ def _redirected(stage: Stage, copy: Stage) -> Stage | None:
             return None
     if any(axis.size != 1 for axis in (*own.values(), *left.values())):
         return None
-    table.update(dict.fromkeys(own, IntImm(0, stage.axes[0].var.dtype)) if own else {})
-    assert stage.init is not None
+    table.update(dict.fromkeys(own, imm64(0)))
     return replace(
         stage,
-        name=copy.name,
-        axes=copy.axes,
-        buffer=copy.buffer,
-        indices=copy.indices,
+        name=reader.name,
+        axes=reader.axes,
+        buffer=reader.buffer,
+        indices=reader.indices,
         value=substitute(stage.value, table),
         init=substitute(stage.init, table),
     )

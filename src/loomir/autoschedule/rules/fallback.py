@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from loomir.arith.fold import imm, product
 from loomir.autoschedule.builders.evaluate import (
@@ -20,26 +20,32 @@ from loomir.autoschedule.builders.evaluate import (
     value_at,
     widest,
 )
-from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, vectorized
+from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, unrolled, vectorized
 from loomir.autoschedule.builders.reduction_ops import accumulate
 from loomir.autoschedule.builders.thread_partition import parallelize
 from loomir.autoschedule.ir.plan import Plan
-from loomir.autoschedule.ir.stage import Axis, Combine, Stage
+from loomir.autoschedule.ir.stage import Axis, Combine, Stage, has_zero_trip_case
 from loomir.autoschedule.rewrite.affine_guards import affine_form
+from loomir.autoschedule.rewrite.forward_copies import computed_at
 from loomir.autoschedule.rules.elementwise.pretranspose import pretranspose
 from loomir.autoschedule.rules.reduction.outer_vectorization import RowVectors, vectorize_rows
-from loomir.ir.visit import by_class
+from loomir.ir.equality import structural_equal
+from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.expr import Let, PrimExpr, Var
 from loomir.tir.stmt import BufferStore, Evaluate, IfThenElse, Stmt
 
-__all__ = ["plan_general"]
+__all__ = ["plan_general", "plan_with_reader"]
 
 _REGISTERS: Final = 4
 """Vector accumulators at once: enough to hide the latency of an addition."""
 _STEPS: Final = 64
 """Steps of a reduction that are assumed where an extent is dynamic."""
+
+_MOST_STEPS: Final = 32
+"""Steps of a reduction up to which they are written out, and the nodes of all of them."""
+_WRITTEN_OUT: Final = 512
 
 _GATHERED: Final = 32
 """Bits of elements from which a vector of them can be gathered."""
@@ -47,22 +53,62 @@ _GATHERED: Final = 32
 _Place = Mapping[Var, PrimExpr]
 
 
+class _Epilogue(NamedTuple):
+    """What is stored of a sum in registers: a value that loads it, and the dtype of the sum."""
+
+    value: PrimExpr
+    sums: Buffer
+
+    def at(self, total: PrimExpr, place: _Place) -> PrimExpr:
+        """Return what is stored."""
+        table = {BufferLoad: lambda load: total if load.buffer is self.sums else load}
+        return rewrite(value_at(self.value, place), table)
+
+
 def plan_general(stage: Stage, target: Target) -> Plan:
     """Plan any stage."""
     if any(axis.size == 0 for axis in (*stage.axes, *(stage.reduced if _may_skip(stage) else ()))):
         return Plan("loops", Evaluate(imm(0, INDEX)), ("there is nothing to compute",))
+    plan = _plan(stage, target, None)
+    assert plan is not None
+    return plan
+
+
+def _plan(stage: Stage, target: Target, then: _Epilogue | None) -> Plan | None:
+    """Plan a stage; None where results in registers are wanted, and it does not keep them there."""
     placed = [axis for axis in storage_order(stage) if axis.size != 1]
     unit = [axis for axis in stage.axes if axis.size == 1]
     pretransposed = pretranspose(stage, placed, target)
     if pretransposed is not None:
-        plan = _plan_neighbours(pretransposed.stage, placed, unit, target)
+        plan = _plan_neighbours(pretransposed.stage, placed, unit, target, then)
         note = "what is read across it is transposed once, before"
         stmt = allocate((pretransposed.copy,), pretransposed.made, plan.stmt)
         return replace(plan, stmt=stmt, choices=(*plan.choices, note))
     together = _vectorize_outer(stage, placed, target)
     if together is not None:
-        return _rows_at_once(stage, unit, placed, together, _time(stage))
-    return _plan_neighbours(stage, placed, unit, target)
+        return None if then else _rows_at_once(stage, unit, placed, together, _time(stage))
+    return _plan_neighbours(stage, placed, unit, target, then)
+
+
+def plan_with_reader(stage: Stage, reader: Stage, target: Target) -> Plan | None:
+    """Plan a reduction and what is computed of each of its results; None where they do not fit.
+
+    The results are in registers then, and in no buffer.
+    """
+    if stage.combine is Combine.NONE or reader.combine is not Combine.NONE or reader.in_place:
+        return None
+    if has_zero_trip_case(stage) or stage.reads() & {id(reader.buffer.data)}:
+        return None
+    if any(axis.size == 0 for axis in (*stage.axes, *stage.reduced, *reader.axes)):
+        return None
+    loads: list[BufferLoad] = by_class(reader.value).get(BufferLoad, [])
+    own = [load for load in loads if load.buffer.data is stage.buffer.data]
+    if not own or not all(structural_equal(load, own[0]) for load in own):
+        return None
+    made = computed_at(stage, own[0], reader)
+    if made is None or Let in by_class(reader.value):
+        return None
+    return _plan(made, target, _Epilogue(reader.value, stage.buffer))
 
 
 def _time(stage: Stage) -> float:
@@ -74,7 +120,11 @@ def _time(stage: Stage) -> float:
 
 
 def _plan_neighbours(
-    stage: Stage, placed: Sequence[Axis], unit: Sequence[Axis], target: Target
+    stage: Stage,
+    placed: Sequence[Axis],
+    unit: Sequence[Axis],
+    target: Target,
+    then: _Epilogue | None,
 ) -> Plan:
     """Plan scalar elements, or vectors of neighbours."""
     lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
@@ -84,7 +134,7 @@ def _plan_neighbours(
         outer = (*unit, *placed)
         count = product(axis.extent for axis in outer)
         stmt, how = parallelize(
-            count, each, "elements", lambda t: _element(stage, unravel_index(t, outer))
+            count, each, "elements", lambda t: _element(stage, unravel_index(t, outer), then)
         )
         return Plan("reduction", _guard(stage, stmt), ("elements one by one", how))
     outer, across = (*unit, *placed[:-1]), placed[-1]
@@ -94,11 +144,11 @@ def _plan_neighbours(
     def piece(t: PrimExpr) -> Stmt:
         row = unravel_index(t // pieces, outer)
         first = (t % pieces) * step
-        whole = _vector(stage, row, across.var, first, width)
+        whole = _vector(stage, row, (across.var, first), width, then)
         if across.size is not None and across.size % width == 0:
             return whole
         left = across.extent - first
-        rest = loop("rest", left, lambda i: _element(stage, {**row, across.var: first + i}))
+        rest = loop("rest", left, lambda i: _element(stage, {**row, across.var: first + i}, then))
         return IfThenElse(first + step <= across.extent, whole, rest)
 
     count = product(axis.extent for axis in outer) * pieces
@@ -204,13 +254,26 @@ def _is_strided(stage: Stage, across: Axis, lanes: int) -> bool:
     return True
 
 
+def _is_short(stage: Stage) -> bool:
+    """Whether a reduction has so few steps that its loops only cost time."""
+    steps = 1
+    for axis in stage.reduced:
+        steps *= _MOST_STEPS + 1 if axis.size is None else axis.size
+    nodes = sum(map(len, by_class(stage.value).values()))
+    return steps <= _MOST_STEPS and steps * nodes <= _WRITTEN_OUT
+
+
 def _steps(stage: Stage, place: _Place, body: Callable[[_Place], Stmt]) -> Stmt:
     """Run the loops of a reduction around ``body``."""
+    written_out = _is_short(stage)
 
     def inside(k: int, known: _Place) -> Stmt:
         if k == len(stage.reduced):
             return body(known)
         axis = stage.reduced[k]
+        if written_out and axis.size is not None:
+            name, size = axis.var.name_hint, axis.size
+            return unrolled(name, size, lambda i: inside(k + 1, {**known, axis.var: i}))
         return loop(
             axis.var.name_hint, axis.extent, lambda i: inside(k + 1, {**known, axis.var: i})
         )
@@ -218,12 +281,12 @@ def _steps(stage: Stage, place: _Place, body: Callable[[_Place], Stmt]) -> Stmt:
     return inside(0, place)
 
 
-def _element(stage: Stage, place: _Place) -> Stmt:
+def _element(stage: Stage, place: _Place, then: _Epilogue | None) -> Stmt:
     """Compute one element."""
     indices = tuple(value_at(i, place) for i in stage.indices)
     if stage.combine is Combine.NONE:
         return BufferStore(stage.buffer, value_at(stage.value, place), indices)
-    acc = scratch("acc", (1,), stage.buffer.dtype, "local")
+    acc = scratch("acc", (1,), (then.sums if then else stage.buffer).dtype, "local")
     zero = (imm(0, INDEX),)
     start = stage.buffer[indices] if stage.init is None else value_at(stage.init, place)
     assert isinstance(start, PrimExpr)
@@ -232,19 +295,27 @@ def _element(stage: Stage, place: _Place) -> Stmt:
         value = accumulate(stage.combine, BufferLoad(acc, zero), value_at(stage.value, known))
         return BufferStore(acc, value, zero)
 
+    total: PrimExpr = BufferLoad(acc, zero)
     return allocate(
         (acc,),
         BufferStore(acc, start, zero),
         _steps(stage, place, step),
-        BufferStore(stage.buffer, BufferLoad(acc, zero), indices),
+        BufferStore(stage.buffer, then.at(total, place) if then else total, indices),
     )
 
 
-def _vector(stage: Stage, row: _Place, across: Var, first: PrimExpr, width: int) -> Stmt:
-    """Compute neighbours together."""
+def _vector(
+    stage: Stage,
+    row: _Place,
+    across: tuple[Var, PrimExpr],
+    width: int,
+    then: _Epilogue | None,
+) -> Stmt:
+    """Compute neighbours together, from a place on along an axis."""
+    along, first = across
 
     def every(body: Callable[[PrimExpr, _Place], Stmt], known: _Place) -> Stmt:
-        return vectorized("lane", width, lambda x: body(x, {**known, across: first + x}))
+        return vectorized("lane", width, lambda x: body(x, {**known, along: first + x}))
 
     def where(place: _Place) -> tuple[PrimExpr, ...]:
         return tuple(value_at(i, place) for i in stage.indices)
@@ -252,7 +323,8 @@ def _vector(stage: Stage, row: _Place, across: Var, first: PrimExpr, width: int)
     buffer = stage.buffer
     if stage.combine is Combine.NONE:
         return every(lambda _, p: BufferStore(buffer, value_at(stage.value, p), where(p)), row)
-    acc: Buffer = scratch("acc", (width,), buffer.dtype, "local")
+    sums = buffer if then is None else then.sums
+    acc: Buffer = scratch("acc", (width,), sums.dtype, "local")
 
     def start(x: PrimExpr, place: _Place) -> Stmt:
         init = (
@@ -265,7 +337,8 @@ def _vector(stage: Stage, row: _Place, across: Var, first: PrimExpr, width: int)
         return BufferStore(acc, value, (x,))
 
     def end(x: PrimExpr, place: _Place) -> Stmt:
-        return BufferStore(buffer, BufferLoad(acc, (x,)), where(place))
+        total: PrimExpr = BufferLoad(acc, (x,))
+        return BufferStore(buffer, then.at(total, place) if then else total, where(place))
 
     return allocate(
         (acc,), every(start, row), _steps(stage, row, lambda p: every(step, p)), every(end, row)
