@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from fuzz.families import directed, elements, lengths, named, reductions, windows
+from fuzz.families import directed, elements, firsts, lengths, named, reductions, windows
 from fuzz.families.algorithms import algorithms
 from fuzz.families.cases import Case
 from fuzz.families.contractions import contractions
@@ -24,6 +24,7 @@ FAMILIES: Final[Mapping[str, Draw]] = {
     "contractions": contractions.draw,
     "directed": directed.draw,
     "elements": elements.draw,
+    "firsts": firsts.draw,
     "idioms": idioms.draw,
     "lengths": lengths.draw,
     "named": named.draw,

@@ -167,6 +167,19 @@ def distances(
 
 
 @T.prim_func
+def euclidean(
+    A: T.Buffer((64, 5), "float32"),
+    B: T.Buffer((48, 5), "float32"),
+    C: T.Buffer((64, 48), "float32"),
+):
+    for i, j in T.grid(64, 48):
+        acc = T.float32(0)
+        for k in range(5):
+            acc += (A[i, k] - B[j, k]) * (A[i, k] - B[j, k])
+        C[i, j] = T.sqrt(acc)
+
+
+@T.prim_func
 def nothing(A: T.Buffer((0, 40), "float32"), B: T.Buffer((0, 40), "float32")):
     for i, j in T.grid(0, 40):
         B[i, j] = A[i, j] + T.float32(1)
@@ -224,6 +237,7 @@ KERNELS: dict[str, Kernel] = {
     "columns in registers": Kernel(partial(of_one, (90, 32), topi.sum, 0)),
     "sums in order": Kernel(lambda: sums_in_order),
     "distances": Kernel(lambda: distances),
+    "roots of sums in registers": Kernel(lambda: euclidean),
     "position of the greatest": Kernel(partial(of_one, (16, 300), topi.argmax, 1)),
     "running sums": Kernel(partial(of_one, (64, 300), topi.cumsum, 1)),
     "transpose": Kernel(partial(of_one, (40, 70), topi.transpose, (1, 0))),

@@ -61,8 +61,11 @@ class _Epilogue(NamedTuple):
 
     def at(self, total: PrimExpr, place: _Place) -> PrimExpr:
         """Return what is stored."""
-        table = {BufferLoad: lambda load: total if load.buffer is self.sums else load}
-        return rewrite(value_at(self.value, place), table)
+
+        def load_of(load: BufferLoad) -> PrimExpr:
+            return total if load.buffer is self.sums else load
+
+        return rewrite(value_at(self.value, place), {BufferLoad: load_of})
 
 
 def plan_general(stage: Stage, target: Target) -> Plan:
