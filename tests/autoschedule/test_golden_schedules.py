@@ -227,6 +227,9 @@ KERNELS: dict[str, Kernel] = {
     "convolution in vectors of pixels": Kernel(
         partial(convolution, (1, 8, 9, 9), (16, 8, 3, 3), 1, 1)
     ),
+    "product with a column that fills no vector": Kernel(
+        partial(convolution, (1, 16, 3, 3), (48, 16, 1, 1))
+    ),
     "convolution in vectors of channels": Kernel(
         partial(convolution, (1, 32, 7, 7), (32, 32, 3, 3), 1, 1), WIDE, frozenset({1})
     ),

@@ -246,3 +246,54 @@ def test_a_choice_within_the_border_stays_a_choice(border: float) -> None:
         got = np.zeros((2, 16, 12, 20), "float32")
         loomir.compile(func, target, cache=False)(a, b, kernel, got)
         np.testing.assert_array_equal(got, wanted)
+
+
+def product_of(m: int, n: int, k: int, *, bias: bool = False) -> PrimFunc:
+    """Multiply matrices of one batch: a convolution of 1 x 1."""
+    x, w = te.placeholder((1, k, n)), te.placeholder((m, k, 1))
+    out = topi.conv(x, w)
+    if not bias:
+        return te.create_prim_func([x, w, out])
+    b = te.placeholder((m,))
+    return te.create_prim_func([x, w, b, te.compute(out.shape, lambda *i: out[i] + b[i[1]])])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_last_columns_of_plain_matrices_are_dot_products(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    target, lanes = (("native", Target("native").lanes(32)), ("haswell", 8))[seed % 2]
+    rest = int(rng.integers(1, min(4, lanes // 4) + 1)) if lanes >= 4 else 0
+    n = int(rng.integers(1, 6)) * lanes + rest
+    m, k = int(rng.integers(48, 75)), int(rng.integers(2 * lanes, 6 * lanes))
+    func = product_of(m, n, k, bias=bool(seed & 2))
+    made = schedule_function(func, Target(target))
+    assert not loomir.verify(made.func)
+    choice = f"dot products for pixels that fill no vector: {rest}"
+    assert (choice in made.plans[0].choices) is (rest > 0)
+    shapes = [(1, k, n), (m, k, 1), (m,)][: 3 if seed & 2 else 2]
+    arrays = [rng.standard_normal(shape).astype("float32") for shape in shapes]
+    result = np.full((1, m, n), np.nan, "float32")
+    with quick_codegen():
+        loomir.compile(made.func, target, opt_level=1, cache=False)(*arrays, result)
+    x, w, *b = (a.astype("float64") for a in arrays)
+    bias = b[0].reshape(1, -1, 1) if b else np.float64(0)
+    wanted, size = w[:, :, 0] @ x + bias, abs(w[:, :, 0]) @ abs(x) + abs(bias)
+    assert (abs(result - wanted) <= (k + 4) * np.finfo("float32").eps * size).all()
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [(47, 49, 64), (64, 49, 31), (64, 53, 64), (64, 48, 64), (64, 257, 64), (64, 1, 64)],
+)
+def test_other_plain_matrices_are_products(m: int, n: int, k: int) -> None:
+    made = schedule_function(product_of(m, n, k), Target("x86-64-v4"))
+    assert "convolution" not in [plan.kind for plan in made.plans]
+
+
+def test_columns_that_are_packed_before_calls_stay_so() -> None:
+    func = product_of(64, 49, 64)
+    data = func.buffer_map[func.params[0]].data
+    free = schedule_function(func, Target("x86-64-v4"))
+    constant = schedule_function(func, Target("x86-64-v4"), constants={data})
+    assert [plan.kind for plan in free.plans] == ["convolution"]
+    assert [plan.kind for plan in constant.plans] == ["matrix product"]

@@ -40,7 +40,11 @@ from loomir.autoschedule.rules.convolution.image_panels import (
     parts_of,
 )
 from loomir.autoschedule.rules.convolution.recognise import Image, read_image
-from loomir.autoschedule.rules.convolution.remainder_pixels import RemainderPixels, left_over
+from loomir.autoschedule.rules.convolution.remainder_pixels import (
+    RemainderPixels,
+    gains_by_remainder,
+    left_over,
+)
 from loomir.autoschedule.rules.matmul.accumulator_init import init_accumulators
 from loomir.autoschedule.rules.matmul.collapse_axes import Views
 from loomir.autoschedule.rules.matmul.dot_groups import find_dot_groups
@@ -120,7 +124,7 @@ def convolution(
     if find_dot_groups(found, target) is not None:
         return None
     image = read_image(found, views, pad)
-    if image is None:
+    if image is None or not (image.slides or gains_by_remainder(image, found, target, constants)):
         return None
     plan = in_channel_vectors(image, target, inner(image.product), constants)
     if plan is not None:
@@ -141,9 +145,7 @@ class _Convolution:
         self.k = size_of(found.reduced) or 0
         self.batch, self.count = extent_of(found.batch), size_of(found.batch)
         lanes = target.lanes(found.dtype.bits)
-        self.rest = 0
-        if self.n <= 16 * lanes and not found.ordered:  # else one vector is little
-            self.rest = left_over(image, self.n, self.k, lanes)
+        self.rest = left_over(image, lanes)
         self.whole = self.n - self.rest
         self.tiles = tiles = self._choose_tiles()
         row_tiles, column_tiles = self.row_tiles, self.column_tiles
@@ -667,9 +669,7 @@ class _Convolution:
     def _choices(self, how: str) -> tuple[str, ...]:
         left, right, tiles = self.left, self.right, self.tiles
         sums, registers = tiles.rows * tiles.vectors, self.target.registers
-        kept = (
-            "read where they are" if self.kernels is None else "constant, packed before all calls"
-        )
+        kept = "constant, packed before all calls" if self.kernels else "read where they are"
         order = ("terms of an element in the order of the program, products rounded",)
         return (
             *(order if self.found.ordered else ()),

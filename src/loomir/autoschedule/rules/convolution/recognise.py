@@ -84,6 +84,8 @@ class Image:
     """The extents of the copy, but for the innermost."""
     sights: tuple[Sight, ...] = ()
     """The axes along which some taps read nothing but padding, for some pixels."""
+    slides: bool = True
+    """Whether there are taps or a border; a product of plain matrices otherwise."""
 
     @property
     def pitch(self) -> int:
@@ -168,7 +170,7 @@ def read_image(found: Contraction, views: Views, pad: Stage | None) -> Image | N
     moved = _find_addresses(load, places, reduced, padded_or_nested=padded_or_nested)
     if flat is None or moved is None:
         return None
-    stride, base, shift, run = moved
+    stride, base, shift, run, slides = moved
     left: PrimExpr = flat
     for dtype in conversions(found.left):
         left = cast(left, dtype)
@@ -193,7 +195,7 @@ def read_image(found: Contraction, views: Views, pad: Stage | None) -> Image | N
     bounds[len(border.axes) - 1] = imm64(border.low), imm64(border.high)
     zero = isinstance(border.other, FloatImm) and border.other.value == 0
     seen = sights(load.indices, bounds, places, reduced) if pad is not None and zero else ()
-    return Image(product, border, places, reduced, base, shift, stride, run, lines, seen)
+    return Image(product, border, places, reduced, base, shift, stride, run, lines, seen, slides)
 
 
 def _sort_by_weight(found: Contraction) -> tuple[Axis, ...]:
@@ -205,11 +207,11 @@ def _sort_by_weight(found: Contraction) -> tuple[Axis, ...]:
 
 def _find_addresses(
     load: BufferLoad, places: Sequence[Axis], steps: Sequence[Axis], *, padded_or_nested: bool
-) -> tuple[int, PrimExpr, PrimExpr, int] | None:
+) -> tuple[int, PrimExpr, PrimExpr, int, bool] | None:
     """Find the stride of pixels, and their addresses in a copy of the image.
 
-    None where they are no image: neither shifted by the taps of a kernel nor ``padded_or_nested``,
-    which says that the image is padded or has outer axes.
+    Also whether they are shifted by the taps of a kernel or ``padded_or_nested``, which says that
+    the image is padded or has outer axes. None where they have no such addresses.
     """
     axes = (*places, *steps)
     forms = [affine_form(index, axes) for index in load.indices]
@@ -236,13 +238,12 @@ def _find_addresses(
             if var in own:
                 moves = add(moves, mul(var, imm64(times)))
         shift = add(mul(shift, size), moves)
-    if not slides and not forms[-1].terms.keys() & other:
-        return None
+    slides = slides or bool(forms[-1].terms.keys() & other)
     run = -(-width.value // stride)
     along = substitute(load.indices[-1], zeros)
     pitch = imm64(stride * run)
     base, shift = mul(base, pitch), add(mul(shift, pitch), last)
     if stride == 1:
-        return stride, add(base, along), shift, run
+        return stride, add(base, along), shift, run, slides
     phase = mul(FloorMod(along, imm64(stride)), imm64(run))
-    return stride, add(base, add(phase, FloorDiv(along, imm64(stride)))), shift, run
+    return stride, add(base, add(phase, FloorDiv(along, imm64(stride)))), shift, run, slides
