@@ -194,3 +194,89 @@ def test_nothing_is_warned_of_where_all_is_compiled():
     with warnings.catch_warnings():
         warnings.simplefilter("error", CompileWarning)
         loomir.torch.compile(torch.tanh)(torch.zeros(2))
+
+
+# -- parameters that are constants -----------------------------------------------------------------
+@pytest.fixture
+def compiles(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Collect how many inputs were constants in each program that was compiled."""
+    made: list[int] = []
+    plain = dynamo._runner
+
+    def runner(graph: Any, options: Any, constants: Any) -> Any:
+        made.append(len(constants))
+        return plain(graph, options, constants)
+
+    monkeypatch.setattr(dynamo, "_runner", runner)
+    return made
+
+
+def _normed() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2)).eval()
+
+
+def test_parameters_are_constants_for_inference(runners: list[Any], compiles: list[int]):
+    model = _normed()
+    compiled = loomir.torch.compile(model)
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(compiled(x), model(x))
+    assert compiles == [8]
+    assert [len(r._passed) for r in runners] == [1]  # nothing but the input
+
+
+def test_what_is_written_to_a_parameter_counts(compiles: list[int]):
+    model: Any = _normed()
+    compiled = loomir.torch.compile(model)
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), model(x))
+        model.load_state_dict(_normed().state_dict())
+        torch.testing.assert_close(compiled(x), model(x))
+        for _ in range(4):  # what changes often is an argument
+            model[0].weight.mul_(1.5)
+            torch.testing.assert_close(compiled(x), model(x))
+        model[2].bias.data = torch.randn(2)
+        torch.testing.assert_close(compiled(x), model(x))
+    first, second, *others = compiles
+    assert first == 8
+    assert second == 6  # buffers that are written stay arguments
+    assert len(others) == 3
+    assert others == sorted(others, reverse=True)
+
+
+def test_modules_that_share_code_keep_their_parameters():
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(self.inner(x))
+
+    model = nn.Sequential(*[Block() for _ in range(3)]).eval()
+    x = torch.randn(3, 4)
+    wanted = model(x)
+    for block in model:
+        block.compile(backend="loomir")
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(model(x), wanted)
+
+
+def test_a_cache_that_the_model_writes_is_no_constant():
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.seen.add_(x)
+            return self.seen * 2
+
+    model: Any = Counting().eval()
+    compiled = loomir.torch.compile(model)
+    with torch.no_grad():
+        for k in range(1, 5):
+            torch.testing.assert_close(compiled(torch.ones(4)), torch.full((4,), 2.0 * k))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ __all__ = ["backend", "compile"]
 
 _reported: Final[set[str]] = set()
 """What was said of graphs that PyTorch runs itself."""
+_MOST_WRITTEN: Final = 3
+"""How often a parameter is written until it is an argument, and no constant any more."""
 
 
 def compile(  # noqa: A001
@@ -59,33 +62,118 @@ def backend(
     given = dict(options or {})
 
     def compiler(graph: Any, _inputs: Sequence[Any]) -> Any:
-        return _compiled(graph, given)
+        return _compiled(graph, given, ())
+
+    def inference_compiler(graph: Any, _inputs: Sequence[Any]) -> Any:
+        return _compiled(graph, given, _static_inputs())
 
     made = common.aot_autograd(
         fw_compiler=compiler,
         bw_compiler=compiler,
-        inference_compiler=compiler,
+        inference_compiler=inference_compiler,
         decompositions=aot_decompositions(),
         partition_fn=partition,
     )
     return made(module, inputs)
 
 
-def _compiled(graph: Any, options: Mapping[str, Any]) -> Any:
+def _static_inputs() -> Sequence[int]:
+    """Return the places of inputs that belong to a module: parameters, and buffers."""
+    context: Any = torch_package("_guards").TracingContext.try_get()
+    found: Any = getattr(getattr(context, "fw_metadata", None), "static_input_indices", None)
+    return tuple(found or ())
+
+
+def _compiled(graph: Any, options: Mapping[str, Any], static: Sequence[int]) -> Any:
     """Return a function that runs a graph of core operators, given its inputs in a list."""
     boxed = torch_package("_functorch.aot_autograd").make_boxed_func
-    own = copy.deepcopy(graph)
-    draws = take_out_draws(own)
-    tensors = _tensors_returned(own)
-    if not tensors:
+    if not _tensors_returned(graph):
         return boxed(graph.forward)
+    if static:
+        return boxed(_Frozen(graph, options, static))
+    return boxed(_runner(graph, options, {}) or graph.forward)
+
+
+def _runner(graph: Any, options: Mapping[str, Any], constants: Mapping[int, Any]) -> Any:
+    """Compile a graph, some of whose inputs are ``constants``; None, reported, where that fails."""
+    own = copy.deepcopy(graph)
+    nodes = [n for n in own.graph.nodes if n.op == "placeholder"]
+    draws = take_out_draws(own)
     try:
-        made = translate(own, constants={}, outputs=tensors)
+        made = translate(
+            own,
+            constants={nodes[place]: tensor for place, tensor in constants.items()},
+            outputs=_tensors_returned(own),
+        )
         function = to_executable(made.module, **options)["main"]
     except CompileError as error:
         _report(error)
-        return boxed(graph.forward)
-    return boxed(_Runner(own, made, function, draws))
+        return None
+    return _Runner(own, made, function, draws)
+
+
+class _Watched:
+    """A tensor of a module that is a constant of the compiled program, as it was then."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._own = weakref.ref(tensor)
+        self._version = tensor._version
+        self._memory = tensor.data_ptr()
+
+    def is_of(self, tensor: Any) -> bool:
+        """Whether it is the same tensor, in the same memory."""
+        return self._own() is tensor and self._memory == tensor.data_ptr()
+
+    def holds(self, tensor: Any) -> bool:
+        """Whether nothing was written to the tensor since, as far as PyTorch counts."""
+        return self.is_of(tensor) and self._version == tensor._version
+
+
+class _Frozen:
+    """Runs a graph for inference with its module's tensors as constants, whose layouts are packed.
+
+    Before each call their version counters are compared. A parameter that was written is taken in
+    anew, the first times. What is written more often, a buffer that is written, or a tensor in
+    whose place another one comes (modules of a class may share code) is an argument from then on.
+    """
+
+    def __init__(self, graph: Any, options: Mapping[str, Any], static: Sequence[int]) -> None:
+        self._graph = graph
+        self._options = options
+        self._static = dict.fromkeys(static, 0)
+        """Places of tensors that can be constants, and how often each was written."""
+        self._compiled: tuple[dict[int, _Watched], Any] | None = None
+
+    def __call__(self, *inputs: Any) -> Any:
+        found = self._compiled
+        if found is None or not all(w.holds(inputs[i]) for i, w in found[0].items()):
+            found = self._compiled = self._compile(inputs, {} if found is None else found[0])
+        return found[1](*inputs)
+
+    def _compile(
+        self, inputs: Sequence[Any], before: Mapping[int, _Watched]
+    ) -> tuple[dict[int, _Watched], Any]:
+        for place, watched in before.items():
+            if not watched.holds(inputs[place]):
+                written = watched.is_of(inputs[place]) and _is_parameter(inputs[place])
+                self._static[place] += 1 if written else _MOST_WRITTEN
+        constants = {
+            place: inputs[place]
+            for place, times in self._static.items()
+            if times < _MOST_WRITTEN and _can_be_watched(inputs[place])
+        }
+        watched = {place: _Watched(tensor) for place, tensor in constants.items()}
+        runner = _runner(self._graph, self._options, constants)
+        return ({}, self._graph.forward) if runner is None else (watched, runner)
+
+
+def _is_parameter(tensor: Any) -> bool:
+    return isinstance(tensor, torch_package().nn.Parameter)
+
+
+def _can_be_watched(tensor: Any) -> bool:
+    """Whether PyTorch counts what is written to a tensor."""
+    return isinstance(tensor, torch_package().Tensor) and not tensor.is_inference()
 
 
 def _tensors_returned(graph: Any) -> list[int]:
