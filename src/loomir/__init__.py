@@ -13,6 +13,7 @@ from loomir.support.displaying import render_html, set_renderer
 from loomir.support.fork_safe import import_module
 from loomir.support.loading import set_loader
 from loomir.support.printing import set_printer, to_text
+from loomir.support.uncaught.hooks import hook_uncaught
 
 if TYPE_CHECKING:
     from loomir import ir, op, relax, runtime, schedule, script, tc, te, tir
@@ -136,6 +137,7 @@ set_printer(_print)
 set_renderer(_render)
 set_compiler(_compile)
 set_loader(lambda: import_module("loomir.op"))
+hook_uncaught()
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import nbformat
@@ -40,6 +41,18 @@ schedule = loomir.Schedule(scale)
     "trace": "schedule.trace",
     "trace.show": "schedule.trace.show()",
     "executable": "loomir.compile(scale)",
+    "a wrong call": """
+import numpy as np
+def work():
+    return loomir.compile(scale)(np.ones(7, "float32"), np.ones(8, "float32"))
+work()
+""",
+    "a wrong program": """
+@T.prim_func
+def wrong(x: T.Buffer((8,), "float32")):
+    x[0] = missing
+""",
+    "a wrong name": 'loomir.compile(scale)["scal"]',
 }
 
 
@@ -50,10 +63,43 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     notebook = nbformat.v4.new_notebook(cells=cells)
     folder = str(tmp_path_factory.mktemp("notebook"))
     client = NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": folder}}
+        notebook,
+        timeout=120,
+        kernel_name="python3",
+        allow_errors=True,
+        resources={"metadata": {"path": folder}},
     )
     client.execute()
     return dict(zip(CELLS, (cell.outputs for cell in notebook.cells), strict=True))
+
+
+def text_of_error(outputs: list[Any]) -> str:
+    (shown,) = outputs
+    assert shown.output_type == "error"
+    return re.sub(r"\x1b\[[\d;]*m", "", "\n".join(shown.traceback))
+
+
+def test_a_wrong_call_shows_the_diagnostic_and_the_cells(outputs: dict[str, list[Any]]):
+    text = text_of_error(outputs["a wrong call"])
+    assert text.startswith("error[RUN0005]: the extent of axis 0 of x must be 8, not 7")
+    assert "--> Cell In[13]:3:12" in text
+    assert text.endswith("called from:\n  Cell In[13]:4, in module")
+    assert "loomir/" not in text
+    assert "ipykernel" not in text
+
+
+def test_a_wrong_program_shows_the_diagnostic(outputs: dict[str, list[Any]]):
+    text = text_of_error(outputs["a wrong program"])
+    assert text.startswith("error[SCR0003]: 'missing' is not defined")
+    assert "--> Cell In[14]:3:12" in text
+    assert "called from" not in text
+    assert "ipykernel" not in text
+
+
+def test_an_error_without_a_place_has_that_of_the_cell(outputs: dict[str, list[Any]]):
+    text = text_of_error(outputs["a wrong name"])
+    assert text.startswith("error[RUN0121]")
+    assert "--> Cell In[15]:1:1" in text
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from loomir.support.column_positions import columns_of
 from loomir.support.diagnostics import CompileError
 from loomir.support.span import Source, Span
 
-__all__ = ["located", "user_span"]
+__all__ = ["located", "span_of", "user_span"]
 
 _OURS: Final = __name__.partition(".")[0]
 
@@ -26,7 +26,7 @@ def user_span() -> Span | None:
     frame: FrameType | None = inspect.currentframe()
     while frame is not None and _is_ours(frame):
         frame = frame.f_back
-    return None if frame is None else _span(frame.f_code, frame.f_lineno, frame.f_lasti)
+    return None if frame is None else span_of(frame.f_code, frame.f_lineno, frame.f_lasti)
 
 
 class located:  # noqa: N801 - used as a function in ``with``
@@ -49,7 +49,7 @@ def _innermost(traceback: TracebackType | None) -> Span | None:
     found: Span | None = None
     while traceback is not None:
         if not _is_ours(traceback.tb_frame):
-            found = _span(traceback.tb_frame.f_code, traceback.tb_lineno, traceback.tb_lasti)
+            found = span_of(traceback.tb_frame.f_code, traceback.tb_lineno, traceback.tb_lasti)
         traceback = traceback.tb_next
     return found
 
@@ -59,7 +59,8 @@ def _is_ours(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] == _OURS
 
 
-def _span(code: CodeType, line: int, instruction: int) -> Span:
+def span_of(code: CodeType, line: int, instruction: int) -> Span:
+    """Return the place of an instruction, by its line and its offset in the code."""
     source = _source(code.co_filename)
     text = source.line(line)
     start, end = 1, len(text or "") + 1

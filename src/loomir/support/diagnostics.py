@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from loomir.support.fork_safe import import_module
 from loomir.support.span import Span
 
 __all__ = [
@@ -181,6 +182,10 @@ class _Diagnosed(LoomirError):
 
     def __str__(self) -> str:
         return "\n\n".join(render(d) for d in self.diagnostics)
+
+    def _render_traceback_(self) -> list[str]:
+        """Write the lines that IPython shows."""
+        return import_module("loomir.support.uncaught.text").lines_for_notebook(self)
 
 
 class CompileError(_Diagnosed):

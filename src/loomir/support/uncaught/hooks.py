@@ -1,0 +1,53 @@
+"""Hooks of Python by which scripts end with a diagnostic, not with frames of Loomir."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from types import TracebackType
+
+from loomir.support.diagnostics import CompileError, RunError
+from loomir.support.fork_safe import import_module
+
+__all__ = ["hook_uncaught"]
+
+
+def hook_uncaught() -> None:
+    """Make scripts end with the diagnostic, unless somebody else has put a hook there."""
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _in_script
+    if threading.excepthook is threading.__excepthook__:
+        threading.excepthook = _in_thread
+
+
+def _in_script(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    if not _is_written(error, ""):
+        sys.__excepthook__(kind, error, trace)
+
+
+def _in_thread(args: threading.ExceptHookArgs) -> None:
+    head = "" if args.thread is None else f"in thread {args.thread.name}:\n"
+    if not _is_written(args.exc_value, head):
+        threading.__excepthook__(args)
+
+
+def _is_written(error: BaseException | None, head: str) -> bool:
+    """Write a diagnosed error to where errors go; tell whether nothing is left to do."""
+    out = sys.stderr
+    if not isinstance(error, (CompileError, RunError)) or not hasattr(out, "write"):
+        return False
+    try:
+        explain = import_module("loomir.support.uncaught.text")
+        if explain.wants_frames():
+            return False
+        text = f"{head}{explain.explain_uncaught(error)}\n"
+    except Exception:  # noqa: BLE001 - Python's own traceback is better than none
+        return False
+    encoding = getattr(out, "encoding", None) or "utf-8"
+    with contextlib.suppress(OSError, ValueError):
+        out.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        out.flush()
+    return True

@@ -1,0 +1,146 @@
+"""The text of an error of Loomir's that nobody caught: the diagnostic, without our frames.
+
+Where it does not say its place, or happened in a call, the place is that of the user's code that
+led there. ``LOOMIR_TRACEBACK=full`` in the environment shows Python's own traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import FrameType, TracebackType
+from typing import Any, Final
+
+from loomir.support.caller_span import span_of
+from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError, RunError, render
+from loomir.support.span import Source, Span
+
+__all__ = ["explain_uncaught", "lines_for_notebook", "wants_frames"]
+
+_OURS: Final = __name__.partition(".")[0]
+# What runs code of the user's, and is none.
+_RUNNERS: Final = frozenset(
+    {"IPython", "ipykernel", "runpy", "importlib", "threading", "concurrent", "asyncio", _OURS}
+)
+_CALLS_SHOWN: Final = 8
+_RED, _GREEN, _PLAIN = "\x1b[1;31m", "\x1b[32m", "\x1b[0m"
+
+
+def wants_frames() -> bool:
+    """Tell whether the user asks for Python's own traceback."""
+    return os.environ.get("LOOMIR_TRACEBACK") == "full"
+
+
+def explain_uncaught(error: CompileError | RunError) -> str:
+    """Write an error as a user wants to read it, who wrote the code around the call."""
+    found = list(error.diagnostics)
+    calls = list(_user_calls(error.__traceback__))
+    if calls and found:
+        _, place, _ = calls[-1]
+        if found[0].span is None:
+            found[0] = found[0].at(place)
+        elif isinstance(error, RunError) and not _is_on(found[0].span, place):
+            found[0] = replace(found[0], secondary=(*found[0].secondary, (place, "in this call")))
+    text = "\n\n".join(render(_renamed(d)) for d in found)
+    outer = calls[:-1]
+    if outer and found:
+        listed = [f"  {_name_of(s.source.name)}:{s.line}, in {name}" for name, s, _ in outer]
+        skipped = len(listed) - _CALLS_SHOWN
+        if skipped > 0:
+            half = _CALLS_SHOWN // 2
+            listed[half:-half] = [f"  … {skipped} more calls"]
+        text += "\ncalled from:\n" + "\n".join(listed)
+    notes = [str(note) for note in getattr(error, "__notes__", ())]
+    return _cause_of(error) + "\n".join([text, *notes])
+
+
+def _is_on(span: Span, place: Span) -> bool:
+    return span.source.name == place.source.name and span.line == place.line
+
+
+def _user_calls(at: TracebackType | None) -> Iterator[tuple[str, Span, FrameType]]:
+    """List the calls that stand in the user's code, outermost first."""
+    while at is not None:
+        frame = at.tb_frame
+        home = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if home not in _RUNNERS and not frame.f_code.co_filename.startswith("<frozen"):
+            name = frame.f_code.co_name
+            yield name.strip("<>"), span_of(frame.f_code, at.tb_lineno, at.tb_lasti), frame
+        at = at.tb_next
+
+
+# -- causes ----------------------------------------------------------------------------------------
+def _cause_of(error: BaseException) -> str:
+    """Write what the user's own code raised, which led to the error; else nothing.
+
+    What Loomir or a library met on the way says nothing that the diagnostic does not say.
+    """
+    cause = error.__cause__
+    if cause is None and not error.__suppress_context__:
+        cause = error.__context__
+    if cause is None or isinstance(cause, LoomirError) or not _is_raised_by_user(cause):
+        return ""
+    frames = traceback.extract_tb(cause.__traceback__)
+    own = [f for f in frames if not _is_library(f.filename)]
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(own)]
+    return "".join([*lines, *traceback.format_exception_only(cause)]) + "\nwhich led to:\n\n"
+
+
+def _is_raised_by_user(error: BaseException) -> bool:
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return at is not None and not _is_library(at.tb_frame.f_code.co_filename)
+
+
+def _is_library(file: str) -> bool:
+    ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    folders = [ours, sysconfig.get_path("stdlib"), *site.getsitepackages()]
+    return file.startswith("<frozen") or any(file.startswith(f + os.sep) for f in folders)
+
+
+# -- notebooks -------------------------------------------------------------------------------------
+def lines_for_notebook(error: CompileError | RunError) -> list[str]:
+    """Write an error as the lines of the traceback that IPython shows."""
+    if wants_frames():
+        return traceback.format_exception(error)
+    lines = explain_uncaught(error).splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith(("error[", "warning[")):
+            lines[number] = f"{_RED}{line}{_PLAIN}"
+        elif "= help:" in line:
+            lines[number] = f"{_GREEN}{line}{_PLAIN}"
+        elif line.lstrip().startswith("| ") and "^" in line:
+            lines[number] = f"{_RED}{line}{_PLAIN}"
+    return lines
+
+
+def _renamed(diagnostic: Diagnostic) -> Diagnostic:
+    """Return a diagnostic in which cells of a notebook have the names that users see."""
+    return replace(
+        diagnostic,
+        span=None if diagnostic.span is None else _span_in_cell(diagnostic.span),
+        secondary=tuple((_span_in_cell(span), label) for span, label in diagnostic.secondary),
+    )
+
+
+def _span_in_cell(span: Span) -> Span:
+    name = _name_of(span.source.name)
+    if name == span.source.name:
+        return span
+    source = Source(name, span.source.text, span.source.first_line)
+    return replace(span, source=source)
+
+
+def _name_of(file: str) -> str:
+    """Return what a notebook calls a cell: ``Cell In[3]``; the name of any other file as it is."""
+    shell_of: Callable[[], Any] | None = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    shell = None if shell_of is None else shell_of()
+    known = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    named = None if known is None else known(file)
+    return file if named is None else " ".join(named)
