@@ -65,6 +65,7 @@ for p in range(indptr[r], indptr[r + 1]):
     y[r] += val[p] * x[col[p]]
 """,
 )
+_MIRROR: Final = str.maketrans("<>", "><")
 _Run = Callable[[Mapping[str, Any]], None]
 
 
@@ -126,7 +127,17 @@ class _Program:
 def draw(seed: int) -> Case:
     """Draw the case of a seed."""
     c = SeedChoices(f"firsts {VERSION} {seed}")
-    kinds = (_branches, _interleaved, _digits, _sparse, _scatter, _filtered, _made_of_sums)
+    kinds = (
+        _branches,
+        _interleaved,
+        _digits,
+        _sparse,
+        _scatter,
+        _filtered,
+        _made_of_sums,
+        _search,
+        _search,
+    )
     return c.pick(kinds)(_Program(c), seed)
 
 
@@ -352,5 +363,55 @@ for i, j in T.grid({n}, {m}):
             terms = (a - b) * (a - b) if term.startswith("(") else terms
             acc = terms.sum(dtype=x.dtype)
             v["o"][(j, i) if swapped else (i, j)] = ends[end](acc, v["b"][j])
+
+    return p.case(seed, run)
+
+
+def _search(p: _Program, seed: int) -> Case:
+    c, n, m = p.c, p.size(), p.size(*_SIZES[1:])
+    dtype, kind = c.pick((*_FLOATS, "int8", "uint8", "int32")), c.pick([">", ">=", "<", "<="])
+    columns, start = c.chance(0.3), c.integer(0, 2)
+    p.array("x", dtype, [m, n] if columns else [n, m])
+    if p.arrays["x"].dtype.kind == "f" and p.arrays["x"].size and c.chance(0.6):
+        flat = p.arrays["x"].reshape(-1)
+        for _ in range(c.integer(1, 9)):
+            flat[c.integer(0, len(flat) - 1)] = c.pick([np.nan, -0.0, 0.0, np.inf, -np.inf])
+    p.array("top", dtype, [n])
+    p.array("at", c.pick(["int32", "int64"]), [n])
+    place = p.arrays["at"].dtype.name
+    x, first = ("x[j, i]", "x[0, i]") if columns else ("x[i, j]", "x[i, 0]")
+    into = c.chance(0.4)
+    begin = {0: first, 1: f"T.{dtype}(1)", 2: f"T.{dtype}(100)"}[start]
+    test = f"{x} {kind} best" if c.chance(0.7) else f"best {kind.translate(_MIRROR)} {x}"
+    to = "at[i]" if into else "where"
+    order = [f"best = {x}", f"{to} = T.cast(j, '{place}')"]
+    if c.chance(0.5):
+        order.reverse()
+    low = c.integer(0, 1)
+    keep = into and c.chance(0.3)
+    lines = [
+        f"for i in range({n}):",
+        f"    best = {begin}",
+        *([] if keep else [f"    {to} = T.{place}(7)"]),
+        f"    for j in range({low}, {m}):",
+        f"        if {test}:",
+        *(f"            {line}" for line in order),
+        "    top[i] = best",
+        *([] if into else ["    at[i] = where"]),
+    ]
+    p.write("\n".join(lines))
+    ops = {">": np.greater, ">=": np.greater_equal, "<": np.less, "<=": np.less_equal}
+
+    def run(v: Mapping[str, Any]) -> None:
+        rows = v["x"].T if columns else v["x"]
+        for i, row in enumerate(rows):
+            best = (row[0], row.dtype.type(1), row.dtype.type(100))[start]
+            if not keep:
+                v["at"][i] = 7
+            for j in range(low, len(row)):
+                if ops[kind](row[j], best):
+                    best = row[j]
+                    v["at"][i] = j
+            v["top"][i] = best
 
     return p.case(seed, run)

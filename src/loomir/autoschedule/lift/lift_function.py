@@ -15,6 +15,7 @@ from loomir.autoschedule.lift.resolve_names import (
     resolve_names,
     resolve_outer_names,
 )
+from loomir.autoschedule.lift.searches import split_searches
 from loomir.autoschedule.lift.spatial_blocks import unwrap_spatial_block
 from loomir.autoschedule.lift.zero_trip_init import merge_zero_trip_fill
 from loomir.autoschedule.rewrite.def_use import reads_of, writes_of
@@ -97,6 +98,13 @@ def _read(reader: Reader, part: Stmt, private: Mapping[int, Buffer]) -> _Parts:
     found = _read_as_stages(reader, Resolved(part, ()), private)
     if found is not None:
         return found
+    named = resolved or Resolved(part, ())
+    split = split_searches(named.stmt)
+    if split is not None:
+        whole = Resolved(split.stmt, (*named.buffers, *split.buffers))
+        found = _read_as_stages(reader, whole, private)
+        if found is not None:
+            return found
     open_loops = unwrap_spatial_block(reader, part)
     if open_loops is not None:
         resolved = resolve_names(open_loops) or Resolved(open_loops, ())
