@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 import loomir
 from tests.frontend.onnx.models import model
@@ -46,3 +49,24 @@ def test_product_with_blocks_of_four_bits():
     points = np.stack([zero & 15, zero >> 4], -1).reshape(6, 2, 1).astype("int32")
     weights = ((codes - points) * scale.reshape(6, 2, 1)).reshape(6, 64)[:, :40]
     np.testing.assert_allclose(run(x), x @ weights.T, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_weights_in_blocks_are_constant_or_not(bits: int, constant: bool):
+    """Constant weights of 4 bits stay small in the program; others are unpacked as it runs."""
+    inputs = "" if constant else f", uint8[6, 2, {4 * bits}] w"
+    text = f"""
+    main (float[M, 50] x{inputs}) => (float[M, 6] y) {{
+      y = com.microsoft.MatMulNBits <K = 50, N = 6, bits = {bits}, block_size = 32> (x, w, s)
+    }}
+    """
+    packed = np.random.default_rng(1).integers(0, 256, (6, 2, 4 * bits)).astype("uint8")
+    scale, x = floats(12), floats(3, 50, seed=5)
+    given: dict[str, Any] = {"s": scale, **({"w": packed} if constant else {})}
+    run = loomir.compile(loomir.onnx.load(model(text, given, version=17)))
+    codes = packed.reshape(6, 2, 32) if bits == 8 else np.stack([packed & 15, packed >> 4], -1)
+    whole = codes.reshape(6, 2, 32).astype("int32") - (1 << (bits - 1))
+    weights = (whole * scale.reshape(6, 2, 1)).reshape(6, 64)[:, :50]
+    made = run(x) if constant else run(x, packed)
+    np.testing.assert_allclose(made, x @ weights.T, rtol=1e-4, atol=1e-2)

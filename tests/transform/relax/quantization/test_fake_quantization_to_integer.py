@@ -11,7 +11,7 @@ import loomir
 from loomir import op, relax
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order
-from loomir.relax.expr import Call
+from loomir.relax.expr import Call, Constant
 from tests.transform.relax.modules import applied, module
 
 RNG = np.random.default_rng(5)
@@ -243,3 +243,27 @@ def test_channels_of_a_transposed_kernel():
     exact = (x.astype("int64") @ (w.astype("int64").T - np.arange(6))) * (0.5 * scale)
     assert np.array_equal(loomir.interpret(made, "main", x), exact)
     assert np.array_equal(loomir.compile(builder.get())["main"](x), exact)
+
+
+@pytest.mark.parametrize("shape", [(1, 40), (3, 40), (2, 3, 40)])
+@pytest.mark.parametrize("layer", [False, True])
+def test_weights_of_bytes_stay_bytes_in_products_of_floats(shape: tuple[int, ...], layer: bool):
+    w, scale = small("int8", 40, 6), np.linspace(0.01, 0.02, 6, dtype="float32")
+    x = RNG.standard_normal(shape).astype("float32")
+    given = relax.Var("x", relax.TensorStructInfo(shape, "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [given]):
+        with builder.dataflow():
+            zero = relax.const(np.arange(6, dtype="int8"))
+            codes = relax.const(np.ascontiguousarray(w.T) if layer else w)
+            k = builder.emit(op.dequantize(codes, relax.const(scale), zero, 0 if layer else 1))
+            made = op.linear(given, k) if layer else op.matmul(given, k)
+            out = builder.emit_output(made)
+        builder.emit_func_output(out)
+    made = applied(PASS, builder.get(), x)
+    assert not {"matmul", "linear"} & set(calls(made))
+    kept = [part for part in pre_order(made["main"]) if isinstance(part, Constant)]
+    assert sorted(str(c.data.dtype) for c in kept) == ["float32", "int8", "int8"]
+    exact = x.astype("float64") @ ((w.astype("int64") - np.arange(6)) * scale.astype("float64"))
+    found = loomir.compile(builder.get())["main"](x)
+    np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5)

@@ -34,6 +34,7 @@ from loomir.transform.relax.quantization.fuse_zero_points import (
     CONVOLUTIONS,
     fits_for_certain,
     integer_product,
+    product_with_bytes,
 )
 from loomir.transform.relax.quantization.graph_values import (
     GraphValues,
@@ -56,6 +57,8 @@ _MOVES: Final = (
     "strided_slice",
 )
 """Operators that only move elements, whose first argument is what they move."""
+_FLOAT_PRODUCTS: Final = ("matmul", "linear")
+"""Those that read weights often enough from memory that fewer bytes pay."""
 _MOST: Final = 2**31 - 1
 
 
@@ -71,6 +74,8 @@ def fake_quantization_to_integer(mod: IRModule) -> IRModule:
     floats. Results are those of products without rounding, rounded a few times at the end.
     Reshaping, transposing, slicing, joining and maxima of windows are of bytes, and what quantises
     again by the same scale and zero point is left out; all bits stay there.
+    Where floats are multiplied by a constant matrix of bytes, it stays bytes, and its scale
+    multiplies the sums: they overflow only where floats of 1e30 and more are multiplied.
     """
     graphs = [func for func in mod.functions.values() if isinstance(func, Function)]
     if not any(operators_in(func) & {"multiply", "dequantize"} for func in graphs):
@@ -109,11 +114,11 @@ class _Rewrite(Rewriter):
             return None
         operands = [self._read(arg) for arg in call.args[:2]]
         left, right = operands
-        if left is None or right is None or not fits_for_certain(call):
-            return None
         places = _output_axes(call)
-        if places is None:
+        if right is None or places is None or not fits_for_certain(call):
             return None
+        if left is None:
+            return self._weight_only(call, right, places[1])
         scales: list[tuple[Dequantized, int]] = []
         for operand, (own, out) in zip((left, right), places, strict=True):
             info = tensor_info(operand.factor.codes)
@@ -131,6 +136,28 @@ class _Rewrite(Rewriter):
         pair = Call(call.op, call.args[:2], call.sinfo_args, call.attrs, span=call.span)
         total = emit(integer_product(self, pair, left.factor, right.factor))
         made = make_call("multiply", emit(make_call("astype", total, "float32")), scale)
+        return made if len(call.args) == 2 else make_call("add", emit(made), call.args[2])
+
+    def _weight_only(
+        self, call: Call, right: Dequantized, place: tuple[int, int]
+    ) -> RelaxExpr | None:
+        """Multiply floats by constant bytes, and the sums by the scale of each column."""
+        codes = right.factor.codes
+        info = tensor_info(codes)
+        if operator_of(call) not in _FLOAT_PRODUCTS or info is None or info.ndim != 2:
+            return None
+        axes = [find_axis(p, info.ndim) for p in (right.factor.zero, right.scale)]
+        if self.values.constant(codes) is None or any(a not in (-1, place[0]) for a in axes):
+            return None
+        values: Any = right.values
+        if values is None:
+            return None
+        shape = [-1 if a == place[1] else 1 for a in range(_result_rank(call))]
+        scale = values.reshape(shape) if axes[1] != -1 else values.reshape(-1)[:1].reshape(())
+        emit = self.builder.emit
+        pair = Call(call.op, call.args[:2], call.sinfo_args, call.attrs, span=call.span)
+        total = emit(product_with_bytes(self, pair, right.factor))
+        made = make_call("multiply", total, as_constant(scale))
         return made if len(call.args) == 2 else make_call("add", emit(made), call.args[2])
 
     def _scale(self, scales: Sequence[tuple[Dequantized, int]], ndim: int) -> RelaxExpr | None:

@@ -13,6 +13,7 @@ from loomir.relax.node import RelaxExpr
 from loomir.relax.normal.rewriter import Rewriter
 from loomir.relax.operator.definition import op_def
 from loomir.relax.shape import as_dim
+from loomir.te import topi
 from loomir.te.tensor import Tensor
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.transform.relax.bindings.dead_code_elimination import dead_code_elimination
@@ -24,7 +25,13 @@ from loomir.transform.relax.quantization.integer_factors import (
     widen_factor,
 )
 
-__all__ = ["CONVOLUTIONS", "fits_for_certain", "fuse_zero_points", "integer_product"]
+__all__ = [
+    "CONVOLUTIONS",
+    "fits_for_certain",
+    "fuse_zero_points",
+    "integer_product",
+    "product_with_bytes",
+]
 
 CONVOLUTIONS: Final = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 _PRODUCTS: Final = ("matmul", *CONVOLUTIONS)
@@ -85,6 +92,26 @@ def integer_product(
         left.zero,
         right.zero,
         primfunc_name_hint=f"integer_{call.op.name.rpartition('.')[2]}",
+        primfunc_attrs={"op": call.op.name},
+    )
+    return Call(made.op, made.args, made.sinfo_args, made.attrs, span=call.span)
+
+
+def product_with_bytes(rewriter: Rewriter, call: Call, right: IntegerFactor) -> Call:
+    """Call a kernel that multiplies floats by bytes less a zero point, as an operator does."""
+    assert isinstance(call.op, Op)
+    lower = op_def(call.op).lower
+    assert lower is not None
+
+    def product(a: Tensor, b: Tensor, zero: Tensor | None) -> Tensor:
+        return lower(a, topi.cast(widen_factor(b, zero), "float32"), **call.attrs)
+
+    made = rewriter.builder.call_te(
+        product,
+        call.args[0],
+        right.codes,
+        right.zero,
+        primfunc_name_hint=f"{call.op.name.rpartition('.')[2]}_with_bytes",
         primfunc_attrs={"op": call.op.name},
     )
     return Call(made.op, made.args, made.sinfo_args, made.attrs, span=call.span)
