@@ -16,7 +16,7 @@ import numpy as np
 
 from loomir.arith.analyzer import Analyzer
 from loomir.frontend.onnx.limits import MOST_AXES, MOST_NODES, too_large
-from loomir.frontend.onnx.mistakes import CannotImport
+from loomir.frontend.onnx.mistakes import BodyMissing, CannotImport
 from loomir.frontend.onnx.model import (
     STORED_AS,
     FunctionDef,
@@ -165,6 +165,8 @@ class GraphImporter:
                 _bind(frame, node, [Missing()] * len(node.outputs))
                 return None
             return self._expand(function, node, inputs, frame)
+        except BodyMissing:
+            pass
         except CannotImport as error:
             self.problems.add(shown, error)
         except CompileError as error:
@@ -283,6 +285,8 @@ class GraphImporter:
             made: Expr = Constant(Array(known))
         else:
             made = self._symbolic(known, value.element)
+            if self._depth:
+                return made  # it is bound in a branch, and the value may be used outside of it
         value.expr = made
         return made
 

@@ -9,6 +9,8 @@ from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
+from loomir.frontend.dataflow import with_dataflow_blocks
+from loomir.frontend.loops import lift_loops
 from loomir.frontend.onnx.converters import load_converters
 from loomir.frontend.onnx.graph import GraphImporter, constant_value, identifier
 from loomir.frontend.onnx.limits import MOST_NODES, size_in_full, too_large
@@ -202,7 +204,8 @@ class _Loading:
             if dataflow:
                 builder.end_block()
             builder.emit_func_output(result)
-        return builder.get()
+        made = builder.get()
+        return made if dataflow else with_dataflow_blocks(lift_loops(made))
 
     def _stop(self) -> None:
         """Raise all that was found, if anything was."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from loomir.support.diagnostics import CompileError, Diagnostic
 
-__all__ = ["CannotImport", "NeedsBranches", "NeedsConstants", "refuse_model"]
+__all__ = ["BodyMissing", "CannotImport", "NeedsBranches", "NeedsConstants", "refuse_model"]
 
 
 def refuse_model(
@@ -38,3 +38,7 @@ class NeedsConstants(CompileError):
 
 class NeedsBranches(Exception):
     """A branch is chosen when the program runs, so that it cannot be one dataflow block."""
+
+
+class BodyMissing(Exception):
+    """Nodes of a loop's body cannot be imported, and were named."""

@@ -1,28 +1,31 @@
 """Branches and loops.
 
-A branch whose condition is known is chosen at import. A loop whose number of steps is known is
-unrolled; another becomes a function that calls itself.
+A branch whose condition is known is chosen at import. A loop whose number of steps is known and
+small is unrolled; another becomes a function that calls itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from loomir import op
+from loomir.frontend.loops import LoopMistake, Step, emit_loop
 from loomir.frontend.onnx.converters.sequence import item
-from loomir.frontend.onnx.mistakes import NeedsBranches
+from loomir.frontend.onnx.mistakes import BodyMissing, NeedsBranches
 from loomir.frontend.onnx.model import GraphDef
 from loomir.frontend.onnx.node import Node
 from loomir.frontend.onnx.registry import Row, row
-from loomir.frontend.onnx.values import TensorValue, Value
-from loomir.relax.expr import If, SeqExpr, Tuple, TupleGetItem
+from loomir.frontend.onnx.scanning import MOST_UNROLLED, Scanned, emit_scan
+from loomir.frontend.onnx.values import Missing, TensorValue, Value
+from loomir.relax.constants import const
+from loomir.relax.expr import Constant, If, SeqExpr, Tuple, TupleGetItem
 from loomir.relax.node import RelaxExpr
 
 _MOST_STEPS: Final = 1024
-"""Steps of the longest loop that is unrolled."""
+"""Steps of the longest loop that is unrolled where it has to be: it keeps a sequence."""
 
 
 def _if(node: Node) -> list[Value]:
@@ -53,26 +56,117 @@ def _if(node: Node) -> list[Value]:
 def _loop(node: Node) -> list[Value]:
     body: GraphDef = node.get("body")
     states: list[Value] = [node.value(i) for i in range(2, len(node))]
-    scanned = len(body.outputs) - 1 - len(states)
-    most = int(node.numbers(0, "steps").reshape(-1)[0]) if node.has(0) else None
+    most = node.constant(0) if node.has(0) else None
+    known = not node.has(0) or most is not None
+    steps = None if most is None else int(most.reshape(-1)[0])
+    if known and (steps is None or steps <= MOST_UNROLLED or not _are_tensors(states)):
+        try:
+            return _unroll(node, body, list(states), steps)
+        except _Open:
+            pass
+    return _emit(node, body, states)
+
+
+class _Open(Exception):
+    """Whether a loop goes on is not known at import, or it makes too many steps to unroll."""
+
+
+def _are_tensors(values: Sequence[Value]) -> bool:
+    return all(isinstance(v, TensorValue) for v in values)
+
+
+def _unroll(node: Node, body: GraphDef, states: list[Value], most: int | None) -> list[Value]:
+    tensors = _are_tensors(states)
+    count = len(states)
     condition: Value = node.value(1) if node.has(1) else TensorValue(None, "bool", np.array(True))
-    collected: list[list[Value]] = [[] for _ in range(scanned)]
+    collected: list[list[Value]] = [[] for _ in range(len(body.outputs) - 1 - count)]
     step = 0
     while most is None or step < most:
-        if step == _MOST_STEPS:
-            raise node.unsupported(f"it is a loop of more than {_MOST_STEPS} steps")
         known = condition.constant if isinstance(condition, TensorValue) else None
         if known is None:
+            if tensors:
+                raise _Open
             raise node.unknown(1, "condition")
         if not bool(known.reshape(-1)[0]):
             break
+        if step == (MOST_UNROLLED if tensors else _MOST_STEPS):
+            if tensors:
+                raise _Open
+            raise node.unsupported(
+                f"it is a loop of more than {_MOST_STEPS} steps, which keeps a sequence"
+            )
         number = TensorValue(None, "int64", np.array(step, "int64"))
         condition, *rest = node.graph.run(body, [number, condition, *states])
-        states = rest[: len(states)]
-        for column, value in zip(collected, rest[len(states) :]):
+        states = rest[:count]
+        for column, value in zip(collected, rest[count:]):
             column.append(value)
         step += 1
     return [*states, *[_stack(node, column, 0) for column in collected]]
+
+
+def _emit(node: Node, body: GraphDef, given: Sequence[Value]) -> list[Value]:
+    """Make a loop whose number of steps is known when it runs."""
+    if not _are_tensors(given):
+        raise node.unknown(0, "steps")
+    if node.graph.dataflow:
+        raise NeedsBranches
+    graph = node.graph
+    elements = [v.element for v in given if isinstance(v, TensorValue)]
+    rows: list[str] = []
+    most = _scalar(node, node[0]) if node.has(0) else None
+    start = _constant(0)
+    goes_on = _scalar(node, node[1]) if node.has(1) else None
+    if most is not None:
+        goes_on = _and(node, goes_on, node.emit(op.less(start, most)))
+
+    def step(now: list[RelaxExpr]) -> Step:
+        number, *states = now
+        values: list[Value] = [
+            TensorValue(number, "int64"),
+            TensorValue(None, "bool", np.array(True)),
+            *[TensorValue(s, e) for s, e in zip(states, elements)],
+        ]
+        condition, *made = graph.run(body, values)
+        _check(node, [condition, *made])
+        rows[:] = [v.element for v in made[len(elements) :] if isinstance(v, TensorValue)]
+        after = node.emit(op.add(number, _constant(1)))
+        more = _scalar(node, graph.expression(condition))
+        if most is not None:
+            more = _and(node, more, node.emit(op.less(after, most)))
+        leaves = [graph.expression(v) for v in made]
+        return Step(more, [after, *leaves[: len(elements)]], leaves[len(elements) :])
+
+    first = [start, *[graph.expression(v) for v in given]]
+    try:
+        states, gathered = emit_loop(
+            graph, _constant(True, "bool") if goes_on is None else goes_on, first, step
+        )
+    except LoopMistake as error:
+        raise node.unsupported(str(error)) from error
+    return [
+        *[TensorValue(s, e) for s, e in zip(states[1:], elements)],
+        *[TensorValue(g, e) for g, e in zip(gathered, rows)],
+    ]
+
+
+def _check(node: Node, made: Sequence[Value]) -> None:
+    """Refuse what a body gives; where it could not be made, nodes in it are named already."""
+    if any(isinstance(v, Missing) for v in made):
+        raise BodyMissing
+    if not _are_tensors(made):
+        raise node.unsupported("its body gives what is no tensor")
+
+
+def _scalar(node: Node, x: RelaxExpr) -> RelaxExpr:
+    return x if not node.dims_of(x) else node.emit(op.reshape(x, ()))
+
+
+def _constant(value: Any, dtype: str = "int64") -> RelaxExpr:
+    return const(np.array(value, dtype))
+
+
+def _and(node: Node, a: RelaxExpr | None, b: RelaxExpr) -> RelaxExpr:
+    return b if a is None or isinstance(a, Constant) else node.emit(op.logical_and(a, b))
 
 
 def _stack(node: Node, values: Sequence[Value], axis: int, *, backwards: bool = False) -> Value:
@@ -107,10 +201,17 @@ def _unroll_scan(
     ranks = [len(node.dims_of(x)) for x in inputs]
     axes = [node.counted(a, r) for a, r in zip(axes, ranks)]
     length = node.dims_of(inputs[0])[axes[0]]
-    if not isinstance(length, int):
-        raise node.unsupported("it is a scan of an axis whose extent is not known")
-    if length > _MOST_STEPS:
-        raise node.unsupported(f"it is a scan of more than {_MOST_STEPS} steps")
+    out_axes, out_directions = [
+        list(node.get(f"scan_output_{name}", [0] * scanned)) for name in ("axes", "directions")
+    ]
+    if not isinstance(length, int) or length > MOST_UNROLLED:
+        scan = Scanned(length, list(zip(inputs, axes, directions)))
+        made = _emit_scan(node, body, states, scan)
+        ends, every = made[: len(states)], made[len(states) :]
+        return [
+            *ends,
+            *[_placed(node, v, a, bool(d)) for v, a, d in zip(every, out_axes, out_directions)],
+        ]
     collected: list[list[Value]] = [[] for _ in range(scanned)]
     for step in range(length):
         given: list[Value] = list(states)
@@ -122,9 +223,6 @@ def _unroll_scan(
         states = made[: len(states)]
         for column, value in zip(collected, made[len(states) :]):
             column.append(value)
-    out_axes, out_directions = [
-        list(node.get(f"scan_output_{name}", [0] * scanned)) for name in ("axes", "directions")
-    ]
     return [
         *states,
         *[
@@ -132,6 +230,44 @@ def _unroll_scan(
             for column, axis, direction in zip(collected, out_axes, out_directions)
         ],
     ]
+
+
+def _emit_scan(node: Node, body: GraphDef, given: Sequence[Value], scan: Scanned) -> list[Value]:
+    """Make a scan along axes whose extent is not known, or great."""
+    if not _are_tensors(given):
+        raise node.unsupported("it keeps what is no tensor")
+    graph = node.graph
+    elements = [v.element for v in given if isinstance(v, TensorValue)]
+    rows: list[str] = []
+
+    def step(states: list[RelaxExpr], parts: list[RelaxExpr]) -> tuple[list[RelaxExpr], int]:
+        values: list[Value] = [TensorValue(s, e) for s, e in zip(states, elements)]
+        values += [TensorValue(p, str(node.info_of(p).dtype)) for p in parts]
+        made = graph.run(body, values)
+        _check(node, made)
+        rows[:] = [v.element for v in made[len(elements) :] if isinstance(v, TensorValue)]
+        return [graph.expression(v) for v in made], len(elements)
+
+    leaves = [graph.expression(v) for v in given]
+    states, gathered = emit_scan(node, scan, leaves, step)
+    return [
+        *[TensorValue(s, e) for s, e in zip(states, elements)],
+        *[TensorValue(g, e) for g, e in zip(gathered, rows)],
+    ]
+
+
+def _placed(node: Node, value: Value, axis: int, backwards: bool) -> Value:
+    """Bring what was gathered along the first axis to another one."""
+    assert isinstance(value, TensorValue)
+    x = node.graph.expression(value)
+    if backwards:
+        x = node.emit(op.flip(x, 0))
+    rank = len(node.dims_of(x))
+    axis = node.counted(axis, rank)
+    if axis:
+        order = [*range(1, axis + 1), 0, *range(axis + 1, rank)]
+        x = node.emit(op.permute_dims(x, order))
+    return TensorValue(x, value.element)
 
 
 def _scan_of_batches(node: Node, body: GraphDef, count: int) -> list[Value]:
@@ -153,6 +289,6 @@ def _scan_of_batches(node: Node, body: GraphDef, count: int) -> list[Value]:
 
 ROWS: Final[tuple[Row, ...]] = (
     row("If", _if, small=True),
-    row("Loop", _loop, small=True, note="steps that are not known at import, or too many"),
-    row("Scan", _scan, small=True, note="extents that are not known at import, or too many"),
+    row("Loop", _loop, small=True, note="sequences that are kept for an unknown number of steps"),
+    row("Scan", _scan, small=True, note="batches (version 8) whose size is not known"),
 )

@@ -9,9 +9,10 @@ from loomir import op
 from loomir.frontend.onnx.converters.sequence import item
 from loomir.frontend.onnx.node import Node
 from loomir.frontend.onnx.registry import Row, row
+from loomir.frontend.onnx.scanning import MOST_UNROLLED, Scanned, emit_scan
+from loomir.relax.expr import PrimValue
 from loomir.relax.node import RelaxExpr
-
-_MOST_STEPS: Final = 1024
+from loomir.tir.expr import PrimExpr
 
 _Function = Callable[[RelaxExpr], RelaxExpr]
 
@@ -123,10 +124,6 @@ def _run(node: Node, gates: int, states: int, step: Callable[[_Layer], Any]) -> 
     if layout:
         x = node.emit(op.permute_dims(x, [1, 0, 2]))
     length, batch, _ = node.dims_of(x)
-    if not isinstance(length, int) or length > _MOST_STEPS:
-        raise node.unsupported(
-            f"it makes a number of steps that is not known, or more than {_MOST_STEPS}"
-        )
     named = node.get("direction", "forward")
     directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[named]
     if node.has(4) and any(directions):
@@ -162,7 +159,7 @@ def _steps(
     node: Node,
     layer: _Layer,
     x: RelaxExpr,
-    length: int,
+    length: Any,
     batch: Any,
     states: int,
     step: Callable[[RelaxExpr, list[RelaxExpr]], list[RelaxExpr]],
@@ -172,16 +169,38 @@ def _steps(
     lengths = node.emit(op.reshape(node[4], (batch, 1))) if node.has(4) else None
     every: list[RelaxExpr] = []
     zero = node.constant_like(0)
-    for k in range(length):
-        made = step(item(node, projected, 0, k), now)
-        shown = made[0]
-        if lengths is not None:  # what is behind the end of a sequence changes nothing, and is 0
-            there = node.emit(op.greater(lengths, node.constant_like(k, 4)))
-            shown = node.emit(op.where(there, shown, zero))
-            made = [_select(node, there, m, n) for m, n in zip(made, now)]
-        now = made
-        every.append(shown)
-    return node.emit(op.stack(every, 0)), now
+
+    def make(part: RelaxExpr, at: RelaxExpr | None, old: list[RelaxExpr]) -> list[RelaxExpr]:
+        """Return what a step shows, and the states after it."""
+        made = step(part, old)
+        if lengths is None or at is None:
+            return [made[0], *made]
+        # What is behind the end of a sequence changes nothing, and is 0.
+        there = node.emit(op.greater(lengths, at))
+        kept = [_select(node, there, m, n) for m, n in zip(made, old)]
+        return [node.emit(op.where(there, made[0], zero)), *kept]
+
+    if isinstance(length, int) and length <= MOST_UNROLLED:
+        for k in range(length):
+            at = None if lengths is None else node.constant_like(k, 4)
+            shown, *now = make(item(node, projected, 0, k), at, now)
+            every.append(shown)
+        return node.emit(op.stack(every, 0)), now
+
+    def body(old: list[RelaxExpr], parts: list[RelaxExpr]) -> tuple[list[RelaxExpr], int]:
+        at = None if lengths is None else node.emit(op.reshape(parts[1], (1, 1)))
+        shown, *new = make(parts[0], at, old)
+        return [*new, shown], states
+
+    scanned: list[tuple[RelaxExpr, int, Any]] = [(projected, 0, False)]
+    if lengths is not None:
+        scanned.append((node.emit(op.arange(_limit(length), dtype=node.dtype(4))), 0, False))
+    ends, rows = emit_scan(node, Scanned(length, scanned), now, body)
+    return rows[0], ends
+
+
+def _limit(length: Any) -> Any:
+    return PrimValue(length) if isinstance(length, PrimExpr) else length
 
 
 def _select(node: Node, there: RelaxExpr, new: RelaxExpr, old: RelaxExpr) -> RelaxExpr:
@@ -268,7 +287,7 @@ def _peepholes(node: Node, layer: _Layer) -> list[RelaxExpr]:
 
 
 ROWS: Final[tuple[Row, ...]] = (
-    row("GRU", _gru, note="a number of steps that is not known at import, or above 1024"),
-    row("LSTM", _lstm, note="a number of steps that is not known at import, or above 1024"),
-    row("RNN", _rnn, note="a number of steps that is not known at import, or above 1024"),
+    row("GRU", _gru),
+    row("LSTM", _lstm),
+    row("RNN", _rnn),
 )

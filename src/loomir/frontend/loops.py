@@ -1,0 +1,254 @@
+"""Loops whose number of steps is known when they run, as functions that call themselves.
+
+Such a function makes up to ``2 ** level`` steps: one by the body where ``level`` is 0, else those
+of a call of itself for ``level - 1``, and if the loop goes on then, those of another. So calls are
+at most as deep as the greatest level, 62, however many steps a loop makes, and a loop that ends
+leaves all of them at once.
+
+    def steps(level, ...states):
+        if level == 0:
+            return body(...states)
+        goes_on, ...states = first = steps(level - 1, ...states)
+        return steps(level - 1, ...states) if goes_on else first
+
+Rows that the steps give are joined on the way back, so that each is copied once for each level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+
+from loomir import op
+from loomir.ir.equality import structural_equal
+from loomir.ir.module import IRModule
+from loomir.ir.visit import pre_order
+from loomir.relax.constants import const
+from loomir.relax.expr import Call, Function, If, SeqExpr, Tuple, TupleGetItem, Var, VarBinding
+from loomir.relax.node import RelaxExpr
+from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.relax.shape import INT64, ShapeExpr
+from loomir.relax.struct_info import FuncStructInfo, TensorStructInfo, TupleStructInfo
+from loomir.support.dtype import DataType
+from loomir.tir.expr import PrimExpr
+from loomir.tir.expr import Var as ShapeVar
+from loomir.transform.relax.functions.lambda_lift import lambda_lift
+
+__all__ = ["LoopMistake", "Step", "emit_loop", "lift_loops"]
+
+_LEVELS: Final = 62
+"""Doublings of the longest loop: more steps than an int64 counts."""
+_FLAG: Final = TensorStructInfo(ShapeExpr(()), DataType("bool"))
+_COUNT: Final = TensorStructInfo(ShapeExpr(()), DataType("int64"))
+
+
+class LoopMistake(Exception):
+    """A loop cannot be written as a function; what it says is the reason."""
+
+
+@dataclass(slots=True)
+class Step:
+    """What one step of a loop makes."""
+
+    condition: RelaxExpr
+    """Whether the loop goes on: a truth without axes."""
+    states: list[RelaxExpr]
+    """What the next step starts from."""
+    rows: list[RelaxExpr] = field(default_factory=list[RelaxExpr])
+    """What is gathered, along a new first axis."""
+
+
+class Importer(Protocol):
+    """What walks a program and makes bindings; these are in no dataflow block."""
+
+    builder: BlockBuilder
+
+    def emit(self, expr: RelaxExpr) -> Var:
+        """Bind an expression to a variable whose extents are known."""
+        ...
+
+
+def emit_loop(
+    importer: Importer,
+    condition: RelaxExpr,
+    states: Sequence[RelaxExpr],
+    step: Callable[[list[RelaxExpr]], Step],
+) -> tuple[list[RelaxExpr], list[RelaxExpr]]:
+    """Emit a loop, and return the last states and the rows that were gathered.
+
+    ``condition``: whether the first step is made. ``step`` emits one step on given states; it is
+    called again where states turn out to change their extents.
+
+    Raises LoopMistake where states change their dtypes or ranks.
+    """
+    return _Loop(importer, step).emit(condition, states)
+
+
+class _Loop:
+    def __init__(self, importer: Importer, step: Callable[[list[RelaxExpr]], Step]) -> None:
+        self.importer = importer
+        self.builder = importer.builder
+        self.step = step
+        self.outer: set[ShapeVar] = set(self.builder.normalizer.known.shape_vars)
+        self.changing: set[PrimExpr] = set()
+        """Extents that a step changes, which no loop around knows."""
+
+    def emit(
+        self, condition: RelaxExpr, states: Sequence[RelaxExpr]
+    ) -> tuple[list[RelaxExpr], list[RelaxExpr]]:
+        infos = [self._info(s) for s in states]
+        depth = len(self.builder.normalizer.scopes)
+        try:
+            made = self._function(infos)
+            while isinstance(made, list):
+                infos = made
+                made = self._function(infos)
+        finally:
+            self.builder.normalizer.leave_to(depth)
+        func, rows = made
+        builder = self.builder
+        builder.begin_scope()
+        level = const(np.array(_LEVELS, "int64"))
+        called = builder.emit(Call(func, (level, *states)))
+        loop = builder.end_scope(called)
+        builder.begin_scope()
+        empty = [self._empty(row) for row in rows]
+        stays = builder.end_scope(Tuple((condition, *states, *empty)))
+        result = builder.emit(If(condition, loop, stays))
+        return self._fields(result, infos, rows)
+
+    # -- the function ------------------------------------------------------------------------
+    def _function(
+        self, infos: list[TensorStructInfo]
+    ) -> tuple[Var, list[TensorStructInfo]] | list[TensorStructInfo]:
+        """Bind the function of a loop and return it; other states where these change."""
+        builder = self.builder
+        depth = len(builder.normalizer.scopes)  # what is abandoned goes back to
+        level = Var("level", _COUNT)
+        params = [Var(f"state{i}", self._renewed(info)) for i, info in enumerate(infos)]
+        builder.begin_scope([level, *params])
+        builder.begin_scope()
+        made = self.step([*params])
+        found = [self._info(s) for s in made.states]
+        wider = [self._common(old, new) for old, new in zip(infos, found, strict=True)]
+        if any(w is not old for w, old in zip(wider, infos)):
+            builder.normalizer.leave_to(depth)
+            return wider
+        rows = [self._renewed(self._info(row)) for row in made.rows]
+        chunks = [builder.emit(op.expand_dims(row, 0)) for row in made.rows]
+        one = builder.end_scope(Tuple((made.condition, *made.states, *chunks)))
+        result = TupleStructInfo(
+            (_FLAG, *[self._opened(i) for i in infos], *[_gathered(r) for r in rows])
+        )
+        declared = FuncStructInfo((_COUNT, *[p.struct_info for p in params]), result)
+        func = Var("steps", declared)
+        builder.begin_scope()
+        rest = builder.emit(op.subtract(level, const(np.array(1, "int64"))))
+        first = builder.emit(Call(func, (rest, *params)))
+        goes_on = builder.emit(TupleGetItem(first, 0))
+        more = self._second(func, rest, first, (infos, rows))
+        builder.begin_scope()
+        ended = builder.end_scope(first)
+        several = builder.end_scope(builder.emit(If(goes_on, more, ended)))
+        is_one = builder.emit(op.equal(level, const(np.array(0, "int64"))))
+        body = builder.end_scope(builder.emit(If(is_one, one, several)))
+        builder.emit_normalized(
+            VarBinding(func, Function((level, *params), body, result, is_pure=True))
+        )
+        return func, rows
+
+    def _second(
+        self,
+        func: Var,
+        rest: Var,
+        first: Var,
+        kinds: tuple[list[TensorStructInfo], list[TensorStructInfo]],
+    ) -> SeqExpr:
+        """Make the steps after the first half of them, and join the rows of both."""
+        builder = self.builder
+        builder.begin_scope()
+        states, before = self._fields(first, *kinds)
+        second = builder.emit(Call(func, (rest, *states)))
+        goes_on = builder.emit(TupleGetItem(second, 0))
+        states, after = self._fields(second, *kinds)
+        joined = [builder.emit(op.concat([a, b], 0)) for a, b in zip(before, after)]
+        return builder.end_scope(Tuple((goes_on, *states, *joined)))
+
+    def _fields(
+        self, result: Var, infos: Sequence[TensorStructInfo], rows: Sequence[TensorStructInfo]
+    ) -> tuple[list[RelaxExpr], list[RelaxExpr]]:
+        """Return what a call gives, of extents that have names: states, and gathered rows."""
+        builder = self.builder
+        fields = [builder.emit(TupleGetItem(result, i + 1)) for i in range(len(infos) + len(rows))]
+        states: list[RelaxExpr] = [self._cast(f, self._renewed(i)) for f, i in zip(fields, infos)]
+        gathered: list[RelaxExpr] = []
+        for tensor, row in zip(fields[len(infos) :], rows):
+            dims = (ShapeVar("rows", INT64), *_dims(self._renewed(row)))
+            gathered.append(self._cast(tensor, TensorStructInfo(ShapeExpr(dims), row.dtype)))
+        return states, gathered
+
+    def _cast(self, tensor: Var, info: TensorStructInfo) -> Var:
+        if structural_equal(tensor.struct_info, info):
+            return tensor
+        return self.builder.match_cast(tensor, info)
+
+    def _empty(self, row: TensorStructInfo) -> RelaxExpr:
+        dims = [d if self._is_outer(d) else 0 for d in _dims(row)]
+        return self.builder.emit(op.zeros((0, *dims), row.dtype))
+
+    # -- extents -----------------------------------------------------------------------------
+    def _info(self, expr: RelaxExpr) -> TensorStructInfo:
+        found = self.builder.struct_info_of(expr)
+        if not isinstance(found, TensorStructInfo) or found.dims is None:
+            raise LoopMistake("it keeps something else than a tensor of known rank")
+        return TensorStructInfo(ShapeExpr(found.dims), found.dtype)
+
+    def _is_outer(self, extent: PrimExpr) -> bool:
+        """Tell whether an extent is known before the loop runs."""
+        return all(v in self.outer for v in pre_order(extent) if isinstance(v, ShapeVar))
+
+    def _renewed(self, info: TensorStructInfo) -> TensorStructInfo:
+        """Return an info with new names for extents that change from step to step."""
+        dims = [d if self._is_outer(d) else ShapeVar("d", INT64) for d in _dims(info)]
+        return TensorStructInfo(ShapeExpr(tuple(dims)), info.dtype)
+
+    def _opened(self, info: TensorStructInfo) -> TensorStructInfo:
+        """Return an info without extents where some change from step to step."""
+        if all(self._is_outer(d) for d in _dims(info)):
+            return info
+        return TensorStructInfo(None, info.dtype, ndim=info.ndim)
+
+    def _common(self, old: TensorStructInfo, new: TensorStructInfo) -> TensorStructInfo:
+        """Return what covers a state before and after a step; ``old`` itself where it does."""
+        if old.dtype != new.dtype:
+            raise LoopMistake(f"a value that it keeps is {old.dtype} at first and {new.dtype} then")
+        if old.ndim != new.ndim:
+            raise LoopMistake(
+                f"a value that it keeps has {old.ndim} axes at first and {new.ndim} then"
+            )
+        dims: list[PrimExpr] = []
+        for a, b in zip(_dims(old), _dims(new)):
+            if a not in self.changing and not structural_equal(a, b):
+                a = ShapeVar("changing", INT64)  # noqa: PLW2901
+                self.changing.add(a)
+            dims.append(a)
+        if all(a is b for a, b in zip(dims, _dims(old))):
+            return old
+        return TensorStructInfo(ShapeExpr(tuple(dims)), old.dtype)
+
+
+def _dims(info: TensorStructInfo) -> tuple[PrimExpr, ...]:
+    assert info.dims is not None
+    return tuple(info.dims)
+
+
+def _gathered(row: TensorStructInfo) -> TensorStructInfo:
+    return TensorStructInfo(None, row.dtype, ndim=row.ndim + 1)
+
+
+def lift_loops(module: IRModule) -> IRModule:
+    """Make functions of the module of those of loops."""
+    return lambda_lift(module)
