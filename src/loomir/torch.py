@@ -1,0 +1,10 @@
+"""``loomir.frontend.torch`` under the name by which users import it."""
+
+from __future__ import annotations
+
+import sys
+
+from loomir.frontend import torch
+from loomir.frontend.torch import *  # noqa: F403 - what type checkers see
+
+sys.modules[__name__] = torch
