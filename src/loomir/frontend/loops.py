@@ -11,14 +11,14 @@ leaves all of them at once.
         goes_on, ...states = first = steps(level - 1, ...states)
         return steps(level - 1, ...states) if goes_on else first
 
-Rows that the steps give are joined on the way back, so that each is copied once for each level.
+Rows that the steps give are concatenated on the way back: each is copied once for each level.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -27,7 +27,17 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order
 from loomir.relax.constants import const
-from loomir.relax.expr import Call, Function, If, SeqExpr, Tuple, TupleGetItem, Var, VarBinding
+from loomir.relax.expr import (
+    Call,
+    Function,
+    If,
+    PrimValue,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
 from loomir.relax.node import RelaxExpr
 from loomir.relax.normal.block_builder import BlockBuilder
 from loomir.relax.shape import INT64, ShapeExpr
@@ -35,9 +45,10 @@ from loomir.relax.struct_info import FuncStructInfo, TensorStructInfo, TupleStru
 from loomir.support.dtype import DataType
 from loomir.tir.expr import PrimExpr
 from loomir.tir.expr import Var as ShapeVar
+from loomir.tir.expr import const as number
 from loomir.transform.relax.functions.lambda_lift import lambda_lift
 
-__all__ = ["LoopMistake", "Step", "emit_loop", "lift_loops"]
+__all__ = ["LoopMistake", "Scanned", "Step", "emit_loop", "emit_scan", "lift_loops"]
 
 _LEVELS: Final = 62
 """Doublings of the longest loop: more steps than an int64 counts."""
@@ -167,15 +178,15 @@ class _Loop:
         first: Var,
         kinds: tuple[list[TensorStructInfo], list[TensorStructInfo]],
     ) -> SeqExpr:
-        """Make the steps after the first half of them, and join the rows of both."""
+        """Make the steps after the first half of them, and concatenate the rows of both."""
         builder = self.builder
         builder.begin_scope()
         states, before = self._fields(first, *kinds)
         second = builder.emit(Call(func, (rest, *states)))
         goes_on = builder.emit(TupleGetItem(second, 0))
         states, after = self._fields(second, *kinds)
-        joined = [builder.emit(op.concat([a, b], 0)) for a, b in zip(before, after)]
-        return builder.end_scope(Tuple((goes_on, *states, *joined)))
+        gathered = [builder.emit(op.concat([a, b], 0)) for a, b in zip(before, after)]
+        return builder.end_scope(Tuple((goes_on, *states, *gathered)))
 
     def _fields(
         self, result: Var, infos: Sequence[TensorStructInfo], rows: Sequence[TensorStructInfo]
@@ -247,6 +258,60 @@ def _dims(info: TensorStructInfo) -> tuple[PrimExpr, ...]:
 
 def _gathered(row: TensorStructInfo) -> TensorStructInfo:
     return TensorStructInfo(None, row.dtype, ndim=row.ndim + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What a scan goes along: tensors with their axes, and whether from the end on."""
+
+    length: Any
+    inputs: Sequence[tuple[RelaxExpr, int, Any]]
+
+
+def emit_scan(
+    importer: Importer,
+    scan: Scanned,
+    states: Sequence[RelaxExpr],
+    body: Callable[[list[RelaxExpr], list[RelaxExpr]], tuple[list[RelaxExpr], int]],
+) -> tuple[list[RelaxExpr], list[RelaxExpr]]:
+    """Emit steps along an axis, and return the last states and what the steps give, as rows.
+
+    ``body`` is given states and the slices of a step, and returns new states with what is gathered
+    behind them, and how many of these are states.
+
+    Raises LoopMistake where states change their dtypes or ranks.
+    """
+    emit = importer.emit
+    length = _as_tensor(importer, scan.length)
+    start, one = const(np.array(0, "int64")), const(np.array(1, "int64"))
+    last = emit(op.subtract(length, one))
+
+    def step(now: list[RelaxExpr]) -> Step:
+        at, *kept = now
+        back = emit(op.subtract(last, at)) if any(d for *_, d in scan.inputs) else at
+        parts: list[RelaxExpr] = [
+            emit(op.take(x, back if direction else at, axis)) for x, axis, direction in scan.inputs
+        ]
+        made, count = body(kept, parts)
+        after = emit(op.add(at, one))
+        return Step(emit(op.less(after, length)), [after, *made[:count]], made[count:])
+
+    ends, rows = emit_loop(importer, emit(op.less(start, length)), [start, *states], step)
+    return ends[1:], [_of_length(importer, r, scan.length) for r in rows]
+
+
+def _as_tensor(importer: Importer, extent: Any) -> RelaxExpr:
+    if isinstance(extent, PrimExpr):
+        return importer.emit(op.full((), PrimValue(extent), "int64"))
+    return const(np.array(extent, "int64"))
+
+
+def _of_length(importer: Importer, rows: RelaxExpr, length: Any) -> RelaxExpr:
+    known = importer.builder.struct_info_of(rows)
+    assert isinstance(known, TensorStructInfo)
+    extent = length if isinstance(length, PrimExpr) else number(int(length), INT64)
+    info = TensorStructInfo(ShapeExpr((extent, *_dims(known)[1:])), known.dtype)
+    return importer.builder.match_cast(rows, info)
 
 
 def lift_loops(module: IRModule) -> IRModule:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from loomir.frontend.torch.dtypes import array_of, dtype_of
-from loomir.frontend.torch.mistakes import CannotImport
+from loomir.frontend.torch.mistakes import BodyMissing, CannotImport
 from loomir.frontend.torch.node import Node
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.problems import Problems
@@ -35,6 +35,8 @@ _SILENT: Final = (
 """What only checks: sizes are checked where they are used."""
 
 
+_DEEPEST: Final = 48
+"""Branches and loops within one another."""
 _FAULTS: Final = (
     TypeError, ValueError, KeyError, IndexError, AttributeError, AssertionError, ArithmeticError,
 )  # fmt: skip
@@ -54,6 +56,7 @@ class GraphImporter:
         self.sizes = sizes
         self.bound: set[str] = set()
         """Names of shape variables that a parameter or a cast has bound."""
+        self._depth = 0
 
     # -- the walk ----------------------------------------------------------------------------
     def run(self, module: Any, values: Mapping[Any, Any]) -> Any:
@@ -75,6 +78,23 @@ class GraphImporter:
                 self.problems.no_converter(node, f"{node.op} {node.target}")
                 scope[node] = Missing()
         raise InternalError("a graph of torch.fx has no output")
+
+    def run_inner(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
+        """Import the nodes of a branch, or of a loop's body, on values for its inputs."""
+        if self._depth == _DEEPEST:
+            raise CannotImport(f"more than {_DEEPEST} branches and loops stand within one another")
+        nodes = [n for n in module.graph.nodes if n.op == "placeholder"]
+        bound = set(self.bound)  # what is bound in it ends with it
+        self._depth += 1
+        try:
+            made = self.run(module, dict(zip(nodes, inputs, strict=True)))
+        finally:
+            self._depth -= 1
+            self.bound = bound
+        outputs: list[Any] = [*made] if isinstance(made, (list, tuple)) else [made]
+        if any(_is_missing(v) for v in outputs):
+            raise BodyMissing
+        return outputs
 
     def _attribute(self, module: Any, node: Any) -> Any:
         found = operator.attrgetter(str(node.target))(module)
@@ -105,6 +125,8 @@ class GraphImporter:
             if any(_is_missing(v) for v in arguments.values()):
                 return self._all_missing(node)
             return self._settled(node, row.convert(Node(node, arguments, self)))
+        except BodyMissing:
+            pass
         except CannotImport as error:
             self.problems.add(node, name, error)
         except CompileError as error:
@@ -126,7 +148,7 @@ class GraphImporter:
         torch = torch_package()
         found = node.meta.get("val")
         if isinstance(found, torch.SymBool):
-            return Missing()  # only what checks uses it
+            return self._truth(found)
         if not isinstance(found, (int, float, torch.SymInt, torch.SymFloat)):
             return None
         if isinstance(found, (int, float)):
@@ -134,6 +156,12 @@ class GraphImporter:
         if str(node.target) == "aten._local_scalar_dense.default" and self._is_new(found):
             return None
         return self.sizes.of(found)
+
+    def _truth(self, found: Any) -> Any:
+        try:
+            return self.sizes.of(found)
+        except (CannotImport, *_FAULTS):
+            return Missing()  # where only what checks uses it, nothing is lost
 
     def _is_new(self, size: Any) -> bool:
         return any(str(s) not in self.bound for s in size.node.expr.free_symbols)

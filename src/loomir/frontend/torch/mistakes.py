@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from loomir.support.diagnostics import CompileError, Diagnostic
 
-__all__ = ["CannotImport", "refuse_program"]
+__all__ = ["BodyMissing", "CannotImport", "refuse_program"]
 
 
 def refuse_program(
@@ -24,3 +24,7 @@ class CannotImport(Exception):
         self.reason = reason
         self.help = help
         self.code = code
+
+
+class BodyMissing(Exception):
+    """Nodes of a branch or a loop cannot be imported, and were named."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,6 +36,10 @@ class Graph(Protocol):
 
     def bind_size(self, symbol: Any, tensor: RelaxExpr) -> PrimExpr:
         """Read a size from a tensor without axes, when the program runs."""
+        ...
+
+    def run_inner(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
+        """Import the nodes of a branch, or of a loop's body, on values for its inputs."""
         ...
 
 

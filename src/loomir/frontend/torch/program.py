@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from loomir.frontend.dataflow import with_dataflow_blocks
+from loomir.frontend.loops import lift_loops
 from loomir.frontend.torch.converters import load_converters
+from loomir.frontend.torch.converters.control_flow import has_control_flow
 from loomir.frontend.torch.dtypes import array_of, dtype_of
 from loomir.frontend.torch.graph import GraphImporter, Missing
 from loomir.frontend.torch.mistakes import CannotImport
@@ -83,6 +86,7 @@ class _Function:
         attrs: dict[str, Any],
         order: Sequence[Any] | None,
     ) -> Translation:
+        dataflow = not has_control_flow(self.module)
         builder = BlockBuilder()
         importer = GraphImporter(builder, self.problems, self.sizes)
         nodes = [n for n in self.module.graph.nodes if n.op == "placeholder"]
@@ -98,15 +102,20 @@ class _Function:
         returned: list[Any] = [*given] if isinstance(given, (list, tuple)) else [given]
         kept = list(range(len(returned))) if outputs is None else list(outputs)
         with builder.function(name, self.params, attrs=attrs):
-            builder.begin_dataflow_block()
+            if dataflow:
+                builder.begin_dataflow_block()
             results = importer.run(self.module, self.values)
             self._stop()
             found: list[Any] = [*results] if isinstance(results, list) else [results]
             result = self._result(builder, importer, [(returned[i], found[i]) for i in kept])
             self._stop()
-            builder.end_block()
+            if dataflow:
+                builder.end_block()
             builder.emit_func_output(result)
-        return Translation(builder.get(), self.inputs, kept, returned, self.problems)
+        made = builder.get()
+        if not dataflow:
+            made = with_dataflow_blocks(lift_loops(made))
+        return Translation(made, self.inputs, kept, returned, self.problems)
 
     def _stop(self) -> None:
         """Raise all that was found, if anything was."""

@@ -10,7 +10,20 @@ from loomir.arith.analyzer import Analyzer
 from loomir.frontend.torch.mistakes import CannotImport
 from loomir.relax.shape import INT64
 from loomir.support.dtype import DataType
-from loomir.tir.expr import FloorDiv, FloorMod, IntImm, Max, Min, PrimExpr, Var, cast, const
+from loomir.tir.expr import (
+    And,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Not,
+    Or,
+    PrimExpr,
+    Var,
+    cast,
+    const,
+)
 
 __all__ = ["Sizes", "evaluate"]
 
@@ -149,6 +162,25 @@ def _multiply(*operands: Any) -> Any:
     return reduce(lambda a, b: a * b, operands)
 
 
+def _all(*operands: Any) -> Any:
+    return reduce(lambda a, b: _both(And, lambda x, y: x and y, a, b), operands)
+
+
+def _any(*operands: Any) -> Any:
+    return reduce(lambda a, b: _both(Or, lambda x, y: x or y, a, b), operands)
+
+
+def _both(symbolic: Any, plain: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    if not isinstance(a, PrimExpr) and not isinstance(b, PrimExpr):
+        return plain(a, b)
+    truths = [v if isinstance(v, PrimExpr) else const(bool(v), DataType("bool")) for v in (a, b)]
+    return symbolic(*truths)
+
+
+def _not(value: Any) -> Any:
+    return Not(value) if isinstance(value, PrimExpr) else not value
+
+
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "Add": _add,
     "Mul": _multiply,
@@ -165,4 +197,15 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "IntTrueDiv": _divide,
     "FloatTrueDiv": _divide,
     "Identity": _same,
+    "And": _all,
+    "Or": _any,
+    "Not": _not,
+    "BooleanTrue": lambda: True,
+    "BooleanFalse": lambda: False,
+    "Equality": lambda a, b: a == b,
+    "Unequality": lambda a, b: a != b,
+    "StrictLessThan": lambda a, b: a < b,
+    "LessThan": lambda a, b: a <= b,
+    "StrictGreaterThan": lambda a, b: a > b,
+    "GreaterThan": lambda a, b: a >= b,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from loomir.frontend.torch.converters import (
     activation,
     attention,
+    control_flow,
     convolution,
     creation,
     elementwise,
@@ -25,6 +26,7 @@ __all__ = ["load_converters"]
 _FAMILIES = (
     activation,
     attention,
+    control_flow,
     convolution,
     creation,
     elementwise,
