@@ -1,0 +1,205 @@
+"""Ensembles of decision trees: all trees take a step at once, as often as the deepest is deep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from loomir import op
+from loomir.frontend.onnx.converters.ml.scores import (
+    ML,
+    array_of,
+    labels_of,
+    matrix_of,
+    scores_of,
+    two_columns,
+)
+from loomir.frontend.onnx.node import Node
+from loomir.frontend.onnx.registry import Row, row
+from loomir.relax.constants import const
+from loomir.relax.node import RelaxExpr
+from loomir.te import Tensor, compute, select
+from loomir.tir.expr import And, Or, PrimExpr
+
+_MOST_LEVELS: Final = 128
+_Compare = Callable[[PrimExpr, PrimExpr], PrimExpr]
+_MODES: Final[dict[str, _Compare]] = {
+    "BRANCH_LEQ": lambda a, b: a <= b,
+    "BRANCH_LT": lambda a, b: a < b,
+    "BRANCH_GTE": lambda a, b: a >= b,
+    "BRANCH_GT": lambda a, b: a > b,
+    "BRANCH_EQ": lambda a, b: a == b,
+    "BRANCH_NEQ": lambda a, b: a != b,
+}
+
+
+@dataclass(slots=True)
+class _Forest:
+    """Nodes of all trees, each by its number; a leaf is followed by itself."""
+
+    numbers: dict[tuple[int, int], int]
+    roots: Any
+    features: Any
+    values: Any
+    modes: Any
+    used: list[str]
+    missing: Any
+    if_true: Any
+    if_false: Any
+    depth: int
+
+
+def _forest(node: Node) -> _Forest:
+    trees, ids = array_of(node, "nodes_treeids", "int64"), array_of(node, "nodes_nodeids", "int64")
+    named = [str(m) for m in node.get("nodes_modes", ())]
+    numbers = {(int(t), int(i)): k for k, (t, i) in enumerate(zip(trees, ids))}
+    used = sorted({m for m in named if m != "LEAF"})
+    if any(m not in _MODES for m in used):
+        raise node.unsupported(f"its modes {', '.join(used)} are not all supported")
+    leaf = np.array([m == "LEAF" for m in named], bool)
+    own = np.arange(len(ids))
+    followed: list[Any] = []
+    for name in ("nodes_truenodeids", "nodes_falsenodeids"):
+        to = array_of(node, name, "int64")
+        steps = zip(trees, to, leaf, own)
+        followed.append(
+            np.array([k if end else numbers[int(t), int(i)] for t, i, end, k in steps], "int32")
+        )
+    reached = {int(v) for f in followed for v, end in zip(f, leaf) if not end}
+    missing = array_of(node, "nodes_missing_value_tracks_true", "int64")
+    made = _Forest(
+        numbers,
+        np.array([k for k in own if k not in reached], "int32"),
+        np.where(leaf, 0, array_of(node, "nodes_featureids", "int64")).astype("int32"),
+        array_of(node, "nodes_values", "float64"),
+        np.array([0 if m == "LEAF" else used.index(m) for m in named], "int32"),
+        used,
+        missing.astype(bool) if missing.any() else None,
+        *followed,
+        0,
+    )
+    made.depth = _depth(node, made, leaf)
+    return made
+
+
+def _depth(node: Node, forest: _Forest, leaf: Any) -> int:
+    """Return how many steps the longest way from a root to a leaf has."""
+    now, depth = np.unique(forest.roots), 0
+    while not leaf[now].all():
+        now = np.unique(np.concatenate([forest.if_true[now], forest.if_false[now]]))
+        depth += 1
+        if depth > _MOST_LEVELS:
+            raise node.unsupported(f"a tree is deeper than {_MOST_LEVELS}, or goes round")
+    return depth
+
+
+def _leaves(node: Node, x: RelaxExpr, forest: _Forest) -> RelaxExpr:
+    """Return the number of the leaf that each item comes to in each tree."""
+    dtype = str(node.info_of(x).dtype)
+    tables = [forest.roots, forest.features, forest.values.astype(dtype), forest.modes]
+    tables += [forest.if_true, forest.if_false]
+    given: list[RelaxExpr] = [x, *[const(t) for t in tables]]
+    if forest.missing is not None:
+        given += [const(forest.missing), node.emit(op.isnan(x))]
+
+    def leaves(*args: Tensor) -> Tensor:
+        items, roots, features, values, modes, if_true, if_false, *nans = args
+        shape = (items.shape[0], roots.shape[0])
+
+        def goes_true(n: PrimExpr, k: PrimExpr) -> PrimExpr:
+            feature = features[k].astype("int64")
+            value = items[n, feature]
+            made = _MODES[forest.used[0]](value, values[k])
+            for i, mode in enumerate(forest.used[1:], 1):
+                own = _MODES[mode](value, values[k])
+                made = select(modes[k] == i, own, made)
+            if nans:
+                made = Or(made, And(nans[0][k], nans[1][n, feature]))
+            return made
+
+        def step(before: Tensor) -> Tensor:
+            def follow(n: PrimExpr, t: PrimExpr) -> PrimExpr:
+                k = before[n, t].astype("int64")
+                return select(goes_true(n, k), if_true[k], if_false[k])
+
+            return compute(shape, follow, name="follow")
+
+        now = compute(shape, lambda n, t: roots[t], name="roots")
+        for _ in range(forest.depth):
+            now = step(now)
+        return now
+
+    return node.compute(leaves, *given)
+
+
+def _sums(node: Node, forest: _Forest, leaves: RelaxExpr, prefix: str, columns: int) -> RelaxExpr:
+    """Return what the weights of the leaves make for each target."""
+    targets = array_of(node, f"{prefix}_ids", "int64")
+    weights = array_of(node, f"{prefix}_weights", "float64")
+    trees = array_of(node, f"{prefix}_treeids", "int64")
+    ids = array_of(node, f"{prefix}_nodeids", "int64")
+    how = str(node.get("aggregate_function", "SUM"))
+    if how not in ("SUM", "AVERAGE", "MIN", "MAX"):
+        raise node.unsupported(f"its aggregate_function {how} is not supported")
+    empty = {"MIN": np.inf, "MAX": -np.inf}.get(how, 0.0)
+    table = np.full((len(forest.features), columns), empty, "float32")
+    for target, weight, tree, own in zip(targets, weights, trees, ids):
+        place = forest.numbers[int(tree), int(own)], int(target)
+        table[place] = weight if how in ("MIN", "MAX") else table[place] + weight
+    taken = node.emit(op.take(const(table), leaves, 0))
+    reduce = {"MIN": op.min, "MAX": op.max, "AVERAGE": op.mean}.get(how, op.sum)
+    return node.emit(reduce(taken, [1]))
+
+
+def _with_base(node: Node, x: RelaxExpr, base: Any) -> RelaxExpr:
+    return node.emit(op.add(x, const(base.astype("float32")))) if base.size else x
+
+
+def _regressor(node: Node) -> RelaxExpr:
+    forest = _forest(node)
+    leaves = _leaves(node, matrix_of(node), forest)
+    made = _sums(node, forest, leaves, "target", int(node.get("n_targets", 1)))
+    return scores_of(node, _with_base(node, made, array_of(node, "base_values")))
+
+
+def _classifier(node: Node) -> list[Any]:
+    forest = _forest(node)
+    count = max(
+        len(node.get("classlabels_int64s") or ()), len(node.get("classlabels_strings") or ())
+    )
+    leaves = _leaves(node, matrix_of(node), forest)
+    used = np.unique(array_of(node, "class_ids", "int64"))
+    base = array_of(node, "base_values")
+    if count == 2 and len(used) == 1:
+        return _two_classes(node, forest, leaves, int(used[0]), base)
+    made = _with_base(node, _sums(node, forest, leaves, "class", count), base)
+    places = node.emit(op.argmax(made, -1))
+    return [labels_of(node, places, "classlabels_int64s"), scores_of(node, made)]
+
+
+def _two_classes(node: Node, forest: _Forest, leaves: RelaxExpr, used: int, base: Any) -> list[Any]:
+    """Make both scores of a sum for one class: a probability where no weight is negative."""
+    made = _sums(node, forest, leaves, "class", used + 1)
+    made = node.emit(op.strided_slice(made, [1], [used], [used + 1]))
+    made = _with_base(node, made, base[-1:])
+    one = const(np.array(1, "float32"))
+    if (array_of(node, "class_weights") >= 0).all():
+        least = 0.5
+        scores = two_columns(node, made, node.emit(op.subtract(one, made)))
+    else:
+        least = 0.0
+        pair = two_columns(node, made, node.emit(op.negative(made)))
+        named = str(node.get("post_transform", "NONE"))
+        scores = node.emit(op.sigmoid(pair)) if named == "LOGISTIC" else pair
+    above = node.emit(op.greater(made, const(np.array(least, "float32"))))
+    places = node.emit(op.squeeze(node.emit(op.astype(above, "int64")), [1]))
+    return [labels_of(node, places, "classlabels_int64s"), scores]
+
+
+ROWS: Final[tuple[Row, ...]] = (
+    row("TreeEnsembleClassifier", _classifier, domain=ML, note="labels that are strings, PROBIT"),
+    row("TreeEnsembleRegressor", _regressor, domain=ML, note="PROBIT"),
+)
