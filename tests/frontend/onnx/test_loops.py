@@ -27,7 +27,7 @@ def parsed(text: str, **weights: np.ndarray[Any, Any]) -> onnx.ModelProto:
 def agree(model: onnx.ModelProto, *feeds: dict[str, Any]) -> None:
     """Compare a program for all feeds with onnx's reference."""
     run = loomir.compile(loomir.onnx.load(model))
-    judge = ReferenceEvaluator(model)
+    judge: Any = ReferenceEvaluator(model)
     for given in feeds:
         want = judge.run(None, given)
         made = run(*given.values())

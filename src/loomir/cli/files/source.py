@@ -48,8 +48,24 @@ def split_target(target: str) -> tuple[Path, str | None]:
     return Path(target), None
 
 
+_OF_TORCH: Final = (".pt", ".pt2", ".pth")
+"""Files of PyTorch. Its loader unpickles, and evaluates sizes that are written as text."""
+
+
 def read_text(path: Path) -> str:
     """Read a source file. Errors: CLI0001 where it cannot be read as UTF-8 text."""
+    if path.suffix in _OF_TORCH:
+        raise CompileError(
+            Diagnostic(
+                "CLI0001",
+                f"cannot read {path}: loading what PyTorch saved may run code that is in the file",
+                help="where you trust it, load it in Python: "
+                f"loomir.torch.from_exported(torch.export.load({str(path)!r}))"
+                if path.suffix == ".pt2"
+                else "export the model: torch.onnx.export, or in Python torch.export.export and "
+                "loomir.torch.from_exported",
+            )
+        )
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise OSError(errno.EINVAL, "it is a pipe or a device, and no file")

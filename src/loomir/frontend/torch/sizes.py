@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any, Final
@@ -202,10 +203,10 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "Not": _not,
     "BooleanTrue": lambda: True,
     "BooleanFalse": lambda: False,
-    "Equality": lambda a, b: a == b,
-    "Unequality": lambda a, b: a != b,
-    "StrictLessThan": lambda a, b: a < b,
-    "LessThan": lambda a, b: a <= b,
-    "StrictGreaterThan": lambda a, b: a > b,
-    "GreaterThan": lambda a, b: a >= b,
+    "Equality": operator.eq,
+    "Unequality": operator.ne,
+    "StrictLessThan": operator.lt,
+    "LessThan": operator.le,
+    "StrictGreaterThan": operator.gt,
+    "GreaterThan": operator.ge,
 }

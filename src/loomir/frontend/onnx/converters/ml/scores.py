@@ -18,12 +18,13 @@ ML: Final = "ai.onnx.ml"
 
 def array_of(node: Node, name: str, dtype: str = "float32") -> Any:
     """Return an attribute as an array of one axis; an empty one where it is not given."""
-    given = node.get(f"{name}_as_tensor")
-    given = node.get(name) if given is None else given
+    given: Any = node.get(f"{name}_as_tensor")
+    if given is None:
+        given = node.get(name)
+    else:  # a tensor: the type of its elements, and these
+        given = given[1]
     if given is None:
         return np.zeros(0, dtype)
-    if isinstance(given, tuple) and isinstance(given[0], str):
-        given = given[1]  # a tensor: the type of its elements, and these
     return np.asarray(given).reshape(-1).astype(dtype)
 
 

@@ -23,6 +23,7 @@ from loomir.relax.constants import const
 from loomir.relax.node import RelaxExpr
 from loomir.te import Tensor, compute, select
 from loomir.tir.expr import And, Or, PrimExpr
+from loomir.tir.expr import const as number
 
 _MOST_LEVELS: Final = 128
 _Compare = Callable[[PrimExpr, PrimExpr], PrimExpr]
@@ -78,7 +79,8 @@ def _forest(node: Node) -> _Forest:
         np.array([0 if m == "LEAF" else used.index(m) for m in named], "int32"),
         used,
         missing.astype(bool) if missing.any() else None,
-        *followed,
+        followed[0],
+        followed[1],
         0,
     )
     made.depth = _depth(node, made, leaf)
@@ -115,7 +117,7 @@ def _leaves(node: Node, x: RelaxExpr, forest: _Forest) -> RelaxExpr:
             made = _MODES[forest.used[0]](value, values[k])
             for i, mode in enumerate(forest.used[1:], 1):
                 own = _MODES[mode](value, values[k])
-                made = select(modes[k] == i, own, made)
+                made = select(_MODES["BRANCH_EQ"](modes[k], number(i, "int32")), own, made)
             if nans:
                 made = Or(made, And(nans[0][k], nans[1][n, feature]))
             return made
@@ -127,7 +129,10 @@ def _leaves(node: Node, x: RelaxExpr, forest: _Forest) -> RelaxExpr:
 
             return compute(shape, follow, name="follow")
 
-        now = compute(shape, lambda n, t: roots[t], name="roots")
+        def root(n: PrimExpr, t: PrimExpr) -> PrimExpr:
+            return roots[t]
+
+        now = compute(shape, root, name="roots")
         for _ in range(forest.depth):
             now = step(now)
         return now
