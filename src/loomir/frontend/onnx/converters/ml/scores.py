@@ -25,7 +25,8 @@ def array_of(node: Node, name: str, dtype: str = "float32") -> Any:
         given = given[1]
     if given is None:
         return np.zeros(0, dtype)
-    return np.asarray(given).reshape(-1).astype(dtype)
+    found: Any = np.asarray(given)
+    return found.reshape(-1).astype(dtype)
 
 
 def floats_of(node: Node) -> RelaxExpr:
