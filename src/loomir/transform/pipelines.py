@@ -23,6 +23,7 @@ from loomir.transform.relax.fusion.fuse_ops import fuse_ops
 from loomir.transform.relax.fusion.fuse_tir import fuse_tir
 from loomir.transform.relax.kernels.legalize_ops import legalize_ops
 from loomir.transform.relax.kernels.winograd_conv2d import winograd_conv2d
+from loomir.transform.relax.layout.group_shared_heads import group_shared_heads
 from loomir.transform.relax.layout.sink_reshape import sink_reshape
 from loomir.transform.relax.memory.dataflow_use_inplace_calls import dataflow_use_inplace_calls
 from loomir.transform.relax.memory.static_plan_block_memory import static_plan_block_memory
@@ -100,6 +101,7 @@ LOWER_RELAX: Final = Pipeline(
         fold_constant,
         eliminate_common_subexpr,
         sink_reshape,  # before the next: what it moves may lie between transposition and product
+        group_shared_heads,  # after it, which leaves batches as heads
         # Keeps all bits: each element sums the same products in the same order, and spares a copy.
         # Not here: CombineParallelMatmul keeps bits too, but copies operands and results.
         fuse_transpose_matmul,  # after folding: the transposed matrix may be a constant

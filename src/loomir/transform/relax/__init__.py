@@ -64,6 +64,7 @@ from loomir.transform.relax.kernels.specialize_prim_func_based_on_call_site impo
 )
 from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions, winograd_conv2d
 from loomir.transform.relax.layout.convert_layout import ConvertLayoutOptions, convert_layout
+from loomir.transform.relax.layout.group_shared_heads import group_shared_heads
 from loomir.transform.relax.layout.optimize_layout_transform import optimize_layout_transform
 from loomir.transform.relax.layout.remove_redundant_reshape import remove_redundant_reshape
 from loomir.transform.relax.layout.rewrite_dataflow_reshape import rewrite_dataflow_reshape
@@ -122,6 +123,7 @@ __all__ = [
     "fuse_tir",
     "fuse_transpose_matmul",
     "fuse_zero_points",
+    "group_shared_heads",
     "inline_private_functions",
     "kill_after_last_use",
     "lambda_lift",

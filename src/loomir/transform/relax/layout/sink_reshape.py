@@ -267,10 +267,17 @@ class _Sink(Rewriter):
         args: list[RelaxExpr] = []
         for arg in call.args:
             info = _known(arg)
-            if arg not in self.moved and (info is None or info.ndim):
+            if arg not in self.moved and not (info and self._is_number(info, first)):
                 return None, None
             args.append(self.moved[arg][0] if arg in self.moved else arg)
         return Call(call.op, tuple(args), call.sinfo_args, call.attrs, span=call.span), axes
+
+    @staticmethod
+    def _is_number(info: TensorStructInfo, beside: Var) -> bool:
+        """Whether a tensor is a single element that fits beside one of any order of axes."""
+        other = _known(beside)
+        few = other is not None and info.ndim <= other.ndim
+        return few and all(_is_one(d) for d in info.dims or ())
 
     def _before_reshaped(self, call: Call, wide: Sequence[RelaxExpr], number: int) -> Call | None:
         for before in self._farthest(wide[0], number):
@@ -296,11 +303,11 @@ class _Sink(Rewriter):
         info = _known(arg)
         if info is None or info.dims is None:
             return arg if not isinstance(arg, (Var, Constant)) else None
-        if info.ndim == 0:
-            return arg
         last, own = _known(whole), _known(before)
         assert last is not None
         assert own is not None
+        if all(_is_one(d) for d in info.dims) and info.ndim <= min(last.ndim, own.ndim):
+            return arg
         assert last.dims is not None
         assert own.dims is not None
         one = info.ndim == 1 and len(last.dims) > 0 and len(own.dims) > 0
