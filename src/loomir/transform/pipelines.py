@@ -25,6 +25,7 @@ from loomir.transform.relax.kernels.legalize_ops import legalize_ops
 from loomir.transform.relax.kernels.winograd_conv2d import winograd_conv2d
 from loomir.transform.relax.layout.group_shared_heads import group_shared_heads
 from loomir.transform.relax.layout.sink_reshape import sink_reshape
+from loomir.transform.relax.layout.slice_constant_take import slice_constant_take
 from loomir.transform.relax.memory.dataflow_use_inplace_calls import dataflow_use_inplace_calls
 from loomir.transform.relax.memory.static_plan_block_memory import static_plan_block_memory
 from loomir.transform.relax.quantization.fake_quantization_to_integer import (
@@ -100,6 +101,7 @@ LOWER_RELAX: Final = Pipeline(
         fuse_zero_points,  # before folding, which would widen constant bytes
         fold_constant,
         eliminate_common_subexpr,
+        slice_constant_take,  # after folding: places may be computed from constants
         sink_reshape,  # before the next: what it moves may lie between transposition and product
         group_shared_heads,  # after it, which leaves batches as heads
         # Keeps all bits: each element sums the same products in the same order, and spares a copy.

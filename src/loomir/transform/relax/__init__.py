@@ -69,6 +69,7 @@ from loomir.transform.relax.layout.optimize_layout_transform import optimize_lay
 from loomir.transform.relax.layout.remove_redundant_reshape import remove_redundant_reshape
 from loomir.transform.relax.layout.rewrite_dataflow_reshape import rewrite_dataflow_reshape
 from loomir.transform.relax.layout.sink_reshape import sink_reshape
+from loomir.transform.relax.layout.slice_constant_take import slice_constant_take
 from loomir.transform.relax.memory.call_tir_rewrite import call_tir_rewrite
 from loomir.transform.relax.memory.dataflow_use_inplace_calls import dataflow_use_inplace_calls
 from loomir.transform.relax.memory.kill_after_last_use import kill_after_last_use
@@ -144,6 +145,7 @@ __all__ = [
     "reorder_take_after_matmul",
     "rewrite_dataflow_reshape",
     "sink_reshape",
+    "slice_constant_take",
     "specialize_prim_func_based_on_call_site",
     "static_plan_block_memory",
     "to_mixed_precision",

@@ -1,0 +1,52 @@
+"""Read the part at a known place as a slice, which kernels read where it lies."""
+
+from __future__ import annotations
+
+from loomir.ir.module import IRModule
+from loomir.ir.passes import register
+from loomir.relax.expr import Call, Constant, Function
+from loomir.relax.node import RelaxExpr
+from loomir.relax.normal.rewriter import Rewriter
+from loomir.transform.relax.graph_reading import (
+    extent_of,
+    make_call,
+    operator_of,
+    operators_in,
+    tensor_info,
+)
+
+__all__ = ["slice_constant_take"]
+
+
+@register("relax.SliceConstantTake", requires={"relax_normal_form"})
+def slice_constant_take(mod: IRModule) -> IRModule:
+    """Write ``take`` of one constant place that is certainly there as a slice.
+
+    Where all extents are known. Nothing has to be checked then, so that the kernel can be fused:
+    caches of keys and values come in one tensor, of which models take parts.
+    """
+    found = any(
+        "take" in operators_in(f) for f in mod.functions.values() if isinstance(f, Function)
+    )
+    return _Slice(mod).rewrite_module() if found else mod
+
+
+class _Slice(Rewriter):
+    def rewrite_call(self, call: Call) -> RelaxExpr:
+        """Return a slice in place of a call that takes one constant place."""
+        if operator_of(call) != "take" or len(call.args) != 2:
+            return call
+        source, place = call.args
+        axis, info = call.attrs.get("axis"), tensor_info(source)
+        if not isinstance(place, Constant) or place.data.shape or info is None or axis is None:
+            return call
+        if not place.data.dtype.is_int and not place.data.dtype.is_uint:
+            return call
+        index, axis = int(place.data.data), int(axis) % info.ndim
+        extent = extent_of(info, axis)
+        if info.dims is None or extent is None or not 0 <= index < extent:
+            return call
+        part = self.builder.emit(make_call("strided_slice", source, [axis], [index], [index + 1]))
+        left = [d for k, d in enumerate(info.dims) if k != axis]
+        made = make_call("reshape", part, left)
+        return Call(made.op, made.args, made.sinfo_args, made.attrs, span=call.span)
