@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -40,6 +41,7 @@ from loomir.support.compile_warning import caution
 from loomir.support.compiling import set_compiler
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import CompileError, Diagnostic, with_article
+from loomir.support.dtype import numpy_of
 from loomir.support.printing import to_text
 from loomir.support.runtime_types import Declared, declared, show_value
 from loomir.target import Target
@@ -455,7 +457,7 @@ _INLINE: Final = 1 << 20
 def _script(module: IRModule) -> str:
     """Write a program for a file, which may go where no other file of this machine is."""
     size = sum(
-        part.data.data.nbytes
+        math.prod(part.data.shape) * numpy_of(part.data.dtype).itemsize
         for func in module.functions.values()
         if isinstance(func, relax.Function)
         for part in by_class(func).get(relax.Constant, ())

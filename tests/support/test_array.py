@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -83,3 +85,28 @@ def test_what_numpy_makes_no_array_of_is_refused() -> None:
         with pytest.raises(loomir.CompileError) as caught:
             Array(given)
         assert caught.value.diagnostics[0].code == "RLX0001"
+
+
+def test_elements_that_can_be_read_again_are_kept_only_on_request() -> None:
+    reads: list[int] = []
+
+    def read() -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+        reads.append(1)
+        return LARGE.copy()
+
+    late, plain = Array.reading(read, "uint8", LARGE.shape), Array(LARGE)
+    assert (late.dtype, late.shape, reads) == (plain.dtype, plain.shape, [])
+    assert (late.once() == LARGE).all()
+    assert hash(late) == hash(plain)
+    assert late == plain
+    assert pickle.loads(pickle.dumps(late)) == plain
+    assert late.once() is not late.once()
+    assert late.data is late.data
+    before = len(reads)
+    assert late.once() is late.data
+    assert not late.data.flags.writeable
+    assert len(reads) == before
+    late.release()
+    plain.release()
+    assert (late.data == plain.data).all()
+    assert len(reads) == before + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from loomir.support.diagnostics import CompileError, Diagnostic
@@ -46,13 +46,17 @@ class Array:
     """An array that never changes: a constant of a program.
 
     Two are equal where dtype, shape and all bytes are, so that NaN equals itself and -0.0 is not
-    0.0. ``data`` is a NumPy array in row-major order that cannot be written.
+    0.0. ``data`` is a NumPy array in row-major order that cannot be written. One that was made by
+    ``reading`` is in memory only while somebody needs it.
     """
 
-    __slots__ = ("_digest", "_hash", "data", "dtype")
+    __slots__ = ("_data", "_digest", "_hash", "_read", "dtype", "shape")
 
-    data: np.ndarray[Any, Any]
+    _data: np.ndarray[Any, Any] | None
+    _read: Callable[[], np.ndarray[Any, Any]] | None
     dtype: DataType
+    shape: tuple[int, ...]
+    """The extents."""
 
     def __init__(self, data: Any, dtype: DataType | str | None = None) -> None:
         kind = None if dtype is None else numpy_of(DataType(str(dtype)))
@@ -70,14 +74,18 @@ class Array:
         self._hold(made)
 
     def _hold(self, data: Any) -> None:
-        self.data = data
-        self.data.setflags(write=False)
-        found = dtype_of_numpy(self.data.dtype)
+        data.setflags(write=False)
+        self._data, self._read = data, None
+        self._describe(data.shape, data.dtype)
+
+    def _describe(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape = shape
+        found = dtype_of_numpy(dtype)
         if found is None:
             raise CompileError(
                 Diagnostic(
                     "RLX0001",
-                    f"a constant cannot hold elements of NumPy's dtype {self.data.dtype}",
+                    f"a constant cannot hold elements of NumPy's dtype {dtype}",
                     help="give numbers or booleans: int8 to int64, uint8 to uint64, float16 to "
                     "float64, bfloat16, bool",
                 )
@@ -94,6 +102,40 @@ class Array:
         return made
 
     @staticmethod
+    def reading(
+        read: Callable[[], np.ndarray[Any, Any]], dtype: DataType | str, shape: Sequence[int]
+    ) -> Array:
+        """Make an array whose elements ``read`` fetches when they are needed, the same each time.
+
+        ``read`` gives memory that nobody else will write, in row-major order.
+        """
+        made = Array.__new__(Array)
+        made._data, made._read = None, read
+        made._describe(tuple(shape), numpy_of(DataType(str(dtype))))
+        return made
+
+    @property
+    def data(self) -> np.ndarray[Any, Any]:
+        """The elements, which stay in memory from then on; ``release`` lets go of them."""
+        if self._data is None:
+            self._data = self.once()
+        return self._data
+
+    def once(self) -> np.ndarray[Any, Any]:
+        """Return the elements for a moment: those that can be read again are not kept."""
+        if self._data is not None:
+            return self._data
+        assert self._read is not None
+        found = self._read()
+        found.setflags(write=False)
+        return found
+
+    def release(self) -> None:
+        """Let go of elements that can be read again. Addresses of them are no longer valid."""
+        if self._read is not None:
+            self._data = None
+
+    @staticmethod
     def from_bytes(data: bytes, dtype: DataType | str, shape: Sequence[int]) -> Array:
         """Make an array of what ``to_bytes`` gave. Errors: ValueError where sizes disagree."""
         flat: Any = _numpy().frombuffer(data, dtype=numpy_of(DataType(str(dtype))))
@@ -101,12 +143,10 @@ class Array:
 
     def to_bytes(self) -> bytes:
         """Return the elements in row-major order."""
-        return self.data.tobytes()
+        return self.once().tobytes()
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents."""
-        return self.data.shape
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Array.from_bytes, (self.to_bytes(), str(self.dtype), self.shape)
 
     def digest(self) -> str:
         """Return a hash of dtype, shape and bytes as text."""
@@ -128,7 +168,7 @@ class Array:
 
     def _bytes(self) -> Any:
         """Return the elements' bytes, not copied."""
-        data: Any = self.data
+        data: Any = self.once()
         return data.reshape(-1).view("uint8")
 
     def _equals(self, other: Array) -> bool:

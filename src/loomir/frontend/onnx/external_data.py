@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from loomir.frontend.onnx.mistakes import refuse_model
+from loomir.frontend.onnx.weights import FileData, WeightFile
 
-__all__ = ["read_external"]
+__all__ = ["external_data", "read_external"]
+
+
+def external_data(said: Mapping[str, str], folder: Path | None, name: str, size: int) -> FileData:
+    """Find ``size`` bytes of a file in the model's folder, to be read when they are needed.
+
+    Errors: those of ``read_external``.
+    """
+    path, offset = _find(said, folder, name, size)
+    try:
+        return FileData(_open(path), offset, size)
+    except OSError as error:
+        raise _refusal(name, str(path), error.strerror or str(error)) from error
 
 
 def read_external(
@@ -20,6 +34,22 @@ def read_external(
 
     Errors: ONX0003 for a file outside of the folder, or shorter than the tensor.
     """
+    path, offset = _find(said, folder, name, size)
+    return np.memmap(path, "uint8", "r", offset, (size,)) if size else np.empty(0, "uint8")
+
+
+_open_files: Final[WeakValueDictionary[Path, WeightFile]] = WeakValueDictionary()
+
+
+def _open(path: Path) -> WeightFile:
+    """Open a file once for all weights in it, unless it was replaced meanwhile."""
+    found = _open_files.get(path)
+    if found is None or not found.is_current():
+        found = _open_files[path] = WeightFile(path)
+    return found
+
+
+def _find(said: Mapping[str, str], folder: Path | None, name: str, size: int) -> tuple[Path, int]:
     location = said.get("location", "")
     if folder is None:
         raise _refusal(name, location, "the model was given as bytes, so it has no folder")
@@ -37,9 +67,7 @@ def read_external(
         raise _refusal(name, location, f"it says {length} bytes, and the tensor has {size}")
     if offset + size > path.stat().st_size:
         raise _refusal(name, location, f"the file ends before byte {offset + size}")
-    if not size:
-        return np.empty(0, "uint8")
-    return np.memmap(path, "uint8", "r", offset, (size,))
+    return path, offset
 
 
 def _number(text: str | None, otherwise: int) -> int:

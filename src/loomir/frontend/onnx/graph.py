@@ -359,9 +359,11 @@ def _constants(graph: GraphDef) -> dict[str, Value]:
     return {name: constant_value(given) for name, given in graph.constants.items()}
 
 
-def constant_value(given: tuple[str, np.ndarray[Any, Any]]) -> TensorValue:
+def constant_value(given: tuple[str, np.ndarray[Any, Any] | Array]) -> TensorValue:
     """Return a constant of a model as a value."""
     element, array = given
+    if isinstance(array, Array):
+        return TensorValue(Constant(array), element)
     if element not in STORED_AS:
         return TensorValue(None, element, array)
     return TensorValue(Constant(Array(array)), element)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
@@ -32,6 +32,7 @@ from loomir.frontend.onnx.model import (
 from loomir.frontend.onnx.problems import Problems
 from loomir.frontend.onnx.proto import onnx_package, read_model, reading
 from loomir.frontend.onnx.values import Absent, Missing, SequenceValue, TensorValue, Value
+from loomir.frontend.onnx.weights import LEAST, FileData, WeightFile, separate_weights
 from loomir.ir.module import IRModule
 from loomir.relax.expr import TupleGetItem, Var
 from loomir.relax.normal.block_builder import BlockBuilder
@@ -93,19 +94,12 @@ def read(model: Model) -> ModelDef:
     load_converters()
     folder: Path | None = None
     shown = "the model"
+    weights: dict[int, FileData] = {}
+    data: Any = model
     if isinstance(model, (str, os.PathLike)):
         path = Path(cast("str", model))
         folder, shown = path.parent, str(path)
-        try:
-            data: Any = path.read_bytes()
-        except OSError as error:
-            raise refuse_model(
-                "ONX0002",
-                f"cannot read {path}: {error.strerror or error}",
-                help="give the path of a model, a file that ends in .onnx",
-            ) from error
-    else:
-        data = model
+        data, weights = _read_file(path)
     with reading(shown):
         if isinstance(data, (bytes, bytearray, memoryview)):
             proto = onnx.ModelProto()
@@ -116,8 +110,8 @@ def read(model: Model) -> ModelDef:
                 raise TypeError(f"a {type(data).__name__} is none")
         if not proto.HasField("graph"):
             raise ValueError("it has no graph")
-        _check(onnx, proto)
-        found = read_model(proto, folder)
+        _check(onnx, _as_scalars(onnx, proto, weights) if weights else proto)
+        found = read_model(proto, folder, weights)
     if size_in_full(found) > MOST_NODES:
         raise CompileError(too_large())
     version = found.versions.get("", 1)
@@ -129,6 +123,36 @@ def read(model: Model) -> ModelDef:
             help="export it for an older version (opset)",
         )
     return found
+
+
+def _read_file(path: Path) -> tuple[bytes, dict[int, FileData]]:
+    """Read a file, but for the data of large initializers. Errors: ONX0002."""
+    try:
+        file = WeightFile(path)
+        if path.stat().st_size < LEAST:
+            return path.read_bytes(), {}
+        separate = separate_weights(np.memmap(path, "uint8", "r"))
+        if separate is None:
+            return path.read_bytes(), {}
+    except OSError as error:
+        raise refuse_model(
+            "ONX0002",
+            f"cannot read {path}: {error.strerror or error}",
+            help="give the path of a model, a file that ends in .onnx",
+        ) from error
+    data, places = separate
+    return data, {number: FileData(file, *place) for number, place in places.items()}
+
+
+def _as_scalars(onnx: Any, proto: Any, weights: Collection[int]) -> Any:
+    """Return a model in which initializers without their data are scalars, as the checker asks."""
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    for number in weights:
+        weight = made.graph.initializer[number]
+        weight.ClearField("dims")
+        weight.raw_data = bytes(16)
+    return made
 
 
 def _check(onnx: Any, proto: Any) -> None:

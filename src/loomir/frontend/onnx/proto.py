@@ -10,11 +10,12 @@ import math
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
-from loomir.frontend.onnx.external_data import read_external
+from loomir.frontend.onnx.external_data import external_data, read_external
 from loomir.frontend.onnx.mistakes import CannotImport, refuse_model
 from loomir.frontend.onnx.model import (
     ELEMENTS,
@@ -29,6 +30,8 @@ from loomir.frontend.onnx.model import (
     SequenceType,
     TensorType,
 )
+from loomir.frontend.onnx.weights import LEAST, FileData
+from loomir.support.array import Array
 from loomir.support.fork_safe import import_module
 
 __all__ = [
@@ -97,12 +100,17 @@ def element_name(number: int) -> str:
     return ELEMENTS.get(number, f"type {number}")
 
 
-def read_model(proto: Any, folder: Path | None) -> ModelDef:
-    """Read a ``ModelProto``; tensors outside of it are looked for only in ``folder``."""
+def read_model(
+    proto: Any, folder: Path | None, weights: Mapping[int, FileData] | None = None
+) -> ModelDef:
+    """Read a ``ModelProto``; tensors outside of it are looked for only in ``folder``.
+
+    ``weights`` is the data of initializers by their number, where the message has none.
+    """
     reader = _Reader(folder)
     functions = [reader.function(f) for f in proto.functions]
     return ModelDef(
-        reader.graph(proto.graph),
+        reader.graph(proto.graph, weights or {}),
         {(f.domain, f.operator): f for f in functions},
         _versions(proto.opset_import),
     )
@@ -132,11 +140,13 @@ class _Reader:
         self.depth = 0
 
     # -- graphs ------------------------------------------------------------------------------
-    def graph(self, proto: Any) -> GraphDef:
+    def graph(self, proto: Any, weights: Mapping[int, FileData] = MappingProxyType({})) -> GraphDef:
         if self.depth >= _DEEPEST:
             raise ValueError(f"more than {_DEEPEST} graphs stand within one another")
         self.depth += 1
-        constants = {t.name: self.tensor(t) for t in proto.initializer}
+        constants = {
+            t.name: self.weight(t, weights.get(i)) for i, t in enumerate(proto.initializer)
+        }
         constants.update({t.values.name: self.sparse(t) for t in proto.sparse_initializer})
         made = GraphDef(
             proto.name,
@@ -191,6 +201,28 @@ class _Reader:
         return None
 
     # -- tensors -----------------------------------------------------------------------------
+    def weight(self, proto: Any, data: FileData | None) -> tuple[str, NPArray | Array]:
+        """Read an initializer, or find where its elements will be read from."""
+        if data is None and proto.data_location != 1:
+            return self.tensor(proto)
+        element = element_name(proto.data_type)
+        shape = tuple([int(d) for d in proto.dims])
+        plain = STORED_AS.get(element) == element and element not in ("bool", "string", "bfloat16")
+        size = math.prod(shape) * _width(element) // 8 if plain else -1
+        if data is None:
+            if size < LEAST or any(d < 0 for d in shape):
+                return self.tensor(proto)
+            said = {e.key: e.value for e in proto.external_data}
+            data = external_data(said, self.folder, proto.name, size)
+        if not plain:
+            copy = type(proto)()
+            copy.CopyFrom(proto)
+            copy.raw_data = data.bytes()
+            return self.tensor(copy)
+        if any(d < 0 for d in shape) or data.size != size:
+            raise ValueError(f"the tensor {proto.name!r} holds data of another shape")
+        return element, data.array(element, shape)
+
     def tensor(self, proto: Any) -> tuple[str, NPArray]:
         element = element_name(proto.data_type)
         shape = [int(d) for d in proto.dims]

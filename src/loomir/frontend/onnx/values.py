@@ -51,7 +51,7 @@ class TensorValue:
     def constant(self) -> NPArray | None:
         """The elements as an array of numbers; None where they are not known, or are symbolic."""
         if isinstance(self.expr, Constant):
-            return self.expr.data.data
+            return self.expr.data.once()
         return None if self._known is None or self._known.dtype.hasobject else self._known
 
     @property

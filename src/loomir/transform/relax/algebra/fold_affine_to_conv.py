@@ -243,7 +243,7 @@ class _Reader:
     def array(self, leaf: RelaxExpr) -> NPArray | None:
         """Return the contents of a constant, which may be bound to a variable."""
         value = self.values.get(leaf, leaf)
-        return value.data.data if isinstance(value, Constant) else None
+        return value.data.once() if isinstance(value, Constant) else None
 
 
 def _per_channel(
