@@ -49,7 +49,20 @@ def models(architecture: str, size: str = "small") -> Mapping[str, Model]:
         importlib.import_module(f"benchmarks.models.{architecture}"), size
     )()
     for model in made.values():
-        model.module.eval()
+        _settle(torch, model)
         for parameter in model.module.parameters():
             parameter.requires_grad_(False)
     return made
+
+
+def _settle(torch: Any, model: Model) -> None:
+    """Let normalisations learn from the inputs, so that signals reach the outputs."""
+    norms = [m for m in model.module.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    model.module.eval()
+    for norm in norms:
+        norm.train()
+        norm.momentum = 1.0
+    if norms:
+        with torch.no_grad():
+            model.module(*model.inputs)
+    model.module.eval()
