@@ -44,6 +44,12 @@ def test_run_draws_inputs_and_times_calls(file: Path):
     assert "ms a call" in output
 
 
+def test_run_shows_where_the_time_of_a_call_goes(file: Path):
+    assert "(outside of kernels)" in run("run", file, "--profile")
+    (kernel,) = json.loads(run("run", file, "--profile", "--json"))["profile"]
+    assert (kernel["kernel"], kernel["calls"]) == ("sum", 1)
+
+
 def test_run_gives_facts_as_json(file: Path):
     facts = json.loads(run("run", file, "--json"))
     assert facts["y"].startswith("float32 (1,)")

@@ -32,9 +32,12 @@ def run_model(
     seed: int,
     *,
     timed: bool,
+    profiled: bool = False,
     optimize_graph: bool = True,
 ) -> None:
-    """Compile a model, run it once, and say what comes out; with ``timed``, how long a call takes.
+    """Compile a model, run it once, and say what comes out.
+
+    With ``timed``, say how long a call takes; with ``profiled``, where that time goes, by kernel.
 
     Errors: CLI0013 for an input that is not there, and those of models.
     """
@@ -58,6 +61,12 @@ def run_model(
         report.line(f"output {name}: {_described(value)}", "bold")
     if timed:
         _time(report, lambda: program["main"](*arguments))
+    if profiled:
+        for _ in range(2):  # threads and memory come with the first calls
+            program.profile(*arguments)
+        found = program.profile(*arguments)
+        report.fact("profile", [kernel._asdict() for kernel in found.kernels])
+        report.line(f"\n{found}")
 
 
 def _read_pairs(pairs: Sequence[str], names: Sequence[str]) -> dict[str, object]:

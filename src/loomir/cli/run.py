@@ -136,7 +136,14 @@ def run(
         if is_model(path):
             dims = {k: whole(k, v) for k, v in read_settings(dim, "--dim").items()}
             run_model(
-                report, path, inputs or [], dims, seed, timed=timed, optimize_graph=optimize_graph
+                report,
+                path,
+                inputs or [],
+                dims,
+                seed,
+                timed=timed,
+                profiled=profile,
+                optimize_graph=optimize_graph,
             )
             report.finish()
             return
