@@ -217,7 +217,7 @@ def _normed() -> nn.Module:
 
 def test_parameters_are_constants_for_inference(runners: list[Any], compiles: list[int]):
     model = _normed()
-    compiled = loomir.torch.compile(model)
+    compiled = loomir.torch.compile(model, freeze=True)
     x = torch.randn(3, 4)
     with torch.no_grad():
         for _ in range(3):
@@ -228,7 +228,7 @@ def test_parameters_are_constants_for_inference(runners: list[Any], compiles: li
 
 def test_what_is_written_to_a_parameter_counts(compiles: list[int]):
     model: Any = _normed()
-    compiled = loomir.torch.compile(model)
+    compiled = loomir.torch.compile(model, freeze=True)
     x = torch.randn(3, 4)
     with torch.no_grad():
         torch.testing.assert_close(compiled(x), model(x))
@@ -259,7 +259,7 @@ def test_modules_that_share_code_keep_their_parameters():
     x = torch.randn(3, 4)
     wanted = model(x)
     for block in model:
-        block.compile(backend="loomir")
+        block.compile(backend="loomir", options={"freeze": True})
     with torch.no_grad():
         for _ in range(2):
             torch.testing.assert_close(model(x), wanted)
@@ -276,7 +276,19 @@ def test_a_cache_that_the_model_writes_is_no_constant():
             return self.seen * 2
 
     model: Any = Counting().eval()
-    compiled = loomir.torch.compile(model)
+    compiled = loomir.torch.compile(model, freeze=True)
     with torch.no_grad():
         for k in range(1, 5):
             torch.testing.assert_close(compiled(torch.ones(4)), torch.full((4,), 2.0 * k))
+
+
+def test_nothing_is_constant_unless_asked():
+    model: Any = _normed()
+    compiled = torch.compile(model, backend="loomir")
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), model(x))
+        model[0].weight.data.mul_(2)  # which PyTorch does not count
+        torch.testing.assert_close(compiled(x), model(x))
+        model[2].bias.detach().numpy()[:] = 3
+        torch.testing.assert_close(compiled(x), model(x))

@@ -29,22 +29,25 @@ _MOST_WRITTEN: Final = 3
 
 
 def compile(  # noqa: A001
-    model: Any, *, dynamic: bool | None = None, **options: Any
+    model: Any, *, dynamic: bool | None = None, freeze: bool = False, **options: Any
 ) -> Any:
     """Return a module, or function, of PyTorch that runs through Loomir.
 
     It is ``torch.compile(model, backend="loomir")``: graphs are compiled when they are first
     called, with their gradients where some are needed, and a graph with operators that have no
     converter is left to PyTorch, with a warning that names them. ``dynamic``: whether sizes are
-    symbolic from the start; where it is left out, once they change. ``options`` are those of
-    ``loomir.compile``.
+    symbolic from the start; where it is left out, once they change. ``freeze``: whether
+    parameters and buffers are constants where no gradient is needed, with weights packed for the
+    machine. What is written to them is noticed by PyTorch's version counters, which do not count
+    writes through ``parameter.data``. ``options`` are those of ``loomir.compile``.
 
     Errors: PTC0001.
     """
     torch = torch_package()
+    given = {**options, "freeze": freeze}
 
     def own(module: Any, inputs: Sequence[Any]) -> Any:
-        return backend(module, inputs, options=options)
+        return backend(module, inputs, options=given)
 
     return torch.compile(model, backend=own, dynamic=dynamic)
 
@@ -54,18 +57,19 @@ def backend(
 ) -> Any:
     """Compile a graph that dynamo captured; the backend ``"loomir"`` of ``torch.compile``.
 
-    ``options`` are those of ``loomir.compile``.
+    ``options`` are those of ``loomir.compile``, and ``freeze`` of ``loomir.torch.compile``.
     """
     load_converters()
     common = torch_package("_dynamo.backends.common")
     partition = torch_package("_functorch.partitioners").min_cut_rematerialization_partition
     given = dict(options or {})
+    freezes = bool(given.pop("freeze", False))
 
     def compiler(graph: Any, _inputs: Sequence[Any]) -> Any:
         return _compiled(graph, given, ())
 
     def inference_compiler(graph: Any, _inputs: Sequence[Any]) -> Any:
-        return _compiled(graph, given, _static_inputs())
+        return _compiled(graph, given, _static_inputs() if freezes else ())
 
     made = common.aot_autograd(
         fw_compiler=compiler,
