@@ -22,7 +22,7 @@ from loomir.tir.function import PrimFunc
 
 __all__ = ["VERSION", "draw"]
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 _SIZES: Final = (0, 1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 32, 33, 48, 67)
 _FLOATS: Final = ("float32", "float32", "float64")
@@ -137,6 +137,8 @@ def draw(seed: int) -> Case:
         _made_of_sums,
         _search,
         _search,
+        _bytes,
+        _bytes,
     )
     return c.pick(kinds)(_Program(c), seed)
 
@@ -413,5 +415,64 @@ def _search(p: _Program, seed: int) -> Case:
                     best = row[j]
                     v["at"][i] = j
             v["top"][i] = best
+
+    return p.case(seed, run)
+
+
+def _bytes(p: _Program, seed: int) -> Case:
+    """Sum bytes, to what fits 16 bits or just not, and compute something of the sums."""
+    c, n, m = p.c, p.size(), p.size()
+    dtype, rows, cols = c.pick(["uint8", "int8"]), c.integer(1, 4), c.integer(1, 5)
+    low, high = (0, 255) if dtype == "uint8" else (-128, 127)
+    p.array("x", dtype, [f"{n} + {rows}", f"{m} + {cols}"], high, low)
+    p.array("b", "int8", [m])  # binds the extents
+    p.array("d", "int8", [n])
+    to = c.pick(["uint8", "int8", "int16", "int32", "float32"])
+    p.array("o", to, [n, m])
+    weights = [c.pick([1, 2, 3, 29, 77, 150, -1, -60]) for _ in range(3)]
+    by, start = c.pick([1, 2, 3, 9, 255]), c.pick([0, 0, 1, 128, -7, 40000])
+    end = c.pick(["acc // {by}", "acc >> {s}", "acc * 2 - 5", "T.min(T.max(acc, 0), 255)", "acc"])
+    s = c.integer(1, 8)
+    text = end.format(by=by, s=s)
+    window = c.chance(0.6)
+    if window:
+        times = f" * {weights[0]}" if c.chance(0.5) else ""
+        p.write(f"""
+for i, j in T.grid({n}, {m}):
+    acc = T.int32({start})
+    for r, q in T.grid({rows}, {cols}):
+        acc += T.cast(x[i + r, j + q], "int32"){times}
+    o[i, j] = T.cast({text}, "{to}")
+""")
+    else:
+        terms = " + ".join(
+            f'T.cast(x[i + {k % (rows + 1)}, j + {k % (cols + 1)}], "int32") * {w}'
+            for k, w in enumerate(weights)
+        )
+        p.write(f"""
+for i, j in T.grid({n}, {m}):
+    acc = {terms}
+    o[i, j] = T.cast({text}, "{to}")
+""")
+    scaled = window and " * " in p.body[3]
+
+    def run(v: Mapping[str, Any]) -> None:
+        x = v["x"].astype("int64")
+        for i, j in product(*map(range, v["o"].shape)):
+            if window:
+                acc = start + int(x[i : i + rows, j : j + cols].sum()) * (
+                    weights[0] if scaled else 1
+                )
+            else:
+                places = [(k % (rows + 1), k % (cols + 1)) for k in range(3)]
+                acc = sum(int(x[i + a, j + b]) * w for (a, b), w in zip(places, weights))
+            made = {
+                "acc // {by}": acc // by,
+                "acc >> {s}": acc >> s,
+                "acc * 2 - 5": acc * 2 - 5,
+                "T.min(T.max(acc, 0), 255)": min(max(acc, 0), 255),
+                "acc": acc,
+            }[end]
+            v["o"][i, j] = np.int64(made).astype(to)
 
     return p.case(seed, run)

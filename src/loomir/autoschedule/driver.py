@@ -31,6 +31,7 @@ from loomir.autoschedule.rewrite.drop_unit_axes import (
 )
 from loomir.autoschedule.rewrite.forward_copies import forward_copies
 from loomir.autoschedule.rewrite.inline import inline_stages
+from loomir.autoschedule.rewrite.narrow_integers import narrow_integers
 from loomir.autoschedule.rules.attention.fused_attention import plan_attention
 from loomir.autoschedule.rules.delinearized import plan_divided, sizes_of, with_digits
 from loomir.autoschedule.rules.elementwise.elementwise import plan_elementwise, runs_long
@@ -311,7 +312,7 @@ def _lift(func: PrimFunc, on_step: OnStep | None, verifier: StepVerifier | None)
 
     read = lift_function(func)
     seen("reading the loops", read)
-    inlined = forward_copies(inline_stages(read))
+    inlined = narrow_integers(forward_copies(inline_stages(read)))
     seen("inlining", inlined)
     cut, outer = drop_unit_axes(inlined)
     seen("leaving out axes of one element", cut, outer)
