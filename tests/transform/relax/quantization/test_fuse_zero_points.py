@@ -191,3 +191,26 @@ def test_what_a_kernel_may_write_outside_of_dataflow_stays():
         return y
     """)
     assert applied("FuseZeroPoints", mod) is mod
+
+
+def test_a_zero_point_that_is_written_to_is_read_as_it_runs():
+    mod = module("""
+    @T.prim_func(private=True)
+    def three(z: T.Buffer((), "int32")):
+        z[()] = 3
+
+    @R.function
+    def main(a: R.Tensor((4, 16), "int8"), b: R.Tensor((16, 4), "int8")):
+        z = R.zeros((), "int32")
+        w = R.call_tir_inplace(cls.three, (z,), inplace_indices=[0], out_ty=R.Tensor((), "int32"))
+        with R.dataflow():
+            x = R.subtract(R.astype(a, "int32"), z)
+            y = R.add(R.matmul(x, R.astype(b, "int32")), w)
+            R.output(y)
+        return y
+    """)
+    a, b = small("int8", 4, 16), small("int8", 16, 4)
+    made = applied("FuseZeroPoints", mod)
+    wanted = (a.astype("int32") - 3) @ b.astype("int32") + 3
+    assert np.array_equal(loomir.interpret(made, "main", a, b), wanted)
+    assert np.array_equal(loomir.compile(mod)["main"](a, b), wanted)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from loomir.ir.op import Op
-from loomir.relax.expr import Call, Constant, DataflowVar, PrimValue, Var
+from loomir.relax.expr import Call, Constant, DataflowVar, PrimValue
 from loomir.relax.node import RelaxExpr
 from loomir.relax.operator.definition import op_def
 from loomir.relax.operator.reference import NPArray
@@ -45,7 +45,7 @@ class GraphValues:
 
     def __init__(self, lookup: Callable[[RelaxExpr], RelaxExpr]) -> None:
         self._lookup = lookup
-        self._known: dict[Var, NPArray | None] = {}
+        self._known: dict[DataflowVar, NPArray | None] = {}
 
     def call(self, leaf: RelaxExpr, *names: str) -> Call | None:
         """Return the call that a variable is bound to, where it is of one of these operators."""
@@ -61,7 +61,8 @@ class GraphValues:
     def _constant(self, leaf: RelaxExpr, depth: int) -> NPArray | None:
         if isinstance(leaf, Constant):
             return leaf.data.data
-        if not isinstance(leaf, Var) or not depth:
+        # Others may be written to after they are bound: only blocks without effects bind these.
+        if not isinstance(leaf, DataflowVar) or not depth:
             return None
         if leaf not in self._known:
             self._known[leaf] = self._compute(self._lookup(leaf), depth)
