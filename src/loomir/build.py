@@ -36,7 +36,7 @@ from loomir.runtime.packed.externs import find_extern
 from loomir.runtime.packed.nan_check import no_graph
 from loomir.runtime.parameter import Parameter
 from loomir.runtime.storage.object_cache import ObjectCache
-from loomir.support.argument_errors import explained
+from loomir.support.argument_errors import explained, named_options
 from loomir.support.compile_warning import caution
 from loomir.support.compiling import set_compiler
 from loomir.support.config import SETTINGS
@@ -117,6 +117,7 @@ def as_module(program: Program) -> IRModule:
 
 
 @explained
+@named_options
 def compile(  # noqa: A001 - the name that users expect
     program: Program,
     target: str | Target = "native",

@@ -17,7 +17,7 @@ from loomir.ir.node import DECLARED, Node
 from loomir.relax.operator.definition import find_op, op_names
 from loomir.relax.operator.params import REQUIRED
 from loomir.support.argument_errors import explain_parts, explained
-from loomir.support.diagnostics import LoomirError
+from loomir.support.diagnostics import CompileError, LoomirError
 from loomir.support.runtime_types import declared
 from loomir.transform import relax as passes
 from tests.tir.refusal import refused
@@ -246,3 +246,16 @@ def test_a_list_that_holds_itself_is_no_input():
     assert concat is not None
     with refused("OPS0003", "R.concat: tensors holds a list that holds itself"):
         concat.call(tensors=circle())
+
+
+def test_option_of_another_name_is_refused_with_the_nearest_one():
+    x = te.placeholder((4,), name="x")
+    program = te.create_prim_func([x, te.compute((4,), lambda i: x[i] * 2.0)])
+    options: dict[str, Any] = {"optlevel": 3}
+    with pytest.raises(
+        CompileError, match=r"RUN0012.*optlevel is no option of loomir.compile"
+    ) as e:
+        loomir.compile(program, **options)
+    assert e.value.diagnostic.help == "did you mean opt_level?"
+    with pytest.raises(CompileError, match=r"optlevel is no option of loomir\.jit"):
+        loomir.jit(**options)

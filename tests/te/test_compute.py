@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from loomir import te
+from loomir.support.diagnostics import CompileError
 from tests.te.running import checked, run_both
 from tests.tir.refusal import refused
 
@@ -176,3 +179,11 @@ def test_mistakes_point_into_the_formula():
         te.compute((4,), lambda i: a[i] + 1.0)  # here
     with refused("TIR0101", "te.const(1, 'uint32') + i)  # here"):
         te.compute((4,), lambda i: te.const(1, 'uint32') + i)  # here  # fmt: skip
+
+
+def test_slice_of_a_tensor_is_refused_with_the_formula():
+    x = te.placeholder((8,), name="x")
+    part: Any = slice(1, 3)
+    with pytest.raises(CompileError, match=r"TIR0115.*has no slices") as found:
+        x[part]
+    assert "lambda i: x[i + start]" in str(found.value)

@@ -77,6 +77,15 @@ def _name(program: Program, args: Sequence[object]) -> tuple[str, Sequence[objec
     if isinstance(program, Function):  # its first argument may be a string
         return program.name, args
     if args and isinstance(args[0], str):
+        if isinstance(program, PrimFunc) and args[0] != program.name:
+            raise RunKeyError(
+                Diagnostic(
+                    "RUN0121",
+                    f"the function is named {program.name!r}, not {args[0]!r}",
+                    span=program.span,
+                    help=f"leave the name out, or write {program.name!r}",
+                )
+            )
         return args[0], args[1:]
     if isinstance(program, PrimFunc):
         return program.name, args

@@ -23,6 +23,7 @@ from loomir.script.parser.open_function import (
     open_function,
 )
 from loomir.specialize.argument_types import types_of
+from loomir.support.argument_errors import named_options
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest, with_article, with_count
 from loomir.support.fork_safe import ForkSafeLock
 from loomir.support.runtime_types import show_value
@@ -255,6 +256,7 @@ def jit(
     check_bounds: bool | None = None,
     allow_alias: bool = False,
 ) -> Callable[[Callable[..., Any] | Program], JitFunction]: ...
+@named_options
 def jit(
     func: Callable[..., Any] | Program | None = None,
     *,

@@ -14,7 +14,7 @@ from functools import cache, wraps
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from loomir.support.caller_span import user_span
-from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
+from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError, nearest
 from loomir.support.runtime_types import Declared, declared, show_value
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "explained",
     "explained_methods",
     "misfit",
+    "named_options",
     "refuse_endless",
 ]
 
@@ -83,6 +84,29 @@ def explained(function: _F, code: str = CODE) -> _F:
         except Exception:
             explain(function, args, kwargs, code)
             raise
+
+    return cast("_F", call)
+
+
+def named_options(function: _F) -> _F:
+    """Wrap a function, so that a keyword that it does not take is refused by name (RUN0012)."""
+    known = tuple(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        unknown = next((name for name in kwargs if name not in known), None)
+        if unknown is not None:
+            guess = nearest(unknown, known)
+            raise CompileError(
+                Diagnostic(
+                    "RUN0012",
+                    f"{unknown} is no option of loomir.{function.__name__}",
+                    help=f"did you mean {guess}?"
+                    if guess
+                    else f"help(loomir.{function.__name__}) lists the options",
+                )
+            )
+        return function(*args, **kwargs)
 
     return cast("_F", call)
 

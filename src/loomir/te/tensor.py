@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, cast
 
 from typing_extensions import override
 
@@ -92,6 +92,14 @@ class Tensor(Node):
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> TensorLoad:
         items = indices if isinstance(indices, tuple) else (indices,)
+        if any(isinstance(i, slice) for i in cast("tuple[object, ...]", items)):
+            refuse(
+                "TIR0115",
+                f"the tensor {self.name!r} is read by element, and has no slices",
+                help="make a tensor of the part: te.compute((n,), lambda i: "
+                f"{self.name}[i + start]), or topi.strided_slice",
+                span=user_span(),
+            )
         return TensorLoad(self, tuple(convert(i) for i in items), span=user_span())
 
     def __call__(self, *indices: ExprLike) -> TensorLoad:

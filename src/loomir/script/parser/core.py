@@ -35,6 +35,8 @@ MAX_STATEMENTS: Final = 100_000
 _MODULES: Final = sys.stdlib_module_names | {
     *("jax", "jnp", "loomir", "ml_dtypes", "np", "numpy", "onnx", "pd", "scipy", "torch", "tvm")
 }
+_OF_ELEMENTS: Final = ("jnp", "math", "np", "numpy", "torch")
+"""Modules with functions of elements, such as exp."""
 _DTYPES: Final = frozenset(
     {"float16", "bfloat16", "float32", "float64"}
     | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -267,6 +269,9 @@ class Parser(doc.NodeVisitor):
             )
         elif hasattr(builtins, node.id):
             help_ = "Python's functions cannot be called in a program"
+        elif near is None and node.id in _OF_ELEMENTS:
+            own = "T" if self.in_kernel else "R"
+            help_ = f"modules of Python are not read: write {own}.exp in place of {node.id}.exp"
         elif near is None and node.id in _MODULES:
             help_ = "modules of Python are not read: use what T has, or a value from around"
         return mistake(

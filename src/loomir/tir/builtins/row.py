@@ -5,7 +5,7 @@ The rows are in the files beside this one, one per family; ``table`` collects th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
@@ -189,7 +189,7 @@ def _check_args(name: str, found: Builtin, args: Args, span: Span | None) -> Non
         refuse(
             "TIR0114",
             f"T.{name} takes {found.accepts.value}{alike}, not {given}",
-            help="convert the arguments with T.cast",
+            help=_remedy(name, args),
             span=span,
         )
 
@@ -227,3 +227,9 @@ def effect_of(expr: PrimExpr) -> Effect:
     if isinstance(expr, Call):
         return expr.op.effect if isinstance(expr.op, Op) else Effect.OPAQUE
     return Effect.PURE
+
+
+def _remedy(name: str, args: Sequence[PrimExpr]) -> str:
+    if name == "bitwise_xor" and any(arg.dtype.is_float for arg in args):
+        return "a power is written x ** y, or T.pow(x, y); ^ is exclusive or"
+    return "convert the arguments with T.cast"
