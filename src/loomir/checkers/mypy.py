@@ -67,7 +67,7 @@ def _bodies(statement: Statement) -> list[list[Statement]]:
     return [statement.body] if isinstance(statement, Block) else []
 
 
-def _called(decorator: Expression, names: frozenset[str]) -> MemberExpr | None:
+def _find_name(decorator: Expression, names: frozenset[str]) -> MemberExpr | None:
     """Return ``T.name`` of ``@T.name`` or ``@T.name(…)``, where it is one of the names."""
     found = decorator.callee if isinstance(decorator, CallExpr) else decorator
     named = isinstance(found, MemberExpr) and isinstance(found.expr, NameExpr)
@@ -78,13 +78,13 @@ def _drop_options(statement: Statement) -> None:
     """Make ``@T.prim_func`` of ``@T.prim_func(private=True)``."""
     if isinstance(statement, Decorator):
         for decorators in (statement.decorators, statement.original_decorators):
-            decorators[:] = [_called(d, _FUNCTIONS) or d for d in decorators]
+            decorators[:] = [_find_name(d, _FUNCTIONS) or d for d in decorators]
 
 
 def _as_value(statement: ClassDef) -> Statement:
     """Make ``M = I.ir_module(type)`` of a class under ``@I.ir_module``."""
     for decorator in statement.decorators:
-        if _called(decorator, _CLASSES) is not None:
+        if _find_name(decorator, _CLASSES) is not None:
             given = NameExpr("type")
             call = CallExpr(decorator, [given], [ARG_POS], [None])
             target = NameExpr(statement.name)

@@ -83,7 +83,7 @@ def doctor(
         rows["cache"] = f"{SETTINGS.cache_dir} ({size.entries} entries, {_size(size.bytes)})"
     is_well = True
     for name, test in SELF_TESTS.items():
-        rows[name], works = _tested(test)
+        rows[name], works = _test(test)
         is_well &= works
     if measure:
         roof = renewed_roof(loomir.compile)
@@ -120,7 +120,7 @@ def _model_of_windows() -> str:
         return str(registry.QueryValueEx(key, "ProcessorNameString")[0]).strip()
 
 
-def _tested(test: Callable[[], Tested]) -> Tested:
+def _test(test: Callable[[], Tested]) -> Tested:
     try:
         return test()
     except (LoomirError, OSError) as error:

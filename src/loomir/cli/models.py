@@ -52,13 +52,13 @@ def run_model(
     arguments = graph_inputs(func, dict.fromkeys(unknown, 1), given, seed)
     for param, value in zip(func.params, arguments, strict=True):
         drawn = "" if param.name_hint in given else ", drawn at random"
-        report.line(f"input {param.name_hint}: {_described(value)}{drawn}")
+        report.line(f"input {param.name_hint}: {_describe(value)}{drawn}")
     made: Any = program["main"](*arguments)
     names = list(read(path).graph.outputs)
     outputs = (made,) if len(names) == 1 else made
     for name, value in zip(names, outputs, strict=True):
-        report.fact(name, _described(value))
-        report.line(f"output {name}: {_described(value)}", "bold")
+        report.fact(name, _describe(value))
+        report.line(f"output {name}: {_describe(value)}", "bold")
     if timed:
         _time(report, lambda: program["main"](*arguments))
     if profiled:
@@ -95,7 +95,7 @@ def _refusal(message: str, remedy: str) -> CompileError:
     return CompileError(Diagnostic("CLI0013", message, help=remedy))
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, tuple):
         return f"{len(cast('tuple[Any, ...]', value))} values"
     array: Any = np.asarray(value)

@@ -78,7 +78,7 @@ def _changes(
         limits = _limits(func, variables, fixed)
         if limits:
             yield lambda arguments: [
-                _drawn(value, *limits[name], seed) if name in limits else value
+                _draw(value, *limits[name], seed) if name in limits else value
                 for name, value in zip(names, arguments, strict=True)
             ]
         free = [name not in fixed for name in names]
@@ -87,7 +87,7 @@ def _changes(
         free = [p.name_hint not in fixed for p in getattr(func, "params", ())]
     extents = sorted(_extents(make_inputs(mod, name, settings, seed, file)), reverse=True)
     for limit in (*extents[:_MOST], 1):
-        yield partial(_reduced, limit=limit, free=free)
+        yield partial(_reduce, limit=limit, free=free)
 
 
 def _limits(
@@ -105,7 +105,7 @@ def _limits(
     return found
 
 
-def _drawn(value: Any, limit: int, rises: bool, seed: int) -> Any:
+def _draw(value: Any, limit: int, rises: bool, seed: int) -> Any:
     if not _is_array(value):
         return value
     made = cast("Any", np.random.default_rng(seed).integers(0, limit, value.shape))
@@ -131,7 +131,7 @@ def _extents(values: Sequence[Any]) -> set[int]:
     return found - {0, 1}
 
 
-def _reduced(arguments: list[Any], *, limit: int, free: Sequence[bool]) -> list[Any]:
+def _reduce(arguments: list[Any], *, limit: int, free: Sequence[bool]) -> list[Any]:
     """Bring all integers of arrays below a limit."""
     return [
         np.remainder(value, limit).astype(value.dtype)

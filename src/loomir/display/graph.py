@@ -57,7 +57,9 @@ class Graph:
 
     def connect(self, value: object, box: int) -> bool:
         """Draw lines from where the variables of a value come from; tell whether there are any."""
-        sources = dict.fromkeys(self._homes[id(v)] for v in _used(value) if id(v) in self._homes)
+        sources = dict.fromkeys(
+            self._homes[id(v)] for v in _list_used(value) if id(v) in self._homes
+        )
         self.lines += [Line(source, box) for source in sources]
         return bool(sources)
 
@@ -120,7 +122,7 @@ def _arguments(value: object) -> tuple[object, ...]:
     return value.args if isinstance(value, Call) else ()
 
 
-def _used(value: object) -> Iterator[Var]:
+def _list_used(value: object) -> Iterator[Var]:
     """List the variables that a value is made of; what a branch uses belongs to no box."""
     stack = [value]
     while stack:

@@ -185,25 +185,25 @@ def exact_function(kind: type, dtype: DataType) -> Binary:
         return binary_function(kind, dtype)
     exact, low, high = _EXACT[kind], dtype.min_value, dtype.max_value
 
-    def checked(a: int, b: int) -> int:
+    def check(a: int, b: int) -> int:
         made = exact(a, b)
         if not low <= made <= high:
             raise Inexact
         return made
 
-    return checked
+    return check
 
 
 def exact_shift(shift: Binary, bits: int) -> Binary:
     """Make a shift to the left raise where bits are lost. Errors: Inexact."""
 
-    def checked(a: int, b: int) -> int:
+    def check(a: int, b: int) -> int:
         made: int = shift(a, b)
         if made >> (b % bits) != a:
             raise Inexact
         return made
 
-    return checked
+    return check
 
 
 def needs_guard(kind: type, dtype: DataType) -> bool:

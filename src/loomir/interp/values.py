@@ -97,7 +97,7 @@ def round_exact(number: int | Fraction, form: FloatFormat) -> float:
 def _float_rounder(form: FloatFormat) -> Callable[[float], float]:
     precision, least, limit = form
 
-    def rounded(x: float) -> float:
+    def round_to(x: float) -> float:
         if x != x:
             return x
         if abs(x) >= 2 * limit:
@@ -107,18 +107,18 @@ def _float_rounder(form: FloatFormat) -> Callable[[float], float]:
         near = math.copysign(math.ldexp(round(math.ldexp(x, -shift)), shift), x)
         return near if -limit <= near <= limit else math.copysign(math.inf, x)
 
-    return rounded
+    return round_to
 
 
 def _float32_rounder() -> Callable[[float], float]:
     # Storing into a C float rounds once, half to even, and overflows to infinity.
     cell = memoryview(bytearray(4)).cast("f")
 
-    def rounded(x: float) -> float:
+    def round_to(x: float) -> float:
         cell[0] = x
         return cell[0]
 
-    return rounded
+    return round_to
 
 
 def _identity(x: float) -> float:

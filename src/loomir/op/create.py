@@ -371,7 +371,7 @@ def _define_triangle(
     def lowered(x: Tensor, k: PrimExpr) -> Tensor:
         return lower(x, as_dim(k))
 
-    def computed(x: NPArray, k: Any) -> NPArray:
+    def compute(x: NPArray, k: Any) -> NPArray:
         return np.asarray(reference(x, int(k)), dtype=x.dtype)
 
     return define_op(
@@ -383,7 +383,7 @@ def _define_triangle(
         "diagonal is the one where the part ends.",
         family="create",
         lower=lowered,
-        reference=computed,
+        reference=compute,
         samples=(
             Sample((TensorSample((3, 4)),)),
             Sample((TensorSample((2, 3, 3), "int8"), 1)),

@@ -192,7 +192,7 @@ def _sum_like(c: OpContext) -> StructInfo:
     return c.make(None, x.dtype, x, ndim=target.ndim)
 
 
-def _summed(data: Tensor, wanted: Sequence[Any]) -> Tensor:
+def _sum(data: Tensor, wanted: Sequence[Any]) -> Tensor:
     front = data.ndim - len(wanted)
     dims = [wide(w) for w in wanted]
     # An extent that is not known to be 1 is then that of the tensor.
@@ -222,11 +222,11 @@ def _summed(data: Tensor, wanted: Sequence[Any]) -> Tensor:
 
 
 def _lower_sum_to(data: Tensor, shape: Sequence[Any], out: StructInfo) -> Tensor:
-    return _summed(data, dims_of(out))
+    return _sum(data, dims_of(out))
 
 
 def _lower_sum_like(data: Tensor, collapse_target: Tensor) -> Tensor:
-    return _summed(data, collapse_target.shape)
+    return _sum(data, collapse_target.shape)
 
 
 def _sum_with_numpy(data: Any, shape: Sequence[int]) -> NPArray:

@@ -361,11 +361,11 @@ def _lower_concat(tensors: Sequence[Tensor], axis: int, out: StructInfo) -> Tens
     along = axis % tensors[0].ndim
     dims = dims_of(out)
 
-    def fitted(x: Tensor) -> Tensor:
+    def fit(x: Tensor) -> Tensor:
         wanted = [d if a == along else w for a, (d, w) in enumerate(zip(x.shape, dims))]
         return topi.assume_shape(x, wanted)
 
-    return topi.concatenate(list(map(fitted, tensors)), along)
+    return topi.concatenate(list(map(fit, tensors)), along)
 
 
 concat = define_op(

@@ -48,7 +48,7 @@ def _roi_align(c: OpContext) -> StructInfo:
     return c.make(made, dtype, x)
 
 
-def _aligned(
+def _align(
     data: Tensor,
     rois: Tensor,
     pooled_size: tuple[int, int],
@@ -258,7 +258,7 @@ roi_align = define_op(
     Shapes: ``(n, c, h, w)`` and ``(r, 5)`` give ``(r, c, *pooled_size)``, ordered as ``layout``
     says. Types: floats, the same for both. Errors: OPS0006, OPS0007, OPS0030, OPS0032, OPS0036.""",
     family="vision",
-    lower=_aligned,
+    lower=_align,
     reference=_roi_align_with_numpy,
     samples=(
         Sample((_IMAGE, _REGIONS, (2, 3), 1.0), absolute=_NEAR),

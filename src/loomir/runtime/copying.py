@@ -66,7 +66,7 @@ class CopyingFunction(Function):
         written = {p.name for p in self.parameters if p.is_written}
         back: list[tuple[Any, Any]] = []
 
-        def fitted(name: str, value: Any) -> Any:
+        def fit(name: str, value: Any) -> Any:
             if name not in self.copied:
                 return value
             made = row_major(value)
@@ -78,8 +78,8 @@ class CopyingFunction(Function):
 
         names = [p.name for p in self.parameters]
         listed = list(zip(names, args))
-        given = [fitted(name, value) for name, value in listed]
-        named = {name: fitted(name, value) for name, value in kwargs.items()}
+        given = [fit(name, value) for name, value in listed]
+        named = {name: fit(name, value) for name, value in kwargs.items()}
         try:
             return super().__call__(*given, *args[len(listed) :], **named)
         finally:

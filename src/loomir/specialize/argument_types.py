@@ -75,15 +75,17 @@ def _floats_of(value: Any) -> set[DataType]:
 
 def _type_of(parameter: OpenParameter, value: Any) -> ArgumentType:
     if is_array(value):
-        return ArgumentType(_known(parameter, value.dtype), value.ndim)
+        return ArgumentType(_check_known(parameter, value.dtype), value.ndim)
     if is_torch_tensor(value):
-        return ArgumentType(_named(parameter, str(value.dtype).removeprefix("torch.")), value.ndim)
+        return ArgumentType(
+            _read_name(parameter, str(value.dtype).removeprefix("torch.")), value.ndim
+        )
     is_scalar = _is_scalar(value)
     if not is_scalar and (is_tensor(value) or hasattr(value.__class__, "__dlpack__")):
-        return _exported(parameter, value)
+        return _ask_dlpack(parameter, value)
     if parameter.may_be_number:
         if is_scalar:
-            return ArgumentType(_known(parameter, value.dtype))
+            return ArgumentType(_check_known(parameter, value.dtype))
         if isinstance(value, bool):
             return ArgumentType(_BOOL)
         if isinstance(value, float):
@@ -97,7 +99,7 @@ def _is_scalar(value: object) -> bool:
     return isinstance(value, np.generic)
 
 
-def _exported(parameter: OpenParameter, value: Any) -> ArgumentType:
+def _ask_dlpack(parameter: OpenParameter, value: Any) -> ArgumentType:
     """Ask any other library by DLPack."""
     try:
         tensor: Any = value if is_tensor(value) else tensor_from_capsule(capsule_of(value))
@@ -108,10 +110,10 @@ def _exported(parameter: OpenParameter, value: Any) -> ArgumentType:
             f"({_kind(value)}) does not give its memory away: {error}",
             f"pass numpy.array(...) of {parameter.name}, or what else has its data",
         ) from error
-    return ArgumentType(_named(parameter, str(tensor.dtype)), len(tensor.shape))
+    return ArgumentType(_read_name(parameter, str(tensor.dtype)), len(tensor.shape))
 
 
-def _known(parameter: OpenParameter, dtype: Any) -> DataType:
+def _check_known(parameter: OpenParameter, dtype: Any) -> DataType:
     found = dtype_of_numpy(dtype)
     if found is not None:
         return found
@@ -126,7 +128,7 @@ def _known(parameter: OpenParameter, dtype: Any) -> DataType:
     raise _no_dtype(parameter, str(dtype))
 
 
-def _named(parameter: OpenParameter, name: str) -> DataType:
+def _read_name(parameter: OpenParameter, name: str) -> DataType:
     try:
         return DataType(name)
     except Exception as error:

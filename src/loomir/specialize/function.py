@@ -197,7 +197,7 @@ class JitFunction:
         if len(executable.functions) == 1:
             (call,) = executable.functions.values()
         if threads is not None:
-            call = _capped(call, threads)
+            call = _cap_threads(call, threads)
         return _Compiled(_signature(program), executable, call)
 
     def _build(self, program: Program) -> Executable:
@@ -207,7 +207,7 @@ class JitFunction:
         return compile_program(program, self._options.target, **options)
 
 
-def _capped(function: Callable[..., object], threads: int) -> Callable[..., object]:
+def _cap_threads(function: Callable[..., object], threads: int) -> Callable[..., object]:
     def call(*args: object, **kwargs: object) -> object:
         with capped_threads(threads):
             return function(*args, **kwargs)

@@ -97,7 +97,7 @@ def _count_calls(module: IRModule, name: str) -> _Calls:
                 exact = False
             if not isinstance(part, Call):
                 continue
-            called = _called(part)
+            called = _find_callee(part)
             if called is None:
                 if isinstance(part.op, Op) and part.op.name == _STORAGE:
                     storage += times[caller] * _bytes(part)
@@ -111,7 +111,7 @@ def _count_calls(module: IRModule, name: str) -> _Calls:
     return _Calls(sites, storage, exact)
 
 
-def _called(call: Call) -> GlobalVar | None:
+def _find_callee(call: Call) -> GlobalVar | None:
     """Return the function of the module that is called: directly, or by ``R.call_tir``."""
     callee = call.op if isinstance(call.op, GlobalVar) else call.args[0] if call.args else None
     return callee if isinstance(callee, GlobalVar) else None

@@ -170,13 +170,13 @@ def _binary(node: Any, parts: list[Code], scope: Scope) -> Code:
 
 
 def _guard(function: Callable[..., Value], by_zero: Fault) -> Callable[..., Value]:
-    def guarded(a: Value, b: Value) -> Value:
+    def guard(a: Value, b: Value) -> Value:
         try:
             return function(a, b)
         except ZeroDivisionError:
             raise by_zero.error() from None
 
-    return guarded
+    return guard
 
 
 def _cast(node: Cast, parts: list[Code], scope: Scope) -> Code:

@@ -84,13 +84,13 @@ def _dp2a(node: Call, parts: list[Code], scope: Scope) -> Code:
         return strict(parts, _group(node, 2, _exact_dot(scope.numbers.builtin)))
     fma = builtin_function("fma", node.dtype.element)
 
-    def flushed(x: float) -> float:
+    def flush(x: float) -> float:
         return math.copysign(0.0, x) if abs(x) < _LEAST_NORMAL else x
 
     def dot(xs: tuple[float, ...], ys: tuple[float, ...], acc: float) -> float:
-        acc = flushed(acc)
+        acc = flush(acc)
         for x, y in ((xs[1], ys[1]), (xs[0], ys[0])):
-            acc = flushed(fma(flushed(x), flushed(y), acc))
+            acc = flush(fma(flush(x), flush(y), acc))
         return acc
 
     return strict(parts, _group(node, 2, dot))

@@ -125,7 +125,7 @@ def _sample(
         def element(n: PrimExpr, i: PrimExpr, j: PrimExpr) -> PrimExpr:
             # The horizontal coordinate comes first.
             place = axes[k].place(cast(grid(n, 1 - k, i, j), inner))
-            return _bound(axes[k], place) if bicubic else axes[k].padded(place)
+            return _clamp_place(axes[k], place) if bicubic else axes[k].padded(place)
 
         return compute((count, *extents), element, name="yx"[k])
 
@@ -159,7 +159,7 @@ def _sample(
     return compute(tuple(made), element, name="grid_sample")
 
 
-def _bound(axis: _Axis, place: PrimExpr) -> PrimExpr:
+def _clamp_place(axis: _Axis, place: PrimExpr) -> PrimExpr:
     """Keep a place where floats count elements exactly; NaN becomes one outside."""
     most = axis.number(2.0**20)
     return Max(Min(select(place.equal(place), place, -most), most), -most)
@@ -177,7 +177,7 @@ def _grid_sample_with_numpy(
     places: NPArray = xp.asarray(grid).astype(wanted)
     sizes = images.shape[2:]
 
-    def padded(p: Any, n: int) -> Any:
+    def pad(p: Any, n: int) -> Any:
         if padding_mode == "zeros":
             return xp.clip(xp.where(p == p, p, -4), -4, n + 4)
         if padding_mode == "reflection":
@@ -192,7 +192,7 @@ def _grid_sample_with_numpy(
         n, at = sizes[k], places[:, 1 - k]
         at = (at + 1) / 2 * (n - 1) if align_corners else ((at + 1) * n - 1) / 2
         if method != "bicubic":
-            at = padded(at, n)
+            at = pad(at, n)
         else:
             at = xp.clip(xp.where(at == at, at, -(2.0**20)), -(2.0**20), 2.0**20)
         at = at.astype(wanted)
@@ -206,7 +206,7 @@ def _grid_sample_with_numpy(
             d = xp.abs(at - (base + step))
             close = (_ALPHA + 2) * d**3 - (_ALPHA + 3) * d**2 + 1
             away = _ALPHA * (d**3 - 5 * d**2 + 8 * d - 4)
-            found.append((padded(base + step, n), xp.where(d <= 1, close, away)))
+            found.append((pad(base + step, n), xp.where(d <= 1, close, away)))
         return found
 
     with xp.errstate(all="ignore"):

@@ -307,7 +307,7 @@ def _extents(x: Tensor, begin: Tensor, end: Tensor, strides: Tensor) -> Tensor:
     return compute((x.ndim,), extent, name="extents")
 
 
-def _described(
+def _describe(
     x: Tensor, begin: Tensor, end: Tensor, strides: Tensor, shape: Sequence[PrimExpr]
 ) -> Tensor:
     def place(at: int, index: PrimExpr) -> PrimExpr:
@@ -332,7 +332,7 @@ def _legalize_slice(b: BlockBuilder, call: Call) -> RelaxExpr:
     shape = b.emit(tensor_to_shape(counts), "shape")
     sizes = tuple([ShapeVar(f"size{k}", INT64) for k in range(len(info.dims))])
     b.match_cast(shape, ShapeStructInfo(sizes))
-    return b.call_te(_described, x, *bounds, ShapeExpr(sizes), primfunc_name_hint="slice")
+    return b.call_te(_describe, x, *bounds, ShapeExpr(sizes), primfunc_name_hint="slice")
 
 
 def _slice_as_described(x: Any, begin: Any, end: Any, strides: Any) -> NPArray:

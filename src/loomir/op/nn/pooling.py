@@ -64,14 +64,14 @@ def _infer(count: int, kind: str) -> Callable[[OpContext], StructInfo]:
         sizes, strides, gaps = (numbers(c, n, count) for n in ("pool_size", "strides", "dilation"))
         windows = list(zip(sizes, strides, gaps, padding_of(c, count), strict=True))
 
-        def made(image: Sequence[Dim]) -> list[Dim]:
+        def make(image: Sequence[Dim]) -> list[Dim]:
             slid = [
                 steps(c, extent, *window, ceil_mode=c["ceil_mode"])
                 for extent, window in zip(image[2:], windows, strict=True)
             ]
             return [*image[:2], *slid]
 
-        return _result(c, "NC" + _SPATIAL[count], made)
+        return _result(c, "NC" + _SPATIAL[count], make)
 
     return infer
 
@@ -256,7 +256,7 @@ def _infer_adaptive(count: int) -> Callable[[OpContext], StructInfo]:
         need(c, "float", c.tensor(0).dtype)
         sizes = None if c["output_size"] is None else numbers(c, "output_size", count, least=0)
 
-        def made(image: Sequence[Dim]) -> Sequence[Dim]:
+        def make(image: Sequence[Dim]) -> Sequence[Dim]:
             for letter, extent in zip(_SPATIAL[count], image[2:], strict=True):
                 c.require_order(
                     "OPS0013",
@@ -268,7 +268,7 @@ def _infer_adaptive(count: int) -> Callable[[OpContext], StructInfo]:
                 )
             return image if sizes is None else [*image[:2], *sizes]
 
-        return _result(c, "NC" + _SPATIAL[count], made)
+        return _result(c, "NC" + _SPATIAL[count], make)
 
     return infer
 

@@ -101,15 +101,15 @@ def _on(info: TensorStructInfo, device: VDevice, span: Span | None) -> TensorStr
     if not same_device(info.vdevice, device):
         refuse(
             "RLX0320",
-            f"a tensor is wanted on {_named(device)} and on"
-            f" {_named(info.vdevice)}: {format_info(info)}",
+            f"a tensor is wanted on {_name_device(device)} and on"
+            f" {_name_device(info.vdevice)}: {format_info(info)}",
             help="move it with R.to_vdevice",
             span=span or info.span,
         )
     return info
 
 
-def _named(device: VDevice) -> str:
+def _name_device(device: VDevice) -> str:
     return f"{device.target} {device.dev_id}"
 
 

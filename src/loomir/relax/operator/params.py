@@ -255,7 +255,7 @@ def convert_option(op: str, param: Param, value: Any) -> Any:
         )
         refuse(
             "OPS0002",
-            f"{op}: {param.name} is {wanted}, not {_shown(value)}",
+            f"{op}: {param.name} is {wanted}, not {_show(value)}",
             help=f"give {wanted} for {param.name}, known when the program is written",
             span=getattr(value, "span", None),
         )
@@ -394,7 +394,7 @@ def convert_input(op: str, param: Param, value: Any, like: DataType | None = Non
         return Constant(value)
     return refuse(
         "OPS0003",
-        f"{op}: {param.name} is {param.kind.value}, not {_shown(value)}",
+        f"{op}: {param.name} is {param.kind.value}, not {_show(value)}",
         help="give a variable, a constant made with R.const, or an expression",
         span=getattr(value, "span", None),
     )
@@ -416,7 +416,7 @@ def _as_infos(op: str, param: Param, value: Any) -> tuple[StructInfo, ...]:
             return items
     return refuse(
         "OPS0003",
-        f"{op}: {param.name} is {param.kind.value}, not {_shown(value)}",
+        f"{op}: {param.name} is {param.kind.value}, not {_show(value)}",
         help='describe the results, as in R.Tensor((2, n), "float32")',
         span=getattr(cast("object", value), "span", None),
     )
@@ -548,8 +548,8 @@ def check_bound(op: str, params: Sequence[Param], call: Call) -> None:
         if _form(made) != _form(given):
             refuse(
                 "OPS0002",
-                f"{op}: the option {name} of a call is {_shown(made)}, not {_shown(given)}",
-                help=f"give {_shown(made)}, or make the call with {op}, which converts its options",
+                f"{op}: the option {name} of a call is {_show(made)}, not {_show(given)}",
+                help=f"give {_show(made)}, or make the call with {op}, which converts its options",
                 span=call.span,
             )
 
@@ -595,5 +595,5 @@ def _refuse_call(op: str, why: str, params: Sequence[Param], span: Any) -> NoRet
     refuse("OPS0001", f"{op} {why}", help=f"call it as {op}({takes})", span=span)
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     return str(value) if isinstance(value, Node) else show_value(value)

@@ -135,10 +135,10 @@ def _refuse_handle(wanted: DataType, given: object, which: str) -> None:
         )
 
 
-def _described(value: object) -> str | None:
+def _describe(value: object) -> str | None:
     if not isinstance(value, DTypeFunction):
         return None
     return "T.handle" if isinstance(value, HandleFunction) else f"the dtype T.{value.dtype}"
 
 
-add_describer(_described)
+add_describer(_describe)

@@ -98,7 +98,7 @@ def expand(parser: Parser, call: Expansion) -> None:
             help="end the calls with an `if` on a Python value, or write a loop",
             span=span,
         )
-    bound = _bound(call)
+    bound = _bind_arguments(call)
     before = len(parser.problems)
     saved = parser.vars, parser.captured, parser.function
     if macro.names is not None:
@@ -169,7 +169,7 @@ def _signature(node: doc.FunctionDef) -> inspect.Signature:
     return inspect.Signature(made)
 
 
-def _bound(call: Expansion) -> dict[str, object]:
+def _bind_arguments(call: Expansion) -> dict[str, object]:
     """Return each parameter its argument, or its default."""
     macro = call.macro
     try:

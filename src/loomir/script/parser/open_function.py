@@ -110,18 +110,18 @@ class OpenFunction:
         node.args = copy.copy(node.args)
         declared: dict[str, object] = {}
 
-        def closed(part: ast.arg) -> ast.arg:
+        def close(part: ast.arg) -> ast.arg:
             found = types.get(part.arg)
             if found is None:
                 return part
             given = _annotation(part)
             if isinstance(given, ast.Call):
                 return _with_types(part, given, found)
-            declared[part.arg] = _described(part.arg, found)
+            declared[part.arg] = _describe(part.arg, found)
             return part
 
-        node.args.posonlyargs = [closed(part) for part in node.args.posonlyargs]
-        node.args.args = [closed(part) for part in node.args.args]
+        node.args.posonlyargs = [close(part) for part in node.args.posonlyargs]
+        node.args.args = [close(part) for part in node.args.args]
         parser = Parser(Captured(self._values, self._rest))
         parser.declared = declared
 
@@ -276,7 +276,7 @@ def _with_types(part: ast.arg, given: ast.Call, found: ArgumentType) -> ast.arg:
     return made
 
 
-def _described(name: str, found: ArgumentType) -> object:
+def _describe(name: str, found: ArgumentType) -> object:
     if found.rank is None:
         return DTypeFunction(str(found.dtype))
     sizes = [Var(f"{name}_{axis}", DataType("int64")) for axis in range(found.rank)]

@@ -192,7 +192,7 @@ class _RadixSort:
     def _begin(self, to: PrimExpr, i: PrimExpr, key: PrimExpr) -> Stmt:
         """Let a key take part, and count its bytes."""
 
-        def counted(k: PrimExpr) -> Stmt:
+        def count(k: PrimExpr) -> Stmt:
             stores: list[Stmt] = [
                 BufferStore(self.keys, k, (_ZERO, to)),
                 BufferStore(self.places, i, (_ZERO, to)),
@@ -202,7 +202,7 @@ class _RadixSort:
                 stores.append(self._count(number, self._digit(k, number)))
             return seq(stores)
 
-        return _bind("key", key, counted)
+        return _bind("key", key, count)
 
     def _count(self, number: PrimExpr, digit: PrimExpr) -> Stmt:
         return BufferStore(self.ends, BufferLoad(self.ends, (number, digit)) + 1, (number, digit))
@@ -255,12 +255,12 @@ class _RadixSort:
         def start(d: PrimExpr) -> Stmt:
             here = (number, d)
 
-            def moved(size: PrimExpr) -> Stmt:
+            def move(size: PrimExpr) -> Stmt:
                 return seq(
                     [BufferStore(self.ends, following, here), self._set(0, following + size)]
                 )
 
-            return _bind("size", BufferLoad(self.ends, here), moved)
+            return _bind("size", BufferLoad(self.ends, here), move)
 
         def move(i: PrimExpr) -> Stmt:
             def put(k: PrimExpr) -> Stmt:

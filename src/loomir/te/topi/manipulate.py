@@ -434,15 +434,15 @@ def _bounds(extent: Size, start: Size | None, stop: Size | None, step: int) -> t
         return found.start, len(found)
     low, high = (0, extent) if step > 0 else (-1, extent - 1)
 
-    def clamped(v: Size) -> Size:
+    def clamp(v: Size) -> Size:
         below = isinstance(v, int) and v < 0
         a, b = match_dtypes(convert(v) + extent if below else convert(v), convert(high))
         if step > 0 and _is(0, v):
             return v
         return size(Max(Min(a, b), const(low, a.dtype)))
 
-    first = (low if step > 0 else high) if start is None else clamped(start)
-    last = (high if step > 0 else low) if stop is None else clamped(stop)
+    first = (low if step > 0 else high) if start is None else clamp(start)
+    last = (high if step > 0 else low) if stop is None else clamp(stop)
     length = last - first if step > 0 else first - last
     count = length if abs(step) == 1 else (length + (abs(step) - 1)) // abs(step)
     surely = start is None and stop is None

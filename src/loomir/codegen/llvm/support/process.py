@@ -65,7 +65,7 @@ def _load() -> Library:
     # The thread that forks is the main thread of the child.
     os.register_at_fork(after_in_child=name_main)
 
-    def raised(root: int) -> BaseException | None:
+    def take_exception(root: int) -> BaseException | None:
         address = take(root)
         if not address:
             return None
@@ -74,5 +74,5 @@ def _load() -> Library:
         ctypes.pythonapi.Py_DecRef(error_object)
         return error if isinstance(error, BaseException) else None
 
-    connect_interrupts(raised)
+    connect_interrupts(take_exception)
     return library

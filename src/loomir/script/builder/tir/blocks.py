@@ -309,14 +309,14 @@ def _domain(dom: object, value: PrimExpr, what: str) -> Range:
             raise wrong_argument(
                 ends, f"the domain of {what} has {len(ends)} parts", help="write (begin, end)"
             )
-        begin, end = (_bound(e, like, what) for e in ends)
+        begin, end = (_read_bound(e, like, what) for e in ends)
         low, high = match_dtypes(begin, end)
         return Range(low, difference(high, low))
-    extent = _bound(dom, like, what)
+    extent = _read_bound(dom, like, what)
     return Range(IntImm(0, extent.dtype), extent)
 
 
-def _bound(value: object, like: DataType | None, what: str) -> PrimExpr:
+def _read_bound(value: object, like: DataType | None, what: str) -> PrimExpr:
     if like is not None and isinstance(value, int) and not isinstance(value, bool):
         fits = like.min_value <= value <= like.max_value
         return IntImm(value, like) if fits else as_expr(value)

@@ -36,7 +36,7 @@ _Described = TypeVar("_Described", bound=BufferSpec)
 
 
 # What describes a buffer is listed once, by BufferSpec: these functions take its arguments.
-def _described(
+def _describe_with(
     like: Callable[_Spec, _Described],
 ) -> Callable[[Callable[[_Described], _Made]], Callable[_Spec, _Made]]:
     def over(make: Callable[[_Described], _Made]) -> Callable[_Spec, _Made]:
@@ -157,7 +157,7 @@ class AllocSpec(BufferSpec):
         self.annotations = annotations
 
 
-@_described(AllocSpec)
+@_describe_with(AllocSpec)
 def alloc_buffer(spec: AllocSpec) -> Buffer:
     """Allocate a buffer.
 
@@ -180,13 +180,13 @@ def _allocate(spec: BufferSpec, annotations: Mapping[str, Any] | None) -> Buffer
     return buffer
 
 
-@_described(BufferSpec)
+@_describe_with(BufferSpec)
 def alloc_shared(spec: BufferSpec) -> Buffer:
     """Allocate a buffer of scope "shared"."""
     return _allocate(_in_scope(spec, "shared"), None)
 
 
-@_described(BufferSpec)
+@_describe_with(BufferSpec)
 def alloc_local(spec: BufferSpec) -> Buffer:
     """Allocate a buffer of scope "local"."""
     return _allocate(_in_scope(spec, "local"), None)
@@ -221,7 +221,7 @@ def _is_local(builder: IRBuilder, home: Frame[Any], buffer: Buffer) -> bool:
     )
 
 
-@_described(BufferSpec)
+@_describe_with(BufferSpec)
 def decl_buffer(spec: BufferSpec) -> RestFrame:
     """Declare a buffer on memory that exists; without ``data`` the memory is allocated with it."""
     func = _function("T.decl_buffer")

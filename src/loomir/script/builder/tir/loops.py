@@ -157,9 +157,11 @@ def _loop(
         raise wrong_argument(
             extent, "a loop has both a stop and an extent", help="give one of them"
         )
-    low, high = (_of(_bound(b), dtype) for b in ((0, start) if stop is None else (start, stop)))
+    low, high = (
+        _of(_read_bound(b), dtype) for b in ((0, start) if stop is None else (start, stop))
+    )
     if extent is not None:
-        low, size = match_dtypes(_of(_bound(start), dtype), _of(_bound(extent), dtype))
+        low, size = match_dtypes(_of(_read_bound(start), dtype), _of(_read_bound(extent), dtype))
         high = low + size
     elif stop is None:
         size = as_expr(high)
@@ -185,7 +187,7 @@ def _of(value: ExprLike, dtype: DTypeLike | None) -> ExprLike:
     return const(value, wanted) if isinstance(value, int) else cast_to(as_expr(value), wanted)
 
 
-def _bound(value: object) -> ExprLike:
+def _read_bound(value: object) -> ExprLike:
     made = as_operand(value)
     if isinstance(made, (bool, float)) or (
         isinstance(made, PrimExpr) and not (made.dtype.is_integer and made.dtype.lanes == 1)
@@ -297,7 +299,7 @@ def grid(
             raise wrong_argument(
                 extent, f"an extent of {len(ends)} parts", help="write an extent, or (begin, end)"
             )
-        low, high = match_dtypes(*[_of(_bound(end), dtype) for end in ends])
+        low, high = match_dtypes(*[_of(_read_bound(end), dtype) for end in ends])
         size = difference(high, low)
         loops.append(Loop(low, size, ForKind.SERIAL, None, {}))
     return ForFrame(loops, single=False)
@@ -337,7 +339,7 @@ def step_loop(start: ExprLike, stop: ExprLike, step: int) -> ForFrame[Var]:
     """Loop with a step; the loop itself counts from 0 by 1."""
     if step == 1:
         return serial(start, stop)
-    low, high = match_dtypes(_bound(start), _bound(stop))
+    low, high = match_dtypes(_read_bound(start), _read_bound(stop))
     return _stepped(low, high, step, ForKind.SERIAL, {})
 
 

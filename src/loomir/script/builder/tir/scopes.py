@@ -566,7 +566,7 @@ def store(place: BufferLoad | BufferRegion, value: object) -> BufferStore:
     return BufferStore(place.buffer, as_stored(value, wanted), indices)
 
 
-def _described(value: object) -> str | None:
+def _describe(value: object) -> str | None:
     if isinstance(value, Frame):
         return "the head of a statement"
     if isinstance(value, EnvThread):
@@ -574,4 +574,4 @@ def _described(value: object) -> str | None:
     return "T.meta_var(…)" if isinstance(value, MetaVar) else None
 
 
-add_describer(_described)
+add_describer(_describe)

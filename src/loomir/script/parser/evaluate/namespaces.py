@@ -209,7 +209,7 @@ def operator_of(value: object) -> object:
     return relax_reader().operator_of(value) if type(value).__name__ in _OPERATORS else None
 
 
-def _described(value: object) -> str | None:
+def _describe(value: object) -> str | None:
     if isinstance(value, Marker):
         return f"the decorator {value.name}"
     if isinstance(value, Namespace):
@@ -219,4 +219,4 @@ def _described(value: object) -> str | None:
     return f"the macro {value.name!r}" if isinstance(value, Macro) else None
 
 
-add_describer(_described)
+add_describer(_describe)

@@ -356,12 +356,12 @@ def at_uses(
         if span is not None and isinstance(value, Var):
             places.setdefault(id(span), part.span)
 
-    def moved(problem: Diagnostic) -> Diagnostic:
+    def move(problem: Diagnostic) -> Diagnostic:
         told = (problem.span, *(place for place, _ in problem.secondary))
         span = next((places[id(place)] for place in told if id(place) in places), None)
         return problem if span is None else replace(problem, span=span)
 
-    return CompileError(*map(moved, error.diagnostics))
+    return CompileError(*map(move, error.diagnostics))
 
 
 # -- parts ---------------------------------------------------------------------------------------

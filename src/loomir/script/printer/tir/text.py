@@ -119,10 +119,10 @@ def _binary(d: Docsifier, node: Any, need: int, levels: int) -> str:
 
 
 def _function(d: Docsifier, node: Any, need: int, levels: int) -> str:
-    return f"T.{FUNCTIONS[node.__class__]}({_anchored(d, (node.a, node.b), levels)})"
+    return f"T.{FUNCTIONS[node.__class__]}({_anchor(d, (node.a, node.b), levels)})"
 
 
-def _anchored(d: Docsifier, args: tuple[Any, ...], levels: int) -> str:
+def _anchor(d: Docsifier, args: tuple[Any, ...], levels: int) -> str:
     """Write arguments, with a dtype on the first where all are plain numbers."""
     if not args or not all(map(_is_plain, args)):
         return _comma(d, args, levels)
@@ -179,7 +179,7 @@ def _call(d: Docsifier, node: Call, need: int, levels: int) -> str:
     name = op.name.removeprefix("tir.")
     if name in OPERATORS or not _is_usual(d, name, node):
         raise _Involved
-    return f"T.{name}({_anchored(d, node.args, levels)})"
+    return f"T.{name}({_anchor(d, node.args, levels)})"
 
 
 def _is_usual(d: Docsifier, name: str, node: Call) -> bool:

@@ -202,11 +202,11 @@ def _mix(parts: _Parts, scores: Tensor) -> Tensor:
     weights: Tensor = make("attention_weights", dims(scores), weight)
     total: Tensor = make("attention_total", shape, lambda *i: sum(weights(*i, u), u))
 
-    def mixed(b: PrimExpr, h: PrimExpr, s: PrimExpr, e: PrimExpr) -> PrimExpr:
+    def mix(b: PrimExpr, h: PrimExpr, s: PrimExpr, e: PrimExpr) -> PrimExpr:
         made: PrimExpr = sum(weights(b, h, s, w) * parts.load(2, [b, h, w, e]), w)
         return made
 
-    sums: Tensor = make("attention_sums", [*shape, parts.depth], mixed)
+    sums: Tensor = make("attention_sums", [*shape, parts.depth], mix)
     out: list[Size] = [0] * 4
     for axis, extent in zip(parts.at, [*shape, parts.depth], strict=True):
         out[axis] = extent
@@ -273,7 +273,7 @@ def attention_var_len(
         inside = wide(s) >= start
         return select(inside, least, wide(0)), select(inside, last, wide(0))
 
-    def bound(number: int) -> Tensor:
+    def limit(number: int) -> Tensor:
         def element(s: PrimExpr) -> PrimExpr:
             known = own(s) < wide(sequences)
             return if_then_else(known, bounds(s)[number], wide(0))
@@ -281,4 +281,4 @@ def attention_var_len(
         made: Tensor = make(("attention_first", "attention_end")[number], [queries], element)
         return made
 
-    return attention(query, key, value, scale=scale, layout="BSHD", within=(bound(0), bound(1)))
+    return attention(query, key, value, scale=scale, layout="BSHD", within=(limit(0), limit(1)))

@@ -102,7 +102,7 @@ def _make_scaling(
             refuse_shapes(name, wanted, dims(t))
     wide = compute_dtype(x.dtype)
 
-    def scaled(value: PrimExpr, i: Sequence[PrimExpr]) -> PrimExpr:
+    def scale_element(value: PrimExpr, i: Sequence[PrimExpr]) -> PrimExpr:
         at = [i[a] for a in axes]
         if gamma is not None:
             value = value * converted(gamma(*at), wide)
@@ -110,7 +110,7 @@ def _make_scaling(
             value = value + converted(beta(*at), wide)
         return converted(value, x.dtype)
 
-    return scaled
+    return scale_element
 
 
 def _factor(squares: Tensor, epsilon: float, count: PrimExpr | None = None) -> Tensor:
@@ -229,7 +229,7 @@ def batch_norm_training(
         factor = call_builtin("sqrt", own[1](c) + const(epsilon, wide))
         return scaled((converted(x(*i), wide) - own[0](c)) / factor, i)
 
-    def moved(running: Tensor, current: Tensor) -> Tensor:
+    def move_axes(running: Tensor, current: Tensor) -> Tensor:
         def place(c: PrimExpr) -> PrimExpr:
             kept = converted(running(c), wide) * const(1 - momentum, wide)
             return converted(kept + current(c) * const(momentum, wide), x.dtype)
@@ -238,7 +238,7 @@ def batch_norm_training(
         return made
 
     made: Tensor = make("batch_norm_training", dims(x), element)
-    return [made, moved(mean, own[0]), moved(variance, own[1])]
+    return [made, move_axes(mean, own[0]), move_axes(variance, own[1])]
 
 
 def instance_norm(
@@ -348,21 +348,21 @@ def _group_statistics(
     wide, shape = compute_dtype(x.dtype), dims(x)
     count = count_as_float(product([per, *(shape[a] for a in over)]), wide)
 
-    def averaged(name: str, value: Callable[[Sequence[PrimExpr]], PrimExpr]) -> Tensor:
+    def average(name: str, value: Callable[[Sequence[PrimExpr]], PrimExpr]) -> Tensor:
         each = reduce_over(name, x, tuple(over), True, lambda at, _: value(at), te.sum)
         member = te.reduce_axis((0, convert(per)), "c")
 
-        def grouped(*i: PrimExpr) -> PrimExpr:
+        def group(*i: PrimExpr) -> PrimExpr:
             return te.sum(each(*i[:-1], i[-1] * per + member), axis=member)
 
-        total = make(f"{name}_of_groups", [*dims(each)[:-1], groups], grouped)
+        total = make(f"{name}_of_groups", [*dims(each)[:-1], groups], group)
         made: Tensor = make("mean", dims(total), lambda *i: total(*i) / count)
         return made
 
     def elements_at(*i: PrimExpr) -> list[PrimExpr]:
         return [*i[:-1], i[-1] // per]
 
-    mean = averaged("sum", lambda at: converted(x(*at), wide))
+    mean = average("sum", lambda at: converted(x(*at), wide))
     own = [1 if a in over else n for a, n in enumerate(shape)]
     middle: Tensor = make("middle", own, lambda *i: mean(*elements_at(*i)))
 
@@ -370,7 +370,7 @@ def _group_statistics(
         rest = converted(x(*at), wide) - middle(*_with_zeros(at, *over))
         return rest * rest
 
-    variance = averaged("squares", square)
+    variance = average("squares", square)
 
     def divisor(*i: PrimExpr) -> PrimExpr:
         return call_builtin("sqrt", variance(*elements_at(*i)) + const(epsilon, wide))

@@ -225,11 +225,11 @@ class _Code:
         """Bind a value to a name."""
         var = Var(name, value.dtype)
 
-        def bound(body: Stmt | None) -> Stmt:
+        def limit(body: Stmt | None) -> Stmt:
             assert body is not None
             return LetStmt(var, value, body)
 
-        self.around.append(bound)
+        self.around.append(limit)
         return var
 
     def store(

@@ -52,14 +52,14 @@ def instrument_bound_checkers(func: PrimFunc, options: BoundOptions = UNCHECKED)
         return func
     analyzer = knowing_variables(func)
 
-    def checked(e: BufferLoad | BufferStore) -> tuple[PrimExpr, ...]:
+    def check_indices(e: BufferLoad | BufferStore) -> tuple[PrimExpr, ...]:
         return checked_indices(e.buffer, e.indices, e.span, analyzer)
 
     def load(e: BufferLoad) -> BufferLoad:
-        return BufferLoad(e.buffer, checked(e), span=e.span)
+        return BufferLoad(e.buffer, check_indices(e), span=e.span)
 
     def store(s: BufferStore) -> BufferStore:
-        return BufferStore(s.buffer, s.value, checked(s), span=s.span)
+        return BufferStore(s.buffer, s.value, check_indices(s), span=s.span)
 
     return rewrite(func, {BufferLoad: load, BufferStore: store})
 

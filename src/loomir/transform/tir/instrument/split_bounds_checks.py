@@ -74,29 +74,29 @@ def split_bounds_checks(func: PrimFunc) -> SplitChecks | None:
     plain = _Walk(func, None)
     plain.run()
     if not plain.unproved:
-        return SplitChecks(func, _marked)
+        return SplitChecks(func, _mark)
     walk = _Walk(func, _LIMIT)
     walk.run()
     if not walk.conditions and walk.unproved == plain.unproved:
-        return SplitChecks(_with_checks(func, plain.proved), _marked)
+        return SplitChecks(_with_checks(func, plain.proved), _mark)
     late = walk.late if len(walk.conditions) <= _MOST_CONDITIONS else walk.unproved
     fast = _with_checks(func, (walk.proved | walk.early) - late)
     checked = _with_checks(func, plain.proved)
 
     def join(scheduled: PrimFunc) -> PrimFunc:
         if scheduled.body is fast.body:  # nothing is gained by two copies
-            return _marked(checked)
+            return _mark(checked)
         first, *others = (*walk.limits, *walk.conditions)
         condition: PrimExpr = first
         for part in others:
             condition = And(condition, part)
         body = IfThenElse(condition, scheduled.body, checked.body)
-        return _marked(convert_ssa(_with_body(scheduled, body)))
+        return _mark(convert_ssa(_with_body(scheduled, body)))
 
     return SplitChecks(fast, join)
 
 
-def _marked(func: PrimFunc) -> PrimFunc:
+def _mark(func: PrimFunc) -> PrimFunc:
     attrs = {**func.attrs, BOUNDS_CHECKED: True}
     return PrimFunc(func.params, func.body, func.ret_type, func.buffer_map, attrs, span=func.span)
 

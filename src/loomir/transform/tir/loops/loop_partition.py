@@ -184,10 +184,10 @@ def _at_the_end(s: For, conditions: list[PrimExpr], analyzer: Analyzer) -> Stmt:
     body = substitute(s.body, {s.loop_var: last})
     known = _assume(by_class(body).get(For, ()))
 
-    def asked(each: CmpOp) -> PrimExpr:
+    def ask(each: CmpOp) -> PrimExpr:
         return known.simplify(each)
 
-    body = rewrite(body, {**FOLDS, LT: asked, LE: asked, GT: asked, GE: asked})
+    body = rewrite(body, {**FOLDS, LT: ask, LE: ask, GT: ask, GE: ask})
     return rewrite(body, {For: _shorter})
 
 

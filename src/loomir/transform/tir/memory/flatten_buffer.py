@@ -31,7 +31,7 @@ def flatten_buffer(func: PrimFunc) -> PrimFunc:
     flat: dict[int, Buffer] = {}
     used: list[Buffer] = []
 
-    def flattened(buffer: Buffer) -> Buffer:
+    def flatten(buffer: Buffer) -> Buffer:
         if id(buffer) not in flat:
             offset = None if layout.is_parameter(buffer) else buffer.elem_offset
             made = buffer if is_flat(buffer) else _flat(buffer, reach(buffer, offset))
@@ -46,19 +46,19 @@ def flatten_buffer(func: PrimFunc) -> PrimFunc:
         return (layout.view(buffer).at(indices),)
 
     def load(e: BufferLoad) -> BufferLoad:
-        buffer, indices = flattened(e.buffer), position(e.buffer, e.indices)
+        buffer, indices = flatten(e.buffer), position(e.buffer, e.indices)
         if buffer is e.buffer and indices is e.indices:
             return e
         return BufferLoad(buffer, indices, span=e.span)
 
     def store(s: BufferStore) -> BufferStore:
-        buffer, indices = flattened(s.buffer), position(s.buffer, s.indices)
+        buffer, indices = flatten(s.buffer), position(s.buffer, s.indices)
         if buffer is s.buffer and indices is s.indices:
             return s
         return BufferStore(buffer, s.value, indices, span=s.span)
 
     def declare(s: DeclBuffer) -> DeclBuffer:
-        buffer = flattened(s.buffer)
+        buffer = flatten(s.buffer)
         return s if buffer is s.buffer else DeclBuffer(buffer, s.body, span=s.span)
 
     body: Stmt = rewrite(func.body, {BufferLoad: load, BufferStore: store, DeclBuffer: declare})
