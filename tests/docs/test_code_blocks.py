@@ -18,7 +18,7 @@ from tests.docs.running import PageError, Reader, commands, with_outputs
 
 RUN = {"python", "console", "output"}
 # Shown to be read: text that is no program, and files of other tools.
-READ = {"text", "toml", "diff", "json", "ebnf", "asm", "llvm"}
+READ = {"text", "toml", "diff", "json", "ebnf", "asm", "llvm", "lua", "lisp", "javascript"}
 # The pages of errors are run by test_error_pages.py, which asks more of them.
 WITH_CODE = [
     p for p in pages() if p.parent.name != "errors" and any(b.language in RUN for b in blocks(p))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Set
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from loomir.ir.trust import mark_untrusted
@@ -15,21 +16,36 @@ from loomir.script.parser.entry import read_tree, sort_mistakes
 from loomir.script.parser.evaluate.captured import Captured
 from loomir.script.parser.evaluate.evaluator import Poisoned
 from loomir.script.parser.evaluate.namespaces import BY_IMPORT, Namespace
+from loomir.script.parser.evaluate.var_table import POISON, Entry
 from loomir.script.parser.module import visit_module
 from loomir.support.compile_warning import caution
-from loomir.support.diagnostics import CompileError, Diagnostic
-from loomir.support.span import Source
+from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
+from loomir.support.span import Source, Span
 
-__all__ = ["FileOfPrograms", "holds_programs", "parse_file", "read_file"]
+__all__ = [
+    "FileOfPrograms",
+    "FileParts",
+    "Found",
+    "Part",
+    "holds_programs",
+    "parse_file",
+    "parts_of",
+    "read_file",
+    "read_part",
+]
 
 Program: TypeAlias = Built
 
 _DECORATORS: Final = frozenset({"prim_func", "ir_module", "function"})
+_WORD: Final = re.compile(r"[^\W\d]\w*")
 _MACROS: Final = frozenset({"macro", "inline"})
 
 
 class ValueOfTheFile:
     """A value that only running the file would give."""
+
+    def __repr__(self) -> str:
+        return "unknown"
 
 
 class FileOfPrograms(NamedTuple):
@@ -68,32 +84,155 @@ def read_file(
     problems: list[Diagnostic] = []
     warnings: list[Diagnostic] = []
     for part in tree.body:
-        if _is_head(part):
-            head.append(part)
-        elif isinstance(part, (ast.FunctionDef, ast.ClassDef)) and _is_under(part, _DECORATORS):
-            try:
-                programs[part.name] = _read_one(head, part, values, places, warnings)
-            except CompileError as error:
-                problems += error.diagnostics
-        elif isinstance(part, ast.Assign):
-            _note_constants(part, values, places)
-            values.update({k: v for k, v in (constants or {}).items() if k in values})
-        elif isinstance(part, (ast.Import, ast.ImportFrom)):
-            for alias in part.names:
-                values[(alias.asname or alias.name).split(".")[0]] = ValueOfTheFile()
-        elif isinstance(part, (ast.FunctionDef, ast.ClassDef)):
-            values[part.name] = ValueOfTheFile()
+        if not _is_program(part):
+            _note(part, head, values, places, constants or {})
+            continue
+        node = cast("ast.FunctionDef", part)
+        try:
+            programs[node.name] = _read_one(head, node, values, places, warnings)
+        except CompileError as error:
+            problems += error.diagnostics
     if problems:
         raise CompileError.of(sort_mistakes(problems))
     return FileOfPrograms(programs, tuple(warnings))
 
 
+class Part(NamedTuple):
+    """A program of a file, before it is read: what stands before it, and constants known there."""
+
+    source: Source
+    head: tuple[ast.stmt, ...]
+    node: ast.FunctionDef | ast.ClassDef
+    values: dict[str, object]
+    places: Places
+
+    def key(self) -> tuple[str, ...]:
+        """Return all that the reading rests on, but for the lines where the program stands."""
+        texts = [_lines_of(part, self.source) for part in (*self.head, self.node)]
+        names = {name for text in texts for name in _WORD.findall(text)}
+        used = [f"{name}={self.values[name]!r}" for name in sorted(names & self.values.keys())]
+        return (self.source.name, *used, *texts)
+
+
+class Found(NamedTuple):
+    """What was read of a program: itself where nothing is wrong, and all mistakes in it.
+
+    ``unknown`` are the values that only running the file would give, where they are used first.
+    """
+
+    program: Program | None
+    problems: tuple[Diagnostic, ...]
+    warnings: tuple[Diagnostic, ...]
+    unknown: dict[str, Span]
+
+
+class _Reading(Captured):
+    """The constants of a file; what rests on an unknown one is passed over without a mistake."""
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        super().__init__(values)
+        self.unknown: set[str] = set()
+
+    def get(self, name: str) -> object:
+        """Find a value."""
+        if isinstance(self.scopes[0].get(name), ValueOfTheFile):
+            self.unknown.add(name)
+            return POISON
+        return super().get(name)
+
+
+class FileParts(NamedTuple):
+    """A file as Python reads it, and its programs."""
+
+    tree: ast.Module
+    parts: tuple[Part, ...]
+
+
+def parts_of(text: str, name: str) -> FileParts:
+    """List the programs of a file, to be read one by one.
+
+    Errors: SCR0001 where the file is no Python.
+    """
+    source = Source(name, text)
+    tree, places = parse_text(source)
+    head: list[ast.stmt] = []
+    values: dict[str, object] = {}
+    found: list[Part] = []
+    for part in tree.body:
+        if _is_program(part):
+            node = cast("ast.FunctionDef", part)
+            found.append(Part(source, tuple(head), node, dict(values), places))
+        else:
+            _note(part, head, values, places, {})
+    return FileParts(tree, tuple(found))
+
+
+def read_part(part: Part, watch: Callable[[str, Entry], None] | None = None) -> Found:
+    """Read one program; ``watch`` is told each name that is bound."""
+    captured = _Reading(part.values)
+    parser = Parser(captured)
+    parser.vars.watch = watch
+    program, problems = None, ()
+    try:
+        program = _read_by(parser, list(part.head), part.node, part.places)
+    except CompileError as error:
+        problems = error.diagnostics
+    except InternalError:
+        if not captured.unknown:
+            raise
+    warnings = tuple(parser.builder.warnings)
+    return Found(program, problems, warnings, _uses(part, captured.unknown))
+
+
+def _uses(part: Part, names: Set[str]) -> dict[str, Span]:
+    """Find where names are used first."""
+    found: dict[str, Span] = {}
+    for node in ast.walk(part.node):
+        if isinstance(node, ast.Name) and node.id in names:
+            line = part.source.line(node.lineno) or ""
+            column = len(line.encode()[: node.col_offset].decode(errors="replace")) + 1
+            span = Span(part.source, node.lineno, column, node.lineno, column + len(node.id))
+            known = found.get(node.id)
+            if known is None or (span.line, span.column) < (known.line, known.column):
+                found[node.id] = span
+    return found
+
+
+def _lines_of(part: ast.stmt, source: Source) -> str:
+    first = min([part.lineno, *(d.lineno for d in getattr(part, "decorator_list", ()))])
+    last = part.end_lineno or part.lineno
+    return "\n".join(source.line(number) or "" for number in range(first, last + 1))
+
+
 def holds_programs(tree: ast.Module) -> bool:
     """Tell whether a file defines a program at its top level."""
-    return any(
-        isinstance(part, (ast.FunctionDef, ast.ClassDef)) and _is_under(part, _DECORATORS)
-        for part in tree.body
-    )
+    return any(map(_is_program, tree.body))
+
+
+def _is_program(part: ast.stmt) -> bool:
+    return isinstance(part, (ast.FunctionDef, ast.ClassDef)) and _is_under(part, _DECORATORS)
+
+
+def _note(
+    part: ast.stmt,
+    head: list[ast.stmt],
+    values: dict[str, object],
+    places: Places,
+    constants: Mapping[str, int | float],
+) -> None:
+    """Note what a statement beside the programs of a file means to those below it."""
+    if _is_head(part):
+        head.append(part)
+    elif isinstance(part, ast.Assign) and _names_an_extent(part):
+        pass  # as a string would: shapes declare the name themselves
+    elif isinstance(part, ast.Assign):
+        _note_constants(part, values, places)
+        values.update({k: v for k, v in constants.items() if k in values})
+    elif isinstance(part, (ast.Import, ast.ImportFrom)):
+        for alias in part.names:
+            values[(alias.asname or alias.name).split(".")[0]] = ValueOfTheFile()
+    elif isinstance(part, (ast.FunctionDef, ast.ClassDef)):
+        values[part.name] = ValueOfTheFile()
 
 
 def _is_head(part: ast.stmt) -> bool:
@@ -107,6 +246,12 @@ def _is_head(part: ast.stmt) -> bool:
         called = part.value.func if isinstance(part.value, ast.Call) else None
         return isinstance(called, ast.Attribute) and called.attr == "load_json"
     return isinstance(part, ast.FunctionDef) and _is_under(part, _MACROS)
+
+
+def _names_an_extent(part: ast.Assign) -> bool:
+    """Tell whether this is ``n = TypeVar("n")``."""
+    called = part.value.func if isinstance(part.value, ast.Call) else None
+    return getattr(called, "id", getattr(called, "attr", "")) == "TypeVar"
 
 
 def _names_dialects(part: ast.ImportFrom) -> bool:
@@ -132,14 +277,18 @@ def _read_one(
 ) -> Program:
     """Read a program below the imports of its file, with the constants known so far."""
     parser = Parser(Captured(dict(values)))
+    made = _read_by(parser, head, part, places)
+    warnings += parser.builder.warnings
+    return made
+
+
+def _read_by(parser: Parser, head: list[ast.stmt], part: ast.stmt, places: Places) -> Program:
     module = ast.Module(body=[*head, part], type_ignores=[])
 
     def read(node: doc.AST) -> None:
         visit_module(parser, cast("doc.Module", node))
 
-    made = read_tree(parser, module, places, read)
-    warnings += parser.builder.warnings
-    return made
+    return read_tree(parser, module, places, read)
 
 
 def _note_constants(part: ast.Assign, values: dict[str, object], places: Places) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -51,6 +51,8 @@ class VarTable:
         self.frames: list[VarTableFrame] = []
         self.name2value: dict[str, list[Entry]] = {}
         self.ended: dict[str, Entry] = {}
+        self.watch: Callable[[str, Entry], None] | None = None
+        """Is told each name that is bound."""
 
     @contextmanager
     def frame(self) -> Generator[VarTableFrame, None, None]:
@@ -72,6 +74,8 @@ class VarTable:
         """Bind a name in a scope."""
         frame.names.append(name)
         self.name2value.setdefault(name, []).append(entry)
+        if self.watch is not None:
+            self.watch(name, entry)
 
     def get(self, name: str) -> Entry | None:
         """Find what a name means, or None."""

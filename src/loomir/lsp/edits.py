@@ -1,0 +1,41 @@
+"""Formatting as edits: only the lines that change, all of them or those of a range."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from loomir.cli.files.layout import format_text
+
+__all__ = ["Edit", "edits_of"]
+
+
+class Edit(NamedTuple):
+    """Lines ``start`` to ``end``, from 0 and exclusive, become a text."""
+
+    start: int
+    end: int
+    text: str
+
+
+def edits_of(text: str, name: str, first: int = 0, last: int | None = None) -> list[Edit]:
+    """Lay out a file as ``loomir fmt`` does; only edits from line ``first`` to ``last``, from 0.
+
+    A part that is laid out fits what stands around it as it is.
+    Errors: SCR0001, the mistakes of a text in Tensor Comprehensions, CLI0014.
+    """
+    before, after = text.split("\n"), format_text(text, Path(name)).split("\n")
+    return [
+        edit
+        for edit in _changes(before, after)
+        if last is None or (edit.start <= last and max(edit.end, edit.start + 1) > first)
+    ]
+
+
+def _changes(before: list[str], after: list[str]) -> Iterator[Edit]:
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for tag, start, end, new_start, new_end in matcher.get_opcodes():
+        if tag != "equal":
+            yield Edit(start, end, "".join(f"{line}\n" for line in after[new_start:new_end]))
