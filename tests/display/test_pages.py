@@ -108,6 +108,14 @@ def test_a_graph_shows_its_picture():
         assert "(2, 8) float32" in page
 
 
+def test_the_rules_of_a_notebook_are_outweighed():
+    # JupyterLab: .jp-RenderedHTMLCommon :not(pre) > code { background-color: … }
+    page = render(kernel())
+    for element in ("code", "pre"):
+        (rule,) = re.findall(rf"\n\.loomir\.loomir {element}\{{([^}}]*)\}}", page)
+        assert "background:none" in rule
+
+
 def test_values_show_themselves_by_their_pages():
     for value in (kernel(), from_source(NET), scheduled(), scheduled().trace, profile()):
         shown: Any = value

@@ -1,6 +1,7 @@
 """Pieces of pages: frames, tables, programs, and the rules of their looks.
 
-All colours are made of the colour of the page's own text, so that they suit light and dark.
+All colours are made of the colour of the page's own text, so that they suit light and dark. A class
+that is named twice outweighs the rules that notebooks have for what they show.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);color:inherit;max-wi
 .loomir-title{font-size:14px;margin:2px 0 6px}
 .loomir-title b{font-family:var(--jp-code-font-family,Menlo,Consolas,monospace)}
 .loomir-quiet{opacity:.68}
-.loomir code{font-family:var(--jp-code-font-family,Menlo,Consolas,monospace);font-size:12px;
+.loomir.loomir code{font-family:var(--jp-code-font-family,Menlo,Consolas,monospace);font-size:12px;
 color:inherit;background:none;padding:0}
-.loomir pre{font-size:12px;margin:4px 0;padding:0;background:none;color:inherit}
+.loomir.loomir pre{font-size:12px;margin:4px 0;padding:0;background:none;color:inherit}
 .loomir table.loomir-table{border-collapse:collapse;margin:2px 0 8px;color:inherit;
 font-size:12px;table-layout:auto;border:0}
 .loomir .loomir-table th,.loomir .loomir-table td{text-align:left;padding:3px 14px 3px 0;
