@@ -50,6 +50,38 @@ def test_run_shows_where_the_time_of_a_call_goes(file: Path):
     assert (kernel["kernel"], kernel["calls"]) == ("sum", 1)
 
 
+def test_sizes_are_extents_too(file: Path):
+    assert "input x: float32 (5, 4)" in run("run", file, "--size", "N=5")
+
+
+@pytest.mark.parametrize("option", ["--interpret", "--check-bounds", "--checked", "--nan"])
+def test_models_run_in_every_way(file: Path, option: str):
+    x = np.arange(8, dtype="float32").reshape(2, 4)
+    np.save(file.parent / "x.npy", x)
+    output = run("run", file, "--input", f"x={file.parent / 'x.npy'}", option)
+    assert "output y: float32 (2,), from 6 to 22, mean 14" in output
+
+
+def test_the_interpreter_compiles_nothing(file: Path):
+    assert "compile_seconds" not in json.loads(run("run", file, "--interpret", "--json"))
+
+
+def test_the_first_infinity_of_a_model_is_found(file: Path):
+    np.save(file.parent / "x.npy", np.full((2, 4), 3e38, "float32"))
+    given = ["run", str(file), "--input", f"x={file.parent / 'x.npy'}", "--nan"]
+    done = CliRunner(env={"NO_COLOR": "1"}).invoke(app, given)
+    assert done.exit_code == 1
+    assert "RUN0" in done.output
+
+
+def test_programs_of_models_are_shown_and_dumped(file: Path):
+    assert "@R.function" in run("run", file, "--show", "script")
+    assert "define" in run("run", file, "--show", "llvm")
+    stages = file.parent / "stages"
+    run("run", file, "--dump", stages)
+    assert any(stages.iterdir())
+
+
 def test_run_gives_facts_as_json(file: Path):
     facts = json.loads(run("run", file, "--json"))
     assert facts["y"].startswith("float32 (1,)")

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -15,13 +15,36 @@ from loomir.cli.files.source import load_model
 from loomir.cli.graphs import graph_inputs, graph_sizes
 from loomir.cli.report import Report
 from loomir.frontend.onnx.load import read
+from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
+from loomir.transform.pipelines import CHECK_NAN
 
-__all__ = ["run_model"]
+__all__ = ["ModelRun", "run_model"]
 
 _CALLS: Final = 5
 _SECONDS: Final = 1.0
+
+
+class ModelRun(NamedTuple):
+    """What is done with a model, and how it is compiled."""
+
+    timed: bool = False
+    profiled: bool = False
+    interpret: bool = False
+    check_bounds: bool = False
+    checked: bool = False
+    nan: bool = False
+    show: str | None = None
+    """``script``, ``llvm`` or ``asm``."""
+    dump: Path | None = None
+    optimize_graph: bool = True
+
+    @property
+    def compiles(self) -> bool:
+        """Whether anything needs native code."""
+        native = self.timed or self.profiled or self.show in ("llvm", "asm")
+        return native or self.dump is not None or not self.interpret
 
 
 def run_model(
@@ -30,12 +53,9 @@ def run_model(
     inputs: Sequence[str],
     dims: Mapping[str, int],
     seed: int,
-    *,
-    timed: bool,
-    profiled: bool = False,
-    optimize_graph: bool = True,
+    options: ModelRun,
 ) -> None:
-    """Compile a model, run it once, and say what comes out.
+    """Compile a model, run it once, natively or by the interpreter, and say what comes out.
 
     With ``timed``, say how long a call takes; with ``profiled``, where that time goes, by kernel.
 
@@ -43,8 +63,19 @@ def run_model(
     """
     start = time.perf_counter()
     module = load_model(path, dims)
-    program = loomir.compile(module, optimize_graph=optimize_graph)
-    report.fact("compile_seconds", time.perf_counter() - start)
+    if options.nan:
+        module = CHECK_NAN.run(module)
+    program: Any = None
+    if options.compiles:
+        program = loomir.compile(
+            module,
+            check_bounds=options.check_bounds,
+            checked=options.checked,
+            dump=options.dump,
+            optimize_graph=options.optimize_graph,
+        )
+        report.fact("compile_seconds", time.perf_counter() - start)
+    _show(report, module, program, options.show)
     func = module["main"]
     assert isinstance(func, Function)
     given = _read_pairs(inputs, [p.name_hint for p in func.params])
@@ -53,20 +84,35 @@ def run_model(
     for param, value in zip(func.params, arguments, strict=True):
         drawn = "" if param.name_hint in given else ", drawn at random"
         report.line(f"input {param.name_hint}: {_describe(value)}{drawn}")
-    made: Any = program["main"](*arguments)
+    made: Any = (
+        loomir.interpret(module, "main", *arguments)
+        if options.interpret
+        else program["main"](*arguments)
+    )
     names = list(read(path).graph.outputs)
     outputs = (made,) if len(names) == 1 else made
     for name, value in zip(names, outputs, strict=True):
         report.fact(name, _describe(value))
         report.line(f"output {name}: {_describe(value)}", "bold")
-    if timed:
+    if options.timed:
         _time(report, lambda: program["main"](*arguments))
-    if profiled:
+    if options.profiled:
         for _ in range(2):  # threads and memory come with the first calls
             program.profile(*arguments)
         found = program.profile(*arguments)
         report.fact("profile", [kernel._asdict() for kernel in found.kernels])
         report.line(f"\n{found}")
+
+
+def _show(report: Report, module: IRModule, program: Any, what: str | None) -> None:
+    if what is None:
+        return
+    if what == "script":
+        text = module.script()
+    else:
+        text = program.llvm_ir() if what == "llvm" else program.assembly()
+    report.fact(what, text)
+    report.line(text.rstrip())
 
 
 def _read_pairs(pairs: Sequence[str], names: Sequence[str]) -> dict[str, object]:

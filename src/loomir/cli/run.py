@@ -47,7 +47,7 @@ from loomir.cli.graphs import (
 )
 from loomir.cli.guarded import check_indices
 from loomir.cli.inputs import make_inputs
-from loomir.cli.models import run_model
+from loomir.cli.models import ModelRun, run_model
 from loomir.cli.names import check_names, functions_of, public_functions
 from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail
@@ -134,17 +134,21 @@ def run(
     try:
         path, name = split_target(target)
         if is_model(path):
-            dims = {k: whole(k, v) for k, v in read_settings(dim, "--dim").items()}
-            run_model(
-                report,
-                path,
-                inputs or [],
-                dims,
-                seed,
-                timed=timed,
-                profiled=profile,
-                optimize_graph=optimize_graph,
+            extents = {**read_settings(size), **read_settings(dim, "--dim")}
+            dims = {k: whole(k, v) for k, v in extents.items()}
+            _check_show(show)
+            how = ModelRun(
+                timed,
+                profile,
+                interpret,
+                check_bounds,
+                checked,
+                nan,
+                show,
+                dump,
+                optimize_graph,
             )
+            run_model(report, path, inputs or [], dims, seed, how)
             report.finish()
             return
         settings = read_settings(size)
