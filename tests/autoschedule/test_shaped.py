@@ -395,7 +395,7 @@ def test_what_is_left_as_it_is_written_becomes_vectors_all_the_same():
 
 def kernels() -> dict[str, PrimFunc]:
     x, w = te.placeholder((67, 96), name="x"), te.placeholder((96, 70), name="w")
-    image, kernel = te.placeholder((1, 8, 14, 14)), te.placeholder((16, 8, 3, 3))
+    image, kernel = te.placeholder((1, 16, 14, 14)), te.placeholder((16, 16, 3, 3))
     return {
         "product": te.create_prim_func([x, w, topi.matmul(x, w)]),
         "softmax": te.create_prim_func([x, topi.softmax(x)]),

@@ -33,13 +33,13 @@ def test_a_run_measures_compares_and_writes(tmp_path: Path):
     for case in (c for c in CASES if c.name in ("mlp", "llama_decode")):
         folder = tmp_path / f"{case.name}-small"
         folder.mkdir()
-        assert write(case, "small", folder, ["onnx"]) == {"onnx": ""}
+        assert write(case, "small", folder, ["onnx", "pt"]) == {"onnx": "", "pt": ""}
     with np.load(tmp_path / "mlp-small" / "wanted.npz") as file:
         wrong = {name: file[name] for name in file.files}
     (tmp_path / "mlp-small" / "wanted.npz").unlink()
     np.savez(tmp_path / "mlp-small" / "wanted.npz", **{n: y + 1 for n, y in wrong.items()})
     words = ["--size", "small", "--models", "mlp", "llama_d*", "--threads", "1", "--rounds", "2"]
-    words += ["--seconds", "0.01", "--peers", "loomir", "onnxruntime", "apache-tvm"]
+    words += ["--seconds", "0.01", "--peers", "loomir", "pytorch", "apache-tvm"]
     done = run(*words, "--files", str(tmp_path), "--out", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     (outcome,) = json.loads((tmp_path / "models.json").read_text())
@@ -53,8 +53,8 @@ def test_a_run_measures_compares_and_writes(tmp_path: Path):
     assert ours["memory"]["peak"] >= ours["memory"]["imported"] > 1 << 20
     assert ours["latency"] == min(ours["rounds"])
     assert len(ours["rounds"]) == 2
-    theirs = llama["runtimes"]["onnxruntime"]
-    assert llama["best"]["latency"] == "onnxruntime"
+    theirs = llama["runtimes"]["pytorch"]
+    assert llama["best"]["latency"] == "pytorch"
     assert llama["ratio"]["latency"] == pytest.approx(theirs["latency"] / ours["latency"])
     if missing("apache-tvm"):
         assert "apache-tvm is left out: tvm not installed" in done.stdout

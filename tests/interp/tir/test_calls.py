@@ -223,7 +223,7 @@ def test_the_name_may_be_left_out_where_it_is_clear() -> None:
     assert interpret(module(f, g), "skip", 3) == 5
     with pytest.raises(RunError, match="none was named"):
         interpret(module(f, g), 3)
-    with pytest.raises(CompileError):
+    with pytest.raises(RunError, match="is named 'next', not 'other'"):
         interpret(f, "other", 3)
 
 

@@ -43,7 +43,7 @@ class Module:
         with R.dataflow():
             a = R.matmul(x, w)
             b = R.nn.softmax(a)
-            c = R.matmul(b, w)
+            c = R.matmul(w, b)
             d = R.exp(c)
             e = R.matmul(d, w)
             f = R.nn.relu(e)

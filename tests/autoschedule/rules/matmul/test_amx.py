@@ -242,7 +242,8 @@ def test_programs_may_use_tiles_themselves_and_be_watched() -> None:
     a, b = bytes_of(short(16, 16, 64, ("int8", "uint8"), "nk"))
     packed = b.reshape(16, 16, 4).transpose(1, 0, 2)  # four steps of each column side by side
     wanted = a.astype("int32") @ b.T.astype("int32")
-    for options in ({}, {"checked": True}, {"target": "x86-64"}):
+    ways: list[dict[str, Any]] = [{}, {"checked": True}, {"target": "x86-64"}]
+    for options in ways:
         out = np.zeros(256, "int32")
         loomir.compile(by_hand, **options)(
             out,

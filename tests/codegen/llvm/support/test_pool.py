@@ -344,6 +344,7 @@ def test_threads_are_made_only_as_needed(library: Library):
 
 
 PRELUDE = """
+import os
 from tests.codegen.llvm.support.test_pool import *
 from loomir.codegen.llvm.support.pool import worker_count
 """

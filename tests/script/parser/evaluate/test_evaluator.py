@@ -517,6 +517,8 @@ def test_the_source_has_nothing_that_runs_text(package: str):
                 called = getattr(node.func, "id", getattr(node.func, "attr", ""))
                 if called == "setattr" and file.name == "convert.py":
                     continue  # fills the nodes that it has made
+                if ast.unparse(node.func) == "re.compile":
+                    continue  # a pattern
                 assert called not in FORBIDDEN, f"{file.name}:{node.lineno}: {called}"
 
 
