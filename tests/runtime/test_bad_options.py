@@ -45,7 +45,8 @@ def test_options_have_kinds(name: str):
         fits = {"constants": (None, {}), "opt_level": (3,), "check_bounds": (None,)}.get(name, ())
         if any(value is fit or (type(value) is type(fit) and value == fit) for fit in fits):
             continue
-        found = refused(lambda value=value: loomir.compile(PROGRAM, **{name: value}))
+        wrong: dict[str, Any] = {name: value}
+        found = refused(lambda wrong=wrong: loomir.compile(PROGRAM, **wrong))
         if name == "constants" and isinstance(value, dict):
             assert found.code == "RLX0330"
         else:

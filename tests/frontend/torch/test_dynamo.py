@@ -267,6 +267,8 @@ def test_modules_that_share_code_keep_their_parameters():
 
 def test_a_cache_that_the_model_writes_is_no_constant():
     class Counting(nn.Module):
+        seen: torch.Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("seen", torch.zeros(4))

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.ao.quantization.fx._decomposed
 
 import loomir
 from loomir.transform.pipelines import optimize_relax

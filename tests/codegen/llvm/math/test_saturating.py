@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,7 +87,8 @@ def test_what_a_program_clips_itself_stays_0_for_nan(source: str, how: str):
         edge = info.min if how in ("above", "at least") else 0
         clipped = np.where(np.isnan(data), edge, np.clip(data, float(info.min), float(info.max)))
         wanted = np.trunc(clipped.astype("float64")).clip(info.min, info.max).astype(target)
-        for options in ({}, {"schedule": False}, {"opt_level": 1}):
+        ways: list[dict[str, Any]] = [{}, {"schedule": False}, {"opt_level": 1}]
+        for options in ways:
             made = np.ones(len(data), target)
             loomir.compile(func, cache=False, **options)(data, made)
             np.testing.assert_array_equal(made, wanted, err_msg=f"{target} {options}")

@@ -171,7 +171,7 @@ def test_folds(old: str, new: str):
     [
         ("", "", {k: v for k, v in WEIGHTS.items() if k != "w"}),
         ("", "", {k: v for k, v in WEIGHTS.items() if k != "s"}),
-        ("", "", {**WEIGHTS, "s": np.float32([1, np.inf, 1]).reshape(1, 3, 1, 1)}),
+        ("", "", {**WEIGHTS, "s": np.array([1, np.inf, 1], "float32").reshape(1, 3, 1, 1)}),
         ("", "", {**WEIGHTS, "s": np.full((1, 3, 1, 1), 3e38, "float32")}),  # overflows
         ("R.multiply(y, s)", "R.multiply(y, t)", WEIGHTS),
         ("R.multiply(y, s)", "R.divide(s, y)", WEIGHTS),

@@ -203,8 +203,9 @@ def test_untrusted_text_is_compiled_with_checks():
     (parsed,) = parse_file(UNTRUSTED, trusted=False).values()
     text = UNTRUSTED.replace("\n", "\n    ").replace("kernel(", "kernel(")
     module = from_source(f"@I.ir_module\nclass M:{text}", trusted=False)
+    ways: list[dict[str, Any]] = [{}, {"schedule": False}, {"opt_level": 0}]
     for program in (func, again, parsed, module):
-        for options in ({}, {"schedule": False}, {"opt_level": 0}):
+        for options in ways:
             with pytest.raises(loomir.RunError, match="index 8 is outside of axis 0 of y"):
                 loomir.compile(program, **options)(x, y)
     assert "untrusted" in func.attrs
