@@ -35,7 +35,7 @@ def failure_of(name: str, seed: int, size: int) -> str:
         return f"no end after {_LIMIT * size} seconds"
     if done.returncode == 0:
         return ""
-    last = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
+    last = "\n".join((done.stdout + done.stderr).splitlines()[-80:])
     died = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
     return f"{died}\n{last}"
 
