@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from loomir.support.fork_safe import ForkSafeLock
+from loomir.support.fork_safe import ForkSafeLock, lazy_property
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -85,3 +86,37 @@ def test_a_fork_waits_for_what_another_thread_imports(tmp_path: Path):
         check=False,
     )
     assert (done.returncode, done.stderr) == (7, "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_computes_a_property_that_another_thread_was_computing():
+    entered, leave = threading.Event(), threading.Event()
+
+    class Slow:
+        is_child = False
+
+        @lazy_property
+        def answer(self) -> int:
+            """Answer."""
+            if not self.is_child:
+                entered.set()
+                leave.wait()
+            return 42
+
+    one = Slow()
+    thread = threading.Thread(target=lambda: one.answer)
+    thread.start()
+    entered.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # ends a child that waits
+        one.is_child = True
+        os._exit(0 if one.answer == 42 else 1)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    leave.set()
+    thread.join()
+    assert status == 0
+    assert one.answer == 42
+    assert vars(one)["answer"] == 42
+    assert isinstance(Slow.answer, lazy_property)
+    assert Slow.answer.__doc__ == "Answer."

@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from functools import cached_property
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
@@ -23,6 +22,7 @@ from loomir.ir.visit import by_class
 from loomir.support.announcing import announce
 from loomir.support.argument_errors import explained
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
+from loomir.support.fork_safe import lazy_property
 
 __all__ = [
     "FACTS",
@@ -72,7 +72,7 @@ class Subject:
         self.func = func
         self.mod = mod
 
-    @cached_property
+    @lazy_property
     def parts(self) -> dict[type[Node], list[Any]]:
         """All nodes of the body by class: one walk for all facts."""
         return by_class(self.func.body)

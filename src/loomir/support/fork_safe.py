@@ -15,9 +15,11 @@ import threading
 import weakref
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar, overload
 
-__all__ = ["ForkSafeLock", "at_fork", "import_module", "importing"]
+__all__ = ["ForkSafeLock", "at_fork", "import_module", "importing", "lazy_property"]
+
+Value = TypeVar("Value")
 
 _PATIENCE: Final = 10.0
 """Seconds that forks and imports wait for each other: a thread that never ends its import must not
@@ -161,3 +163,31 @@ importlib.import_module("logging")
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)
+
+
+class lazy_property(Generic[Value]):  # noqa: N801 - a decorator
+    """A property that is computed when it is first asked for, and kept by its object.
+
+    ``functools.cached_property`` does the same, and up to Python 3.11 under a lock that all objects
+    of a class share: a child that was forked while another thread had it would wait for ever.
+    Here two threads may both compute the value, and one of the two stays.
+    """
+
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> lazy_property[Value]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> Value: ...
+    def __get__(self, instance: object, owner: type) -> Value | lazy_property[Value]:
+        if instance is None:
+            return self
+        value = self._compute(instance)
+        kept: Value = vars(instance).setdefault(self._name, value)
+        return kept

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from loomir.support.diagnostics import InternalError
+from loomir.support.fork_safe import lazy_property
 from loomir.tir.expr import (
     GE,
     GT,
@@ -185,22 +185,22 @@ class Rule:
     when: str = ""
     cls: str = "W"
 
-    @cached_property
+    @lazy_property
     def left(self) -> Pattern:
         """The pattern that is looked for."""
         return parse(self.lhs)
 
-    @cached_property
+    @lazy_property
     def right(self) -> Pattern:
         """The pattern that is made."""
         return parse(self.rhs)
 
-    @cached_property
+    @lazy_property
     def condition(self) -> ast.expr | None:
         """The condition, read."""
         return ast.parse(self.when, mode="eval").body if self.when else None
 
-    @cached_property
+    @lazy_property
     def dropped(self) -> tuple[str, ...]:
         """The names of which the right side evaluates fewer, so that they must not fail or act.
 
