@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from loomir.lsp.meanings import Binding, Bindings
 from loomir.lsp.places import Place, lines_of, place_of
 from loomir.relax.check.verify import verify, warnings_of
-from loomir.script.parser.whole_file import Found, Part, parts_of, read_part
+from loomir.script.parser.whole_file import Found, Part, is_under, parts_of, read_part
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
 from loomir.tc.lower import lower
 from loomir.tc.parse import parse
@@ -202,7 +202,7 @@ def _symbols(tree: ast.Module, lines: list[str]) -> tuple[Symbol, ...]:
     return tuple(
         _symbol(node, lines, tuple(_symbol(part, lines) for part in _defined_in(node)))
         for node in tree.body
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and _is_program(node)
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and is_under(node, _PROGRAMS)
     )
 
 
@@ -210,14 +210,6 @@ def _defined_in(node: ast.FunctionDef | ast.ClassDef) -> list[ast.FunctionDef]:
     if isinstance(node, ast.FunctionDef):
         return []
     return [part for part in node.body if isinstance(part, ast.FunctionDef)]
-
-
-def _is_program(node: ast.FunctionDef | ast.ClassDef) -> bool:
-    for decorator in node.decorator_list:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if isinstance(called, ast.Attribute) and called.attr in _PROGRAMS:
-            return True
-    return False
 
 
 def _symbol(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.frontend.onnx.weights import separate_weights
+from loomir.frontend.onnx.weights import WeightFile, separate_weights
 from loomir.ir.visit import by_class
 from loomir.relax.expr import Constant
 from loomir.support.diagnostics import CompileError
@@ -111,3 +111,32 @@ def test_data_of_another_size_than_the_shape_is_refused(tmp_path: Path):
     onnx.save(made, path)
     with pytest.raises(CompileError, match="holds data of another shape"):
         loomir.onnx.load(path)
+
+
+def test_loading_reads_no_large_weight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    text = """
+    main (float[1, 64, 8, 8] x, int64[3] i) => (float[1, 32, 6, 6] y, float[3, 64] z) {
+      y = Conv(x, w)
+      z = Gather(table, i)
+    }
+    """
+    weights: dict[str, Any] = {
+        "w": RNG.standard_normal((32, 64, 3, 3)).astype("float32"),
+        "table": RNG.standard_normal((200, 64)).astype("float32"),
+    }
+    path = tmp_path / "model.onnx"
+    onnx.save(model(text, weights), path)
+    reads: list[int] = []
+    plain = WeightFile.read_into
+
+    def read_into(self: WeightFile, memory: Any, offset: int) -> None:
+        reads.append(offset)
+        plain(self, memory, offset)
+
+    monkeypatch.setattr(WeightFile, "read_into", read_into)
+    module = loomir.onnx.load(path)
+    assert not reads
+    x, i = RNG.standard_normal((1, 64, 8, 8)).astype("float32"), np.array([5, 0, 199])
+    _, z = loomir.compile(module)(x, i)
+    np.testing.assert_array_equal(z, weights["table"][i])
+    assert reads

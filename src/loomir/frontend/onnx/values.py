@@ -7,6 +7,7 @@ at import, and an optional is there or not; neither exists when the program runs
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
@@ -57,10 +58,12 @@ class TensorValue:
     @property
     def known(self) -> NPArray | None:
         """The elements, numbers or expressions of extents; None where unknown, or too many."""
-        if self._known is None:
-            found = self.constant
-            return found if found is not None and found.size <= MOST_KNOWN else None
-        return self._known
+        if self._known is not None:
+            return self._known
+        # Looked at first: a weight may be in its file still.
+        if isinstance(self.expr, Constant) and math.prod(self.expr.data.shape) > MOST_KNOWN:
+            return None
+        return self.constant
 
     def with_expr(self, expr: RelaxExpr) -> TensorValue:
         """Return the same tensor, with an expression for it."""

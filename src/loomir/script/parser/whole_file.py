@@ -28,6 +28,7 @@ __all__ = [
     "Found",
     "Part",
     "holds_programs",
+    "is_under",
     "parse_file",
     "parts_of",
     "read_file",
@@ -210,7 +211,7 @@ def holds_programs(tree: ast.Module) -> bool:
 
 
 def _is_program(part: ast.stmt) -> bool:
-    return isinstance(part, (ast.FunctionDef, ast.ClassDef)) and _is_under(part, _DECORATORS)
+    return isinstance(part, (ast.FunctionDef, ast.ClassDef)) and is_under(part, _DECORATORS)
 
 
 def _note(
@@ -245,7 +246,7 @@ def _is_head(part: ast.stmt) -> bool:
     if isinstance(part, ast.Assign):
         called = part.value.func if isinstance(part.value, ast.Call) else None
         return isinstance(called, ast.Attribute) and called.attr == "load_json"
-    return isinstance(part, ast.FunctionDef) and _is_under(part, _MACROS)
+    return isinstance(part, ast.FunctionDef) and is_under(part, _MACROS)
 
 
 def _names_an_extent(part: ast.Assign) -> bool:
@@ -260,7 +261,8 @@ def _names_dialects(part: ast.ImportFrom) -> bool:
     return part.module in homes and all(alias.name in BY_IMPORT for alias in part.names)
 
 
-def _is_under(part: ast.FunctionDef | ast.ClassDef, names: frozenset[str]) -> bool:
+def is_under(part: ast.FunctionDef | ast.ClassDef, names: frozenset[str]) -> bool:
+    """Whether one of its decorators is an attribute of one of these names, or a call of it."""
     for decorator in part.decorator_list:
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         if isinstance(called, ast.Attribute) and called.attr in names:

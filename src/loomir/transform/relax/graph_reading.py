@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from loomir.ir.node import Node
@@ -19,12 +20,14 @@ from loomir.relax.expr import (
 )
 from loomir.relax.node import RelaxExpr
 from loomir.relax.operator.definition import find_op
+from loomir.relax.operator.reference import NPArray
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import ShapeStructInfo, TensorStructInfo
 from loomir.support.diagnostics import InternalError
 from loomir.tir.expr import IntImm
 
 __all__ = [
+    "constant_in",
     "count_uses",
     "dataflow_blocks",
     "extent_of",
@@ -71,6 +74,12 @@ def dataflow_blocks(func: Function) -> list[DataflowBlock]:
 def values_in(block: DataflowBlock) -> dict[RelaxExpr, RelaxExpr]:
     """Return what each variable of a block is bound to."""
     return {b.var: b.value for b in block.bindings if isinstance(b, VarBinding)}
+
+
+def constant_in(values: Mapping[RelaxExpr, RelaxExpr], leaf: RelaxExpr) -> NPArray | None:
+    """Return the contents of a constant, which may be bound to a variable of ``values``."""
+    value = values.get(leaf, leaf)
+    return value.data.once() if isinstance(value, Constant) else None
 
 
 def tensor_info(leaf: object) -> TensorStructInfo | None:

@@ -323,6 +323,19 @@ def _selectable(
         yield mended
 
 
+@contextmanager
+def _emittable(
+    text: str, target: TargetMachine, level: int, passes: Passes
+) -> Generator[llvm.ModuleRef, None, None]:
+    """Yield a text as it is after the passes, ready for the selection of instructions."""
+    parse = functools.partial(_parse, text, target)
+    with (
+        _optimised(parse, target, level, passes) as module,
+        _selectable(module, target) as safe,
+    ):
+        yield safe
+
+
 _Manager = TypeVar("_Manager", llvm.ModulePassManager, llvm.FunctionPassManager)
 
 
@@ -367,13 +380,8 @@ def compile_ir(
     announce("machine code")
     target = target or TargetMachine.host()
     machine = target.machine(_codegen_level(level))
-    parse = functools.partial(_parse, text, target)
-    with (
-        _optimised(parse, target, level, passes) as module,
-        _selectable(module, target) as safe,
-        _report_errors("LLVM emits no object"),
-    ):
-        return machine.emit_object(safe)
+    with _emittable(text, target, level, passes) as module, _report_errors("LLVM emits no object"):
+        return machine.emit_object(module)
 
 
 @with_room
@@ -440,13 +448,11 @@ def assembly(
     """Return the assembly that ``compile_ir`` makes."""
     target = target or TargetMachine.host()
     machine = target.machine(_codegen_level(level))
-    parse = functools.partial(_parse, text, target)
     with (
-        _optimised(parse, target, level, passes) as module,
-        _selectable(module, target) as safe,
+        _emittable(text, target, level, passes) as module,
         _report_errors("LLVM emits no assembly"),
     ):
-        return machine.emit_assembly(safe)
+        return machine.emit_assembly(module)
 
 
 # -- loading ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
 from loomir.codegen.llvm.support.cpu_quota_ir import LIMIT_FILES, define_cpu_quota
 from loomir.codegen.llvm.support.placement_ir import count_cpus, read_own_cpus
 
-__all__ = ["count_cores", "read_thread_setting"]
+__all__ = ["at_most", "count_cores", "read_thread_setting"]
 
 _VARIABLES: Final = ("OMP_NUM_THREADS", "LOOMIR_NUM_THREADS")
 """The last one that is set counts."""
@@ -26,7 +26,7 @@ def read_thread_setting(b: Builder, most: int) -> Value:
         text = b.select(b.icmp("eq", found, NULL), text, found)
     number = b.call(strtol, [text, NULL, const(I32, 10)])
     some = b.icmp("sgt", number, const(I64, 0))
-    return b.trunc(b.select(some, _least(b, number, const(I64, most)), const(I64, 0)), I32)
+    return b.trunc(b.select(some, at_most(b, number, const(I64, most)), const(I64, 0)), I32)
 
 
 def count_cores(b: Builder, quota: Value, most: int) -> Value:
@@ -39,10 +39,10 @@ def count_cores(b: Builder, quota: Value, most: int) -> Value:
     failed = read_own_cpus(b, mask)
     low = count_cpus(b, mask)
     usable = b.and_(b.icmp("eq", failed, const(I32, 0)), b.icmp("sgt", low, const(I32, 0)))
-    cpus = b.select(usable, _least(b, low, const(I32, most)), const(I32, 1))
+    cpus = b.select(usable, at_most(b, low, const(I32, most)), const(I32, 1))
     paid = _read_quota(b, quota)
     limited = b.icmp("sgt", paid, const(I32, 0))
-    return b.select(limited, _least(b, cpus, paid), cpus)
+    return b.select(limited, at_most(b, cpus, paid), cpus)
 
 
 def _read_quota(b: Builder, quota: Value) -> Value:
@@ -60,5 +60,6 @@ def _read_quota(b: Builder, quota: Value) -> Value:
     return result
 
 
-def _least(b: Builder, x: Value, y: Value) -> Value:
-    return b.select(b.icmp("slt", x, y), x, y)
+def at_most(b: Builder, x: Value, limit: Value) -> Value:
+    """Return the lesser of two signed integers."""
+    return b.select(b.icmp("slt", x, limit), x, limit)

@@ -24,7 +24,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Block, Callee, Function, Module
 from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, VOID, Type, array, vector
 from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
-from loomir.codegen.llvm.support.cores_ir import count_cores, read_thread_setting
+from loomir.codegen.llvm.support.cores_ir import at_most, count_cores, read_thread_setting
 from loomir.codegen.llvm.support.faults import BUDGET, CONTEXT
 from loomir.codegen.llvm.support.placement_ir import (
     NOWHERE,
@@ -328,7 +328,7 @@ class _Pool:
         f = self.module.define("loomir_set_threads", I32, [("n", I32)])
         b = Builder(f)
         before = b.call(get, [])
-        wanted = _at_most(b, f.params[0], const(I32, MAX_THREADS))
+        wanted = at_most(b, f.params[0], const(I32, MAX_THREADS))
         none = b.icmp("slt", wanted, const(I32, 1))
         b.store_atomic(b.select(none, const(I32, 0), wanted), self.state.threads, "monotonic")
         b.ret(before)
@@ -566,10 +566,6 @@ def _advance(b: Builder, epoch: Value, seen: Value, ordering: str) -> Value:
 
 def _count_of(b: Builder, epoch: Value) -> Value:
     return b.trunc(b.lshr(epoch, const(I64, COUNT_SHIFT)), I32)
-
-
-def _at_most(b: Builder, x: Value, limit: Value) -> Value:
-    return b.select(b.icmp("slt", x, limit), x, limit)
 
 
 def pool_module(triple: str) -> Module:

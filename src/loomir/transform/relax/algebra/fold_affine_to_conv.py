@@ -31,6 +31,7 @@ from loomir.transform.relax.algebra.fold_batchnorm_to_conv2d import (
     normalization_factors,
 )
 from loomir.transform.relax.graph_reading import (
+    constant_in,
     count_uses,
     dataflow_blocks,
     extent_of,
@@ -188,7 +189,7 @@ class _Reader:
         if name not in ("add", "subtract", "multiply", "divide"):
             return None
         first = call.args[0] is end
-        array = self.array(call.args[1 if first else 0])
+        array = constant_in(self.values, call.args[1 if first else 0])
         other = None if array is None else _per_channel(array, info, axis, channels)
         if other is None or (name == "divide" and not first):
             return None
@@ -207,7 +208,7 @@ class _Reader:
     ) -> tuple[VarBinding, _Affine, Var | None] | None:
         """Read a normalisation of which only the first result is taken."""
         field = self.takers.get(taker.var)
-        statistics = [self.array(arg) for arg in call.args[1:]]
+        statistics = [constant_in(self.values, arg) for arg in call.args[1:]]
         if call.attrs["training"] or call.attrs["axis"] % ndim != axis or call.args[0] is not end:
             return None
         if field is None or self.uses[taker.var] != 1 or any(s is None for s in statistics):
@@ -222,7 +223,7 @@ class _Reader:
         assert isinstance(conv, Call)
         assert info is not None
         weight = conv.args[1]
-        kernel = self.array(weight)
+        kernel = constant_in(self.values, weight)
         if kernel is None or self.uses[weight] > 1 or kernel.dtype != numpy_of(info.dtype):
             return None
         axes, layout = _KERNELS[operator_of(conv)], conv.attrs["kernel_layout"]
@@ -239,11 +240,6 @@ class _Reader:
         dims = [-1 if k == axis else 1 for k in range(info.ndim)]
         added = xp.reshape(shift, dims) if shift.any() else None
         return _Match(binding.var, pack_array(scaled, axes, layout), added)
-
-    def array(self, leaf: RelaxExpr) -> NPArray | None:
-        """Return the contents of a constant, which may be bound to a variable."""
-        value = self.values.get(leaf, leaf)
-        return value.data.once() if isinstance(value, Constant) else None
 
 
 def _per_channel(

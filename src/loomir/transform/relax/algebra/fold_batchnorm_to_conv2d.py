@@ -26,6 +26,7 @@ from loomir.relax.operator.reference import NPArray, xp
 from loomir.support.array import Array
 from loomir.support.dtype import numpy_of
 from loomir.transform.relax.graph_reading import (
+    constant_in,
     count_uses,
     dataflow_blocks,
     make_call,
@@ -135,7 +136,7 @@ class _Reader:
         if call.attrs["training"] or not taken or taken != self.uses[binding.var]:
             return None
         conv = self.bindings.get(call.args[0])
-        statistics = [self.array(arg) for arg in call.args[1:]]
+        statistics = [constant_in(self.values, arg) for arg in call.args[1:]]
         if conv is None or any(array is None for array in statistics):
             return None
         if not isinstance(conv.var, DataflowVar) or self.uses[conv.var] > 1:
@@ -145,7 +146,7 @@ class _Reader:
         if kernel_axes is None:
             return None
         weight = conv.value.args[1]
-        kernel, info = self.array(weight), tensor_info(conv.var)
+        kernel, info = constant_in(self.values, weight), tensor_info(conv.var)
         channels = channel_axis(conv.value.attrs["out_layout"])
         if kernel is None or info is None or self.uses[weight] > 1 or channels is None:
             return None
@@ -162,11 +163,6 @@ class _Reader:
         expanded = xp.reshape(shift, [-1 if axis == channels else 1 for axis in range(info.ndim)])
         moving = (call.args[3], call.args[4])
         return _Match(conv, scaled.astype(kernel.dtype), expanded.astype(kernel.dtype), moving)
-
-    def array(self, leaf: RelaxExpr) -> NPArray | None:
-        """Return the contents of a constant, which may be bound to a variable."""
-        value = self.values.get(leaf, leaf)
-        return value.data.once() if isinstance(value, Constant) else None
 
 
 def channel_axis(layout: str) -> int | None:

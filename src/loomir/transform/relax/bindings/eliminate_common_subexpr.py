@@ -20,6 +20,7 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.operator.definition import op_def
+from loomir.support.array import Array
 from loomir.tir.expr import Var as PrimVar
 
 __all__ = ["eliminate_common_subexpr", "find_escaping"]
@@ -107,4 +108,4 @@ def _key(value: Node, same: dict[Var, Var]) -> tuple[object, ...]:
 def _frozen(value: object) -> object:
     if isinstance(value, dict):
         return tuple(sorted((str(k), repr(v)) for k, v in value.items()))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return value if isinstance(value, (int, str, bool, type(None))) else repr(value)
+    return value if isinstance(value, (int, str, bool, type(None), Array)) else repr(value)

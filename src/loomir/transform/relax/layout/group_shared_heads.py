@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from loomir.ir.module import IRModule
@@ -114,7 +115,7 @@ def _keeps_heads(call: Call) -> bool:
     if name not in ("multiply", "divide") or not isinstance(call.args[0], Var):
         return False
     by = call.args[1]
-    return isinstance(by, Constant) and by.data.data.size == 1 and len(by.data.shape) <= 4
+    return isinstance(by, Constant) and math.prod(by.data.shape) == 1 and len(by.data.shape) <= 4
 
 
 def _repeated(call: Call, made: dict[RelaxExpr, Call]) -> Var | None:

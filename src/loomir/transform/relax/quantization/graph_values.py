@@ -60,7 +60,7 @@ class GraphValues:
 
     def _constant(self, leaf: RelaxExpr, depth: int) -> NPArray | None:
         if isinstance(leaf, Constant):
-            return leaf.data.data
+            return leaf.data.once()
         # Others may be written to after they are bound: only blocks without effects bind these.
         if not isinstance(leaf, DataflowVar) or not depth:
             return None
@@ -70,7 +70,7 @@ class GraphValues:
 
     def _compute(self, value: RelaxExpr, depth: int) -> NPArray | None:
         if isinstance(value, Constant):
-            return value.data.data
+            return value.data.once()
         if not isinstance(value, Call) or not isinstance(value.op, Op) or not value.args:
             return None
         definition = op_def(value.op)
