@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from loomir.cli import app
+from loomir.cli.work.other_backends import differences
+from loomir.frontend.onnx.model import SequenceType, TensorType
 from tests.frontend.onnx.models import model, onnx
 
 
@@ -104,6 +110,109 @@ def test_input_that_is_not_there_is_refused(file: Path, given: str):
     done = CliRunner().invoke(app, ["run", str(file), "--input", given])
     assert done.exit_code == 1
     assert "CLI0013" in done.output
+
+
+PEER = """
+import numpy as np
+
+class Prepared:
+    def run(self, inputs):
+        (x,) = inputs
+        return [{result}]
+
+def prepare(model, device):
+    assert model.graph.output[0].name == "y" and device == "CPU"
+    return Prepared()
+"""
+
+
+@pytest.fixture
+def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return the folder of a package ``peer``, whose backend the test writes."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("loomir.cli.work.other_backends._SECONDS", 0.0)
+    (tmp_path / "peer").mkdir()
+    (tmp_path / "peer" / "__init__.py").touch()
+    yield tmp_path / "peer"
+    for name in ("peer", "peer.backend"):
+        sys.modules.pop(name, None)
+
+
+def compare(file: Path, *arguments: str) -> Result:
+    given = ["run", str(file), "--dim", "N=2", "--compare", "peer", *arguments]
+    return CliRunner(env={"NO_COLOR": "1", "COLUMNS": "100"}).invoke(app, given)
+
+
+def test_another_backend_agrees(file: Path, peer: Path):
+    (peer / "backend.py").write_text(PEER.format(result="x.sum(axis=1)"))
+    done = compare(file)
+    assert done.exit_code == 0, done.output
+    assert "output y agrees with peer: " in done.output
+    assert re.search(r"ms a call, peer .* ms: .* times its speed", done.output)
+    facts = json.loads(compare(file, "--json").output)
+    assert facts["ok"] is True
+    assert facts["peer"]["y"]["agrees"] is True
+    assert facts["peer"]["seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("result", "found"),
+    [
+        ("x.sum(axis=1) + 3", "DIFFERS from peer: differs by at most 3, "),
+        ("x.sum(axis=1) * np.nan", "DIFFERS from peer: NaNs or infinities differ"),
+        ("x", "DIFFERS from peer: has shape (2,), and (2, 4) there"),
+        ("x.sum(axis=1).astype('float64')", "DIFFERS from peer: is float32, and float64 there"),
+    ],
+)
+def test_another_backend_differs(file: Path, peer: Path, result: str, found: str):
+    (peer / "backend.py").write_text(PEER.format(result=result))
+    done = compare(file, "--interpret")
+    assert done.exit_code == 1
+    assert f"output y {found}" in done.output
+
+
+def test_a_tolerance_sets_how_far_outputs_may_differ(file: Path, peer: Path):
+    (peer / "backend.py").write_text(PEER.format(result="x.sum(axis=1) * np.float32(1.01)"))
+    assert compare(file, "--interpret").exit_code == 1
+    assert compare(file, "--interpret", "--tolerance", "0.02").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", "neither peer nor peer.backend has a function prepare(model)"),
+        ("import lost_library", "importing it fails: No module named 'lost_library'"),
+        (PEER.format(result="x, x"), "peer cannot run the model: it returns 2 outputs of 1"),
+        (PEER.format(result="x[9]"), "peer cannot run the model: index 9 is out of bounds"),
+    ],
+)
+def test_a_backend_that_does_not_work_is_named(file: Path, peer: Path, text: str, found: str):
+    (peer / "backend.py").write_text(text)
+    done = compare(file, "--interpret")
+    assert done.exit_code == 1
+    assert "CLI0015" in done.output
+    assert found in done.output
+
+
+def test_backends_that_are_not_there_are_named(file: Path):
+    done = CliRunner().invoke(app, ["run", str(file), "--compare", "lost_library.of"])
+    assert done.exit_code == 1
+    assert "pip install lost_library" in done.output
+
+
+def test_only_models_have_other_backends():
+    done = CliRunner().invoke(app, ["run", "examples/vector_add.py", "--compare", "peer"])
+    assert done.exit_code == 1
+    assert "CLI0015" in done.output
+
+
+def test_sequences_are_compared_tensor_by_tensor():
+    kind = SequenceType(TensorType("float32", (2,)))
+    a, b = np.zeros(2, "float32"), np.ones(2, "float32")
+    found = list(differences((a, b), [a, b + 1], kind, "y", None))
+    assert [(name, d.agrees) for name, d in found] == [("y[0]", True), ("y[1]", False)]
+    ((name, count),) = differences((a, b), [a], kind, "y", None)
+    assert (name, count.agrees) == ("y", False)
 
 
 def test_explain_and_build_take_models(file: Path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -14,7 +14,10 @@ import loomir
 from loomir.cli.files.source import load_model
 from loomir.cli.graphs import graph_inputs, graph_sizes
 from loomir.cli.report import Report
+from loomir.cli.work.other_backends import OtherBackend, differences, measure_in_turns
+from loomir.frontend.onnx.backend import as_onnx_value
 from loomir.frontend.onnx.load import read
+from loomir.frontend.onnx.model import GraphDef
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
@@ -39,6 +42,9 @@ class ModelRun(NamedTuple):
     """``script``, ``llvm`` or ``asm``."""
     dump: Path | None = None
     optimize_graph: bool = True
+    others: tuple[str, ...] = ()
+    """Backends of ONNX to compare with, by name."""
+    tolerance: float | None = None
 
     @property
     def compiles(self) -> bool:
@@ -54,15 +60,19 @@ def run_model(
     dims: Mapping[str, int],
     seed: int,
     options: ModelRun,
-) -> None:
+) -> bool:
     """Compile a model, run it once, natively or by the interpreter, and say what comes out.
 
     With ``timed``, say how long a call takes; with ``profiled``, where that time goes, by kernel.
+    Tells whether the outputs agree with those of the other backends.
 
-    Errors: CLI0013 for an input that is not there, and those of models.
+    Errors: CLI0013 for an input that is not there, CLI0015 for a backend, and those of models.
     """
     start = time.perf_counter()
     module = load_model(path, dims)
+    took = time.perf_counter() - start
+    others = [OtherBackend(name, path) for name in options.others]
+    start = time.perf_counter() - took
     if options.nan:
         module = CHECK_NAN.run(module)
     program: Any = None
@@ -89,9 +99,9 @@ def run_model(
         if options.interpret
         else program["main"](*arguments)
     )
-    names = list(read(path).graph.outputs)
-    outputs = (made,) if len(names) == 1 else made
-    for name, value in zip(names, outputs, strict=True):
+    graph = read(path).graph
+    outputs = (made,) if len(graph.outputs) == 1 else made
+    for name, value in zip(graph.outputs, outputs, strict=True):
         report.fact(name, _describe(value))
         report.line(f"output {name}: {_describe(value)}", "bold")
     if options.timed:
@@ -102,6 +112,48 @@ def run_model(
         found = program.profile(*arguments)
         report.fact("profile", [kernel._asdict() for kernel in found.kernels])
         report.line(f"\n{found}")
+    passed = [as_onnx_value(v, graph.inputs[n]) for n, v in zip(_parameters(graph), arguments)]
+    call = None if program is None else lambda: program["main"](*arguments)
+    agrees = [_compare(report, other, graph, passed, outputs, call, options) for other in others]
+    return all(agrees)
+
+
+def _parameters(graph: GraphDef) -> list[str]:
+    """List the inputs that are parameters of the function, in their order."""
+    return [name for name in graph.inputs if name not in graph.constants]
+
+
+def _compare(
+    report: Report,
+    other: OtherBackend,
+    graph: GraphDef,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    call: Callable[[], object] | None,
+    options: ModelRun,
+) -> bool:
+    """Say how far each output is from another backend's, and how long both take.
+
+    Errors: CLI0015.
+    """
+    facts: dict[str, Any] = {}
+    report.fact(other.name, facts)
+    right = True
+    for (name, kind), ours, theirs in zip(graph.outputs.items(), outputs, other.run(inputs)):
+        for shown, found in differences(ours, theirs, kind, name, options.tolerance):
+            right &= found.agrees
+            facts[shown] = found._asdict()
+            verdict = "agrees with" if found.agrees else "DIFFERS from"
+            line = f"output {shown} {verdict} {other.name}: {found}"
+            report.line(line, "green" if found.agrees else "bold red")
+    if call is not None:
+        ours, theirs = measure_in_turns([call, lambda: other.run(inputs)])
+        facts["seconds"], facts["loomir_seconds"] = theirs, ours
+        report.line(
+            f"{ours * 1e3:.3g} ms a call, {other.name} {theirs * 1e3:.3g} ms: "
+            f"{theirs / ours:.2f} times its speed"
+        )
+    return right
 
 
 def _show(report: Report, module: IRModule, program: Any, what: str | None) -> None:

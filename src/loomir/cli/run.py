@@ -52,6 +52,7 @@ from loomir.cli.names import check_names, functions_of, public_functions
 from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import OptimizeGraph, Sizes, read_settings
+from loomir.cli.work.other_backends import refuse_other
 from loomir.cli.work.steps import steps
 from loomir.cli.work.timing import time_call
 from loomir.ir.module import IRModule
@@ -84,6 +85,21 @@ def run(
     dim: Annotated[
         list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
         typer.Option("--dim", metavar="N=8", help="An extent of a model's inputs; else 1."),
+    ] = None,
+    others: Annotated[
+        list[str] | None,  # typer reads this annotation at run time, on Python 3.10 too
+        typer.Option(
+            "--compare",
+            metavar="NAME",
+            help="Run a model by another backend of ONNX too, such as onnxruntime, and compare.",
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float | None,  # typer reads this annotation at run time, on Python 3.10 too
+        typer.Option(
+            min=0.0,
+            help="How far --compare lets outputs differ, as a share of the largest element.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Where the random inputs start.")] = 0,
     timed: Annotated[
@@ -128,7 +144,7 @@ def run(
     file may also define SIZES (sizes of symbolic shapes), INTERPRET (smaller constants for the
     interpreter), inputs(rng, **sizes), and for --time baseline(*arguments) and flops(). For a file
     in Tensor Comprehensions, FILE.tc, these stand in FILE.py beside it. A model of ONNX, FILE.onnx,
-    is run on --input and --dim, and what comes out is described.
+    is run on --input and --dim, and what comes out is described; --compare judges it.
     """
     report = Report(json)
     try:
@@ -147,10 +163,17 @@ def run(
                 show,
                 dump,
                 optimize_graph,
+                tuple(others or ()),
+                tolerance,
             )
-            run_model(report, path, inputs or [], dims, seed, how)
+            right = run_model(report, path, inputs or [], dims, seed, how)
+            report.fact("ok", right)
             report.finish()
+            if not right:
+                raise typer.Exit(1)
             return
+        if others:
+            raise refuse_other(others[0], "it takes models of ONNX, and this is a source file")
         settings = read_settings(size)
         _check_show(show)
         module = load_file(path, settings)

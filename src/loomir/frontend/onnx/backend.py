@@ -25,7 +25,15 @@ from loomir.frontend.onnx.proto import element_dtype, onnx_package, stored
 from loomir.frontend.onnx.values import is_array
 from loomir.support.compiling import to_executable
 
-__all__ = ["LoomirBackend", "Prepared", "is_compatible", "prepare", "run_model", "supports_device"]
+__all__ = [
+    "LoomirBackend",
+    "Prepared",
+    "as_onnx_value",
+    "is_compatible",
+    "prepare",
+    "run_model",
+    "supports_device",
+]
 
 NPArray: TypeAlias = Any
 _SMALL: Final = 1024
@@ -58,7 +66,7 @@ class Prepared:
         made = program(*arguments)
         outputs = list(self.model.graph.outputs.values())
         results = (made,) if len(outputs) == 1 else made
-        return tuple([_result(r, t) for r, t in zip(results, outputs)])
+        return tuple([as_onnx_value(r, t) for r, t in zip(results, outputs)])
 
     def _program(self, given: Mapping[str, Any]) -> tuple[Any, list[str]]:
         while True:
@@ -135,13 +143,14 @@ def _element_of(array: NPArray) -> str:
     return name[: -len("fn")] if name == "float4e2m1fn" else name.removesuffix("fnu")
 
 
-def _result(value: Any, kind: NodeType) -> Any:
+def as_onnx_value(value: Any, kind: NodeType) -> Any:
+    """Return a value of a program as ONNX has it: sequences as lists, arrays of its dtypes."""
     if isinstance(kind, OptionalType):
         if isinstance(value, (tuple, list)) and not isinstance(kind.element, SequenceType):
             return None
-        return _result(value, kind.element)
+        return as_onnx_value(value, kind.element)
     if isinstance(kind, SequenceType):
-        return [_result(v, kind.element) for v in value]
+        return [as_onnx_value(v, kind.element) for v in value]
     array: NPArray = np.asarray(value)
     if isinstance(kind, TensorType) and STORED_AS.get(kind.element) != kind.element:
         dtype = element_dtype(kind.element)
