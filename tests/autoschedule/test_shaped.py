@@ -118,13 +118,74 @@ def halved(A: T.Buffer((1,), "int32")):
         A[0] = A[0] // 2
 
 
-@pytest.mark.parametrize("func", [vectors, transposed, chosen, flipped, border, rest], ids=name_of)
+@T.prim_func
+def mirrored(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    for i in range(64):
+        B[63 - i] = A[i]
+
+
+@T.prim_func
+def interleaved(
+    A: T.Buffer((64,), "uint8"), B: T.Buffer((64,), "uint8"), C: T.Buffer((64, 2), "uint8")
+):
+    for i in range(64):
+        C[i, 0] = A[i]
+        C[i, 1] = B[i]
+
+
+@T.prim_func
+def stored_by_a_test(A: T.Buffer((64, 64), "int8"), B: T.Buffer((64, 64), "float32")):
+    for i, j in T.grid(64, 64):
+        if A[i, j] == T.int8(0):
+            B[i, j] = T.float32(1)
+
+
+@T.prim_func
+def every_other_place(A: T.Buffer((64,), "uint8"), C: T.Buffer((64, 2), "uint8")):
+    for i in range(64):
+        C[i, 0] = A[i]
+
+
+@T.prim_func
+def stored_by_a_distant_test(A: T.Buffer((64, 64), "int8"), B: T.Buffer((64, 64), "float32")):
+    for i, j in T.grid(64, 64):
+        if A[j, i] == T.int8(0):
+            B[j, i] = T.float32(1)
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        vectors,
+        transposed,
+        chosen,
+        flipped,
+        border,
+        rest,
+        every_other_place,
+        stored_by_a_distant_test,
+    ],
+    ids=name_of,
+)
 def test_nothing_is_left_for_llvm(func: PrimFunc):
     assert shaped(func)
 
 
 @pytest.mark.parametrize(
-    "func", [computed, converted, copied, flipped_in_place, few, summed, halved], ids=name_of
+    "func",
+    [
+        computed,
+        converted,
+        copied,
+        flipped_in_place,
+        few,
+        summed,
+        halved,
+        mirrored,
+        interleaved,
+        stored_by_a_test,
+    ],
+    ids=name_of,
 )
 def test_loops_of_scalars_are_left_to_llvm(func: PrimFunc):
     assert not shaped(func)

@@ -32,7 +32,7 @@ from loomir.tir.expr import (
     Var,
 )
 from loomir.tir.function import PrimFunc
-from loomir.tir.stmt import Allocate, BufferStore, For, LetStmt, Stmt, While
+from loomir.tir.stmt import Allocate, BufferStore, For, IfThenElse, LetStmt, Stmt, While
 
 __all__ = ["is_shaped"]
 
@@ -45,6 +45,8 @@ _STILL: Final = 5
 """Loop-invariant loads in an innermost loop from which LLVM's passes, which hoist them, are run.
 
 Fewer are hidden behind what else an iteration loads."""
+_NEIGHBOURS: Final = (1, -1)
+"""Steps of an index that go from one element to the next, or to the one before."""
 _REINTERPRET: Final = BUILTINS["reinterpret"].op
 _XOR: Final = BUILTINS["bitwise_xor"].op
 
@@ -73,6 +75,8 @@ def is_shaped(func: PrimFunc, target: Target) -> bool:
             continue
         # Short loops among vectors are what is left, but among nothing else they are the work.
         if body.gains and not (body.has_loops and body.has_vectors):
+            return False
+        if not body.has_loops and _interleaves(body):
             return False
         if body.is_small and memory and _repeats(body, memory, registers):
             return False
@@ -137,6 +141,9 @@ def _bodies(root: Stmt, has_vectors: bool) -> list[_Body]:
                 body.own += s.value.dtype.itemsize
                 body.has_vectors = body.has_vectors or s.value.dtype.lanes > 1
                 body.gains = body.gains or _would_gain(s, (long or [body.loop])[-1].loop_var)
+        elif around and isinstance(s, IfThenElse):
+            body = around[-1]
+            body.gains = body.gains or _tests_neighbours(s, (long or [body.loop])[-1].loop_var)
         todo += below[::-1]
     return made
 
@@ -269,12 +276,12 @@ def _is_short(extent: PrimExpr) -> bool:
 def _would_gain(store: BufferStore, var: Var) -> bool:
     if store.value.dtype.lanes > 1:
         return False
-    beside = _step(store.indices, var) == 1
+    beside = _step(store.indices, var) in _NEIGHBOURS
     todo: list[PrimExpr] = [store.value]
     while todo:
         value = todo.pop()
         if isinstance(value, BufferLoad):
-            if beside and value.dtype.lanes == 1 and _step(value.indices, var) == 1:
+            if beside and value.dtype.lanes == 1 and _step(value.indices, var) in _NEIGHBOURS:
                 return True
         elif isinstance(value, Select):
             todo += value.true_value, value.false_value
@@ -287,6 +294,28 @@ def _would_gain(store: BufferStore, var: Var) -> bool:
         elif not isinstance(value, IntImm | FloatImm | Var):
             return True
     return False
+
+
+def _tests_neighbours(branch: IfThenElse, var: Var) -> bool:
+    """Whether each iteration of a loop tests the next element: LLVM's vectors store under masks."""
+    loads: list[BufferLoad] = by_class(branch.condition).get(BufferLoad, [])
+    return any(load.dtype.lanes == 1 and _step(load.indices, var) == 1 for load in loads)
+
+
+def _interleaves(body: _Body) -> bool:
+    """Whether the stores of an iteration fill memory from several arrays, element by element.
+
+    As LLVM does it, that is a shuffle of vectors.
+    """
+    var = body.loop.loop_var
+    groups: dict[tuple[Var, int], int] = {}
+    for store in body.stores:
+        step = _step(store.indices, var)
+        moves = isinstance(store.value, BufferLoad) and _step(store.value.indices, var) == 1
+        if moves and store.value.dtype.lanes == 1 and step is not None and step > 1:
+            key = (store.buffer.data, step)
+            groups[key] = groups.get(key, 0) + 1
+    return any(count >= step for (_, step), count in groups.items())
 
 
 def _step(indices: tuple[PrimExpr, ...], var: Var) -> int | None:
