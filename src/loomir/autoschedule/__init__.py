@@ -1,1 +1,1 @@
-"""Schedules by rule: from what a kernel computes and what the machine has to loops, no search."""
+"""The default schedule: loops chosen by rules, from formulas and the machine, without search."""

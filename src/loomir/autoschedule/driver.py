@@ -1,8 +1,9 @@
-"""Choose a default schedule: lift a function to stages, and plan each group by the first rule.
+"""Choose a default schedule: lift a function to stages, and plan each group by a rule.
 
-Rules are asked in order, from the most special to the fallback, which takes every stage. Loops that
-cannot be lifted stay as written, unless they can be parallelised or split. A function whose loops
-somebody has arranged is left as it is; a loop of another kind is a request about that loop.
+Rules are asked in order, from the most specific to the fallback, which takes any stage; the first
+that fits plans the group. Loops that cannot be lifted stay as written, unless they can be
+parallelised or split. A function that its author has scheduled stays as it is; a single loop of a
+kind other than ``range`` is only a request about that loop (``lift/loop_kinds.py``).
 """
 
 from __future__ import annotations

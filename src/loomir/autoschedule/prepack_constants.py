@@ -1,4 +1,4 @@
-"""Prepack constant operands: hoist what depends on constant arguments only out of a function."""
+"""Prepack constant operands: hoist what depends only on constant arguments out of a function."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What each step of scheduling made of a function: as plain loops, where rules did not see it yet.
+"""Write the function after each scheduling step as plain serial loops, to find a wrong step.
 
-A step that is wrong shows as the first after which the function computes something else.
+Stages that no rule has planned yet become serial loops. The first step after which the function
+computes other results is the wrong one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Verify what each step of scheduling makes of a function, where tests ask for it.
+"""Verify each scheduling step of a function, when tests ask for it.
 
-After lifting and each rewrite: every stage is well-formed, names only what is known, and stays in
-the extents of its buffers; nothing is read before it is made, or after it has been overwritten;
-no two stages write an element that was written once. After each rule: the loops compute what the
-stages do, of what the stages read. What the program itself gets wrong is not blamed on steps.
+After lifting and after each rewrite: every stage is well-formed, uses only variables in scope, and
+stays within the extents of its buffers; nothing is read before it is computed or after it has been
+overwritten; no two stages write an element that was written once before. After each rule: its loops
+use the memory of their stages and no other, leave no stage out, and name only what is in scope.
+Faults of the program itself are not reported.
 """
 
 from __future__ import annotations

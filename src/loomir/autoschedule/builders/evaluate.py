@@ -1,4 +1,4 @@
-"""Evaluate stages at given indices, and estimate the cost of an element (the cost model)."""
+"""Evaluate stages at given indices, and estimate the time of an element (the cost model)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partition the iterations of a loop over threads, where the work pays for waking them."""
+"""Partition the iterations of a loop over threads, if there is enough work to pay for it."""
 
 from __future__ import annotations
 

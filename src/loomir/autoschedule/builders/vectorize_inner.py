@@ -1,7 +1,8 @@
 """Vectorise the innermost loops of parallel tasks, which LLVM would leave scalar.
 
-A task is outlined into a function of its own. LLVM's vectoriser then knows nothing of the ranges of
-the variables that are passed in: steps of an LU factorisation took 4.6 times as long.
+A task is outlined into a function of its own, where LLVM's vectoriser no longer knows the ranges of
+the variables that are passed in. Without this module, the steps of an LU factorisation took 4.6
+times as long (on a Xeon, Emerald Rapids).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from loomir.tir.stmt import BufferStore, For, ForKind, SeqStmt, Stmt, seq
 __all__ = ["has_unit_stride", "vectorize_innermost_loops", "vectorize_with_remainder"]
 
 _FEWEST: Final = 4
-"""Narrowest vector of the remainder; fewer iterations run as a scalar loop."""
+"""Lanes of the narrowest vector for the remainder; fewer iterations run as a scalar loop."""
 
 
 def vectorize_innermost_loops(stmt: Stmt, around: Mapping[Var, Range], target: Target) -> Stmt:

@@ -1,4 +1,4 @@
-"""Count the work of a group of stages: operations, and compulsory memory traffic in bytes."""
+"""Count the work of a group of stages: operations, and the bytes that must at least be moved."""
 
 from __future__ import annotations
 

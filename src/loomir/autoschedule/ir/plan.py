@@ -1,4 +1,4 @@
-"""What a schedule decides for a group of stages: the code, and why it is so."""
+"""What a rule returns for a group of stages: the loops, and the reasons for them."""
 
 from __future__ import annotations
 

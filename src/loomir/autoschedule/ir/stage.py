@@ -1,9 +1,9 @@
-"""Kernels as a list of stages: what each computes, free of the loops in which it was written.
+"""A kernel as a list of stages: formulas for buffers, free of the loops in which they were written.
 
-A stage computes each element of a buffer (or of a part of it) once. ``axes`` run over the elements,
-``reduced`` over what is combined into one element; both start at 0 and are int64, as the indices in
-values are where no narrow sum could wrap. Loops that cannot be read so stay between stages as they
-stand.
+A stage computes each element of a buffer, or of a part of it, once. ``axes`` run over these
+elements, ``reduced`` over the terms that are combined into one element. Both start at 0 and are
+int64; so are indices in values, except where a narrower sum could wrap. A kernel keeps loops that
+cannot be lifted as statements between its stages.
 """
 
 from __future__ import annotations

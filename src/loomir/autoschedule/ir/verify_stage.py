@@ -1,4 +1,4 @@
-"""Verify a stage by itself: what every step of scheduling and every rule relies on."""
+"""Verify a single stage: the invariants on which rewrites and rules rely."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Read the choice between an element and a term that is compared with it: ``if v > top: top = v``.
+"""Read a conditional update, ``if v > top: top = v``, as a reduction by comparison.
 
-Of floats this is no maximum: a term that is NaN is passed over. Of integers it is one.
+For integers this is a maximum. For floats it is a combiner of its own (``Combine.GREATER``), since
+it skips NaN, which a maximum would propagate.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _COMBINES: Final[dict[type, Combine]] = {
     LT: Combine.LESS,
     LE: Combine.NOT_GREATER,
 }
-"""How a term replaces an element by how it compares with that."""
+"""The combiner, by the comparison of the term with the element that makes it replace that."""
 _MIRRORED: Final[dict[type, type]] = {GT: LT, GE: LE, LT: GT, LE: GE}
 _OF_INTEGERS: Final = {
     Combine.GREATER: Combine.MAX,
@@ -34,7 +35,7 @@ _OF_INTEGERS: Final = {
 
 
 def as_choice(stmt: Stmt) -> Stmt:
-    """Store always where a condition compares the element with what replaces it."""
+    """Turn ``if v > x[i]: x[i] = v`` into an unconditional store of a select."""
     if not isinstance(stmt, IfThenElse) or stmt.else_case is not None:
         return stmt
     store, condition = stmt.then_case, stmt.condition
@@ -50,7 +51,7 @@ def as_choice(stmt: Stmt) -> Stmt:
 
 
 def split_choice(store: BufferStore) -> tuple[Combine, PrimExpr] | None:
-    """Split a choice that is stored into how it combines, and the term; None for other values."""
+    """Return the combiner and the term of a select that is stored; None for other values."""
     value = store.value
     if isinstance(value, Select):
         condition, taken, kept = value.condition, value.true_value, value.false_value
@@ -78,7 +79,7 @@ def split_choice(store: BufferStore) -> tuple[Combine, PrimExpr] | None:
 
 
 def _are_two(condition: CmpOp, one: PrimExpr, other: PrimExpr) -> bool:
-    """Whether these are what is compared, in any order."""
+    """Whether the condition compares these two expressions, in either order."""
     pair = (condition.a, condition.b)
     return any(
         structural_equal(a, one) and structural_equal(b, other) for a, b in (pair, pair[::-1])

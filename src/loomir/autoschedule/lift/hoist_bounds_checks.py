@@ -1,8 +1,9 @@
 """Hoist the bounds checks of a gather into loops before it, so that the nest itself cannot fail.
 
-A nest that loads at indices from memory stops at the first one that is out of bounds, which fixes
-its order. Without checks it can be reordered, vectorised and parallelised. The loops of checks run
-over those variables only that an index depends on, and meet the same failing index first.
+A nest that loads ``x[index[i]]`` with checks stops at the first index that is out of bounds, so its
+iterations must run in order. Without checks they can be reordered, vectorised and parallelised. The
+loops that are placed before the nest run only over the variables on which an index depends, in the
+same order, so they stop at the same index.
 """
 
 from __future__ import annotations

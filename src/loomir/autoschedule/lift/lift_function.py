@@ -1,4 +1,4 @@
-"""Lift a function to stages: read its parts one by one, and merge what fills with what combines."""
+"""Lift a function to stages: read its parts one by one, and merge each fill with its reduction."""
 
 from __future__ import annotations
 

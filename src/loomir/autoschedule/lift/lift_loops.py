@@ -1,7 +1,7 @@
-"""Read what the loop nests of a function compute.
+"""Lift one loop nest to a stage.
 
-A nest is read where it is a box of serial loops around one block, or around one store, that writes
-each element once or combines terms into it. Everything else is left as a statement.
+A nest can be lifted if it is a rectangular box of serial loops around one block, or around one
+store that writes each element once or combines terms into it. Any other nest stays a statement.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Loop distribution: split loops around several statements into one nest for each.
+"""Loop distribution: split a loop around several statements into one nest for each.
 
-It is legal where the statements share nothing between iterations: each iteration writes an element
-of its own, or a buffer that it fills before it reads. Such a buffer undergoes scalar expansion: it
-gets an element for each iteration, and lives as long as the stages made of it stay separate.
+This is legal if iterations share no memory: each iteration writes elements of its own, or a buffer
+that it fills before it reads it. Such a buffer undergoes scalar expansion: it gets an element for
+each iteration, which lives as long as the new nests remain separate stages.
 """
 
 from __future__ import annotations

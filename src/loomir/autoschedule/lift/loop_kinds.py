@@ -1,8 +1,9 @@
-"""Loop kinds as requests: what a program asks of one loop, and what shows that all are arranged.
+"""Tell loop kinds that are requests from schedules that somebody has written.
 
-``T.parallel``, ``T.vectorized`` and ``T.unroll`` mean what ``range`` means, so that nests are read
-as if all loops were serial. Loops are somebody's arrangement where they form tiles: iterators or
-stored places that several loops make together, vectors, thread bindings, annotations.
+``T.parallel``, ``T.vectorized`` and ``T.unroll`` compute what ``range`` computes, so a nest is
+lifted as if all of its loops were serial. A function counts as scheduled by its author if its loops
+form tiles (several loops together make one block iterator or one index of a store), if vectors are
+written out, or if there are thread bindings or annotations.
 """
 
 from __future__ import annotations

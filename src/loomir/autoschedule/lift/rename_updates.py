@@ -1,7 +1,7 @@
-"""Rename the buffer of a stage that is updated in place, so that the update becomes its epilogue.
+"""Rename the buffer of a stage that the next stage updates in place, which becomes its epilogue.
 
-``C = sum(...)`` before ``C = max(C, 0)`` becomes a sum in another buffer, and ``C = max(that, 0)``:
-the second is then what happens to a sum when it is complete.
+``C = sum(...)`` followed by ``C = max(C, 0)`` becomes ``S = sum(...)`` and ``C = max(S, 0)``. The
+second stage can then be computed from each sum while it is in a register.
 """
 
 from __future__ import annotations

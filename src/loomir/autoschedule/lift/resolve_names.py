@@ -1,9 +1,9 @@
-"""Resolve the names of values in a nest: inline them, or give them memory that becomes a stage.
+"""Remove the names of values from a nest: inline the values, or store them in memory of their own.
 
-A name (``LetStmt``, ``Let``, a local that is assigned) says nothing about how a nest is computed,
-so that loops are read as if it was not there. A value is inlined where what it reads is not written
-before it is used, and where computing it several times is cheap. Otherwise later uses read the
-element that it is stored to, or it is stored to memory of its own, at the same place.
+Names (``LetStmt``, ``Let``, locals that are assigned) do not change what a nest computes, so nests
+are lifted without them. A value is inlined if nothing that it reads is written before its uses, and
+if it is cheap or used once. Otherwise later uses load the element to which the value is stored, or
+else the value is stored to new memory in place of its binding, and becomes a stage.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Split a search for an element and its place into reductions: ``if v > top: top, at = v, j``.
+"""Split a search for an element and its index, ``if v > top: top, at = v, j``, into two reductions.
 
-First the element is found, then its place: of equal ones the first where a later one must be
-greater, else the last. That reads a row twice, in vectors: one after the other, each comparison
-waits for the one before.
+The first reduction finds the element, the second one the index: the first index of an equal element
+if the comparison is strict, else the last. This reads each row twice, but in vectors; in the search
+as written, each comparison waits for the one before.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SplitSearches(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """A loop that keeps an element (``top``) and its place, where a condition says so."""
+    """A loop that keeps an element (``top``) and its index if a condition holds."""
 
     loop: For
     condition: GT | GE | LT | LE
@@ -93,7 +93,7 @@ def _read(loop: For) -> _Search | None:
 
 
 def _is_plain(found: _Search, var: Var) -> bool:
-    """Whether the place is the loop's variable, and all reads stay what they are in the loop."""
+    """Whether the index is the loop's variable, and the loop changes nothing that it reads."""
     top, at, value = found.top, found.at, found.value
     place = at.value
     while isinstance(place, Cast) and place.dtype.is_integer:
@@ -157,7 +157,7 @@ def _split(found: _Search, buffers: list[Buffer]) -> Stmt:
 
 
 def _dtype_of_places(loop: For) -> DataType:
-    """Choose int32 where all places fit: twice as many are in a vector."""
+    """Choose int32 if all indices fit, so that a vector holds twice as many."""
     if isinstance(loop.min, IntImm) and isinstance(loop.extent, IntImm):
         fits = loop.min.value + loop.extent.value <= _INT32.max_value
         return _INT32 if fits else loop.loop_var.dtype

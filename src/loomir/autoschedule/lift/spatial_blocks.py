@@ -1,7 +1,7 @@
-"""Unwrap blocks that compute elements independently, so that what is in them is read as loops.
+"""Unwrap blocks all of whose iterators are spatial, so that their bodies are lifted as plain loops.
 
-A block whose iterators are all spatial says of its body nothing that the loops around it do not
-say: each iteration runs it once. Bodies of several statements are then distributed as any loops.
+Such a block tells nothing that the loops around it do not: each iteration runs its body once. Once
+it is gone, a body of several statements can be distributed like any loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Say why a statement is not read as a stage, and which form would be."""
+"""Explain why a statement cannot be lifted, and which form could be."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Merge the fill for a zero-trip reduction into the reduction that it guards.
+"""Merge the fill for an empty reduction axis into the reduction itself.
 
-A block initialises an element at its first iteration. The value for an empty reduction is stored
-before it, under the condition that an axis is empty. Both are one stage, which always initialises.
+A block initialises an element in its first iteration, so for an empty axis the value must be stored
+beforehand, under the condition that the axis is empty. Both become one stage, which always
+initialises its elements.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Rewrite stages into equal ones that rules recognise: inline, collapse, delinearize, split."""
+"""Rewrite stages into equal stages that rules recognise: inline, collapse, delinearize, split."""

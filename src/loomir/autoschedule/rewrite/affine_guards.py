@@ -1,4 +1,4 @@
-"""Guards of padded reads: the ranges of single axes in which affine conditions surely hold."""
+"""Read the guards of padded reads: for each axis, the range in which an affine condition holds."""
 
 from __future__ import annotations
 

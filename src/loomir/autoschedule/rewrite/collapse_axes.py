@@ -1,8 +1,8 @@
-"""Collapse adjacent axes of symbolic extent that all arrays have contiguously into one axis.
+"""Collapse adjacent axes of symbolic extent into one axis, if all arrays are contiguous along them.
 
-Rules delinearize a flat index by division, which LLVM simplifies where extents are constants. Where
-they are symbolic, rows of an image were loops of their own: to add a number for each channel took
-2.4 times as long.
+Axes of constant extent stay: rules compute their indices from a flat index by division, which LLVM
+simplifies for constants. With symbolic extents, each row of an image was a loop of its own: adding
+a number for each channel took 2.4 times as long (on a Xeon, Emerald Rapids).
 """
 
 from __future__ import annotations

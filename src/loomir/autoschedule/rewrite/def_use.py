@@ -1,7 +1,7 @@
-"""Def-use information of a kernel by memory, kept up to date while stages are inlined.
+"""Def-use chains of a kernel: which parts read and write each buffer, kept current during inlining.
 
-Memory is known by the identity of its pointer. To ask costs as much as there is to answer, so that
-a function of many thousands of parts is scheduled in linear time.
+Memory is identified by its data pointer. A query takes time in proportion to its answer, so that
+functions of many thousands of parts are scheduled in linear time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Delinearize element-wise stages whose indices divide axes: each mixed-radix digit is an axis.
+"""Delinearize element-wise stages whose indices divide axes: mixed-radix digits become axes.
 
-Reshapes around a transposition read ``x[(i * 768 + j) // 64 // 12, ...]``. Over the digits such
-divisions name, indices are affine again, and the arrays are contiguous along some of the digits.
-Sizes that are known when the program runs are factors as numbers are: what divides by them, or
-copies ``x[i % n, j % m]`` several times, has digits of such sizes.
+Reshapes around a transposition read ``x[(i * 768 + j) // 64 // 12, ...]``. Written in the digits
+that such divisions name, indices are affine again, and arrays are contiguous along some digits.
+Sizes that are known only at run time are treated like numbers: indices that divide by them, or
+repeat an array as ``x[i % n, j % m]``, get digits of these sizes.
 """
 
 from __future__ import annotations

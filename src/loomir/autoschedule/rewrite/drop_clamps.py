@@ -1,7 +1,7 @@
-"""Drop clamps of indices where a condition around the load says that they change nothing.
+"""Drop clamps of indices that the condition around a load makes superfluous.
 
-``T.Select(0 <= i - 1, x[T.max(i - 1, 0)], 0)`` reads padding as ``T.if_then_else`` does without
-the clamp, which ``T.Select`` needs because it evaluates both of its values.
+``T.Select(0 <= i - 1, x[T.max(i - 1, 0)], 0)`` reads padding like ``T.if_then_else``, which needs
+no clamp. ``T.Select`` needs one only because it evaluates both of its values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Drop trailing unit dimensions of arrays: a column is a vector.
+"""Drop trailing unit dimensions of arrays: a column becomes a vector.
 
-Rules take the last index of an access for the contiguous one. In ``x[k, 0]`` that
-is the first: 1001 x 1001 times a column took 4.5 times as long as times a vector.
+Rules assume that an access is contiguous along its last index; in ``x[k, 0]`` it is contiguous
+along the first. Without this rewrite, 1001 x 1001 times a column took 4.5 times as long as times a
+vector (on a Xeon, Emerald Rapids).
 """
 
 from __future__ import annotations

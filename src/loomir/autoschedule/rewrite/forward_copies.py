@@ -1,7 +1,7 @@
-"""Let a reduction write where a copy of its results goes, and leave the copy out.
+"""Forward a copy: let a reduction write to the array into which its results are copied.
 
-``acc += …`` in loops of its own, and ``o[i, j] = acc`` after them: distributed, that is a sum into
-an array between two nests, and a nest that copies it.
+Loops that sum into ``acc`` and then store ``o[i, j] = acc`` are distributed into a nest that sums
+into a temporary array and a nest that copies it. This rewrite removes the array and the copy.
 """
 
 from __future__ import annotations

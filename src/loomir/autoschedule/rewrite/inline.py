@@ -1,7 +1,7 @@
 """Inline element-wise producers into their consumers (``compute_inline``).
 
-As in fused kernels: a producer is inlined where it is computed no more often than before, or where
-recomputing it is cheap. Each operation rounds as before.
+A producer is inlined if it is then computed no more often than before, or if it is cheap. Each
+operation still rounds to its own dtype, so that results keep their bits.
 """
 
 from __future__ import annotations

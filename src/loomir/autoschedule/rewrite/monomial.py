@@ -1,4 +1,4 @@
-"""Products of a number and sizes that are known when a program runs."""
+"""Monomials: a number times sizes that are known only at run time."""
 
 from __future__ import annotations
 

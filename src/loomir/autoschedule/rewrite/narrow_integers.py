@@ -1,7 +1,7 @@
-"""Compute in 16 bits what bytes are computed of, where no value needs more.
+"""Compute functions of bytes in 16 bits if no intermediate value needs more.
 
-``int32(r) * 77 + int32(g) * 150 + int32(b) * 29 >> 8`` stays below 65,536: vectors of 16 bits have
-twice as many lanes, and what is loaded and stored needs fewer conversions.
+``int32(r) * 77 + int32(g) * 150 + int32(b) * 29 >> 8`` stays below 65,536. Vectors of 16-bit
+numbers have twice as many lanes, and loads and stores need fewer conversions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Delinearize loops that divide by dynamic sizes, as reshapes do: split axes into digits.
+"""Delinearize loops that divide by dynamic sizes, as reshapes do, and plan them by another rule.
 
-To divide by 0 is an error, so that such a formula is no stage. Where elements are computed at all,
-the sizes that make up extents are not 0, and digits of such sizes need no division.
+A division by 0 is an error, so a formula that divides by a size is not lifted as a stage. But if
+there is any element to compute, the sizes that make up the extents are positive. With digits of
+these sizes as axes, no division is left.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The rule for every stage: an element, or a vector of neighbours, is accumulated in registers.
+"""The fallback rule, which takes any stage: accumulate elements, or vectors of them, in registers.
 
-Where the arrays are contiguous along the last axis, neighbours are vectorised, so that each step of
-the reduction loads whole vectors; otherwise elements are scalar. Threads share the elements. Each
-element adds its terms in the order in which they were written.
+If arrays are contiguous along the last axis, neighbouring elements form vectors, so that each step
+of a reduction loads whole vectors; otherwise elements are scalar. Threads share the elements. The
+terms of each element are added in the order of the program.
 """
 
 from __future__ import annotations

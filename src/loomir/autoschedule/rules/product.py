@@ -1,4 +1,4 @@
-"""The rule for matrix products: choose a schedule by size, and emit its loops."""
+"""The rule for matrix products: choose a schedule by the sizes, and write its loops."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Attention: two products and what is done to rows in between, fused block by block."""
+"""Attention: two products and the row-wise stages between them, fused block by block."""

@@ -1,8 +1,8 @@
 """Fused attention: a product, row-wise stages, and a product with their result, block by block.
 
-A block of rows runs through all of these stages while it is in cache, so that the matrix between
-the products is never written to memory as a whole. Within a block the stages are planned by the
-rules that would plan each by itself; blocks are shared between threads.
+A block of rows goes through all of these stages while it is in cache, so that the whole matrix
+between the products never exists in memory. Within a block, each stage is planned by the rule that
+would plan it by itself. Blocks are shared between threads.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Prove which keys a causal mask hides from a whole block of rows, so that they are skipped.
+"""Prove which keys a causal mask hides from a whole block of rows, so that they can be skipped.
 
-A score that a mask replaces by minus infinity leaves a maximum as it is, and its exponential is 0.
-So are its products with finite values. Where the maximum is minus infinity or NaN, the exponential
-may be NaN: then it is NaN for each key of the row, so that one key more or less makes no difference
-as long as there is one.
+A masked score is minus infinity: it does not change the maximum of its row, its exponential is 0,
+and so are the products of that with finite values. If the maximum of a row is minus infinity or
+NaN, exponentials may be NaN; then they are NaN for every key of the row, so the result is NaN
+however many keys are skipped, as long as one remains.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pack the operands of attention that all blocks of rows share, once."""
+"""Pack the operands of attention once for all blocks of rows."""
 
 from __future__ import annotations
 

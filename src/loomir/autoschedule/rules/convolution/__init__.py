@@ -1,1 +1,1 @@
-"""Convolutions as matrix products over panels of an image."""
+"""Convolutions as matrix products: implicit GEMM, and direct convolution in vectors of channels."""

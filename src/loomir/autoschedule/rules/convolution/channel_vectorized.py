@@ -1,11 +1,11 @@
 """Direct convolution with constant kernels: vectors along output channels.
 
-Kernels are prepacked, so that nothing is copied but the image with its padding: a tile is some
-neighbouring pixels of all the channels of some vectors, and each step broadcasts an element of the
-image for each pixel. No pixel is a remainder where lines divide evenly, and few pixels with many
-channels are as much work for threads as many pixels. Taps that read only padding are skipped where
-kernels are finite, which prepacking finds out: 14 x 14 pixels of 256 channels take 0.91 of the
-time.
+Kernels are prepacked, and nothing is copied at run time except the image with its padding. A tile
+is some neighbouring pixels by some vectors of channels; each step loads the vectors and broadcasts
+an element of the image for each pixel. This leaves no remainder pixels if lines divide evenly into
+tiles, and threads can share the channels if there are few pixels. Taps that read only padding are
+skipped if kernels are finite, which is checked during prepacking: 256 channels of 14 x 14 pixels
+then take 0.91 of the time (on a Xeon, Emerald Rapids).
 """
 
 from __future__ import annotations

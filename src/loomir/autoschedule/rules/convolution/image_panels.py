@@ -1,4 +1,4 @@
-"""Copies of an image: one with its padding, and panels of what each tap reads of it (im2col)."""
+"""Copy an image: once with its padding, and into panels of what each tap reads of it (im2col)."""
 
 from __future__ import annotations
 

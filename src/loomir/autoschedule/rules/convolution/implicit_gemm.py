@@ -1,7 +1,7 @@
-"""Implicit-GEMM convolution: kernels, read in place and broadcast, times im2col panels.
+"""Implicit-GEMM convolution: broadcast kernels, read in place, times im2col panels of the image.
 
-Vectors are pixels contiguous in the result. For each step of the reduced axis, a panel of the image
-holds the pixels that it reads for a tile of results.
+Vectors are pixels that are contiguous in the result. For a tile of pixels, a panel holds the
+elements of the image that each step along the reduced axes multiplies.
 """
 
 from __future__ import annotations

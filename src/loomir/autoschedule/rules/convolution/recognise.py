@@ -1,8 +1,8 @@
-"""Recognise a convolution in a product: pixels of an image, shifted by the taps of a kernel.
+"""Recognise a convolution in a matrix product: an operand is an image shifted by kernel taps.
 
-The columns are pixels that are contiguous in the result. The image is copied with its padding, and
-elements at a distance of the stride are made contiguous there, so that any vector of pixels can be
-loaded.
+The columns of the product are pixels, contiguous in the result. To load any vector of pixels, the
+image is copied with its padding; with a stride, elements that are a stride apart become contiguous
+in the copy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Remainder pixels that fill no vector: vectorise their dot products along the reduced axis.
+"""Compute remainder pixels, which fill no vector, as dot products along the reduced axis.
 
-49 pixels in vectors of 16 would waste a quarter of the work: 48 are vectors, and the last one is a
-column of its own, by which rows of the kernels are multiplied while they are in cache.
+49 pixels in vectors of 16 lanes would waste a quarter of the work. Instead, 48 pixels are vectors,
+and the last one is a column of its own, which is multiplied with rows of the kernels while they are
+in cache.
 """
 
 from __future__ import annotations

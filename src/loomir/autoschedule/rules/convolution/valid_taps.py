@@ -1,8 +1,8 @@
-"""The valid taps of a padded convolution: those that read the image at a pixel, and not only zeros.
+"""Find the valid taps of a padded convolution: those that read more than padding.
 
-Zero times a finite number adds nothing to a sum, in whatever order terms are added: of a kernel of
-3 x 3 over 14 x 14 pixels, a tenth of the products need not be computed. Infinite weights times
-zeros are NaN: whoever leaves products out has to know that there are none.
+A finite weight times a zero of the padding adds nothing to a sum, in whatever order terms are
+added, so these products can be skipped: a tenth of them for kernels of 3 x 3 over 14 x 14 pixels.
+The caller must make sure that weights are finite, since infinity times zero is NaN.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Element-wise stages: one collapsed run of elements, vectorised and shared between threads.
+"""Element-wise stages: one run of elements, vectorised and shared between threads.
 
-The innermost axes are collapsed to a run where all arrays are contiguous along it alike; the others
-are one loop around it. A long run is split into chunks, so that memory is read in order and each
-thread has its own part.
+The innermost axes along which all arrays are contiguous are collapsed into a run; the others are
+one loop around it. A long run is split into chunks, so that memory is read in order and each thread
+has its own part.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Element-wise stages that interleave: the last axis is short, inputs lie along the one before.
+"""Element-wise stages that interleave: a short last axis, with inputs contiguous along another one.
 
-As the pixels of an image that is made of planes: vectors are computed along the longer axis, one
-for each index of the short one, and their lanes are shuffled before they are stored.
+An example is an image whose channels come last, made from one plane for each channel. Vectors are
+computed along the longer axis, one for each index of the short axis; their lanes are interleaved
+before they are stored.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Pre-transpose an operand of an ordered reduction, so that the vectorised axis is contiguous.
+"""Pretranspose an operand of an ordered reduction, so that the vectorised axis is contiguous.
 
-Distances of all points to all others read the coordinates of a point one after the other; those of
-neighbouring points are a long way from each other. A copy in which they are contiguous is read as
-vectors: 500 x 600 points of 16 coordinates took a fifth of the time.
+Distances between all pairs of points read the coordinates of one point after the other; the same
+coordinate of neighbouring points is far away. A transposed copy can be read in vectors: distances
+of 500 x 600 points of 16 coordinates take a fifth of the time (on a Xeon, Emerald Rapids).
 """
 
 from __future__ import annotations

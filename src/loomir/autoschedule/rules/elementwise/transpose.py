@@ -1,8 +1,8 @@
 """Element-wise stages that transpose: their input and output are contiguous along different axes.
 
 A block of vectors is loaded along the axis on which the input is contiguous, transposed in
-registers, and stored along that of the output. Blocks are run tile by tile, so that cache lines and
-pages are used up before they are evicted.
+registers, and stored along that of the output. Blocks run tile by tile, so that cache lines and
+pages are used completely before they are evicted.
 """
 
 from __future__ import annotations

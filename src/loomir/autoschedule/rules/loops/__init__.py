@@ -1,1 +1,1 @@
-"""Loops that cannot be lifted: parallelised or vectorised where that is proved right."""
+"""Loops that cannot be lifted: parallelise or vectorise them if that is proved to be legal."""

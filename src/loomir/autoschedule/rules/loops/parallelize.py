@@ -1,4 +1,4 @@
-"""Loops that stay as they were written: parallelise an outer one where it carries no dependence."""
+"""Parallelise an outer loop of a nest that cannot be lifted, if it carries no dependence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops that a program asks to run on threads: kept, with vectors in the loops inside."""
+"""Keep loops that a program runs on threads (``T.parallel``), and vectorise those inside."""
 
 from __future__ import annotations
 

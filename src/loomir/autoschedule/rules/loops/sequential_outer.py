@@ -1,7 +1,7 @@
-"""Sequential outer loops, of which each iteration is enough work to be planned by itself.
+"""Find sequential outer loops whose iterations are each enough work to be scheduled by themselves.
 
-Time steps of a simulation and steps of a factorisation are such: an iteration consists of loops
-that rules know, and depends on the iteration before.
+Examples are the time steps of a simulation and the steps of a factorisation: an iteration depends
+on the one before it, but consists of loops that the rules know.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Split the index set at the one iteration that carries a dependence; vectorise the rest.
+"""Split an innermost loop at the one iteration that carries a dependence, and vectorise the rest.
 
-``d[i, j] = min(d[i, j], d[i, k] + d[k, j])`` reads along ``j`` what its iteration ``k`` writes.
+In ``d[i, j] = min(d[i, j], d[i, k] + d[k, j])``, the loop over ``j`` reads ``d[i, k]``, which only
+its iteration ``j == k`` writes.
 """
 
 from __future__ import annotations

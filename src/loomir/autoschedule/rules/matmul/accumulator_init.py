@@ -1,6 +1,7 @@
-"""Initialise accumulators from the result or its initial value, where sums are ordered.
+"""Initialise accumulators from the result or from its initial value, if sums must keep their order.
 
-An ordered sum adds its terms one by one to the initial value, so that it is in registers first.
+An ordered sum adds its terms one by one to the initial value, so this must be in the register
+before the first term. All other accumulators start from 0.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Blocked GEMM: packed panels, register tiles of accumulators, blocks shared between threads."""
+"""Blocked GEMM: packed panels, register tiles of accumulators, and blocks that threads share."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Collapse axes that are contiguous and nested wherever they occur, as the pixels of an image.
+"""Collapse axes that are nested and contiguous wherever they occur, such as the pixels of an image.
 
-Each collapse views the buffers by another shape over the same memory.
+Each collapse declares a view of a buffer: another shape for the same memory.
 """
 
 from __future__ import annotations

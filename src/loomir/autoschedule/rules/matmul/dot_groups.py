@@ -1,11 +1,14 @@
 """GEMM of narrow types by dot-product instructions (VNNI, AVX512-BF16), several steps at a time.
 
-The steps of a group are contiguous in a word of 32 bits, and packed operands hold words. They are
-padded with zeros beyond the last step. For bytes the instruction takes one unsigned operand and one
-signed; where both are alike, the left one is packed with its highest bit flipped, which adds 128 or
-takes it away, and accumulators start from the correction. Bytes give the exact sum, which wraps.
-Pairs of bfloat16 are added as ``T.dp2a`` says: the sum of each pair is rounded twice, as two steps
-of float32 are, and subnormal numbers count as zero: that is at most 2**-126 for each step.
+The steps of a group are contiguous in a word of 32 bits, and packed operands hold such words,
+padded with zeros after the last step.
+
+Bytes: the instruction multiplies unsigned with signed bytes. If both operands have the same
+signedness, the highest bit of each byte of the left one is flipped during packing, which adds or
+subtracts 128; accumulators start from the correction. Sums are exact, and wrap.
+
+Pairs of bfloat16 are added as ``T.dp2a`` says: the sum of each pair is rounded twice, like two
+steps in float32. Subnormal numbers count as zero, an error of at most 2**-126 in each step.
 """
 
 from __future__ import annotations

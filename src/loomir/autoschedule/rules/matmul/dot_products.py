@@ -1,7 +1,7 @@
-"""GEMM of few rows whose reduced axis is innermost in both operands: vectorised dot products.
+"""GEMM of few rows, with both operands contiguous along the reduced axis: vector dot products.
 
-Nothing is packed: both operands are read along the reduced axis, the large one once. A tile keeps
-one vector accumulator for each pair of a row and a column, and reduces its lanes at the end.
+Nothing is packed: both operands are read along the reduced axis, the larger one only once. A tile
+keeps one vector accumulator for each pair of a row and a column, and reduces its lanes at the end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The epilogue of a GEMM: what is stored of an element when its sum is complete."""
+"""Store an element of a GEMM through its epilogue, once its sum is complete."""
 
 from __future__ import annotations
 

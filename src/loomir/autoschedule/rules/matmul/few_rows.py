@@ -1,4 +1,4 @@
-"""Multi-version a blocked GEMM: where sizes are dynamic, add variants for few rows."""
+"""Multi-versioning of a blocked GEMM: if sizes are dynamic, add variants for few rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The micro-kernel of a GEMM: a tile of accumulators in registers, and its rank-1 updates."""
+"""The micro-kernel of a GEMM: a tile of accumulators in registers, and rank-1 updates of it."""
 
 from __future__ import annotations
 

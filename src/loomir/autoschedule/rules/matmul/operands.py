@@ -1,4 +1,4 @@
-"""The operands of a GEMM: how each is tiled and blocked, and how its elements are addressed."""
+"""Describe the operands of a GEMM: their tiles and blocks, and how elements are addressed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Pack an operand into panels, in the order in which the micro-kernel reads it.
 
-A packed operand holds ``width`` rows (or columns) contiguously for each step along the reduced
-axes. It is padded with zeros beyond the last row.
+For each step along the reduced axes, a panel holds ``width`` rows (or columns) side by side. The
+last panel is padded with zeros.
 """
 
 from __future__ import annotations

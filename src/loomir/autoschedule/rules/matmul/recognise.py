@@ -1,6 +1,6 @@
-"""Recognise a matrix product (GEMM) in a stage: its row, column, batch and reduced axes.
+"""Recognise a matrix product (GEMM) in a stage, and find its row, column, batch and reduced axes.
 
-Later stages that use the elements of the result one by one become its epilogue.
+Later stages that use each element of the result by itself become its epilogue.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""GEMM strip by strip, with a right operand that is not prepacked: 1 x 1 convolutions.
+"""GEMM strip by strip, for a right operand that outgrows the caches, as in 1 x 1 convolutions.
 
-A strip is the columns of a tile. Its panels of few steps stay in L1 while all rows use them;
-meanwhile, and evenly, the next panel is prefetched and packed (software pipelining with two
-buffers). Otherwise the tile that first reads a panel would wait for memory, and rows whose stride
-is a power of two would conflict in the caches.
+A strip is the columns of one tile. Its panel of few steps stays in L1 while all rows use it.
+Meanwhile the next panel is prefetched and packed into a second buffer, evenly between the steps of
+the tiles (software pipelining). Without this, the first tile to read a panel would wait for memory,
+and rows whose stride is a power of two would conflict in the caches.
 """
 
 from __future__ import annotations

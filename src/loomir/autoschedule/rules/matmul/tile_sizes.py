@@ -1,4 +1,4 @@
-"""Tile, panel and block sizes from the machine: registers hold accumulators, caches hold panels."""
+"""Choose tile, panel and block sizes: registers hold accumulators, caches hold panels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decide which operands of a GEMM are read in place, and which are better packed."""
+"""Decide which operands of a GEMM are read in place rather than packed."""
 
 from __future__ import annotations
 

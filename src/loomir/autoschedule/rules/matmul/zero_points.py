@@ -1,7 +1,7 @@
-"""Products of bytes with zero points: a product of the bytes, and sums of rows and columns.
+"""Decompose a product of bytes with zero points into a plain product, and sums of rows and columns.
 
-``sum((a - za) * (b - zb))`` is ``sum(a * b) - zb * sum(a - za) - za * sum(b)``, exactly, since
-integers wrap. So the instructions for bytes apply, and the zero points are subtracted at the end.
+``sum((a - za) * (b - zb))`` equals ``sum(a * b) - zb * sum(a - za) - za * sum(b)`` exactly, since
+integers wrap. The plain product can use instructions for bytes; the rest is subtracted at the end.
 """
 
 from __future__ import annotations

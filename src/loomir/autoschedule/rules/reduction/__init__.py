@@ -1,1 +1,1 @@
-"""Reductions and scans, along rows, columns or everything."""
+"""Reductions and scans, along rows, along columns, or over whole arrays."""

@@ -1,8 +1,8 @@
-"""Select one element of several by value and index (``argmax``), in all buffers alike.
+"""Reductions that select an element by value and index, as ``argmax`` does.
 
-An axis of the result is vectorised in program order. Along the reduced axis each lane selects among
-its own elements, and the lanes are reduced last: right only where selection is associative and
-commutative. It depends on comparisons only, so that trying all orders of three is a proof.
+Along an axis of the result, lanes compute neighbouring results in program order. Along the reduced
+axis, each lane selects among its own elements, and the lanes are reduced last: the selection must
+be associative and commutative, which is proved by trying all orderings of three elements.
 """
 
 from __future__ import annotations

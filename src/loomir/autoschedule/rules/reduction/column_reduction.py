@@ -1,8 +1,8 @@
-"""Reductions over outer axes, and split reductions, of which threads share one result.
+"""Reductions over outer axes (columns), and split reductions of many elements to few results.
 
-Columns: rows are read in order, as they are in memory, and accumulated in as many results as stay
-in L1. Where there are few results for much to read, pieces of fixed size are reduced to partial
-results, and these in order: how many there are depends on sizes only, and not on threads.
+Columns: rows are read in the order of memory, and accumulated into as many results as fit in L1.
+Split reductions: pieces are reduced to partial results, and these are combined in order. The size
+of pieces depends only on extents, so that the result does not depend on the number of threads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Choose how a pass reads an array from memory or from the last-level cache, by which it is bound.
+"""Choose vector widths and prefetches for passes that are bound by memory or the last-level cache.
 
-NumPy's arrays are seldom aligned to a cache line. A vector as long as a line then straddles two
-lines, and waits for both.
+NumPy's large arrays begin 16 bytes after a cache line. A vector that is as long as a line is then
+in two lines, and waits for both.
 """
 
 from __future__ import annotations

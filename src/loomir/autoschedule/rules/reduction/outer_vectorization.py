@@ -1,7 +1,8 @@
-"""Vectorise ordered reductions over an outer axis: each lane of a vector is a row.
+"""Vectorise ordered reductions over an outer axis: each lane of a vector reduces a row of its own.
 
-The terms of an element are added strictly in order, and each addition waits for the one before.
-Where a row is contiguous in memory, square blocks of rows and steps are transposed in registers.
+The terms of an element must be added in order, and each addition waits for the one before it, so
+that a single row cannot be vectorised. If rows are contiguous in memory, square blocks of rows and
+steps are transposed in registers.
 """
 
 from __future__ import annotations

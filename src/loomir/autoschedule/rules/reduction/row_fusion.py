@@ -1,8 +1,8 @@
-"""Fuse stages over the rows that they share: each row runs through all stages while it is in cache.
+"""Row fusion: run each row through several stages while it is in cache.
 
-Softmax and the normalisations are such: reduce a row, use the result on each of its elements. A
-buffer that lives between the stages is as large as one row, or one element. A row of one stage
-depends on the same row of the others only, so that threads share the rows.
+Softmax and normalisations are such groups: they reduce a row, and use the result for each of its
+elements. Stages can be fused if a row of each depends only on the same row of the others. Threads
+share the rows, and a buffer between stages shrinks to one row, or to one element.
 """
 
 from __future__ import annotations

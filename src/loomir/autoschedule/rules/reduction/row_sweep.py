@@ -1,7 +1,7 @@
-"""One pass over a run of elements, in which stages store elements and reduce terms.
+"""Emit one pass over a run of elements in which stages store elements and reduce terms.
 
-Terms are reduced in several vector accumulators at once, so that additions do not wait for one
-another; lanes are reduced when the pass is over. The remainder that fills no vector is scalar.
+Terms are reduced into several vector accumulators, so that additions do not wait for one another.
+Lanes are reduced after the pass. Elements that fill no vector are handled one by one.
 """
 
 from __future__ import annotations

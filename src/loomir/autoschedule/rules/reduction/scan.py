@@ -1,7 +1,7 @@
-"""Scans (prefix sums and the like): an element depends on the element before it.
+"""Scans (prefix sums and the like): loops whose elements depend on the elements before them.
 
-The loop along the scan stays sequential. Threads share the other loops, but for the innermost,
-along which memory is contiguous.
+The loop along the scan stays sequential. Threads share the other loops, except for the innermost
+one, along which memory is contiguous.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Small windows of neighbours: stencils, pooling and depthwise convolution."""
+"""Reductions over small windows of neighbours: stencils, pooling and depthwise convolution."""

@@ -1,8 +1,8 @@
-"""Stencils with a line buffer: each row of the image is loaded once for all windows over it.
+"""Stencils with a line buffer: load each row of the image once for all windows over it.
 
-A band of rows is copied with its halo and padding, so that any vector of it can be loaded, and
-elements at a distance of the stride are made contiguous. For each step along the rows, a tile of
-results takes in turn all rows that any of its windows reach.
+A band of rows is copied with its halo and padding, so that any vector of it can be loaded; with a
+stride, elements that are a stride apart become contiguous in the copy. For each step along a row of
+the window, a tile of results visits all rows that its windows reach.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Stencils reduce a small window of neighbours, as depthwise convolution and pooling do.
+"""Stencils: reduce a small window of neighbours, as depthwise convolution and pooling do.
 
-A register tile of some places along the last axis but one, times vectors along the last one, is
-accumulated. Its terms are unrolled, so that what neighbouring windows share is loaded once. Where
-reads are padded, the border is peeled into loops of its own, and the interior needs no guards.
+A register tile holds accumulators for some indices of the last axis but one, times vectors along
+the last axis. Terms are unrolled, so that an element that neighbouring windows share is loaded
+once. If reads are padded, the border is peeled into loops of its own, and the interior needs no
+guards.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Transposed convolutions, split by the phases of their stride."""
+"""Transposed convolutions, computed as ordinary convolutions by polyphase decomposition."""

@@ -1,8 +1,8 @@
-"""Polyphase transposed convolution: a convolution for each kind of phase, interleaved at the end.
+"""Polyphase transposed convolution: an ordinary convolution for each phase, then interleaving.
 
-Phases with as many taps are the rows of one product, with parts of the kernel that are copied to be
-contiguous. The image is padded with zeros, by which the formula does not multiply: so the loops as
-written are run where the kernel holds numbers that are not finite.
+Phases that have the same number of taps are the rows of one product, with a contiguous copy of the
+part of the kernel that belongs to each. The image is padded with zeros, which the original formula
+does not multiply; so if the kernel contains infinities or NaN, the original loops run instead.
 """
 
 from __future__ import annotations

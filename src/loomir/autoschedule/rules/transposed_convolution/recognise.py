@@ -1,8 +1,8 @@
 """Recognise transposed convolutions: sums that scatter each element of an image over a window.
 
-Such a sum has a condition that selects, of all taps of the kernel, those at which an element of the
-image lies: every ``stride``-th. Which ones depends on the place in the result modulo the stride,
-its *phase*; within a phase the sum is an ordinary convolution with a part of the kernel.
+The sum has a condition that selects every ``stride``-th tap of the kernel: those that meet an
+element of the image. Which taps these are depends on the index in the result modulo the stride, its
+*phase*. For one phase, the sum is an ordinary convolution with a part of the kernel.
 """
 
 from __future__ import annotations
