@@ -88,7 +88,7 @@ class Scheduled(NamedTuple):
 _NOTHING: Final[Mapping[Var, Range]] = MappingProxyType({})
 
 _DEPTH: Final = 4
-"""Most sequential outer loops whose bodies are scheduled by themselves."""
+"""Most nested sequential loops whose bodies are scheduled by themselves."""
 _REACH: Final = 64
 """Stages that a rule sees at most, so that the time for a long function is linear."""
 
@@ -226,7 +226,7 @@ def _rules(constants: Set[Var], sizes: Set[Var] = frozenset()) -> tuple[Rule, ..
 
 
 def _rules_within(name: str, constants: Set[Var]) -> tuple[Rule, ...]:
-    """List the rules for what another rule makes of stages."""
+    """List the rules that other rules use for the stages that they create."""
     rules = _rules(constants)[2:]
     if not is_verifying():
         return rules
@@ -403,7 +403,7 @@ def _plan_statement(
     reader: Reader,
     plan_stage: Callable[[Stage], Plan],
 ) -> Plan | None:
-    """Plan a statement that is no stage, by what it computes or else by its loops."""
+    """Plan a statement that is not a stage: a scan, a selection, or else its loops as written."""
     plain = as_serial(part)
     return (
         plan_choice(plain, target)
@@ -417,7 +417,7 @@ def _plan_statement(
 def _prefix_steps(
     on_step: OnStep, before: Sequence[Stmt], whole: Callable[[Sequence[Stmt], int], Stmt]
 ) -> OnStep:
-    """Return what sees the steps of the next part, which is made in several of its own."""
+    """Return the callback for the scheduling steps within the next part."""
 
     def one(step: Step) -> None:
         place = len(before)
@@ -433,7 +433,7 @@ def _schedule_loop_body(
     around: Mapping[Var, Range],
     on_step: OnStep | None,
 ) -> _Result:
-    """Plan what each iteration of a loop does, where the loop runs in order."""
+    """Plan the body of a loop that must run in order."""
     body = PrimFunc(func.params, part.body, func.ret_type, func.buffer_map, func.attrs)
     ranges = {**around, part.loop_var: Range(part.min, part.extent)}
 

@@ -93,7 +93,7 @@ def time_of(expr: PrimExpr, stored: DataType) -> float:
 
 
 def is_cheap_call(call: Call) -> bool:
-    """Whether a call takes a few instructions: a choice, or a power by a small number."""
+    """Whether a call takes few instructions: a choice, or a power with a small exponent."""
     if call.op is IF_THEN_ELSE:
         return True
     by = call.args[-1] if call.op is _POW else None

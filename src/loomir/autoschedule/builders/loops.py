@@ -65,7 +65,7 @@ def loop(
     at_once: int = 1,
     ahead: int = 0,
 ) -> Stmt:
-    """Run ``body`` for each value in order; native code writes out so many ``at_once``.
+    """Run ``body`` for each value in order; LLVM unrolls the loop by ``at_once``.
 
     What lies so many elements ``ahead`` is brought into the caches besides.
     """

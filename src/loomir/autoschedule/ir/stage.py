@@ -84,7 +84,7 @@ class Stage:
     _reads: frozenset[int] | None = field(default=None, init=False, repr=False)
 
     def reads(self) -> frozenset[int]:
-        """Return the memory that is read, by the identity of its pointer; found once."""
+        """Return the memory that is read, by the identity of its pointer (cached)."""
         if self._reads is None:
             values = [self.value] if self.init is None else [self.value, self.init]
             found = {id(p.buffer.data) for v in values for p in by_class(v).get(BufferLoad, ())}
@@ -104,6 +104,6 @@ class LiftedFunction:
 
 
 def has_zero_trip_case(stage: Stage) -> bool:
-    """Whether elements are left as they were where there is nothing to combine."""
+    """Whether elements keep their previous values if there is no term to combine."""
     starts = stage.block is None or stage.block.init is None
     return not starts and any(not axis.size for axis in stage.reduced)

@@ -100,7 +100,7 @@ def _is_rectangular(loops: Sequence[For]) -> bool:
 
 
 def _checks_of(value: PrimExpr) -> list[Call] | None:
-    """List the outermost checks, in order; None where one is not always made."""
+    """List the outermost checks, in order; None if one of them does not always run."""
     found: list[Call] = []
     pending: list[tuple[Node, bool]] = [(value, True)]
     while pending:
@@ -116,7 +116,7 @@ def _checks_of(value: PrimExpr) -> list[Call] | None:
 
 
 def _is_sound(check: Call) -> bool:
-    """Whether nothing fails in a check but further ones, and each of them is made always."""
+    """Whether nothing in a check can fail except nested checks, all of which always run."""
     inner = effects(_remove_checks(check.args[0])) | effects(_remove_checks(check.args[1]))
     if inner & (Does.FAILS | Does.ACTS) or check.dtype.lanes != 1:
         return False

@@ -39,7 +39,7 @@ def distribute_guard(stmt: Stmt) -> Stmt:
 
 
 def merge_branches(stmt: Stmt) -> Stmt:
-    """Store once what all branches store to one element: the value of the branch that is taken."""
+    """Merge branches that all store to one element into one store of a choice of their values."""
     if not isinstance(stmt, IfThenElse) or stmt.else_case is None:
         return stmt
     made: dict[int, BufferStore] = {}

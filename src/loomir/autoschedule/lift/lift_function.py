@@ -55,7 +55,7 @@ def lift_function(func: PrimFunc) -> LiftedFunction:
 
 
 def _merge_fill(reader: Reader, before: list[Stage | Stmt], part: Stage | Stmt) -> Stage | Stmt:
-    """Take what fills a buffer where a reduction does nothing into that reduction."""
+    """Merge the fill of a buffer for an empty reduction axis into the reduction."""
     last = before[-1] if before else None
     if not isinstance(part, Stage) or not isinstance(last, IfThenElse):
         return part
@@ -86,7 +86,7 @@ _Parts = tuple[tuple["Stage | Stmt", ...], tuple[Buffer, ...]]
 
 
 def _read(reader: Reader, part: Stmt, private: Mapping[int, Buffer]) -> _Parts:
-    """Read a part, and give the buffers that its stages have between them.
+    """Lift a part, and return the buffers that live between its stages.
 
     Names of values and blocks around several statements are taken away first, where that helps.
     """
@@ -115,7 +115,7 @@ def _read(reader: Reader, part: Stmt, private: Mapping[int, Buffer]) -> _Parts:
 
 
 def _read_as_stages(reader: Reader, part: Resolved, private: Mapping[int, Buffer]) -> _Parts | None:
-    """Read a part as one stage or several; None where something in it is none."""
+    """Lift a part to one or several stages; None if a statement in it cannot be lifted."""
     stage = None if part.buffers else reader.read(part.stmt)
     if stage is not None:
         return (stage,), ()
@@ -135,10 +135,10 @@ def _read_as_stages(reader: Reader, part: Resolved, private: Mapping[int, Buffer
 
 
 def _interleaves(stages: Sequence[Stage]) -> bool:
-    """Whether a nest computes the elements of short rows one by one, as parts of complex numbers.
+    """Whether a nest stores the elements of short rows one by one, as of complex numbers.
 
-    LLVM stores whole rows of the nest as vectors. Distributed, each nest would store one element of
-    every row: products of complex numbers took 4 times as long.
+    LLVM stores whole rows of such a nest as vectors. After distribution, each nest would store one
+    element of every row: products of complex numbers took 4 times as long (CPU not recorded).
     """
     if len(stages) < 2 or any(stage.combine is not Combine.NONE for stage in stages):
         return False
@@ -163,7 +163,7 @@ def _only_allocates(realize: BlockRealize) -> bool:
 
 
 def _merge_initialization(parts: list[Stage | Stmt]) -> tuple[Stage | Stmt, ...]:
-    """Join a nest that fills a buffer with the next one that uses it, which combines terms."""
+    """Merge a nest that fills a buffer with the next nest that uses it, if that combines terms."""
     made: list[Stage | Stmt | None] = []
     used: dict[int, int] = {}  # the last part that uses some memory
     written: dict[int, int] = {}  # the last one that writes it
@@ -187,7 +187,7 @@ def _merge_initialization(parts: list[Stage | Stmt]) -> tuple[Stage | Stmt, ...]
 
 
 def _initializes(fill: Stage, part: Stage) -> bool:
-    """Whether a stage fills what another one combines terms into."""
+    """Whether a stage fills exactly the elements into which another one combines terms."""
     return (
         part.buffer is fill.buffer
         and part.combine is not Combine.NONE

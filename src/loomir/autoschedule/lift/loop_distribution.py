@@ -97,14 +97,14 @@ def distribute(
 
 
 class StrippedNest(NamedTuple):
-    """A nest without the memory that its iterations have for themselves, and that memory."""
+    """A nest without the allocations of its iterations, and these allocations."""
 
     nest: Stmt
     buffers: tuple[Buffer, ...]
 
 
 def strip_allocations(stmt: Stmt) -> StrippedNest:
-    """Take out of a nest what its iterations allocate, where its size is always the same.
+    """Strip a nest of the memory that its iterations allocate, if its size never changes.
 
     It is right only for what fills such a buffer before reading it, as ``distribute`` asks.
     """
@@ -223,7 +223,7 @@ def _is_rectangular(loops: Sequence[For]) -> bool:
 def _is_iteration_private(
     loops: Sequence[For], accesses: Sequence[BufferLoad | BufferStore]
 ) -> bool:
-    """Whether each iteration uses elements that no other iteration does."""
+    """Whether no two iterations use the same element."""
     first = accesses[0]
     if any(a.buffer is not first.buffer for a in accesses):
         return False
@@ -268,7 +268,7 @@ def _is_moderate(
     buffer: Buffer,
     users: Mapping[int, Sequence[tuple[int, BufferLoad | BufferStore]]],
 ) -> bool:
-    """Whether a buffer for each iteration takes about as much memory as there is anyway."""
+    """Whether a buffer for each iteration takes about as much memory as the arrays at hand."""
     sizes = [number(e) for e in (*buffer.shape, *(loop.extent for loop in loops))]
     if any(size is None for size in sizes):
         one = all(number(extent) == 1 for extent in buffer.shape)
@@ -286,7 +286,7 @@ def _find_known(sizes: Sequence[int | None]) -> list[int] | None:
 
 
 def _counts(loops: Sequence[For], trip_count: TripCount) -> list[PrimExpr]:
-    """Return what the variables of loops stay below."""
+    """Return the upper bounds of the loops' variables."""
     return [add(int64(loop.min), int64(trip_count(loop.extent))) for loop in loops]
 
 

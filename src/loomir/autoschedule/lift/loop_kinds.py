@@ -26,7 +26,7 @@ _REQUESTS: Final = {
 
 
 class Request(NamedTuple):
-    """A loop for which the program asks a kind, and whether the schedule has that loop."""
+    """A loop whose kind the program requests, and whether the schedule has that loop."""
 
     loop: str
     kind: str
@@ -45,7 +45,7 @@ def as_serial(stmt: Stmt) -> Stmt:
 
 
 def requests_of(func: PrimFunc, scheduled: Stmt) -> tuple[Request, ...]:
-    """List the loops of which a program asks a kind, the outermost first."""
+    """List the loops whose kind a program requests, the outermost first."""
     asked = [loop for loop in _loops(func.body) if loop.kind in _REQUESTS]
     if not asked:
         return ()
@@ -57,7 +57,7 @@ def requests_of(func: PrimFunc, scheduled: Stmt) -> tuple[Request, ...]:
 
 
 def arrangement_of(func: PrimFunc) -> str:
-    """Say what shows that somebody arranged the loops of a function; empty where nothing does."""
+    """Say what shows that the author scheduled a function; empty if nothing does."""
     loops = _loops(func.body)
     blocks: list[Block] = by_class(func.body).get(Block, [])
     for loop in loops:
@@ -75,7 +75,7 @@ def arrangement_of(func: PrimFunc) -> str:
 
 
 def _tiles(stmt: Stmt, loops: Sequence[For]) -> str:
-    """Say which loops are combined to iterators or places of results, or elements to vectors."""
+    """Say which loops form tiles: several make one iterator or index of a store, or vectors."""
     found = by_class(stmt)
     if found.keys() & {Ramp, Broadcast}:
         return "elements are vectors"

@@ -127,7 +127,7 @@ def resolve_outer_names(stmt: Stmt) -> Resolved | None:
 
 
 def _inline_let(let: Let) -> PrimExpr:
-    """Inline what an expression names where that costs nothing."""
+    """Inline the value of a ``Let`` if it is used once or cheap."""
     if effects(let.value) & _STOPS or let.var.dtype.is_handle:
         return let
     uses = _count(let.body, let.var)
@@ -163,7 +163,7 @@ def _is_index(value: PrimExpr) -> bool:
 
 
 def _find_written(stmt: Stmt) -> set[int] | None:
-    """Find the memory that a statement writes; None where it may write anything."""
+    """Find the memory that a statement writes; None if it may write any memory."""
     found = by_class(stmt)
     if any(effects_of_node(call) & Does.ACTS for call in found.get(Call, ())):
         return None
@@ -180,7 +180,7 @@ def _read_by(value: PrimExpr) -> set[int]:
 
 
 def _is_stable(value: PrimExpr, parts: Sequence[Stmt], uses: Sequence[int]) -> bool:
-    """Whether a value is the same at its uses as it is before the parts."""
+    """Whether nothing between a value and its uses writes what it reads."""
     memory = _read_by(value)
     if not memory:
         return True
@@ -198,12 +198,12 @@ class _Names:
         self.buffers: list[Buffer] = []
 
     def resolve(self, node: LetStmt) -> Stmt:
-        """Resolve a name for the statements behind it."""
+        """Resolve a name for the statements in its scope."""
         made = self.bind(node.var, node.value, flatten(node.body))
         return node if made is None else seq(made or [Evaluate(const(0, "int32"))])
 
     def bind(self, var: Var, value: PrimExpr, parts: list[Stmt]) -> list[Stmt] | None:
-        """Use a value in the parts that follow it; None where it has to keep its name."""
+        """Put a value in place of its name in the parts that follow; None if the name must stay."""
         if var.dtype.is_handle or var.dtype.lanes != 1 or effects(value) & _STOPS:
             return None
         uses = [_count(part, var) for part in parts]
@@ -253,7 +253,7 @@ class _Names:
         return seq(made)
 
     def _as_name(self, buffer: Buffer, parts: list[Stmt]) -> list[Stmt] | None:
-        """Make a name of memory that is assigned once; None where it is assigned again."""
+        """Replace a local that is assigned once by its value; None if it is assigned again."""
         stores = [
             place
             for place, part in enumerate(parts)
@@ -281,7 +281,7 @@ def _is_leaf(value: PrimExpr) -> bool:
 
 
 def _named_in_value(store: BufferStore, var: Var, value: PrimExpr) -> BufferStore | None:
-    """Name a value within what a statement stores."""
+    """Bind a value by ``Let`` within the value that a statement stores."""
     if any(_count(index, var) for index in store.indices):
         return None
     named = Let(var, value, store.value)
@@ -291,7 +291,7 @@ def _named_in_value(store: BufferStore, var: Var, value: PrimExpr) -> BufferStor
 def _read_where_stored(
     var: Var, value: PrimExpr, parts: Sequence[Stmt], uses: Sequence[int]
 ) -> list[Stmt] | None:
-    """Read a value at later uses from the element that it is stored to first."""
+    """Let later uses of a value load the element to which it is stored first."""
     places = [place for place, count in enumerate(uses) if count]
     first = parts[places[0]]
     if not isinstance(first, BufferStore) or first.value is not var or uses[places[0]] != 1:
@@ -313,13 +313,13 @@ def _read_where_stored(
 
 
 class _Versions:
-    """Gives a local scalar other memory from each assignment outside of inner loops on."""
+    """Renames a local scalar: each assignment outside of inner loops gets memory of its own."""
 
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
 
     def split(self, parts: Sequence[Stmt]) -> tuple[list[Stmt], list[Buffer]] | None:
-        """Return the parts, and the memory in order; None where it is read before it is filled."""
+        """Return the parts and the new buffers; None if one is read before it is filled."""
         made: list[Stmt] = []
         versions: list[Buffer] = []
         for part in parts:
@@ -370,7 +370,7 @@ class _Versions:
         return any(load.buffer is self.buffer for load in by_class(value).get(BufferLoad, ()))
 
     def _find_assigned(self, part: Stmt) -> PrimExpr | None:
-        """Return what a part assigns, whatever the condition that it asks."""
+        """Return the values that a part assigns, whatever their conditions."""
         if isinstance(part, BufferStore):
             return part.value if part.buffer is self.buffer else None
         if not isinstance(part, IfThenElse):

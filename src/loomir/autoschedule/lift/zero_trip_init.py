@@ -23,7 +23,7 @@ __all__ = ["merge_zero_trip_fill"]
 
 
 def merge_zero_trip_fill(condition: IfThenElse, fill: Stage, stage: Stage) -> Stage | None:
-    """Merge a nest that fills a buffer where axes are empty with the reduction after it.
+    """Merge a nest that fills a buffer if axes are empty with the reduction after it.
 
     None where the two are not that: a buffer that the program leaves as it is has to stay so.
     """
@@ -43,7 +43,7 @@ def merge_zero_trip_fill(condition: IfThenElse, fill: Stage, stage: Stage) -> St
 
 
 def _empty(condition: PrimExpr) -> list[PrimExpr] | None:
-    """List the extents of which one is 0 where a condition holds."""
+    """Read a condition that some extents are 0 as the list of these extents."""
     found: list[PrimExpr] = []
     pending = [condition]
     while pending:

@@ -160,7 +160,7 @@ def read_padding_guards(
 
 
 def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    """List the conditions that a condition joins."""
+    """List the operands of a conjunction."""
     found: list[PrimExpr] = []
     left = [condition]
     while left:
@@ -173,7 +173,7 @@ def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
 
 
 def guard_form(part: PrimExpr, axes: Sequence[Axis]) -> AffineForm | None:
-    """Return the form that is 0 or more where a comparison holds."""
+    """Write a comparison as an affine form that is not negative exactly if it holds."""
     if not isinstance(part, _TESTS):
         return None
     a, b = affine_form(part.a, axes), affine_form(part.b, axes)

@@ -25,7 +25,7 @@ from loomir.tir.expr import IntImm, PrimExpr, Var
 __all__ = ["collapse_axes"]
 
 _ROUNDS: Final = 16
-"""How often what fits is looked at: what does not fit may take others with it."""
+"""Most rounds of the search: a dimension that drops out may force others to drop out."""
 
 _Dims = dict[Buffer, set[int]]
 """The dimensions of arrays that are collapsed with the next one."""
@@ -85,14 +85,14 @@ def _summarize(stage: Stage) -> _Summary:
 
 
 def _direct_vars(expr: PrimExpr) -> frozenset[Var]:
-    """Return the variables of an expression that are not in what it loads."""
+    """Return the variables of an expression, except those within its loads."""
     if BufferLoad in by_class(expr):
         expr = rewrite(expr, {BufferLoad: lambda load: Var("element", load.dtype)})
     return frozenset(by_class(expr).get(Var, ()))
 
 
 def _collapsible_dims(seen: Sequence[_Summary], fixed: Set[int]) -> _Dims:
-    """Find the dimensions that all stages go through as one with the next."""
+    """Find the dimensions that all stages traverse together with the next one, as one run."""
     dims: _Dims = {}
     for one in seen:
         for access in one.accesses:
@@ -116,7 +116,7 @@ def _pairs(one: _Summary, access: _Access, dims: _Dims) -> Iterator[tuple[int, _
 
 
 def _drop(one: _Summary, dims: _Dims) -> bool:
-    """Drop dimensions that do not fit a stage; whether there were any."""
+    """Drop dimensions that a stage cannot collapse; return whether there were any."""
     dropped = False
     for access in one.accesses:
         for k in list(dims[access.buffer]):
@@ -134,7 +134,7 @@ def _drop(one: _Summary, dims: _Dims) -> bool:
 
 
 def _spans_dims(one: _Summary, access: _Access, k: int) -> bool:
-    """Whether two axes go through a dimension and all of the next one."""
+    """Whether two axes index a dimension and the whole of the next one."""
     a, b = access.indices[k], access.indices[k + 1]
     if not isinstance(a, Var) or not isinstance(b, Var):
         return False

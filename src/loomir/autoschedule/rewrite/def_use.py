@@ -52,7 +52,7 @@ class Usage:
             self.put(place, part)
 
     def put(self, place: int, part: Stage | Stmt | None) -> None:
-        """Put another part at a place, or none."""
+        """Replace the part at a position, or remove it."""
         reads = frozenset[int]() if part is None else reads_of(part)
         writes = frozenset[int]() if part is None else writes_of(part)
         _move(self._readers, place, self._reads[place], reads)

@@ -47,7 +47,7 @@ class _Sum(dict[Var, Monomial]):
 
 
 class _SplitError(Exception):
-    """An axis that has to be split first, so that so many values are the lower digit."""
+    """Raised to split an axis first, so that its lower digit takes ``size`` values."""
 
     def __init__(self, axis: Var, low: Monomial) -> None:
         super().__init__()
@@ -90,13 +90,13 @@ def _digit_of(axis: Axis, sizes: Set[Var]) -> _Digit:
 
 
 def _size_of(expr: PrimExpr, sizes: Set[Var]) -> Monomial | None:
-    """Read what is 1 or more wherever the axes have any values."""
+    """Read a size that is positive whenever the axes are not empty."""
     found = Monomial.of(_strip_max_zero(expr))
     return found if found is not None and found.number > 0 and sizes >= {*found.names} else None
 
 
 def _strip_max_zero(extent: PrimExpr) -> PrimExpr:
-    """Take off what makes an extent no less than 0: a product of sizes is not."""
+    """Drop the ``max(…, 0)`` of an extent: a product of sizes is never negative."""
     zero = isinstance(extent, Max) and isinstance(extent.b, IntImm) and extent.b.value == 0
     return extent.a if zero and isinstance(extent, Max) else extent
 
@@ -107,7 +107,7 @@ def _divides(index: PrimExpr) -> bool:
 
 
 def _is_plain(stage: Stage, axis: Var, parts: Sequence[_Digit], sizes: Set[Var]) -> bool:
-    """Whether an axis goes through all of one dimension."""
+    """Whether an axis indexes the whole of one dimension."""
     whole = ONE
     for part in parts:
         assert part.size is not None
@@ -183,7 +183,7 @@ def _evaluate(
 def _strip_clamp(
     e: Any, parts: list[_Sum | Monomial | None], sizes: Mapping[Var, _Size], known: Set[Var]
 ) -> _Sum | None:
-    """Take off what keeps a place within a dimension, where it is within anyway."""
+    """Drop the clamp of an index that is within its dimension anyway."""
     if not isinstance(e, (Max, Min)) or not isinstance(parts[0], _Sum):
         return None
     if isinstance(e, Max):
@@ -197,7 +197,7 @@ def _strip_clamp(
 
 
 def _fits(a: _Sum, dtype: DataType, sizes: Mapping[Var, _Size]) -> bool:
-    """Whether a sum is a number of the dtype, for all values of its digits."""
+    """Whether the dtype can represent a sum for all values of its digits."""
     most = a.rest
     for var, factor in a.items():
         size = sizes[var]
@@ -264,7 +264,7 @@ def _times(a: _Sum, factor: Monomial) -> _Sum | None:
 def _divide(
     a: _Sum, divisor: Monomial, sizes: Mapping[Var, _Size]
 ) -> tuple[_Sum | None, _Sum | None]:
-    """Return quotient and rest: what is no multiple of the divisor has to stay below it."""
+    """Return quotient and remainder, if the terms that are no multiples stay below the divisor."""
     if divisor.names and a.rest:
         return None, None
     high, low = _Sum(), _Sum()
@@ -289,7 +289,7 @@ def _divide(
 
 
 def _stays_below(low: _Sum, divisor: Monomial, sizes: Mapping[Var, _Size]) -> bool:
-    """Whether a sum of digits is always less; all sizes are 1 or more where there are any."""
+    """Whether a sum of digits is always less than a size; sizes count as positive."""
     terms: list[tuple[Monomial, Monomial]] = []
     for var, factor in low.items():
         size = sizes[var]
@@ -311,7 +311,7 @@ def _stays_below(low: _Sum, divisor: Monomial, sizes: Mapping[Var, _Size]) -> bo
 def _rewrite_stage(
     stage: Stage, digits: _Digits, sums: Mapping[int, _Sum], known: Set[Var]
 ) -> Stage:
-    """Write the stage over digits, of which the buffer gets a dimension each."""
+    """Write the stage over its digits; the buffer gets a dimension for each of them."""
 
     def expression(found: _Sum) -> PrimExpr:
         made: PrimExpr = imm64(found.rest)

@@ -70,7 +70,7 @@ def drop_clamps(value: PrimExpr, axes: Sequence[Axis]) -> PrimExpr:
 def _unclamped(
     node: PrimExpr, condition: PrimExpr, one: PrimExpr, other: PrimExpr, axes: Sequence[Axis]
 ) -> PrimExpr:
-    """Return a choice that reads without clamps where its condition allows that."""
+    """Return a choice whose loads have no clamps, if its condition makes them superfluous."""
     for test, guarded, rest in ((condition, one, other), (_negated(condition), other, one)):
         if test is None:
             continue
@@ -82,7 +82,7 @@ def _unclamped(
 
 
 def _negated(condition: PrimExpr) -> PrimExpr | None:
-    """Return what holds where a condition fails, as comparisons that all hold; None for others."""
+    """Negate a condition to a conjunction of comparisons; None if it is of another form."""
     if isinstance(condition, Not):
         return condition.a
     parts: list[PrimExpr] = []
@@ -126,7 +126,7 @@ def _without_clamps(value: PrimExpr, known: Sequence[AffineForm], axes: Sequence
 
 
 def _is_implied(gap: AffineForm, known: AffineForm) -> bool:
-    """Whether a form is 0 or more wherever another one is."""
+    """Whether a form is not negative wherever another one is not."""
     more = gap.plus(known, -1)
     rest = fold_expr(more.rest)
     return not more.terms and isinstance(rest, IntImm) and rest.value >= 0

@@ -59,7 +59,7 @@ def drop_unit_axes(kernel: LiftedFunction) -> tuple[LiftedFunction, Declare]:
 
 
 def declare_in_prepacking(plan: Plan, declare: Declare) -> Plan:
-    """Declare names for what a plan computes before any call, which is a function of its own."""
+    """Declare the new shapes in a plan's prepacking too, which becomes a function of its own."""
     if not plan.ahead:
         return plan
     ahead = tuple([Prepack(declare(part.stmt), part.buffers) for part in plan.ahead])

@@ -20,7 +20,7 @@ __all__ = ["computed_at", "forward_copies"]
 
 
 def forward_copies(kernel: LiftedFunction) -> LiftedFunction:
-    """Redirect reductions into buffers that only live to be copied whole."""
+    """Redirect reductions into temporary buffers to the arrays into which these are copied."""
     usage = Usage(kernel.parts)
     inner = {id(b.data) for b in kernel.between}
     for place, part in enumerate(kernel.parts):
@@ -56,14 +56,14 @@ def _forward(usage: Usage, place: int, stage: Stage) -> None:
 
 
 def _redirected(stage: Stage, copy: Stage) -> Stage | None:
-    """Return a reduction that writes what a copy writes; None where the copy is no plain one."""
+    """Return the reduction, writing to a copy's target; None if the copy is not plain."""
     if copy.combine is not Combine.NONE or not isinstance(copy.value, BufferLoad):
         return None
     return computed_at(stage, copy.value, copy)
 
 
 def computed_at(stage: Stage, load: BufferLoad, reader: Stage) -> Stage | None:
-    """Return a reduction over the axes of a reader, which writes what that does.
+    """Rewrite a reduction over the axes of its reader, to write what that writes.
 
     None where the reader does not load each element of the reduction once, in its own iteration.
     """

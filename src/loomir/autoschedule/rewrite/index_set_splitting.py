@@ -102,7 +102,7 @@ def _split_at_constants(
 
 
 def _clamps(index: PrimExpr, axes: Sequence[Axis], axis: Var) -> dict[int, AffineForm]:
-    """Return places in an index that are kept within bounds, with where the first is no less."""
+    """Find clamps (``min``, ``max``) in an index, with the condition for the first operand."""
     made: dict[int, AffineForm] = {}
     found = by_class(index)
     for node in (*found.get(Max, ()), *found.get(Min, ())):
@@ -149,7 +149,7 @@ def unswitch(value: PrimExpr, run: Set[Var]) -> Unswitched | None:
 
 
 def _depends(part: PrimExpr, moving: Set[Var]) -> bool:
-    """Whether a condition may change, or reads what is there only where it is asked for."""
+    """Whether a condition may change in the loops, or is only safe to evaluate where it stands."""
     found = by_class(part)
     return BufferLoad in found or Let in found or any(v in moving for v in found.get(Var, ()))
 
@@ -161,7 +161,7 @@ def _bound(value: PrimExpr) -> set[Var]:
 
 
 class _Choice(NamedTuple):
-    """Where a choice takes its first value, what it asks for there besides, and both values."""
+    """A choice: the range of its first value, the rest of its condition, and both values."""
 
     node: Call | Max | Min
     low: PrimExpr | None
@@ -200,7 +200,7 @@ def _split_at_symbols(value: PrimExpr, axes: Sequence[Axis], axis: Axis) -> list
 
 
 def _find_choice(value: PrimExpr, axes: Sequence[Axis], axis: Var) -> _Choice | None:
-    """Find a choice that asks for a place on the axis; one around others is as good as these."""
+    """Find a choice whose condition depends on the axis; if choices are nested, any will do."""
     bound = _bound(value)
     for call in by_class(value).get(Call, ()):
         low = high = None
@@ -224,7 +224,7 @@ def _find_choice(value: PrimExpr, axes: Sequence[Axis], axis: Var) -> _Choice | 
 def _find_clamp(
     value: PrimExpr, axes: Sequence[Axis], axis: Var, bound: Set[Var]
 ) -> _Choice | None:
-    """Find a place that is kept within bounds: from where on it is a bound, or what it was."""
+    """Find an index with a clamp, and the value of the axis from which the clamp takes effect."""
     for load in by_class(value).get(BufferLoad, ()):
         for index in load.indices:
             found = by_class(index)
@@ -241,7 +241,7 @@ def _find_clamp(
 
 
 def _difference(node: Max | Min, axes: Sequence[Axis]) -> AffineForm | None:
-    """Return what is 0 or more where the first of two places is no less."""
+    """Return the difference of two indices, which is not negative if the first is no less."""
     a, b = affine_form(node.a, axes), affine_form(node.b, axes)
     return None if a is None or b is None else a.plus(b, -1)
 

@@ -25,7 +25,7 @@ __all__ = ["inline_stages"]
 _CHEAP: Final = 24
 """Nodes of an expression that is cheap enough to be computed several times."""
 _FEW: Final = 3
-"""Places at which it may be computed."""
+"""Uses up to which a cheap expression may be computed again at each."""
 _LARGE: Final = 512
 """Nodes that an expression may grow to: a chain of any length is inlined in linear time."""
 _COSTLY: Final = (Div, FloorDiv, FloorMod, Mod)
@@ -124,7 +124,7 @@ def _is_worth(stage: Stage, readers: list[tuple[int, Stage]]) -> bool:
 
 
 def _is_view(stage: Stage) -> bool:
-    """Whether elements are read as they are, rows of them as rows: to copy them wins nothing."""
+    """Whether a stage only passes elements on, contiguous rows as such: a copy gains nothing."""
     load = stage.value
     if not isinstance(load, BufferLoad) or not load.indices or not stage.indices:
         return False
@@ -147,7 +147,7 @@ def _covers(reader: Stage, load: BufferLoad) -> bool:
 
 
 def _repeats(reader: Stage, load: BufferLoad) -> bool:
-    """Whether a sum goes along an axis with which no window moves, as channels of an image."""
+    """Whether a sum runs along an axis that shifts no window, such as the channels of an image."""
     own = {axis.var for axis in reader.axes}
     left = {axis.var for axis in reader.reduced if axis.size != 1}
     if not isinstance(reader.value, Mul) or reader.combine is not Combine.SUM:

@@ -61,7 +61,7 @@ def narrow_integers(kernel: LiftedFunction) -> LiftedFunction:
 
 
 def _narrow_sums(parts: list[Stage | Stmt], old: Buffer) -> Buffer | None:
-    """Let sums have fewer bits where none of them needs more, and return their new buffer."""
+    """Narrow sums that need no more bits, and return their new buffer."""
     users = [k for k, p in enumerate(parts) if id(old.data) in reads_of(p) | writes_of(p)]
     stage = parts[users[0]] if users and old.dtype is _INT32 else None
     if not isinstance(stage, Stage) or stage.buffer is not old or not _is_short_sum(stage):
@@ -120,7 +120,7 @@ def _narrowed(stage: Stage) -> Stage:
 
 
 def _candidates(value: PrimExpr, made: dict[int, PrimExpr]) -> _Narrow:
-    """Return a value in each narrow dtype; ``made`` gets each operation in it, widened again."""
+    """Return a value in each narrow dtype; add each operation, widened again, to ``made``."""
     bounds = Bounds()
 
     def node(e: Any, parts: list[_Narrow]) -> _Narrow:

@@ -1,8 +1,7 @@
 """Recognise a convolution in a matrix product: an operand is an image shifted by kernel taps.
 
 The columns of the product are pixels, contiguous in the result. To load any vector of pixels, the
-image is copied with its padding; with a stride, elements that are a stride apart become contiguous
-in the copy.
+image is copied with its padding; in the copy, elements at a distance of the stride are contiguous.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Stencils with a line buffer: load each row of the image once for all windows over it.
 
-A band of rows is copied with its halo and padding, so that any vector of it can be loaded; with a
-stride, elements that are a stride apart become contiguous in the copy. For each step along a row of
-the window, a tile of results visits all rows that its windows reach.
+A band of rows is copied with its halo and padding, so that any vector of it can be loaded; in the
+copy, elements at a distance of the stride are contiguous. For each step along a row of the window,
+a tile of results visits all rows that its windows reach.
 """
 
 from __future__ import annotations
