@@ -46,23 +46,23 @@ Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] |
 _BLOCKS: Final = (64, 48, 32, 24, 16, 8)
 """Rows of a block, the best first: more rows reuse the other operands more, fewer fit the cache."""
 _SHARING: Final = 32
-"""Rows of a block where none fits: keys and values for fewer cost more than rows beyond the cache.
+"""Rows of a block if no block fits the cache: with fewer, reading keys and values dominates.
 
-8192 keys take 1.25 times as long in blocks of 16 rows.
+8192 keys take 1.25 times as long in blocks of 16 rows (on a Xeon, Emerald Rapids).
 """
 _LONG: Final = 1 << 25
-"""Bytes between the products from which on blocks have the fewest rows, to bound memory."""
+"""Bytes between the products from which blocks get the fewest rows, to bound memory."""
 _USUAL: Final = 2048
 """Keys that are assumed where their number is dynamic."""
 _STRIP: Final = 48
-"""Keys at a time where their number is not known, or differs from block to block.
+"""Keys of a strip if their number is dynamic, or differs between blocks.
 
-A multiple of the columns of the tiles that most machines take.
+It is a multiple of the columns of the usual tiles.
 """
 _SEEN: Final = 64
 """Granularity at which masked keys are skipped, so that the rest fills vectors."""
 _MASKED: Final = 128
-"""Keys from which on a mask may hide enough of them."""
+"""Keys from which skipping masked ones pays."""
 _FEWEST: Final = 16
 """Rows below which the products are better planned one by one."""
 _LONGEST: Final = 24
@@ -71,7 +71,7 @@ _LONGEST: Final = 24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Chain:
-    """Stages that depend, of those before, on no other row."""
+    """Stages of which each row depends only on the same row of the stages before."""
 
     stages: tuple[Stage, ...]
     outer: tuple[Axis, ...]
@@ -91,7 +91,7 @@ class _Chain:
 def plan_attention(
     stages: Sequence[Stage], inner: Inner, target: Target, rules: Sequence[Rule]
 ) -> tuple[Plan, int] | None:
-    """Plan a chain from one product to another; None where the first stages are no such thing.
+    """Plan a chain from one product to another; None if the stages do not begin with one.
 
     ``rules`` plan the stages of a block. Gives how many stages are planned, too.
     """
@@ -187,7 +187,7 @@ def _follows(
     places: Mapping[Buffer, tuple[int, ...]],
     before: Stage | None,
 ) -> tuple[dict[Var, int], tuple[int, ...] | None] | None:
-    """See which axes of a stage are those of the rows, and where it stores them.
+    """Find the axes of a stage that are the rows, and the dimensions in which it stores them.
 
     After the second product (``before``) only what uses its elements one by one belongs here.
     """
@@ -231,7 +231,7 @@ def _overlap(chain: Sequence[Stage]) -> bool:
 
 
 def _in_place(chain: _Chain) -> _Chain:
-    """Store what is made of the products in place: twice the rows fit a cache."""
+    """Store row-wise results over the first product, so that twice as many rows fit a cache."""
     first = chain.stages[0].buffer
     readers = [k for k, s in enumerate(chain.stages) if any(p.buffer is first for p in _loads(s))]
     number = readers[-1] if readers else 0
@@ -376,7 +376,7 @@ class _Blocks:
     def _count_visible_keys(
         self, at: Sequence[PrimExpr], start: PrimExpr, count: int | PrimExpr
     ) -> PrimExpr:
-        """Say how many keys some rows go over: one of them at least, if there are any."""
+        """Count the keys that some rows may see; at least one, if there are any keys."""
         chain = self.chain
         assert chain.mask is not None
         assert self.hides is not None
@@ -388,7 +388,7 @@ class _Blocks:
         return Select(substitute(self.hides, table), Min(whole, most), whole)
 
     def _strips(self, first: Stage) -> Stmt:
-        """Go through the first product by some keys at a time."""
+        """Compute the first product in strips of keys."""
         keys = self.chain.keys.var
 
         def some(strip: PrimExpr) -> Stmt:
@@ -405,7 +405,7 @@ class _Blocks:
         return loop("strip", ceil_div(self.seen, self.strip), some)
 
     def _rows(self, batch: PrimExpr, start: PrimExpr, count: int | PrimExpr) -> Stmt:
-        """Take some rows of one batch through all stages."""
+        """Run some rows of one batch through all stages."""
         outer = self.chain.outer
         table = unravel_index(batch, outer[:-1])
         # Divisions by symbolic sizes are made once, and not wherever an element is read.
@@ -536,7 +536,7 @@ def _make_serial(stmt: Stmt) -> Stmt:
 
 
 def _zero_padding(copy: Stage, strip: int) -> Stmt:
-    """Zero the padding behind the last key, which strips run over: its results are not used."""
+    """Zero the padding after the last key, which the last strip computes but nothing uses."""
     size = copy.axes[-1].extent
     room = sub(round_up(size, strip), size)
 

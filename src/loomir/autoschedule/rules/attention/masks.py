@@ -41,7 +41,7 @@ __all__ = ["Mask", "find_mask"]
 
 
 class Mask(NamedTuple):
-    """What a block of rows needs of the keys."""
+    """Which keys a block of rows needs."""
 
     keys: tuple[Var | None, ...]
     """The iterator of each stage that goes over keys."""
@@ -52,7 +52,7 @@ class Mask(NamedTuple):
 def find_mask(
     stages: Sequence[Stage], second: int, outer: Sequence[Axis], keys: Axis
 ) -> Mask | None:
-    """Match a mask that leaves rows their first keys only; None where that is not proved."""
+    """Match a mask that shows each row only its first keys; None if that is not proved."""
     reader = _Reader(stages[0], outer, keys)
     for stage in stages[1:second]:
         if not reader.takes(stage):
@@ -71,7 +71,7 @@ def find_mask(
 
 
 class _Reader:
-    """Follows what becomes of masked scores from stage to stage."""
+    """Tracks masked scores through the stages, up to the second product."""
 
     def __init__(self, first: Stage, outer: Sequence[Axis], keys: Axis) -> None:
         self.outer, self.keys = outer, keys
@@ -94,12 +94,12 @@ class _Reader:
         return tuple(next((k for k, i in enumerate(indices) if i is name), -1) for name in names)
 
     def reads(self, stage: Stage) -> bool:
-        """Whether a stage reads what has an element for each key."""
+        """Whether a stage reads a buffer with an element for each key."""
         values = [stage.value] if stage.init is None else [stage.value, stage.init]
         return any(_mentions(value, self.at) for value in values)
 
     def takes(self, stage: Stage) -> bool:
-        """Whether a stage does the same with fewer keys; remember what it gives."""
+        """Whether a stage computes the same if masked keys are skipped; record its result."""
         if not self.reads(stage):
             self.found.append(None)
             return True
@@ -119,7 +119,7 @@ class _Reader:
         return stage.combine is Combine.SUM and stage.free_order and self._is_zero(value)
 
     def ends(self, stage: Stage) -> bool:
-        """Whether the second product gives the same with fewer keys, where its factor is finite."""
+        """Whether the second product is the same without masked keys, if its factor is finite."""
         named = self._rename_axes(stage)
         if named is None or not self._goes_along(stage) or not isinstance(named[0], Mul):
             return False
@@ -160,7 +160,7 @@ class _Reader:
         return table if structural_equal(extents.get(key, imm64(-1)), self.keys.extent) else None
 
     def _each(self, stage: Stage, value: PrimExpr, table: Mapping[Var, Var]) -> bool:
-        """Take a stage that gives an element for each key."""
+        """Whether this holds for a stage with an element for each key; record its result."""
         place = self._order([substitute(i, table) for i in stage.indices])
         if -1 in place or stage.buffer in self.at:
             return False
@@ -174,7 +174,7 @@ class _Reader:
         return True
 
     def _is_masked(self, value: PrimExpr) -> bool:
-        """Whether this is the score that a mask has replaced: the same wherever it is used."""
+        """Whether an expression is the masked score, the same in all stages that use it."""
         if isinstance(value, BufferLoad):
             return value.buffer in self.masked
         if not isinstance(value, Select) or not _is_least(value.false_value):
@@ -226,7 +226,7 @@ def _is_least(value: PrimExpr) -> bool:
 
 # -- conditions --------------------------------------------------------------------------------
 def _limit(condition: PrimExpr, outer: Sequence[Axis], keys: Axis) -> PrimExpr | None:
-    """Return how many keys a row sees at most: one more than the greatest that fulfils a part."""
+    """Return how many keys a row may see at most, by one of the mask's conditions."""
     parts, left = list[PrimExpr](), [condition]
     while left:
         part = left.pop()
@@ -256,7 +256,7 @@ class _Line(NamedTuple):
 
 
 def _line(less: PrimExpr, more: PrimExpr, axes: tuple[Axis, Axis]) -> _Line | None:
-    """Read the difference of numbers as a line, where nothing overflows; None where it is none."""
+    """Read a difference as affine in row and key; None if it is not, or may overflow."""
     row, key = axes
     done: list[_Line] = []
     ahead: list[tuple[PrimExpr, int]] = [(less, 1), (more, -1)]
@@ -283,13 +283,13 @@ def _is_wide(expr: PrimExpr) -> bool:
 
 
 def _is_plain(expr: PrimExpr) -> bool:
-    """Whether this is of 64 bits, and neither reads memory nor calls anything."""
+    """Whether an expression has 64 bits, and neither reads memory nor calls a function."""
     seen = by_class(expr)
     return _is_wide(expr) and not seen.get(BufferLoad) and not seen.get(Call)
 
 
 def _without_casts(expr: PrimExpr, axes: tuple[Axis, Axis]) -> PrimExpr | None:
-    """Return the iterator that is cast, where its values fit."""
+    """Strip a cast of an iterator, if its values fit."""
     bits = expr.dtype.bits
     while isinstance(expr, Cast) and expr.dtype.is_int:
         bits = min(bits, expr.dtype.bits)

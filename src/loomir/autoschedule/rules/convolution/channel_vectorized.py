@@ -79,44 +79,46 @@ Range: TypeAlias = tuple[PrimExpr, PrimExpr]
 """The first of some steps, and how many there are."""
 
 _AT_ONCE: Final = 4
-"""Input channels that are unrolled.
+"""Unroll factor along input channels; 1 where the ends of lines are peeled.
 
-Unrolled steps along a line would read the same elements again, which LLVM would rather keep in
-registers than load. It is one channel where the ends of lines are peeled.
+Steps along a line are not unrolled: they read the same elements again, which LLVM would then keep
+in registers, of which none are free.
 """
 _BLOCKS: Final = 4
-"""Blocks for each CPU, where there is work for so many."""
+"""Blocks for each CPU, if there is enough work."""
 _UNEVEN: Final = 1.06
-"""Load imbalance of CPUs that is accepted before blocks are smaller.
+"""Load imbalance of CPUs up to which blocks are not made smaller.
 
-Each block reads all of its kernels: 512 channels of 7 x 7 take 1.05 of the time in two parts.
+Each block reads all of its kernels: 512 channels of 7 x 7 take 1.05 of the time in two parts (on a
+Xeon, Emerald Rapids).
 """
 _TILES: Final = 16
 """Tiles of a block, whose accumulators are spilled between panels."""
 _PANEL: Final = 2
-"""Thirds of L1 for kernels that are used for all tiles, one after the other.
+"""Thirds of L1 for a panel of kernels, which all tiles use one after the other.
 
-1024 channels of 14 x 14 take 0.65 of the time that they take with kernels as one panel.
+1024 channels of 14 x 14 take 0.65 of the time with panels (on a Xeon, Emerald Rapids).
 """
 _LINE: Final = 64
 """Bytes of a cache line."""
 _SECOND, _DATA = 2, 1
 _INT32: Final = DataType("int32")
 _LOADS: Final = 1.2
-"""Pixels of a tile whose products take as long as the loads of vectors for it."""
+"""Loading the vectors of a step takes as long as the products of so many pixels."""
 _PANELS: Final = 0.88
-"""The share of peak speed that vectors of pixels reach, whose panels are packed."""
+"""The share of peak speed that vectors of pixels reach, with the packing of their panels."""
 _LEFT_OVER: Final = 0.95
-"""The share of useful work there, where the remainder pixels fill no vector."""
+"""The share of useful work of vectors of pixels, if there are remainder pixels."""
 _TAPS: Final = 4
-"""Taps of a channel from which the image may come from L3: each line is read several times.
+"""Taps of a kernel from which the image may be in L3: each line is then read several times.
 
-1 x 1 from 256 channels of 56 x 56 with a stride of 2 take twice as long in vectors of channels.
+With one tap (256 channels of 56 x 56, stride 2), vectors of channels take twice as long (on a Xeon,
+Emerald Rapids).
 """
 _WHOLE: Final = 0.98
-"""The share of valid taps from which those at the ends of lines are computed for all pixels."""
+"""The share of valid taps from which the ends of lines are not peeled."""
 _LEAST_STEPS: Final = 256
-"""Steps from which storing a tile takes little of the time of its products."""
+"""Steps from which storing a tile takes little time compared with its products."""
 
 
 def in_channel_vectors(
@@ -144,8 +146,9 @@ def in_channel_vectors(
 def _choose_shape(image: Image, target: Target) -> tuple[float, tuple[int, int, int]]:
     """Choose lines, pixels of each, and vectors of a tile; also estimate the share of peak speed.
 
-    Vectors are loaded for few pixels at a time: 20 x 20 of 256 channels take 1.1 of the time in
-    tiles of 10 pixels that vectors of pixels take, 28 x 28 of 128 channels 0.9 in tiles of 14.
+    The more pixels share a load of vectors, the better. Relative to vectors of pixels, 20 x 20 of
+    256 channels take 1.1 of the time in tiles of 10 pixels, 28 x 28 of 128 channels 0.9 in tiles of
+    14 (on a Xeon, Emerald Rapids).
     """
     found = image.product
     m, lanes = size_of(found.rows) or 0, target.lanes(found.dtype.bits)
@@ -183,7 +186,7 @@ def tiles_of_block(pieces: int, blocks: int, cores: int) -> int:
 
 
 def _line_count(image: Image) -> int:
-    """Count the lines that follow each other at one stride."""
+    """Count the lines at a constant stride from one to the next."""
     return (image.places[-2].size or 1) if len(image.places) > 1 else 1
 
 
@@ -199,7 +202,7 @@ def _worth_of_pixels(image: Image, target: Target) -> float:
 
 
 def _is_near(image: Image, shape: tuple[int, int, int], target: Target) -> bool:
-    """Whether caches hold what tiles of all pixels read again for each set of kernels."""
+    """Whether the caches can hold the image, which is read again for each set of kernels."""
     found = image.product
     size = found.dtype.itemsize
     first, second, _ = target.caches
@@ -351,7 +354,7 @@ class _ChannelVectors:
         return loop("set", self.kernels.shape[0], whole)
 
     def _check_finite(self, number: PrimExpr) -> Stmt:
-        """Sum zero times each of a set of kernels: that is NaN where one is not finite."""
+        """Sum zero times each weight of a set of kernels, which is NaN if one is not finite."""
         finite, width, first = self.finite, self.tiles.columns, (number, imm64(0))
         zero = const(0, finite.dtype)
 
@@ -422,7 +425,7 @@ class _ChannelVectors:
         )
 
     def _first(self, tile: PrimExpr) -> tuple[PrimExpr, PrimExpr, Values]:
-        """Return the first pixel of a tile, its address in the copy but for steps, and its axes."""
+        """Return the first pixel of a tile, its address in the copy without steps, and its axes."""
         *outer, last = self.image.places
         x = mul(FloorMod(tile, imm64(self.across)), imm64(self.line))
         if self.width % self.line:
@@ -575,7 +578,7 @@ class _ChannelVectors:
         return bound(list(self.seen.values()), {})
 
     def _split_line(self, sight: Sight) -> list[tuple[int, int, tuple[int, ...]]]:
-        """Split taps along a line by the pixels where they are valid: first, count and pixels."""
+        """Group the taps along a line by their valid pixels: first tap, count, and pixels."""
         made: list[tuple[int, int, tuple[int, ...]]] = []
         for x in range(sight.step.size or 0):
             rows = tuple([r for r in range(self.tiles.rows) if sight.sees(r % self.line, x)])

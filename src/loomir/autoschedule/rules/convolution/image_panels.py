@@ -48,7 +48,7 @@ def parts_of(length: int, lanes: int) -> list[tuple[int, int]]:
 
 
 def _strip_mine(length: int, lanes: int, body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
-    """Strip-mine a range of elements; ``body`` gets the first of each vector and its lanes."""
+    """Strip-mine a range; call ``body`` with the first element and the lanes of each vector."""
     whole = length // lanes
     made: list[Stmt] = []
     if whole:

@@ -87,28 +87,30 @@ __all__ = ["convolution"]
 _WRITTEN_OUT: Final = 6000
 """Nodes up to which the epilogue of a tile is unrolled from registers."""
 _SHARES: Final = 4
-"""Tiles of pixels from which threads need not share panels.
+"""Tiles of pixels from which threads do not share panels.
 
-Panels of a block stay in its cache: a sixth less time on two threads for 256 channels of 14 x 14.
+Panels then stay in the cache of their core: 256 channels of 14 x 14 take a sixth less time on two
+threads (on a Xeon, Emerald Rapids).
 """
 _STEPS: Final = 64
-"""Steps of a panel where the next one is packed meanwhile, or few rows use it.
+"""Steps of a panel if the next one is packed meanwhile (software pipelining), or few rows use it.
 
-L1 holds both. 64 channels of 112 x 112 pixels take 0.95 of the time so that they take where a strip
-has one panel, packed before it is used.
+L1 holds both panels. 64 channels of 112 x 112 pixels take 0.95 of the time of a single panel for
+each strip, packed before its use (on a Xeon, Emerald Rapids).
 """
 _FEW_TILES: Final = 2
-"""Tiles of rows that are too few to pack the next panel meanwhile (software pipelining).
+"""Tiles of rows up to which panels are packed before their use, without software pipelining.
 
-16 channels of 112 x 112 pixels take 0.95 of the time with panels that are packed before. Transposed
-convolutions of few channels, which are several convolutions, compile in two thirds of the time.
+16 channels of 112 x 112 pixels then take 0.95 of the time, and transposed convolutions of few
+channels, which are several convolutions, compile in two thirds of the time (on a Xeon, Emerald
+Rapids).
 """
 _AT_ONCE: Final = 8
-"""Steps that are unrolled, between which some of the next panel is packed."""
+"""Unroll factor of steps; a part of the next panel is packed after each group of them."""
 _BLOCKS: Final = 16
-"""Blocks that threads may share, from which on a block has more than one strip."""
+"""Blocks from which a block has more than one strip, since enough are left for all threads."""
 _ROWS: Final = 64
-"""Rows of a block where threads share panels, and each reads all of them."""
+"""Rows of a block if threads share panels, all of which each thread reads."""
 _INDEX: Final = DataType("int64")
 
 

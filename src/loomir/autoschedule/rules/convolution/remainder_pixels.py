@@ -38,17 +38,17 @@ from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 __all__ = ["RemainderPixels", "gains_by_remainder", "left_over"]
 
 _MOST: Final = 4
-"""Pixels that are cheaper so than as another vector."""
+"""Remainder pixels up to which dot products are cheaper than another vector."""
 _FEWEST_STEPS: Final = 2
-"""Vectors of steps from which the sums of their lanes are little."""
+"""Vectors of steps from which summing their lanes costs little."""
 _FEW_VECTORS: Final = 16
-"""Vectors of pixels up to which another one is much."""
+"""Vectors of pixels up to which another one would add much work."""
 _FEWEST_ROWS: Final = 48
-"""Rows from which a product of plain matrices is better with dot products for its last columns.
+"""Rows from which a plain matrix product gains by dot products for its last columns.
 
-Products with 196 columns take 0.9 of the time that they take with 208 or 224, those with 49 columns
-0.8 of that with 64. With 16 rows they take 1.2 to 1.4 of it, with 32 as long: the columns are
-copied.
+Relative to padding to whole vectors, 196 columns take 0.9 of the time and 49 columns 0.8. With 32
+rows they take as long, with 16 rows 1.2 to 1.4 times as long, since the columns must be copied (CPU
+not recorded).
 """
 _SUMS: Final = 24
 """Vector accumulators for which a machine with 32 registers has room."""
@@ -69,7 +69,7 @@ def left_over(image: Image, lanes: int) -> int:
 def gains_by_remainder(
     image: Image, found: Contraction, target: Target, constants: Set[Var]
 ) -> bool:
-    """Whether a product of plain matrices is better with dot products for its last columns."""
+    """Whether a plain matrix product gains by dot products for its last columns."""
     if found.starts_from_init or is_constant(found, found.right, constants):
         return False
     many = (size_of(found.rows) or 0) >= _FEWEST_ROWS

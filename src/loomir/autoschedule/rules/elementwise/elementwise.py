@@ -45,13 +45,13 @@ __all__ = [
 
 
 _CHOICES: Final = 2
-"""Choices between whole rows of unknown length: each doubles the code."""
+"""Most choices that are unswitched around rows of dynamic length: each doubles the code."""
 _AT_ONCE: Final = 4
-"""Elements that are looked up in a step of a loop."""
+"""Unroll factor of loops that look elements up one by one."""
 _LITTLE: Final = 12
-"""Operations, those on indices among them, up to which an element is looked up by itself."""
+"""Operations, including those on indices, up to which elements are looked up one by one."""
 _SHORT: Final = 4096
-"""Elements of rows that are counted by loops of their own."""
+"""Elements of rows up to which loops count the rows, rather than a division."""
 
 _Place: TypeAlias = Mapping[Var, PrimExpr]
 
@@ -141,9 +141,9 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
 
 
 def _width(known: int | None, lanes: int, heavy: bool, target: Target) -> int:
-    """Choose how many elements of a run, of so many, are computed at once."""
-    # A function is a chain of operations: two at a time take 0.75 (silu) to 1.0 (exp) of the time
-    # of one after the other, where there are registers for the constants of both.
+    """Choose how many elements of a run are computed at once."""
+    # A math function is a chain of dependent operations. With registers enough for the constants of
+    # two, two at a time take 0.75 (silu) to 1.0 (exp) of the time (on a Xeon, Emerald Rapids).
     width = lanes if heavy and target.registers < 32 else 2 * lanes
     if known is None or known >= width:
         return width
@@ -157,7 +157,7 @@ def _chunk_rows(
     each: float,
     piece: Callable[[_Place, PrimExpr, PrimExpr], Stmt],
 ) -> tuple[Stmt, str]:
-    """Cut rows of unknown length into chunks, or take as many together as make a chunk."""
+    """Cut rows of dynamic length into chunks, or group as many rows as make a chunk."""
     length, count = extents
     size, one = imm(chunk, INDEX), imm(1, INDEX)
     pieces, rows = Var("pieces", INDEX), Var("rows", INDEX)
@@ -180,7 +180,7 @@ def _chunk_rows(
 
 
 def _rows(run: Run, known: int, each: float, row: Callable[[_Place], Stmt]) -> tuple[Stmt, str]:
-    """Run ``row`` for all rows: loops count short ones, which is less work than to divide."""
+    """Run ``row`` for all rows; nested loops count short ones, which is cheaper than dividing."""
     start, length = len(run.outer), known
     while start > 1 and length * (run.outer[start - 1].size or _SHORT) < _SHORT:
         start -= 1
@@ -204,7 +204,7 @@ def _rows(run: Run, known: int, each: float, row: Callable[[_Place], Stmt]) -> t
 
 
 def _split_run(value: PrimExpr, stage: Stage, run: Run) -> list[IndexRange]:
-    """Split a run where conditions on its place change, so that none of them varies in a vector."""
+    """Split a run where its conditions change, so that none of them varies within a vector."""
     wide = [axis for axis in run.inner if axis.size != 1]
     parted = split_index_set(value, stage.axes, wide[0]) if len(wide) == 1 else None
     return parted or [IndexRange(imm(0, INDEX), imm(0, INDEX), value)]
@@ -223,9 +223,10 @@ def _in_vectors(
 
 
 def _looks_up(value: PrimExpr, run: Run) -> bool:
-    """Whether elements are looked up by what is loaded along the run, with little to compute.
+    """Whether a run only looks elements up by loaded indices, with little to compute.
 
-    To gather vectors takes 1.2 to 3 times as long: 0.8 ms for 1,000,000 numbers of a table of 256.
+    Such runs are scalar: gathers of vectors take 1.2 to 3 times as long, 0.8 ms for 1,000,000
+    numbers from a table of 256 (on a Xeon, Emerald Rapids).
     """
     found = by_class(value)
     if sum(len(nodes) for cls, nodes in found.items() if issubclass(cls, BinaryOp)) > _LITTLE:
@@ -240,7 +241,7 @@ def _looks_up(value: PrimExpr, run: Run) -> bool:
 
 
 def is_heavy(value: PrimExpr) -> bool:
-    """Whether a value holds calls of functions, which need registers of their own."""
+    """Whether a value calls math functions, which need registers of their own."""
     return any(
         not all(map(is_cheap_call, nodes))
         for cls, nodes in by_class(value).items()
@@ -249,7 +250,7 @@ def is_heavy(value: PrimExpr) -> bool:
 
 
 def bytes_of(stage: Stage) -> int:
-    """Return the bytes of what a stage loads and stores for an element."""
+    """Count the bytes that a stage loads and stores for an element."""
     loads: list[BufferLoad] = by_class(stage.value).get(BufferLoad, [])
     return (stage.buffer.dtype.bits + sum(load.dtype.bits for load in loads)) // 8
 
@@ -275,7 +276,7 @@ def runs_in(stage: Stage) -> Run:
 
 
 def runs_long(stage: Stage, target: Target) -> bool:
-    """Whether the run of a stage may fill a vector, of elements that arrays have side by side."""
+    """Whether the run of a stage may fill a vector, and is contiguous in all arrays."""
     inner = runs_in(stage).inner
     length = number(product(axis.extent for axis in inner))
     lanes = target.lanes(max(8, widest(stage.value, stage.buffer.dtype)))
@@ -297,12 +298,12 @@ def _lie_side_by_side(stage: Stage, last: Axis) -> bool:
 
 
 def _joins(stage: Stage, axes: Sequence[Axis]) -> bool:
-    """Whether all arrays lie along the axes as along one, or not at all."""
+    """Whether each array is contiguous along the axes as if they were one, or does not use them."""
     return lies_along(stage.buffer, stage.indices, axes) and values_join(stage.value, axes)
 
 
 def values_join(value: PrimExpr, axes: Sequence[Axis]) -> bool:
-    """Whether all that a value loads lies along the axes as along one, or not at all."""
+    """Whether each load is contiguous along the axes as if they were one, or does not use them."""
     names = {axis.var for axis in axes}
 
     def shorten(load: BufferLoad) -> PrimExpr:
@@ -314,7 +315,7 @@ def values_join(value: PrimExpr, axes: Sequence[Axis]) -> bool:
 
 
 def lies_along(buffer: Buffer, indices: Sequence[PrimExpr], axes: Sequence[Axis]) -> bool:
-    """Whether the last indices are just the axes, and all but the first run over all there is."""
+    """Whether the last indices are just the axes, all but the first covering whole dimensions."""
     if buffer.strides or len(indices) < len(axes):
         return False
     tail = len(indices) - len(axes)

@@ -37,13 +37,13 @@ from loomir.tir.stmt import BufferStore, DeclBuffer, Stmt, seq
 __all__ = ["plan_interleaved"]
 
 _MOST: Final = 8
-"""Places of the short axis: each vector of the result takes lanes of so many."""
+"""Extent of the short axis at most: each vector of the result takes lanes of so many vectors."""
 
 _Place = Mapping[Var, PrimExpr]
 
 
 def plan_interleaved(stage: Stage, target: Target) -> Plan | None:
-    """Plan a stage that mixes vectors; None for others."""
+    """Plan a stage that interleaves vectors; None for others."""
     found = _axes(stage)
     if found is None or any(axis.size == 0 for axis in stage.axes):
         return None
@@ -106,7 +106,7 @@ def plan_interleaved(stage: Stage, target: Target) -> Plan | None:
 
 
 def _axes(stage: Stage) -> tuple[tuple[Axis, ...], Axis, Axis] | None:
-    """Return axes around, the longer one and the short one, which are the last of the buffer."""
+    """Return the outer axes, the longer axis and the short one, which index the last dimensions."""
     if stage.combine is not Combine.NONE or stage.buffer.strides or stage.buffer.dtype.lanes != 1:
         return None
     placed = [axis for axis in storage_order(stage) if axis.size != 1]
@@ -122,7 +122,7 @@ def _axes(stage: Stage) -> tuple[tuple[Axis, ...], Axis, Axis] | None:
 
 
 def _lies_along(value: PrimExpr, stage: Stage, down: Axis) -> bool:
-    """Whether all that a value loads lies along an axis, or is the same for all of it."""
+    """Whether each load is contiguous along an axis, or does not depend on it."""
     along = 0
     calls: list[Call] = by_class(value).get(Call, [])
     if any(c.op is IF_THEN_ELSE and down.var in by_class(c.args[0]).get(Var, ()) for c in calls):
@@ -172,7 +172,7 @@ def _zip_pairs(
 
 
 def _mix(parts: list[PrimExpr], number: int, width: int) -> PrimExpr:
-    """Return one of the vectors that all elements of all parts form in turn."""
+    """Return one of the vectors into which the elements of all parts are interleaved."""
     elements = [divmod(number * width + lane, len(parts)) for lane in range(width)]
     int32 = DataType("int32")
     lanes = tuple(IntImm(part * width + place, int32) for place, part in elements)

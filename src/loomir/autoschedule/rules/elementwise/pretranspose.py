@@ -27,7 +27,7 @@ from loomir.tir.stmt import Stmt
 __all__ = ["Pretransposed", "pretranspose"]
 
 _READ: Final = 8
-"""How often an element is read at least, so that it pays to copy it."""
+"""Reads of each element from which a copy pays."""
 
 
 class Pretransposed(NamedTuple):
@@ -39,7 +39,7 @@ class Pretransposed(NamedTuple):
 
 
 def pretranspose(stage: Stage, placed: Sequence[Axis], target: Target) -> Pretransposed | None:
-    """Pre-transpose what a stage reads across its last axis; None where that is not worth it."""
+    """Pretranspose the operand that a stage reads across its last axis; None if it does not pay."""
     if stage.combine is Combine.NONE or stage.free_order or len(placed) < 2 or not stage.reduced:
         return None
     across = placed[-1]
@@ -87,7 +87,7 @@ def pretranspose(stage: Stage, placed: Sequence[Axis], target: Target) -> Pretra
 
 
 def _is_plain(load: BufferLoad, stage: Stage) -> bool:
-    """Whether each index is another axis, or a constant."""
+    """Whether each index is a constant or an axis that no other index uses."""
     names = {axis.var for axis in (*stage.axes, *stage.reduced)}
     used = [i for i in load.indices if not isinstance(i, IntImm)]
     plain = all(isinstance(i, Var) and i in names for i in used)

@@ -29,7 +29,7 @@ _NOTHING: Final[Mapping[Var, Range]] = MappingProxyType({})
 _STEPS: Final = 64
 """Iterations of a loop that are assumed where its extent is dynamic."""
 _DEPTH: Final = 8
-"""Loops that are tried, from the outermost on."""
+"""Nested loops that are tried, from the outermost inwards."""
 _MOST: Final = 600
 """Nodes of a nest that is analysed: proofs compare all of its accesses."""
 
@@ -37,7 +37,7 @@ _MOST: Final = 600
 def plan_as_written(
     stmt: Stmt, target: Target, around: Mapping[Var, Range] = _NOTHING
 ) -> Plan | None:
-    """Parallelise one loop of a nest; None where none is proved independent, or worth it.
+    """Parallelise one loop of a nest; None if none is proved independent, or none pays.
 
     ``around`` are the loops around the statement.
     """
@@ -70,7 +70,7 @@ def plan_as_written(
 
 
 def can_be_analysed(stmt: Stmt) -> bool:
-    """Tell whether a nest is short enough for proofs, and its iterations may change their order."""
+    """Whether a nest is short enough for proofs, and none of its effects are ordered."""
     return sum(map(len, by_class(stmt).values())) <= _MOST and not _has_ordered_effects(stmt)
 
 
@@ -101,7 +101,7 @@ def _nest(outer: list[For], stmt: Stmt) -> Stmt:
 
 
 def _has_ordered_effects(stmt: Stmt) -> bool:
-    """Whether a statement may fail or act: then its iterations have to stay in order."""
+    """Whether a statement may fail or have side effects, so that iterations must stay in order."""
     return any(
         effects_of_node(part) & (Does.FAILS | Does.ACTS)
         for cls, parts in by_class(stmt).items()

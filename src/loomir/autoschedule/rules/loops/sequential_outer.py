@@ -19,7 +19,7 @@ from loomir.tir.stmt import For, ForKind, Stmt
 __all__ = ["is_repeated"]
 
 _LEAST: Final = 1_000.0
-"""Nanoseconds of an iteration from which it is worth loops of its own."""
+"""Nanoseconds of an iteration from which it is scheduled by itself."""
 
 
 def is_repeated(stmt: Stmt, around: Mapping[Var, Range]) -> TypeGuard[For]:

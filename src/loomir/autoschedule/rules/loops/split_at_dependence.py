@@ -34,7 +34,7 @@ _FEWEST: Final = 4
 
 
 def plan_around_one(stmt: Stmt, target: Target, around: Mapping[Var, Range]) -> Plan | None:
-    """Split innermost loops of which one iteration carries a dependence; None where none does.
+    """Split innermost loops at the one iteration that carries a dependence; None if none does.
 
     ``around`` are the loops around the statement.
     """
@@ -87,7 +87,7 @@ def _split(loop: For, outer: Mapping[Var, Range], target: Target) -> Stmt | None
 
 
 def _store(body: Stmt) -> BufferStore | None:
-    """Match a store, or a conditional one as a select between its value and the old one."""
+    """Match a store; a conditional one becomes a select between its value and the old one."""
     if isinstance(body, BufferStore):
         return body
     if not isinstance(body, IfThenElse) or body.else_case is not None:
@@ -107,7 +107,7 @@ def _store(body: Stmt) -> BufferStore | None:
 
 
 def _find_dependent(store: BufferStore, var: Var, analyzer: Analyzer) -> PrimExpr | None:
-    """Return the only iteration that may write what others read; None where there are several."""
+    """Return the only iteration that may write what others read; None if there are several."""
     last = store.indices[-1]
     if last.dtype is not var.dtype:
         return None

@@ -112,7 +112,7 @@ Start: TypeAlias = Callable[[PrimExpr], PrimExpr]
 """Gives a vector of the initial accumulators of columns."""
 
 _TRANSPOSED: Final = 16
-"""The most rows of a block transposed in registers: more would be much code for little."""
+"""The most rows of a block transposed in registers; more would add code for little gain."""
 
 _WRITTEN_OUT: Final = 6000
 """Nodes up to which the epilogue of a tile is unrolled from registers."""
@@ -222,7 +222,7 @@ class Blocked:
 
     # -- choices -----------------------------------------------------------------------------------
     def _right_exceeds(self, near: int, size: int, unknown: bool) -> bool:
-        """Whether the right operand is larger than a cache; ``unknown``: if its size is dynamic."""
+        """Whether the right operand exceeds a cache; return ``unknown`` for dynamic sizes."""
         if self.n is None or self.k is None:
             return unknown and self.found.stage.init is not None
         return self.n * self.k * size > near
@@ -261,7 +261,7 @@ class Blocked:
         )
 
     def _in_place(self) -> bool:
-        """Whether rows are so few that packing columns would take longer than their products."""
+        """Whether there are so few rows that packing the columns would cost more than it gains."""
         few = self.m is not None and self.m <= MOST_STREAMED and self.found.stage.init is not None
         ahead = is_constant(self.found, self.found.right, self.constants) or bool(self.later)
         return few and self.groups is None and not ahead and self._vectors_in_place()
@@ -384,7 +384,7 @@ class Blocked:
         start: PrimExpr,
         depth: PrimExpr,
     ) -> Stmt:
-        """Pack a tile into its slot, and compute the initial accumulators that belong to it."""
+        """Pack a tile into its slot, and compute its initial accumulators."""
         packed = side.packed
         assert packed is not None
         made = pack_tile(
@@ -653,7 +653,7 @@ class Blocked:
         places: Places,
         first: PrimExpr | None = None,
     ) -> Callable[[PrimExpr, PrimExpr, Values, PrimExpr], PrimExpr]:
-        """Return how to read an operand: by the step in the panel, of all, and the axes."""
+        """Return a function that reads an operand by the step in the panel and overall, and by axes."""
         packed = side.packed
         if side.source is Source.WHOLE:
             assert packed is not None

@@ -62,12 +62,12 @@ _FLIP: Final = -0x7F7F7F80
 _FEWEST_ROWS: Final = 8
 """Rows from which packing pays."""
 _FEWEST_COLUMNS: Final = 3
-"""Columns from which the shortest vectors that the instructions take are filled."""
+"""Columns from which the shortest vectors of these instructions are filled well enough."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """``size`` steps to a word, accumulated by ``builtin``.
+    """How steps are grouped: ``size`` steps to a word, accumulated by ``builtin``.
 
     ``factors`` are left and right without widening conversions, ``packed_dtypes`` the dtypes that
     the builtin takes. With ``flips``, the left one is packed with its highest bit flipped.
@@ -207,7 +207,7 @@ def find_dot_groups(found: Contraction, target: Target) -> Groups | None:
 
 
 def strip_widening(factor: PrimExpr) -> PrimExpr:
-    """Strip conversions that keep every value."""
+    """Strip conversions that preserve every value."""
     while isinstance(factor, Cast):
         to, of = factor.dtype, factor.value.dtype
         if of.is_bool or not _preserves_values(of, to):

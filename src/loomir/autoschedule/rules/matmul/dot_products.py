@@ -53,10 +53,11 @@ from loomir.tir.stmt import BufferStore, IfThenElse, LetStmt, Stmt, seq
 __all__ = ["fewest_steps", "plan_dot_products", "plan_few_rows"]
 
 _MOST_ROWS: Final = 12
-"""Rows up to which dot products are no slower than tiles whose columns are transposed in registers.
+"""Rows up to which dot products are as fast as tiles whose columns are transposed in registers.
 
-With 32 registers of 16 numbers 16 rows take 0.8 of the time in tiles, and 32 rows half of it. With
-16 registers of 8 the transposes cost more: up to twice as many rows.
+With 32 registers of 16 floats, tiles take 0.8 of the time for 16 rows, and half of it for 32 (on a
+Xeon, Emerald Rapids). With 16 registers of 8 floats, transposes cost more, and the limit is twice
+as many rows.
 """
 
 _ROWS: Final = 4
@@ -72,7 +73,7 @@ _Each: TypeAlias = Callable[[Callable[[PrimExpr, int], Stmt]], Stmt]
 """Unrolls a body over the rows and columns of a tile."""
 
 _CHUNK: Final = 512
-"""Steps that a tile runs before the next one, where several tiles read the same columns."""
+"""Steps that a tile runs before the next tile does, if several tiles read the same columns."""
 
 
 def plan_few_rows(found: Contraction, target: Target, inner: Set[Buffer]) -> list[tuple[int, Plan]]:
@@ -100,7 +101,7 @@ def fewest_steps(found: Contraction, target: Target) -> int:
 def plan_dot_products(
     found: Contraction, target: Target, inner: Set[Buffer], most: int | None = None
 ) -> Plan | None:
-    """Plan a product with few rows as dot products; None where that does not fit.
+    """Plan a product with few rows as dot products; None if it has another form or size.
 
     ``most``: the upper bound of the number of rows, where it is dynamic.
     """
@@ -159,7 +160,7 @@ class _DotProducts:
         known = isinstance(self.extent, IntImm)
         # Tiles of 4 rows suit any number: they load 10 vectors for 24 products, as 6 x 4 do.
         self.rows = div_up(m, pieces) if known else min(m, _ROWS)
-        # Memory is read fastest in several streams: 6 take 0.85 of the time of one.
+        # Memory is read fastest in several streams: 6 take 0.85 of the time of one (on a Xeon).
         far = n is None or k is None or n * k * found.dtype.itemsize > target.caches[1]
         wide = _USUAL if n is None else n
         fit = range(1, max(1, min(6 if far else 8, most // self.rows, wide)) + 1)
@@ -186,8 +187,8 @@ class _DotProducts:
         if self.tiles > 1:
             chunk = _CHUNK - _CHUNK % self.lanes
         elif near >= 2 * _CHUNK * row and (whole is None or whole * row > near):
-            # The rows stay in L1 while columns stream by: 8 of them take 0.87 of the time that
-            # they take from L2.
+            # The rows stay in L1 while columns stream by: 8 rows take 0.87 of the time that they
+            # take from L2 (on a Xeon, Emerald Rapids).
             chunk = 1 << (near // 2 // row).bit_length() - 1
         return None if chunk is None or (whole is not None and whole <= chunk) else chunk
 
@@ -320,8 +321,8 @@ class _DotProducts:
                 return self._store(tile, r, imm64(c), total)
 
             return each(whole)
-        # Store in a loop, from memory: unrolled stores, each with its bounds guard, took a third of
-        # the time to compile.
+        # Store in a loop, from memory: unrolled stores, each with its bounds guard, were a third of
+        # the compile time.
         tile_sums = scratch("acc", (self.rows, self.columns), self.found.dtype)
 
         def put(r: PrimExpr, c: int, value: PrimExpr) -> Stmt:
@@ -357,7 +358,7 @@ class _DotProducts:
         return self.multiply(x, y, total)
 
     def _row(self, first: PrimExpr, r: int) -> PrimExpr:
-        """Return a row to read, clamped to the last one; what is beyond is not stored."""
+        """Return a row to read, clamped to the last one; results beyond it are not stored."""
         index = add(first, imm64(r))
         return index if self.complete else minimum(index, sub(self.extent, imm64(1)))
 

@@ -22,7 +22,7 @@ def store_element(
     place: Values,
     total: PrimExpr,
 ) -> Stmt:
-    """Store the element at ``place``, and what the stages of the epilogue make of it.
+    """Store the element at ``place``, and the results of the epilogue's stages for it.
 
     Buffers in ``inner`` are not stored: nothing reads them any more.
     """

@@ -145,7 +145,7 @@ class Side:
         return load_vector(self.factor, self.element(*tables), lanes)
 
     def clamp(self, places: Places, first: PrimExpr) -> Places:
-        """Read the last row in place of rows beyond it, whose results are never stored."""
+        """Clamp rows to the last one; results of rows beyond it are never stored."""
         if self.even:
             return places
         most = sub(self.extent, imm64(1))

@@ -51,7 +51,7 @@ def is_prepacked(found: Contraction, constants: Set[Var]) -> bool:
 
 
 _AT_ONCE: Final = 8
-"""Unroll factor of the innermost loop: large products take 0.92 of the time of a factor of 1."""
+"""Unroll factor of the innermost loop: large products take 0.92 of the time of 1 (on a Xeon)."""
 
 
 def loop_over_steps(depth: PrimExpr, target: Target, body: Callable[[PrimExpr], Stmt]) -> Stmt:

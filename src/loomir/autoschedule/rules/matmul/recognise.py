@@ -185,7 +185,7 @@ _Pair: TypeAlias = tuple[PrimExpr, PrimExpr]
 def _split_grouped(
     axes: list[Axis], factors: _Pair
 ) -> tuple[list[Axis], _Pair, dict[Var, PrimExpr]]:
-    """Split axes of which one factor uses only ``axis // number``: the quotient is a batch axis."""
+    """Split axes that one factor uses only as ``axis // number``: the quotient is a batch axis."""
     made: list[Axis] = []
     cut: dict[Var, PrimExpr] = {}
     for axis in axes:
@@ -210,7 +210,7 @@ def _split_grouped(
 
 
 def _quotient(factor: PrimExpr, axis: Axis) -> tuple[int, int] | None:
-    """Find the extents in which to split an axis of which a factor uses only the quotient."""
+    """Find the extents into which to split an axis that a factor uses only as a quotient."""
     divisions: list[FloorDiv] = by_class(factor).get(FloorDiv, [])
     steps = {e.b.value for e in divisions if e.a is axis.var and isinstance(e.b, IntImm)}
     if len(steps) != 1 or axis.size is None:

@@ -46,32 +46,35 @@ __all__ = ["plan_strips"]
 _STEPS: Final = 64
 """Steps of a panel: 64 x 48 floats, with the lines at their ends, are a third of L1.
 
-64 rows by 256 steps by 3136 columns take 0.64 ms so, 0.65 with 128 steps, 0.67 with 32.
+64 rows by 256 steps by 3136 columns take 0.64 ms; with 128 steps 0.65 ms, with 32 steps 0.67 ms (on
+a Xeon, Emerald Rapids).
 """
 _AT_ONCE: Final = 8
-"""Steps that are unrolled, between which lines are prefetched."""
+"""Unroll factor of steps; lines are prefetched between groups of them (turns)."""
 _AHEAD: Final = 8
-"""Turns between the prefetch of a row of a panel and its copy.
+"""Turns between the prefetch of a row of a panel and its copy: 250 ns.
 
-That is 250 ns. Images of 64 x 64 pixels, whose rows conflict in the caches, take 0.9 of the time of
-64 turns.
+Images of 64 x 64 pixels, whose rows conflict in the caches, take 0.9 of the time of 64 turns (on a
+Xeon, Emerald Rapids).
 """
 _INT32: Final = DataType("int32")
 _KEEP, _DATA = 3, 1
 _WASTED: Final = 0.1
-"""The share of columns that the last strip may compute again, being shifted back to be full."""
+"""The share of columns that may be computed twice: the last strip is shifted back to be full."""
 _STRIPS: Final = 4
-"""Strips of a block, where that leaves blocks enough for threads."""
+"""Strips of a block, if ``_BLOCKS`` or more blocks are left for threads."""
 _BLOCKS: Final = 16
 _FAR: Final = 8
-"""Multiples of L2 that the right operand fills at most: beyond, longer rows are better.
+"""Size of the right operand in multiples of L2 at most: from memory, longer rows are better.
 
-32 x 4096 x 4096, of which 64 MB come from memory, take half as long again in strips.
+32 x 4096 x 4096, with 64 MB from memory, take 1.5 times as long in strips (on a Xeon, Emerald
+Rapids).
 """
 _FEWEST_ROWS: Final = 48
 """Rows from which a panel is reused often enough.
 
-8 to 32 rows of 256 steps by 4096 columns take 1.3 to 1.7 times as long in strips, 64 rows as long.
+In strips, 8 to 32 rows of 256 steps by 4096 columns take 1.3 to 1.7 times as long, 64 rows as long
+as otherwise (on a Xeon, Emerald Rapids).
 """
 _ROWS: Final = 256
 """Rows up to which the accumulators of a strip stay in L2, with the rows of a panel."""
@@ -125,9 +128,10 @@ class _Strips(Blocked):
         return replace(tiles, depth=depth, down=div_up(self.m or 1, tiles.rows), across=across)
 
     def is_profitable(self) -> bool:
-        """Whether columns are contiguous, rows many, and the right operand neither near nor far.
+        """Whether columns are contiguous, rows many, and the right operand of middling size.
 
-        An operand that L1 holds is read from there in any order.
+        An operand of at most an eighth of L2 is read in any order; one beyond ``_FAR`` times L2 is
+        better read in longer rows.
         """
         tiles, right, size = self.tiles, self.right, self.found.dtype.itemsize
         first, second, _ = self.target.caches
@@ -155,7 +159,7 @@ class _Strips(Blocked):
 
     @property
     def strips(self) -> int:
-        """Return one: the panels of a strip follow each other."""
+        """Return 1: all panels of a strip are multiplied before the next strip."""
         return 1
 
     @property
@@ -244,7 +248,7 @@ class _Strips(Blocked):
         return seq(made)
 
     def _panel_after(self, here: _TilePosition, panels: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-        """Compute the first step and column of the panel so many panels later."""
+        """Compute the first step and column of a later panel."""
         right, count = self.right, self.last + 1
         number = add(here.panel, panels)
         strips, panel = FloorDiv(number, imm64(count)), FloorMod(number, imm64(count))
@@ -255,12 +259,12 @@ class _Strips(Blocked):
         return mul(panel, imm64(self.tiles.depth)), minimum(column, most)
 
     def _slot(self, here: _TilePosition, panels: int) -> PrimExpr:
-        """Return which of the two buffers holds the panel so many panels later."""
+        """Return which of the two buffers a later panel is in."""
         number = add(ravel(here.strip[1], self.last + 1, here.panel), imm64(panels))
         return FloorMod(number, imm64(2))
 
     def _copy_row(self, here: _TilePosition, panels: int, row: PrimExpr) -> Stmt:
-        """Pack one step of the panel so many panels later."""
+        """Pack one step of a later panel."""
         right, lanes = self.right, self.tiles.lanes
         table = unravel(self.found.batch, here.batch)
         start, column = self._panel_after(here, imm64(panels))
@@ -369,7 +373,7 @@ class _Strips(Blocked):
         return self.right.first(ravel(here.strip[0], self.right.per_block, here.strip[1]))
 
     def _ends(self) -> range:
-        """Return the last element of each vector: its line is not that of the vector before."""
+        """Return the last element of each vector, in a cache line of its own."""
         lanes = self.tiles.lanes
         return range(lanes - 1, self.right.width, lanes)
 

@@ -20,33 +20,33 @@ __all__ = [
 ]
 
 WORTH_THREADS: Final = 1 << 20
-"""Multiply-adds, about 20 microseconds of them, from which on threads are worth their start."""
+"""Multiply-adds from which threads pay: about 20 microseconds on one core."""
 
 MOST_STREAMED: Final = 64
 """Rows up to which the right operand is better read in place than packed.
 
-Read in place, 7 rows take 0.55 of the time that they take with columns packed block by block, 32
-rows 0.7, 64 rows 0.85, and 100 rows as much.
+The time in place, divided by the time with columns packed block by block, is 0.55 for 7 rows, 0.7
+for 32, 0.85 for 64, and 1 for 100 (on a Xeon, Emerald Rapids).
 """
 
 FEW_TILES: Final = 16
 """Tiles of rows up to which the kernels of a convolution are better read in place."""
 
 FEW_STEPS: Final = 4
-"""Steps up to which a product is bound by writing its result: row by row, and nothing packed.
+"""Steps up to which writing the result dominates: tiles have one row, and nothing is packed.
 
-64 x 1024 with 1 step take half of the time that they take in tiles of several rows, 1000 x 1000
-with 4 steps 0.75, and with 8 steps no less.
+Relative to tiles of several rows, 64 x 1024 with 1 step take half of the time, 1000 x 1000 with 4
+steps 0.75, and with 8 steps as much (on a Xeon, Emerald Rapids).
 """
 
 _VECTORS: Final = 4
-"""Vectors of a tile of one such row."""
+"""Vectors of a tile of one row, for products of at most ``FEW_STEPS`` steps."""
 
 _STREAMED_ROWS: Final = 32
-"""Steps of a panel that is read from memory: so many rows of the operand are read side by side."""
+"""Steps of a panel that is read from memory, as so many parallel streams."""
 
 _NEAR_ROWS: Final = 128
-"""Steps of a panel that is read from L2: accumulators are spilled and reloaded seldom."""
+"""Steps of a panel that is read from L2: so many that accumulators are seldom spilled."""
 
 _STREAMED_COLUMNS: Final = (512, 1024)
 """Columns of a block: few enough for each thread to have work, or a page of each wide row."""
@@ -55,16 +55,17 @@ _SHALLOW: Final = 64
 """Steps up to which storing a tile takes as long as its products."""
 
 _DEEP: Final = 1024
-"""Steps of a panel where half of L2 holds so many of the rows of a block.
+"""Steps of a panel if half of L2 holds that many for all rows of a block.
 
-Accumulators are then spilled between panels half as often: products of 1024 take 0.98 of the time.
+Accumulators are then spilled half as often between panels: square products of 1024 take 0.98 of the
+time (on a Xeon, Emerald Rapids).
 """
 
 _PAGES: Final = 4096
-"""Columns of a block whose rows are written as streams."""
+"""Columns of a block of products with few steps, whose rows are written as streams."""
 
 _LOWEST: Final = 4
-"""Least rows of a tile that is chosen to divide a line: lines of 29 had tiles of one row."""
+"""Least rows of a tile that must divide a line: without it, lines of 29 got tiles of one row."""
 
 _IN_FLIGHT: Final = 10
 """Independent accumulators that keep two FMA pipelines of five cycles busy."""
@@ -143,7 +144,7 @@ def choose_tiles(
     down = max(1, _block_rows(m, n, target) // rows)
     if not streamed and m is not None and m <= 128 and n is not None and n >= 512:
         # Columns are packed block by block. Deep and narrow panels are read from memory as long
-        # streams: 1024 steps of 48 columns take 0.85 of the time of 512 steps of 240.
+        # streams: 1024 steps of 48 columns take 0.85 of the time of 512 steps of 240 (on a Xeon).
         down, across = div_up(m, rows), 1
         depth = _DEEP if k is None else _split_evenly(k, _DEEP)
     if streamed:
@@ -180,9 +181,10 @@ def choose_row_tiles(m: int | None, n: int | None, dtype: DataType, target: Targ
 
 
 def _block_rows(m: int | None, n: int | None, target: Target) -> int:
-    """Choose the rows of a block: many read columns seldom, few balance between threads.
+    """Choose the rows of a block: with more, columns are read less often; fewer balance threads.
 
-    Products of 2048 take 0.9 of the time with 192 rows that they take with 96.
+    Square products of 2048 take 0.9 of the time with 192 rows instead of 96 (on a Xeon, Emerald
+    Rapids).
     """
     if m is None:
         return 96

@@ -34,7 +34,7 @@ __all__ = ["plan_zero_points"]
 _BYTES: Final = (DataType("int8"), DataType("uint8"))
 _INT32: Final = DataType("int32")
 _FEWEST: Final = 16
-"""Steps from which instructions for bytes gain more than the sums of the factors cost."""
+"""Steps from which instructions for bytes save more than the sums of the factors cost."""
 
 Inner: TypeAlias = Callable[[int], Set[Buffer]]
 Product: TypeAlias = Callable[[Sequence[Stage], Set[Buffer]], "Plan | None"]
@@ -105,7 +105,7 @@ def _combine(
     constants: Set[Var],
     single: Single,
 ) -> Plan:
-    """Put the sums before a product, and ``end`` behind it."""
+    """Put the sums before a product, and ``end`` after it."""
     ahead = list(plan.ahead)
     made: list[Stmt] = []
     private: list[Buffer] = []
@@ -250,7 +250,7 @@ def _choose(condition: PrimExpr, one: PrimExpr, other: PrimExpr) -> PrimExpr:
 
 
 def _as_byte(zero: PrimExpr, dtype: DataType) -> PrimExpr | None:
-    """Return a zero point in the dtype of the bytes, where it surely has that value there."""
+    """Return a zero point in the dtype of the bytes, if that can represent it."""
     if isinstance(zero, IntImm):
         return (
             const(zero.value, dtype) if dtype.min_value <= zero.value <= dtype.max_value else None
@@ -261,7 +261,7 @@ def _as_byte(zero: PrimExpr, dtype: DataType) -> PrimExpr | None:
 
 
 def _narrow_padding(pad: Stage) -> tuple[Stage, PrimExpr] | None:
-    """Pad bytes with their zero point in place of differences with 0; also that zero point."""
+    """Pad bytes with their zero point rather than differences with 0; also return the former."""
     found = _split_factor(pad.value)
     if found is None or found.zero is None or pad.in_place:
         return None
@@ -286,7 +286,7 @@ def _read_narrow(value: PrimExpr, wide: Buffer, narrow: tuple[Stage, PrimExpr]) 
 
 
 def _are_separate(stage: Stage, left: _Factor, right: _Factor) -> bool:
-    """Whether there is a zero point, and each varies with axes of its own factor at most."""
+    """Whether there is a zero point, and each depends only on axes of its own factor."""
     reduced = {axis.var for axis in stage.reduced}
     axes = {axis.var for axis in stage.axes}
     for factor in (left, right):

@@ -63,18 +63,18 @@ from loomir.tir.stmt import BlockRealize, BufferStore, IfThenElse, LetStmt, SeqS
 __all__ = ["plan_choice"]
 
 _KEPT: Final = 3
-"""Buffers of a block."""
+"""Most buffers that a block writes."""
 _MOST: Final = 200
 """Nodes of a condition that is analysed."""
 _FEW: Final = 16
-"""Results up to which the reduction is split in pieces."""
+"""Results up to which the reduction is split into at most ``_PIECES`` pieces."""
 _PIECES: Final = 64
 _STEPS: Final = 4096
 """Elements that are assumed where an extent is dynamic."""
 _TIME: Final = 0.2
-"""Nanoseconds that an element takes, besides its memory."""
+"""Nanoseconds of an element, without its memory."""
 _VECTORS: Final = 4
-"""Registers of the widest buffer at once: each waits for its selection before."""
+"""Vectors of the widest buffer that advance together, to hide the latency of a selection."""
 _BLOCK: Final = 4
 """Vectors of neighbours that advance together where rows are read one by one."""
 
@@ -280,7 +280,7 @@ def _replace(expr: PrimExpr, term: PrimExpr, var: Var) -> PrimExpr:
 
 
 def _compares(keep: PrimExpr, old: Sequence[Var], new: Sequence[Var]) -> bool:
-    """Whether a condition only compares the kept element with the next one, part by part."""
+    """Whether a condition only compares the kept and the next element, buffer by buffer."""
     pairs = {frozenset((a, b)) for a, b in zip(old, new)}
     for cls, nodes in by_class(keep).items():
         for node in nodes:
@@ -358,7 +358,7 @@ def _equal(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
 
 
 def _lies_along(found: _Choice, axis: Axis) -> bool:
-    """Whether all loads are contiguous along an axis, wherever it is used."""
+    """Whether every load that uses an axis is contiguous along it."""
     loads = [p for s in found.stages for p in by_class(s.value).get(BufferLoad, ())]
     along = 0
     for load in loads:
@@ -376,7 +376,7 @@ def _stores_along(found: _Choice, axis: Axis) -> bool:
 
 # -- code --------------------------------------------------------------------------------------
 class _Kept:
-    """The element selected so far: a place in each buffer."""
+    """The element selected so far: an index in each buffer."""
 
     def __init__(self, found: _Choice, parts: Sequence[tuple[Buffer, Sequence[PrimExpr]]]) -> None:
         self.found = found

@@ -46,9 +46,9 @@ from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 __all__ = ["plan_columns", "plan_partial"]
 
 _PIECES: Final = 64
-"""The most partial results for one element, where sizes are static."""
+"""The most partial results for one element, if sizes are static."""
 _ROWS: Final = 64
-"""Least rows of a piece, for which there is a partial result."""
+"""Least rows of a piece, each of which makes a partial result."""
 _TOGETHER: Final = 4
 """Unroll factor of rows, so that results are loaded and stored less often."""
 _STEPS: Final = 4096
@@ -200,14 +200,14 @@ def plan_columns(stage: Stage, target: Target) -> Plan | None:
 
 
 def _is_narrow(found: _Columns) -> bool:
-    """Whether registers hold all results, or few rows are reduced."""
+    """Whether all results fit in registers, or few rows are reduced."""
     length, steps = _size(found.run), _size(found.reduced)
     few = steps is not None and steps < 2 * _TOGETHER
     return few or (length is not None and length <= 4 * found.lanes)
 
 
 def _reads_rows(found: _Columns) -> bool:
-    """Whether each step of the reduction reads a row of its own, which is read on in order.
+    """Whether each step of the reduction reads a row of its own, in the order of memory.
 
     Else registers hold results better: a filter along the run, or bits of one element.
     """
@@ -260,7 +260,7 @@ def _in_pieces(found: _Columns, block: int, blocks: PrimExpr, rows: int, per_row
 
 
 def _columns(stage: Stage, target: Target) -> _Columns | None:
-    """Match the axes of a reduction; None where results and terms are not contiguous alike."""
+    """Match the axes of a reduction; None if results and terms differ in their contiguous axes."""
     placed, reduced = [a for a in storage_order(stage) if a.size != 1], _wide(stage.reduced)
     if not placed or not reduced:
         return None
@@ -317,7 +317,7 @@ def _accumulate(
     rows: Piece,
     part: tuple[Buffer, tuple[PrimExpr, ...]] | None,
 ) -> Stmt:
-    """Accumulate rows in a block of columns; results in ``part`` start from the identity."""
+    """Accumulate rows in a block of columns; partial results (``part``) start from the identity."""
     stage = found.stage
     steps = 1 if is_heavy(stage.value) else _TOGETHER
 

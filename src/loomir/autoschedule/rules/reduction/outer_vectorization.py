@@ -29,15 +29,15 @@ from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 __all__ = ["RowVectors", "vectorize_rows"]
 
 _FEWEST: Final = 4
-"""Rows from which it pays: four take less than the time of one."""
+"""Rows from which it pays: four in lanes take less time than one as a scalar loop."""
 _VECTORS: Final = 2
-"""Vectors of rows at once: while one is transposed, the additions of the other wait."""
+"""Vectors of rows at once: while additions of one are in flight, the other is transposed."""
 _WIDEST: Final = 16
 """Lanes of a vector: a block of 16 x 16 is transposed in 64 steps."""
 _WRITTEN_OUT: Final = 24
 """Nodes of a term up to which the steps of a block are unrolled, in registers."""
 _BLOCKS: Final = 2
-"""Arrays that are transposed at once: registers hold about so many."""
+"""Arrays that are transposed at once; registers have room for about so many."""
 
 Place = Mapping[Var, PrimExpr]
 Row = Callable[[PrimExpr], Place]
@@ -47,7 +47,7 @@ Row = Callable[[PrimExpr], Place]
 def vectorize_rows(
     stage: Stage, rows: Sequence[Axis], target: Target, slot: Var | None = None
 ) -> RowVectors | None:
-    """Choose how elements along ``rows`` are reduced in lanes; None where that does not fit.
+    """Choose how lanes reduce elements along ``rows``; None if they cannot.
 
     ``slot`` indexes buffers that were contracted to some rows, in place of the axes of rows.
     """
@@ -70,7 +70,7 @@ def vectorize_rows(
 
 
 def _has_conditional_loads(value: PrimExpr) -> bool:
-    """Whether some loads are conditional: blocks are loaded as a whole."""
+    """Whether some loads are conditional, which excludes loading whole blocks."""
     found = by_class(value)
     calls: list[Call] = found.get(Call, [])
     return bool(found.keys() & {And, Or, Let}) or any(c.op is IF_THEN_ELSE for c in calls)
@@ -79,7 +79,7 @@ def _has_conditional_loads(value: PrimExpr) -> bool:
 def _find_transposes(
     value: PrimExpr, along: Sequence[Axis], run: Axis, slot: Var | None
 ) -> list[BufferLoad] | None:
-    """List the loads that are contiguous along a row; None where others move with both."""
+    """List the loads that are contiguous along a row; None if others depend on row and step."""
     rows = {*(axis.var for axis in along), *(() if slot is None else (slot,))}
     found: list[BufferLoad] = []
     loads: list[BufferLoad] = by_class(value).get(BufferLoad, [])

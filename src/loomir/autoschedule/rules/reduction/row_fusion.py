@@ -38,12 +38,12 @@ FEW: Final = 16
 _MOST: Final = 64
 """Stages of a group."""
 _FEW_ELEMENTS: Final = 64
-"""Elements of a buffer that is kept in registers, or on the stack."""
+"""Elements of a buffer that is kept in registers or on the stack, at most."""
 _STEPS: Final = 4096
 """Elements of a row that are assumed where its extent is dynamic."""
 
 _LEAST_FETCHED: Final = 2048
-"""Bytes that a pass loads and stores from which on the next row is prefetched."""
+"""Bytes that a pass loads and stores from which the next row is prefetched."""
 
 Inner = Callable[[int], AbstractSet[Buffer]]
 
@@ -78,7 +78,7 @@ def _is_empty(stage: Stage) -> bool:
 
 
 def _is_profitable_by_itself(stage: Stage, target: Target) -> bool:
-    """Whether a single reduction gains: its terms may be reassociated, in vectors."""
+    """Whether a single reduction gains: its terms may be reassociated, and so vectorised."""
     if not stage.free_order:
         return False
     axes = tuple(_wide(stage.reduced))
@@ -196,7 +196,7 @@ class _Group:
         return True
 
     def _is_near(self, stage: Stage) -> bool:
-        """Whether a stage reads what the group reads or writes."""
+        """Whether a stage reads memory that the group reads or writes."""
         around = set[int]().union(*(reads_of(s) | {id(s.buffer.data)} for s in self.stages))
         return bool(around & reads_of(stage))
 
@@ -261,7 +261,7 @@ class _Group:
         each: float,
         target: Target,
     ) -> Plan:
-        """Emit the loop over blocks of rows, which run through a pass before the next one."""
+        """Emit the loop over blocks of rows, each of which completes a pass before the next one."""
         slot = Var("slot", INDEX)
         size = next(iter(together.values())).rows
         small = self._contract([stage for p in passes for stage in p], inner, size)
@@ -323,11 +323,12 @@ class _Group:
         return run_pass([self._walk(stage, where) for stage in stages], target, reading=reading)
 
     def _fetches(self, passes: Sequence[Sequence[Stage]], target: Target) -> tuple[int, int]:
-        """Return the pass that prefetches the next row, and how many elements further that lies.
+        """Return the pass that prefetches the next row, and the distance to that in elements.
 
-        While functions are computed nothing requests memory, and the hardware prefetches within a
-        page only: softmax of 1024 columns takes 0.65 of the time. Passes that do less are bound by
-        memory as it is: norms of 768 columns take 1.3 of the time with it.
+        A pass that computes math functions leaves memory idle, and hardware prefetches only within
+        a page: softmax of 1024 columns takes 0.65 of the time. Other passes are bound by memory as
+        it is: norms of 768 columns take 1.3 of the time with prefetches (on a Xeon, Emerald
+        Rapids).
         """
         sizes = [number(product(axis.extent for axis in self.inside(p[0]))) for p in passes]
         length = max((size or 0 for size in sizes), default=0)
@@ -352,7 +353,7 @@ class _Group:
         return f"{names}: {width} elements at once, in {vectors} of {lanes}"
 
     def _passes(self, stages: Sequence[Stage]) -> list[list[Stage]]:
-        """Fuse stages over the same elements, where none needs the complete result of another."""
+        """Fuse stages over the same elements, unless one needs the complete result of another."""
         made: list[list[Stage]] = []
         for stage in stages:
             if made and self._joins(made[-1], stage):
@@ -408,10 +409,10 @@ class _Group:
     def _reuse_result(
         self, stages: list[Stage], inner: AbstractSet[Buffer]
     ) -> tuple[list[Stage], list[tuple[Buffer, Buffer]]]:
-        """Store rows between stages in the buffer of the result that is made of them.
+        """Store intermediate rows in the buffer of the result that is computed from them.
 
-        One more row of scratch costs cache, and the result's memory is fetched while there is
-        arithmetic to do besides: softmax of 1024 columns is 1.7 times as fast.
+        A scratch row would take cache, and the result's memory is fetched during arithmetic:
+        softmax of 1024 columns is 1.7 times as fast (on a Xeon, Emerald Rapids).
         """
         made: list[tuple[Buffer, Buffer]] = []
         for buffer in dict.fromkeys(stage.buffer for stage in stages if stage.buffer in inner):
@@ -455,7 +456,7 @@ class _Group:
     def _contract(
         self, stages: Sequence[Stage], inner: AbstractSet[Buffer], rows: int = 1
     ) -> dict[Buffer, tuple[Buffer, tuple[int, ...]]]:
-        """Contract buffers that nothing else reads to so many rows; return the dimensions kept."""
+        """Contract buffers that nothing else reads to some rows; return the dimensions kept."""
         made: dict[Buffer, tuple[Buffer, tuple[int, ...]]] = {}
         for buffer in dict.fromkeys(stage.buffer for stage in stages):
             if buffer not in inner or buffer.strides:

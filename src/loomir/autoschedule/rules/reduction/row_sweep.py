@@ -61,7 +61,7 @@ class Piece(NamedTuple):
 
 
 def may_skip(stage: Stage) -> bool:
-    """Whether a result without terms stays unwritten: a block initialises it at the first term."""
+    """Whether a result without terms stays unwritten, as a block initialises at the first term."""
     return bool(stage.reduced) and stage.block is not None and stage.block.init is not None
 
 
@@ -82,7 +82,7 @@ def _joins(walk: Walk, axes: Sequence[Axis]) -> bool:
 
 
 def width_of(walks: Sequence[Walk], length: int | None, target: Target) -> tuple[int, int]:
-    """Choose the elements of a step, and of one vector; both 1 where order is kept."""
+    """Choose the elements of a step, and of one vector; both are 1 if order must be kept."""
     stages = [walk.stage for walk in walks]
     if any(walk.combines() and not walk.stage.free_order for walk in walks):
         return 1, 1

@@ -62,7 +62,7 @@ __all__ = ["plan_windows"]
 _MOST: Final = 144
 """Terms of a window."""
 _UNROLLED: Final = 16
-"""Terms that are written out."""
+"""Terms that are unrolled, at most."""
 _COPIED: Final = 1 << 16
 """Elements of a buffer that may be copied before it is read."""
 _STRIDE: Final = 4
@@ -73,7 +73,7 @@ _Place = Mapping[Var, PrimExpr]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Window:
-    """A stage as read: ``across`` lies along vectors, ``down`` along tiles."""
+    """A matched stage: vectors run along the axis ``across``, tiles along ``down``."""
 
     stage: Stage
     fused: bool
@@ -96,7 +96,7 @@ class _Window:
         return self.vectors * self.lanes
 
     def inside(self, axis: Axis) -> tuple[PrimExpr, PrimExpr]:
-        """Return the part of an axis where no read is padded."""
+        """Return the range of an axis in which no read is padded."""
         return self.padding.inside.get(axis.var, (imm64(0), axis.extent))
 
 
@@ -241,7 +241,7 @@ def _read(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> 
 
 
 def _plain(stage: Stage) -> PrimExpr:
-    """Return value with indices as simple as can be: axes that fit a dtype pass it unchanged."""
+    """Simplify the indices of a value: drop casts of axes whose values fit the dtype."""
     sizes = {axis.var: axis.size for axis in (*stage.axes, *stage.reduced)}
 
     def widened(e: Cast) -> PrimExpr:
@@ -256,7 +256,7 @@ def _plain(stage: Stage) -> PrimExpr:
 
 
 def _copy_small(value: PrimExpr, stage: Stage, across: Axis) -> tuple[PrimExpr, tuple[Stage, ...]]:
-    """Read small buffers, such as weights, from copies of which ``across`` is the last axis."""
+    """Copy small buffers, such as weights, so that ``across`` is their last axis."""
     steps = {axis.var for axis in stage.reduced}
     made: dict[Buffer, tuple[int, Stage]] = {}
 
@@ -286,7 +286,7 @@ def _copy(buffer: Buffer, last: int) -> Stage:
 
 
 def _slides(stage: Stage, value: PrimExpr, across: Axis) -> bool:
-    """Whether reads move with axes and reduced axes together, and lie along ``across``."""
+    """Whether reads move with results and steps (windows), and are contiguous along ``across``."""
     axes = (*stage.axes, *stage.reduced)
     own = {axis.var for axis in stage.axes if axis.size != 1}
     steps = {axis.var for axis in stage.reduced if axis.size != 1}
@@ -320,7 +320,7 @@ def _slides(stage: Stage, value: PrimExpr, across: Axis) -> bool:
 def _find_unmoved(
     loads: Sequence[BufferLoad], axes: Sequence[Axis], own: set[Var], steps: set[Var]
 ) -> set[Var]:
-    """Return the reduced axes along which no window moves, as channels of a group."""
+    """Return the reduced axes along which no window moves, such as the channels of a group."""
     left = set(steps)
     for load in loads:
         for index in load.indices:
@@ -331,7 +331,7 @@ def _find_unmoved(
 
 
 def _rows(size: int | None, vectors: int, registers: int) -> int:
-    """Choose the places of a tile: results, a row of the window and a factor stay in registers."""
+    """Choose the height of a tile: results, a row of the window and a factor fit in registers."""
     most = max(1, (registers - 8) // (2 * vectors))
     fitting = range(1, min(most, 8) + 1)
     if size is None or size <= 0:
@@ -517,7 +517,7 @@ def _steps(
     place: _Place,
     step: Callable[[_Place, PrimExpr], Stmt],
 ) -> Stmt:
-    """Run the loops of the reduction; a condition that is left is asked once for all elements."""
+    """Run the loops of the reduction; test a remaining condition once for all elements."""
     reduced = found.stage.reduced
     choices = [c for c in by_class(value).get(Call, ()) if c.op is IF_THEN_ELSE]
     condition = choices[0].args[0] if len(choices) == 1 else None
@@ -552,7 +552,7 @@ def _steps(
 
 
 def _finish(found: _Window, place: _Place, total: PrimExpr) -> Stmt:
-    """Store an element, and what later stages make of it."""
+    """Store an element, and the results of later stages for it."""
     values: dict[Buffer, Var] = {}
     bound: list[tuple[Var, PrimExpr]] = []
     stores: list[Stmt] = []

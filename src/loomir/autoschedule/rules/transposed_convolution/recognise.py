@@ -53,17 +53,17 @@ class Line:
 
     @property
     def lead(self) -> int:
-        """How far the first place of the result is behind a place of phase 0."""
+        """The distance of the first element of the result from one of phase 0."""
         return self.shift % self.stride
 
     @property
     def turns(self) -> int:
-        """The places that a phase has at most."""
+        """The number of elements that a phase has at most."""
         return -(-((self.axis.size or 0) + self.lead) // self.stride)
 
 
 class Phases(NamedTuple):
-    """Phases along a line that take alike: ``many`` of them from ``first`` on.
+    """Phases along a line with the same number of taps: ``many`` of them from ``first`` on.
 
     Step ``t`` of ``taps`` takes element ``kernel + step * t`` of the kernel, and element ``turn +
     start - back * t`` of the image; each further phase ``skip`` and ``moves`` more.
@@ -80,7 +80,7 @@ class Phases(NamedTuple):
     moves: int = 0
 
     def next_to(self, kernel: int, taps: int, start: int) -> Phases | None:
-        """Take one more phase, where it lies as far from the last one as that from its own."""
+        """Add one more phase, if phases remain equally spaced."""
         skip, moves = self.skip, self.moves
         if self.many == 1:
             skip, moves = kernel - self.kernel, start - self.start
@@ -91,7 +91,7 @@ class Phases(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """A factor of the products: a load, and what it is converted to."""
+    """A factor of the products: a load, and the dtypes to which it is converted."""
 
     load: BufferLoad
     to: tuple[Any, ...]
@@ -122,7 +122,7 @@ class TransposedConvolution:
 
 
 def phases_of(line: Line, *, together: bool, moving: bool = False) -> list[Phases]:
-    """List the phases of a line; those that take alike as one where they may be ``together``.
+    """List the phases of a line; ``together`` merges those with the same number of taps.
 
     Where phases may be ``moving``, those of as many steps are one.
     """
@@ -174,7 +174,7 @@ def read_transposed_convolution(stage: Stage) -> TransposedConvolution | None:
 
 
 def _starts(value: PrimExpr | None) -> bool:
-    """Whether an initial value and a term are such that they add nothing."""
+    """Whether the initial value and the value of a masked term add nothing to a sum."""
     negative = isinstance(value, FloatImm) and math.copysign(1, value.value) < 0
     return is_zero(value) and not negative
 
@@ -227,7 +227,7 @@ def _sum(index: PrimExpr, axes: Sequence[Axis]) -> PrimExpr:
 
 
 def _lines(stage: Stage, tests: Sequence[PrimExpr]) -> list[Line] | None:
-    """Read the conditions: each line has a stride, and bounds on its elements."""
+    """Read the conditions on taps as lines, each with a stride and bounds on its elements."""
     axes = (*stage.axes, *stage.reduced)
     places = {axis.var: axis for axis in stage.axes}
     steps = {axis.var: axis for axis in stage.reduced}
@@ -283,7 +283,7 @@ _FAR: Final = 1 << 60
 
 
 def _own(form: AffineForm, places: Mapping[Var, Axis]) -> Var | None:
-    """Return the axis of ``axis + shift - gap * step``; None where it is something else.
+    """Match ``axis + shift - gap * step``, and return its axis; None for other forms.
 
     A kernel of one element has no steps.
     """
@@ -301,7 +301,7 @@ def _bound(
     found: dict[Var, tuple[AffineForm, int]],
     element: Var,
 ) -> tuple[Var, AffineForm] | None:
-    """Match a comparison as a bound of an element; where nothing divides, stride is 1."""
+    """Match a comparison as a bound of an element; without a division the stride is 1."""
     lines: set[Var] = set()
 
     def quotient(e: FloorDiv) -> PrimExpr:
@@ -335,7 +335,7 @@ def _bound(
 def _line_of(
     e: PrimExpr, axes: Sequence[Axis], found: Mapping[Var, tuple[AffineForm, int]]
 ) -> Var | None:
-    """Return the line of which an expression is the quotient by its stride."""
+    """Return the line whose quotient by its stride an expression is."""
     if not isinstance(e, FloorDiv) or not isinstance(e.b, IntImm):
         return None
     form = affine_form(e.a, axes)
@@ -354,7 +354,7 @@ def _same(a: AffineForm, b: AffineForm) -> bool:
 def _match_factors(
     stage: Stage, lines: Sequence[Line], product: Mul, cut: Mapping[Var, PrimExpr]
 ) -> TransposedConvolution | None:
-    """See which factor is the image, and which of its dimensions lines are."""
+    """Find out which factor is the image, and which of its dimensions are lines."""
     own = {line.axis.var for line in lines}
     sides = (product.a, product.b)
     taken = {line.kernel.var for line in lines}
