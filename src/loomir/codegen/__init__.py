@@ -1,1 +1,1 @@
-"""From lowered TIR to machine code: ``llvm`` emits LLVM IR and loads what LLVM makes of it."""
+"""Code generation: lowered TIR and graphs to LLVM IR, and from there to loaded machine code."""

@@ -1,6 +1,6 @@
-"""The LLVM backend.
+"""The LLVM backend: lowered programs to LLVM IR, and that to machine code in this process.
 
-From the bottom: ``types``, ``names`` and ``values`` are what IR text is made of; ``text`` and
-``builder`` write it; ``engine`` verifies, optimises, emits and loads; ``floats``, ``mathlib`` and
-``pool`` are what generated code leans on.
+From the bottom: ``assembler`` writes IR as text, ``math`` emits conversions and math functions,
+``support`` is the native run-time library, ``emit`` translates TIR and ``relax`` graphs, ``jit``
+verifies, optimises, compiles and loads the result.
 """

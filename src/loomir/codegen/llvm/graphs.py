@@ -1,4 +1,4 @@
-"""Wrap compiled graph functions for Python, and compare functions that are passed to them."""
+"""Wrap compiled graph functions for Python, and validate functions that are passed to them."""
 
 from __future__ import annotations
 

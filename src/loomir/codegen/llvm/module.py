@@ -1,7 +1,8 @@
-"""Lowered TIR to a module of LLVM IR.
+"""Compile lowered TIR to a module of LLVM IR.
 
-Each function of the program becomes a *body* (data pointers, bound names, scalars), a *checked*
-function (arrays as ``DLTensor``) that others call, and, if it is public, an *entry* for the world.
+Each function of the program becomes a *body* (parameters: data pointers, bound names, scalars), a
+*checked* function (arrays as ``DLTensor``) that other functions call, and, if it is public, an
+*entry* for callers outside.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compile generated code to machine code and load it, when it is first needed."""
+"""Compile generated code to machine code on first use, and load it."""
 
 from __future__ import annotations
 

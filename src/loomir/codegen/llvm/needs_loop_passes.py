@@ -1,7 +1,7 @@
-"""Decide whether LLVM's loop passes can still gain anything on a lowered function.
+"""Decide whether LLVM's loop passes can still improve a lowered function.
 
-The default schedule, or somebody by hand, wrote what is worth it as vectors. Then LLVM's loop
-passes, most of the time that it takes, find nothing to do.
+If the default schedule or the author has vectorised every loop worth it, the loop passes, which
+take most of LLVM's time, find nothing to do and are skipped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Passes on graphs."""
+"""Passes on graphs, in folders by what they change."""
 
 from loomir.transform.relax.algebra.adjust_matmul_order import adjust_matmul_order
 from loomir.transform.relax.algebra.combine_parallel_matmul import (

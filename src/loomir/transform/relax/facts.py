@@ -1,6 +1,6 @@
-"""Facts of graphs: properties that passes rely on, each with its checker.
+"""Facts of graphs: properties on which passes rely, each with its checker.
 
-Normal form has its checker where it is defined (``relax/normal/normalize.py``).
+The checker of normal form is in ``relax/normal/normalize.py``.
 """
 
 from __future__ import annotations

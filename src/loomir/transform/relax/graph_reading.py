@@ -1,4 +1,4 @@
-"""Queries of passes on a graph: uses of values, their operators, and what is known of them."""
+"""Queries of passes on a graph: uses of values, their operators, and their known properties."""
 
 from __future__ import annotations
 

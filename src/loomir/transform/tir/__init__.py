@@ -1,1 +1,1 @@
-"""Passes over loop-level programs, one file each."""
+"""Passes on loop-level programs, one file each."""

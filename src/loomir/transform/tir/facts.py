@@ -1,4 +1,4 @@
-"""Facts: properties of programs that passes rely on, each with its checker."""
+"""Facts of loop-level programs: properties on which passes rely, each with its checker."""
 
 from __future__ import annotations
 

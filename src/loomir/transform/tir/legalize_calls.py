@@ -1,4 +1,4 @@
-"""Pass arrays between functions as descriptors."""
+"""Lower arrays that functions pass to each other to descriptors (``DLTensor``)."""
 
 from __future__ import annotations
 

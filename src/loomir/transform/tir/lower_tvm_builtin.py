@@ -1,4 +1,4 @@
-"""Lower every address to a pointer and a number of bytes, by one builtin."""
+"""Lower all address builtins to one: a pointer plus a number of bytes."""
 
 from __future__ import annotations
 

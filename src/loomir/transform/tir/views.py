@@ -1,9 +1,9 @@
-"""Where a buffer lies in memory: the data it starts from, its strides, and its offset.
+"""Resolve where a buffer is in memory: its data pointer, strides and offset.
 
-- A parameter's offset is part of the pointer that the caller passes, so that it counts as 0 here.
-- A declared buffer begins ``elem_offset`` elements after its data.
-- A ``match_buffer`` lies in its source: same data, strides of the source's last axes, and the
-  offset of the region's first element.
+- The offset of a parameter is part of the pointer that the caller passes, so it counts as 0 here.
+- A declared buffer begins ``elem_offset`` elements after its data pointer.
+- A ``match_buffer`` lies within its source: it has the same data pointer, the strides of the
+  source's last axes, and the offset of the region's first element.
 """
 
 from __future__ import annotations

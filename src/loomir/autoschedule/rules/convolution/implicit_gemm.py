@@ -89,8 +89,7 @@ _WRITTEN_OUT: Final = 6000
 _SHARES: Final = 4
 """Tiles of pixels from which threads do not share panels.
 
-Panels then stay in the cache of their core: 256 channels of 14 x 14 take a sixth less time on two
-threads (on a Xeon, Emerald Rapids).
+Panels then stay in their core's cache: on two threads of a Xeon, 256 channels of 14 x 14 take 5/6.
 """
 _STEPS: Final = 64
 """Steps of a panel if the next one is packed meanwhile (software pipelining), or few rows use it.
@@ -101,9 +100,8 @@ each strip, packed before its use (on a Xeon, Emerald Rapids).
 _FEW_TILES: Final = 2
 """Tiles of rows up to which panels are packed before their use, without software pipelining.
 
-16 channels of 112 x 112 pixels then take 0.95 of the time, and transposed convolutions of few
-channels, which are several convolutions, compile in two thirds of the time (on a Xeon, Emerald
-Rapids).
+On a Xeon (Emerald Rapids), 16 channels of 112 x 112 pixels then take 0.95 of the time, and
+transposed convolutions of few channels compile in two thirds of the time.
 """
 _AT_ONCE: Final = 8
 """Unroll factor of steps; a part of the next panel is packed after each group of them."""

@@ -653,7 +653,7 @@ class Blocked:
         places: Places,
         first: PrimExpr | None = None,
     ) -> Callable[[PrimExpr, PrimExpr, Values, PrimExpr], PrimExpr]:
-        """Return a function that reads an operand by the step in the panel and overall, and by axes."""
+        """Return a reader of an operand by the step in the panel, the step of all, and axes."""
         packed = side.packed
         if side.source is Source.WHOLE:
             assert packed is not None

@@ -327,8 +327,7 @@ class _Group:
 
         A pass that computes math functions leaves memory idle, and hardware prefetches only within
         a page: softmax of 1024 columns takes 0.65 of the time. Other passes are bound by memory as
-        it is: norms of 768 columns take 1.3 of the time with prefetches (on a Xeon, Emerald
-        Rapids).
+        it is: with prefetches, norms of 768 columns take 1.3 of the time (on a Xeon).
         """
         sizes = [number(product(axis.extent for axis in self.inside(p[0]))) for p in passes]
         length = max((size or 0 for size in sizes), default=0)

@@ -1,8 +1,8 @@
-"""The instructions of LLVM IR, checked as they are written.
+"""Append LLVM instructions to a block, with type checks.
 
-A ``Builder`` writes at the end of one block. Each method checks the types of its operands, raises
-``InternalError`` where they do not fit, and gives the result as a typed ``Value``. No instruction
-carries fast-math flags. Loads and stores assume the alignment of one element unless told more.
+A ``Builder`` appends to one block. Each method checks the types of its operands, raises
+``InternalError`` if they do not fit, and returns the result as a typed ``Value``. No instruction
+carries fast-math flags. Loads and stores assume the alignment of one element unless told otherwise.
 """
 
 from __future__ import annotations

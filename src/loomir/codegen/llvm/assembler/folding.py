@@ -1,4 +1,4 @@
-"""Integer instructions on constants, computed as they are written: LLVM reads fewer of them."""
+"""Fold integer instructions on constants as they are emitted, so that LLVM has less to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names in LLVM IR, escaped so that no name can end the token it stands in."""
+"""Escape names for LLVM IR, so that no name can end the token that contains it."""
 
 from __future__ import annotations
 

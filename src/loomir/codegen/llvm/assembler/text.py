@@ -1,8 +1,9 @@
 """Modules, functions and blocks of LLVM IR, written as text.
 
-A ``Module`` collects globals, declarations, struct types and metadata; ``Module.define`` opens a
-``Function``, ``Function.block`` a ``Block``; a ``builder.Builder`` fills blocks with instructions;
-``Module.render`` writes it all. Symbols keep their exact names, quoted; names of locals are hints.
+A ``Module`` collects globals, declarations, struct types and metadata. ``Module.define`` opens a
+``Function``, ``Function.block`` a ``Block``, and a ``builder.Builder`` fills blocks with
+instructions; ``Module.render`` writes everything. Symbols keep their exact names, quoted; names of
+locals are hints.
 
     module = Module("m")
     f = module.define("twice", I32, [("x", I32)])

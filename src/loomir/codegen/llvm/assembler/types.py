@@ -1,7 +1,7 @@
 """Types of LLVM IR.
 
-Equal types are one object, so types are compared with ``is``. A question about a vector
-(``is_int``, ``bits``, ``element``) is answered for its elements; a scalar is its own element.
+Equal types are one object, so types are compared with ``is``. Queries on a vector type
+(``is_int``, ``bits``, ``element``) answer for its elements; a scalar is its own element.
 """
 
 from __future__ import annotations

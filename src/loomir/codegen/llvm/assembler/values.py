@@ -1,7 +1,7 @@
-"""Values of LLVM IR and constants.
+"""Typed values and constants of LLVM IR.
 
-A ``Value`` is a type and the text that names it. Constants of a vector type are splats of one
-scalar unless made by ``vector_of``.
+A ``Value`` is a type and the text that names it. A constant of vector type is a splat of one
+scalar, unless ``vector_of`` makes it.
 """
 
 from __future__ import annotations

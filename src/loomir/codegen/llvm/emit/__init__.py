@@ -1,5 +1,6 @@
-"""Lowered TIR to LLVM IR: one file per kind of thing, one table per kind of node.
+"""Translate lowered TIR to LLVM IR: one table for each kind of node, one file for each topic.
 
-``frame`` is one LLVM function in the making; ``expressions`` and ``statements`` hold the tables
-that it goes by. A visitor is a generator: it yields the visitors of parts and returns what it made.
+``frame`` is the state of one LLVM function under construction; ``expressions`` and ``statements``
+are the tables. A visitor is a generator: it yields the visitors of its operands and returns the
+result, so that nothing recurses over the program.
 """

@@ -1,6 +1,6 @@
-"""Loads from buffers and stores into them.
+"""Emit loads from buffers and stores to them.
 
-A buffer of lowered code has one axis; its index counts elements from where the buffer starts.
+After lowering, a buffer has one axis; its index counts elements from the start of the buffer.
 """
 
 from __future__ import annotations

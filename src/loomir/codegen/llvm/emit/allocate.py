@@ -1,4 +1,4 @@
-"""Emit allocations: small ones of constant size on the stack, others on the heap."""
+"""Emit allocations: small ones of constant size on the stack, all others on the heap."""
 
 from __future__ import annotations
 

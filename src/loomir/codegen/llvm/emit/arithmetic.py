@@ -1,7 +1,8 @@
-"""Arithmetic and comparisons that cannot fail, on scalars and lane by lane.
+"""Emit arithmetic and comparisons that cannot fail, on scalars and vectors.
 
-Integers wrap. Floats of 16 bits are computed as floats of 32 bits and rounded after every
-operation; 24 bits are at least twice 11 and two more, so that is the correctly rounded result.
+Integers wrap. 16-bit floats are computed in float32 and rounded after each operation. This is the
+correctly rounded result, because float32 has 24 bits of precision, at least twice the 11 of float16
+plus two.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of builtins: what is emitted for each call of an operator."""
+"""The table of builtins: the function that emits each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find what statements use of the function around them, to outline them into their own."""
+"""Find the variables that statements capture from the enclosing function, to outline them."""
 
 from __future__ import annotations
 

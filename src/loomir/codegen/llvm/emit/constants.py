@@ -1,4 +1,4 @@
-"""Static facts about expressions: constants, value ranges, strides, and what is cheap."""
+"""Static analysis of expressions: constants, value ranges, strides, and cost."""
 
 from __future__ import annotations
 

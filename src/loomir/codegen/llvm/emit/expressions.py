@@ -1,4 +1,4 @@
-"""The table of expressions: what is emitted for each kind of node."""
+"""The table of expressions: the visitor that emits each kind of node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of emitting one LLVM function: what names stand for, and how it is left on errors."""
+"""The state of one LLVM function under construction: values of names, and exits on errors."""
 
 from __future__ import annotations
 

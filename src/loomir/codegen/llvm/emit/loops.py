@@ -1,4 +1,4 @@
-"""Loops: ``loop_var`` runs over ``[min, min + extent)``, both evaluated once."""
+"""Emit loops: ``loop_var`` runs over ``[min, min + extent)``, both of which are evaluated once."""
 
 from __future__ import annotations
 

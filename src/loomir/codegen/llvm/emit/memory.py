@@ -1,4 +1,4 @@
-"""How memory holds values: a bool is a byte, any nonzero one true; lanes lie packed."""
+"""How values are stored in memory: a bool is a byte (nonzero is true), lanes are contiguous."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Outline long bodies: runs of statements become functions, so that LLVM's time stays linear.
+"""Outline parts of long bodies into functions, so that LLVM's time stays linear.
 
-Several of LLVM's passes take time in the square of a function's loops, and instruction selection in
-the square of a block's instructions. So a function that is large is cut between statements, at
-every level, into pieces of bounded size; each gets what it uses as parameters.
+Several LLVM passes take time quadratic in the number of loops of a function, and instruction
+selection in the number of instructions of a block. So a large function is cut between statements,
+at every nesting level, into functions of bounded size, which get the variables that they use as
+parameters.
 """
 
 from __future__ import annotations

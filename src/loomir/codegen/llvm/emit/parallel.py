@@ -1,7 +1,7 @@
-"""Parallel loops: the body becomes a function of a range of iterations, which the pool calls.
+"""Emit parallel loops: the body becomes a function of a range of iterations, which the pool calls.
 
-Two functions are made. One has the signature that the pool wants and unpacks the closure; the other
-does the work on parameters that LLVM knows not to overlap, as it knew outside of the loop.
+Two functions are emitted. One has the signature that the pool needs, and unpacks the closure; the
+other does the work, with parameters marked ``noalias`` as they were outside of the loop.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""Emit interrupt checks (Ctrl-C) in long loops, at a cost that does not show.
+"""Emit interrupt checks (Ctrl-C) in long loops, at no measurable cost.
 
-Code has a *budget*, in nodes of TIR that it runs, some milliseconds of them. It is in the context
-(``faults.BUDGET``); who has used it up calls ``loomir_poll`` (``process_ir``), which fills it.
+Code has a *budget*, counted in TIR nodes and worth some milliseconds, in its context
+(``faults.BUDGET``). When it is used up, the code calls ``loomir_poll`` (``process_ir``), which
+refills it.
 
-- What is certainly short does not count.
-- A loop around loops that may be longer runs in *strips*, each as long as the budget allows by the
-  sizes that are known when it begins. It counts between strips: what is inside stays as it is.
-- An innermost loop whose iterations are as many as an array has elements stays as it is inside of
-  others: they count its work. One that only a number bounds runs in strips, too.
-- ``while`` loops count each iteration. Calls and parallel regions count a share of the budget, for
-  they may be all that a loop does.
+- Code that is certainly short does not count.
+- A loop around other loops that may be long runs in *strips*. The length of a strip follows from
+  the budget and from the sizes on entry; the loop counts between strips, and its body is unchanged.
+- An innermost loop whose trip count is bounded by the size of an array is unchanged inside other
+  loops, which count its work. One that is bounded only by a number also runs in strips.
+- ``while`` loops count in each iteration. Calls and parallel regions count as a share of the
+  budget, since they may be all that a loop does.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Emit the memory sanitizer: reads of unwritten bytes, and races between iterations.
+"""Emit the memory sanitizer: find reads of uninitialised bytes, and races between iterations.
 
-- A *memory* is described by words: its first address, its size in bytes, the binary logarithm of
-  what shares a pair of stamps, the stamps, the bytes' marks, and room for a report.
-- A *loop* under way is described by words too: the loop around it, the outermost one (which counts
-  all iterations of all loops), the stamp of its first iteration, that of the current one, and the
-  value of its variable.
+- A *memory* has a descriptor of several words: its address, its size in bytes, the log2 of the
+  bytes that share a pair of stamps, the stamps, the marks of bytes, and space for a report.
+- A running *loop* has one too: the enclosing loop, the outermost loop (which counts all iterations
+  of all loops), the stamp of its first iteration, that of the current one, and its variable.
 
-Stamps grow. What carries a stamp from ``first`` to below ``current`` of a loop was done in another
-iteration of it; the ranges of nested loops do not overlap. Of the reads of an element, one that
-lies in such a range is kept: whatever a later write clashes with, it clashes with that one.
+Stamps increase. A stamp from ``first`` up to but not including ``current`` of a loop was set in
+another iteration of that loop; the ranges of nested loops do not overlap. Of the reads of an
+element, the sanitizer keeps one in such a range: any later write that races with another read also
+races with that one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Emit stack checks before calls: an overflow would end the process.
+"""Emit stack checks before calls, since a stack overflow would end the process.
 
-A function that may be called deep down looks before each call. It knows what all code between two
-looks reserves at most, the *room* of the module; what it does not know, such as the registers that
-LLVM saves, is left free by ``stack_ir``, which measures the stack. A context says how far down it
-need not ask again.
+A function that may be called from great depth checks the stack before each call. The compiler knows
+how much stack all code between two checks uses at most, the *room* of the module. What it does not
+know, such as registers that LLVM spills, is kept free by ``stack_ir``, which measures the stack.
+The context records the depth up to which no further check is needed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of statements."""
+"""The table of statements: the visitor that emits each kind of node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums and products of integers, emitted by calls: most indices are, and visitors take longer."""
+"""Emit integer sums and products by plain calls: most indices are such, and visitors are slower."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a ``DLTensor`` lies in memory, as IR sees it, and how one is made."""
+"""The memory layout of a ``DLTensor`` in LLVM IR, and how to build one."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Compile IR text to object code with LLVM and load object code into this process.
+"""Compile IR text to object code with LLVM, and load object code into this process.
 
-- Equal text, target and level give equal bytes: the same object serves the disk cache, the process
-  and export as a library. It is position independent.
-- Every function here may be called from any thread; LLVM works for one thread at a time.
-- What LLVM reports becomes ``InternalError``. What LLVM holds to be fatal (an operation that the
-  target cannot do) ends the process: emit only what is known to be good for the target.
+- Equal text, target and level give equal bytes, so that one object serves the disk cache, the
+  process and exported libraries. It is position independent.
+- Every function here is thread-safe; LLVM works for one thread at a time.
+- Errors that LLVM reports become ``InternalError``. Errors that are fatal to LLVM (an operation
+  that the target cannot do) end the process, so callers must emit only code that the target
+  supports.
 """
 
 from __future__ import annotations

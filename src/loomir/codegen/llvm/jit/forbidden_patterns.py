@@ -1,18 +1,19 @@
-"""Rewrite forms of code that LLVM's x86 back end turns into wrong instructions.
+"""Rewrite code patterns that LLVM's x86 back end miscompiles.
 
 Sums of lanes by halves, of products or distances of bytes:
     ``combineBasicSADPattern`` and ``combineVPDPBUSDPattern`` look through ``low half + high half``
-    for the widest vector, but count the partial sums that ``psadbw`` and ``vpdpbusd`` leave by the
-    narrowest, and drop the others. A horizontal sum of such a sum becomes one of the wider vector,
-    which LLVM counts right; other sums of halves are hidden from instruction selection.
+    for the widest vector, but count the partial sums of ``psadbw`` and ``vpdpbusd`` by the
+    narrowest one, and drop the others. A horizontal sum of such a sum is rewritten to one of the
+    wider vector, which LLVM counts correctly; other sums of halves are hidden from instruction
+    selection.
 
 Sums of distances of bytes that are read as signed, ``sext(umax(a, b) - umin(a, b))``:
-    ``combineBasicSADPattern`` takes any extension for one of zeros, as it is from 16 bits on, and
-    ``psadbw`` adds up distances from 128 on that should count as below zero. Such distances are
-    hidden, too.
+    ``combineBasicSADPattern`` treats any extension as a zero extension, which is only right for
+    differences in 16 bits or more; ``psadbw`` then adds distances above 127 that should be
+    negative. Such distances are hidden too.
 
-What LLVM gets wrong before instructions are selected is written in another form from the start: see
-``neighbours`` and ``saturating`` for clips of floats (``foldSPFofSPF``).
+Patterns that LLVM miscompiles before instruction selection are emitted in another form from the
+start: see ``neighbours`` and ``saturating`` for clips of floats (``foldSPFofSPF``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keep compiled objects on disk, found again by a key of all that they depend on."""
+"""Store compiled objects on disk, under a key of everything on which they depend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run LLVM where it has memory and stack enough: it ends the process where it has not."""
+"""Run LLVM only with enough memory and stack, since it ends the process if it runs out of them."""
 
 from __future__ import annotations
 

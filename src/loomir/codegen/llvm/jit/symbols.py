@@ -1,4 +1,4 @@
-"""Read which symbols an object file, ELF or Mach-O, defines and which it needs."""
+"""Read the symbols that an object file (ELF or Mach-O) defines and needs."""
 
 from __future__ import annotations
 

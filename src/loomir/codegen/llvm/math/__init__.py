@@ -1,6 +1,6 @@
-"""Conversions and math functions as LLVM IR, on floats and doubles of any lanes.
+"""Conversions and math functions as LLVM IR, for floats and doubles with any number of lanes.
 
-``mathlib`` is the table of functions. Each treats each lane by itself: what a lane gives does not
-depend on how many there are. Fused multiply-add is part of the results; a CPU without it calls the
-C library for it and gives the same.
+``mathlib`` is the table of functions. Each treats every lane by itself, so a result does not depend
+on the number of lanes. Results rely on fused multiply-add; on a CPU without it, the C library's
+``fma`` gives the same bits.
 """

@@ -1,8 +1,8 @@
-"""Reduce angles modulo a quarter turn (range reduction of the trigonometric functions).
+"""Range reduction of the trigonometric functions: reduce angles modulo a quarter turn.
 
-Up to ``_FAR`` the multiple is subtracted with pi/2 in three parts. Beyond, the angle in quarter
-turns is the product of its 53 bits with those 192 bits of 2/pi that matter for it: the higher ones
-make whole turns, the lower ones no difference.
+Up to ``_FAR``, a multiple of pi/2, in three parts, is subtracted. Beyond that, the angle in quarter
+turns is the product of its 53 bits with 192 bits of 2/pi: higher bits only contribute whole turns,
+lower bits do not change the result.
 """
 
 from __future__ import annotations

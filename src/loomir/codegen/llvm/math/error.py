@@ -1,4 +1,4 @@
-"""The error function: 1 less e to the power of a polynomial."""
+"""Emit the error function: 1 minus the exponential of a polynomial."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Emit exponentials and what is made of them.
+"""Emit exponentials and functions that are built from them.
 
-``exp(x) = 2**n * exp(r)`` with ``n`` the integer nearest to ``x / ln 2`` and ``|r| <= ln(2) / 2``;
-``r`` is found with ln 2 in two parts, and exp(r) is a polynomial close to the best one.
+``exp(x) = 2**n * exp(r)``, where ``n`` is the integer nearest to ``x / ln 2`` and
+``|r| <= ln(2) / 2``. ``r`` is computed with ln 2 in two parts, ``exp(r)`` by a near-minimax
+polynomial.
 """
 
 from __future__ import annotations

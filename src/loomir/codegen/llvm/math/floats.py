@@ -1,12 +1,11 @@
-"""Conversions between number types, of any number of lanes, each rounded once.
+"""Emit conversions between number types, for any number of lanes, each rounded once.
 
-- A bfloat16 is an ``i16`` in registers and takes part in no arithmetic: widen it to float first.
-- A float16 is a ``half``. Where ``Module.features`` lacks ``f16c`` it is converted by bit
-  operations, for LLVM would call a library that need not be there. Arithmetic on it is done in
-  float as well.
+- A bfloat16 is an ``i16`` in registers and has no arithmetic: widen it to float first.
+- A float16 is a ``half``. If ``Module.features`` lacks ``f16c``, it is converted by bit operations,
+  since LLVM would call a library function that may not exist. Its arithmetic is done in float too.
 - A bool is an ``i1``.
-- To a narrower float: to nearest, ties to even; NaN stays NaN. To an integer: towards zero,
-  saturated at the range of the type, NaN to 0. To a bool: whether it differs from 0. Integers wrap.
+- To a narrower float: round to nearest, ties to even; NaN stays NaN. To an integer: truncate,
+  saturate to the range of the type, NaN to 0. To a bool: whether it is not 0. Integers wrap.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""``x * y + z``, rounded once, on machines with an instruction for it and without.
+"""Emit fused multiply-add, ``x * y + z`` rounded once, with or without an instruction for it.
 
-In double the product of two floats of 32 bits or fewer is exact. The sum is rounded to odd there,
-after which rounding again to fewer bits is right. So no library is called, and vectors stay
-vectors. Double has no wider type to compute in: where the CPU lacks the instruction, the C
-library's ``fma`` is called.
+For floats of at most 32 bits, the product is exact in double; the sum is rounded to odd in double,
+so that rounding it again to fewer bits is correct. This needs no library call, and vectors stay
+vectors. Double itself has no wider type: if the CPU lacks the instruction, the C library's ``fma``
+is called.
 """
 
 from __future__ import annotations

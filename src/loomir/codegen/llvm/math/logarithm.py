@@ -1,8 +1,8 @@
-"""The logarithms and what is made of them.
+"""Emit logarithms and functions that are built from them.
 
-``x = 2**e * (1 + f)`` with ``1 + f`` between the square roots of 1/2 and of 2. With
-``s = f / (2 + f)``, ``log(1 + f) = 2 s + s**3 G(s**2)``, summed so that the large part ``f`` comes
-last and exact. For floats a longer polynomial of f costs less than the division.
+``x = 2**e * (1 + f)``, where ``1 + f`` is between the square roots of 1/2 and of 2. With
+``s = f / (2 + f)``, ``log(1 + f) = 2 s + s**3 G(s**2)``, summed such that the large part ``f``
+comes last and is exact. For float32, a longer polynomial in f is cheaper than the division.
 """
 
 from __future__ import annotations

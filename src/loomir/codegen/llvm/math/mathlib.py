@@ -1,8 +1,8 @@
-"""The table of TIR's math functions: what is emitted for each.
+"""The table of TIR's math functions, with the function that emits each.
 
-``MATH`` has a row for each name; ``emit_math`` emits one on values of a dtype. A float of 16 bits
-is computed as a float of 32 bits and rounded; what is done on the bits is exact in every format.
-Nothing here calls a function of the C library. ``tir.builtins.accuracy`` bounds the errors.
+``MATH`` has a row for each name; ``emit_math`` emits one for values of a dtype. 16-bit floats are
+computed in float32 and rounded; functions on the bits of floats are exact in every format. Nothing
+here calls the C library. ``tir.builtins.accuracy`` bounds the errors.
 """
 
 from __future__ import annotations

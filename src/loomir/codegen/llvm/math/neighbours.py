@@ -1,10 +1,10 @@
-"""Compare floats with constants in a way that LLVM does not take for a maximum or minimum.
+"""Compare floats with constants such that LLVM does not recognise a maximum or minimum.
 
-``foldSPFofSPF`` of its InstCombine makes ``max(max(x, C), C)`` the inner one, also where the inner
-one keeps NaN, as ``max`` does, and the outer one, ``C < x ? x : C``, gives the edge. What a program
-compares with a constant is therefore compared with the next float: ``x > 0`` as ``x >= 2**-149``,
-which means the same. Only ``max`` and ``min`` themselves are left for LLVM to find, which all keep
-NaN.
+LLVM's InstCombine (``foldSPFofSPF``) folds ``max(max(x, C), C)`` to the inner maximum, even if the
+inner one propagates NaN and the outer one, ``C < x ? x : C``, would replace NaN by C. So a
+comparison with a constant is emitted as one with the next float: ``x > 0`` becomes
+``x >= 2**-149``, which is equivalent. Only ``max`` and ``min`` themselves, all of which propagate
+NaN, remain for LLVM to recognise.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Take rare arguments, such as huge angles, out of the common path: branch to a slow function.
+"""Move rare arguments, such as huge angles, out of the common path: branch to a slow function.
 
-A function that is quick for nearly all arguments passes ``rarely`` its result, a test for the other
-arguments, and code for one of them, which may loop and branch. That code becomes a function of
-the module beside versions for vectors, each of which tests a whole vector and goes on, lane by
-lane, only where some lane needs it. LLVM's loop vectoriser knows the versions, so that a loop over
-scalars still becomes one over vectors.
+A math function that is fast for nearly all arguments passes ``rarely`` its result, a test for the
+other arguments, and slow code for one of them, which may loop and branch. The slow code becomes a
+function of the module, together with vector versions that test a whole vector, and go on lane by
+lane only if some lane needs it. LLVM's loop vectoriser knows these versions, so that it can still
+vectorise scalar loops.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Emit the exact remainder of a truncated quotient (``fmod``)."""
+"""Emit ``fmod``: the exact remainder of truncating division."""
 
 from __future__ import annotations
 

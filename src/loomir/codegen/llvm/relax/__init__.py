@@ -1,1 +1,1 @@
-"""Graphs as LLVM IR: one function for each Relax function, which calls its kernels directly."""
+"""Translate graphs to LLVM IR: a function for each Relax function, which calls kernels directly."""

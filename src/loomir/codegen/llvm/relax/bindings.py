@@ -1,4 +1,4 @@
-"""Emit sequences of bindings, branches, and the values that bindings name."""
+"""Emit sequences of bindings, branches, and references to bound values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls: of functions of the module and of closures, of packed functions, of operators."""
+"""Emit calls: of functions of the module, closures, packed functions and operators."""
 
 from __future__ import annotations
 

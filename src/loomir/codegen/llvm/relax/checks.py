@@ -1,8 +1,8 @@
-"""Check values against structural information: ``MatchCast``, arguments on entry, results on exit.
+"""Emit checks of values against structural information: ``MatchCast``, arguments, results.
 
-- What is proved by what is known of a value is not looked at again.
-- Extents are compared from left to right; a variable that is an extent and has no value is bound.
-- On entry, kinds and ranks come first and bind variables, over all parameters; then extents.
+- What is statically known of a value is not checked again.
+- Extents are compared from left to right; an unbound shape variable is bound to its extent.
+- On entry, kinds and ranks of all parameters are checked and variables bound first; then extents.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Emit functions that are values: their code, and the variables that they capture."""
+"""Emit closures: the code of functions that are values, and the variables that they capture."""
 
 from __future__ import annotations
 

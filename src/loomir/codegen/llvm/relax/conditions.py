@@ -1,4 +1,4 @@
-"""Emit conditions of branches: a bool tensor without axes, or a bool scalar."""
+"""Emit conditions of branches: a bool scalar, or a bool tensor of rank 0."""
 
 from __future__ import annotations
 

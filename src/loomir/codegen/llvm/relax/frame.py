@@ -1,9 +1,9 @@
-"""The state of emitting one graph function: its variables, and the references that it owns.
+"""The state of one graph function under construction: its variables, and references that it owns.
 
-- What a function holds a reference to lies in a *slot* of its memory, so that one loop gives all
-  back where a fault ends the function. A slot is cleared when its reference is given away.
-- Arguments and captured values are their callers'. Shape variables are 64-bit integers.
-- Slots and *scratch* words (arguments of calls, extents) are on the stack where they are few.
+- Each reference that a function owns is in a *slot* of its frame, so that one loop can release all
+  of them after a fault. A slot is cleared when its reference is given away.
+- Arguments and captured values belong to the caller. Shape variables are 64-bit integers.
+- Slots, and *scratch* words for arguments of calls and extents, are on the stack if there are few.
 """
 
 from __future__ import annotations

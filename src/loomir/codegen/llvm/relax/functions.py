@@ -1,4 +1,4 @@
-"""Emit calls by kind of callee: functions of the module, packed functions by name, closures."""
+"""Emit calls by kind of callee: functions of the module, packed functions, closures."""
 
 from __future__ import annotations
 

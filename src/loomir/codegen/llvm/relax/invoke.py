@@ -1,7 +1,7 @@
-"""Calls of functions on objects: of the program's own, of Python's, and of Python's on our behalf.
+"""Emit calls between functions on objects: compiled functions, and Python functions.
 
-Every function is called one way (``unit.CODE``). The caller counts how deep calls are, and looks
-how much of the stack they took: whatever the frames are like, the process must not end.
+All functions share one signature (``unit.CODE``). The caller counts the depth of calls and checks
+the remaining stack, so that no recursion can end the process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Emit calls of kernels from graphs, with the tensors that objects hold."""
+"""Emit calls of kernels from graphs, with the tensors in objects as arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Emit values without computation: variables, constants, tuples, shapes, scalars, functions."""
+"""Emit leaves: variables, constants, tuples, shapes, scalars, functions."""
 
 from __future__ import annotations
 

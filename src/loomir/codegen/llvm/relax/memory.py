@@ -1,4 +1,4 @@
-"""Emit operators on memory: allocate storage, place tensors in it, and make views."""
+"""Emit memory operators: allocate storage, place tensors in it, and make views."""
 
 from __future__ import annotations
 

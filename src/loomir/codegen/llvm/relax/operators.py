@@ -1,4 +1,4 @@
-"""Emit operators without a kernel: calls of kernels and packed functions, closures, effects."""
+"""Emit operators without a kernel of their own: ``call_tir``, packed calls, closures, effects."""
 
 from __future__ import annotations
 

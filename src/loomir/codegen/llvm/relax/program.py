@@ -1,7 +1,7 @@
 """Generate all graph functions of a module, and the entry through which the runtime calls them.
 
-Two functions are seen from outside: ``loomir_enter``, which calls any function on objects, and
-``loomir_function``, which gives the public functions of the module by their number.
+Two functions are exported: ``loomir_enter`` calls any function on objects, and ``loomir_function``
+returns the public functions of the module by number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Emit operators between tensors and shapes."""
+"""Emit operators that convert between tensors and shapes."""
 
 from __future__ import annotations
 

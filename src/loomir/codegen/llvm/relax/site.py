@@ -1,4 +1,4 @@
-"""The operator call that is being emitted: its arguments and attributes, and how to read them."""
+"""The operator call that is being emitted, and accessors for its arguments and attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State that all graph functions of a module share: constant objects, and known functions."""
+"""State that all graph functions of a module share: constant objects, and declared functions."""
 
 from __future__ import annotations
 

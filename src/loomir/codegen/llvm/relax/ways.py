@@ -1,4 +1,4 @@
-"""Adapters that graphs call kernels through, each defined when it is first needed."""
+"""Adapters through which graphs call kernels, each defined on first use."""
 
 from __future__ import annotations
 

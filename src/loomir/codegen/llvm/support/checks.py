@@ -1,4 +1,4 @@
-"""The checks of arrays that generated code calls, loaded once for the process."""
+"""Load the array checks that generated code calls, once for the process."""
 
 from __future__ import annotations
 

@@ -1,16 +1,17 @@
-"""The checks of arrays that all functions share, as LLVM IR.
+"""Array checks that all functions share, as LLVM IR.
 
-Each function has a *table* of what it wants, and hands over where its arrays (``DLTensor``) are:
+Each function has a *table* of requirements, and passes its arrays (``DLTensor``):
 
-- ``i32 loomir_check(context, table, tensors, out)`` does everything, where every extent is known;
-- elsewhere ``loomir_open`` looks at each array for itself and ``loomir_lay_out``, later, at how
-  elements follow each other and at whether arrays overlap; what names stand for is checked between.
+- ``i32 loomir_check(context, table, tensors, out)`` does all checks, if every extent is known.
+- Otherwise ``loomir_open`` first checks each array by itself. The caller then binds and checks
+  names, and ``loomir_lay_out`` checks strides and whether arrays overlap.
 
-They give ``FINE``, or ``MISFIT`` with the fault in the context: that of the first check, in the
-order of these functions, which does not hold. ``out`` gets a record for each array.
+They return ``FINE``, or ``MISFIT`` with the fault of the first failed check in the context. ``out``
+gets a record for each array.
 
-- ``loomir_raise(context, status, values)`` raises what a context describes, which has room for so
-  many values; ``loomir_refuse(context, values)`` that arguments are of other kinds.
+- ``loomir_raise(context, status, values)`` raises the fault that a context describes, which has
+  space for that number of values; ``loomir_refuse(context, values)`` raises that arguments are of
+  the wrong kind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ask the environment and the system how many threads there shall be, as generated IR."""
+"""Determine the number of threads from environment variables and the system, as generated IR."""
 
 from __future__ import annotations
 

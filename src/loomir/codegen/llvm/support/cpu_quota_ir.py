@@ -1,7 +1,7 @@
 """Read the CPU quota of a container, as generated IR, for libraries that run without Python.
 
-A container shows its own limit at the root of the file system of cgroups. Limits of groups further
-up or down are read in Python only (``loomir.target.cpus``).
+A container sees its own limit at the root of the cgroup file system. Limits of other groups in the
+hierarchy are only read by Python code (``loomir.target.cpus``).
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""The fast entry from Python into graphs as LLVM IR; ``runtime.graph.fast_call`` loads it.
+"""The fast entry from Python into graphs, as LLVM IR; ``runtime.graph.fast_call`` loads it.
 
-``ptr loomir_door(ptr self, ptr args, i64 count)`` is a function as Python's modules in C define
-them: ``args`` are objects of Python's, ``self`` a number, the address of what is called. It gives
+``ptr loomir_door(ptr self, ptr args, i64 count)`` is a ``METH_FASTCALL`` function as C extensions
+of Python define them: ``args`` are Python objects, ``self`` is a Python integer, the address of the
+callee. It returns
 
-- an array or a tuple of arrays, where all that the graph gave is its own;
-- None where arguments are for the slow way: nothing has been done then;
-- bytes where the call has ended and Python must finish it (a fault, or other results);
-- NULL with an exception set where Python could not make the result.
+- an array, or a tuple of arrays, if the graph owns all of its results;
+- None if the slow path must handle the arguments; it has then done nothing;
+- bytes if the call has ended and Python must finish it (a fault, or other results);
+- NULL with an exception set if Python could not create the result.
 
 The GIL is released while the graph runs.
 """

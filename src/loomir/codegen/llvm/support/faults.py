@@ -1,12 +1,11 @@
-"""How generated code stops: the table of faults, and the code that reports one.
+"""Faults of generated code: the table of faults, and the code that reports one.
 
-A function of generated code returns 0, 1 after a fault, or 2 where its arguments do not fit. The
-*context*, ``{ i32 site, i32 depth, i64 v0, i64 v1, i64 v2, … }``, then says which fault it was; its
-``depth`` counts the calls that are under way. Until there is a fault, ``v0`` is what may still run
-before somebody looks whether it is to stop, ``v1`` how far down frames may go before somebody asks
-(``emit.stack``), and ``v2`` the address of the context that the entry made. Each thread of a
-parallel loop has a context. Code that watches memory has no such threads, and room for more values:
-an element's indices.
+A generated function returns 0, 1 after a fault, or 2 if its arguments do not fit. The *context*,
+``{ i32 site, i32 depth, i64 v0, i64 v1, i64 v2, … }``, then identifies the fault; ``depth`` counts
+the calls in progress. Before a fault, ``v0`` is the budget until the next interrupt check
+(``emit.polling``), ``v1`` the lowest stack address that needs no check (``emit.stack``), and ``v2``
+the address of the context that the entry made. Each thread of a parallel loop has a context of its
+own. Instrumented code has no such threads, and space for more values: the indices of an element.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Keep the memory of large tensors for the next one, as generated IR.
+"""Keep the memory of large tensors for the next tensor, as generated IR.
 
-A graph makes its arena anew in each call. What is above 32 MiB the C library maps from the system
-and gives back, so that each call would write to fresh pages: a convolution of 8 images took three
-times as long. The last blocks of such tensors wait in two slots, each exchanged atomically.
+A graph allocates its arena anew in each call. The C library maps allocations above 32 MiB from the
+system and returns them, so that each call would write to fresh pages: a convolution of 8 images
+took three times as long (on a Xeon, Emerald Rapids). The last freed blocks wait in two slots, which
+are exchanged atomically.
 """
 
 from __future__ import annotations

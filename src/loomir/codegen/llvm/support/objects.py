@@ -1,4 +1,4 @@
-"""The values of graphs: their functions, compiled and loaded once for the process."""
+"""Load the functions on values of graphs (objects), once for the process."""
 
 from __future__ import annotations
 

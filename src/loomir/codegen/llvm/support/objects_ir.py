@@ -1,8 +1,8 @@
-"""The values of graphs as generated IR: how objects are made, counted and freed.
+"""Values of graphs as generated IR: how objects are created, counted and freed.
 
-``objects`` compiles and loads it; ``runtime.graph.object_layout`` says where things lie. Counts
-change atomically, but for the last reference, which only its holder can see. Freeing never
-recurses: what loses its last reference waits in a list that goes through the counts.
+``objects`` compiles and loads it; ``runtime.graph.object_layout`` defines the memory layout.
+Reference counts change atomically, except for the last reference, which only its owner can see.
+Freeing does not recurse: objects without references form a list, linked through their counts.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Place the pool's threads on CPUs of their own, as generated IR.
+"""Pin the pool's threads to CPUs of their own, as generated IR.
 
-By itself, a system may wake a worker on the CPU of its caller, where it waits until the caller has
-done its share: Linux does on virtual machines, whose halted CPUs do not count as idle. So as long
-as there is a CPU for each thread, workers keep off that of the caller and off each other's: each
-has a CPU of its own, its home, and may use those that are nobody's. The caller is left as it is.
+By default, a system may wake a worker on the CPU of its caller, where it waits until the caller has
+done its share: Linux does so on virtual machines, whose halted CPUs do not count as idle. So if
+there is a CPU for each thread, workers avoid the CPU of the caller and those of each other: each
+has a CPU of its own, its home, and may also use those that belong to nobody. The caller is not
+pinned.
 
-Only when the caller has moved, or there are more workers, does anything change. If the CPUs of a
-worker are not those that it was given, somebody else has chosen them, and nothing is touched more.
+Placement changes only if the caller has moved, or if there are more workers. If a worker is not on
+the CPUs that it was given, somebody else has pinned it, and it is left as it is from then on.
 """
 
 from __future__ import annotations

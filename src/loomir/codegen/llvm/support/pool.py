@@ -1,17 +1,17 @@
-"""The thread pool that parallel loops run on: one for the process, made when first asked for.
+"""The thread pool of parallel loops: one for the process, created on first use.
 
-``pool_symbols`` gives the addresses that kernels are linked with:
+``pool_symbols`` returns the addresses against which kernels are linked:
 
 - ``i32 loomir_parallel_for(ptr fn, ptr closure, ptr ctx, i64 begin, i64 end)`` splits the range
   into contiguous shares and runs ``fn`` (``i32 (ptr ctx, ptr closure, i64 begin, i64 end)``) on
-  each, every share with its own copy of the record at ``ctx``. If shares fault (do not return 0),
-  the record and the code of the lowest of them are given to the caller: what a serial run gives.
-- ``i32 loomir_set_threads(i32)`` caps the threads, 0 takes the cap away; it gives the former cap.
-- ``i32 loomir_get_threads()`` gives the cap; where there is none, LOOMIR_NUM_THREADS, else
+  each, with a copy of the record at ``ctx`` for every share. If shares fault (return nonzero), the
+  caller gets the record and the code of the lowest of them, as in a serial run.
+- ``i32 loomir_set_threads(i32)`` limits the threads, 0 removes the limit; it returns the old one.
+- ``i32 loomir_get_threads()`` returns the limit; if there is none, LOOMIR_NUM_THREADS, else
   OMP_NUM_THREADS, else the cores that the process may use and its quota pays for.
 - ``loomir_take_scratch`` and ``loomir_give_scratch`` keep the memory of kernels between runs.
 
-A forked child makes its own threads when it first needs them. Threads end before Python does.
+A forked child creates its own threads on first use. Threads end before Python does.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """The thread pool as generated IR; ``pool`` compiles and loads it.
 
-How a region runs. The caller takes ``busy``, writes down the task and how many pieces it has, and
-moves ``epoch``. Workers whose number is below the count of that epoch run pieces, and so does the
-caller (``work_sharing_ir``); then it waits until no piece is pending. It waits for no worker: one
-that comes late finds nothing to do.
+How a region runs: the caller takes ``busy``, writes the task and the number of its pieces, and
+advances ``epoch``. Workers whose number is below the count of that epoch run pieces, and so does
+the caller (``work_sharing_ir``), which then waits until no piece is pending. It does not wait for
+any worker: one that comes late finds nothing to do.
 
-- ``epoch`` holds the generation below and the number of shares above, in one word: a worker that
-  looks late must not combine the generation of one region with the count of another.
+- ``epoch`` holds the generation in its low bits and the number of shares in its high bits, in one
+  word: a late worker must not combine the generation of one region with the count of another.
 - Nested calls, and calls while another thread has the pool, find ``busy`` taken and run serially.
-- Who waits spins for a while, then sleeps in a futex. Each pair "I change the word, then look
-  whether you sleep" and "I say that I sleep, then look at the word" is sequentially consistent.
-  A sleeper is woken only if its number is below the count, or 32 more; the caller wakes a few, and
-  who has been woken wakes more.
-- The caller takes the fault of the lowest piece that has one: what a serial run meets first.
+- Waiting threads spin for a while, then sleep in a futex. In each pair "I change the word, then
+  check whether you sleep" and "I announce that I sleep, then check the word", both steps are
+  sequentially consistent. A sleeper is woken only if its number, modulo 32, is below the count;
+  the caller wakes a few workers, which wake others.
+- The caller takes the fault of the lowest piece that has one, which a serial run meets first.
 """
 
 from __future__ import annotations

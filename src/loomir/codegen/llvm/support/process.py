@@ -1,4 +1,4 @@
-"""Load the process services of ``process_ir`` for compiled code, when they are first needed."""
+"""Load the process services of ``process_ir`` for compiled code, on first use."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
 """Services of the process for compiled code, as LLVM IR.
 
-- ``i32 loomir_poll(context)`` fills the budget again and tells, by 1, that the call is to stop. It
-  asks Python, in Python's main thread only, as signals are handled there: some tens of times a
-  second, and less often where the GIL is long in coming, so that asking takes a hundredth of the
-  time at most. What the handler of a signal raised is kept, and the call from outside that it
-  stops, by its root: its other threads learn it from there.
-- ``ptr loomir_take_raised(root)`` gives what stopped that call, a reference, or NULL.
-- ``void loomir_set_main(thread)`` names the main thread.
-- ``stack_ir`` says how the stack is measured.
+- ``i32 loomir_poll(context)`` refills the budget, and returns 1 if the call must stop. It asks
+  Python, only in Python's main thread, where signals are handled: some tens of times a second, and
+  less often if the GIL is contended, so that asking takes at most a hundredth of the time. The
+  exception of a signal handler is kept together with the root of the call that it stops, from which
+  the call's other threads learn it.
+- ``ptr loomir_take_raised(root)`` returns the exception that stopped that call, as a new reference,
+  or NULL.
+- ``void loomir_set_main(thread)`` sets the main thread.
+- ``stack_ir`` measures the stack.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Keep scratch memory of kernels for their next run, as generated IR.
 
-Fresh pages cost more than many a kernel does in them. So what a kernel gives back waits in one of a
-few slots for whoever asks next; the last one given back is found first. A slot is taken and filled
-by one atomic exchange, and a block is in one slot at most. What finds no slot goes to the system.
+Fresh pages cost more than many kernels compute in them. So memory that a kernel frees waits in one
+of a few slots for the next request, the most recently freed block first. A slot is taken and filled
+by one atomic exchange, and a block is in at most one slot. A block that finds no free slot is
+returned to the system.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Measure how much of a thread's stack is left, as LLVM IR: a part of ``process_ir``.
+"""Measure the remaining stack of a thread, as LLVM IR: a part of ``process_ir``.
 
 - ``i32 loomir_has_stack(ptr context, i64 lowest)`` tells whether frames of this thread may reach
-  down to an address. What may be used without asking again is written to the context
+  down to an address. It writes to the context how far they may reach without asking again
   (``faults.FLOOR``).
-- ``i32 loomir_may_leave(i64 here)`` tells whether what is left is enough for Python, or whatever
-  else somebody registered: ``_OTHERS`` bytes, or half of a smaller stack.
+- ``i32 loomir_may_leave(i64 here)`` tells whether enough is left for Python, or for whatever else
+  was registered: ``_OTHERS`` bytes, or half of a smaller stack.
 
-Where a thread's stack begins and ends is asked once for each thread and kept in a word of its own:
-the lowest address, a multiple of a page, the logarithm of its size, and whether it *grows*. That of
-the first thread does, as far as ``RLIMIT_STACK`` lets it then: part of it is there from the start
-(``_THERE``), for the rest the limit is read again.
+The bounds of a thread's stack are queried once for each thread and kept in one word: the lowest
+address, a multiple of a page, the logarithm of the size, and whether the stack *grows*. That of the
+first thread grows up to ``RLIMIT_STACK``; a part of it always exists (``_THERE``), and for the rest
+the limit is read again.
 
-Kept free below is what leaf functions of C and the frames of signals take, whose size is the
-machine's. Elsewhere than on Linux, a call takes no more than ``_FIXED`` bytes.
+Space for leaf functions of C and for signal frames, whose size depends on the machine, is kept free
+below. On systems other than Linux, a call uses at most ``_FIXED`` bytes.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Share a region's range between threads, which take over pieces of others, as generated IR.
+"""Share the range of a parallel region between threads, with work stealing, as generated IR.
 
 The range is cut into a contiguous share for each thread, and each share into up to sixteen pieces.
-A thread takes the pieces of its own share one by one, in order, then those that are left of the
-shares after it. So each has memory of its own to work on, and yet who comes late, or is delayed by
-other programs, keeps nobody waiting for more than a piece: a worker that never comes is not missed.
+A thread takes the pieces of its own share in order, then pieces that are left of the shares after
+it. So each thread works on memory of its own, and yet a thread that starts late, or is delayed by
+other programs, delays the others by at most one piece; a worker that never comes is not missed.
 
-- A share's ``claim`` holds the generation of the region and the number of pieces that are taken.
-  One of an older generation counts as untouched; a newer one says that this region is over.
-- Workers may look at a region that ends meanwhile. Its task is then overwritten by the region after
-  the next at the earliest, for two take turns, and who finds the epoch unchanged after reading has
-  read one whole task. Nothing else of it is touched before a piece is taken, which keeps the region
-  from ending.
-- A fault goes to the slot of the thread that met it, which keeps the lowest.
+- A share's ``claim`` holds the generation of the region and the number of pieces taken. A claim of
+  an older generation counts as untouched; one of a newer generation says that this region is over.
+- A worker may look at a region that ends meanwhile. Its task is not overwritten before the region
+  after the next one, since two tasks alternate; a worker that finds the epoch unchanged after
+  reading has read one whole task. It touches nothing else before it has taken a piece, which keeps
+  the region from ending.
+- A fault goes to the slot of the thread that met it, which keeps the lowest one.
 """
 
 from __future__ import annotations

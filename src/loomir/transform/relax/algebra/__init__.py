@@ -1,1 +1,1 @@
-"""Algebra on operators: products reordered, merged and folded into others."""
+"""Algebraic rewrites of operators: reorder, merge and fold products."""

@@ -1,4 +1,4 @@
-"""Multiply three matrices in the order that takes fewer products."""
+"""Reassociate a product of three matrices to the order with fewer multiplications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Multiply one matrix with several others at once."""
+"""Combine products that share their left operand into one product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distribute a product over a sum: multiply with each part of it."""
+"""Distribute a matrix product over a sum: multiply with each term."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replace powers and quotients by faster operators, which round differently (fast math)."""
+"""Fast math: replace powers and quotients by faster operators, which round differently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fold what scales and shifts the channels of a convolution into its kernel, and one addition."""
+"""Fold a scale and shift of a convolution's channels into its kernel and one addition."""
 
 from __future__ import annotations
 

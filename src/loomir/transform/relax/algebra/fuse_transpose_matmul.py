@@ -1,4 +1,4 @@
-"""Fuse a transposition with the product that reads it, which indexes the original."""
+"""Fuse a transposition into the product that reads it, which then indexes the original."""
 
 from __future__ import annotations
 

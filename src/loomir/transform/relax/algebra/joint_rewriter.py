@@ -1,4 +1,7 @@
-"""Rewrite a call together with those that make its arguments and nothing else uses."""
+"""A mutator that rewrites a call together with the producers of its arguments.
+
+Producers count only if nothing else uses their results.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Permute the axes of a concatenation once, in place of those of each part."""
+"""Permute the axes of a concatenation once, instead of those of each part."""
 
 from __future__ import annotations
 

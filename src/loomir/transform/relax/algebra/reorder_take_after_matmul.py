@@ -1,4 +1,4 @@
-"""Take columns of a product in place of columns of its operand."""
+"""Take columns of a product instead of columns of its operand."""
 
 from __future__ import annotations
 

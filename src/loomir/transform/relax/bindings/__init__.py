@@ -1,1 +1,1 @@
-"""Bindings of a function: normal form, dead code, common subexpressions, order."""
+"""Passes on the bindings of a function: normal form, dead code, common subexpressions, order."""

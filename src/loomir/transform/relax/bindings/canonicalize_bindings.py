@@ -1,4 +1,4 @@
-"""Replace names of names, and fields of known tuples, by the values that they stand for."""
+"""Copy propagation: replace aliases, and fields of known tuples, by the original values."""
 
 from __future__ import annotations
 

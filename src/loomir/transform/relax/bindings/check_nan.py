@@ -1,4 +1,4 @@
-"""Stop at the first NaN or infinity: check what each call of a graph makes."""
+"""Insert checks that stop a graph at the first call that returns NaN or infinity."""
 
 from __future__ import annotations
 

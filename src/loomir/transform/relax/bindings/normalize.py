@@ -1,4 +1,4 @@
-"""Bring functions of graphs into normal form."""
+"""Bring the functions of graphs into normal form."""
 
 from __future__ import annotations
 

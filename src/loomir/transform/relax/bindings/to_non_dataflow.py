@@ -1,4 +1,4 @@
-"""Make ordinary blocks and variables of those of dataflow."""
+"""Replace dataflow blocks and their variables by ordinary ones."""
 
 from __future__ import annotations
 

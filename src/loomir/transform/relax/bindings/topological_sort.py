@@ -1,4 +1,4 @@
-"""Order the bindings of dataflow blocks by what they need, or by what needs them."""
+"""Order the bindings of dataflow blocks topologically, from inputs or from outputs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Constants and parameters: bound, folded, packed and lifted out of the function."""
+"""Passes on constants and parameters: bind, fold, prepack and lift them."""

@@ -1,4 +1,4 @@
-"""Bind constant arguments of a program: of a graph, or of a single function of loops."""
+"""Bind constant arguments of a program: of a graph, or of a single PrimFunc."""
 
 from __future__ import annotations
 

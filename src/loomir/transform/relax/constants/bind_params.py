@@ -1,4 +1,4 @@
-"""Bind parameters of a function to arrays that are known when a model is compiled."""
+"""Bind parameters of a function to arrays that are known at compile time."""
 
 from __future__ import annotations
 

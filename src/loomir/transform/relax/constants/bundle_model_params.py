@@ -1,4 +1,4 @@
-"""Pass the weights of a model as one tuple."""
+"""Replace the weights of a model by one parameter, a tuple."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute at compile time what depends on constants only."""
+"""Constant folding: evaluate at compile time what depends only on constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transform weights lazily: fetch each where it is needed, and hand out each result when done."""
+"""Transform weights lazily: fetch each before its first use, and return each result once done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute once, in a function of its own, what depends only on a model's weights."""
+"""Lift computations that depend only on a model's weights into a function that runs once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell inputs of a model from weights: those are the parameters after the first ``num_input``."""
+"""Split the parameters of a model into inputs (the first ``num_input``) and weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prepack constant weights: bring them into the order in which kernels read them, once."""
+"""Prepack constant weights: store them once in the order in which kernels read them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Devices: on which each tensor is."""
+"""Passes on devices: where each tensor lives."""

@@ -1,4 +1,4 @@
-"""Propagate devices: find that of every tensor from those that are known."""
+"""Propagate devices: infer the device of every tensor from the annotated ones."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Functions of a module: their names, parameters, results and calls."""
+"""Passes on the functions of a module: names, parameters, results and calls."""

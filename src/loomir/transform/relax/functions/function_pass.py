@@ -1,10 +1,12 @@
-"""Passes that users write: a function on functions, or on dataflow blocks, becomes one on modules.
+"""Passes written by users: a function on functions or dataflow blocks becomes a module pass.
 
-@function_pass
-def without_dropout(func, mod):
-return ...
+Such a pass returns the new function, and is called with a module:
 
-mod = without_dropout(mod)
+    @function_pass
+    def without_dropout(func, mod):
+        return ...
+
+    mod = without_dropout(mod)
 """
 
 from __future__ import annotations

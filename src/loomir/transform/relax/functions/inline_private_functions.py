@@ -1,4 +1,4 @@
-"""Inline private functions: put their bodies in the place of their calls."""
+"""Inline private functions: replace their calls by their bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lift functions that are written inside of others to the module (lambda lifting)."""
+"""Lambda lifting: move nested functions to the module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rename functions of a module to the names under which they are called from outside."""
+"""Rename functions of a module to their external names (``global_symbol``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find functions of a module all of whose callers are known: private and never passed on."""
+"""Find private functions that are never used as values, so that all their callers are known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declare functions pure by force, so that passes may put calls with effects into them."""
+"""Declare functions pure (``force_pure``), so that passes may add calls with effects to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drop what private functions return and no caller looks at."""
+"""Remove results of private functions that no caller uses."""
 
 from __future__ import annotations
 

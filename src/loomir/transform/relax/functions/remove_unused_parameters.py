@@ -1,4 +1,4 @@
-"""Drop what private functions are given and do not use."""
+"""Remove parameters of private functions that they do not use."""
 
 from __future__ import annotations
 

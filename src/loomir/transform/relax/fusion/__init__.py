@@ -1,1 +1,1 @@
-"""Fusion: kernels that become one, and what is computed where it is used."""
+"""Kernel fusion: group kernels, merge them, and inline what they compute for each other."""

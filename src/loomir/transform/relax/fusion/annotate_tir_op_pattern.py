@@ -1,4 +1,4 @@
-"""Annotate each kernel with its pattern, which tells what it can be fused with."""
+"""Annotate each kernel with its pattern, which decides what it can be fused with."""
 
 from __future__ import annotations
 

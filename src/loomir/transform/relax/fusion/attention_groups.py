@@ -1,8 +1,8 @@
-"""Find attention in a graph of kernels: a product, what is done with its rows, and another product.
+"""Find attention in a graph of kernels: a product, row-wise kernels, and another product.
 
-However it is written (masks that are added or chosen by, scores that are scaled before or after,
-softmax in one operator or in several), it becomes one kernel, so that scores never leave the cache.
-Moves of its operands are part of it: it reads them where they lie.
+However it is written (masks that are added or selected by, scores that are scaled before or after,
+softmax in one operator or several), it becomes one kernel, so that scores never leave the cache.
+Reshapes and transpositions of its operands become part of it: it reads them in place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Group calls of kernels that can become one kernel."""
+"""Group calls of kernels that can be fused into one kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make one kernel of each group of kernels."""
+"""Fuse each group of kernels into one kernel."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Group the nodes of a graph of kernels: those on all paths to a common user are fused.
+"""Group the nodes of a graph of kernels by post-dominators.
 
-A node is merged with its immediate post-dominator, and all between them with it, where the kinds of
-the kernels allow it. Nothing outside then lies on a way from a group to itself, so the result has
-no cycles. The rule is that of TVM (Chen et al., OSDI 2018, section 3).
+If the patterns of the kernels allow it, a node is merged with its immediate post-dominator and with
+all nodes between them. No path then leaves a group and returns to it, so the fused graph has no
+cycles. This is the rule of TVM (Chen et al., OSDI 2018, section 3).
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Inline element-wise producers of a fused kernel where their elements are used.
+"""Inline element-wise producers within a fused kernel.
 
-The nests of a kernel run one after another. A nest that computes each element of a buffer on its
-own is removed, and its expression stands in place of the loads of the buffer:
+The loop nests of a fused kernel run one after another. A nest that computes each element of a
+buffer independently is removed, and its expression replaces the loads of the buffer if
 
-- where one place loads it, and no more often than it was computed; or
-- where the expression is cheap (no division, no call), and few places load it.
+- one statement loads it, no more often than it was computed; or
+- the expression is cheap (no division, no call), and few statements load it.
 
-What a block loads twice at one place is computed once. Each operation still rounds to its own
-dtype, so that the bits of all results stay the same, but for those of a NaN.
+A value that a statement would then compute twice is computed once. Each operation still rounds to
+its own dtype, so results keep their bits, except for those of a NaN.
 """
 
 from __future__ import annotations

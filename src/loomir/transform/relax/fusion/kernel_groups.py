@@ -1,6 +1,6 @@
-"""Functions with the attribute ``Primitive`` that can be one kernel.
+"""Recognise functions with the attribute ``Primitive`` that can become one kernel.
 
-``FuseOps`` makes them; users may write functions with that attribute too, of any form.
+``FuseOps`` creates them; users may also write functions with this attribute, in any form.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Classify how a kernel reads the elements of its arguments, which tells what it fuses with.
+"""Classify how a kernel reads the elements of its arguments, which decides what it fuses with.
 
-It is found from how blocks index their buffers, so it holds for kernels of any origin.
+The pattern follows from the indices in its blocks, so it works for kernels of any origin.
 """
 
 from __future__ import annotations

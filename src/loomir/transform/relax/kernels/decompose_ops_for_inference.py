@@ -1,4 +1,4 @@
-"""Decompose operators of training into what they compute in inference."""
+"""Replace training operators by the operators that they compute in inference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turn calls of operators into calls of kernels."""
+"""Legalise operators: replace their calls by calls of kernels."""
 
 from __future__ import annotations
 

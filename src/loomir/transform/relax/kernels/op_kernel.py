@@ -1,6 +1,6 @@
-"""A call of an operator as a kernel: a function of loops, made of the operator's ``lower``.
+"""Make the kernel of an operator call: a function of loops, built by the operator's ``lower``.
 
-Equal calls share a kernel: a model of many equal layers has few of them.
+Equal calls share a kernel, so that a model of many equal layers has few kernels.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Operators whose values are known only at run time: computed by their NumPy definition.
+"""Call the NumPy reference of an operator that cannot be lowered to a kernel.
 
-A call of a tensor of unknown rank or dtype, or with a result whose extents depend on the contents
-of its arguments, has no kernel. It becomes a call of the packed function ``loomir.reference``,
-which is given the operator's name and options.
+This applies to tensors of unknown rank or dtype, and to results whose extents depend on the
+contents of arguments. Such a call becomes a call of the packed function ``loomir.reference``, which
+gets the operator's name and options.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Specialise kernels of dynamic sizes to the sizes of their calls."""
+"""Specialise kernels with symbolic sizes to the sizes at their calls."""
 
 from __future__ import annotations
 

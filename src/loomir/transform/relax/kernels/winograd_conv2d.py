@@ -1,4 +1,4 @@
-"""Winograd convolution: fewer products on transformed tiles, where that pays."""
+"""Winograd convolution: fewer multiplications, on transformed tiles, if the cost model approves."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Layouts: how tensors lie in memory, and reshapes that cost nothing."""
+"""Layouts: the order of tensors in memory, and reshapes that need no copy."""

@@ -1,4 +1,4 @@
-"""How the axes of a tensor are arranged in another one that holds the same elements."""
+"""Describe a layout: the axes of a tensor in another order, some of them split into blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convert convolutions and pools to a wanted layout, and propagate it through the graph."""
+"""Convert convolutions and pooling to a desired layout, and propagate it through the graph."""
 
 from __future__ import annotations
 

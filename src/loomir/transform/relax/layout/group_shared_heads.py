@@ -1,4 +1,4 @@
-"""Multiply a few rows of several heads with the matrix that they share, instead of copies of it."""
+"""Batch heads that share a matrix into one product with it, instead of copying the matrix."""
 
 from __future__ import annotations
 

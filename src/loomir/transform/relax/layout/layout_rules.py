@@ -1,8 +1,8 @@
-"""How operators compute on tensors whose axes are arranged otherwise.
+"""How operators compute on tensors in another layout.
 
-A rule is told a call and how its arguments are arranged now. It says how it wants them, with which
-options the operator then makes the same result, and how that is arranged; or None, where the
-operator must have its arguments as they were.
+A rule gets a call and the current layouts of its arguments. It returns the layouts that it wants,
+the attributes with which the operator then computes the same result, and the layout of that result;
+or None, if the operator needs its arguments in the original layout.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Drop changes of layout that undo each other."""
+"""Remove pairs of layout changes that cancel."""
 
 from __future__ import annotations
 

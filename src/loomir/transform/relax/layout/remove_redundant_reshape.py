@@ -1,4 +1,4 @@
-"""Remove reshapes of reshapes, and reshapes to the shape that a tensor has."""
+"""Remove reshapes of reshapes, and reshapes to the same shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replace kernels that only reshape by ``R.reshape``, which copies nothing."""
+"""Replace kernels that only reshape by ``R.reshape``, which makes a view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Move reshapes and transpositions behind what does not need them, where many meet and vanish."""
+"""Sink reshapes and transpositions below operators that commute with them, until they cancel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read the part at a known place as a slice, which kernels read where it lies."""
+"""Replace ``take`` at a constant index by a slice, which kernels read in place."""
 
 from __future__ import annotations
 

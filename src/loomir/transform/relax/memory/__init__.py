@@ -1,1 +1,1 @@
-"""Memory: aliases, lifetimes, updates in place, and one arena for all temporaries."""
+"""Memory: aliases, lifetimes, in-place updates, and an arena for all temporaries."""

@@ -1,8 +1,8 @@
 """Alias analysis: which tensors each variable may refer to, and which escape the function.
 
-A tensor *escapes* where something outside may come to hold it: it is returned, captured by a
-closure, or passed to a function that could keep or return it. Of the others all uses are known,
-under whatever name.
+A tensor *escapes* if something outside may keep a reference to it: it is returned, captured by a
+closure, or passed to a function that could keep or return it. All uses of other tensors are known,
+through any alias.
 """
 
 from __future__ import annotations

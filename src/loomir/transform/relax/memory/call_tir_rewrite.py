@@ -1,4 +1,4 @@
-"""Write calls of kernels as an allocation of what they write, and a direct call."""
+"""Rewrite ``call_tir`` as the allocation of its results and a call in destination-passing style."""
 
 from __future__ import annotations
 

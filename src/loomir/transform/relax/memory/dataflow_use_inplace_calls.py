@@ -1,4 +1,4 @@
-"""Update in place: let kernels write over operands that nothing uses afterwards."""
+"""Update in place: let kernels write over operands that are not used afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mark the last use of memory, after which it can be given back."""
+"""Mark the last use of each memory, after which it can be freed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write plain allocations as storage and tensors in it."""
+"""Lower tensor allocations to storage, and tensors in it."""
 
 from __future__ import annotations
 

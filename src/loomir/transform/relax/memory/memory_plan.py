@@ -1,7 +1,7 @@
-"""Plan an arena: places for tensors, reused after a tensor's last use.
+"""Plan an arena: assign memory to tensors, and reuse it after a tensor's last use.
 
-Sizes that are numbers are packed tightly by offset. Sizes that depend on shape variables get slots;
-a slot is used again for what provably fits it.
+Tensors of constant size are packed tightly by offset. Tensors whose sizes depend on shape variables
+get slots; another tensor may reuse a slot if it provably fits.
 """
 
 from __future__ import annotations

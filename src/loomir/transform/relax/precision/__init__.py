@@ -1,1 +1,1 @@
-"""Mixed precision: what may be computed in floats of 16 bits."""
+"""Mixed precision: which operators may compute in 16-bit floats."""

@@ -1,7 +1,7 @@
-"""Which operators may be computed in floats of 16 bits, and which must not.
+"""Decide which operators may compute in 16-bit floats, and which must not.
 
-Loomir computes those in float32 and rounds once, so the question is what becomes of a result of
-float16: numbers beyond 65504 are infinite, those below 6e-5 lose digits.
+Loomir computes them in float32 and rounds once, so the only risk is the range of a float16 result:
+numbers beyond 65504 become infinite, and those below 6e-5 lose digits.
 """
 
 from __future__ import annotations

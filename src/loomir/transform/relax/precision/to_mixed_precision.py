@@ -1,4 +1,4 @@
-"""Mixed precision: compute the costly operators in floats of 16 bits."""
+"""Mixed precision: convert the costly operators to 16-bit floats."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Graphs on small integers that stand for floats."""
+"""Quantised graphs: small integers that represent floats."""

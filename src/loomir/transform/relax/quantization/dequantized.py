@@ -1,4 +1,4 @@
-"""Floats that stand as bytes, a zero point and a scale: read from a graph, and written in one."""
+"""Dequantised values, as bytes, zero point and scale: read them from a graph, and write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute on the bytes that floats stand for, where a graph quantises and dequantises."""
+"""Compute on quantised bytes where a graph dequantises, computes and quantises again."""
 
 from __future__ import annotations
 

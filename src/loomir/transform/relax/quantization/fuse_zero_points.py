@@ -1,4 +1,4 @@
-"""Fuse zero points, and the widening of bytes, with the products of integers that take them."""
+"""Fuse zero points, and the widening of bytes, into integer products that use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What values of a graph are made of, as far as passes on small integers ask."""
+"""Trace how values of a graph are computed, as far as quantisation passes need it."""
 
 from __future__ import annotations
 

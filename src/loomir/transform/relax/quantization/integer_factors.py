@@ -1,4 +1,4 @@
-"""Factors of products: bytes, widened to int32, less a zero point."""
+"""Match factors of integer products: bytes, widened to int32, minus a zero point."""
 
 from __future__ import annotations
 

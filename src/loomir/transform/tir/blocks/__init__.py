@@ -1,1 +1,1 @@
-"""Blocks become loops and statements."""
+"""Passes that lower blocks to loops and statements."""

@@ -1,4 +1,4 @@
-"""Replace the iterators of blocks by what they are bound to."""
+"""Replace block iterators by the expressions to which they are bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run reductions over the threads of a block in order."""
+"""Lower cross-thread reductions to serial loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make a block's initialisation an ordinary statement."""
+"""Lower the ``init`` of a block to an ordinary conditional statement."""
 
 from __future__ import annotations
 

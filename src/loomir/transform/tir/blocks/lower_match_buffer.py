@@ -1,4 +1,4 @@
-"""Replace the aliases that blocks make by accesses of their sources."""
+"""Replace buffers that blocks match to regions by accesses of the source buffers."""
 
 from __future__ import annotations
 

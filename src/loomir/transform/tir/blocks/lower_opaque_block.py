@@ -1,4 +1,4 @@
-"""Remove blocks; what they allocate becomes allocations."""
+"""Remove blocks; their buffers become allocations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run what is bound to threads of a GPU on the CPU."""
+"""Lower loops that are bound to GPU threads to CPU loops."""
 
 from __future__ import annotations
 

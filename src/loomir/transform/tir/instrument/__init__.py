@@ -1,1 +1,1 @@
-"""Checks that run with the program: bounds, uninitialised reads, races."""
+"""Passes that insert run-time checks: bounds, uninitialised reads, races."""

@@ -1,4 +1,4 @@
-"""Check the indices of accesses where the program runs."""
+"""Insert a bounds check before each access."""
 
 from __future__ import annotations
 

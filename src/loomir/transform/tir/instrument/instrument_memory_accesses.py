@@ -1,9 +1,9 @@
-"""Sanitize memory at run time: uninitialised reads, and races of parallel loops.
+"""Instrument memory accesses, to find uninitialised reads and races between parallel iterations.
 
-Next to each memory that is watched lie its *marks*: a byte for each byte that was written, and for
-each element two stamps, of the last write and of a read. A stamp tells in which iteration of the
-loops around it was set; ``codegen/llvm/emit/sanitizer.py`` says how. Loops whose iterations may run
-in any order run in order here, so that a program is always judged in the same way.
+Each instrumented memory has shadow memory, its *marks*: a byte for each byte that was written, and
+two stamps for each element, of its last write and of a read. A stamp identifies the loop iterations
+in which it was set (``codegen/llvm/emit/sanitizer.py`` says how). Loops that may run in any order
+run serially here, so that every run gives the same verdict.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check the indices of accesses through other names of regions."""
+"""Insert bounds checks for accesses through buffers that alias regions of others."""
 
 from __future__ import annotations
 

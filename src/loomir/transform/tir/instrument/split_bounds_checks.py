@@ -1,9 +1,9 @@
 """Decide bounds checks once, at the entry of a function, so that its loops can be scheduled.
 
-Most indices are within their axes for all values of the loops' variables, by the loops' ranges and
-the conditions around them. Of others, the least and the greatest value are known when the function
-is entered: a comparison of sizes there decides whether the loops run unchecked, or as they are
-written with a check at each such access. What depends on memory is checked where it is accessed.
+Most indices are provably within bounds for all values of the loop variables, by the ranges of loops
+and the conditions around the access. For others, the least and greatest value is known on entry: a
+comparison there selects between the loops without checks, and the loops as written, with a check at
+each such access. An index that is read from memory is checked at the access.
 """
 
 from __future__ import annotations

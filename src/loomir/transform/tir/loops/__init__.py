@@ -1,1 +1,1 @@
-"""Loops: partitioned, vectorised, unrolled, and freed of what does not change in them."""
+"""Passes on loops: partition, vectorise, unroll, and hoist invariants."""

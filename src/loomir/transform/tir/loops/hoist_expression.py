@@ -1,12 +1,11 @@
 """Hoist costly loop-invariant expressions out of loops.
 
-Divisions of floats, functions such as ``exp``, and divisions of integers by what is no constant
-cost ten times what a sum does and more; choices come with conditions and what they choose from. The
-code generator leaves them where they are written.
-Values keep all their bits: an expression moves as it stands.
+These are divisions of floats, math functions, divisions of integers by non-constants, and choices
+(with their conditions and operands); the first three cost ten times as much as an addition or more.
+LLVM does not hoist them in all cases, so the pass does. Values keep all their bits.
 
-What moves has no effect, reads nothing that the loop may write, and cannot fail, for then it may
-be evaluated although no iteration would do so. See ``loop_memory`` for what it may read.
+An expression is hoisted only if it has no effect, reads nothing that the loop may write
+(``loop_memory``), and cannot fail, since it is then evaluated even if no iteration would do so.
 """
 
 from __future__ import annotations

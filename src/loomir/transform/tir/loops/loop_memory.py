@@ -1,16 +1,16 @@
-"""Track what loops may write, to find from which loop on a load is invariant.
+"""Track what loops may write, to find the outermost loop in which a load is invariant.
 
-A load can be made before a loop where nothing in the loop may write what it reads, and where it
-certainly can be made there. That is so of an element that
+A load can be hoisted out of a loop if nothing in the loop may write what it reads, and if loading
+before the loop is certainly valid. It is valid for an element that
 
-- each iteration reads before anything can end the program or the iteration, of a loop that has
-  iterations, or
-- is named by constants, and was stored before, or lies in an array that the function is given.
-  Reading own memory in which nothing was stored would be harmless in itself, but LLVM takes a
-  branch on such a value for a sign that the place is never reached.
+- every iteration reads before anything can end the program or the iteration, in a loop with at
+  least one iteration; or
+- has constant indices, and was stored before, or belongs to an array argument. Loading memory in
+  which nothing was stored would itself be harmless, but LLVM treats a branch on such a value as
+  unreachable.
 
-Statements are numbered in program order; a loop is the range of the numbers in its body. So each
-question takes a search among numbers, however deep the nest.
+Statements are numbered in program order, and a loop is the range of numbers in its body. A query is
+a binary search in these numbers, however deep the nest.
 """
 
 from __future__ import annotations

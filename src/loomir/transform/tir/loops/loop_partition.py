@@ -1,8 +1,8 @@
-"""Peel partial tiles, so that whole tiles run without their bounds guards.
+"""Peel partial tiles, so that whole tiles run without bounds guards.
 
-Loops split by a factor that does not divide their extent ask that in the innermost loop, which can
-then be no vector loop. Here an outer loop asks once whether the whole tile lies within; only tiles
-at the end, where it does not, still ask.
+A loop that is split by a factor that does not divide its extent has a guard in the innermost loop,
+which prevents vectorisation. This pass moves the test to an outer loop: it checks once whether the
+whole tile is inside, and only the partial tiles at the end keep their guards.
 """
 
 from __future__ import annotations

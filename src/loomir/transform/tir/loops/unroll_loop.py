@@ -1,4 +1,4 @@
-"""Replace loops marked as unrolled by their iterations."""
+"""Unroll loops of kind ``unrolled``."""
 
 from __future__ import annotations
 

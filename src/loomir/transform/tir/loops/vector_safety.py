@@ -1,4 +1,4 @@
-"""Test dependences for vectorisation: whether iterations of a loop may be lanes of one vector."""
+"""Dependence test for vectorisation: whether iterations of a loop may become lanes of a vector."""
 
 from __future__ import annotations
 

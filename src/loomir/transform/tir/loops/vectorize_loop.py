@@ -1,4 +1,4 @@
-"""Turn loops marked as vectorised into code on vectors."""
+"""Vectorise loops of kind ``vectorized``."""
 
 from __future__ import annotations
 

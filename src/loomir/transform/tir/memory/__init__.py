@@ -1,1 +1,1 @@
-"""Buffers become memory: where it is allocated, how much of it, and where elements are."""
+"""Passes from buffers to memory: where it is allocated, how much, and how elements are indexed."""

@@ -1,8 +1,7 @@
-"""Allocate no more of a buffer than one iteration of the loops around its accesses needs.
+"""Shrink a buffer to the region that one iteration of the loops around its accesses needs.
 
-A block that was computed for all outer loops, and then moved into some of them, is left with memory
-for all of it. Where each iteration of those loops stores what it loads, it needs memory of its own
-for the part that it touches, and no more.
+A block that is moved into loops (``compute_at``) keeps a buffer for all of their iterations. If
+each iteration loads only what it stores itself, it needs memory for that part only.
 """
 
 from __future__ import annotations

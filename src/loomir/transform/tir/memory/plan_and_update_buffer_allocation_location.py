@@ -1,4 +1,4 @@
-"""Move small allocations into the innermost statement around all of their accesses."""
+"""Move small allocations into the innermost statement that contains all of their accesses."""
 
 from __future__ import annotations
 

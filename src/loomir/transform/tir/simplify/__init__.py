@@ -1,1 +1,1 @@
-"""Simplification: constants folded, statements without effect removed, indices widened."""
+"""Simplification: fold constants, remove statements without effect, widen indices."""

@@ -1,4 +1,4 @@
-"""Remove what only tells the compiler something."""
+"""Remove builtins that only inform the compiler, such as ``T.assume``."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Fold constants in integers, conditions and loops.
+"""Fold constants in integer expressions, conditions and loops.
 
-Quotients, minima and comparisons are simplified by what is known about the variables of loops, and
-only where they get cheaper: sums and products keep the form that their author gave them.
+Quotients, minima and comparisons are also simplified by the ranges of loop variables, but only if
+that makes them cheaper: sums and products keep the form in which they were written.
 
-Only rewrites that hold for every value: integers wrap as their dtype does, floats stay as they are,
-and nothing goes whose evaluation may fail. A division by a constant zero stays as it is, so that
-dead code may hold one.
+Every rewrite is exact: integers wrap as their dtype does, floats are not reassociated, and nothing
+that may fail is removed. A division by a constant zero stays, so that dead code may contain one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Calls of C functions, with the types of the call.
+"""Emit calls of C functions, with the types that the call declares.
 
-Each is a symbol of its own, by name and types; which address it stands for is found when the code
-is loaded. So no name of a program can meet one of the compiler's, and LLVM does not take a function
-for one of the C library that it knows.
+Each function becomes a symbol of its own, made from its name and types, whose address is resolved
+when the code is loaded. So names of a program cannot clash with those of the compiler, and LLVM
+assumes nothing about functions that share their name with one of the C library.
 """
 
 from __future__ import annotations

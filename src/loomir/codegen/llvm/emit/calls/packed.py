@@ -1,4 +1,4 @@
-"""Calls of packed functions: arguments as ``TVMFFIAny``, through ``runtime.packed.callback``."""
+"""Emit calls of packed functions: arguments as ``TVMFFIAny``, to ``runtime.packed.callback``."""
 
 from __future__ import annotations
 

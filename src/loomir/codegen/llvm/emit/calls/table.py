@@ -1,4 +1,4 @@
-"""Calls: of builtins by their table, of functions of the program with arrays as ``DLTensor``."""
+"""Emit calls: of builtins by their table, of program functions with arrays as ``DLTensor``."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The ways into a function: from Python, from C, and how arrays are checked there."""
+"""Entry points of a function, from Python and from C, and the checks of arrays in them."""

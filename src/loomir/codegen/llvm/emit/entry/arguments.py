@@ -1,7 +1,7 @@
-"""The checked way into a function: arrays come as ``DLTensor``, are checked and bound to names.
+"""Emit the checked entry of a function: check arrays (``DLTensor``), and bind names to them.
 
-It accepts exactly what the signature says and the interpreter accepts. Where something does not
-fit it returns ``MISFIT`` with a fault that says what; nothing was written then.
+It accepts exactly what the signature says and the interpreter accepts. If an argument does not fit,
+it returns ``MISFIT`` with a fault that says why, and has written nothing.
 """
 
 from __future__ import annotations

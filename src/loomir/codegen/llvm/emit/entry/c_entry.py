@@ -1,4 +1,4 @@
-"""The entry of a public function for programs in C, inside a library that is exported."""
+"""Emit the entry of a public function for C programs, in an exported library."""
 
 from __future__ import annotations
 

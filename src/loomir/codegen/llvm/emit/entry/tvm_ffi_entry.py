@@ -1,4 +1,4 @@
-"""The C entry of a public function, by tvm-ffi's calling convention."""
+"""Emit the entry of a public function in the calling convention of tvm-ffi."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Dot products of short groups of lanes: one instruction where the CPU has it, else plain vectors.
+"""Emit dot products of short groups of lanes, by one instruction if the CPU has it.
 
-Both ways give the same bits. The instructions for bytes wrap; that for pairs of bfloat16 takes the
-second pair before the first, rounds after each, and knows no subnormal numbers.
+Plain vectors give the same bits on other CPUs. The instructions for bytes wrap. The one for pairs
+of bfloat16 adds the second pair before the first, rounds after each, and treats subnormal numbers
+as zero.
 """
 
 from __future__ import annotations

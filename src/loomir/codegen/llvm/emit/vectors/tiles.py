@@ -1,7 +1,7 @@
-"""Products on tiles: the unit for matrices where the CPU has one (AMX), else plain vectors.
+"""Emit products of tiles: by the CPU's matrix unit (AMX) if it has one, else by plain vectors.
 
-Both ways give the same bits. LLVM gives the unit its shapes on entry to a function that uses it,
-and again after calls, and releases it on the way out.
+Both give the same bits. LLVM configures the unit's tile shapes on entry to a function that uses it
+and again after calls, and releases the unit on exit.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Scalars of graphs: as 64 bits, and extents computed from shape variables."""
+"""Scalars of graphs: their representation in 64 bits, and extents computed from shape variables."""

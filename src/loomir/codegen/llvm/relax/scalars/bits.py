@@ -1,4 +1,4 @@
-"""Pass scalars as 64 bits: integers extended, floats in the lowest bits."""
+"""Represent scalars in 64 bits: integers extended, floats in the lowest bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Emit expressions of shape variables: checked arithmetic on 64-bit integers."""
+"""Emit expressions of shape variables: 64-bit integer arithmetic with overflow checks."""
 
 from __future__ import annotations
 
