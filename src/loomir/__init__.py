@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from loomir.runtime.packed.registry import get_func, register_func
     from loomir.runtime.shape import Shape
     from loomir.schedule.schedule import Schedule
-    from loomir.specialize import JitFunction, jit
+    from loomir.specialize import JitFunction
     from loomir.support.compile_warning import CompileWarning
     from loomir.support.diagnostics import (
         CompileError,
@@ -41,6 +41,13 @@ if TYPE_CHECKING:
     )
     from loomir.target import Target
     from loomir.validate import validate_schedule
+
+    # What `jit` decorates is read by Loomir, not by checkers: see loomir/checkers/__init__.py.
+    MYPY = False
+    if MYPY:
+        from typing import no_type_check as jit
+    else:
+        from loomir.checkers.jit.typing_extensions import no_type_check as jit
 
 __version__ = "0.1.0"
 

@@ -18,6 +18,8 @@ from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
 from loomir.tir import BufferStore, PrimFunc
 from loomir.transform import LOWER_CPU, LowerOptions, lower
 from loomir.transform.tir.facts import LOWERED
+from loomir.transform.tir.loops.unroll_loop import unroll_loop
+from loomir.transform.tir.loops.vectorize_loop import vectorize_loop
 from tests.transform.meaning import parse
 
 TEXT = """
@@ -41,6 +43,17 @@ def test_each_pass_reports_time_and_whether_it_changed_something():
     assert changed["tir.FlattenBuffer"]
     assert not changed["tir.LowerThreadBinding"]
     assert "tir.LowerThreadBinding  (unchanged)" in report(times)
+
+
+def test_a_pass_over_functions_maps_the_functions_of_modules_too():
+    module = parse(TEXT)
+    made = vectorize_loop(module)
+    assert isinstance(made, IRModule)
+    assert made is module
+    unrolled = unroll_loop(module)
+    assert isinstance(unrolled, IRModule)
+    assert unrolled["main"].script() == unroll_loop(module["main"]).script()
+    assert "T.unroll" not in unrolled.script()
 
 
 def test_stages_are_dumped_in_order(tmp_path: Path):

@@ -28,7 +28,7 @@ from mypy.plugin import Plugin
 
 __all__ = ["LoomirPlugin", "plugin"]
 
-_FUNCTIONS: Final = frozenset({"prim_func", "function", "macro"})
+_FUNCTIONS: Final = frozenset({"prim_func", "function", "macro", "jit"})
 _CLASSES: Final = frozenset({"ir_module", "rewriter"})
 
 
@@ -67,9 +67,14 @@ def _bodies(statement: Statement) -> list[list[Statement]]:
     return [statement.body] if isinstance(statement, Block) else []
 
 
-def _find_name(decorator: Expression, names: frozenset[str]) -> MemberExpr | None:
-    """Return ``T.name`` of ``@T.name`` or ``@T.name(…)``, where it is one of the names."""
+def _find_name(decorator: Expression, names: frozenset[str]) -> MemberExpr | NameExpr | None:
+    """Return ``T.name`` of ``@T.name`` or ``@T.name(…)``, where it is one of the names.
+
+    Of names without a module, only ``jit`` counts: the others are too common to belong to Loomir.
+    """
     found = decorator.callee if isinstance(decorator, CallExpr) else decorator
+    if isinstance(found, NameExpr):
+        return found if found.name == "jit" and "jit" in names else None
     named = isinstance(found, MemberExpr) and isinstance(found.expr, NameExpr)
     return found if named and isinstance(found, MemberExpr) and found.name in names else None
 

@@ -13,8 +13,22 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from functools import wraps
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, get_type_hints
+from typing import (
+    Any,
+    Concatenate,
+    Final,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    get_type_hints,
+    overload,
+)
+
+from typing_extensions import ParamSpec
 
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.node import Node
@@ -50,7 +64,8 @@ FACTS: dict[str, Checker] = {}
 """The checker of each fact: it lists what contradicts the fact, nothing where the fact holds."""
 
 _C = TypeVar("_C", bound=Checker)
-_F = TypeVar("_F", bound=Callable[..., Any])
+_Unit = TypeVar("_Unit", bound=Node)
+_Options = ParamSpec("_Options")
 
 
 def fact(name: str) -> Callable[[_C], _C]:
@@ -122,19 +137,35 @@ PASSES: dict[str, Pass] = {}
 _BY_FUNCTION: dict[object, Pass] = {}
 
 
+class Registered(Protocol[_Unit, _Options]):
+    """A pass as its module gives it: it maps what it was written for, or each of a module."""
+
+    @overload
+    def __call__(
+        self, unit: _Unit, /, *args: _Options.args, **kwargs: _Options.kwargs
+    ) -> _Unit: ...
+    @overload
+    def __call__(
+        self, mod: IRModule, /, *args: _Options.args, **kwargs: _Options.kwargs
+    ) -> IRModule: ...
+
+
 def register(
     name: str,
     *,
     requires: Iterable[str] = (),
     establishes: Iterable[str] = (),
     breaks: Iterable[str] = (),
-) -> Callable[[_F], _F]:
+) -> Callable[[Callable[Concatenate[_Unit, _Options], _Unit]], Registered[_Unit, _Options]]:
     """Register a function as a pass, and return it, with explained failures.
 
-    What it maps and the class of its options are read from its annotations.
+    What it maps and the class of its options are read from its annotations. What is returned maps
+    modules too, by each of their functions that it was written for.
     """
 
-    def keep(function: _F) -> _F:
+    def keep(
+        function: Callable[Concatenate[_Unit, _Options], _Unit],
+    ) -> Registered[_Unit, _Options]:
         hints = get_type_hints(function)
         hints.pop("return", None)
         unit, *options = hints.values()
@@ -150,10 +181,23 @@ def register(
         )
         if name in PASSES:
             raise InternalError(f"pass {name} is registered twice")
-        PASSES[name] = _BY_FUNCTION[function] = _BY_FUNCTION[given] = made
-        return given
+        public = given if unit is IRModule else _map_modules_too(made)
+        PASSES[name] = _BY_FUNCTION[function] = _BY_FUNCTION[public] = made
+        return cast("Registered[_Unit, _Options]", public)
 
     return keep
+
+
+def _map_modules_too(step: Pass) -> Callable[..., Any]:
+    function = step.function
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], IRModule):
+            return _map_functions(step, args[0], lambda func: function(func, *args[1:], **kwargs))
+        return function(*args, **kwargs)
+
+    return call
 
 
 def pass_of(function: Callable[..., Any]) -> Pass:
@@ -170,6 +214,10 @@ def apply(step: Pass, mod: IRModule, options: object = None) -> IRModule:
     given = () if options is None else (options,)
     if step.unit is IRModule:
         return step.function(mod, *given)
+    return _map_functions(step, mod, lambda func: step.function(func, *given))
+
+
+def _map_functions(step: Pass, mod: IRModule, transform: Callable[[Any], BaseFunc]) -> IRModule:
     functions: dict[Any, BaseFunc] = {}
     mistakes: list[Diagnostic] = []
     changed = False
@@ -177,7 +225,7 @@ def apply(step: Pass, mod: IRModule, options: object = None) -> IRModule:
         made = func
         if isinstance(func, step.unit):
             try:
-                made = step.function(func, *given)
+                made = transform(func)
             except CompileError as error:
                 mistakes += error.diagnostics
         functions[var] = made

@@ -71,7 +71,7 @@ class JitFunction:
         self._compiled: dict[tuple[tuple[str, ArgumentType], ...], _Compiled] = {}
         self._known: dict[tuple[object, ...], Callable[..., object]] = {}
 
-    def __call__(self, /, *args: object, **kwargs: object) -> object:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the function, and compile it where no call had arguments of these types.
 
         Errors: those of ``T.prim_func`` and ``loomir.compile`` at the first call, and of compiled
@@ -297,7 +297,11 @@ def jit(
     options = _Options(_checked_target(target), given, _checked_threads(threads))
     check_options(given)
     if func is None:
-        return lambda given: _decorate(given, options, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+
+        def decorate(func: Callable[..., Any] | Program) -> JitFunction:
+            return _decorate(func, options, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+
+        return decorate
     return _decorate(func, options, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
 
 

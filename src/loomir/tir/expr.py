@@ -20,7 +20,7 @@ expressions (``a + b``) convert plain numbers and widen where no value can be lo
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from typing import cast as cast_type
 
 from loomir.ir.module import GlobalVar
@@ -31,7 +31,7 @@ from loomir.support.dtype import BOOL, HANDLE, VOID, DataType, to_dtype
 from loomir.support.span import Span
 from loomir.tir.equality_op import Comparable, Equality
 from loomir.tir.numpy_operands import as_number
-from loomir.tir.rules import refuse
+from loomir.tir.rules import bool_dtype, refuse
 from loomir.tir.types import VOID_TYPE, Type, dtype_of_type, prim_type
 
 __all__ = [
@@ -176,6 +176,17 @@ class Var(PrimExpr):
     dtype: DataType = attr(default=None, converter=to_dtype)
     type_annotation: Type = attr(default=None)
     span: Span | None = meta(default=None, kw_only=True)
+
+    if TYPE_CHECKING:  # mypy knows nothing of converters
+
+        def __init__(
+            self,
+            name_hint: str,
+            dtype: DataType | str | None = None,
+            type_annotation: Type | None = None,
+            *,
+            span: Span | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         given = cast_type("DataType | str | None", self.dtype)
@@ -713,26 +724,6 @@ class GE(CmpOp):
     span: Span | None = meta(default=None, kw_only=True)
 
 
-def _truths(op: Any, *operands: PrimExpr) -> DataType:
-    for operand in operands:
-        if not operand.dtype.is_bool:
-            refuse(
-                "TIR0102",
-                f"{type(op).__name__} needs bool operands, not {operand.dtype}",
-                help="compare with zero, as in x != 0",
-                span=op.span,
-            )
-        if operand.dtype is not operands[0].dtype:
-            refuse(
-                "TIR0101",
-                f"{type(op).__name__} needs operands of as many lanes, not {operands[0].dtype} "
-                f"and {operand.dtype}",
-                help="broadcast one of them with T.Broadcast",
-                span=op.span,
-            )
-    return operands[0].dtype
-
-
 @node
 class And(LogicalOp):
     """``a and b``; for scalars ``b`` is evaluated only where ``a`` holds."""
@@ -743,7 +734,7 @@ class And(LogicalOp):
     span: Span | None = meta(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        self.dtype = _truths(self, self.a, self.b)
+        self.dtype = bool_dtype(type(self), self.span, self.a.dtype, self.b.dtype)
 
 
 @node
@@ -756,7 +747,7 @@ class Or(LogicalOp):
     span: Span | None = meta(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        self.dtype = _truths(self, self.a, self.b)
+        self.dtype = bool_dtype(type(self), self.span, self.a.dtype, self.b.dtype)
 
 
 @node
@@ -768,7 +759,7 @@ class Not(LogicalOp):
     span: Span | None = meta(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        self.dtype = _truths(self, self.a)
+        self.dtype = bool_dtype(type(self), self.span, self.a.dtype)
 
 
 # -- plain numbers -----------------------------------------------------------------------------

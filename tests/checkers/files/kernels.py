@@ -94,3 +94,19 @@ Calls.show()
 scaled.show()
 loomir.verify(softmax)
 half = T.cast(T.float32(1.5), "float16") + T.float16(1)
+
+
+@loomir.jit
+def shifted(x, by, y: "T.Buffer(x.shape, x.dtype)"):
+    for i in range(x.shape[0]):
+        y[i] = x[i] + by
+
+
+@loomir.jit(threads=1, cache=False)
+def copied(x: T.Buffer(("n",), ...), y: T.Buffer(("n",), ...)):
+    for i in range(n):
+        y[i] = x[i]
+
+
+print(shifted(np.zeros(3), 1.0).shape, shifted.signatures, copied.compile(np.ones(2), np.ones(2)))
+print(loomir.jit(matmul).executables)
