@@ -20,7 +20,7 @@ from loomir.autoschedule.builders.evaluate import (
     value_at,
     widest,
 )
-from loomir.autoschedule.builders.loops import INDEX, loop, vectorized
+from loomir.autoschedule.builders.loops import INDEX, loop, unrolled, vectorized
 from loomir.autoschedule.builders.strip_mine import partial_vector_widths, strip_mine
 from loomir.autoschedule.builders.thread_partition import is_worth, parallelize, task_size
 from loomir.autoschedule.ir.plan import Plan
@@ -85,6 +85,8 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
         if left == 0:
             return seq(())
         if looked_up:
+            if isinstance(value, BufferLoad):
+                return _in_steps(lambda e: store(value, row, first + e), size)
             return loop("i", size, lambda i: store(value, row, first + i), at_once=_AT_ONCE)
         parts: Sequence[int] = ()
         if left is not None:
@@ -220,6 +222,18 @@ def _in_vectors(
 
     sizes = list(dict.fromkeys([width, *parts, 1]))
     return seq(strip_mine(imm(0, INDEX), size, sizes, one))
+
+
+def _in_steps(store: Callable[[PrimExpr], Stmt], size: PrimExpr) -> Stmt:
+    """Cover elements ``[0, size)`` one by one, several in a step of the loop.
+
+    They are written out here: LLVM's passes over loops are not run where nothing is computed.
+    """
+
+    def some(first: PrimExpr, count: int) -> Stmt:
+        return unrolled("step", count, lambda x: store(first + x)) if count > 1 else store(first)
+
+    return seq(strip_mine(imm(0, INDEX), size, (_AT_ONCE, 1), some))
 
 
 def _looks_up(value: PrimExpr, run: Run) -> bool:
