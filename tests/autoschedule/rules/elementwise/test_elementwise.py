@@ -139,6 +139,17 @@ def test_elements_of_tables_are_looked_up_one_by_one(index: str, dtype: str):
         assert plan.choices[0] == "elements are looked up one by one"
 
 
+def test_where_elements_are_only_moved_several_steps_are_written_out():
+    source = LOOKED_UP.format(rows=2, size=37, index="int32", dtype="float32")
+    stored = 't[x[i, j]] + t[T.Cast("int32", x[i, j]) // 2]'
+    func = from_source(source.replace(f"T.if_then_else(j < 37 - 1, {stored}, t[0])", "t[x[i, j]]"))
+    assert isinstance(func, PrimFunc)
+    x = np.random.default_rng(0).integers(0, 255, (2, 37)).astype("int32")
+    agrees(func, [x, np.arange(256, dtype="float32"), np.zeros((2, 37), "float32")], always=False)
+    made = schedule_function(func, loomir.Target("native")).func
+    assert "for step in T.unroll(T.int64(4)):" in made.script()
+
+
 def test_with_much_to_compute_elements_are_looked_up_in_vectors():
     source = LOOKED_UP.format(rows=1, size=300, index="int32", dtype="float32")
     func = from_source(source.replace("t[0])", "T.exp(t[x[i, j]]))"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -26,3 +28,51 @@ def test_a_strided_load(stride: int, lanes: int, dtype: str):
     out = np.zeros(lanes, dtype)
     loomir.compile(gaps(stride, lanes, dtype), cache=False)(source, out)
     np.testing.assert_array_equal(out, source[1::stride])
+
+
+def sums(stride: int, lanes: int, dtype: str):
+    @T.prim_func
+    def func(a: T.Buffer(("n", stride), dtype), b: T.Buffer(("n",), dtype)):
+        for v in range(b.shape[0] // lanes):
+            for lane in T.vectorized(lanes):
+                b[v * lanes + lane] = (
+                    a[v * lanes + lane, stride - 1] - a[v * lanes + lane, 0]
+                    if stride == 2
+                    else a[v * lanes + lane, stride - 1]
+                    - a[v * lanes + lane, 0]
+                    + a[v * lanes + lane, 1]
+                )
+
+    return func
+
+
+@pytest.mark.parametrize("stride", [2, 3, 4])
+@pytest.mark.parametrize(("lanes", "dtype"), [(8, "float32"), (4, "float64"), (16, "int8")])
+def test_elements_of_groups(stride: int, lanes: int, dtype: str):
+    source = np.random.default_rng(stride).integers(-9, 9, (5 * lanes, stride)).astype(dtype)
+    out = np.zeros(5 * lanes, dtype)
+    loomir.compile(sums(stride, lanes, dtype), schedule=False, cache=False)(source, out)
+    first, second, last = source[:, 0], source[:, 1], source[:, -1]
+    wanted = last - first if stride == 2 else last - first + second
+    np.testing.assert_array_equal(out, wanted)
+
+
+def test_elements_of_groups_share_what_is_loaded():
+    text = loomir.compile(sums(3, 8, "float32"), "haswell", schedule=False, cache=False).assembly()
+    assert len(re.findall(r"vmovups\s+-?\d*\(\S+\), %ymm", text)) == 3
+
+
+@T.prim_func
+def pairs_at_three(a: T.Buffer((8, 2), "float32", strides=(3, 1)), b: T.Buffer((8,), "float32")):
+    for lane in T.vectorized(8):
+        b[lane] = a[lane, 0] + a[lane, 1]
+
+
+def test_groups_that_the_buffer_ends_within_are_not_read_whole():
+    text = loomir.compile(pairs_at_three, "haswell", schedule=False, cache=False).llvm_ir()
+    steps = [int(step) for step in re.findall(r"getelementptr float, ptr \S+, i64 (\d+)", text)]
+    assert max(steps) + 8 <= 7 * 3 + 2
+    memory = np.arange(24, dtype="float32").reshape(8, 3)
+    out = np.zeros(8, "float32")
+    loomir.compile(pairs_at_three, schedule=False, cache=False)(memory[:, :2], out)
+    np.testing.assert_array_equal(out, memory[:, 0] + memory[:, 1])

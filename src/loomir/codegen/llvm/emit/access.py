@@ -21,7 +21,7 @@ from loomir.ir.visit import Step, by_class
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import PrimExpr, Ramp, Var
+from loomir.tir.expr import Add, IntImm, Mul, PrimExpr, Ramp, Var
 from loomir.tir.stmt import BufferStore
 
 __all__ = ["LaneIndices", "addresses_of", "base_of", "lane_indices", "load", "load_at", "store"]
@@ -54,14 +54,21 @@ def _address(b: Builder, dtype: DataType, base: Value, index: Value) -> Value:
 
 
 class LaneIndices:
-    """The elements of an access: from ``start`` on at a ``stride``, or the index of each lane."""
+    """The elements of an access: from ``start`` on at a ``stride``, or the index of each lane.
 
-    __slots__ = ("indices", "start", "stride")
+    Where the buffer consists of groups of ``stride`` elements, each lane is at ``place`` in its
+    group.
+    """
 
-    def __init__(self, start: Value | None, stride: int, indices: Value | None) -> None:
+    __slots__ = ("indices", "place", "start", "stride")
+
+    def __init__(
+        self, start: Value | None, stride: int, indices: Value | None, place: int | None = None
+    ) -> None:
         self.start = start
         self.stride = stride
         self.indices = indices
+        self.place = place
 
     def lane(self, b: Builder, lane: int) -> Value:
         """Return the index of a lane."""
@@ -84,12 +91,46 @@ def lane_indices(frame: FunctionFrame, e: BufferLoad | BufferStore) -> Step[Lane
         start = sum_of(frame, index.base)
         if start is None:
             start = yield frame.value(index.base)
-        return LaneIndices(start, stride, None)
+        place = _place_in_group(frame, e.buffer, index.base, stride) if narrow else None
+        return LaneIndices(start, stride, None, place)
     value: Value = yield frame.value(index)
     wide = cast(frame.b, value, index.dtype, _INT64.with_lanes(index.dtype.lanes))
     if stride in (0, 1):
         return LaneIndices(frame.b.extractelement(wide, 0), stride, None)
     return LaneIndices(None, 0, wide)
+
+
+def _place_in_group(
+    frame: FunctionFrame, buffer: Buffer, index: PrimExpr, stride: int
+) -> int | None:
+    """Return ``index % stride`` where that is plain, and whole groups of so many fill the buffer.
+
+    Loads of all elements of groups then share what they read from memory, such as the three colours
+    of pixels: all of it is in the buffer where one is.
+    """
+    if not _is_multiple(buffer.shape[0], stride):
+        return None
+    # An index that wraps around is in another place; loops don't run that far.
+    by_loops = all(var in frame.ranges for var in by_class(index).get(Var, ()))
+    if stride & (stride - 1) and not by_loops:
+        return None
+    place, todo = 0, [index]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, Add):
+            todo += part.a, part.b
+        elif isinstance(part, IntImm):
+            place += part.value
+        elif not _is_multiple(part, stride):
+            return None
+    return place % stride
+
+
+def _is_multiple(e: PrimExpr, of: int) -> bool:
+    """Whether a product is seen to be a multiple of a number."""
+    if isinstance(e, Mul):
+        return _is_multiple(e.b, of) or _is_multiple(e.a, of)
+    return isinstance(e, IntImm) and e.value % of == 0
 
 
 def _has_bytes(dtype: DataType) -> bool:
@@ -174,18 +215,19 @@ def _reverse(b: Builder, value: Value) -> Value:
 
 
 def _load_strided(frame: FunctionFrame, e: BufferLoad, base: Value, place: LaneIndices) -> Value:
-    """Load all from the first lane to the last, not beyond, and pick the lanes."""
-    b, lanes, stride = frame.b, e.dtype.lanes, place.stride
+    """Load all from the first lane to the last, or whole groups of a buffer, and pick the lanes."""
+    b, lanes, stride, skipped = frame.b, e.dtype.lanes, place.stride, place.place or 0
     assert place.start is not None
     align = _align(frame, e.buffer)
-    last = (lanes - 1) * stride
+    begin = b.sub(place.start, const(I64, skipped)) if skipped else place.start
+    last = (lanes - 1) * stride if place.place is None else lanes * stride - 1
     made = poison(register_type(e.dtype))
     for k in range(stride):
         first = min(k * lanes, last + 1 - lanes)
-        start = b.add(place.start, const(I64, first)) if first else place.start
+        start = b.add(begin, const(I64, first)) if first else begin
         part = load_value(b, e.dtype, _address(b, e.buffer.dtype, base, start), align=align)
         loaded = range(k * lanes, (k + 1) * lanes)
-        at = [lane * stride for lane in range(lanes)]
+        at = [skipped + lane * stride for lane in range(lanes)]
         mask = [lanes + i - first if i in loaded else lane for lane, i in enumerate(at)]
         made = b.shufflevector(made, part, mask)
     return made
