@@ -1,4 +1,4 @@
-"""The analyzer: simplify and prove expressions by what is known about their variables."""
+"""The analyzer: simplify and prove expressions from known facts about their variables."""
 
 from __future__ import annotations
 

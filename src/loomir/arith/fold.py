@@ -1,7 +1,7 @@
-"""Smart constructors: arithmetic that folds constants while it builds, and int64 indices.
+"""Smart constructors: arithmetic that folds constants as it builds nodes, and int64 indices.
 
-Every rewrite here is exact in two's complement: sums and products of wrapping integers form a
-ring. An operand is dropped only where evaluating it has no effect and cannot fail.
+Every rewrite here is exact in two's complement, in which sums and products of wrapping integers
+form a ring. An operand is dropped only if evaluating it has no effect and cannot fail.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What each operator does to scalars, by kind of dtype: the language's arithmetic as a table.
+"""Scalar operators by kind of dtype: the language's arithmetic as a table.
 
-A function here takes and gives scalars of one dtype. Division of integers by zero raises Python's
+A function here takes and returns scalars of one dtype. An integer division by zero raises Python's
 ``ZeroDivisionError``, which the caller turns into the program's error.
 """
 

@@ -1,9 +1,9 @@
-"""What each builtin does to scalars: one row per name of ``tir.BUILTINS``.
+"""Builtins on scalars: one row for each name of ``tir.BUILTINS``.
 
-Builtins that act on control, on memory or on whole vectors (``CONTROL``) are not functions of
-scalars; ``special`` and the expressions and statements treat them. Transcendental functions are
-computed in float64, which is within two units in the last place there and correctly rounded but for
-rare cases in shorter floats.
+Builtins that affect control flow, memory or whole vectors (``CONTROL``) are not functions of
+scalars; ``special`` and the tables of expressions and statements treat them. Transcendental
+functions are computed in float64, within two units in the last place, and so are correctly rounded
+in shorter floats except for rare cases.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Memory of runs without rounding: beside the bytes, the numbers that they are the rounding of.
+"""Memory of runs without rounding: bytes, and the exact numbers of which they are the rounding.
 
-A memory keeps what its bytes do not say: the number of each float that was rounded when it was
-stored. What is read by another dtype are the bytes; an integer read so knows the numbers whose
-bits it is, until something is computed of it.
+The memory keeps, for each float that was rounded when it was stored, the exact number. A load by
+another dtype sees the bytes; an integer loaded so remembers the numbers whose bits it is, until
+something is computed from it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operators on integers, the most of what indices are made of: one closure each."""
+"""Integer operators, of which most indices consist: one closure for each."""
 
 from __future__ import annotations
 

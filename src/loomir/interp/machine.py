@@ -1,12 +1,13 @@
-"""How compiled functions run: one loop over instructions, whatever the depth of the program.
+"""The interpreter's machine: one loop over instructions, whatever the depth of the program.
 
-- An expression becomes a ``Code``: a closure of the environment. One that is deep, or calls a
-  function of the module, is kept as a ``Deep`` node instead, which ``evaluate`` treats with a stack
-  of its own.
-- A statement becomes instructions: closures of the environment that give the number of the next.
+- An expression becomes a ``Code``: a closure over the environment. One that is deep, or calls a
+  function of the module, stays a ``Deep`` node instead, which ``evaluate`` treats with an explicit
+  stack.
+- A statement becomes instructions: closures over the environment that return the number of the next
+  instruction.
 - A call of a function suspends the caller; ``run`` keeps the suspended callers in a list.
 
-An environment is a list; the first two slots belong to the machine, then come the function's names.
+An environment is a list: two slots for the machine, then the function's variables.
 """
 
 from __future__ import annotations

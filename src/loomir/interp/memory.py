@@ -1,8 +1,8 @@
-"""Memory: bytes with bounds, and how a buffer looks at them.
+"""Memory: bytes with bounds, and buffers as views of it.
 
-A fresh allocation is filled with a pattern (NaN for floats, 0xCD bytes otherwise), so that a read
-of what was never written shows. With ``track`` set, such a read raises, and so does a race between
-the iterations of a parallel loop.
+A fresh allocation is filled with a pattern (NaN for floats, 0xCD bytes otherwise), so that reads of
+uninitialised memory show. With ``track``, such a read raises, and so does a race between iterations
+of a parallel loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the numbers of a run are stored and computed: as their dtypes round them, or exactly."""
+"""Choose how numbers are stored and computed: rounded to their dtypes, or exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a program by the definition of the language, be it loops, a graph, or both."""
+"""Run a program by the definition of the language: loops, a graph, or both."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Floats without rounding: what programs mean where sums may be taken in any order.
+"""Floats without rounding: the meaning of programs whose sums may be taken in any order.
 
 A finite value of a float dtype is an ``int`` or a ``Fraction``, whatever its dtype; infinities and
-NaN are Python's floats, and zero has no sign. Functions that give no fractions, such as ``exp``,
-take their arguments rounded to float64, and their results, of float64, are exact from there on:
-equal arguments give equal results. Two programs that add up the same terms thus give the same,
-in whatever order; and one that loses a term never does.
+NaN are Python floats, and zero has no sign. Functions with irrational results, such as ``exp``,
+round their arguments to float64, and their float64 results are exact from there on: equal arguments
+give equal results. So two programs that add the same terms agree, in whatever order they add them,
+and a program that loses a term differs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the names of a function live while it runs."""
+"""The slots of a function's variables at run time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Values at run time, and how memory holds them.
+"""Values at run time, and their representation in memory.
 
 A scalar is a Python ``int`` in the range of its dtype, a ``bool``, or a ``float`` that its dtype
-can represent (every dtype's floats are a subset of float64's). A vector is a tuple of its lanes.
-Rounding to a dtype is exact: once, half to even, from whatever number it starts with.
+can represent (the floats of every dtype are a subset of float64's). A vector is a tuple of its
+lanes. Rounding to a dtype is exact: once, half to even, from whatever number it starts with.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Operators of Relax: a family to a file, one ``define_op`` for each operator.
+"""Operators of Relax: one file for each family, one ``define_op`` for each operator.
 
-Importing this package defines all of them. The names are those of ``R`` in TVMScript.
+Importing this package defines all of them. Their names are those of ``R`` in TVMScript.
 """
 
 from loomir.op import builtin as builtin

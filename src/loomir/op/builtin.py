@@ -1,4 +1,4 @@
-"""Operators that passes leave marks with, and plain allocation."""
+"""Marker operators that passes insert, and plain allocation."""
 
 from __future__ import annotations
 

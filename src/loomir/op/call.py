@@ -1,4 +1,4 @@
-"""Calls of kernels, packed functions, functions of Python and closures."""
+"""Operators that call kernels, packed functions, Python functions and closures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that make tensors of numbers, and that keep parts of matrices."""
+"""Operators that create tensors, and triangular parts of matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that do something besides giving a result, and moves between devices."""
+"""Operators with side effects, and moves between devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks for passes that write gradients; they give what they are given."""
+"""Identity operators that mark values for passes that compute gradients."""
 
 from __future__ import annotations
 

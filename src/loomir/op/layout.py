@@ -1,4 +1,4 @@
-"""Operators that lay elements out anew, or fold what was repeated back together."""
+"""Operators that change the layout of a tensor, and that collapse what was broadcast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that give the elements of a tensor another shape or order, and compute nothing."""
+"""Operators that only change the shape of a tensor or the order of its elements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Memory as values: storage, tensors that lie in it, and other views of a tensor's elements.
+"""Memory as values: storage, tensors in it, and views of tensors.
 
-Plans of memory are written with these; models seldom are.
+Memory plans are written with these operators; models rarely are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operators that make small integers of floats, and floats of small integers."""
+"""Quantise floats to small integers, and dequantise them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that draw from distributions; the randomness is given."""
+"""Operators that sample from distributions; the random numbers are an argument."""
 
 from __future__ import annotations
 

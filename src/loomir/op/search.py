@@ -1,4 +1,4 @@
-"""Operators that choose elements, and that find places."""
+"""Operators that select elements, and that search for indices."""
 
 from __future__ import annotations
 

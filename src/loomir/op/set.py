@@ -1,4 +1,4 @@
-"""Operators whose results are as large as the contents of their inputs say."""
+"""Operators with data-dependent shapes, such as ``unique`` and ``nonzero``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes as values, and null."""
+"""Operators between tensors and shapes, and null."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Operators that sort along an axis.
 
-The order is stable: equal elements, and zeros of either sign, stay in the order of their places.
+The sort is stable: equal elements, and zeros of either sign, keep the order of their indices.
 """
 
 from __future__ import annotations

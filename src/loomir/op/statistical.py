@@ -1,4 +1,4 @@
-"""Operators that make one element of many: over axes, all of them where none is named, or running.
+"""Reductions and scans over axes, by default over all of them.
 
 The result has the dtype of the input. A NaN makes a result NaN.
 """

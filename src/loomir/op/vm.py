@@ -1,4 +1,4 @@
-"""Operators on memory that the last steps before machine code use."""
+"""Memory operators of the last lowering steps before machine code."""
 
 from __future__ import annotations
 

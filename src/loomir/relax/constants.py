@@ -1,4 +1,4 @@
-"""Constants of numbers, lists and arrays: what they hold, and for graphs that Python builds."""
+"""Constants from numbers, lists and arrays, and constants of graphs that Python builds."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Expressions of Relax: values that models compute with.
+"""Expressions of Relax: the values with which models compute.
 
 - Values are tensors, tuples, shapes, scalars, strings, dtypes, closures, packed functions, and
-  objects that only packed functions know.
-- A ``Call`` is evaluated after its arguments, left to right; all else has no effect of its own.
-- Results are passed by reference; only ``Constant``, operators and packed functions make tensors.
-- ``Op`` and ``GlobalVar`` are those of ``loomir.ir``; they stand where an expression can be called,
-  a ``GlobalVar`` also where it can be an argument.
+  objects that only packed functions understand.
+- A ``Call`` is evaluated after its arguments, from left to right; no other expression has effects.
+- Values are passed by reference; only ``Constant``, operators and packed functions create tensors.
+- ``Op`` and ``GlobalVar`` are those of ``loomir.ir``. They are allowed as callees, a ``GlobalVar``
+  also as an argument.
 """
 
 from __future__ import annotations

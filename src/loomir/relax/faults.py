@@ -1,8 +1,8 @@
-"""What may go wrong while a graph runs: the same words from the interpreter and from native code.
+"""Run-time faults of graphs, in the same words from the interpreter and from native code.
 
-Each function describes one mistake as a ``Fault``, which is complete but for a few numbers: the
-docstring lists them in their order, and ``fault.error(numbers)`` makes the exception. Kinds of
-values and dtypes are among the numbers by their place in ``KINDS`` and ``DTYPES``.
+Each function describes one mistake as a ``Fault``, complete except for a few numbers. Its docstring
+lists these in order, and ``fault.error(numbers)`` builds the exception. Kinds of values and dtypes
+are passed as indices into ``KINDS`` and ``DTYPES``.
 
 ``where`` names what is wrong as users do: ``argument x``, ``the result of main``; ``field_of``
 names the field of a tuple.

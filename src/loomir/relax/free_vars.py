@@ -1,8 +1,8 @@
 """Free variables of expressions: what a closure captures.
 
-Names go by the scoping of the language: a parameter is known in its function, a variable of a
-block in what follows it, a function's own variable in the function. A shape
-variable is bound where it first is an extent by itself, in the annotation of a parameter or in a
+Scopes are those of the language: a parameter is visible in its function, a variable of a block in
+what follows it, and the variable of a function in the function itself. A shape variable is bound
+where it first occurs as an extent by itself, in the annotation of a parameter or in a
 ``MatchCast``.
 """
 

@@ -1,4 +1,4 @@
-"""The roots of Relax's nodes: expressions, and what is known of the structure of their values."""
+"""Base classes of Relax nodes: expressions, and structural information."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What Python writes with values of graphs: operators, items, ``shape`` and ``dtype``.
+"""Python syntax on graph values: operators, items, ``shape`` and ``dtype``.
 
-The meaning is in ``relax.normal.python_operators``, which is made of expressions and fills the
-hooks here.
+The meaning is in ``relax.normal.python_operators``, which builds expressions and fills the hooks
+here.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Structural information: a description of values, as precise as is known before a program runs.
+"""Structural information: what is known of a value before a program runs.
 
-- Object describes every value; the others one kind each.
-- A rank of -1 and the dtype ``void`` are unknown ones; so is a shape, a value or a device that is
-  None.
-- Shapes are expressions of shape variables (TIR variables of int64). A variable is bound
-  where it first is an extent by itself, in a parameter's annotation or in a ``MatchCast``.
+- Object describes every value; each other class describes one kind.
+- A rank of -1 and the dtype ``void`` are unknown; so is a shape, a value or a device that is None.
+- Shapes are expressions of shape variables (TIR variables of int64). A variable is bound where it
+  first occurs as an extent by itself, in a parameter's annotation or in a ``MatchCast``.
 """
 
 from __future__ import annotations

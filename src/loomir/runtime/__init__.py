@@ -1,4 +1,4 @@
-"""Loaded code and how it is called; usable without the compiler."""
+"""The runtime: loaded code and calls of it, usable without the compiler."""
 
 from loomir.runtime.errors import (
     CacheWarning,

@@ -1,8 +1,9 @@
-"""Adapt arguments that native code cannot take as they are.
+"""Adapt arguments that native code cannot use as they are.
 
-The fast way of a call passes arguments on untouched and lets native code check them. What it cannot
-take (bfloat16 and read-only arrays, NumPy's scalars) or must not take (memory that is not what it
-looks like) comes through here: it is given another form, never a copy of the data, or refused.
+The fast path of a call passes arguments on unchanged, and native code checks them. Arguments that
+it cannot use (bfloat16 and read-only arrays, NumPy scalars) or must not use (memory that is not
+what it looks like) come through here: they get another form, never a copy of the data, or are
+refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions that copy arguments of other strides, where the program was compiled to allow that."""
+"""Copy arguments whose strides do not fit, if the program was compiled to allow it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DLPack capsules: memory of other libraries, shared and never copied."""
+"""DLPack capsules: share memory with other libraries, without copies."""
 
 from __future__ import annotations
 

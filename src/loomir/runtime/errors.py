@@ -1,4 +1,4 @@
-"""Errors of a run that are also the exception that Python programmers expect.
+"""Run-time errors that are also the exceptions that Python programmers expect.
 
 ``except ZeroDivisionError`` and ``except loomir.RunError`` both catch a division by zero.
 """

@@ -1,7 +1,7 @@
-"""Faults of compiled code, as data: what went wrong, where, and what to do.
+"""Faults of compiled code as data: what went wrong, where, and what to do.
 
-Native code reports a fault by its number (the *site*) and a few 64-bit values. The table of faults
-that came with the code turns them into the error that the user sees.
+Native code reports a fault by number (the *site*) with a few 64-bit values. The fault table that
+comes with the code turns them into the error that the user sees.
 """
 
 from __future__ import annotations

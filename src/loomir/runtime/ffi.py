@@ -1,7 +1,7 @@
-"""The interface to tvm-ffi, the calling convention of native code; imported when first needed.
+"""The interface to tvm-ffi, the calling convention of native code; imported on first use.
 
-No other module imports ``tvm_ffi``. It takes 0.2 s to import, and would import torch where that is
-installed; a program that only parses or checks never pays for it.
+No other module imports ``tvm_ffi``: that takes 0.2 s, and imports torch if it is installed.
+Programs that only parse or check never pay for it.
 """
 
 from __future__ import annotations

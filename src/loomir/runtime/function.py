@@ -1,4 +1,4 @@
-"""Compiled loop-level functions, as objects that Python calls."""
+"""Compiled loop-level functions, as callable Python objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exceptions of signal handlers, such as Ctrl-C, that interrupted a call of compiled code."""
+"""Exceptions of signal handlers, such as that of Ctrl-C, that interrupted a compiled call."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Memory layouts at the native boundary: tvm-ffi's and DLPack's structures.
+"""Memory layouts at the native boundary: the structures of tvm-ffi and DLPack.
 
-Offsets and sizes in bytes, for 64-bit machines. Code generators emit loads at these offsets; a test
-compares each of them with the headers that tvm-ffi ships.
+Offsets and sizes are in bytes, for 64-bit machines. Code generators emit loads at these offsets; a
+test compares each with the headers that tvm-ffi ships.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parameters of compiled functions, as far as the native boundary must know them."""
+"""Parameters of compiled functions, as far as the native boundary needs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes as values: what a graph's shape is to Python."""
+"""Shape values of graphs, as Python objects."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""PyTorch's tensors as arguments, without importing torch.
+"""PyTorch tensors as arguments, without importing torch.
 
-A tensor can only exist where torch has been imported, so it is looked up, never loaded. Several
-properties of a tensor do not show in the memory that it exports; reading or writing that memory
-would then be silently wrong, so they are refused here.
+A tensor can only exist if torch has been imported, so torch is looked up in ``sys.modules``.
+Several properties of a tensor are invisible in the memory that it exports (such as lazy
+conjugation); accessing that memory would be silently wrong, so such tensors are refused here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""View an argument's memory as a NumPy array, to explain why a call failed."""
+"""View an argument's memory as a NumPy array, to explain why a call was refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules: edits of loop-level programs that keep their meaning."""
+"""Schedules: transformations of loop-level programs that preserve their meaning."""
 
 from loomir.schedule.refusal import Refusal
 from loomir.schedule.schedule import Schedule

@@ -1,4 +1,4 @@
-"""Find what the parts of a nest read and write, in terms of the loops around them."""
+"""Find the accesses of each part of a nest, in terms of the loops around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check the arguments of primitives by the kind of each parameter, and resolve random variables."""
+"""Check arguments of primitives by the kind of each parameter, and resolve random variables."""
 
 from __future__ import annotations
 

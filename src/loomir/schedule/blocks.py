@@ -1,9 +1,9 @@
-"""Classify blocks as complete or as reductions, which many primitives require.
+"""Classify blocks as complete or as reductions, a precondition of many primitives.
 
-- A *complete* block has spatial iterators only, reads nothing that it writes, and its instances
+- A *complete* block has only spatial iterators, reads nothing that it writes, and its instances
   write different elements. They may run in any order, and more than once.
-- A *reduction* block updates what it initialises by an operator that is associative and
-  commutative, and its instances for different spatial iterators update different elements.
+- A *reduction* block updates what it initialises by an associative and commutative operator, and
+  its instances for different spatial iterators update different elements.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find the loops that carry a dependence: an iteration touches what another one writes."""
+"""Dependence analysis: find the loops that carry a dependence between their iterations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check moves of whole blocks: what surrounds them, and which blocks produce and consume what."""
+"""Check that a block may move: what surrounds it, and which blocks produce and consume its data."""
 
 from __future__ import annotations
 

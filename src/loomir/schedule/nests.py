@@ -1,4 +1,4 @@
-"""Edit loop nests: ranges of variables, predicates of blocks, new bindings of iterators."""
+"""Transform loop nests: ranges of variables, predicates of blocks, new bindings of iterators."""
 
 from __future__ import annotations
 

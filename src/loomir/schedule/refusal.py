@@ -1,4 +1,4 @@
-"""Refusals: why a primitive does not apply, and the error that shows it in the program."""
+"""Explain why a primitive does not apply, as an error that points at the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Narrow the regions of a block with loops or blocks inside from whole axes to tiles."""
+"""Narrow the regions of blocks that contain loops or blocks from whole axes to tiles."""
 
 from __future__ import annotations
 

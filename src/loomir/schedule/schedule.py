@@ -1,4 +1,4 @@
-"""The schedule: a program, edited by primitives that keep its meaning."""
+"""The schedule: a program, and the primitives that transform it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stage buffers: where the copy of a buffer is inserted, and which region it copies."""
+"""Stage buffers: the insertion point of a buffer's copy, and the region that it copies."""
 
 from __future__ import annotations
 

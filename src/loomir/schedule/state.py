@@ -1,8 +1,8 @@
-"""The program under schedule, and references to its loops and blocks that survive edits.
+"""The program under schedule, with references to its loops and blocks that survive edits.
 
-A program is a value: an edit replaces a subtree by another and shares the rest. A ``Ref`` names a
-loop or block of the latest program. An edit walks what is new in the subtree, what was lost of the
-old one, and the way up to the function: never other nests.
+A program is a value: an edit replaces a subtree and shares the rest. A ``Ref`` names a loop or
+block of the latest program. An edit visits the new parts of the subtree, the removed ones, and the
+path up to the function, but no other nests.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""The table of primitives, from which methods, traces, JSON and documentation come.
+"""The table of primitives, the source of methods, traces, JSON and documentation.
 
-The function of a primitive declares it all. Its name is the name of the method, its parameters
-after the first are the method's, and their annotations say what kind each is:
+The function of a primitive declares everything. Its name is the name of the method, its parameters
+after the first are those of the method, and their annotations are their kinds:
 
 - ``Loop``, ``Sblock``, ``Place``: a loop, a block, either of them; ``*loops: Loops``: several loops
 - ``Sblocks``: a list of blocks
 - ``Factors``: numbers, one of which may be None
-- ``Int``, ``Ints``: numbers; drawn ones and what is computed from them arrive as plain integers
+- ``Int``, ``Ints``: integers; random variables, and what is computed from them, arrive as values
 - ``Reals``: numbers of any kind
 - ``bool``, ``str``, ``IndexMap``: one of these
-- ``Value``: plain data, in which drawn numbers may stand
-- anything else: as given
+- ``Value``: plain data that may contain random variables
+- anything else: passed on as it is
 """
 
 from __future__ import annotations

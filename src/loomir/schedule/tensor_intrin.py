@@ -1,4 +1,4 @@
-"""Tensor intrinsics: what a nest computes, and how hardware or hand-written code computes it."""
+"""Tensor intrinsics: the nest that an instruction implements, and the code that calls it."""
 
 from __future__ import annotations
 

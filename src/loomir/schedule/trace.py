@@ -1,4 +1,4 @@
-"""Traces: the primitives applied to a schedule, as data to be shown, stored and replayed."""
+"""Traces: the primitives that were applied to a schedule, as data to show, store and replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random variables: names of loops, blocks and numbers in a schedule and its trace."""
+"""Random variables: the names of loops, blocks and numbers in a schedule and its trace."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""TVMScript: programs as text, in Python's syntax.
+"""TVMScript: programs as text, in Python syntax.
 
-``from loomir.script import ir as I, tir as T, relax as R`` gives the decorators and the names that
-programs use; ``from_source`` reads a program from a string. Importing this package makes
+``from loomir.script import ir as I, tir as T, relax as R`` imports the decorators and the names
+that programs use; ``from_source`` reads a program from a string. Importing this package makes
 ``str(node)`` print programs.
 """
 

@@ -1,9 +1,9 @@
 """``R``: the language of graphs, for annotations, decorators, and building programs in Python.
 
 ``from loomir.script import relax as R`` is the usual import. In a function under ``@R.function``
-these names are read by the parser. Elsewhere they are ordinary functions; those that make bindings
-need a builder: ``with IRBuilder() as ib: with R.function(): …``, then ``ib.get()``. Every operator
-is a name of this module, such as ``R.add`` and ``R.nn.relu``.
+the parser reads these names. Elsewhere they are ordinary functions; those that create bindings need
+a builder: ``with IRBuilder() as ib: with R.function(): …``, then ``ib.get()``. Every operator is a
+name of this module, such as ``R.add`` and ``R.nn.relu``.
 """
 
 from __future__ import annotations

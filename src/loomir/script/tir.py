@@ -1,8 +1,8 @@
 """``T``: the language of loops, for annotations, decorators, and building programs in Python.
 
-``from loomir.script import tir as T`` is the usual import. In a function under ``@T.prim_func``
-these names are read by the parser. Elsewhere they are ordinary functions; those that make
-statements need a builder: ``with IRBuilder() as ib: with T.prim_func(): …``, then ``ib.get()``.
+``from loomir.script import tir as T`` is the usual import. In a function under ``@T.prim_func`` the
+parser reads these names. Elsewhere they are ordinary functions; those that create statements need a
+builder: ``with IRBuilder() as ib: with T.prim_func(): …``, then ``ib.get()``.
 """
 
 from __future__ import annotations

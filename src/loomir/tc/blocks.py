@@ -1,4 +1,4 @@
-"""Lower one statement, whose ranges are known, to loops around a block."""
+"""Lower one statement with known ranges to loops around a block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions of a text as callable objects, compiled at the first call."""
+"""Callable functions of a text, compiled at their first call."""
 
 from __future__ import annotations
 

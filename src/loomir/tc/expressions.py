@@ -1,7 +1,7 @@
-"""Lower the tree of an expression to TIR, with the types and conversions of C.
+"""Lower expression trees to TIR, with the types and conversions of C.
 
-Integer division rounds down, as index arithmetic needs it; a ternary, ``&&`` and ``||`` evaluate
-only what C evaluates.
+Integer division rounds down, as index arithmetic needs it. Conditional expressions, ``&&`` and
+``||`` short-circuit as in C.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Format the tree as text in one canonical style; comments keep their places."""
+"""Format a syntax tree as text in one canonical style; comments stay in place."""
 
 from __future__ import annotations
 

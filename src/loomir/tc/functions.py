@@ -1,4 +1,4 @@
-"""The functions that an expression may call on numbers."""
+"""The scalar functions that expressions may call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Literals, read as C reads them."""
+"""Parse literals as C does."""
 
 from __future__ import annotations
 

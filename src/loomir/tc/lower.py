@@ -1,4 +1,4 @@
-"""Lower the tree to TIR: names, types, ranges, and one function for each ``def``.
+"""Lower a syntax tree to TIR: names, types, ranges, and one function for each ``def``.
 
 Calls of other functions are inlined, so that each function is one kernel.
 """

@@ -1,4 +1,4 @@
-"""Collect what is wrong with a text, so that all of it is said at once."""
+"""Collect the mistakes of a text, to report all of them at once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Parse a text to a tree, and report every mistake at its character.
+"""Parse a text to a syntax tree, and report every mistake at its character.
 
-Each function is read on its own, so that a mistake in one does not hide those in the next.
+Each function is parsed by itself, so that a mistake in one does not hide those in the next.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ensure that accesses stay in bounds: by proof, or by a check before the loops run.
 
-An index that reads memory is known only when its element is read; such an access is checked where
-the program is compiled with ``check_bounds``.
+An index that is read from memory is known only when its element is read; such accesses are checked
+if the program is compiled with ``check_bounds``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Infer the ranges of index variables, in rounds.
 
-A round looks at each index expression that is linear and has exactly one variable without a range.
-That the index stays inside of the axis, for all values of the variables that have a range, gives
-the largest interval for that variable; all intervals of one round are intersected. Rounds follow
-until every variable has its range. What is left over must hold before the program runs.
+A round visits each linear index expression with exactly one variable without a range. The largest
+interval for this variable follows from the condition that the index is within its axis, for all
+values of the variables that have a range. All intervals of a round are intersected. Rounds repeat
+until every variable has a range. Remaining conditions are checked before the program runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names and what they mean: sizes, tensors and index variables share one namespace."""
+"""Names and their meanings: sizes, tensors and index variables share one namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convert functions of a text to tensor expressions, a computed tensor for each statement."""
+"""Convert functions of a text to tensor expressions, one computed tensor for each statement."""
 
 from __future__ import annotations
 

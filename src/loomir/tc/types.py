@@ -1,4 +1,4 @@
-"""The scalar types, and the conversions of C between them."""
+"""Scalar types, and the C conversions between them."""
 
 from __future__ import annotations
 

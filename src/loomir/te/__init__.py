@@ -1,6 +1,7 @@
-"""Tensor expressions: tensors by formula, and functions of TIR made of them.
+"""Tensor expressions: tensors by formula, and PrimFuncs made of them.
 
-``te.compute((n,), lambda i: A[i] + 1)`` gives a tensor, ``te.create_prim_func([A, B])`` a function.
+``te.compute((n,), lambda i: A[i] + 1)`` returns a tensor, ``te.create_prim_func([A, B])`` a
+function.
 """
 
 from loomir.te.arguments import explain_failures as _explain_failures

@@ -1,4 +1,4 @@
-"""Check the arguments of functions that users call against their signatures."""
+"""Check arguments of public functions against their signatures."""
 
 from __future__ import annotations
 

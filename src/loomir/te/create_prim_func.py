@@ -1,4 +1,4 @@
-"""Lower tensors to a function of TIR: each operation becomes loops around a block."""
+"""Lower tensors to a PrimFunc: each operation becomes loops around a block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prefetch hints: regions of memory that are read soon."""
+"""Prefetch hints: regions of memory that will be read soon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of scalars in tensor expressions; those of floats take integers as float32."""
+"""Scalar functions in tensor expressions; math functions convert integers to float32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that are computed, and their elements in expressions."""
+"""Computed tensors, and their elements in expressions."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Buffers: named regions of memory with a shape, and how they are read.
+"""Buffers: named regions of memory with a shape, and accesses to them.
 
-A buffer is not a value. Distinct buffers do not overlap, except where a block's ``match_buffers``
-say so. The element at ``indices`` of a buffer without strides lies in row-major order. Indices are
-sign-extended to 64 bits; outside of the shape nothing is promised, unless the program is compiled
-with checks.
+A buffer is not a value. Distinct buffers do not overlap, unless a block's ``match_buffers`` say so.
+Without strides, elements are in row-major order. Indices are sign-extended to 64 bits; an index
+outside of the shape is undefined behaviour, unless the program is compiled with checks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""``==`` between expressions in Python: its use decides whether it compares values.
+"""``==`` between expressions in Python, which means an expression or a truth value by its use.
 
-Where an expression is wanted it becomes one, ``Eq`` or ``NE``, which compares values. Where Python
-asks for its truth, as in ``if a == b`` or in a dictionary, it says whether both are one object.
+Used as an expression it becomes ``Eq`` or ``NE``, which compare values. Used as a condition, as in
+``if a == b`` or as a dictionary key, it tells whether both are the same object.
 """
 
 from __future__ import annotations

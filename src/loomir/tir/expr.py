@@ -1,20 +1,19 @@
 """Scalar and vector expressions.
 
-What every node here means:
+Semantics of all nodes here:
 
-- Integers wrap in every dtype, in two's complement. Floats obey IEEE 754 and are never rewritten as
-  reals.
-- Vectors act lane by lane; the order among lanes is open.
+- Integers wrap in every dtype, in two's complement. Floats follow IEEE 754, and are never rewritten
+  as if they were reals.
+- Vectors act lane by lane; the order among lanes is unspecified.
 - ``Div`` and ``Mod`` truncate as in C, ``FloorDiv`` and ``FloorMod`` round towards minus infinity.
-  For integers a zero divisor raises at run time, and ``INT_MIN / -1`` is ``INT_MIN`` with remainder
-  0.
-- ``Min`` and ``Max`` give NaN where an operand is NaN.
-- Scalar ``And`` and ``Or`` stop at the first operand that decides; ``Select`` evaluates both
-  values.
-- Operands are evaluated left to right.
+  For integers, a zero divisor raises at run time, and ``INT_MIN / -1`` is ``INT_MIN`` with
+  remainder 0.
+- ``Min`` and ``Max`` are NaN if an operand is NaN.
+- Scalar ``And`` and ``Or`` short-circuit; ``Select`` evaluates both values.
+- Operands are evaluated from left to right.
 
 Constructors check the typing rules and nothing else: they never fold. Python's operators on
-expressions (``a + b``) convert plain numbers and widen where no value can be lost.
+expressions (``a + b``) convert plain numbers, and widen operands if no value can be lost.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The table of run-time faults, shared by the interpreter and native code.
 
-A row says what a mistake is called and what to do about it, so that both engines report one
-mistake in the same words. In a message, ``{name}`` is known where the program is compiled and
-``{0}`` is the value of that number which comes with the fault; ``{index}`` stands for indices that
-come after the other values.
+A row has the message of a mistake and its remedy, so that both engines report it in the same words.
+In a message, ``{name}`` is known at compile time, and ``{0}`` is value number 0 that comes with the
+fault; ``{index}`` stands for indices that follow the other values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions of TIR: parameters, the buffers that they stand for, a body."""
+"""Functions of TIR: parameters, their buffers, a body."""
 
 from __future__ import annotations
 

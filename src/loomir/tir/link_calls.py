@@ -1,4 +1,4 @@
-"""Link calls by name: of functions of the same module, and of LLVM's intrinsics."""
+"""Resolve calls by name: of functions of the same module, and of LLVM's intrinsics."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What NumPy does with expressions: its operators build programs, its functions are refused.
+"""NumPy's operators on expressions build programs; its functions are refused.
 
-Without this, NumPy would put an expression into an array of objects, or fail without a place.
+Without this, NumPy would put an expression into an array of objects, or fail without a position.
 """
 
 from __future__ import annotations

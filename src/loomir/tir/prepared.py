@@ -1,4 +1,4 @@
-"""A function split into preparations, which run once, and the rest, which runs on each call."""
+"""A function split into preparations, which run once, and a body, which runs in each call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refuse a program that breaks a typing rule, from the constructor of a node."""
+"""Raise an error for a program that breaks a typing rule, from the constructor of a node."""
 
 from __future__ import annotations
 

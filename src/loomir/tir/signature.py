@@ -1,9 +1,9 @@
-"""The signature of a function, as data: what a call must bind and check.
+"""The signature of a function as data: what a call must bind and check.
 
-One signature has three readers: native code checks by it, the interpreter binds by it, and a
-refused call is explained by it. All lone variables of shapes, strides and offsets are bound first,
-over all parameters; then every other expression is checked (T35, T36), so the order of parameters
-does not matter.
+It has three readers: native code checks by it, the interpreter binds by it, and errors of refused
+calls are explained by it. All variables that are a shape, stride or offset by themselves are bound
+first, over all parameters; then every other expression is checked (T35, T36). So the order of
+parameters does not matter.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Statements of TIR, and what they mean.
+"""Statements of TIR, and their semantics.
 
-- A variable is bound once and is in scope in the ``body`` of what binds it.
+- A variable is bound once, and is in scope in the ``body`` of the node that binds it.
 - Loops run ``loop_var`` over ``[min, min + extent)``; both are evaluated once, before the first
   iteration.
 - A fresh allocation holds indeterminate values and overlaps nothing.
-- An error stops the program at once; in a parallel loop, no later than the end of the loop.
+- An error stops the program at once; in a parallel loop, at the end of the loop at the latest.
 """
 
 from __future__ import annotations

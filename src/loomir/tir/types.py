@@ -1,4 +1,4 @@
-"""The finer-grained types of variables and return values."""
+"""Types of variables and return values that say more than a dtype, such as pointers."""
 
 from __future__ import annotations
 

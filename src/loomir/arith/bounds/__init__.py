@@ -1,1 +1,1 @@
-"""What values an expression may take: intervals, symbolic intervals and residue classes."""
+"""Ranges of expressions: intervals, symbolic intervals and residue classes."""

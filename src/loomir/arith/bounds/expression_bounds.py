@@ -1,4 +1,4 @@
-"""Bounds of integer expressions: what values they can take, and whether they can wrap."""
+"""Bounds of integer expressions: which values they can take, and whether they can wrap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals with symbolic ends, such as what a loop reads of a buffer."""
+"""Intervals with symbolic ends, such as the region of a buffer that a loop reads."""
 
 from __future__ import annotations
 

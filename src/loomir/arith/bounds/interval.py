@@ -1,8 +1,8 @@
-"""Intervals of integers, and what each operator does to them.
+"""Interval arithmetic of integers.
 
-A transfer function gives the interval of the exact result, over unbounded integers; ``wrap``
-then gives the values that a dtype makes of it. The tests run these very functions on symbols and
-have z3 prove that no result lies outside.
+A transfer function returns the interval of the exact result, over unbounded integers; ``wrap`` then
+returns the values that a dtype makes of it. The tests run these functions on symbols, and z3 proves
+that no result lies outside.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Residue classes of integers: ``coeff * t + base`` for some integer ``t``.
 
-A ``coeff`` of 0 says that the value is ``base``. Transfer functions speak of exact results;
-``wrap`` then keeps what is still true after wrapping to a dtype.
+A ``coeff`` of 0 means that the value is ``base``. Transfer functions treat exact results; ``wrap``
+then keeps what is still true after wrapping to a dtype.
 """
 
 from __future__ import annotations

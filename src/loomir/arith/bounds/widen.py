@@ -1,4 +1,4 @@
-"""Widen integer expressions to int64 where that gives the same values."""
+"""Widen integer expressions to int64 where the values stay the same."""
 
 from __future__ import annotations
 

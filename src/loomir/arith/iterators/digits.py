@@ -1,11 +1,10 @@
-"""Digits of iterators, and index arithmetic on sums of them.
+"""Mixed-radix digits of iterators, and index arithmetic on sums of them.
 
-An iterator that counts from 0 has digits as a number has: ``i // 4 % 8`` is one, of extent 8, that
-stands at 4. (TVM calls it an ``IterSplitExpr``.) Adding, cutting and merging digits is all that
-quotients and remainders need, as long as the cuts fall between digits. Where one does not, as in
-``(i * 3 + j) // 2``, the digits are fused: they become parts of a new mark, which owns them from
-then on, and has digits of its own.
-A condition ``i * 4 + j < n`` makes such a mark too, with fewer values than its parts have together.
+An iterator that counts from 0 has digits like a number: ``i // 4 % 8`` is a digit of extent 8 and
+weight 4. (TVM calls it ``IterSplitExpr``.) Quotients and remainders only need to add, cut and merge
+digits, as long as cuts fall between digits. If one does not, as in ``(i * 3 + j) // 2``, the digits
+are fused: they become parts of a new mark, which owns them from then on, and has digits of its own.
+A condition such as ``i * 4 + j < n`` also makes a mark, with fewer values than its parts together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Quasi-affine iterators: the nodes of analysed index expressions.
 
-A mark is an iterator that counts from 0: a loop, or several fused into one. A split is one digit
-of it, ``source // lower_factor % extent``, times a scale. A sum adds splits and a base.
+A mark is an iterator that counts from 0: a loop, or several fused loops. A split is one digit of a
+mark, ``source // lower_factor % extent``, times a scale. A sum adds splits and a base.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Iterator maps: whether index expressions are independent digits of iterators, and which.
+"""Iterator maps: decide whether index expressions are independent digits of iterators.
 
-Schedules split, fuse and reorder loops; the indices that come of it are quotients, remainders and
-sums of products of loops. Where they form an iterator map, each value of the map is known to be
-reached, or reached once, without trying all of them.
+Schedules split, fuse and reorder loops; the resulting indices are quotients, remainders and linear
+combinations of loops. If they form an iterator map, the map is known to be surjective or bijective
+without enumerating its values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read index expressions as sums of digits, and conditions as limits of fused iterators."""
+"""Parse index expressions as sums of digits, and conditions as limits of fused iterators."""
 
 from __future__ import annotations
 

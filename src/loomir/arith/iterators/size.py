@@ -1,8 +1,8 @@
-"""Extents and factors of iterators: products of a number and symbols, whose quotients are exact.
+"""Extents and factors of iterators: a number times symbols, with exact division.
 
-A symbol is an expression without iterators that is not analysed further. What is known of its
-residue goes into the number: where ``n`` is a multiple of 4, it is ``4 * (n // 4)``, so that a
-division by 4 is a division of numbers.
+A symbol is an expression without iterators that is not analysed further. Its known residue class
+becomes part of the number: if ``n`` is a multiple of 4, it is ``4 * (n // 4)``, so that a division
+by 4 divides numbers.
 """
 
 from __future__ import annotations

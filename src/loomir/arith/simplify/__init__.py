@@ -1,1 +1,1 @@
-"""The simplifier: rules as data, and canonical forms of polynomials over atoms."""
+"""The simplifier: rewrite rules as data, and canonical forms (polynomials over atoms)."""

@@ -1,12 +1,11 @@
-"""Canonicalise expressions: read them as polynomials over atoms.
+"""Canonicalise expressions as polynomials over atoms.
 
-Every integer expression is read as a polynomial that is congruent to it modulo its width. Sums,
-differences, products and conversions keep that congruence whatever wraps on the way; where the
-bounds of the polynomial fit the dtype, it is the value itself, and only then quotients, minima and
+Every integer expression is read as a polynomial that is congruent to it modulo ``2**width``. Sums,
+differences, products and conversions preserve that congruence, whatever wraps on the way. If the
+bounds of the polynomial fit the dtype, it is the value itself; only then quotients, minima and
 comparisons are computed on it.
 
-Expressions that may fail or have effects keep their place: they are only rebuilt from their
-simplified parts.
+Expressions that may fail or have effects stay where they are, and only their parts are simplified.
 """
 
 from __future__ import annotations

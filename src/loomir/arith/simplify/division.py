@@ -1,6 +1,6 @@
-"""Quotients and remainders of polynomials, rounded down.
+"""Floor quotients and remainders of polynomials.
 
-All of it is about unbounded integers: the operands are exact, the result is congruent.
+All arithmetic is on unbounded integers: operands are exact, results congruent.
 """
 
 from __future__ import annotations

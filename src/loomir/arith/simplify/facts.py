@@ -1,4 +1,4 @@
-"""Facts about the atoms of canonical forms; making, bounding and writing these forms."""
+"""Facts about the atoms of canonical forms; build, bound and print these forms."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Polynomials over atoms: what canonical forms are made of.
+"""Polynomials over atoms, the canonical forms of integer expressions.
 
-An atom is an integer that is not analysed further: a variable, a quotient, a load. A monomial is
-a sorted tuple of atoms' numbers, a polynomial a constant plus multiples of monomials. Atoms stand
-for unbounded integers; callers account for wrapping to a dtype.
+An atom is an integer that is not analysed further: a variable, a quotient, a load. A monomial is a
+sorted tuple of atom numbers; a polynomial is a constant plus multiples of monomials. Atoms are
+unbounded integers; callers account for wrapping to a dtype.
 """
 
 from __future__ import annotations

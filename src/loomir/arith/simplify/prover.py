@@ -1,9 +1,9 @@
 """Prove that polynomials are not negative, by eliminating atoms through their bounds.
 
-Each inequality is exact over the integers: quotients lie between what they divide, minima below
-their operands, variables inside their ranges, and conditions that are assumed hold. To prove ``p >=
-0``, a monomial of ``p`` is replaced by a bound on it on the side that makes ``p`` smaller, until an
-interval decides. The number of attempts is limited.
+Each inequality is exact over the integers: a quotient is between its operands' bounds, a minimum
+below its operands, a variable in its range, and assumed conditions hold. To prove ``p >= 0``, a
+monomial of ``p`` is replaced by the bound that makes ``p`` smaller, until an interval decides. The
+number of attempts is limited.
 """
 
 from __future__ import annotations

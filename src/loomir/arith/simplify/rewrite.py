@@ -1,4 +1,4 @@
-"""Apply the rules of the table, looked up by the classes of a node and of its operands."""
+"""Apply the rewrite rules, looked up by the classes of a node and of its operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrite rules as data: a row is read by the matcher, the documentation, the proof and the tests.
+"""Rewrite rules as data, for the matcher, the documentation, the proof and the tests.
 
 A pattern is written as an expression. ``x y z w`` stand for integers, ``p q r`` for conditions,
 ``f g h`` for floats, ``c1 c2 c3`` for integer constants, ``true`` and ``false`` for themselves.

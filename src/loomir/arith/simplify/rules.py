@@ -1,4 +1,4 @@
-"""The rules of the simplifier. Each is proved by z3 in the tests, and tried on random operands."""
+"""The rewrite rules of the simplifier; tests prove each by z3, and try it on random operands."""
 
 from __future__ import annotations
 

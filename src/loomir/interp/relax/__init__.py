@@ -1,1 +1,1 @@
-"""The meaning of graphs."""
+"""The semantics of graphs."""

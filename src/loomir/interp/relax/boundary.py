@@ -1,8 +1,8 @@
-"""Values of graphs as Python passes and gets them.
+"""Convert graph values between Python and the interpreter.
 
-A tensor comes as a NumPy array, a PyTorch tensor or anything with ``__dlpack__``, and is never
-copied: what the program writes in place, the caller sees. Where a PyTorch tensor came in, tensors
-go out as PyTorch's, else as NumPy arrays. What goes out may be written: constants go out as copies.
+A tensor may be a NumPy array, a PyTorch tensor or anything with ``__dlpack__``, and is never
+copied: the caller sees in-place writes of the program. Results are PyTorch tensors if an argument
+was one, else NumPy arrays. Results are writable, so constants are returned as copies.
 """
 
 from __future__ import annotations

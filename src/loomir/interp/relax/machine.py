@@ -1,12 +1,12 @@
-"""The meaning of graphs: a rule for each kind of node, in the words of the specification.
+"""The semantics of graphs: a rule for each kind of node, in the words of the specification.
 
-- Arguments, fields and bindings are evaluated from left to right; all results are passed on by
+- Arguments, fields and bindings are evaluated from left to right; all results are passed by
   reference.
-- A constant is a tensor that nobody may write. An operator that writes to one works on a copy.
-- A function is entered with its sizes bound and its arguments compared, and left with its result
-  compared, whatever was proved of it before.
-- Rules are generators that ask for the values of parts, so that programs may be deep; functions may
-  call one another ``RECURSION_LIMIT`` deep.
+- A constant is a read-only tensor. An operator that writes to one works on a copy.
+- On entry to a function its sizes are bound and its arguments checked, on exit its result is
+  checked, whatever was proved before.
+- Rules are generators that request the values of parts, so that programs may be deep; calls of
+  functions may nest up to ``RECURSION_LIMIT``.
 """
 
 from __future__ import annotations

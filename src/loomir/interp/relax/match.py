@@ -1,9 +1,9 @@
-"""Check values against structural information, as ``MatchCast`` does and calls on entry and exit.
+"""Check values against structural information, as ``MatchCast`` does, and calls on entry and exit.
 
 - Extents, fields of shapes and scalars are compared in order, from left to right.
-- A variable that is an extent by itself and has no value yet is bound, where the place may bind.
+- A variable that is an extent by itself and has no value yet is bound, if the place may bind.
 - On entry, all such variables are bound first, over all parameters; then everything is compared.
-- A number of Python becomes a scalar of the dtype that is asked for; nothing else is converted.
+- A Python number becomes a scalar of the required dtype; nothing else is converted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What operators on memory mean: storages are bytes, tensors in them are views."""
+"""Semantics of memory operators: storages are bytes, and tensors in them are views."""
 
 from __future__ import annotations
 

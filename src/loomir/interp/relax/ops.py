@@ -1,7 +1,7 @@
-"""What operators mean: most by their reference, those that call or allocate by a rule here.
+"""Semantics of operators: most by their NumPy reference, those that call or allocate by rules here.
 
-The reference of an operator is NumPy's answer. It is checked against the shape and dtype that the
-operator infers for the very values of the call; a difference is a bug of the operator's definition.
+The result of a reference is checked against the shape and dtype that the operator infers for the
+very values of the call; a difference is a bug in the operator's definition.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The values of scalar expressions in graphs: sizes, extents, scalars.
+"""Evaluate scalar expressions in graphs: sizes, extents, scalars.
 
-Arithmetic of int64 is exact: what does not fit is an error, and so is a division by zero, also in
-what a ``Select`` does not choose. All else means what it means in loop-level programs.
+int64 arithmetic is exact: overflow is an error, and so is a division by zero, even in the operand
+that a ``Select`` does not choose. Everything else means what it means in loop-level programs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Values of graphs while they run.
+"""Values of graphs at run time.
 
-A tensor is a NumPy array in row-major order, a tuple a tuple, a shape a ``Shape``, a scalar one of
-NumPy's, a string a ``str``, a dtype a ``DataType``, null None. A function of the program is a
-``Closure``, a ``PrimFunction`` or a ``Partial``; a packed function is any other thing that can be
-called. All else is an object that only packed functions know.
+A tensor is a NumPy array in row-major order, a tuple a tuple, a shape a ``Shape``, a scalar a NumPy
+scalar, a string a ``str``, a dtype a ``DataType``, null None. A function of the program is a
+``Closure``, a ``PrimFunction`` or a ``Partial``; any other callable is a packed function. Anything
+else is an object that only packed functions understand.
 """
 
 from __future__ import annotations

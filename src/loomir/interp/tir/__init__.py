@@ -1,1 +1,1 @@
-"""The meaning of loops: expressions, statements, blocks, builtins and calls."""
+"""The semantics of loops: expressions, statements, blocks, builtins and calls."""

@@ -1,8 +1,8 @@
-"""Arguments: what a function is given, checked against its signature and bound to its names.
+"""Check arguments against a function's signature, and bind its variables.
 
-This is also how a call that native code refused is explained, so it accepts exactly what native
-code accepts, and lists every mistake at once. What an object is (an array, a number) is judged by
-``runtime.arguments``, the same for both ways of running.
+Refused calls of native code are explained by the same functions, so they accept exactly what native
+code accepts, and list every mistake at once. ``runtime.arguments`` classifies objects (an array, a
+number) for both engines.
 """
 
 from __future__ import annotations

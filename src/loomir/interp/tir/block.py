@@ -1,4 +1,4 @@
-"""The meaning of blocks: when they run, what they allocate, and other names for regions."""
+"""Semantics of blocks: when they run, what they allocate, and their names for regions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs ready to run: the functions of a module, compiled when first called."""
+"""Programs ready to run: the functions of a module, translated at their first call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls out of a program: packed functions, as ``runtime.packed.packed_call`` defines them."""
+"""Calls of packed functions, with the semantics of ``runtime.packed.packed_call``."""
 
 from __future__ import annotations
 

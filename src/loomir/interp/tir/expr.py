@@ -1,6 +1,6 @@
-"""The meaning of expressions: a table of node classes, each compiled to a closure.
+"""Semantics of expressions: a table of node classes, each of which becomes a closure.
 
-Operands are evaluated left to right. Every index is checked against its buffer.
+Operands are evaluated from left to right. Every index is checked against its buffer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Allocate the outputs that a call leaves out, where the other arguments say how large they are."""
+"""Allocate outputs that a call omits, if the other arguments determine their sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The value of one scalar expression, such as an extent."""
+"""Evaluate one scalar expression, such as an extent."""
 
 from __future__ import annotations
 

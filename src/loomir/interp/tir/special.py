@@ -1,4 +1,4 @@
-"""The meaning of builtins on whole vectors, on pointers, and of those that only tell something."""
+"""Semantics of builtins on whole vectors and on pointers, and of hints to the compiler."""
 
 from __future__ import annotations
 

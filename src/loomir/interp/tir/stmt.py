@@ -1,7 +1,7 @@
-"""The meaning of statements: a table of node classes, each of which adds instructions.
+"""Semantics of statements: a table of node classes, each of which adds instructions.
 
-A function becomes one flat list of instructions with jumps, so nesting has no limit. Parallel
-loops run in order here, which is one of the orders they allow.
+A function becomes one flat list of instructions with jumps, so nesting has no limit. Parallel loops
+run in order here, which is one of the orders that they allow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The meaning of statements that make memory or give it a name."""
+"""Semantics of statements that allocate memory or name it."""
 
 from __future__ import annotations
 

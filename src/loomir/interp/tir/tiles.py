@@ -1,4 +1,4 @@
-"""The meaning of ``T.dot_tiles``: products of packed factors, added to a tile of sums."""
+"""Semantics of ``T.dot_tiles``: products of packed operands, added to a tile of sums."""
 
 from __future__ import annotations
 

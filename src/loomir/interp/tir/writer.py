@@ -1,4 +1,4 @@
-"""Writing the instructions of a function: a flat list with jumps, from nested statements."""
+"""Write the instructions of a function: a flat list with jumps, from nested statements."""
 
 from __future__ import annotations
 

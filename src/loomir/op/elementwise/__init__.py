@@ -1,1 +1,1 @@
-"""Operators on each element, or on pairs and triples of them."""
+"""Element-wise operators of one, two or three operands."""

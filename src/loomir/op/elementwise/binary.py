@@ -1,6 +1,6 @@
-"""Operators on pairs of elements, of shapes that broadcast by the rule of NumPy.
+"""Element-wise operators of two operands, whose shapes broadcast by NumPy's rule.
 
-Both tensors have one dtype. A number, or a scalar of that dtype, may stand in place of one.
+Both tensors have one dtype. One operand may be a number, or a scalar of that dtype.
 """
 
 from __future__ import annotations

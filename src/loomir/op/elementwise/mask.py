@@ -1,4 +1,4 @@
-"""Operators that choose elements by a mask."""
+"""Operators that select elements by a mask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators on three elements at a time, of shapes that broadcast."""
+"""Element-wise operators of three operands, whose shapes broadcast."""
 
 from __future__ import annotations
 

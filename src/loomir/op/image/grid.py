@@ -1,4 +1,4 @@
-"""Images sampled at places that a grid gives, and grids of affine maps."""
+"""Operators that sample images at the points of a grid, and grids of affine maps."""
 
 from __future__ import annotations
 

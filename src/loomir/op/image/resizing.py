@@ -1,4 +1,4 @@
-"""Images made larger or smaller."""
+"""Operators that resize images."""
 
 from __future__ import annotations
 

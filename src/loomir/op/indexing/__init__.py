@@ -1,1 +1,1 @@
-"""Operators that read or write elements at places, by slices or by other tensors."""
+"""Operators that read or write elements at indices, by slices or by tensors."""

@@ -1,4 +1,4 @@
-"""Operators that read elements at places which other tensors hold."""
+"""Gather operators: read elements at indices from other tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that take parts of tensors, by places or by slices."""
+"""Operators that take parts of tensors, by indices or by slices."""
 
 from __future__ import annotations
 

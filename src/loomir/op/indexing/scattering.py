@@ -1,4 +1,4 @@
-"""Operators that write elements at places, into a copy of a tensor."""
+"""Scatter operators: write elements at indices into a copy of a tensor."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Attention: values are mixed by how well their keys fit each query.
+"""Scaled dot-product attention.
 
-Tensors are of axes (batch, position, head, feature). Floats of 16 bits are computed in float32, and
+Tensors have the axes (batch, position, head, feature). 16-bit floats are computed in float32, and
 rounded once.
 """
 

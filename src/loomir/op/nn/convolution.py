@@ -1,6 +1,6 @@
-"""Convolutions of images with kernels, and their transposes.
+"""Convolutions and transposed convolutions.
 
-Floats of 16 bits are summed in float32, and rounded once; integers wrap in the dtype of the result.
+16-bit floats are summed in float32, and rounded once; integers wrap in the dtype of the result.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Layouts of images and kernels: which letter names which axis, and which axes are split.
 
-``"NCHW4c"`` names the axes of images whose channels stand in blocks of four: the capital letter
-counts the blocks, the small one goes through a block.
+``"NCHW4c"`` names the axes of images whose channels are in blocks of four: the capital letter is
+the index of the block, the lower-case letter the index within it.
 """
 
 from __future__ import annotations

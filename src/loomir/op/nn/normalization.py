@@ -1,6 +1,6 @@
-"""Normalisations: elements are shifted and scaled to a mean of 0 and a variance of 1.
+"""Normalisations: shift and scale elements to mean 0 and variance 1.
 
-Floats of 16 bits are computed in float32, and rounded once.
+16-bit floats are computed in float32, and rounded once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The greatest element, or the mean, of windows that slide over images or cover them evenly."""
+"""Pooling: the maximum or mean of windows, sliding or adaptive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that move elements of images, put more around them, or leave them as they are."""
+"""Operators that pad, flatten or rearrange images, and dropout."""
 
 from __future__ import annotations
 

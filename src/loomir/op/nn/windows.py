@@ -1,4 +1,4 @@
-"""Windows that slide over images: their sizes, steps, gaps and what is added at the ends."""
+"""Sliding windows over images: sizes, strides, dilation and padding."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the rules of several families of operators ask of arguments, and how they refuse them."""
+"""Rules that several families of operators share, and how they refuse arguments."""

@@ -1,4 +1,4 @@
-"""What the rules of several families ask of axes, extents and dtypes, and how they refuse."""
+"""Shared rules for axes, extents and dtypes, and how they refuse arguments."""
 
 from __future__ import annotations
 

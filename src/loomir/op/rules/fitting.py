@@ -1,4 +1,4 @@
-"""Tensors that are only known to broadcast where a program runs: a kernel checks, and repeats."""
+"""Broadcast tensors whose shapes are known only at run time: a kernel checks and repeats them."""
 
 from __future__ import annotations
 

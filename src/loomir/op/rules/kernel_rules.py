@@ -1,4 +1,4 @@
-"""How a call of a kernel fits the kernel: parameters, results, and what it writes.
+"""Check that a call of a kernel fits the kernel: parameters, results, and what it writes.
 
 A kernel is a ``PrimFunc`` of the module. Its parameters are the inputs, then integers, then the
 outputs, which nothing else writes.

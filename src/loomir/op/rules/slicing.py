@@ -1,4 +1,4 @@
-"""Slices with the meaning that they have in Python, of extents that may be symbolic."""
+"""Slices with Python's semantics, for extents that may be symbolic."""
 
 from __future__ import annotations
 

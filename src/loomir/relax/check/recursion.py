@@ -1,4 +1,4 @@
-"""Which functions of a module call themselves, directly or by way of one another."""
+"""Find functions of a module that call themselves, directly or through others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One walk over a function: what is in scope where it is used, and what may stand where."""
+"""Check scopes in one walk over a function: which names are visible, which nodes allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of programs of both IRs: every mistake in them, and every warning."""
+"""Verify modules of loops and graphs: report every mistake and every warning."""
 
 from __future__ import annotations
 

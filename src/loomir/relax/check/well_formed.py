@@ -1,8 +1,8 @@
-"""The rules that hold for every graph, whether it is in normal form or not.
+"""Rules of well-formed graphs, in normal form or not.
 
-Rule n is reported as RLX01nn. Constructors refuse what breaks the rules 10, 17, 19, 20 and 22, and
-the parts of 14 and 15 that a node shows by itself; here is checked what takes a whole program:
-scopes, recursion, what a module has. All mistakes are reported.
+Rule n is reported as RLX01nn. Constructors check rules 10, 17, 19, 20 and 22, and those parts of 14
+and 15 that concern a single node. This package checks what needs a whole program: scopes,
+recursion, and the contents of a module. All mistakes are reported.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Structural information: what it says, its relations, proofs about extents, and derivation."""
+"""Structural information: its relations, proofs about extents, and derivation."""

@@ -1,4 +1,4 @@
-"""Structural information in messages: on one line, as in TVMScript, and how two of them differ."""
+"""Structural information in messages: on one line, as in TVMScript, and the difference of two."""
 
 from __future__ import annotations
 

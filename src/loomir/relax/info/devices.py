@@ -1,4 +1,4 @@
-"""Devices in structural information: to read them, and to fill them in."""
+"""Devices in structural information: read them, and fill them in."""
 
 from __future__ import annotations
 

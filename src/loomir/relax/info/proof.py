@@ -1,4 +1,4 @@
-"""What can be proved about extents: certain, impossible, or open."""
+"""Prove equality of extents, with three answers: certain, impossible, or unknown."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Relations between structural informations: subtypes, compatibility, upper bounds, scopes.
+"""Relations between structural information: subtypes, compatibility, upper bounds, scopes.
 
-All are three-valued and careful: ``YES`` and ``NO`` are proved, the rest is ``MAYBE``. A shape
-variable in a function's parameters stands for any extent, unless it is ``bound`` where the question
-is asked: then the function has captured it.
+All are three-valued and conservative: ``YES`` and ``NO`` are proved, everything else is ``MAYBE``.
+A shape variable in a function's parameters stands for any extent, unless it is in ``bound``: then
+the function has captured it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Traditional types: what remains of structural information without the expressions in it."""
+"""Static types: structural information without expressions."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Normal form: how programs come into it, and the engine of passes that keep it."""
+"""Normal form: normalisation of programs, and the pass infrastructure that preserves it."""

@@ -1,12 +1,14 @@
-"""The builder of programs in normal form: what is emitted is normalised, derived and bound.
+"""The builder of programs in normal form: emit normalises, derives and binds expressions.
 
-bb = relax.BlockBuilder()
-with bb.function("main", [x]):
-    with bb.dataflow():
-        y = bb.emit(relax.op.negative(x))
-        z = bb.emit_output(relax.op.negative(y))
-    bb.emit_func_output(z)
-mod = bb.get()
+Every emitted value gets a variable of its own:
+
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            y = bb.emit(relax.op.negative(x))
+            z = bb.emit_output(relax.op.negative(y))
+        bb.emit_func_output(z)
+    mod = bb.get()
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scopes in the making: the blocks of a sequence, as bindings are added."""
+"""Blocks of a sequence under construction, to which bindings are added."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Deriving the structural information of expressions: rules 1 to 16 of relax.md.
+"""Derive the structural information of expressions: rules 1 to 16 of relax.md.
 
-What is not proved is checked at run time, after a warning; what is certain to fail is an error.
+What cannot be proved is checked at run time, after a warning; what must fail is an error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The functions of a module in the making, and what is known of each."""
+"""Functions of a module under construction, and their structural information."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Normal form of whole programs: to bring them into it, and to tell what is not in it.
+"""Normal form of whole programs: establish it, and check it.
 
-1. The value of a binding is a leaf, or has only leaves in it. A tuple of leaves is a leaf; a
-   function stands only as a whole value, an operator only where it is called.
-2. Sequences stand only as bodies of functions and as branches;
-3. and these are sequences, whose results are leaves.
-4. Blocks are not empty, and two of one kind do not follow each other.
-5. A call of an operator that has a rule of its own is as the rule makes it.
+1. The value of a binding is a leaf, or contains only leaves. A tuple of leaves is a leaf. A
+   function occurs only as a whole value, an operator only as a callee.
+2. Sequences occur only as bodies of functions and as branches;
+3. and these are always sequences, whose results are leaves.
+4. Blocks are not empty, and no two adjacent blocks are of the same kind.
+5. A call of an operator with a normalisation rule of its own has the form that the rule produces.
 
-Besides, every variable carries what is known of it, and every function what it returns.
+In addition, every variable and every function has structural information.
 """
 
 from __future__ import annotations

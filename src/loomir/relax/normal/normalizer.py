@@ -1,8 +1,8 @@
-"""The engine of normal form: expressions become bindings whose values have no nested ones.
+"""Normalise expressions to bindings whose values contain no nested expressions.
 
-What an expression holds that is no leaf is bound to a variable first, left to right, which keeps
-the order of evaluation. Each variable gets what is derived of its value. Programs may be deep:
-visitors are generators, run by ``trampoline``.
+Each nested expression that is not a leaf is first bound to a variable, from left to right, which
+preserves the order of evaluation. Each variable gets the structural information derived from its
+value. Programs may be deep, so visitors are generators, run by ``trampoline``.
 """
 
 from __future__ import annotations

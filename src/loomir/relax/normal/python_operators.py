@@ -1,7 +1,7 @@
-"""Python's operators on values of graphs: ``y * 2.0``, ``-y``, ``y @ w``, ``y[0]``, ``y.shape``.
+"""Python operators on graph values: ``y * 2.0``, ``-y``, ``y @ w``, ``y[0]``, ``y.shape``.
 
-They make calls of operators, which are bound when they are emitted. A number beside a tensor takes
-its dtype, so what is known of a call is derived when it is made, from its operands.
+They build calls of operators, which are bound when emitted. A number beside a tensor takes its
+dtype, so the structural information of a call is derived as soon as it is built.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The engine of passes over functions in normal form: binding by binding, in their order.
+"""The base class of passes over functions in normal form, which visit bindings in order.
 
-A pass overrides the hooks of ``Rewriter`` that it needs; what it gives in place of a value is
-normalised and derived, and a variable of which something else is known now is replaced by a new one
-from there on. What nothing changes stays the same object.
+A pass overrides the hooks of ``Rewriter`` that it needs. A replacement value is normalised and
+derived; if the structural information of a variable changes, a new variable replaces it from there
+on. Unchanged parts stay the same objects.
 """
 
 from __future__ import annotations

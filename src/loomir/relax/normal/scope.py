@@ -1,4 +1,4 @@
-"""What is in scope while a program is derived: variables, and what is known of them."""
+"""Scopes during derivation: visible variables, and their structural information."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Make a kernel of a function on tensor expressions, and the call of it.
+"""Make a kernel from a function on tensor expressions, and a call of it.
 
-A function of ``te.Tensor`` becomes a private function of TIR, and a call of it with ``call_tir``.
-Shape variables become variables of the kernel: it reads those that are an extent by themselves
-of an argument or a result from the array, and is given the others as ``packed_ints``.
+A function of ``te.Tensor`` becomes a private PrimFunc, and a call of it by ``call_tir``. Shape
+variables become variables of the kernel: it reads those that are an extent of an array by
+themselves from that array, and gets the others as ``packed_ints``.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What the definition of an operator is: parameters, rules, references, values of calls."""
+"""Definitions of operators: parameters, rules, references, values of calls."""

@@ -1,4 +1,4 @@
-"""The shape that tensors broadcast to, by the rule of NumPy."""
+"""Broadcast the shapes of tensors by NumPy's rule."""
 
 from __future__ import annotations
 

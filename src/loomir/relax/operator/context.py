@@ -1,4 +1,4 @@
-"""What an operator's rule of structural information is told, and how it refuses a call."""
+"""The context of an operator's structural-information rule: its queries, and its refusals."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The definition of an operator: one row that answers every question about it.
 
-Parsing, printing, checking, legalising, interpreting, documentation and tests read these rows. The
-rows themselves stand in ``loomir.op``, a family to a file; ``find_op`` loads them when first asked.
+Parsing, printing, checking, legalisation, interpretation, documentation and tests read these rows.
+The rows are in ``loomir.op``, one file for each family; ``find_op`` loads them on first use.
 """
 
 from __future__ import annotations

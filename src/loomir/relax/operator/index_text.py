@@ -1,6 +1,6 @@
-"""Index maps as text, which is how calls of operators keep them: ``lambda i0, i1: (i1, i0)``.
+"""Index maps as text, the form in which operator attributes keep them: ``lambda i0, i1: (i1, i0)``.
 
-A text is made of sums, products, quotients and remainders of indices and numbers.
+A text may contain sums, products, quotients and remainders of indices and numbers.
 """
 
 from __future__ import annotations

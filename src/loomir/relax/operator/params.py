@@ -1,6 +1,6 @@
-"""The parameters of operators: what each takes, and how what users write becomes that.
+"""Parameters of operators: what each accepts, and how users' values are converted.
 
-A parameter takes an *input*, which is an argument of the call, or an *option*, which is plain data
+A parameter is an *input*, which is an argument of the call, or an *option*, which is plain data
 among its attributes.
 """
 

@@ -1,4 +1,4 @@
-"""What the references of operators share: the arithmetic of the language, done with NumPy."""
+"""Arithmetic of the language in NumPy, shared by the references of operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators demand of dtypes and devices, in one place for all of them."""
+"""Requirements of operators on dtypes and devices, in one place for all of them."""
 
 from __future__ import annotations
 

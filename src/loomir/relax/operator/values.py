@@ -1,7 +1,7 @@
-"""The rule of an operator applied to values, where a program runs.
+"""Apply the rule of an operator to values at run time.
 
 Values are those of a running graph: a tensor is a NumPy array, a tuple a tuple, a shape a
-``Shape``, a scalar one of NumPy's, a string a ``str``, a dtype a ``DataType``.
+``Shape``, a scalar a NumPy scalar, a string a ``str``, a dtype a ``DataType``.
 """
 
 from __future__ import annotations

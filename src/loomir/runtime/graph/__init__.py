@@ -1,1 +1,1 @@
-"""Calls of compiled graphs: their functions, their values and the fast entry."""
+"""Calls of compiled graphs: functions, values and the fast entry."""

@@ -1,8 +1,8 @@
-"""Call Python from compiled graphs: one C function, which takes the GIL.
+"""Call Python from compiled graphs, through one C function that takes the GIL.
 
-Compiled graphs call ``i32 loomir_call_object(token, function, args, count, result)``. The token is
-the number of the call from Python that this belongs to; by it the *call* is found that knows what
-to do. The answer is 0, or ``STATUS_RAISED`` where Python raised: the call keeps by what.
+Compiled graphs call ``i32 loomir_call_object(token, function, args, count, result)``. The token
+identifies the enclosing call from Python, whose object handles the callback. The result is 0, or
+``STATUS_RAISED`` if Python raised an exception, which that object keeps.
 """
 
 from __future__ import annotations

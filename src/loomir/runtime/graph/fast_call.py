@@ -1,9 +1,9 @@
-"""The fast entry into graphs: a function in machine code that Python calls with NumPy's arrays.
+"""The fast entry into graphs: a machine-code function that Python calls with NumPy arrays.
 
-``codegen.llvm.support.fast_call_ir`` writes it, once for all programs; it reads arrays and makes
-results as a module in C would. This holds what it needs of the process. It takes only arrays of
-NumPy's own class, row-major, of a dtype that programs have; for all else it returns None, having
-done nothing.
+``codegen.llvm.support.fast_call_ir`` writes it once for all programs; it reads arrays and creates
+results like a C extension module. This module sets up what it needs from the process. The entry
+takes only plain ``numpy.ndarray`` objects, row-major, of a dtype of the language; for anything else
+it returns None without having done anything.
 """
 
 from __future__ import annotations

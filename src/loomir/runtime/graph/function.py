@@ -1,4 +1,4 @@
-"""Compiled functions of graphs, called from Python; and what they call in Python."""
+"""Compiled graph functions, called from Python, and their calls back into Python."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""The memory layout of values of graphs: objects that count their references.
+"""The memory layout of graph values: reference-counted objects.
 
-Offsets and sizes in bytes, for 64-bit machines; ``codegen.llvm.support.objects_ir`` writes the code
-that makes and frees them. Every object begins with a header: the count of references, the kind,
+Offsets and sizes are in bytes, for 64-bit machines; ``codegen.llvm.support.objects_ir`` writes the
+code that creates and frees objects. Every object begins with a header: reference count, kind,
 flags.
 
-- A negative count never changes: the object is a constant of some program's code.
-- A tensor's DLTensor points to extents behind it, and to its data behind them, or to memory that
-  belongs to ``owner``, another object, or lent by Python, which waits for the call to end.
+- A negative count never changes: the object is a constant in some program's code.
+- A tensor's DLTensor points to its extents, which follow it, and to its data: after the extents, in
+  memory of another object (``owner``), or in memory borrowed from Python until the call ends.
 - Tuples, closures and packed functions own their items.
-- Kinds are places in ``relax.faults.KINDS``; a test compares them.
+- Kinds are indices into ``relax.faults.KINDS``; a test compares them.
 """
 
 from __future__ import annotations

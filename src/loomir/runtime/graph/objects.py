@@ -1,7 +1,7 @@
-"""Native objects, as Python makes and reads them; ``object_layout`` says where things lie.
+"""Create and read native objects from Python; ``object_layout`` defines their memory layout.
 
-The functions on objects are compiled code, which this layer cannot make: the code generator
-connects it.
+The functions on objects are compiled code, which this layer cannot create: the code generator
+registers it here.
 """
 
 from __future__ import annotations

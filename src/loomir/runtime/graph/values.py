@@ -1,9 +1,9 @@
-"""Values of graphs between Python and native code.
+"""Convert graph values between Python and native code.
 
-A tensor is an array whose memory both sides share: what Python gives is lent for the time of a
-call, what native code gives is freed when the array is gone. A tuple is a tuple, a shape a
-``Shape``, a scalar one of NumPy's (or a number of Python's, on the way in), a string a ``str``, a
-dtype a ``DataType``, null None. All else is an object that only passes through.
+A tensor is an array whose memory both sides share: memory from Python is borrowed for the time of a
+call, memory from native code is freed with the array. A tuple is a tuple, a shape a ``Shape``, a
+scalar a NumPy scalar (or a Python number, as an argument), a string a ``str``, a dtype a
+``DataType``, null None. Anything else is an object that is only passed through.
 """
 
 from __future__ import annotations

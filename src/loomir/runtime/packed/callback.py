@@ -1,16 +1,16 @@
-"""Call packed functions from compiled code: one C function, which takes the GIL.
+"""Call packed functions from compiled code, through one C function that takes the GIL.
 
 Compiled code calls ``loomir_call_packed(what, args, count, ret, root)``:
 
-- ``what`` is a C string: how to call, the dtypes of the result and of the arguments, and the name,
-  with bars between: ``packed|int32|uint64,float32|my.function``.
-- ``args`` are ``count`` of ``TVMFFIAny``; a DLTensor's strides may be NULL.
-- ``ret`` is a ``TVMFFIAny`` for the result. The caller sets its type index to -1. An answer sets it
-  to what the result is; after an exception it is ``TYPE_ERROR``, the value being the exception's
-  ticket, from 1.
-- ``root`` is a number that the call from Python which all this belongs to has for itself.
+- ``what`` is a C string: the kind of call, the dtypes of the result and of the arguments, and the
+  name, separated by bars: ``packed|int32|uint64,float32|my.function``.
+- ``args`` are ``count`` values of type ``TVMFFIAny``; a DLTensor's strides may be NULL.
+- ``ret`` is a ``TVMFFIAny`` for the result. The caller sets its type index to -1. On return it is
+  the type of the result; after an exception it is ``TYPE_ERROR``, and the value is the exception's
+  ticket, counted from 1.
+- ``root`` is a number that identifies the outermost call from Python.
 
-Exceptions wait here, by root, for the Python frame that called the compiled code.
+Exceptions are stored here, by root, for the Python frame that called the compiled code.
 """
 
 from __future__ import annotations

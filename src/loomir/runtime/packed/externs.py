@@ -1,6 +1,6 @@
-"""C functions that programs call by name: registered ones, those of loaded libraries, the process'.
+"""C functions that programs call by name: registered, from loaded libraries, or of the process.
 
-Running them is the user's trust: nothing here can tell what a C function does with its arguments.
+Users must trust what they call: nothing here can tell what a C function does with its arguments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The packed function that stops a program at the first NaN or infinity that a kernel makes."""
+"""The packed function that stops a program at the first NaN or infinity in a kernel's result."""
 
 from __future__ import annotations
 

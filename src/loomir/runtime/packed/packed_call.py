@@ -1,9 +1,9 @@
-"""Calls of packed functions from programs, interpreted or compiled: one meaning for both.
+"""Semantics of calls of packed functions, shared by the interpreter and native code.
 
-- Arrays come as NumPy views of the program's memory, valid for the time of the call. A function
-  that keeps one would look at memory that is gone, so that is an error.
-- What the function returns must be of the dtype that the program asks for.
-- Whatever the function raises is what the program raises.
+- Arrays are passed as NumPy views of the program's memory, valid for the time of the call. Keeping
+  one would leave a dangling view, so that is an error.
+- The result must have the dtype that the program declares.
+- An exception of the function becomes an exception of the program.
 """
 
 from __future__ import annotations

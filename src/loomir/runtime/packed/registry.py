@@ -1,6 +1,6 @@
-"""Packed functions: Python functions that programs call by name.
+"""The registry of packed functions: Python functions that programs call by name.
 
-One table for the process; every function here may be used from any thread.
+There is one table for the process; every function here may be used from any thread.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a profile of a call shows: rows, traces, rooflines."""
+"""Reports of a profiled call: rows, traces, rooflines."""

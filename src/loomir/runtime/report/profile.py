@@ -1,4 +1,4 @@
-"""Profiles of calls: a row for each kernel, a trace, a roofline."""
+"""The profile of a call: a row for each kernel, a trace, a roofline."""
 
 from __future__ import annotations
 

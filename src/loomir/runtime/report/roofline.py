@@ -1,4 +1,4 @@
-"""A roofline as SVG: speed over intensity, both logarithmic, under what the machine can do."""
+"""Draw a roofline plot as SVG: speed over arithmetic intensity, both logarithmic."""
 
 from __future__ import annotations
 

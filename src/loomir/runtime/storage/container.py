@@ -1,18 +1,18 @@
-"""The file of a saved executable: named parts of bytes, each under its SHA-256.
+"""The file format of a saved executable: named parts, each with its SHA-256.
 
 In this order, all numbers little-endian:
 
-- 8 bytes, ``MAGIC``; 4 bytes, the version of this form; 8 bytes, the length of the header
+- 8 bytes, ``MAGIC``; 4 bytes, the format version; 8 bytes, the length of the header
 - 32 bytes, the SHA-256 of everything above and of the header
-- the header: JSON in UTF-8, an object of what the writer says and of ``parts``, a list of
+- the header: JSON in UTF-8, an object with the writer's metadata and ``parts``, a list of
   ``[name, length, SHA-256 in hexadecimal]``
 - the parts, one after the other
 - 32 bytes, the *seal*: the HMAC-SHA256, under a key of the user who wrote the file, of the SHA-256
-  that stands before the header
-- 32 bytes, the SHA-256 of that SHA-256 and of the seal: who has no such key can tell that the seal
-  is whole, too
+  before the header
+- 32 bytes, the SHA-256 of that SHA-256 and of the seal, so that users without the key can check
+  that the seal is intact
 
-So no byte can change without being noticed. Only the seal tells who wrote it: hashes do not.
+So no changed byte goes unnoticed. Only the seal tells who wrote the file; hashes do not.
 """
 
 from __future__ import annotations

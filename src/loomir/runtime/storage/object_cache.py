@@ -1,9 +1,9 @@
-"""Compiled objects on disk, so that a program is compiled once per machine.
+"""The on-disk cache of compiled objects, so that a program is compiled once per machine.
 
-What is found here is run as machine code, hence the care: the directory and each file must belong
-to the user and be closed to writing by others, and each file carries the SHA-256 of its key and
-content. A file that fails any of these is as good as absent. A cache that cannot be used costs
-time, never the program: it warns once and stays out of the way.
+Its contents run as machine code, so they are checked: the directory and each file must belong to
+the user and not be writable by others, and each file carries the SHA-256 of its key and content. A
+file that fails a check counts as absent. A cache that cannot be used only costs time: it warns
+once.
 """
 
 from __future__ import annotations

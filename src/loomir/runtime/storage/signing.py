@@ -1,7 +1,7 @@
-"""Sign files by a key of the user, which shows later who wrote them.
+"""Sign files with a key of the user, to show later who wrote them.
 
-The key lies in the directory of the cache, under the same care as the code there: who can read or
-write it can run code as the user already.
+The key is in the cache directory, under the same checks as the code there: whoever can read or
+write it can run code as the user anyway.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Primitives that make a block of a loop nest, and that change the iterators of a block."""
+"""Primitives that turn a loop nest into a block, and that transform the iterators of a block."""
 
 from __future__ import annotations
 

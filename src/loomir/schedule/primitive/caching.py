@@ -1,4 +1,4 @@
-"""Primitives that put a stage between a buffer and the blocks that use it."""
+"""Primitives that insert a stage between a buffer and the blocks that use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The primitive that fuses an addition after a sum into the sum."""
+"""The primitive that fuses an addition after a sum into the sum, as its initial value."""
 
 from __future__ import annotations
 

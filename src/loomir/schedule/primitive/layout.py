@@ -1,4 +1,4 @@
-"""Primitives that change a buffer itself: its storage scope, its layout, its dtype."""
+"""Primitives that change a buffer itself: storage scope, layout, dtype."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Primitives that say how loops run, and that annotate loops and blocks."""
+"""Primitives that set the kind of loops, and annotate loops and blocks."""
 
 from __future__ import annotations
 

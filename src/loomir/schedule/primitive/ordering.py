@@ -1,4 +1,4 @@
-"""Primitives that change the order of loops, and of a block's iterators."""
+"""Primitives that reorder loops and block iterators."""
 
 from __future__ import annotations
 

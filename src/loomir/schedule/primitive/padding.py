@@ -1,4 +1,4 @@
-"""Primitives for padding: store it separately, or pad the domain of a sum of products."""
+"""Primitives for padding: store it separately, or pad the iteration domain of a product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Primitives that split reductions: init from update, or partial results from the final one."""
+"""Primitives that split reductions: init from update, or into partial results (``rfactor``)."""
 
 from __future__ import annotations
 

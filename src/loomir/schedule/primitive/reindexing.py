@@ -1,4 +1,4 @@
-"""Primitives that put a stage, whose axes are iterators, between a buffer and a block."""
+"""Primitives that insert a stage indexed by the iterators of a block between it and a buffer."""
 
 from __future__ import annotations
 

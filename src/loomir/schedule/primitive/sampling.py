@@ -1,4 +1,4 @@
-"""Primitives that draw random numbers, as decisions that traces record and searches change."""
+"""Primitives that draw random decisions, which traces record and searches mutate."""
 
 from __future__ import annotations
 

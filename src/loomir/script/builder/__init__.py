@@ -1,4 +1,4 @@
-"""The builder of programs: frames, and the functions of ``T`` that make and fill them."""
+"""The builder of programs: frames, and the functions of ``T`` that create and fill them."""
 
 from loomir.script.builder.frame import Frame, IRBuilder
 from loomir.script.builder.mistakes import ArgumentError

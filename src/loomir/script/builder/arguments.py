@@ -1,4 +1,4 @@
-"""Conversions of what builder functions are given: numbers to expressions, text to dtypes."""
+"""Convert arguments of builder functions: numbers to expressions, text to dtypes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that attributes hold and programs do not compute with: targets and index maps."""
+"""Attribute values with which programs do not compute: targets and index maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``T.Buffer(shape, dtype)``: what an annotation says of a buffer, before there is one."""
+"""``T.Buffer(shape, dtype)``: what an annotation says of a buffer before the buffer exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of dtypes in ``T``: this file is the one list of them."""
+"""The names of dtypes in ``T``, in one list."""
 
 from __future__ import annotations
 

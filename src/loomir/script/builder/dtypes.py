@@ -1,6 +1,6 @@
-"""The dtypes as functions: ``T.int32(5)`` makes a constant, ``T.int32(x)`` casts.
+"""Dtypes as functions: ``T.int32(5)`` makes a constant, ``T.int32(x)`` casts.
 
-Without an argument they declare a variable, which takes the name that it is assigned to.
+Without an argument they declare a variable, which takes the name to which it is assigned.
 """
 
 from __future__ import annotations

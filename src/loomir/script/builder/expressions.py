@@ -1,4 +1,4 @@
-"""The functions of ``T`` that make expressions: operators, conversions, builtins."""
+"""Functions of ``T`` that build expressions: operators, conversions, builtins."""
 
 from __future__ import annotations
 

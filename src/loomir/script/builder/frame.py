@@ -1,8 +1,8 @@
-"""The builder: a stack of frames, one per scope of the program.
+"""The builder: a stack of frames, one for each scope of the program.
 
-A frame is pushed when it is entered. When it is left, it makes its part of the program and attaches
-it to the frame around it. Some frames hold for the rest of the scope that they stand in (a ``let``,
-an allocation): ``IRBuilder.open`` enters them, and they close with the frame around them.
+A frame is pushed on entry. On exit it builds its part of the program and attaches it to the
+enclosing frame. Some frames last for the rest of the enclosing scope (a ``let``, an allocation):
+``IRBuilder.open`` enters them, and they are closed with the enclosing frame.
 """
 
 from __future__ import annotations

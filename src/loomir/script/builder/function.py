@@ -1,4 +1,4 @@
-"""The frames of functions and modules."""
+"""Frames of functions and modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How builder functions refuse what they are given."""
+"""Raise errors for invalid arguments of builder functions."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Reads TVMScript: text to Doc AST, Doc AST to programs by way of the builder."""
+"""The TVMScript parser: text to Doc AST, and from there to programs through the builder."""

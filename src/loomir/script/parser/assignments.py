@@ -1,4 +1,4 @@
-"""What an assignment in TIR binds: a name for a value, a mutable local, or a declaration."""
+"""Assignments in TIR, which bind a name, set a mutable local, or declare something."""
 
 from __future__ import annotations
 

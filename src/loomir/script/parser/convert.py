@@ -1,6 +1,6 @@
-"""Text to Doc AST, with the place of each node, and typed errors for all that Python cannot read.
+"""Convert text to a Doc AST with positions, and report what Python or TVMScript cannot parse.
 
-Errors: SCR0001 where the text is no Python, SCR0002 for syntax that is no part of the language.
+Errors: SCR0001 if the text is not valid Python, SCR0002 for syntax outside of the language.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The parser: walks the Doc AST, keeps names and dialects, collects mistakes.
+"""The parser: walk the Doc AST, with stacks of names and dialects, and collect mistakes.
 
-Every statement is read on its own: a refused one is reported and left out, and the names that it
-would have bound are poisoned, so that nothing is reported for using them.
+Every statement is parsed by itself: an invalid one is reported and left out, and the names that it
+would have bound are poisoned, so that their uses are not reported again.
 """
 
 from __future__ import annotations

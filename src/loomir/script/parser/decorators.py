@@ -1,4 +1,4 @@
-"""What decorators say of the definitions below them: programs and macros, and their options."""
+"""Decorators and their options: which definitions are programs or macros."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Which function handles which node, by the dialect that is being read.
+"""Dispatch nodes to handlers, by the dialect that is being parsed.
 
 The table maps (token, type name) to a handler; a token names a dialect. A node is looked up under
-the current token, then under ``"default"``; what neither knows goes to the parser's
-``generic_visit``.
+the current token, then under ``"default"``; otherwise the parser's ``generic_visit`` handles it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The Doc AST: Python's syntax tree, cut down to what TVMScript has, with places in the file.
+"""The Doc AST: Python's syntax tree, reduced to the constructs of TVMScript, with positions.
 
-Nodes are named as Python's; what has no class here is no part of the language (SCR0002). Operators
-are their symbols, and contexts (load, store) are left out.
+Nodes have Python's names; a construct without a class here is not in the language (SCR0002).
+Operators are their symbols, and contexts (load, store) are omitted.
 """
 
 from __future__ import annotations

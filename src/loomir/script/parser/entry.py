@@ -1,4 +1,4 @@
-"""The ways in: a text, and the decorators of functions and classes."""
+"""Entry points of the parser: a text, and the decorators of functions and classes."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Macros: statements with parameters, read anew at each call, as if they stood there.
+"""Macros: statements with parameters, parsed again at each call, as if they were written there.
 
-An argument stands for itself wherever its parameter is named: nothing is evaluated before. What a
-body assigns is known in the body only. Other names mean
+An argument replaces its parameter unevaluated. What a body assigns is local to the body. Other
+names mean
 
-- under ``@T.macro``: what they meant where the macro was defined, when it was defined;
-- under ``@T.inline``: what they mean where it was defined, when it is called, as in Python;
-- under ``@T.macro(hygienic=False)``: what they mean where it is called.
+- under ``@T.macro``: what they meant at the definition, when it was made;
+- under ``@T.inline``: what they mean at the definition, when the macro is called, as in Python;
+- under ``@T.macro(hygienic=False)``: what they mean at the call.
 
-Errors: SCR0028 for a macro that is none, SCR0029 for expansions without end.
+Errors: SCR0028 for an invalid macro, SCR0029 for endless expansion.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The handlers of what surrounds functions: imports at the head of a text, constants, modules."""
+"""Handlers of what surrounds functions: imports at the top of a text, constants, modules."""
 
 from __future__ import annotations
 

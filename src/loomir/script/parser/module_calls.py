@@ -1,4 +1,4 @@
-"""Calls of functions of the same module: what each takes and gives, read from its head."""
+"""Calls of functions of the same module: parameters and results, read from the callee's header."""
 
 from __future__ import annotations
 

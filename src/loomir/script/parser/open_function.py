@@ -1,7 +1,7 @@
-"""Functions of TIR whose parameters leave their types open, read once for each set of types.
+"""Generic functions of TIR, whose parameters have open types, parsed once for each set of types.
 
-An array is open where its parameter has no annotation, where that is a bare ``T.Buffer``, and where
-``T.Buffer`` lacks the shape or names ``...`` as the dtype; a number where it has no annotation.
+An array is open if its parameter has no annotation or a bare ``T.Buffer``, or if ``T.Buffer`` lacks
+the shape or has ``...`` as the dtype; a number is open if it has no annotation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What parameters of functions may be, in every dialect."""
+"""Valid parameters of functions, in every dialect."""
 
 from __future__ import annotations
 

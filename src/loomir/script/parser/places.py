@@ -1,4 +1,4 @@
-"""Places: which expression of the text a node comes from, and which one a mistake is about."""
+"""Source positions: the expression from which a node comes, and the one that a mistake is about."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Find the source of what a decorator was put on, by Python's syntax tree of the file it stands in.
+"""Find the source of a decorated object, by the syntax tree of the file that contains it.
 
-The file is read through ``linecache``, so that programs work wherever Python keeps their source:
-modules, interactive sessions, doctests, and ``exec`` of a text that was put there.
+The file is read through ``linecache``, so programs work wherever Python keeps their source:
+modules, interactive sessions, doctests, and ``exec`` of a text that was registered there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read the programs of a Python file without running the file."""
+"""Parse the programs of a Python file without running the file."""
 
 from __future__ import annotations
 

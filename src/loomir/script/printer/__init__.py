@@ -1,4 +1,4 @@
-"""IR to TVMScript text that reads back as the same program.
+"""Print IR as TVMScript text that parses back to the same program.
 
 Handlers (``tir_*``, ``ir_module``) turn nodes into documents, ``python_printer`` writes those as
 Python. Importing this package makes ``str(node)`` and ``node.script()`` work.

@@ -1,8 +1,7 @@
-"""The document tree: a small mirror of Python's syntax that TVMScript is written in.
+"""The document tree: the part of Python's syntax in which TVMScript is written.
 
 Printing has two steps: handlers turn IR into documents (``docsifier``), and ``python_printer``
-turns documents into text. A document knows nothing of IR, and handlers put no text
-together.
+turns documents into text. A document knows nothing of IR, and handlers build no text.
 """
 
 from __future__ import annotations

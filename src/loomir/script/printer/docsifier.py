@@ -1,9 +1,9 @@
-"""The way from IR to documents: dispatch to handlers, frames of statements, and names.
+"""Turn IR into documents: dispatch to handlers, frames of statements, and names.
 
-A handler is a generator that asks for the documents of parts by ``yield``, so programs of any
-depth print. It is found by the token on top of the stack (the dialect) and the node's class: first
-for the token, then for ``default``, then for the dialect of the node; else the node is printed from
-its fields.
+A handler is a generator that requests the documents of parts by ``yield``, so programs of any depth
+print. It is looked up by the token on top of the stack (the dialect) and the node's class: first
+for the token, then for ``default``, then for the dialect of the node. A node without a handler is
+printed from its fields.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How nodes that TVMScript has no form for are written: from their fields. Not to be read back."""
+"""Print nodes for which TVMScript has no syntax, from their fields; such text does not parse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readable names that are unique while they are alive."""
+"""Readable names that are unique while they are in scope."""
 
 from __future__ import annotations
 

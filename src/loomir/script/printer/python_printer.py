@@ -1,7 +1,7 @@
-"""Documents to Python text: indentation, parentheses by precedence, strings that read back.
+"""Write documents as Python text: indentation, parentheses by precedence, escaped strings.
 
-Works on a stack of pieces instead of recursing, and writes each piece once, so a program of any
-depth takes time in proportion to its text.
+It works on a stack of pieces instead of recursing, and writes each piece once, so that time is
+linear in the size of the text for programs of any depth.
 """
 
 from __future__ import annotations

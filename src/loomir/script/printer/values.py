@@ -1,4 +1,4 @@
-"""Documents of plain data: literals, dtypes, types, values of attributes and annotations."""
+"""Print plain data: literals, dtypes, types, values of attributes and annotations."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Operators on tensors, with the meaning that they have in NumPy and the Array API.
+"""Operators on tensors, with the semantics of NumPy and the Array API.
 
-Tensors go in, and tensors come out; sizes may be symbolic. Operands of one operator have one dtype,
-for nothing is promoted; plain numbers take that of the tensor. Negative axes count from the end.
-Shapes that do not broadcast surely are refused (TE0101), as are axes (TE0102), dtypes (TE0103) and
-parameters (TE0104) that make no sense.
+They take and return tensors; sizes may be symbolic. Operands of one operator must have one dtype,
+since nothing is promoted; plain numbers take that of the tensor. Negative axes count from the end.
+Shapes that may not broadcast are refused (TE0101), as are invalid axes (TE0102), dtypes (TE0103)
+and parameters (TE0104).
 """
 
 from loomir.te.arguments import check_arguments as _check_arguments

@@ -1,4 +1,4 @@
-"""Assert shapes at run time: tensors whose extents are not known to fit before."""
+"""Insert run-time checks of shapes that are not known to fit at compile time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Element-wise operators of two operands, whose shapes broadcast.
 
-Both operands have one dtype, which is also that of the result, or ``bool`` for comparisons; one of
+Both operands have one dtype, which is also that of the result, or ``bool`` for comparisons. One of
 them may be a number or a scalar expression, which takes the dtype of the other. Integers wrap, and
-a division of integers by zero raises (RUN0201), where NumPy warns and gives 0.
+an integer division by zero raises (RUN0201), where NumPy warns and returns 0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Operators with data-dependent shapes: results are counted first.
+"""Operators with data-dependent shapes, which count their results first.
 
-What one operator has counted is the extent of the results of the next.
+The count of one operator is the extent of the results of the next.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Sums of products by subscripts, in an order of pairs that takes few operations.
+"""Einsum: sums of products by subscripts, contracted in pairs in an order with few operations.
 
-Floats of 16 bits are summed in float32 and rounded once; integers wrap in their own dtype.
+16-bit floats are summed in float32 and rounded once; integers wrap in their own dtype.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Element-wise operators of one operand.
 
-Floats of 16 bits are computed in float32 and rounded once. A NaN stays a NaN.
+16-bit floats are computed in float32 and rounded once. NaN stays NaN.
 """
 
 from __future__ import annotations

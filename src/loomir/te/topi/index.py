@@ -1,7 +1,6 @@
-"""Gather and scatter: operators that read or write at indices which tensors hold.
+"""Gather and scatter: operators that read or write at indices from tensors.
 
-Negative places count from the end. Others outside of an axis raise where the program runs
-(RUN0203).
+Negative indices count from the end. Other indices outside of an axis raise at run time (RUN0203).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Sort by keys: unsigned integers in the order in which the elements shall be.
+"""Sort by keys: unsigned integers that are ordered like the elements.
 
-Few keys are sorted by insertion, as the least few of many are. Many are sorted by a radix sort, the
-lowest bytes first: each pass counts how often each byte occurs, and so knows where elements go.
-Both are stable.
+Few keys are sorted by insertion, and so are the least few of many. Many keys are sorted by a radix
+sort, lowest byte first: each pass counts how often each byte occurs, which gives the positions of
+elements. Both are stable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Layouts of images, and the windows that slide over them."""
+"""Layouts of images, and sliding windows over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Build loops for operators that are written as statements, not as formulas."""
+"""Build loops for operators that are written as statements rather than formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that move elements and compute nothing: reshape, transpose, slice, concatenate."""
+"""Operators that only move elements: reshape, transpose, slice, concatenate."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Products of matrices.
+"""Matrix products.
 
-Floats of 16 bits are summed in float32 and rounded once; integers wrap in their own dtype, unless
-``out_dtype`` says another.
+16-bit floats are summed in float32 and rounded once; integers wrap in their own dtype, unless
+``out_dtype`` is another.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Reductions over axes, all of them where none is named.
+"""Reductions over axes, by default over all of them.
 
-Floats of 16 bits are summed in float32 and rounded once. A NaN makes the result NaN.
+16-bit floats are summed in float32 and rounded once. A NaN makes the result NaN.
 """
 
 from __future__ import annotations

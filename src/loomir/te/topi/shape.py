@@ -1,4 +1,4 @@
-"""Check the shapes, axes and dtypes that operators are given, and refuse what does not fit."""
+"""Check the shapes, axes and dtypes that operators get, and refuse what does not fit."""
 
 from __future__ import annotations
 

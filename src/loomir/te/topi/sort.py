@@ -1,6 +1,6 @@
-"""Sorting along an axis, by unsigned integers that are in the order of the elements.
+"""Sort along an axis, by unsigned integer keys that are ordered like the elements.
 
-The order is stable: equal elements, and zeros of either sign, stay in the order of their indices.
+The sort is stable: equal elements, and zeros of either sign, keep the order of their indices.
 """
 
 from __future__ import annotations

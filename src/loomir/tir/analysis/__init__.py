@@ -1,1 +1,1 @@
-"""Questions about programs that passes and checks share: accesses, effects, cost, ranges."""
+"""Analyses that passes and checks share: accesses, effects, cost, ranges."""

@@ -1,8 +1,8 @@
 """Derive the regions that a block reads and writes from its body.
 
-Where an access's index mentions only names from outside of the block's body (its iterators, loops
-around it), the region is that index; otherwise, and where accesses of one buffer differ, it is the
-whole axis. A buffer whose pointer is handed to a call counts as read and written as a whole.
+If an access's index uses only names from outside of the block's body (its iterators, loops around
+it), the region is that index. Otherwise, and if accesses of one buffer differ, it is the whole
+axis. A buffer whose pointer is passed to a call counts as read and written as a whole.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Integer expressions as sums: a constant plus multiples of atoms, for small proofs.
+"""Affine forms of integer expressions, for small proofs: a constant plus multiples of atoms.
 
-An atom is a loop, a variable that stands for itself, or an expression that is not understood, which
-still knows the loops that its value may change with. ``FloorDiv`` and ``FloorMod`` by a constant
-are split where the ranges of atoms show how.
+An atom is a loop variable, another variable, or an expression that is not analysed, of which only
+the loops that may change its value are known. ``FloorDiv`` and ``FloorMod`` by a constant are split
+if the ranges of atoms allow it.
 
-Sums are over the integers: an expression that by its atoms' ranges may wrap is not understood, and
-where ranges are not known, it is taken not to.
+Sums are over the integers. An expression that may wrap, by the ranges of its atoms, is not
+analysed; if ranges are unknown, it is assumed not to wrap.
 """
 
 from __future__ import annotations

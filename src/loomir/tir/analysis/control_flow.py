@@ -1,4 +1,4 @@
-"""Tell whether statements may return from the function or leave a loop."""
+"""Find statements that may return from the function or leave a loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimate what a function costs: operations, memory traffic, and memory that it allocates."""
+"""Estimate the cost of a function: operations, memory traffic, and allocated memory."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Reductions over the threads of a block: their loops run in order.
+"""Cross-thread reductions: find loops over the threads of a block that must run in order.
 
-A block whose reducing iterator takes its value from a loop bound to ``threadIdx`` or ``vthread``
-declares a cross-thread reduction: a GPU combines what the threads hold, and a CPU runs the threads
-of a block one after another, which is the same sum in the order of its terms. Other loops of
-threads keep their meaning, that of ``parallel``: their iterations may not depend on each other.
+A block whose reduction iterator is bound to a loop over ``threadIdx`` or ``vthread`` declares a
+cross-thread reduction. A GPU combines the values of its threads; a CPU runs the threads of a block
+one after another, which adds the terms in order. Other thread loops keep the meaning of
+``parallel``: their iterations must be independent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The effects of evaluating an expression: it may read memory, fail, write or jump."""
+"""Effects of evaluating an expression: it may read memory, fail, write or jump."""
 
 from __future__ import annotations
 

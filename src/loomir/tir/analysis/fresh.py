@@ -1,4 +1,4 @@
-"""Copy statements with fresh definitions, so that each variable is still bound once."""
+"""Copy statements with fresh definitions, so that each variable is still bound only once."""
 
 from __future__ import annotations
 

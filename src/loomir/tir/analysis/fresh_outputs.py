@@ -1,7 +1,8 @@
-"""Find the parameters that a function writes without reading their earlier contents.
+"""Find the parameters that a function writes without reading their previous contents.
 
-Conservative: a read counts as one of earlier contents unless the element was surely stored before
-it, by a store of the same indices, a block's ``init``, or a nest of loops that fills the buffer.
+The analysis is conservative: a load counts as one of previous contents unless the element was
+certainly stored before, by a store of the same indices, a block's ``init``, or a loop nest that
+fills the buffer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find which parameters hold indices, and how large these may be."""
+"""Find the parameters whose elements are used as indices, with the extents that bound them."""
 
 from __future__ import annotations
 

@@ -1,26 +1,28 @@
 """Check that the init of a reduction runs first (decision T1).
 
-A block's ``init`` runs where every reducing iterator stands at the start of its domain. The program
-means what its author thinks only if, for each point of the other iterators, that instance is the
-first to be executed. This is proved, or the program is refused:
+A block's ``init`` runs in the instance where every reduction iterator is at the start of its
+domain. This is what the author means only if, for each point of the other iterators, that instance
+runs first. This is proved, or else the program is refused:
 
-Call the loops that values of reducing iterators change with *reducing*. Take any executed instance,
-and move all reducing loops to their first iteration. If what is found there is an instance of the
-same point that is executed too, it comes no later, and it is the one with init. So the check asks:
+Call the loops on which values of reduction iterators depend *reducing*. Take any executed instance,
+and move all reducing loops to their first iteration. If that is an executed instance of the same
+point, it runs no later, and it is the one with init. So the check requires:
 
-1. Reducing loops run in order (those over the threads of a block do, those over blocks do not),
-   each value grows with each reducing loop, and is at its domain's start when these are at theirs.
-2. The values of other iterators do not change with reducing loops.
-3. Neither do bounds of loops around the block, unless the loop surely runs in the first iteration.
-4. Whatever decides whether the block runs (``if``, ``T.where``, ``while``, ``continue``) does not
-   change with reducing loops, or holds in their first iteration, or is a comparison that can only
-   become false as they advance (``k0 * 4 + k1 < n``).
+1. Reducing loops run in order (loops over the threads of a block do, loops over blocks do not),
+   each iterator grows with each reducing loop, and is at the start of its domain if these are at
+   theirs.
+2. The values of other iterators do not depend on reducing loops.
+3. Neither do bounds of loops around the block, unless the loop certainly runs in the first
+   iteration.
+4. Conditions of the block (``if``, ``T.where``, ``while``, ``continue``) do not depend on reducing
+   loops, or hold in their first iteration, or are comparisons that can only become false as they
+   advance (``k0 * 4 + k1 < n``).
 
-A loop whose iterator is used through ``//`` and ``%`` by constants (a fused loop) is taken as the
-nest that it stands for. Arithmetic on iterators is taken not to wrap where extents are unknown,
-as for indices in general.
+A loop whose variable is used through ``//`` and ``%`` by constants (a fused loop) is treated as the
+nest that it stands for. Arithmetic on iterators is assumed not to wrap if extents are unknown, as
+for indices in general.
 
-Who vouches for an order that is not proved annotates the block with ``VOUCHED``.
+Authors who vouch for an order that is not proved annotate the block with ``VOUCHED``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Compute the least, greatest and average value of an index while a program runs.
+"""Compute the least, greatest and average value of an index at run time.
 
-Sizes are known numbers here. An average is exact for sums of loop variables with constant
-factors, which covers rectangular and triangular loops; ``exact`` says where it is.
+Sizes are known numbers here. An average is exact for linear combinations of loop variables, which
+covers rectangular and triangular loops; ``exact`` tells whether it is.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The builtins of TIR, as rows of one table: what each takes, gives and may do."""
+"""The builtins of TIR, as rows of one table: operands, results and effects."""

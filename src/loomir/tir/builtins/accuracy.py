@@ -1,8 +1,8 @@
-"""Error bounds of compiled math functions: the one table that code, tests and docs share.
+"""Error bounds of compiled math functions: one table that code, tests and docs share.
 
-The unit is that of the last place of the true result. A half is correctly rounded but for rare
-ties; what is exact has no row. Shorter floats are computed as float32 and rounded once more, which
-adds half a unit of theirs.
+The unit is the unit in the last place of the true result. 0.5 means correctly rounded, except for
+rare ties; exact functions have no row. 16-bit floats are computed as float32 and rounded once more,
+which adds half a unit of theirs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Builtins on integers, on bits, and on numbers of either kind."""
+"""Builtins on integers, on bits, and on numbers of any kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builtins that choose, jump, or check."""
+"""Builtins that select, jump, or check."""
 
 from __future__ import annotations
 

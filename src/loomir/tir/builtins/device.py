@@ -1,7 +1,7 @@
-"""Instructions of GPUs: read, printed and compared as they are written, and refused by compilers.
+"""GPU instructions: parsed, printed and compared, but refused by the compiler.
 
-Their rows are not in ``BUILTINS``: what an instruction takes and gives is the business of machines
-that nothing here compiles for. A row says why, and what to write for a CPU.
+Their rows are not in ``BUILTINS``, since their types depend on machines for which nothing here
+compiles. A row says why an instruction is refused, and what to write for a CPU.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Builtins that tell the compiler something, and mean nothing else.
+"""Builtins that only inform the compiler.
 
-Those of ``EXPR_ANNOTATION`` are their argument. Those of ``EMBED_INFO`` give nothing, and their
-arguments are never evaluated.
+Those of ``EXPR_ANNOTATION`` are equal to their argument. Those of ``EMBED_INFO`` have no value, and
+their arguments are never evaluated.
 """
 
 from __future__ import annotations

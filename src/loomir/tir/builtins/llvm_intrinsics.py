@@ -1,8 +1,9 @@
-"""LLVM's intrinsics, called by name: each is defined by the expression that it stands for.
+"""LLVM intrinsics, called by name: each is defined by an equivalent expression.
 
-A program that calls one means that expression, in the interpreter and in native code, on every
-machine; LLVM makes the instruction of it again. So nothing here can name an intrinsic that LLVM
-lacks or that the target cannot do, which would end the process, and none has undefined values.
+A program that calls an intrinsic means that expression, in the interpreter and in native code, on
+every machine; LLVM selects the instruction for it again. So no program can name an intrinsic that
+LLVM lacks or that the target does not support, which would end the process, and results are always
+defined.
 """
 
 from __future__ import annotations

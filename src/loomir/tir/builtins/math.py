@@ -1,4 +1,4 @@
-"""Builtins that are functions of floats."""
+"""Builtins that are math functions of floats."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A row of the table of builtins: what it says, and how a call is checked against it.
+"""A row of the builtin table: its declaration, and the checks of a call against it.
 
-The rows are in the files beside this one, one per family; ``table`` collects them all.
+The rows are in the files beside this one, one per family; ``table`` collects them.
 """
 
 from __future__ import annotations

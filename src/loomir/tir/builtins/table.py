@@ -1,7 +1,7 @@
-"""The builtins of TIR: for each its effect, what it takes, and what it gives.
+"""The table of TIR's builtins: effect, operands and result of each.
 
-A row answers every question that a constructor asks; the parser, the printer, the interpreter and
-code generation look operators up here. ``row`` says what a row is.
+A row answers every question of a constructor; the parser, the printer, the interpreter and code
+generation look operators up here. ``row`` defines the fields.
 """
 
 from __future__ import annotations

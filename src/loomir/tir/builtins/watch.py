@@ -1,4 +1,4 @@
-"""Builtins by which a program that watches its memory does so; lowering puts them in."""
+"""Builtins of instrumented programs, which watch their own memory; lowering inserts them."""
 
 from __future__ import annotations
 

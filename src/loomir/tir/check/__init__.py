@@ -1,1 +1,1 @@
-"""The rules of well-formed programs that no constructor can see."""
+"""Rules of well-formed programs that need more than one node."""

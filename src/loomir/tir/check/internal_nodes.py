@@ -1,4 +1,4 @@
-"""Refuse nodes of the internal IR, which no program may contain."""
+"""Refuse nodes of the internal IR, which user programs must not contain."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Find accesses that are certainly out of bounds, each proved by one point of the loops.
+"""Find accesses that are certainly out of bounds, each proved by a witness point of the loops.
 
-The proof names a value for each loop around an access: an end of its range, or where a condition
-around the access changes. The access is refused where, at that point, every loop runs, every
-condition holds, and the index is outside. What no such point proves is left to ``check_bounds``.
+The witness has a value for each loop around the access: an end of its range, or a value at which a
+condition around the access changes. The access is refused if, at that point, every loop runs, every
+condition holds, and the index is out of bounds. ``check_bounds`` covers everything else.
 
-Sizes without a value stand for all their values: where loops over them run at all, they are so
-large that these run.
+Unknown sizes stand for all of their values: if a loop over such a size runs at all, the size counts
+as large enough for the witness.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check that calls which may only be arguments stand where another call takes them."""
+"""Check that calls that are only valid as arguments occur where another call takes them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Verify whole functions and modules: the rules that no constructor can check.
+"""Verify whole functions and modules: rules that no constructor can check.
 
-Constructors check a node and its parts. Here are checked: that every name is in scope where it is
-used and bound once, what functions return, where jumps may lead, that calls of functions fit, what
-blocks promise about order (``init_order``) and views about extents. All mistakes are reported.
+Constructors check a node and its operands. Here: names are in scope and bound once, functions
+return what they declare, jumps have targets, calls fit the called functions, blocks keep their
+promises about order (``init_order``), and views have valid extents. All mistakes are reported.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The functions of ``R``: calls, constants, frames and structural information."""
+"""Functions of ``R``: calls, constants, frames and structural information."""

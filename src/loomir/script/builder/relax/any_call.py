@@ -1,4 +1,4 @@
-"""Calls with all their parts named: what no function of ``R`` makes."""
+"""Calls with all of their parts spelled out, for calls that no function of ``R`` builds."""
 
 from __future__ import annotations
 

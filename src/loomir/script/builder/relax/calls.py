@@ -1,7 +1,7 @@
-"""Calls of what lies outside of Relax: kernels, packed functions, closures.
+"""Calls of code outside of Relax: kernels, packed functions, closures.
 
-What the call gives is described by ``out_sinfo``; ``out_ty``, ``sinfo_args`` and ``ty_args`` are
-other names of it.
+``out_sinfo`` describes the result; ``out_ty``, ``sinfo_args`` and ``ty_args`` are other names of
+it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Contents of large constants: a store of files named by their digest, and what text says of them.
+"""Store large constants in files named by their digest, and refer to them in text.
 
-``R.const(R.data(reference, shape, dtype))`` is a constant whose elements the text does not list. A
+``R.const(R.data(reference, shape, dtype))`` is a constant whose elements are not in the text. A
 reference is ``sha256:`` and the array's digest, for a file of the store, or ``base64:`` and its
-bytes. The store is ``constants/`` in the cache directory; its files are NumPy's, with bfloat16 as
-uint16.
+bytes. The store is ``constants/`` in the cache directory; its files are in NumPy's format, with
+bfloat16 as uint16.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The frames of Relax: functions, dataflow blocks, branches.
+"""Frames of Relax: functions, dataflow blocks, branches.
 
-Bindings go through a ``BlockBuilder``, which brings them into normal form and derives what is known
-of each variable. Frames say where blocks and scopes begin and end.
+Bindings go through a ``BlockBuilder``, which normalises them and derives their structural
+information. Frames delimit blocks and scopes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``R.emit`` and its like: what a function of Relax is made of, statement by statement."""
+"""``R.emit`` and similar functions, which add statements to a Relax function."""
 
 from __future__ import annotations
 

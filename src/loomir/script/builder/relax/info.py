@@ -1,6 +1,6 @@
-"""What programs say of values: ``R.Tensor``, ``R.Shape``, ``R.Prim``, ``R.Tuple``, ``R.Callable``.
+"""Annotations of values: ``R.Tensor``, ``R.Shape``, ``R.Prim``, ``R.Tuple``, ``R.Callable``.
 
-A string among extents names a shape variable: in a function that is being built the one of that
+A string among extents names a shape variable: in a function under construction the one of that
 name, elsewhere a new one. ``R.Tensor`` without a call stands for ``R.Tensor()``.
 """
 

@@ -1,4 +1,4 @@
-"""Values of Relax from what programs write: constants, tuples, shapes, scalars, strings, dtypes."""
+"""Convert what programs write to Relax values: constants, tuples, shapes, scalars, strings."""
 
 from __future__ import annotations
 

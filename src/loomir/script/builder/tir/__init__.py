@@ -1,1 +1,1 @@
-"""The functions of ``T``: blocks, loops, buffers and expressions."""
+"""Functions of ``T``: blocks, loops, buffers and expressions."""

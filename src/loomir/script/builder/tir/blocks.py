@@ -1,6 +1,6 @@
-"""Blocks: their iterators, regions, notes, and the init of a reduction.
+"""Blocks: their iterators, regions, annotations, and the init of a reduction.
 
-Everything that describes a block comes before its first statement.
+All declarations of a block come before its first statement.
 Errors: SCR0017 for parts out of place, SCR0024 outside of a block.
 """
 

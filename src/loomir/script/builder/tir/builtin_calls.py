@@ -1,5 +1,5 @@
 # ruff: noqa: A001  (``T.any`` and its like are called as in the language)
-"""The builtins of ``T`` whose arguments are more than expressions of one dtype."""
+"""Builtins of ``T`` that take more than expressions of one dtype."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions of ``T`` that call something outside of the program."""
+"""Functions of ``T`` that call code outside of the program."""
 
 from __future__ import annotations
 

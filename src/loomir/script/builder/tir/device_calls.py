@@ -1,4 +1,4 @@
-"""The functions of ``T`` for instructions of GPUs: they keep what they are given."""
+"""Functions of ``T`` for GPU instructions, which keep their arguments as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops, and the jumps out of them."""
+"""Loops, and jumps out of them."""
 
 from __future__ import annotations
 

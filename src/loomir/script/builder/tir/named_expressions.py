@@ -1,5 +1,5 @@
 # ruff: noqa: A001  (``T.min`` and its like are called as in the language)
-"""The names of ``T`` for operators and builtins, each with its type."""
+"""Names of ``T`` for operators and builtins, each with its type."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Names of ``T`` that other implementations have and Loomir has not, each with what to use.
+"""Names of ``T`` that other implementations have and Loomir does not, each with a replacement.
 
-They are of four kinds: what reads the structures of another runtime, what only a GPU does, what a
-text that is read and not run cannot say, and what would put memory at risk.
+They are of four kinds: accesses to another runtime's structures, GPU features, constructs that need
+the text to be run, and operations that would endanger memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Frames of statements other than loops and blocks: bindings, allocations, branches, notes."""
+"""Frames of other statements: bindings, allocations, branches, annotations."""
 
 from __future__ import annotations
 

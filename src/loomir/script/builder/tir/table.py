@@ -1,6 +1,6 @@
 """Every name of ``T`` that a program may use, with its function: one explicit table.
 
-The parser looks names up here and nowhere else; ``loomir.script.tir`` offers the same objects.
+The parser looks names up only here; ``loomir.script.tir`` exports the same objects.
 """
 
 from __future__ import annotations

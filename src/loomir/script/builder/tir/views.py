@@ -1,4 +1,4 @@
-"""Views of whole buffers, as ``A.view(8, -1)`` and ``A.view("int32")``, and offsets of others."""
+"""Views of whole buffers, such as ``A.view(8, -1)`` and ``A.view("int32")``, and offset views."""
 
 from __future__ import annotations
 

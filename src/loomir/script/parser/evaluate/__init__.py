@@ -1,1 +1,1 @@
-"""Values of expressions while a program is read: names, operators, attributes and calls."""
+"""Evaluate expressions at parse time: names, operators, attributes and calls."""

@@ -1,4 +1,4 @@
-"""Attributes and subscripts: an explicit list for each kind of value, and nothing else."""
+"""Attributes and subscripts: an explicit list of those allowed for each kind of value."""
 
 from __future__ import annotations
 

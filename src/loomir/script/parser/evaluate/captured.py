@@ -1,7 +1,7 @@
-"""The values around a decorated function: read, never run.
+"""Values around a decorated function, which are read but never run.
 
-Numbers, strings, dtypes, tuples, lists and dicts of them, variables and buffers are values of a
-program; the attributes of other objects are looked up without calling anything.
+Numbers, strings, dtypes, tuples, lists and dicts of them, variables and buffers become values of
+the program; attributes of other objects are looked up without calling anything.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Values of expressions: an evaluator of its own over the names that a program may use.
+"""Evaluate expressions, without Python's evaluator, over the names that a program may use.
 
-Nothing is run by Python. Names are those of the program, of ``T`` and ``I``, of the values around a
-decorated function, and a few functions on plain values. Nested expressions do not recurse.
+Python runs nothing of a program. Names are those of the program, of ``T`` and ``I``, of the values
+around a decorated function, and a few functions on plain values. Nested expressions do not recurse.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The section ``metadata = tvm.ir.load_json(\"\"\"…\"\"\")`` that other implementations print.
 
-It holds what their texts name by ``metadata["ffi.String"][0]``: strings of several lines, tensors,
-numbers. It is read as data: a list of nodes that refer to one another by their places.
+It defines what their texts refer to by ``metadata["ffi.String"][0]``: strings of several lines,
+tensors, numbers. It is read as data, a list of nodes that refer to each other by index.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ``T``, ``I``, ``R`` and ``cls`` stand for while a program is read."""
+"""The namespaces ``T``, ``I``, ``R`` and ``cls`` at parse time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The few functions of NumPy that a program of Relax may call on plain values, for constants.
+"""The NumPy functions that a Relax program may call on plain values, to make constants.
 
-They are those of a table, called by the parser on numbers that are known while the program is read.
+They are listed in a table, and the parser calls them on numbers that are known at parse time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operators: on expressions they make nodes, on plain values they compute, within limits."""
+"""Operators: on expressions they build nodes; on plain values they compute, within limits."""
 
 from __future__ import annotations
 

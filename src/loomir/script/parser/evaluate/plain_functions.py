@@ -1,4 +1,4 @@
-"""The few functions of Python that a program may call on plain values."""
+"""The Python functions that a program may call on plain values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Say what to write instead of a name or an attribute that a namespace or a value lacks."""
+"""Suggest a replacement for a name or attribute that does not exist."""
 
 from __future__ import annotations
 

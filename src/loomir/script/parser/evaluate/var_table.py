@@ -1,4 +1,4 @@
-"""The parser's names: a stack of scopes, and for each name a stack of what it means."""
+"""The parser's symbol table: a stack of scopes, and for each name a stack of its meanings."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How functions of graphs are read."""
+"""Parse functions of graphs."""

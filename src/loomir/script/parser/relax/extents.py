@@ -1,4 +1,4 @@
-"""Extents that are written as strings where Python evaluates an annotation: ``"n * 2"``."""
+"""Extents written as strings where Python evaluates an annotation: ``"n * 2"``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of Relax: parameters, what they return, and their heads, which siblings go by."""
+"""Functions of Relax: parameters, results, and their headers, which other functions use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``R`` stands for while a program is read; loaded when a program first names it."""
+"""The namespace ``R`` at parse time, loaded when a program first uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The handlers of statements in Relax, under the token ``"relax"``."""
+"""Handlers of statements in Relax, under the token ``"relax"``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Values of Relax in expressions: operators, calls, fields; what is nested is bound at once.
+"""Relax values in expressions: operators, calls, fields; nested expressions are bound at once.
 
-An expression within another is bound to a variable where it stands, so that the program's order is
-that of the text, and what is known of each value is known to what uses it.
+A nested expression is bound to a variable where it occurs. So the program's order is that of the
+text, and the structural information of each value is available to its users.
 """
 
 from __future__ import annotations

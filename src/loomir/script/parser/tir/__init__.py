@@ -1,1 +1,1 @@
-"""How functions of loops are read."""
+"""Parse loop-level functions."""

@@ -1,4 +1,4 @@
-"""The handlers of statements in TIR, under the token ``"tirx"``."""
+"""Handlers of statements in TIR, under the token ``"tirx"``."""
 
 from __future__ import annotations
 

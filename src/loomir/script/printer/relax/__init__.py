@@ -1,1 +1,1 @@
-"""How graphs are written."""
+"""Print graphs."""

@@ -1,4 +1,4 @@
-"""Constants of Relax: small ones as lists of numbers, others by their bytes or a file of them."""
+"""Print constants of Relax: small ones as lists, others as bytes or as a reference to a file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Handlers for expressions of Relax.
+"""Print expressions of Relax.
 
-An expression that only statements can write (a branch, a function, bindings within an expression)
-is written before the statement that is being made, and stands in it by name.
+An expression that only statements can express (a branch, a function, bindings within an expression)
+is printed before the current statement, which refers to it by name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Handlers for functions of Relax, bindings, and what else is written as statements."""
+"""Print functions of Relax, bindings, and other statements."""
 
 from __future__ import annotations
 

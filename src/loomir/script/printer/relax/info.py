@@ -1,7 +1,7 @@
-"""Handlers for structural information, devices, and the expressions of shape variables in it.
+"""Print structural information, devices, and the expressions of shape variables in it.
 
-An extent that is a number is plain. Elsewhere a number is plain where the parser gives it the dtype
-int64: beside an operand that is no number.
+An extent that is a number is printed plainly. Other numbers are plain if the parser gives them the
+dtype int64: beside an operand that is not a number.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""How loops are written."""
+"""Print loop-level functions."""

@@ -1,4 +1,4 @@
-"""Handlers for blocks."""
+"""Print blocks."""
 
 from __future__ import annotations
 

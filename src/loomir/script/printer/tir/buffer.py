@@ -1,4 +1,4 @@
-"""Buffers: how they are declared, and by what name their memory goes."""
+"""Print buffers: their declarations, and the names of their memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Handlers for TIR expressions and for the parts of statements that are written like them.
+"""Print TIR expressions, and the parts of statements with the same syntax.
 
-Text must read back as the same node: a plain number is int32 and takes part in Python's own
-arithmetic, so where all operands are plain, the first says its dtype; other constants always do.
+Text must parse back to the same node. A plain number is int32 and takes part in Python's own
+arithmetic, so if all operands are plain, the first is printed with its dtype; other constants
+always are.
 """
 
 from __future__ import annotations

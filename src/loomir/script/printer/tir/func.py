@@ -1,4 +1,4 @@
-"""Handler for functions: parameters, buffers, attributes, the implicit root block."""
+"""Print functions: parameters, buffers, attributes, the implicit root block."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Handlers for TIR statements other than blocks.
+"""Print TIR statements other than blocks.
 
-What scopes over the rest of its list is written as a plain statement where nothing follows it
-there, and as ``with`` where something does.
+A node that scopes over the rest of its list is printed as a plain statement if it is the last one
+there, and as ``with`` if others follow.
 """
 
 from __future__ import annotations

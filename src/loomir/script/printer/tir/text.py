@@ -1,8 +1,8 @@
-"""Text of plain TIR expressions, written at once instead of by way of documents.
+"""Print simple TIR expressions directly as text, without documents.
 
-Most expressions of a program are arithmetic on names, numbers and elements of buffers, and need
-nothing declared. They are written here, as the handlers of ``expr`` would write them; whatever
-else there is, and what is very deep, is left to those.
+Most expressions of a program are arithmetic on names, numbers and buffer elements that need no
+declaration. They are written here exactly as the handlers of ``expr`` would; all others, and very
+deep ones, are left to those handlers.
 """
 
 from __future__ import annotations

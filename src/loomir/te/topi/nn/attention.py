@@ -1,4 +1,4 @@
-"""Scaled dot product attention."""
+"""Scaled dot-product attention."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Convolutions of images with kernels, and their transposes.
+"""Convolutions and transposed convolutions.
 
-Images have one to three spatial axes. Layouts are words such as ``"NCHW"``; of kernels ``O`` names
-the output channels and ``I`` the input channels, ``"OIHW"``.
+Images have one to three spatial axes. Layouts are words such as ``"NCHW"``; in those of kernels,
+``O`` is the output channels and ``I`` the input channels: ``"OIHW"``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Losses: how far predictions are from what they should be.
+"""Loss functions.
 
-Floats of 16 bits are computed in float32, and rounded once.
+16-bit floats are computed in float32, and rounded once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Normalisations. Floats of 16 bits are computed in float32 and rounded once."""
+"""Normalisations. 16-bit floats are computed in float32 and rounded once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Pooling: the greatest element, or the mean, of windows that slide over images.
+"""Pooling: the maximum or mean of sliding windows over images.
 
 Images have one to three spatial axes. Layouts are words such as ``"NCHW"`` and ``"NHWC"``; channels
-come first where none is given. What is padded is never taken for an element.
+first is the default. Padding never counts as an element of a maximum.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Resizing images.
+"""Resize images.
 
-The place in the image that an output element stands for is a fraction of integers, so that no
-rounding of floats decides which elements are taken.
+The coordinate in the image that belongs to an output element is a fraction of integers, so that no
+rounding of floats decides which elements are read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Winograd convolution: few products for a tile of results, between linear transforms.
+"""Winograd convolution: few multiplications for a tile of results, between linear transforms.
 
-``m`` neighbouring results of a kernel of ``r`` steps take ``m + r - 1`` products in place of
+``m`` neighbouring results of a kernel of ``r`` taps take ``m + r - 1`` multiplications instead of
 ``m * r``: ``y = A^T ((G g) * (B^T d))``. Images have their channels last, so that neighbours in
-memory go through the same operations.
+memory undergo the same operations.
 """
 
 from __future__ import annotations
