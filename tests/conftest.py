@@ -17,6 +17,7 @@ import pytest
 
 from loomir.ir.node import freeze_nodes
 from loomir.ir.passes import verifying
+from loomir.support.config import SETTINGS
 from tests.clause import coverage, uncovered
 
 # The machines that run this are shared and slow at times: no deadline. The same examples in every
@@ -53,6 +54,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # -- facts --------------------------------------------------------------------------------------
+@pytest.fixture(scope="session", autouse=True)
+def _keep_no_programs() -> Iterator[None]:
+    """Let no test find whole programs that another one compiled, nor processes that it starts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SETTINGS, "program_bytes", 0)
+        patch.setenv("LOOMIR_CACHE_SIZE", "0")
+        yield
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _verify_facts() -> Iterator[None]:
     """Check facts after every pass and steps of scheduling, in processes that tests start too."""

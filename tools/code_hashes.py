@@ -100,11 +100,11 @@ def _write_programs(folder: Path, count: int) -> None:
 
 
 def _programs(count: int) -> Iterator[tuple[str, str, dict[str, Any], tuple[str, ...]]]:
-    build = importlib.import_module("loomir.build")
+    driver = importlib.import_module("loomir.driver")
     for path in sorted((ROOT / "examples").rglob("*.py")):
         for name, value in runpy.run_path(str(path)).items():
             try:
-                module = build.as_module(value)
+                module = driver.as_module(value)
             except Exception:  # noqa: BLE001 - not a program: a helper, an array, a number
                 continue
             yield f"{path.relative_to(ROOT)}:{name}", module.script(), {}, TARGETS
@@ -115,7 +115,7 @@ def _programs(count: int) -> Iterator[tuple[str, str, dict[str, Any], tuple[str,
         given = [te.placeholder(s, row.dtype, name=f"x{i}") for i, s in enumerate(row.shapes)]
         func = te.create_prim_func([*given, kernels[row.kind](row, *given)])
         constants = {f"x{i}": (row.shapes[i], row.dtype) for i in row.constant}
-        yield row.name, build.as_module(func).script(), constants, TARGETS
+        yield row.name, driver.as_module(func).script(), constants, TARGETS
     families = importlib.import_module("fuzz.families.table").FAMILIES
     for k in range(count):
         family = sorted(families)[k % len(families)]

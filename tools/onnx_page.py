@@ -7,7 +7,7 @@ from pathlib import Path
 
 from loomir.frontend.onnx import known_operators
 from loomir.frontend.onnx.converters import load_converters
-from loomir.frontend.onnx.load import NEWEST
+from loomir.frontend.onnx.importer import NEWEST
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "onnx-operators.md"
 HEAD = """# Operators of ONNX

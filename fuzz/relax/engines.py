@@ -16,7 +16,7 @@ from fuzz.native import set_threads, with_quick_codegen
 from fuzz.relax.changed import inlined, renamed, with_dead_code
 from fuzz.relax.ill_formed import accepted_defect, accepted_mistake
 from fuzz.relax.program import EXACT, RelaxProgram, values_differ, wrongly_described
-from loomir.build import packing_for
+from loomir.driver import packing_for
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import IRModule
 from loomir.ir.passes import PASSES, apply

@@ -9,7 +9,7 @@ import numpy as np
 
 import loomir
 from fuzz.native import with_quick_codegen
-from loomir.build import as_module
+from loomir.driver import as_module
 from loomir.ir.module import IRModule
 from loomir.schedule import Schedule
 from loomir.tir.check.verify import verify

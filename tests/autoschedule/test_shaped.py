@@ -10,8 +10,8 @@ import pytest
 import loomir
 from loomir import te
 from loomir.autoschedule.driver import schedule_module
-from loomir.build import as_module
 from loomir.codegen.llvm.needs_loop_passes import is_shaped
+from loomir.driver import as_module
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc

@@ -362,7 +362,7 @@ def test_help_is_there_before_any_command_is_imported():
         "print(CliRunner().invoke(app, ['--help']).output)\n"
         "print(CliRunner().invoke(app, ['--version']).output)\n"
         "print(CliRunner().invoke(app, ['chek']).output)\n"
-        "assert 'loomir.build' not in sys.modules and 'numpy' not in sys.modules\n"
+        "assert 'loomir.driver' not in sys.modules and 'numpy' not in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     for name in COMMANDS:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loomir.build import as_module
 from loomir.cli.valid_inputs import make_valid_inputs
+from loomir.driver import as_module
 from loomir.runtime.report.profile import Roof
 from loomir.script import from_source
 from loomir.tir.analysis.index_inputs import index_inputs
@@ -69,7 +69,7 @@ def test_they_are_explained_and_measured(
 ):
     roof = Roof(1e10, 1e11)
     monkeypatch.setattr("loomir.cli.explain.measured_roof", lambda compile: roof)
-    monkeypatch.setattr("loomir.build.measured_roof", lambda compile: roof)
+    monkeypatch.setattr("loomir.driver.measured_roof", lambda compile: roof)
     path = tmp_path / "file.py"
     path.write_text("from loomir.script import tir as T, relax as R\n" + text)
     status, output = invoke("explain", str(path), "--json")

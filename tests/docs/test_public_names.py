@@ -13,7 +13,7 @@ from tests.docs import public_names_page
 from tests.docs.markdown import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "public-names.md"
-INTERNAL = {"loomir.build", "loomir.cli", "loomir.display", "loomir.specialize"}
+INTERNAL = {"loomir.build", "loomir.cli", "loomir.display", "loomir.driver", "loomir.specialize"}
 """Packages with ``__all__`` from which users import nothing: ``loomir`` has what they need."""
 
 

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from loomir.build import as_module
 from loomir.cli.files.source import load_file, pick, programs_of, split_target
 from loomir.cli.inputs import make_inputs
 from loomir.cli.names import check_names
@@ -15,6 +14,7 @@ from loomir.cli.report import Report, fail
 from loomir.cli.settings import Sizes, read_settings
 from loomir.debug.bisection import bisect as search
 from loomir.debug.values import entry_of
+from loomir.driver import as_module
 from loomir.support.diagnostics import LoomirError
 
 __all__ = ["bisect"]

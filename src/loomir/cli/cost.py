@@ -11,7 +11,6 @@ from typing import Annotated, Final
 
 import typer
 
-from loomir.build import as_module
 from loomir.cli.files.sizes import whole
 from loomir.cli.files.source import (
     Program,
@@ -28,6 +27,7 @@ from loomir.cli.names import check_names, functions_of
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import Sizes, read_settings
 from loomir.cli.work.graph_cost import GraphCost, estimate_graph
+from loomir.driver import as_module
 from loomir.ir.visit import pre_order
 from loomir.relax.expr import Function
 from loomir.script.parser.whole_file import read_file

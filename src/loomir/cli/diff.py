@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from loomir.build import as_module
 from loomir.cli.files.source import Program, load_file, pick, programs_of, read_text, split_target
 from loomir.cli.inputs import make_inputs
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import Sizes, read_settings
 from loomir.debug.texts import compare_texts
 from loomir.debug.values import compare_stages, entry_of
+from loomir.driver import as_module
 from loomir.ir.module import IRModule
 from loomir.ir.stage_files import UNCHANGED
 from loomir.script import parse_file

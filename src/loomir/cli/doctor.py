@@ -20,6 +20,7 @@ from loomir.cli.report import Report
 from loomir.cli.work.self_tests import SELF_TESTS, Tested
 from loomir.profiling.roof import renewed_roof
 from loomir.runtime.storage.object_cache import ObjectCache
+from loomir.runtime.storage.program_cache import ProgramCache
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import LoomirError
 from loomir.target import Target
@@ -78,9 +79,9 @@ def doctor(
     else:
         cache = ObjectCache(SETTINGS.cache_dir)
         if clear_cache:
-            rows["cleared"] = f"{cache.clear()} entries"
-        size = cache.size()
-        rows["cache"] = f"{SETTINGS.cache_dir} ({size.entries} entries, {_size(size.bytes)})"
+            rows["cleared"] = f"{cache.clear() + ProgramCache().clear()} entries"
+        entries, size = map(sum, zip(cache.size(), ProgramCache().size(), strict=True))
+        rows["cache"] = f"{SETTINGS.cache_dir} ({entries} entries, {_size(size)})"
     is_well = True
     for name, test in SELF_TESTS.items():
         rows[name], works = _test(test)

@@ -19,7 +19,6 @@ from loomir.autoschedule.lift.loop_kinds import arrangement_of
 from loomir.autoschedule.lift.unread import explain_unread
 from loomir.autoschedule.outline_group import outline_group
 from loomir.autoschedule.prepack_constants import schedule_with_constants
-from loomir.build import as_module, packing_for
 from loomir.cli.files.sizes import size_of
 from loomir.cli.files.source import Program, load_file, pick, programs_of, split_target
 from loomir.cli.graphs import graphs_of
@@ -28,6 +27,7 @@ from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import OptimizeGraph, Sizes, read_settings
 from loomir.cli.valid_inputs import make_valid_inputs
+from loomir.driver import as_module, packing_for
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order
 from loomir.profiling.roof import measured_roof

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import loomir
-from loomir.build import as_module
 from loomir.cli.files.source import Program
+from loomir.driver import as_module
 from loomir.ir.equality import structural_equal
 from loomir.relax.expr import Function
 from loomir.tir.function import PrimFunc

@@ -16,7 +16,7 @@ from loomir.cli.graphs import graph_inputs, graph_sizes
 from loomir.cli.report import Report
 from loomir.cli.work.other_backends import OtherBackend, differences, measure_in_turns
 from loomir.frontend.onnx.backend import as_onnx_value
-from loomir.frontend.onnx.load import read
+from loomir.frontend.onnx.importer import read
 from loomir.frontend.onnx.model import GraphDef
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function

@@ -13,7 +13,6 @@ import typer
 
 import loomir
 from loomir.autoschedule.driver import schedule_function
-from loomir.build import as_module
 from loomir.cli.compare import (
     Argument,
     Outcome,
@@ -55,6 +54,7 @@ from loomir.cli.settings import OptimizeGraph, Sizes, read_settings
 from loomir.cli.work.other_backends import refuse_other
 from loomir.cli.work.steps import steps
 from loomir.cli.work.timing import time_call
+from loomir.driver import as_module
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
 from loomir.runtime.executable import Executable, show_seconds

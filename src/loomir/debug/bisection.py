@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from loomir.autoschedule.driver import schedule_function, schedule_module
 from loomir.autoschedule.trace_steps import Step
-from loomir.build import Program, as_module, compile, packing_for
+from loomir.build import compile
 from loomir.debug.values import (
     Trace,
     ValueDifference,
@@ -17,6 +17,7 @@ from loomir.debug.values import (
     trace,
     values_after,
 )
+from loomir.driver import Program, as_module, packing_for
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.passes import Pipeline
 from loomir.ir.visit import rebuild

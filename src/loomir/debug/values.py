@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from loomir.build import Program, as_module
+from loomir.driver import Program, as_module
 from loomir.interp import interpret
 from loomir.interp.relax.machine import Machine
 from loomir.interp.relax.ops import operate

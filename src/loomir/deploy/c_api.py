@@ -9,7 +9,7 @@ from typing import Final
 
 from loomir.codegen.llvm.assembler.types import PTR
 from loomir.codegen.llvm.emit.entry.c_entry import c_type
-from loomir.codegen.llvm.module import Generated
+from loomir.codegen.llvm.generated import Generated
 from loomir.relax.node import StructInfo
 from loomir.support.dtype import DataType
 from loomir.tir.signature import Parameter, Signature

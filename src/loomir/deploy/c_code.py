@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from loomir.codegen.llvm.module import Generated
+from loomir.codegen.llvm.generated import Generated
 from loomir.deploy.c_api import CFunction
 from loomir.deploy.values_ir import TEXT_SIZE, bytes_constant, text_constant
 from loomir.runtime.fault import Fault, Value

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
+from loomir.codegen.llvm.generated import FunctionInfo
 from loomir.codegen.llvm.graphs import graph_functions
 from loomir.codegen.llvm.native import Native
-from loomir.codegen.llvm.relax.unit import FunctionInfo
 from loomir.deploy.tables import Tables
 from loomir.interp.program import interpret
 from loomir.interp.tir.arguments import explain
@@ -19,7 +19,7 @@ from loomir.runtime.graph.function import GraphFunction
 from loomir.tir.function import PrimFunc
 from loomir.tir.signature import signature_of
 
-__all__ = ["callables"]
+__all__ = ["callables", "explain_graph"]
 
 
 def callables(tables: Tables, native: Native) -> dict[str, Function | GraphFunction]:
@@ -27,7 +27,7 @@ def callables(tables: Tables, native: Native) -> dict[str, Function | GraphFunct
     copies = tables.copy_arguments
     graph_kind = CopyingGraphFunction if copies else GraphFunction
     functions: dict[str, Function | GraphFunction] = dict(
-        graph_functions(tables.generated, native, _explain_graph, graph_kind)
+        graph_functions(tables.generated, native, explain_graph, graph_kind)
     )
     for name, kernel in tables.kernels.items():
         made = (CopyingFunction if copies else Function)(
@@ -54,7 +54,7 @@ def _without_strides(tables: Tables, name: str) -> frozenset[str]:
     return frozenset(p.name for p in parameters if p.buffer is not None and not p.buffer.strides)
 
 
-def _explain_graph(known: FunctionInfo, args: tuple[object, ...]) -> None:
+def explain_graph(known: FunctionInfo, args: tuple[object, ...]) -> None:
     """Raise all that is wrong with arguments of a graph: what the interpreter finds on entry."""
     spans = known.spans or (None,) * len(known.names)
     infos = known.info.params or ()

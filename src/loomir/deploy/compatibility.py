@@ -14,7 +14,7 @@ from loomir.target.table import CPUS, EXTENSIONS
 
 __all__ = ["abi_stamp", "check_machine"]
 
-_CONVENTION: Final = 1
+_CONVENTION: Final = 2
 """Changes with the meaning of what compiled code calls or is called by, where no number does."""
 
 

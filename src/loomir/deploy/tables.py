@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, overload
 
-from loomir.codegen.llvm.module import Generated
-from loomir.codegen.llvm.relax.program import Graph
-from loomir.codegen.llvm.relax.unit import FunctionCheck, FunctionInfo
+from loomir.codegen.llvm.generated import FunctionCheck, FunctionInfo, Generated, Graph
 from loomir.deploy.span_table import SpanTable, read_spans
 from loomir.ir.module import IRModule
 from loomir.ir.node import Node
 from loomir.ir.serialize import from_rows, to_rows
-from loomir.relax.struct_info import FuncStructInfo
 from loomir.runtime.fault import Fault, FaultKind, Value
+from loomir.runtime.graph.function import Signature
+from loomir.runtime.graph.values import Wanted
 from loomir.runtime.parameter import Parameter
 from loomir.support.array import Array
 from loomir.support.dtype import DataType
+from loomir.support.fork_safe import lazy_property
 from loomir.support.span import Span
-from loomir.tir.expr import Var as ShapeVar
 
-__all__ = ["KernelSignature", "Tables", "read_tables", "write_tables"]
+if TYPE_CHECKING:
+    from loomir.relax.struct_info import FuncStructInfo
+    from loomir.tir.expr import Var as ShapeVar
+
+__all__ = [
+    "KernelSignature",
+    "Tables",
+    "fault_row",
+    "graph_rows",
+    "read_fault",
+    "read_graph",
+    "read_graph_later",
+    "read_tables",
+    "write_tables",
+]
+
+_Item = TypeVar("_Item")
 
 
 class KernelSignature(NamedTuple):
@@ -63,8 +78,11 @@ def write_tables(tables: Tables) -> tuple[dict[str, object], bytes]:
 
     loops = root(tables.loops)
     data: list[bytes] = []
-    graph = None if generated.graph is None else _graph(generated.graph, root, places, data)
-    faults = [_fault(f, places) for f in generated.faults]
+    graph = None
+    if generated.graph is not None:
+        graph = graph_rows(generated.graph, root, places)
+        graph["data"] = _data_rows(generated.graph, data)
+    faults = [fault_row(f, places) for f in generated.faults]
     kernels = {name: _kernel(k, places) for name, k in tables.kernels.items()}
     numbers, rows = to_rows(roots, places.number)
     written: dict[str, object] = {
@@ -86,7 +104,8 @@ def write_tables(tables: Tables) -> tuple[dict[str, object], bytes]:
     return written, b"".join(data)
 
 
-def _fault(fault: Fault, places: SpanTable) -> list[object]:
+def fault_row(fault: Fault, places: SpanTable) -> list[object]:
+    """Return a fault as plain data."""
     parts = [
         {"value": [p.index, p.unsigned, list(p.names)]} if isinstance(p, Value) else p
         for p in fault.message
@@ -103,7 +122,17 @@ def _kernel(kernel: KernelSignature, places: SpanTable) -> list[object]:
     return [listed, None if kernel.returns is None else str(kernel.returns)]
 
 
-def _graph(graph: Graph, root: Any, places: SpanTable, data: list[bytes]) -> dict[str, object]:
+def _data_rows(graph: Graph, data: list[bytes]) -> list[object]:
+    """List the constants of a graph; their bytes are added to ``data``."""
+    listed: list[object] = []
+    for symbol, content in graph.data.items():
+        data.append(content.to_bytes())
+        listed.append([symbol, str(content.dtype), list(content.shape), len(data[-1])])
+    return listed
+
+
+def graph_rows(graph: Graph, root: Callable[[Node], int], places: SpanTable) -> dict[str, object]:
+    """Return a graph as plain data, without its constants; ``root`` gives numbers to nodes."""
     infos = [
         [
             root(i.info),
@@ -118,19 +147,25 @@ def _graph(graph: Graph, root: Any, places: SpanTable, data: list[bytes]) -> dic
         [root(c.info), [root(v) for v in c.variables], c.where, places.optional(c.span), c.claim]
         for c in graph.checks
     ]
-    listed: list[object] = []
-    for symbol, content in graph.data.items():
-        data.append(content.to_bytes())
-        listed.append([symbol, str(content.dtype), list(content.shape), len(data[-1])])
     return {
         "entries": list(graph.entries),
         "numbers": dict(graph.numbers),
         "sites": [[number, s.start, s.stop] for number, s in graph.sites.items()],
         "infos": infos,
         "checks": checks,
-        "data": listed,
         "values": graph.values,
+        "signatures": [
+            [s.name, list(s.names), [_wanted(w) for w in s.wanted], list(s.sizes)]
+            for s in graph.signatures
+        ],
+        "packed": list(graph.packed),
     }
+
+
+def _wanted(wanted: Wanted) -> object:
+    if isinstance(wanted, tuple):
+        return [_wanted(part) for part in wanted]
+    return None if wanted is None else str(wanted)
 
 
 # -- reading -----------------------------------------------------------------------------------
@@ -151,12 +186,12 @@ def read_tables(data: Mapping[str, Any], constants: bytes, llvm_ir: str) -> Tabl
     graph = data["graph"]
     generated = Generated(
         llvm_ir,
-        tuple([_read_fault(row, spans) for row in data["faults"]]),
+        tuple([read_fault(row, spans) for row in data["faults"]]),
         MappingProxyType(dict(data["entries"])),
         bool(data["needs_pool"]),
         bool(data["needs_callback"]),
         MappingProxyType(dict(data["externs"])),
-        None if graph is None else _read_graph(graph, nodes, spans, constants),
+        None if graph is None else read_graph(graph, nodes, spans, _read_data(graph, constants)),
         shaped=bool(data.get("shaped", False)),
     )
     kernels = {name: _read_kernel(row, spans) for name, row in data["kernels"].items()}
@@ -168,7 +203,8 @@ def _span(number: int | None, spans: Sequence[Span]) -> Span | None:
     return None if number is None else spans[number]
 
 
-def _read_fault(row: Any, spans: Sequence[Span]) -> Fault:
+def read_fault(row: Any, spans: Sequence[Span]) -> Fault:
+    """Return the fault of ``fault_row``."""
     kind, parts, span, label, notes, remedy, code = row
     message = tuple([_read_part(part) for part in parts])
     return Fault(FaultKind[kind], message, _span(span, spans), label, tuple(notes), remedy, code)
@@ -190,38 +226,108 @@ def _read_kernel(row: Any, spans: Sequence[Span]) -> KernelSignature:
     return KernelSignature(tuple(parameters), None if returns is None else DataType(returns))
 
 
-def _read_graph(row: Any, nodes: Sequence[Node], spans: Sequence[Span], constants: bytes) -> Graph:
-    infos = [
-        FunctionInfo(
-            cast("FuncStructInfo", nodes[info]),
-            tuple([(cast("ShapeVar", nodes[var]), at) for var, at in captured]),
-            tuple(names),
-            name,
-            tuple([_span(span, spans) for span in listed]),
-        )
-        for info, captured, names, name, listed in row["infos"]
-    ]
-    checks = [
-        FunctionCheck(
-            cast("FuncStructInfo", nodes[info]),
-            tuple([cast("ShapeVar", nodes[v]) for v in variables]),
-            where,
-            _span(span, spans),
-            claim,
-        )
-        for info, variables, where, span, claim in row["checks"]
-    ]
+def _read_data(row: Any, constants: bytes) -> dict[str, Array]:
     data: dict[str, Array] = {}
     start = 0
     for symbol, dtype, shape, size in row["data"]:
         data[symbol] = Array.from_bytes(constants[start : start + size], dtype, shape)
         start += size
+    return data
+
+
+def read_graph(
+    row: Any, nodes: Sequence[Node], spans: Sequence[Span], data: Mapping[str, Array]
+) -> Graph:
+    """Return the graph of ``graph_rows``, with its constants."""
+    return _plain_graph(row, data, _read_infos(row, nodes, spans), _read_checks(row, nodes, spans))
+
+
+def read_graph_later(
+    row: Any, nodes: Callable[[], Sequence[Node]], spans: Sequence[Span], data: Mapping[str, Array]
+) -> Graph:
+    """Return the graph of ``graph_rows``, whose nodes are made when somebody asks for them."""
+    infos = _Later(lambda: _read_infos(row, nodes(), spans))
+    checks = _Later(lambda: _read_checks(row, nodes(), spans))
+    return _plain_graph(row, data, infos, checks)
+
+
+class _Later(Sequence[_Item]):
+    """A sequence that is made when something of it is asked for."""
+
+    def __init__(self, make: Callable[[], Sequence[_Item]]) -> None:
+        self._make = make
+
+    @lazy_property
+    def _items(self) -> Sequence[_Item]:
+        return self._make()
+
+    @overload
+    def __getitem__(self, index: int) -> _Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[_Item]: ...
+    def __getitem__(self, index: int | slice) -> _Item | Sequence[_Item]:
+        return self._items[index]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+def _read_infos(row: Any, nodes: Sequence[Node], spans: Sequence[Span]) -> tuple[FunctionInfo, ...]:
+    return tuple(
+        [
+            FunctionInfo(
+                cast("FuncStructInfo", nodes[info]),
+                tuple([(cast("ShapeVar", nodes[var]), at) for var, at in captured]),
+                tuple(names),
+                name,
+                tuple([_span(span, spans) for span in listed]),
+            )
+            for info, captured, names, name, listed in row["infos"]
+        ]
+    )
+
+
+def _read_checks(
+    row: Any, nodes: Sequence[Node], spans: Sequence[Span]
+) -> tuple[FunctionCheck, ...]:
+    return tuple(
+        [
+            FunctionCheck(
+                cast("FuncStructInfo", nodes[info]),
+                tuple([cast("ShapeVar", nodes[v]) for v in variables]),
+                where,
+                _span(span, spans),
+                claim,
+            )
+            for info, variables, where, span, claim in row["checks"]
+        ]
+    )
+
+
+def _plain_graph(
+    row: Any,
+    data: Mapping[str, Array],
+    infos: Sequence[FunctionInfo],
+    checks: Sequence[FunctionCheck],
+) -> Graph:
     return Graph(
         tuple(row["entries"]),
         dict(row["numbers"]),
         {number: range(start, stop) for number, start, stop in row["sites"]},
-        tuple(infos),
-        tuple(checks),
+        infos,
+        checks,
         data,
         int(row["values"]),
+        tuple([_read_signature(*known) for known in row["signatures"]]),
+        tuple(row["packed"]),
     )
+
+
+def _read_signature(name: str, names: Any, wanted: Any, sizes: Any) -> Signature:
+    return Signature(name, tuple(names), tuple([_read_wanted(w) for w in wanted]), tuple(sizes))
+
+
+def _read_wanted(wanted: Any) -> Wanted:
+    if isinstance(wanted, list):
+        return tuple([_read_wanted(part) for part in cast("list[Any]", wanted)])
+    return None if wanted is None else DataType(wanted)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loomir.ir.node import Node, attr, child, meta, node, replace_lists, reset
 from loomir.support.argument_errors import explained
@@ -14,7 +15,7 @@ from loomir.support.printing import to_text
 from loomir.support.span import Span
 from loomir.support.uncompiled_call import Uncompiled
 
-__all__ = ["BaseFunc", "GlobalVar", "IRModule", "VDevice"]
+__all__ = ["BaseFunc", "GlobalVar", "IRModule", "Origin", "VDevice"]
 
 
 @node
@@ -63,8 +64,51 @@ class BaseFunc(Uncompiled, Displayed, Node):
         show_text(to_text(self, constants="stored"), style)
 
 
+class Origin(ABC):
+    """Where a module comes from, by which what was computed for it is found again.
+
+    ``key`` names all that the module depends on.
+    """
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    @abstractmethod
+    def make(self) -> IRModule:
+        """Make the module."""
+
+    @abstractmethod
+    def is_current(self) -> bool:
+        """Whether ``make`` would make the same today."""
+
+
+class _Deferred(Node):
+    """A node whose fields are made when the first of them is asked for."""
+
+    __slots__ = ("_origin",)
+
+    _origin: Origin
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            try:
+                origin = object.__getattribute__(self, "_origin")
+            except AttributeError:
+                origin = None
+            fields = [field.name for field in self.node_fields]
+            if origin is None or name not in fields:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            made = origin.make()
+            for field in fields:
+                reset(self, field, getattr(made, field))
+            return getattr(made, name)
+
+
 @node
-class IRModule(Uncompiled, Displayed, Node):
+class IRModule(Uncompiled, Displayed, _Deferred):
     """A collection of functions; a program.
 
     Functions are found by ``mod["name"]``; ``mod.functions`` maps their ``GlobalVar`` to them, in
@@ -84,6 +128,27 @@ class IRModule(Uncompiled, Displayed, Node):
             given: Mapping[str, Any] = self.global_info
             made = {k: (v,) if isinstance(v, VDevice) else tuple(v) for k, v in given.items()}
             reset(self, "global_info", made)
+
+    @staticmethod
+    def deferred(origin: Origin) -> IRModule:
+        """Return the module of an origin, which is made when something of it is asked for."""
+        made = IRModule.__new__(IRModule)
+        reset(made, "_origin", origin)
+        return made
+
+    def from_origin(self, origin: Origin) -> IRModule:
+        """Return the module, which an origin made, as one that comes from there."""
+        made = self.with_functions(self.functions)
+        reset(made, "_origin", origin)
+        return made
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where the module comes from, as it is; None where that is not known."""
+        try:
+            return self._origin
+        except AttributeError:
+            return None
 
     def called_as(self) -> tuple[str, str]:
         """Return what it is, and the item to call where none is ``main``."""

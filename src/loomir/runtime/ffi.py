@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import importlib.util
 import os
 import sys
 import threading
@@ -132,8 +133,20 @@ def global_function(name: str) -> Callable[..., object] | None:
 
 def native_symbols() -> dict[str, int]:
     """Return the addresses of the C functions that compiled code may call."""
-    library: Any = _tvm_ffi().LIB
+    library = _library()
     return {name: _address(getattr(library, name)) for name in _SYMBOLS}
+
+
+def _library() -> Any:
+    """Return tvm-ffi's library; the package is imported only where that is somewhere else."""
+    if not _loaded:
+        spec = importlib.util.find_spec("tvm_ffi")
+        for folder in (spec and spec.submodule_search_locations) or ():
+            path = os.path.join(folder, "lib", "libtvm_ffi.so")
+            if os.path.isfile(path):
+                # As the package itself does: when it is imported later, it gets the same one.
+                return ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
+    return _tvm_ffi().LIB
 
 
 def _address(function: Any) -> int:

@@ -9,11 +9,12 @@ from functools import update_wrapper
 from types import FunctionType, MappingProxyType
 from typing import Any, Final, NamedTuple, cast, overload
 
-from loomir.build import Program, check_options
 from loomir.build import compile as compile_program
 from loomir.codegen.llvm.support.pool import capped_threads
+from loomir.driver import Program
 from loomir.ir.module import IRModule
 from loomir.relax import expr as relax
+from loomir.runtime.compile_options import check_options
 from loomir.runtime.errors import RunTypeError
 from loomir.runtime.executable import Executable
 from loomir.script.parser.open_function import (

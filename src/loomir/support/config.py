@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import platformdirs
 
@@ -13,16 +15,37 @@ __all__ = ["SETTINGS", "Settings"]
 
 @dataclass
 class Settings:
-    """``cache_dir``: where compiled objects are kept, None for no cache on disk."""
+    """What a process may keep on disk.
+
+    ``cache_dir``: where compiled objects are kept, None for no cache on disk. ``program_bytes``:
+    how many bytes whole programs may take there, with their weights.
+    """
 
     cache_dir: Path | None
+    program_bytes: int = 4 << 30
+
+    @property
+    def keeps_programs(self) -> bool:
+        """Whether whole programs are kept."""
+        return self.cache_dir is not None and self.program_bytes > 0
 
 
 def _initial() -> Settings:
     named = os.environ.get("LOOMIR_CACHE_DIR")
     if named == "":
         return Settings(cache_dir=None)
-    return Settings(cache_dir=Path(named or platformdirs.user_cache_dir("loomir", appauthor=False)))
+    folder = Path(named or platformdirs.user_cache_dir("loomir", appauthor=False))
+    size = _read_size(os.environ.get("LOOMIR_CACHE_SIZE", ""))
+    return Settings(folder) if size is None else Settings(folder, size)
+
+
+_UNITS: Final = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+
+
+def _read_size(text: str) -> int | None:
+    """Read a number of bytes such as ``500M``; None for another text."""
+    found = re.fullmatch(r"\s*(\d{1,15})\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
+    return None if found is None else int(found[1]) << _UNITS[found[2].upper()]
 
 
 SETTINGS = _initial()

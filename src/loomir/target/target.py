@@ -110,6 +110,18 @@ class Target:
         """Return how many elements of so many bits one vector register holds."""
         return max(1, self.vector_bits // bits)
 
+    def identity(self) -> tuple[object, ...]:
+        """Return all that the code for a target depends on, as plain data."""
+        return (
+            self.name,
+            *self._key(),
+            self.vector_bits,
+            self.registers,
+            self.caches,
+            self.fma,
+            tuple(sorted(self.extensions)),
+        )
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Target):
             return NotImplemented

@@ -9,8 +9,7 @@ import weakref
 import pytest
 
 import loomir
-from loomir.codegen.llvm.jit.engine import compile_ir, load
-from loomir.codegen.llvm.module import machine_of
+from loomir.codegen.llvm.jit.engine import compile_ir, load, machine_of
 from loomir.codegen.llvm.support.checks_ir import checks_ir
 from loomir.codegen.llvm.support.fast_call_ir import door_module
 from loomir.codegen.llvm.support.objects_ir import objects_module

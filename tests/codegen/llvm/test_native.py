@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from loomir import build
+from loomir.codegen.llvm.generated import Generated
 from loomir.codegen.llvm.jit.engine import Passes
 from loomir.codegen.llvm.jit.symbols import symbols_of
-from loomir.codegen.llvm.module import Generated, Options, generate
+from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native import Native
 from loomir.codegen.llvm.support.checks_ir import CHECK_FUNCTIONS
 from loomir.ir.module import IRModule

@@ -25,15 +25,15 @@ from loomir.codegen.llvm.emit.parallel import STACK
 from loomir.codegen.llvm.emit.polling import long_loops
 from loomir.codegen.llvm.emit.stack import define_room
 from loomir.codegen.llvm.emit.statements import STATEMENTS
-from loomir.codegen.llvm.jit.engine import TargetMachine
+from loomir.codegen.llvm.generated import Generated, Timed
+from loomir.codegen.llvm.jit.engine import machine_of
 from loomir.codegen.llvm.math.floats import register_type
 from loomir.codegen.llvm.needs_loop_passes import is_shaped
-from loomir.codegen.llvm.relax.program import Graph, called_kernels, generate_graph
+from loomir.codegen.llvm.relax.program import called_kernels, generate_graph
 from loomir.codegen.llvm.support.faults import FAULTED, FEW, FINE, MANY, FaultTable
-from loomir.codegen.llvm.timing import Timed, define_timed
+from loomir.codegen.llvm.timing import define_timed
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import by_class, trampoline
-from loomir.runtime.fault import Fault
 from loomir.support.diagnostics import InternalError, with_article
 from loomir.support.dtype import VOID
 from loomir.target import Target
@@ -45,7 +45,7 @@ from loomir.tir.signature import Signature
 from loomir.tir.stmt import For
 from loomir.tir.types import dtype_of_type
 
-__all__ = ["Generated", "Options", "generate", "machine_of"]
+__all__ = ["Options", "generate"]
 
 _ENTRY: Final = "__tvm_ffi_"
 _C_ENTRY: Final = "loomir.c."
@@ -66,32 +66,6 @@ class Options:
     watched: bool = False
     for_c: bool = False
     timed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Generated:
-    """What generating gives: IR, what its faults mean, and the symbols of its public functions.
-
-    ``externs`` maps symbols that the object leaves open to the names of the C functions meant;
-    ``graph`` is what Python needs of graph functions, where there are any; ``timed`` are the
-    functions that note when they ran, by the number in their records. Where loops are ``shaped``,
-    LLVM has nothing to gain by rearranging them.
-    """
-
-    text: str
-    faults: tuple[Fault, ...]
-    entries: Mapping[str, str]
-    needs_pool: bool
-    needs_callback: bool
-    externs: Mapping[str, str]
-    graph: Graph | None = None
-    timed: tuple[Timed, ...] = ()
-    shaped: bool = False
-
-
-def machine_of(target: Target) -> TargetMachine:
-    """Return the engine's view of a target."""
-    return TargetMachine.of(target.cpu, target.features, target.triple)
 
 
 def generate(

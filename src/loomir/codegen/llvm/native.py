@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from loomir.codegen.llvm.generated import ENTER, FUNCTION, PACKED_CODE, Generated
 from loomir.codegen.llvm.jit import engine
 from loomir.codegen.llvm.jit.object_store import compile_kept
-from loomir.codegen.llvm.module import Generated, machine_of
-from loomir.codegen.llvm.relax.invoke import PACKED_CODE
-from loomir.codegen.llvm.relax.program import ENTER, FUNCTION
 from loomir.codegen.llvm.support.checks import check_symbols
 from loomir.codegen.llvm.support.objects import object_symbols
 from loomir.codegen.llvm.support.pool import pool_symbols
 from loomir.codegen.llvm.support.process import process_symbols
-from loomir.codegen.llvm.timing import new_buffer, timing_symbols
+from loomir.runtime.compile_options import HARDEST
 from loomir.runtime.ffi import native_symbols
 from loomir.runtime.graph.callback import graph_symbols
 from loomir.runtime.packed.callback import callback_symbols
 from loomir.runtime.packed.externs import find_extern
 from loomir.runtime.storage.container import refuse
 from loomir.runtime.storage.object_cache import ObjectCache
-from loomir.support.array import Array
 from loomir.support.diagnostics import CompileError
-from loomir.support.fork_safe import ForkSafeLock
+from loomir.support.fork_safe import ForkSafeLock, import_module
 from loomir.target import Target
-from loomir.tir.builtins.calls import unknown_extern
+
+if TYPE_CHECKING:
+    from loomir.support.array import Array
 
 __all__ = ["Native"]
 
@@ -41,7 +41,7 @@ class Native:
       than 0. Up to 2, ``passes`` may be fewer: by itself where the loops are shaped.
     - C functions that the program calls are looked up when the code is loaded.
     - A target other than this machine can give text and objects, but no addresses.
-    - ``compiled`` is the object file where it is there already.
+    - ``compiled`` is the object file where it is there already; ``on_loaded`` is told of it.
     """
 
     __slots__ = (
@@ -52,7 +52,9 @@ class Native:
         "_lock",
         "_machine",
         "_object",
+        "_on_loaded",
         "_passes",
+        "_timing",
         "records",
     )
 
@@ -65,18 +67,22 @@ class Native:
         passes: engine.Passes | None = None,
         cache: ObjectCache | None = None,
         compiled: bytes | None = None,
+        on_loaded: Callable[[bytes], object] | None = None,
     ) -> None:
         self._generated = generated
-        self._machine = machine_of(target) if isinstance(target, Target) else target
+        self._machine = engine.machine_of(target) if isinstance(target, Target) else target
         self._level = level
-        shaped = generated.shaped and level < engine.HARDEST
+        shaped = generated.shaped and level < HARDEST
         by_itself = engine.Passes.FEW if shaped else engine.Passes.USUAL
         self._passes = by_itself if passes is None else passes
         self._cache = cache
         self._lock = ForkSafeLock()
         self._object = compiled
+        self._on_loaded = on_loaded
         self._library: engine.Library | None = None
-        self.records = new_buffer() if generated.timed else None
+        # Loaded for what is timed only: with it comes the code generator.
+        self._timing: Any = import_module("loomir.codegen.llvm.timing") if generated.timed else None
+        self.records = self._timing.new_buffer() if generated.timed else None
 
     @property
     def machine(self) -> engine.TargetMachine:
@@ -114,7 +120,7 @@ class Native:
             if generated.needs_callback:
                 symbols.update(callback_symbols())
             if self.records is not None:
-                symbols.update(timing_symbols(self.records))
+                symbols.update(self._timing.timing_symbols(self.records))
             symbols.update(self._externs())
             exports = sorted(generated.entries.values())
             if generated.graph is not None:
@@ -122,7 +128,10 @@ class Native:
                 symbols.update(graph_symbols())
                 symbols.update(_data(generated.graph.data))
                 exports += [ENTER, FUNCTION, PACKED_CODE]
-            self._library = engine.load(self._compile(), symbols, exports)
+            code = self._compile()
+            self._library = engine.load(code, symbols, exports)
+            if self._on_loaded is not None:
+                self._on_loaded(code)
         return self._library
 
     def _is_for_this_machine(self) -> bool:
@@ -142,6 +151,7 @@ class Native:
         found = {symbol: find_extern(n) for symbol, n in self._generated.externs.items()}
         missing = [n for symbol, n in self._generated.externs.items() if not found[symbol]]
         if missing:
+            unknown_extern: Any = import_module("loomir.tir.builtins.calls").unknown_extern
             raise CompileError.of([unknown_extern(n, None) for n in missing])
         return found
 

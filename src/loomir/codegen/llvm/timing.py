@@ -18,11 +18,12 @@ from loomir.codegen.llvm.assembler.text import Callee, Function
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, struct
 from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.emit.frame import Linked, Unit
+from loomir.codegen.llvm.generated import Timed
 from loomir.codegen.llvm.math.floats import cast
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.dtype import DataType
 
-__all__ = ["Timed", "define_timed", "new_buffer", "read_records", "timing_symbols"]
+__all__ = ["define_timed", "new_buffer", "read_records", "timing_symbols"]
 
 _BUFFER: Final = "loomir_profile"
 _CLOCK: Final = "clock_gettime"
@@ -32,13 +33,6 @@ _INT64: Final = DataType("int64")
 _WHICH: Final[int] = getattr(time, "CLOCK_MONOTONIC", 1)
 
 Buffer = npt.NDArray[np.int64]
-
-
-class Timed(NamedTuple):
-    """A kernel that is timed, and the names of the sizes in its records."""
-
-    name: str
-    sizes: tuple[str, ...]
 
 
 class Record(NamedTuple):

@@ -5,7 +5,7 @@ operator. Nothing here is imported before ``loomir.onnx`` is asked for, and the 
 before a model is read.
 
 How a model is imported
-    ``proto`` reads a file into plain data (``model``), ``load`` makes a function of it, and
+    ``proto`` reads a file into plain data (``model``), ``importer`` makes a function of it, and
     ``graph`` walks its nodes in order. What is known at import, such as shapes, is computed by
     ``shape_arithmetic``; every other node is made by its converter. An operator without one that
     the standard defines by others is made of these.
@@ -29,8 +29,9 @@ How to add a converter
        own tests of the operator. ``tests/frontend/onnx/`` has tests of each family.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from loomir.frontend.onnx.load import load
-from loomir.frontend.onnx.node import Node
 from loomir.frontend.onnx.registry import (
     MICROSOFT,
     Converter,
@@ -38,6 +39,10 @@ from loomir.frontend.onnx.registry import (
     known_operators,
     register_converter,
 )
+from loomir.support.fork_safe import import_module
+
+if TYPE_CHECKING:
+    from loomir.frontend.onnx.node import Node
 
 __all__ = [
     "MICROSOFT",
@@ -48,3 +53,12 @@ __all__ = [
     "load",
     "register_converter",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when it is asked for: with it come the operators.
+    if name != "Node":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = import_module("loomir.frontend.onnx.node").Node
+    globals()[name] = found
+    return found

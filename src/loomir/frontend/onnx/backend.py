@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
-from loomir.frontend.onnx.load import Open, is_open, load_definition, read
+from loomir.frontend.onnx.importer import Open, is_open, load_definition, read
 from loomir.frontend.onnx.mistakes import NeedsConstants
 from loomir.frontend.onnx.model import (
     STORED_AS,

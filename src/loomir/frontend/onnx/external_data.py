@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -11,8 +12,22 @@ import numpy as np
 
 from loomir.frontend.onnx.mistakes import refuse_model
 from loomir.frontend.onnx.weights import FileData, WeightFile
+from loomir.runtime.storage.digests import file_state
 
-__all__ = ["external_data", "read_external"]
+__all__ = ["external_data", "noting_files", "read_external"]
+
+_noting: Final[list[dict[Path, tuple[int, ...]]]] = []
+
+
+@contextmanager
+def noting_files() -> Generator[dict[Path, tuple[int, ...]], None, None]:
+    """Yield a table that gets the files that are read, with their states before that."""
+    noted: dict[Path, tuple[int, ...]] = {}
+    _noting.append(noted)
+    try:
+        yield noted
+    finally:
+        _noting.remove(noted)
 
 
 def external_data(said: Mapping[str, str], folder: Path | None, name: str, size: int) -> FileData:
@@ -67,6 +82,8 @@ def _find(said: Mapping[str, str], folder: Path | None, name: str, size: int) ->
         raise _refusal(name, location, f"it says {length} bytes, and the tensor has {size}")
     if offset + size > path.stat().st_size:
         raise _refusal(name, location, f"the file ends before byte {offset + size}")
+    for noted in _noting:
+        noted.setdefault(path, file_state(path))
     return path, offset
 
 

@@ -1,54 +1,29 @@
-"""``loomir.onnx.load``: a model becomes a module with one function of Relax."""
+"""``loomir.onnx.load``; a model that the cache knows is imported when somebody looks into it."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
-import numpy as np
-
-from loomir.frontend.dataflow import with_dataflow_blocks
-from loomir.frontend.loops import lift_loops
-from loomir.frontend.onnx.converters import load_converters
-from loomir.frontend.onnx.graph import GraphImporter, constant_value, identifier
-from loomir.frontend.onnx.limits import MOST_NODES, size_in_full, too_large
-from loomir.frontend.onnx.mistakes import (
-    CannotImport,
-    NeedsBranches,
-    NeedsConstants,
-    refuse_model,
+from loomir.frontend.onnx import registry
+from loomir.ir.module import IRModule, Origin
+from loomir.runtime.storage.digests import (
+    file_digest,
+    file_state,
+    key_of,
+    package_stamp,
+    source_stamp,
 )
-from loomir.frontend.onnx.model import (
-    STORED_AS,
-    GraphDef,
-    ModelDef,
-    NodeType,
-    OptionalType,
-    SequenceType,
-    TensorType,
-)
-from loomir.frontend.onnx.problems import Problems
-from loomir.frontend.onnx.proto import onnx_package, read_model, reading
-from loomir.frontend.onnx.values import Absent, Missing, SequenceValue, TensorValue, Value
-from loomir.frontend.onnx.weights import LEAST, FileData, WeightFile, separate_weights
-from loomir.ir.module import IRModule
-from loomir.relax.expr import TupleGetItem, Var
-from loomir.relax.normal.block_builder import BlockBuilder
-from loomir.relax.shape import INT64, ShapeExpr, as_dims
-from loomir.relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-from loomir.support.array import Array
-from loomir.support.diagnostics import CompileError, nearest
-from loomir.support.dtype import DataType
-from loomir.tir.expr import Var as ShapeVar
+from loomir.runtime.storage.object_cache import ObjectCache
+from loomir.support.config import SETTINGS
+from loomir.support.fork_safe import import_module
 
-__all__ = ["NEWEST", "Open", "is_open", "load", "load_definition", "read"]
+__all__ = ["load"]
 
 Model: TypeAlias = "str | os.PathLike[str] | bytes | Any"
-
-NEWEST: Final = 28
-"""The newest version of the standard's operators that the converters were written for."""
 
 
 def load(
@@ -73,288 +48,140 @@ def load(
     Errors: ONX0001 to ONX0005 for what is no model, ONX0010 to ONX0013 for what cannot be imported,
     all of it at once.
     """
-    return load_definition(read(model), dims=dims, shapes=shapes, constants=constants, name=name)
-
-
-def load_definition(
-    model: ModelDef,
-    *,
-    dims: Mapping[str, int] | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    constants: Mapping[str, Any] | None = None,
-    name: str = "main",
-) -> IRModule:
-    """Import a model that was read, as ``load`` does."""
-    return _Loading(model, dims, shapes, constants, name).module()
-
-
-def read(model: Model) -> ModelDef:
-    """Read and check a model. Errors: ONX0001 to ONX0004."""
-    onnx = onnx_package()
-    load_converters()
-    folder: Path | None = None
-    shown = "the model"
-    weights: dict[int, FileData] = {}
-    data: Any = model
-    if isinstance(model, (str, os.PathLike)):
-        path = Path(cast("str", model))
-        folder, shown = path.parent, str(path)
-        data, weights = _read_file(path)
-    with reading(shown):
-        if isinstance(data, (bytes, bytearray, memoryview)):
-            proto = onnx.ModelProto()
-            proto.ParseFromString(bytes(cast("bytes", data)))
-        else:
-            proto = data
-            if not isinstance(proto, onnx.ModelProto):
-                raise TypeError(f"a {type(data).__name__} is none")
-        if not proto.HasField("graph"):
-            raise ValueError("it has no graph")
-        _check(onnx, _as_scalars(onnx, proto, weights) if weights else proto)
-        found = read_model(proto, folder, weights)
-    if size_in_full(found) > MOST_NODES:
-        raise CompileError(too_large())
-    version = found.versions.get("", 1)
-    if version > NEWEST:
-        raise refuse_model(
-            "ONX0005",
-            f"{shown} asks for version {version} of the standard's operators, and versions up to "
-            f"{NEWEST} are known",
-            help="export it for an older version (opset)",
-        )
-    return found
-
-
-def _read_file(path: Path) -> tuple[bytes, dict[int, FileData]]:
-    """Read a file, but for the data of large initializers. Errors: ONX0002."""
+    given = _Given(model, dims, shapes, name)
+    if constants is not None or not given.is_kept():
+        return _import(model, dims=dims, shapes=shapes, constants=constants, name=name)
     try:
-        file = WeightFile(path)
-        if path.stat().st_size < LEAST:
-            return path.read_bytes(), {}
-        separate = separate_weights(np.memmap(path, "uint8", "r"))
-        if separate is None:
-            return path.read_bytes(), {}
-    except OSError as error:
-        raise refuse_model(
-            "ONX0002",
-            f"cannot read {path}: {error.strerror or error}",
-            help="give the path of a model, a file that ends in .onnx",
-        ) from error
-    data, places = separate
-    return data, {number: FileData(file, *place) for number, place in places.items()}
+        origin = given.find()
+    except OSError:  # the importer says why it cannot be read
+        return _import(model, dims=dims, shapes=shapes, name=name)
+    if origin is not None:
+        return IRModule.deferred(origin)
+    external: Any = import_module("loomir.frontend.onnx.external_data")
+    with external.noting_files() as files:
+        made = _import(model, dims=dims, shapes=shapes, name=name)
+    origin = given.remember(files)
+    return made if origin is None else made.from_origin(origin)
 
 
-def _as_scalars(onnx: Any, proto: Any, weights: Collection[int]) -> Any:
-    """Return a model in which initializers without their data are scalars, as the checker asks."""
-    made = onnx.ModelProto()
-    made.CopyFrom(proto)
-    for number in weights:
-        weight = made.graph.initializer[number]
-        weight.ClearField("dims")
-        weight.raw_data = bytes(16)
-    return made
+def _import(model: Model, **options: Any) -> IRModule:
+    # Loaded when it is needed: with it come operators, and the package onnx.
+    return import_module("loomir.frontend.onnx.importer").load_anew(model, **options)
 
 
-def _check(onnx: Any, proto: Any) -> None:
-    """Have the onnx package check a model; external data is checked where it is read."""
-    if any(t.data_location == 1 for t in proto.graph.initializer):
-        return
-    try:
-        onnx.checker.check_model(proto)
-    except onnx.checker.ValidationError as error:
-        # The walk names all operators that are unknown, and says what to do.
-        if "No Op registered" not in str(error) and "No opset import" not in str(error):
-            raise
+class _Given:
+    """A model of a file as it is, and the arguments by which it is imported."""
 
-
-class _Loading:
     def __init__(
         self,
-        model: ModelDef,
+        model: Model,
         dims: Mapping[str, int] | None,
         shapes: Mapping[str, Sequence[int]] | None,
-        constants: Mapping[str, Any] | None,
         name: str,
     ) -> None:
         self.model = model
-        self.sizes: dict[str, ShapeVar | int] = {} if dims is None else dict(dims)
-        self.shapes: Mapping[str, Sequence[int]] = {} if shapes is None else shapes
-        self.constants: Mapping[str, Any] = {} if constants is None else constants
-        self.name = name
-        self.problems = Problems()
-        self.params: list[Var] = []
-        graph = model.graph
-        self.inputs = {k: v for k, v in graph.inputs.items() if k not in graph.constants}
-        self._check_names(self.shapes, "shapes", self.inputs)
-        self._check_names(self.constants, "constants", graph.inputs)
-        self._check_names(self.sizes, "dims", _dim_names(graph))
+        self.options: Final = {"dims": dims, "shapes": shapes, "name": name}
+        self.states: dict[str, tuple[int, ...]] = {}
+        self.key = ""
 
-    @staticmethod
-    def _check_names(given: Mapping[str, Any], what: str, known: Any) -> None:
-        for one in given:
-            if one not in known:
-                guess = nearest(one, known)
-                raise refuse_model(
-                    "ONX0006",
-                    f"{what} names {one!r}, which the model does not have",
-                    notes=(f"it has: {', '.join(known) or 'none'}",),
-                    help=f"did you mean {guess!r}?" if guess else "leave it out",
-                )
+    def is_kept(self) -> bool:
+        """Whether the cache may know the model: converters of the user may change at any time."""
+        is_file = isinstance(self.model, (str, os.PathLike))
+        return (
+            is_file
+            and SETTINGS.keeps_programs
+            and source_stamp() is not None
+            and registry.is_as_shipped()
+        )
 
-    def module(self) -> IRModule:
-        values = {k: self._input(k, t) for k, t in self.inputs.items()}
-        for key, given in self.constants.items():
-            if key not in values:
-                values[key] = self._bound(self.model.graph.inputs[key], given)
-        self._stop()
-        try:
-            return self._function(values, dataflow=True)
-        except NeedsBranches:
-            return self._function(values, dataflow=False)
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(cast("str", self.model))
 
-    def _function(self, values: Mapping[str, Value], *, dataflow: bool) -> IRModule:
-        self.problems = Problems()
-        builder = BlockBuilder()
-        importer = GraphImporter(builder, self.model, self.problems, dataflow=dataflow)
-        with builder.function(self.name, self.params):
-            if dataflow:
-                builder.begin_dataflow_block()
-            outputs = importer.run_main(values)
-            for label, value in zip(self.model.graph.outputs, outputs):
-                if isinstance(value, Missing) and not self.problems:
-                    self.problems.add(None, CannotImport(f"no node makes the output {label!r}"))
-            self._stop()
-            result = importer.result(outputs)
-            if dataflow:
-                builder.end_block()
-            builder.emit_func_output(result)
-        made = builder.get()
-        return made if dataflow else with_dataflow_blocks(lift_loops(made))
-
-    def _stop(self) -> None:
-        """Raise all that was found, if anything was."""
-        if not self.problems:
-            return
-        found = self.problems.diagnostics()
-        if any(d.code == "ONX0011" for d in found):
-            error = NeedsConstants(*found)
-            error.names = tuple(sources(self.model.graph, self.problems.unknown))
-            raise error
-        raise CompileError.of(found)
-
-    # -- inputs ------------------------------------------------------------------------------
-    def _input(self, name: str, kind: NodeType) -> Value:
-        if name in self.constants:
-            bound = self.constants[name]
-            if not is_open(bound):
-                return self._bound(kind, bound)
-        info = self._info(name, kind, self.constants.get(name))
-        if info is None:
-            return Missing()
-        var = Var(identifier(name), info)
-        self.params.append(var)
-        return self._value(var, info, kind)
-
-    def _value(self, expr: Any, info: StructInfo, kind: NodeType) -> Value:
-        while isinstance(kind, OptionalType):
-            kind = kind.element
-        if isinstance(info, TupleStructInfo):
-            inner = kind.element if isinstance(kind, SequenceType) else None
-            items = [
-                self._value(TupleGetItem(expr, i), f, inner) for i, f in enumerate(info.fields)
-            ]
-            return SequenceValue(tuple(items))
-        assert isinstance(kind, TensorType)
-        return TensorValue(expr, kind.element)
-
-    def _info(self, name: str, kind: NodeType, bound: Any) -> StructInfo | None:
-        if isinstance(kind, OptionalType):
-            kind = kind.element
-        if isinstance(kind, SequenceType):
-            if not isinstance(bound, (list, tuple)):
-                self.problems.add(None, _open(name, "is a sequence of unknown length"))
+    def find(self) -> _ModelOrigin | None:
+        """Return where a model comes from that was imported before. Errors: OSError."""
+        self.states = {str(self.path): file_state(self.path)}
+        dims, shapes = self.options["dims"], self.options["shapes"]
+        self.key = key_of(
+            "onnx",
+            source_stamp() or "",
+            package_stamp("onnx"),
+            file_digest(self.path),
+            repr(sorted(dict(cast("Any", dims) or {}).items(), key=repr)),
+            repr(sorted(dict(cast("Any", shapes) or {}).items(), key=repr)),
+            repr(self.options["name"]),
+        )
+        found = ObjectCache().get(self.key)
+        if found is None:
+            return None
+        # Tensors that are kept in other files, and the digests of these.
+        digests: dict[str, str] = json.loads(found)
+        folder = self.path.parent.resolve()
+        for name, digest in digests.items():
+            path = folder / name
+            self.states[str(path)] = file_state(path)
+            if file_digest(path) != digest:
                 return None
-            items: list[Any] = [*bound]
-            fields = [self._info(f"{name}_{i}", kind.element, v) for i, v in enumerate(items)]
-            return TupleStructInfo(tuple([f for f in fields if f is not None]))
-        if not isinstance(kind, TensorType):
-            self.problems.add(None, _open(name, "is of a kind that is not supported"))
+        return self._origin(digests)
+
+    def remember(self, files: Mapping[Path, tuple[int, ...]]) -> _ModelOrigin | None:
+        """Note that the model was imported, with the states of other files that it was read of.
+
+        None where files have changed meanwhile.
+        """
+        folder = self.path.parent.resolve()
+        try:
+            digests = {str(path.relative_to(folder)): file_digest(path) for path in sorted(files)}
+        except (OSError, ValueError):
             return None
-        if kind.element not in STORED_AS:
-            self.problems.add(None, _open(name, f"has elements of type {kind.element}"))
+        self.states = {
+            str(self.path): self.states[str(self.path)],
+            **{str(path): state for path, state in files.items()},
+        }
+        origin = self._origin(digests)
+        if not origin.is_current():
             return None
-        dtype = DataType(STORED_AS[kind.element])
-        given = self.shapes.get(name)
-        if given is None and hasattr(bound, "shape"):
-            given = bound.shape
-        if given is not None:
-            return TensorStructInfo(ShapeExpr(as_dims([int(d) for d in given])), dtype)
-        if kind.dims is None:
-            return TensorStructInfo(None, dtype)
-        dims = [self._dim(d, f"{name}_{i}") for i, d in enumerate(kind.dims)]
-        return TensorStructInfo(ShapeExpr(as_dims(dims)), dtype)
+        ObjectCache().put(self.key, json.dumps(digests).encode())
+        return origin
 
-    def _dim(self, dim: int | str | None, otherwise: str) -> Any:
-        if isinstance(dim, int):
-            return dim
-        key = dim or otherwise
-        return self.sizes.setdefault(key, ShapeVar(identifier(key), INT64))
-
-    def _bound(self, kind: NodeType, given: Any) -> Value:
-        if given is None:
-            return Absent()
-        if isinstance(kind, OptionalType):
-            return self._bound(kind.element, given)
-        if isinstance(kind, SequenceType):
-            return SequenceValue(tuple([self._bound(kind.element, v) for v in given]))
-        assert isinstance(kind, TensorType)
-        array = np.asarray(given)
-        if kind.element in STORED_AS:
-            array = Array(array).data if array.dtype.kind in "iufb" else array
-        return constant_value((kind.element, array))
+    def _origin(self, digests: Mapping[str, str]) -> _ModelOrigin:
+        key = key_of(self.key, *[part for pair in sorted(digests.items()) for part in pair])
+        return _ModelOrigin(key, self.model, self.options, self.states)
 
 
-def is_open(bound: Any) -> bool:
-    """Tell whether what is bound says only how many values there are, and their shapes."""
-    if isinstance(bound, (list, tuple)):
-        return any(is_open(v) for v in cast("Sequence[Any]", bound))
-    return isinstance(bound, Open)
+class _ModelOrigin(Origin):
+    """The files of a model."""
 
+    __slots__ = ("model", "options", "states")
 
-class Open:
-    """Stands in ``constants`` for a tensor of a shape whose elements are arguments."""
+    def __init__(
+        self,
+        key: str,
+        model: Model,
+        options: Mapping[str, Any],
+        states: Mapping[str, tuple[int, ...]],
+    ) -> None:
+        super().__init__(key)
+        self.model = model
+        self.options = options
+        self.states = states
 
-    def __init__(self, shape: Sequence[int]) -> None:
-        self.shape = tuple(shape)
+    def make(self) -> IRModule:
+        """Import the model. Errors: ONX0003 where a file has changed."""
+        made = _import(self.model, **self.options)
+        if not self.is_current():
+            mistakes: Any = import_module("loomir.frontend.onnx.mistakes")
+            raise mistakes.refuse_model(
+                "ONX0003",
+                f"{self.model} was changed since it was loaded",
+                help="load the model again, and leave the file as it is until it is compiled",
+            )
+        return made
 
-
-def _open(name: str, why: str) -> CannotImport:
-    return CannotImport(
-        f"its input {name!r} {why}",
-        help=f"bind it: load(model, constants={{{name!r}: value}})",
-        code="ONX0011",
-    )
-
-
-def _dim_names(graph: GraphDef) -> list[str]:
-    found: dict[str, None] = {}
-    for name, kind in graph.inputs.items():
-        for i, d in enumerate(kind.dims or () if isinstance(kind, TensorType) else ()):
-            if not isinstance(d, int):
-                found.setdefault(d or f"{name}_{i}")
-    return list(found)
-
-
-def sources(graph: GraphDef, names: Sequence[str]) -> list[str]:
-    """List the inputs of a graph that values in it are computed from."""
-    makers = {name: node for node in graph.nodes for name in node.outputs}
-    todo, seen, found = list(names), set(names), dict[str, None]()
-    while todo:
-        name = todo.pop()
-        if name in graph.inputs:
-            found.setdefault(name)
-        for before in makers[name].inputs if name in makers else ():
-            if before not in seen:
-                seen.add(before)
-                todo.append(before)
-    return list(found)
+    def is_current(self) -> bool:
+        """Whether all files are as they were when their digests were taken."""
+        try:
+            return all(file_state(path) == state for path, state in self.states.items())
+        except OSError:
+            return False

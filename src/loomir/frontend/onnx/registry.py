@@ -15,6 +15,7 @@ __all__ = [
     "Converter",
     "Row",
     "find_row",
+    "is_as_shipped",
     "known_operators",
     "register_converter",
     "row",
@@ -45,6 +46,7 @@ class Row:
 
 
 _rows: Final[dict[tuple[str, str], list[Row]]] = {}
+_registered: Final[list[str]] = []
 
 
 def row(
@@ -77,7 +79,13 @@ def register_converter(
     of them. ``domain`` is that of the operator, empty for those of the standard. The converter is
     used from the version ``since`` of its domain on.
     """
+    _registered.append(operator)
     add_rows((Row(operator, convert, since, "" if domain == "ai.onnx" else domain),))
+
+
+def is_as_shipped() -> bool:
+    """Whether nobody has registered a converter."""
+    return not _registered
 
 
 def find_row(domain: str, operator: str, version: int) -> Row | None:

@@ -15,22 +15,30 @@ import re
 import secrets
 import stat
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from loomir.runtime.errors import CacheWarning
 from loomir.support.compile_warning import users_depth
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import InternalError
 
-__all__ = ["CacheSize", "ObjectCache", "is_safe_directory", "read_own_file", "replace_own_file"]
+__all__ = [
+    "TEMPORARY",
+    "CacheSize",
+    "ObjectCache",
+    "is_safe_directory",
+    "open_own_file",
+    "read_own_file",
+    "replace_own_file",
+]
 
 _MAGIC: Final = b"loomir object 1\n"
 _DIGEST: Final = hashlib.sha256().digest_size
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
 _SUFFIX: Final = ".obj"
-_TEMPORARY: Final = ".tmp"
+TEMPORARY: Final = ".tmp"
 _NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -100,7 +108,7 @@ class ObjectCache:
     def clear(self) -> int:
         """Delete all objects, and what broken-off writes left; tell how many files went."""
         count = 0
-        for path in [*self._files(), *self._files(_TEMPORARY)]:
+        for path in [*self._files(), *self._files(TEMPORARY)]:
             try:
                 path.unlink()
             except FileNotFoundError:
@@ -165,39 +173,60 @@ def is_safe_directory(directory: Path) -> bool:
     return not _unsafe(directory.stat())
 
 
-def read_own_file(path: Path) -> bytes | None:
-    """Read a file, or give None for one that others could have written, a link or no plain file."""
+def open_own_file(path: Path) -> BinaryIO | None:
+    """Open a file, or give None for one that others could have written, a link or no plain file.
+
+    Errors: OSError.
+    """
     if path.is_symlink():
         return None
-    with open(os.open(path, os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+    file = open(os.open(path, os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0)), "rb")  # noqa: SIM115
+    try:
         # Asked of the open file, so that it cannot be exchanged in between.
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or _unsafe(status):
-            return None
+        if stat.S_ISREG(status.st_mode) and not _unsafe(status):
+            return file
+    except BaseException:
+        file.close()
+        raise
+    file.close()
+    return None
+
+
+def read_own_file(path: Path) -> bytes | None:
+    """Read a file, or give None for one that others could have written, a link or no plain file."""
+    file = open_own_file(path)
+    if file is None:
+        return None
+    with file:
         return file.read()
 
 
-def replace_own_file(path: Path, content: bytes) -> None:
+def replace_own_file(path: Path, content: bytes | Iterable[Any], *, synced: bool = True) -> None:
     """Write a file that only the user can read: others see the old one or the new, never a part.
 
+    ``content`` may come in parts. Unless it is ``synced``, a machine that stops may leave a file
+    of other bytes, which readers must notice.
     Errors: OSError; then the old one is still there.
     """
-    temporary = path.with_name(f"{path.stem}.{secrets.token_hex(8)}{_TEMPORARY}")
+    temporary = path.with_name(f"{path.stem}.{secrets.token_hex(8)}{TEMPORARY}")
     try:
-        _write_new_file(temporary, content)
+        _write_new_file(temporary, (content,) if isinstance(content, bytes) else content, synced)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def _write_new_file(path: Path, content: bytes) -> None:
+def _write_new_file(path: Path, parts: Iterable[Any], synced: bool) -> None:
     with open(
         os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, 0o600), "wb"
     ) as file:
-        file.write(content)
+        for part in parts:
+            file.write(part)
         file.flush()
-        os.fsync(file.fileno())
+        if synced:
+            os.fsync(file.fileno())
 
 
 def _digest(key: str, data: bytes) -> bytes:

@@ -8,7 +8,7 @@ import pytest
 import loomir
 from loomir import te
 from loomir.autoschedule.driver import schedule_function, schedule_module
-from loomir.build import as_module
+from loomir.driver import as_module
 from loomir.ir.visit import by_class
 from loomir.script import from_source
 from loomir.script import tir as T

@@ -7,7 +7,7 @@ import pytest
 
 import loomir
 from loomir.autoschedule.driver import schedule_module
-from loomir.build import as_module
+from loomir.driver import as_module
 from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.target import Target

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loomir.codegen.llvm.module import Generated, Options, generate
+from loomir.codegen.llvm.generated import Generated
+from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native import Native
 from loomir.ir.module import IRModule
 from loomir.script import tir as T

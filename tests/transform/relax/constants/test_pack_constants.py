@@ -10,7 +10,7 @@ import pytest
 
 import loomir
 from loomir import op, relax
-from loomir.build import packing_for
+from loomir.driver import packing_for
 from loomir.ir.module import IRModule
 from loomir.ir.passes import PASSES, apply
 from loomir.relax.normal.block_builder import BlockBuilder

@@ -9,7 +9,7 @@ import pytest
 
 import loomir
 from loomir import te
-from loomir.build import as_module
+from loomir.driver import as_module
 from loomir.tir.function import PrimFunc
 from loomir.transform import lower
 from loomir.transform.tir.loops.loop_partition import loop_partition

@@ -7,7 +7,7 @@ import pytest
 
 import loomir
 from loomir import te
-from loomir.build import as_module
+from loomir.driver import as_module
 from loomir.ir.module import IRModule
 from loomir.ir.passes import apply, pass_of
 from loomir.ir.visit import by_class

@@ -25,7 +25,7 @@ from loomir.codegen.llvm.emit.constants import constant_of
 from loomir.codegen.llvm.emit.frame import FunctionFrame, Long, Term
 from loomir.codegen.llvm.math.floats import cast
 from loomir.codegen.llvm.support.faults import BUDGET, CONTEXT, FULL
-from loomir.codegen.llvm.support.process_ir import POLL
+from loomir.codegen.llvm.support.names import POLL
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import GlobalVar
 from loomir.ir.substitution import substitute

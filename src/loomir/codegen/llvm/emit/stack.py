@@ -17,7 +17,7 @@ from loomir.codegen.llvm.assembler.types import I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.emit.frame import Linked, Unit
 from loomir.codegen.llvm.support.faults import CONTEXT, FAULTED, FLOOR, FaultTable
-from loomir.codegen.llvm.support.stack_ir import HAS_STACK, MAY_LEAVE
+from loomir.codegen.llvm.support.names import HAS_STACK, MAY_LEAVE
 from loomir.runtime.fault import Fault
 from loomir.support.span import Span
 from loomir.tir.faults import fault

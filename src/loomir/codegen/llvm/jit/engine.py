@@ -33,10 +33,10 @@ from loomir.runtime.packed.externs import address_in_process
 from loomir.support.announcing import announce
 from loomir.support.diagnostics import InternalError
 from loomir.support.fork_safe import ForkSafeLock, at_fork
+from loomir.target import Target
 from loomir.target.host import features_here
 
 __all__ = [
-    "HARDEST",
     "QUICKEST",
     "Library",
     "MissingSymbolError",
@@ -47,16 +47,13 @@ __all__ = [
     "compile_linked",
     "family",
     "load",
+    "machine_of",
     "optimised_ir",
 ]
 
 
 QUICKEST: Final = -1
 """The level of code that runs once and waits for memory: it is there in a fifth of the time."""
-
-
-HARDEST: Final = 3
-"""The highest level, for loops written by hand: LLVM always has all its passes there."""
 
 
 class Passes(Enum):
@@ -168,6 +165,11 @@ class TargetMachine:
 
     def __repr__(self) -> str:
         return f"TargetMachine({self.triple!r}, {self.cpu!r}, {self.features!r})"
+
+
+def machine_of(target: Target) -> TargetMachine:
+    """Return the engine's view of a target."""
+    return TargetMachine.of(target.cpu, target.features, target.triple)
 
 
 def family(triple: str) -> tuple[str, str]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import llvmlite.binding as llvm
 
 from loomir.codegen.llvm.jit import engine
+from loomir.runtime.storage.digests import key_of, source_stamp
 from loomir.runtime.storage.object_cache import ObjectCache
 
 __all__ = ["compile_kept", "load_own"]
 
+_LLVM: Final = ".".join(map(str, llvm.llvm_version_info))
 _CACHE_FORMAT: Final = "2"
 """Part of the cache's keys: changes when equal IR may give other objects."""
 
@@ -35,20 +37,31 @@ def compile_kept(
     return found
 
 
-def load_own(text: str, symbols: dict[str, int]) -> engine.Library:
+def load_own(name: str, text: Callable[[], str], symbols: Mapping[str, int]) -> engine.Library:
     """Load code of Loomir's own, the same for all programs of a process; it stays to the end.
 
-    Baseline instructions will do, and the object is the same on every machine of the family.
+    ``text`` makes the IR of a name, where nobody has compiled it before.
     """
-    plain = engine.TargetMachine.of("", triple=engine.TargetMachine.host().triple)
-    data = compile_kept(text, plain, 2, passes=engine.Passes.USUAL, cache=ObjectCache())
-    return engine.load(data, symbols)
+    host = engine.TargetMachine.host()
+    cache = ObjectCache()
+    stamp = source_stamp()
+    key = None
+    if stamp is not None and cache.directory is not None:
+        key = key_of(_CACHE_FORMAT, "own", name, stamp, _LLVM, host.triple, host.features)
+    found = None if key is None else cache.get(key)
+    if found is None:
+        # Baseline instructions will do, and the object is the same on every machine of the family.
+        plain = engine.TargetMachine.of("", triple=host.triple)
+        found = compile_kept(text(), plain, 2, passes=engine.Passes.USUAL, cache=cache)
+        if key is not None:
+            cache.put(key, found)
+    return engine.load(found, symbols)
 
 
 def _key(text: str, machine: engine.TargetMachine, level: int, passes: engine.Passes) -> str:
-    parts = (
+    return key_of(
         _CACHE_FORMAT,
-        ".".join(map(str, llvm.llvm_version_info)),
+        _LLVM,
         machine.triple,
         machine.cpu,
         machine.features,
@@ -56,8 +69,3 @@ def _key(text: str, machine: engine.TargetMachine, level: int, passes: engine.Pa
         passes.value,
         text,
     )
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()

@@ -15,11 +15,12 @@ from loomir.arith.analyzer import Analyzer
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import FALSE, NULL, Value, const
 from loomir.codegen.llvm.emit.arithmetic import compare
+from loomir.codegen.llvm.generated import FunctionCheck
 from loomir.codegen.llvm.relax.boxes import box, unbox
 from loomir.codegen.llvm.relax.devices import is_cpu
 from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.invoke import builtin
-from loomir.codegen.llvm.relax.unit import FunctionCheck, dtype_word
+from loomir.codegen.llvm.relax.unit import dtype_word
 from loomir.codegen.llvm.support.objects_ir import place
 from loomir.ir.visit import Step, pre_order
 from loomir.relax import faults

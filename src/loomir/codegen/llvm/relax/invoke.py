@@ -15,6 +15,7 @@ from loomir.codegen.llvm.assembler.types import I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import FALSE, NULL, Value, const
 from loomir.codegen.llvm.emit.polling import CALL, count
 from loomir.codegen.llvm.emit.stack import has_stack, may_leave, no_stack
+from loomir.codegen.llvm.generated import PACKED_CODE
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.unit import CODE, GraphUnit
 from loomir.codegen.llvm.support.faults import CONTEXT, FAULTED, ROOT
@@ -25,7 +26,6 @@ from loomir.tir.faults import fault
 
 __all__ = [
     "BUILTIN",
-    "PACKED_CODE",
     "RECURSION_LIMIT",
     "builtin",
     "invoke",
@@ -36,8 +36,6 @@ __all__ = [
 RECURSION_LIMIT: Final = 1000
 _STACK_LIMIT: Final = 3 << 20
 """Bytes of the stack for calls from one entry on, however large the stack is."""
-PACKED_CODE: Final = "loomir_packed"
-"""The code of all packed functions; objects that Python makes refer to it as well."""
 BUILTIN: Final = "loomir."
 """How names of functions that are part of the language begin, for ``runtime.graph_calls``."""
 

@@ -7,8 +7,6 @@ returns the public functions of the module by number.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
 
 from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee
@@ -17,6 +15,8 @@ from loomir.codegen.llvm.assembler.values import Value, aggregate, const
 from loomir.codegen.llvm.emit.entry.tvm_ffi_entry import ONCE
 from loomir.codegen.llvm.emit.frame import Unit
 from loomir.codegen.llvm.emit.stack import has_stack, no_stack
+from loomir.codegen.llvm.generated import ENTER, FUNCTION, FunctionInfo, Graph
+from loomir.codegen.llvm.known_functions import call_signature
 from loomir.codegen.llvm.relax.bindings import PIECE, take
 from loomir.codegen.llvm.relax.boxes import unbox
 from loomir.codegen.llvm.relax.checks import CheckedValue, Phase, match
@@ -28,8 +28,6 @@ from loomir.codegen.llvm.relax.leaves import facts
 from loomir.codegen.llvm.relax.liveness import find_dying, local_tensors
 from loomir.codegen.llvm.relax.unit import (
     CODE,
-    FunctionCheck,
-    FunctionInfo,
     GraphUnit,
     Known,
     Pending,
@@ -45,35 +43,10 @@ from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normal.signature import func_struct_info
 from loomir.relax.struct_info import OBJECT
 from loomir.runtime.graph import object_layout as at
-from loomir.support.array import Array
 from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.function import PrimFunc
 
-__all__ = ["ENTER", "FUNCTION", "Graph", "called_kernels", "generate_graph"]
-
-ENTER: Final = "loomir_enter"
-FUNCTION: Final = "loomir_function"
-
-
-@dataclass(frozen=True, slots=True)
-class Graph:
-    """What Python needs of a module's graph functions.
-
-    ``entries`` are the names of the public ones, by number; ``numbers`` the places of functions of
-    the module among ``infos``, what is known of each function that can be a value; ``sites`` those
-    of the faults that their arguments cause; ``checks`` the places where functions are compared;
-    ``data`` the constants that the object leaves open, by symbol; ``values`` how many come with a
-    fault; ``packed`` the functions that Python runs.
-    """
-
-    entries: tuple[str, ...]
-    numbers: Mapping[str, int]
-    sites: Mapping[int, range]
-    infos: tuple[FunctionInfo, ...]
-    checks: tuple[FunctionCheck, ...]
-    data: Mapping[str, Array]
-    values: int
-    packed: tuple[str, ...] = ()
+__all__ = ["called_kernels", "generate_graph"]
 
 
 def called_kernels(mod: IRModule) -> set[str]:
@@ -139,6 +112,7 @@ def generate_graph(unit: Unit, mod: IRModule, bodies: Mapping[str, Callee]) -> G
         tuple(graph.checks),
         graph.data,
         unit.faults.values,
+        tuple([call_signature(info) for info in graph.infos]),
         graph.packed_names,
     )
 

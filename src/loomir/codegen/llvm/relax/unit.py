@@ -11,6 +11,7 @@ from loomir.codegen.llvm.assembler.types import I32, I64, PTR, Type, array, func
 from loomir.codegen.llvm.assembler.values import NULL, Value, aggregate, const
 from loomir.codegen.llvm.emit.frame import Linked, Unit
 from loomir.codegen.llvm.emit.tensor import header_word
+from loomir.codegen.llvm.generated import FunctionCheck, FunctionInfo
 from loomir.codegen.llvm.support.objects_ir import OBJECT_FUNCTIONS
 from loomir.relax import expr as relax
 from loomir.relax.struct_info import FuncStructInfo
@@ -18,15 +19,12 @@ from loomir.runtime import layout as dl
 from loomir.runtime.graph import object_layout as at
 from loomir.support.array import Array
 from loomir.support.dtype import DataType
-from loomir.support.span import Span
 from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.function import PrimFunc
 
 __all__ = [
     "CODE",
     "Captured",
-    "FunctionCheck",
-    "FunctionInfo",
     "GraphUnit",
     "Known",
     "Pending",
@@ -43,18 +41,6 @@ _LARGE: Final = 1 << 16
 """Constants of more bytes stay where they are, and are linked with."""
 
 Captured: TypeAlias = "relax.Var | ShapeVar"
-
-
-class FunctionInfo(NamedTuple):
-    """What is known of a function, and which captured item each shape variable in it is."""
-
-    info: FuncStructInfo
-    captured: tuple[tuple[ShapeVar, int], ...] = ()
-    names: tuple[str, ...] = ()
-    """Of its parameters, where they have any."""
-    name: str = "function"
-    spans: tuple[Span | None, ...] = ()
-    """Where its parameters are declared."""
 
 
 class Known(NamedTuple):
@@ -75,16 +61,6 @@ class Pending(NamedTuple):
     itself: relax.Var | None
     number: int = -1
     """Of a function of the module, among those of which something is known."""
-
-
-class FunctionCheck(NamedTuple):
-    """A place where a function must be of a signature, which some shape variables come into."""
-
-    info: FuncStructInfo
-    variables: tuple[ShapeVar, ...]
-    where: str
-    span: Span | None
-    claim: str | None
 
 
 @dataclass(slots=True)

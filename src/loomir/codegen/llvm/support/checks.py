@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from loomir.codegen.llvm.jit.engine import Library
 from loomir.codegen.llvm.jit.object_store import load_own
-from loomir.codegen.llvm.support.checks_ir import CHECK_FUNCTIONS, checks_ir
 from loomir.runtime.ffi import native_symbols
-from loomir.support.fork_safe import ForkSafeLock
+from loomir.support.fork_safe import ForkSafeLock, import_module
 
 __all__ = ["check_symbols"]
 
@@ -22,5 +21,11 @@ def check_symbols() -> dict[str, int]:
     if not _loaded:
         with _lock:
             if not _loaded:
-                _loaded.append(load_own(checks_ir(), native_symbols()))
-    return {name: _loaded[0].address(name) for name in CHECK_FUNCTIONS}
+                _loaded.append(load_own("checks", _text, native_symbols()))
+    return {name: _loaded[0].address(name) for name in _loaded[0].symbols}
+
+
+def _text() -> str:
+    # Loaded where nobody has compiled it before.
+    made: Any = import_module("loomir.codegen.llvm.support.checks_ir")
+    return made.checks_ir()

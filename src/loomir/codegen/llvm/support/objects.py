@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Final
+from typing import Any, Final
 
-from loomir.codegen.llvm.assembler.text import Module
 from loomir.codegen.llvm.jit.engine import Library
 from loomir.codegen.llvm.jit.object_store import load_own
-from loomir.codegen.llvm.support.fast_call_ir import DOOR, door_module
-from loomir.codegen.llvm.support.objects_ir import OBJECT_FUNCTIONS, objects_module
+from loomir.codegen.llvm.support.names import DOOR
 from loomir.runtime.graph.fast_call import host_symbols
-from loomir.support.fork_safe import ForkSafeLock
+from loomir.support.fork_safe import ForkSafeLock, import_module
 
 __all__ = ["count_objects", "door_address", "live_objects", "object_symbols"]
 
@@ -23,7 +21,7 @@ _doors: Final[list[int]] = []
 def object_symbols() -> dict[str, int]:
     """Return the addresses of the functions on objects, for ``engine.load`` and for Python."""
     library = _objects()
-    return {name: library.address(name) for name in OBJECT_FUNCTIONS}
+    return {name: library.address(name) for name in library.symbols}
 
 
 def count_objects(on: bool) -> None:
@@ -44,7 +42,11 @@ def door_address() -> int:
         own = object_symbols()
         with _lock:
             if not _doors:
-                known = None if symbols is None else _load(door_module(), {**symbols, **own})
+                known = (
+                    None
+                    if symbols is None
+                    else _load("fast_call_ir", "door_module", {**symbols, **own})
+                )
                 _doors.append(0 if known is None else known.address(DOOR))
     return _doors[0]
 
@@ -54,12 +56,17 @@ def _objects() -> Library:
     if not _loaded:
         with _lock:
             if not _loaded:
-                _loaded.append(_load(objects_module(), {}))
+                _loaded.append(_load("objects_ir", "objects_module", {}))
     return _loaded[0]
 
 
-def _load(module: Module, symbols: dict[str, int]) -> Library:
-    library = load_own(module.render(), symbols)
+def _load(module: str, function: str, symbols: dict[str, int]) -> Library:
+    def text() -> str:
+        # Loaded where nobody has compiled it before: with it comes the assembler.
+        made: Any = import_module(f"loomir.codegen.llvm.support.{module}")
+        return getattr(made, function)().render()
+
+    library = load_own(module, text, symbols)
     # Objects may be freed as the very last thing that the process does: never unload it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     return library

@@ -21,16 +21,15 @@ import ctypes
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from loomir.codegen.llvm.jit.engine import Library, TargetMachine
 from loomir.codegen.llvm.jit.object_store import load_own
-from loomir.codegen.llvm.support.pool_ir import MAX_THREADS, pool_module
+from loomir.codegen.llvm.support.names import GIVE_SCRATCH, MAX_THREADS, TAKE_SCRATCH
 from loomir.codegen.llvm.support.process import process_symbols
-from loomir.codegen.llvm.support.scratch_ir import GIVE_SCRATCH, TAKE_SCRATCH
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.diagnostics import InternalError
-from loomir.support.fork_safe import ForkSafeLock
+from loomir.support.fork_safe import ForkSafeLock, import_module
 from loomir.target.cpus import cpu_quota
 
 __all__ = ["ForkJoin", "capped_threads", "measure_fork_join", "pool_symbols", "worker_count"]
@@ -124,7 +123,7 @@ def _pool() -> Library:
 
 
 def _load() -> Library:
-    library = load_own(pool_module(TargetMachine.host().triple).render(), process_symbols())
+    library = load_own("pool", _text, process_symbols())
     # Threads run this code until the process ends: never unload it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     set_quota = ctypes.CFUNCTYPE(None, ctypes.c_int32)(library.address("loomir_pool_set_quota"))
@@ -132,6 +131,12 @@ def _load() -> Library:
     _register_after_fork(library.address("loomir_pool_after_fork"))
     atexit.register(ctypes.CFUNCTYPE(ctypes.c_int32)(library.address("loomir_pool_stop")))
     return library
+
+
+def _text() -> str:
+    # Loaded where nobody has compiled it before: with it comes the assembler.
+    pool_ir: Any = import_module("loomir.codegen.llvm.support.pool_ir")
+    return pool_ir.pool_module(TargetMachine.host().triple).render()
 
 
 def _register_after_fork(handler: int) -> None:

@@ -26,12 +26,12 @@ from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, VOID, Type, a
 from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
 from loomir.codegen.llvm.support.cores_ir import at_most, count_cores, read_thread_setting
 from loomir.codegen.llvm.support.faults import BUDGET, CONTEXT
+from loomir.codegen.llvm.support.names import POLL
 from loomir.codegen.llvm.support.placement_ir import (
     NOWHERE,
     Placement,
     Worker,
 )
-from loomir.codegen.llvm.support.process_ir import POLL
 from loomir.codegen.llvm.support.scratch_ir import define_scratch
 from loomir.codegen.llvm.support.work_sharing_ir import (
     COUNT_SHIFT,

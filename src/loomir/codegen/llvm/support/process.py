@@ -5,14 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from typing import Final
+from typing import Any, Final
 
 from loomir.codegen.llvm.jit.engine import Library, TargetMachine
 from loomir.codegen.llvm.jit.object_store import load_own
-from loomir.codegen.llvm.support.process_ir import POLL, process_ir
-from loomir.codegen.llvm.support.stack_ir import HAS_STACK, MAY_LEAVE
+from loomir.codegen.llvm.support.names import HAS_STACK, MAY_LEAVE, POLL
 from loomir.runtime.interrupts import connect_interrupts
-from loomir.support.fork_safe import ForkSafeLock
+from loomir.support.fork_safe import ForkSafeLock, import_module
 
 __all__ = ["process_symbols"]
 
@@ -44,15 +43,20 @@ def _library() -> Library:
     return _loaded[0]
 
 
+def _text() -> str:
+    # Loaded where nobody has compiled it before.
+    made: Any = import_module("loomir.codegen.llvm.support.process_ir")
+    host = TargetMachine.host()
+    return made.process_ir(host.triple, xsave="+avx" in host.features.split(","))
+
+
 def _load() -> Library:
     symbols: dict[str, int] = {}
     for name in _FUNCTIONS:
         address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
         assert address is not None
         symbols[name] = address
-    host = TargetMachine.host()
-    text = process_ir(host.triple, xsave="+avx" in host.features.split(","))
-    library = load_own(text, symbols)
+    library = load_own("process", _text, symbols)
     # Other code that is never unloaded calls it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     take = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(library.address("loomir_take_raised"))

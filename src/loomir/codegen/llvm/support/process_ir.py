@@ -17,12 +17,11 @@ from string import Template
 from typing import Final
 
 from loomir.codegen.llvm.support.faults import FULL
+from loomir.codegen.llvm.support.names import POLL
 from loomir.codegen.llvm.support.stack_ir import stack_ir
 
 __all__ = ["POLL", "library_ir", "process_ir"]
 
-POLL: Final = "loomir_poll"
-"""The function that compiled code calls to ask whether it is to stop."""
 
 _PAUSE: Final = 20_000_000  # nanoseconds
 _SHARE: Final = 100

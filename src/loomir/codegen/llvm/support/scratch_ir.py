@@ -14,11 +14,10 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Module
 from loomir.codegen.llvm.assembler.types import I8, I64, PTR, VOID, array
 from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
+from loomir.codegen.llvm.support.names import GIVE_SCRATCH, TAKE_SCRATCH
 
 __all__ = ["GIVE_SCRATCH", "TAKE_SCRATCH", "define_scratch"]
 
-TAKE_SCRATCH: Final = "loomir_take_scratch"
-GIVE_SCRATCH: Final = "loomir_give_scratch"
 
 _SLOTS: Final = 8
 _LINE: Final = 64

@@ -21,11 +21,10 @@ from string import Template
 from typing import Final
 
 from loomir.codegen.llvm.support.faults import FLOOR, ROOT
+from loomir.codegen.llvm.support.names import HAS_STACK, MAY_LEAVE
 
 __all__ = ["HAS_STACK", "MAY_LEAVE", "stack_ir"]
 
-HAS_STACK: Final = "loomir_has_stack"
-MAY_LEAVE: Final = "loomir_may_leave"
 
 _FIXED: Final = 3 << 20
 _UNKNOWN: Final = 32 << 10

@@ -24,6 +24,7 @@ from loomir.codegen.llvm.assembler.text import Block, Function, Module
 from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, array, function, vector
 from loomir.codegen.llvm.assembler.values import Value, const, zero
 from loomir.codegen.llvm.support.faults import CONTEXT, FLOOR
+from loomir.codegen.llvm.support.names import MAX_THREADS
 
 __all__ = [
     "CLAIM",
@@ -38,7 +39,6 @@ __all__ = [
     "Shares",
 ]
 
-MAX_THREADS: Final = 256
 TASK: Final = function(I32, [PTR, PTR, I64, I64])
 RECORD: Final = vector(I64, 4)  # { i32 site, i32 depth, i64 v0, i64 v1, i64 v2 }
 

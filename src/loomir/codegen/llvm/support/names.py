@@ -1,0 +1,25 @@
+"""The names of functions of the native run-time library that are asked for, and a limit of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "DOOR",
+    "GIVE_SCRATCH",
+    "HAS_STACK",
+    "MAX_THREADS",
+    "MAY_LEAVE",
+    "POLL",
+    "TAKE_SCRATCH",
+]
+
+POLL: Final = "loomir_poll"
+"""The function that compiled code calls to ask whether it is to stop."""
+HAS_STACK: Final = "loomir_has_stack"
+MAY_LEAVE: Final = "loomir_may_leave"
+TAKE_SCRATCH: Final = "loomir_take_scratch"
+GIVE_SCRATCH: Final = "loomir_give_scratch"
+DOOR: Final = "loomir_door"
+MAX_THREADS: Final = 256
+"""How many threads the pool has at most."""

@@ -1,0 +1,381 @@
+"""The compiler's driver: check a program, lower it, generate code, and wrap that for Python."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from loomir import __version__
+from loomir.autoschedule.driver import schedule_function, schedule_module
+from loomir.autoschedule.prepack_constants import LEAST, prepare_constants
+from loomir.codegen.llvm.jit.engine import QUICKEST, machine_of
+from loomir.codegen.llvm.module import Options, generate
+from loomir.codegen.llvm.native import Native
+from loomir.deploy.callables import callables
+from loomir.deploy.library import LibrarySource, export_library
+from loomir.deploy.saved import from_bytes, save, to_bytes
+from loomir.deploy.tables import KernelSignature, Tables
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.ir.passes import OnStage
+from loomir.ir.stage_files import StageFiles
+from loomir.ir.trust import is_untrusted
+from loomir.ir.visit import by_class, pre_order, rebuild, remembering
+from loomir.profiling.profiler import Lazy, Profiler
+from loomir.profiling.roof import measured_roof
+from loomir.relax import expr as relax
+from loomir.relax.check.verify import Verdict, judge
+from loomir.runtime.compile_options import CompileOptions
+from loomir.runtime.executable import Executable
+from loomir.runtime.packed.externs import find_extern
+from loomir.runtime.packed.nan_check import no_graph
+from loomir.runtime.parameter import Parameter
+from loomir.runtime.storage.object_cache import ObjectCache
+from loomir.support.compile_warning import caution
+from loomir.support.config import SETTINGS
+from loomir.support.diagnostics import CompileError, Diagnostic, with_article
+from loomir.support.dtype import numpy_of
+from loomir.support.printing import to_text
+from loomir.target import Target
+from loomir.tir.builtins.calls import EXTERN, OUTSIDE, name_of, unknown_extern
+from loomir.tir.expr import Call
+from loomir.tir.function import PrimFunc
+from loomir.tir.link_calls import link_calls
+from loomir.tir.signature import Signature, signature_of
+from loomir.transform.pipelines import (
+    CHECK_NAN,
+    WINOGRAD,
+    LowerOptions,
+    lower,
+    lower_relax,
+    optimize_relax,
+)
+from loomir.transform.relax.constants.bind_constants import bind_constants
+from loomir.transform.relax.constants.pack_constants import PackConstantsOptions
+from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions
+from loomir.transform.tir.instrument.instrument_bound_checkers import BOUNDS_CHECKED
+from loomir.transform.tir.instrument.split_bounds_checks import split_bounds_checks
+from loomir.validate import validate_schedule
+
+__all__ = ["Keep", "Program", "as_module", "compile_anew", "packing_for"]
+
+Program: TypeAlias = IRModule | PrimFunc | relax.Function
+"""The programs that ``compile`` takes: a module or a single function."""
+Keep: TypeAlias = "Callable[[Tables, bytes], object]"
+"""Is given what a process needs to call a program: its tables and its object file."""
+_UNREACHABLE: Final = frozenset({"RLX0112", "RLX0113"})
+
+
+def as_module(program: Program) -> IRModule:
+    """Return the program as a module; a single function becomes a module of one.
+
+    Errors: TIR0005 for anything else.
+    """
+    if isinstance(program, relax.Function):
+        graph = program
+        if "global_symbol" not in program.attrs:
+            attrs = {**program.attrs, "global_symbol": program.name}
+            graph = relax.Function(
+                program.params,
+                program.body,
+                program.ret_struct_info,
+                program.is_pure,
+                attrs,
+                span=program.span,
+            )
+        return IRModule({GlobalVar(graph.name): graph}, span=program.span)
+    if isinstance(program, PrimFunc):
+        named = program
+        if "global_symbol" not in program.attrs:
+            attrs = {**program.attrs, "global_symbol": program.name}
+            named = PrimFunc(
+                program.params,
+                program.body,
+                program.ret_type,
+                program.buffer_map,
+                attrs,
+                span=program.span,
+            )
+        functions: dict[GlobalVar, BaseFunc] = {GlobalVar(named.name): named}
+        return IRModule(functions, span=program.span)
+    if isinstance(program, IRModule):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return program
+    raise CompileError(
+        Diagnostic(
+            "TIR0005",
+            f"{with_article(type(program).__name__)} is not a program",
+            help="give a function decorated with @T.prim_func or @R.function, or a module with "
+            "@I.ir_module",
+        )
+    )
+
+
+def compile_anew(
+    program: Program,
+    target: str | Target,
+    flags: CompileOptions,
+    dump: str | os.PathLike[str] | None,
+    again: Callable[..., Executable],
+    keep: Keep | None = None,
+) -> Executable:
+    """Compile, whatever the cache of programs holds; ``loomir.compile`` says what options mean.
+
+    ``again`` is that function, by which the machine is measured. ``keep`` is given what a process
+    needs to call the program.
+    """
+    started = time.perf_counter()
+    with remembering():
+        made = _build(program, target, flags, dump, keep=keep)
+    if flags.eager:
+        made.native.prepare()
+    took = time.perf_counter() - started
+
+    def profiler() -> Profiler:
+        clocked = _build(program, target, flags, None, timed=True)
+        clocked.native.prepare()  # now: the time of the first call is that of the program
+        return Profiler(callables(clocked.tables, clocked.native), clocked.native, clocked.tables)
+
+    def text() -> str:
+        return _script(made.module)
+
+    runner = Lazy(profiler, lambda: measured_roof(again))
+    return Executable(
+        callables(made.tables, made.native),
+        script=made.module.script,
+        llvm_ir=made.native.llvm_ir,
+        assembly=made.native.assembly,
+        export=lambda path: export_library(path, made.source),
+        save=lambda path: save(path, made.tables, made.native, text, __version__),
+        reduce=lambda: (from_bytes, (to_bytes(made.tables, made.native, text, __version__),)),
+        profile=runner.run,
+        compile_time=took if flags.eager else None,
+    )
+
+
+class _Built(NamedTuple):
+    module: IRModule
+    tables: Tables
+    native: Native
+    source: LibrarySource
+
+
+def _build(
+    program: Program,
+    target: str | Target,
+    flags: CompileOptions,
+    dump: str | os.PathLike[str] | None,
+    *,
+    timed: bool = False,
+    keep: Keep | None = None,
+) -> _Built:
+    """Check, lower and generate."""
+    stages = None if dump is None else StageFiles(Path(dump))
+    on_stage = None if stages is None else stages.write
+    module = link_calls(_without_marks(as_module(program)))
+    if stages is not None:
+        stages.write("input", module)
+    verdict = _check(module)
+    if flags.constants:
+        module = bind_constants(module, flags.constants)
+    machine = Target(target)
+    checked, asked, allow_alias, opt_level, schedule, cache, *_ = flags
+    check_bounds = is_untrusted(module) if asked is None else asked
+    arranges = schedule and opt_level > 0 and not (checked or allow_alias)
+    if flags.verify_schedule and arranges and not timed:
+        _verify_schedule(module, machine)
+    has_graph = any(isinstance(f, relax.Function) for f in module.functions.values())
+    if not timed and _warn(verdict, flags.check_nan and not has_graph):
+        keep = None  # each process is to be told
+    graph = None
+    loops = module
+    if has_graph:
+        flags = flags._replace(optimize_graph=arranges and flags.optimize_graph)
+        asked_for = _apply_options(module, flags, machine, on_stage)
+        packing = packing_for(machine, cache=cache) if arranges and not check_bounds else None
+        graph = link_calls(lower_relax(asked_for, packing, on_stage=on_stage))
+        loops = graph.with_functions(
+            {v: f for v, f in graph.functions.items() if isinstance(f, PrimFunc)}
+        )
+        if stages is not None:
+            stages.write("kernels", loops)
+    originals = {
+        var.name_hint: func for var, func in loops.functions.items() if isinstance(func, PrimFunc)
+    }
+    signatures = {name: signature_of(func, loops) for name, func in originals.items()}
+    if machine.triple == Target("native").triple:
+        _check_externs(loops)
+    arranged = loops
+    if arranges:
+        arranged = (_schedule_checked if check_bounds else schedule_module)(loops, machine)
+        if stages is not None:
+            stages.write("scheduled", arranged)
+    lowered = lower(
+        arranged,
+        LowerOptions(checked=checked or check_bounds, watched=checked, allow_alias=allow_alias),
+        on_stage=on_stage,
+    )
+    options = Options(allow_alias=allow_alias, watched=checked, timed=timed)
+    every = signatures | _added_signatures(lowered, signatures)
+    generated = generate(lowered, machine, options, signatures=every, program=graph)
+    store = ObjectCache(SETTINGS.cache_dir) if cache and SETTINGS.cache_dir is not None else None
+    source = LibrarySource(
+        lambda: generate(
+            lowered, machine, replace(options, for_c=True), signatures=every, program=graph
+        ),
+        every,
+        _called_functions(loops),
+        machine_of(machine),
+        opt_level,
+        checked,
+    )
+    kernels = {name: _kernel(signatures[name]) for name in generated.entries}
+    tables = Tables(generated, kernels, loops, allow_alias, flags.copy_arguments)
+    on_loaded = None if keep is None else partial(keep, tables)
+    native = Native(generated, machine, level=opt_level, cache=store, on_loaded=on_loaded)
+    if stages is not None:
+        stages.write_text("code.ll", native.llvm_ir())
+        stages.write_text("code.s", native.assembly())
+    return _Built(module, tables, native, source)
+
+
+def _warn(verdict: Verdict, nothing_to_check: bool) -> bool:
+    """Tell what may not be meant; whether there was anything."""
+    found = [*verdict.warnings, *([no_graph()] if nothing_to_check else [])]
+    caution(found)
+    return bool(found)
+
+
+def _without_marks(module: IRModule) -> IRModule:
+    """Take away the attribute by which functions say that they are checked, which is for us."""
+    made = {
+        var: rebuild(func, {"attrs": {k: v for k, v in func.attrs.items() if k != BOUNDS_CHECKED}})
+        for var, func in module.functions.items()
+        if isinstance(func, (PrimFunc, relax.Function)) and BOUNDS_CHECKED in func.attrs
+    }
+    return module.with_functions({**module.functions, **made}) if made else module
+
+
+def _schedule_checked(loops: IRModule, machine: Target) -> IRModule:
+    """Schedule the functions whose bounds checks can be made before their loops."""
+    made: dict[GlobalVar, BaseFunc] = {}
+    for var, func in loops.functions.items():
+        split = split_bounds_checks(func) if isinstance(func, PrimFunc) else None
+        made[var] = (
+            func if split is None else split.join(schedule_function(split.fast, machine).func)
+        )
+    return loops.with_functions(made)
+
+
+def _verify_schedule(module: IRModule, machine: Target) -> None:
+    """Compare schedules with the functions as they are written. Errors: SCH0011."""
+    report = validate_schedule(module, machine)
+    mistakes = report.mistakes()
+    if mistakes:
+        raise CompileError.of(mistakes)
+    caution(report.cautions())
+
+
+def _apply_options(
+    module: IRModule, flags: CompileOptions, machine: Target, on_stage: OnStage | None
+) -> IRModule:
+    """Apply the passes that options ask for."""
+    if flags.optimize_graph:
+        module = optimize_relax(module, on_stage=on_stage)
+    if flags.winograd:
+        given = {"relax.WinogradConv2D": WinogradConv2DOptions(target=machine)}
+        module = WINOGRAD.run(module, given, on_stage=on_stage)
+    return CHECK_NAN.run(module, on_stage=on_stage) if flags.check_nan else module
+
+
+def packing_for(machine: Target, *, cache: bool = True, least: int = LEAST) -> PackConstantsOptions:
+    """Return the options by which constants are packed for a machine, on the machine at hand.
+
+    Those of fewer elements than ``least`` stay as they are.
+    """
+
+    def build(module: IRModule) -> Callable[[str], Callable[..., object]]:
+        # Better code takes LLVM 20 to 50 ms, and saves none, even for 64 MB: it waits for memory.
+        flags = CompileOptions(schedule=False, cache=cache, opt_level=QUICKEST)
+        made = _build(module, "native", flags, None)
+        return callables(made.tables, made.native).__getitem__
+
+    return PackConstantsOptions(
+        lambda func, constants: prepare_constants(func, constants, machine, least=least), build
+    )
+
+
+def _check(module: IRModule) -> Verdict:
+    """Check the program. Errors: all mistakes that are found."""
+    verdict = judge(module)
+    mistakes = _mistakes(verdict)
+    if mistakes:
+        raise CompileError.of(mistakes)
+    return verdict
+
+
+def _mistakes(verdict: Verdict) -> tuple[Diagnostic, ...]:
+    """List what no executable is made of: an executable also needs a way in (R38)."""
+    unreachable = [d for d in verdict.warnings if d.code in _UNREACHABLE]
+    return (*verdict.mistakes, *[replace(d, severity="error") for d in unreachable])
+
+
+def _check_externs(module: IRModule) -> None:
+    """Find every C function that is called, before it is too late to say where."""
+    missing = [
+        unknown_extern(name_of(part), part.span)
+        for func in module.functions.values()
+        if isinstance(func, PrimFunc)
+        for part in pre_order(func.body)
+        if isinstance(part, Call) and part.op in EXTERN and not find_extern(name_of(part))
+    ]
+    if missing:
+        raise CompileError.of(missing)
+
+
+def _called_functions(module: IRModule) -> tuple[str, ...]:
+    """List the functions of Python that loops call."""
+    found = {
+        name_of(part): None
+        for func in module.functions.values()
+        if isinstance(func, PrimFunc)
+        for part in pre_order(func.body)
+        if isinstance(part, Call) and part.op in OUTSIDE and part.op not in EXTERN
+    }
+    return tuple(found)
+
+
+def _added_signatures(lowered: IRModule, known: Mapping[str, Signature]) -> dict[str, Signature]:
+    """Return the signatures of the functions that lowering made."""
+    return {
+        var.name_hint: signature_of(func, lowered)
+        for var, func in lowered.functions.items()
+        if isinstance(func, PrimFunc) and var.name_hint not in known
+    }
+
+
+def _kernel(signature: Signature) -> KernelSignature:
+    parameters = [
+        Parameter(p.name, p.dtype, p.buffer is not None, p.written, p.span)
+        for p in signature.parameters
+    ]
+    return KernelSignature(tuple(parameters), signature.returns)
+
+
+_INLINE: Final = 1 << 20
+"""Bytes of constants that are written out in a program's text; larger ones only by name."""
+
+
+def _script(module: IRModule) -> str:
+    """Write a program for a file, which may go where no other file of this machine is."""
+    size = sum(
+        math.prod(part.data.shape) * numpy_of(part.data.dtype).itemsize
+        for func in module.functions.values()
+        if isinstance(func, relax.Function)
+        for part in by_class(func).get(relax.Constant, ())
+    )
+    return to_text(module, constants="inline" if size <= _INLINE else "named")
