@@ -109,6 +109,8 @@ def _is_worth(stage: Stage, readers: list[tuple[int, Stage]]) -> bool:
     padded = any(call.op is IF_THEN_ELSE for call in found.get(Call, ()))
     if padded and any(_repeats(*site) for site in sites):
         return False  # borders are asked for once, not at each step of a product
+    if not isinstance(stage.value, BufferLoad) and any(_scatters(*site) for site in sites):
+        return False  # each element is read at many steps, each behind a division
     if len(sites) == 1 and _covers(*sites[0]):
         return True
     if _is_view(stage) and all(_covers(*site) for site in sites):
@@ -157,6 +159,13 @@ def _repeats(reader: Stage, load: BufferLoad) -> bool:
         if form is not None and form.terms.keys() & own:
             left -= form.terms.keys()
     return bool(left)
+
+
+def _scatters(reader: Stage, load: BufferLoad) -> bool:
+    """Whether a sum divides to find its elements, as a transposed convolution with a stride."""
+    if not reader.reduced or reader.combine is not Combine.SUM:
+        return False
+    return any(issubclass(cls, _COSTLY) for index in load.indices for cls in by_class(index))
 
 
 def _substitute_loads(reader: Stage, stage: Stage) -> Stage:

@@ -10,6 +10,7 @@ import pytest
 
 import loomir
 from loomir import op
+from loomir.autoschedule.driver import schedule_function
 from loomir.ir.module import IRModule
 from loomir.ir.passes import PASSES, apply
 from loomir.ir.visit import by_class
@@ -114,6 +115,16 @@ def test_cheap_values_are():
         return op.add(b.emit(op.negative(x)), y)
 
     assert blocks(kernel(build, (4,), (N, 4))) == ["add"]
+
+
+def test_what_a_transposed_convolution_reads_is_computed_before():
+    def build(b: Any, x: Any, w: Any) -> Any:
+        return op.nn.conv2d_transpose(b.emit(op.nn.relu(x)), w, strides=(2, 2))
+
+    func = kernel(build, (1, 8, 6, 6), (8, 16, 2, 2))
+    assert blocks(func) == ["conv_transpose", "relu"]
+    kinds = [plan.kind for plan in schedule_function(func, loomir.Target("haswell")).plans]
+    assert kinds == ["element-wise", "transposed convolution"]
 
 
 REUSED = """

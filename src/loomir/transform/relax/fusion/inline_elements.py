@@ -48,7 +48,8 @@ _CHEAP: Final = 16
 """Nodes of an expression that may be computed several times."""
 _FEW: Final = 3
 """Places at which it may be computed."""
-_COSTLY: Final = (Call, Div, FloorDiv, FloorMod, Mod)
+_DIVISIONS: Final = (Div, FloorDiv, FloorMod, Mod)
+_COSTLY: Final = (Call, *_DIVISIONS)
 
 
 def inline_elements(
@@ -139,6 +140,9 @@ class _Nests:
 
 
 def _is_worth(elements: Elements, plans: Sequence[tuple[int, Block, list[_Site]]]) -> bool:
+    computed = not isinstance(elements.value, BufferLoad)
+    if computed and any(_scatters(block, s.indices) for _, block, sites in plans for s in sites):
+        return False
     places = 0
     covered = True
     lets = Let in by_class(elements.value)
@@ -165,6 +169,16 @@ def _covers(block: Block, indices: tuple[PrimExpr, ...]) -> bool:
         if it.var not in named and not (isinstance(extent, IntImm) and extent.value == 1):
             return False
     return not any(issubclass(cls, (For, SeqStmt)) for cls in by_class(block.body))
+
+
+def _scatters(block: Block, indices: tuple[PrimExpr, ...]) -> bool:
+    """Whether a sum divides to find its elements, as a transposed convolution with a stride.
+
+    It reads each at many steps, and a schedule for it copies them as they are.
+    """
+    if not block.is_reduction:
+        return False
+    return any(issubclass(cls, _DIVISIONS) for index in indices for cls in by_class(index))
 
 
 def _is_simple(block: Block) -> bool:
