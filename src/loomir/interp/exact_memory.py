@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from loomir.interp.machine import Environment, NumbersTooLargeError
-from loomir.interp.memory import Memory, View
+from loomir.interp.memory import Memory, View, finder
 from loomir.interp.rational import Exact, exact_of, round_to_dtype
 from loomir.interp.values import Value, decoder, encoder, format_of, pack, unpack
 from loomir.support.dtype import DataType
@@ -124,11 +124,16 @@ def forget(memory: Memory, at: int, size: int) -> None:
 
 # -- accesses ------------------------------------------------------------------------------------
 def load(
-    view_in: Callable[[Environment], View], span: Span | None, dtype: DataType, *, lanes: bool
+    view_in: Callable[[Environment], View],
+    span: Span | None,
+    dtype: DataType,
+    rank: int,
+    *,
+    lanes: bool,
 ) -> Callable[..., Value]:
-    """Return how to read an element, or ``lanes`` of them."""
+    """Return how to read an element of a buffer of some rank, or ``lanes`` of them."""
     element, width, item = dtype.element, dtype.lanes, dtype.element.itemsize
-    number = _number_of(element)
+    number, find = _number_of(element), finder(rank)
 
     def one(view: View, indices: Sequence[int]) -> Value:
         at = view.cell(indices, span)
@@ -141,7 +146,12 @@ def load(
         return tuple(values) if width > 1 else values[0]
 
     def read(env: Environment, *indices: int) -> Value:
-        return one(view_in(env), indices)
+        view = view_in(env)
+        if view.direct and not view.memory.numbers:
+            at = find(view, *indices)
+            if at >= 0:
+                return number(view.cells[at])
+        return one(view, indices)
 
     def read_lanes(env: Environment, *indices: Any) -> Value:
         view, outer = view_in(env), indices[:-1]
@@ -149,7 +159,7 @@ def load(
         places = view.places(indices) if view.direct else None
         if places is not None:
             if not memory.numbers:
-                return tuple([number(cells[at]) for at in places])
+                return tuple(map(number, view.gather(places)))
             shift = view.shift
             return tuple([read_at(memory, n * item + shift, cells[n], element) for n in places])
         made: list[Any] = []
@@ -188,21 +198,27 @@ def store(
     view_in: Callable[[Environment], View],
     span: Span | None,
     dtype: DataType,
+    rank: int,
     after: int,
     *,
     lanes: bool,
 ) -> Callable[..., int]:
-    """Return how to set an element, or ``lanes`` of them."""
+    """Return how to set an element of a buffer of some rank, or ``lanes`` of them."""
+    find = finder(rank)
     element, width, item = dtype.element, dtype.lanes, dtype.element.itemsize
     encode = encoder(element)
     most = 1 << format_of(element).precision if element.is_float else -1
 
     def put(view: View, at: int, value: Any) -> None:
         memory = view.memory
-        if type(value) is int and -most <= value <= most and not memory.numbers:
-            near = float(value)  # which is the same number
-            view.cells[at] = near if encode is None else encode(near)
-            return
+        if type(value) is int and not memory.numbers:
+            if most < 0:
+                view.cells[at] = value if encode is None else encode(value)
+                return
+            if -most <= value <= most:
+                near = float(value)  # which is the same number
+                view.cells[at] = near if encode is None else encode(near)
+                return
         view.cells[at] = write_at(memory, at * item + view.shift, value, element)
 
     def one(view: View, value: Value, indices: Sequence[int]) -> None:
@@ -214,7 +230,13 @@ def store(
             put(view, n, part)
 
     def write(env: Environment, value: Value, *indices: int) -> int:
-        one(view_in(env), value, indices)
+        view = view_in(env)
+        if view.direct:
+            at = find(view, *indices)
+            if at >= 0:
+                put(view, at, value)
+                return after
+        one(view, value, indices)
         return after
 
     def write_lanes(env: Environment, value: Value, *indices: Any) -> int:
@@ -272,6 +294,14 @@ def contents(view: View) -> Any:
     dtype, width = view.dtype.element, view.dtype.lanes
     shape = (*view.shape, width) if width > 1 else view.shape
     made: Any = np.empty(shape, object)
+    if width == 1 and not view.memory.numbers:
+        number, flat = _number_of(dtype), made.reshape(-1)
+        places: Any = np.full(shape, view.start)
+        for axis, steps in zip(view.axes, np.indices(shape, sparse=True), strict=True):
+            places += steps * axis.stride
+        for n, at in enumerate(places.ravel().tolist()):
+            flat[n] = number(view.cells[at])
+        return made
     for place in itertools.product(*map(range, view.shape)):
         at = view.start + width * sum(i * a.stride for i, a in zip(place, view.axes, strict=True))
         cells = range(at, at + width)

@@ -22,7 +22,8 @@ def integer_code(kind: type, dtype: DataType, a: Code, b: Code, *, exact: bool) 
     """
     if dtype.is_vector or dtype.is_bool or not dtype.is_integer or not is_shallow(a, b):
         return None
-    run = _comparison(kind, a.run, b.run)
+    compare = _COMPARISONS.get(kind)
+    run = None if compare is None else compare(a.run, b.run)
     if run is None and b.constant is not None:
         run = _with_constant(kind, dtype, a, b.constant, exact=exact)
     if run is None and kind in _CHECKED:
@@ -41,18 +42,17 @@ def _raise(x: int) -> int:
     raise Inexact
 
 
-def _comparison(kind: type, a: Run, b: Run) -> Run | None:
-    made: dict[type, Run] = {
-        Eq: lambda env: a(env) == b(env),
-        NE: lambda env: a(env) != b(env),
-        LT: lambda env: a(env) < b(env),
-        LE: lambda env: a(env) <= b(env),
-        GT: lambda env: a(env) > b(env),
-        GE: lambda env: a(env) >= b(env),
-        Min: lambda env: x if (x := a(env)) <= (y := b(env)) else y,
-        Max: lambda env: x if (x := a(env)) >= (y := b(env)) else y,
-    }
-    return made.get(kind)
+_COMPARISONS: Final[dict[type, Callable[[Run, Run], Run]]] = {
+    Eq: lambda a, b: lambda env: a(env) == b(env),
+    NE: lambda a, b: lambda env: a(env) != b(env),
+    LT: lambda a, b: lambda env: a(env) < b(env),
+    LE: lambda a, b: lambda env: a(env) <= b(env),
+    GT: lambda a, b: lambda env: a(env) > b(env),
+    GE: lambda a, b: lambda env: a(env) >= b(env),
+    Min: lambda a, b: lambda env: x if (x := a(env)) <= (y := b(env)) else y,
+    Max: lambda a, b: lambda env: x if (x := a(env)) >= (y := b(env)) else y,
+}
+"""Operators whose result always fits."""
 
 
 def _with_constant(kind: type, dtype: DataType, a: Code, k: int, *, exact: bool) -> Run | None:

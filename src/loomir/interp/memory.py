@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from loomir.interp.values import Pointer, Value, cell_format, decoder, encoder, pack
@@ -19,7 +19,17 @@ from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.faults import fault
 
-__all__ = ["Axis", "Memory", "Tracker", "View", "allocate", "region_of", "row_major", "view_at"]
+__all__ = [
+    "Axis",
+    "Memory",
+    "Tracker",
+    "View",
+    "allocate",
+    "finder",
+    "region_of",
+    "row_major",
+    "view_at",
+]
 
 Cells: TypeAlias = Any
 """A one-dimensional ``memoryview`` of elements."""
@@ -172,10 +182,10 @@ class View:
             at += index * axis.stride
         return self.start + at * self.dtype.lanes
 
-    def places(self, indices: Sequence[Any]) -> list[int] | None:
+    def places(self, indices: Sequence[Any]) -> Sequence[int] | None:
         """Return the cells at indices of which the last is a vector; None where one is outside.
 
-        For a view whose valid indices need no other check.
+        For a view whose valid indices need no other check. Lanes at equal distances have a range.
         """
         *outer, lanes = indices
         *axes, last = self.axes
@@ -184,10 +194,23 @@ class View:
             if not axis.low <= index < axis.high:
                 return None
             at += index * axis.stride
+        stride = last.stride
+        if type(lanes) is range and stride:
+            if min(lanes[0], lanes[-1]) < last.low or max(lanes[0], lanes[-1]) >= last.high:
+                return None
+            step = lanes.step * stride
+            first = at + lanes.start * stride
+            return range(first, first + len(lanes) * step, step)
         if min(lanes) < last.low or max(lanes) >= last.high:
             return None
-        stride = last.stride
         return [at + index * stride for index in lanes]
+
+    def gather(self, places: Sequence[int]) -> list[Any]:
+        """Return what cells hold."""
+        cells = self.cells
+        if type(places) is range and places.step > 0:
+            return cells[places.start : places.stop : places.step].tolist()
+        return [cells[at] for at in places]
 
     def cell(self, indices: Sequence[int], span: Span | None) -> int:
         """Return the cell at ``indices``; raises outside of the buffer and of its memory."""
@@ -256,6 +279,49 @@ class View:
                 row, iteration = found
                 race = fault(row, span, axes=len(indices), first=1, buffer=self.name)
                 raise race.error((iteration, *indices))
+
+
+# -- cells of views whose valid indices need no other check ----------------------------------------
+def finder(rank: int) -> Callable[..., int]:
+    """Return the function from a view and its indices to a cell; -1 where one is outside."""
+    return _FINDERS.get(rank, _find)
+
+
+def _find(view: View, *indices: int) -> int:
+    at, bounds, number = view.start, view.bounds, 0
+    for index in indices:
+        if not bounds[number] <= index < bounds[number + 1]:
+            return -1
+        at += index * bounds[number + 2]
+        number += 3
+    return at
+
+
+def _find_one(view: View, i: int) -> int:
+    low, high, stride = view.bounds
+    return view.start + i * stride if low <= i < high else -1
+
+
+def _find_two(view: View, i: int, j: int) -> int:
+    a, b, s, c, d, t = view.bounds
+    return view.start + i * s + j * t if a <= i < b and c <= j < d else -1
+
+
+def _find_three(view: View, i: int, j: int, k: int) -> int:
+    a, b, s, c, d, t, e, f, u = view.bounds
+    if a <= i < b and c <= j < d and e <= k < f:
+        return view.start + i * s + j * t + k * u
+    return -1
+
+
+def _find_four(view: View, i: int, j: int, k: int, m: int) -> int:
+    a, b, s, c, d, t, e, f, u, g, h, v = view.bounds
+    if a <= i < b and c <= j < d and e <= k < f and g <= m < h:
+        return view.start + i * s + j * t + k * u + m * v
+    return -1
+
+
+_FINDERS: Final = {1: _find_one, 2: _find_two, 3: _find_three, 4: _find_four}
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:

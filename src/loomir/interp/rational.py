@@ -34,9 +34,11 @@ _POWERS: Final = 64
 
 def exact_of(x: float) -> Exact:
     """Return the number that a float is."""
-    if x - x:  # NaN or, of an infinity, NaN too
+    try:
+        whole = int(x)
+    except (OverflowError, ValueError):
         return x
-    return int(x) if x.is_integer() else Fraction(x)
+    return whole if whole == x else Fraction(x)
 
 
 def float_of(x: Exact) -> float:

@@ -2,7 +2,8 @@
 
 A scalar is a Python ``int`` in the range of its dtype, a ``bool``, or a ``float`` that its dtype
 can represent (the floats of every dtype are a subset of float64's). A vector is a tuple of its
-lanes. Rounding to a dtype is exact: once, half to even, from whatever number it starts with.
+lanes, or a range. Rounding to a dtype is exact: once, half to even, from whatever number it starts
+with.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from loomir.interp.arithmetic import (
     exact_function,
@@ -17,6 +17,7 @@ from loomir.interp.arithmetic import (
 )
 from loomir.interp.exact_memory import load
 from loomir.interp.integers import integer_code
+from loomir.interp.lanes import lanewise
 from loomir.interp.machine import (
     RESULT,
     Code,
@@ -27,7 +28,7 @@ from loomir.interp.machine import (
     reading,
     strict,
 )
-from loomir.interp.memory import View, view_at
+from loomir.interp.memory import View, finder, view_at
 from loomir.interp.scope import Scope, refuse
 from loomir.interp.tir.calls_out import call_out
 from loomir.interp.tir.special import SPECIAL
@@ -87,31 +88,37 @@ def compile_expr(root: PrimExpr, scope: Scope) -> Code:
     Errors: TIR0401 for a name that is not bound here.
     """
     done: dict[int, Code] = {}
-    stack: list[tuple[str, Any]] = [("visit", root)]
+    stack: list[tuple[Any, list[Node] | None]] = [(root, None)]
     while stack:
-        what, node = stack.pop()
-        if what == "bind":
-            scope.bind(node)
-        elif what == "visit":
-            if id(node) in done and not isinstance(node, Var):
+        node, parts = stack.pop()
+        if parts is not None:
+            if node.__class__ is _Binding:
+                scope.bind(node.var)
                 continue
-            stack.append(("make", node))
-            if isinstance(node, Let):
-                stack += [("visit", node.body), ("bind", node.var), ("visit", node.value)]
-            else:
-                stack += [("visit", part) for part in reversed(_parts(node))]
-        else:
-            parts = [done[id(part)] for part in _parts(node)]
-            done[id(node)] = _MAKERS[type(node)](node, parts, scope)
-            if isinstance(node, Let):
+            codes = [done[id(part)] for part in parts]
+            done[id(node)] = _MAKERS[node.__class__](node, codes, scope)
+            if node.__class__ is Let:
                 scope.unbind(node.var)
+        elif node.__class__ is Var:  # anew: it may have been bound in between
+            done[id(node)] = _var(node, [], scope)
+        elif id(node) not in done:
+            parts = _parts(node)
+            stack.append((node, parts))
+            if node.__class__ is Let:
+                stack += [(node.body, None), (_Binding(node.var), []), (node.value, None)]
+            else:
+                stack += [(part, None) for part in reversed(parts)]
     return done[id(root)]
+
+
+class _Binding(NamedTuple):
+    """The name that an expression binds, between its value and its body."""
+
+    var: Var
 
 
 def _parts(node: Node) -> list[Node]:
     """List what is evaluated before a node."""
-    if isinstance(node, Var):
-        return []
     if isinstance(node, Call) and isinstance(node.op, Op):
         if node.op.effect is Effect.EMBED_INFO:
             return []
@@ -162,8 +169,12 @@ def _binary(node: Any, parts: list[Code], scope: Scope) -> Code:
     code = integer_code(kind, dtype, *parts, exact=scope.exact)
     if code is not None:
         return code
-    made = exact_function(kind, dtype) if scope.exact else scope.numbers.binary(kind, dtype)
-    function = _lanes(made, dtype)
+    if scope.exact:
+        function = _lanes(exact_function(kind, dtype), dtype)
+    else:
+        function = scope.numbers.binary(kind, dtype)
+        if dtype.is_vector:
+            function = lanewise(kind, dtype, function, exact=scope.numbers.exact)
     if needs_guard(kind, dtype):
         function = _guard(function, fault("zero_division", node.span, operator=kind.__name__))
     return strict(parts, function)
@@ -240,7 +251,7 @@ def _ramp(node: Ramp, parts: list[Code], scope: Scope) -> Code:
     def ramp(base: int, step: int) -> Value:
         end = base + (count - 1) * step
         if step and wrap(base) == base and wrap(end) == end:  # and so are all between them
-            return tuple(range(base, end + (1 if step > 0 else -1), step))
+            return range(base, end + (1 if step > 0 else -1), step)
         return tuple([wrap(base + i * step) for i in range(count)])
 
     return strict(parts, ramp)
@@ -302,10 +313,10 @@ def _load(node: BufferLoad, parts: list[Code], scope: Scope) -> Code:
     view_in, span = find_view(node.buffer, scope, node.span), node.span
     many = bool(node.indices) and node.indices[-1].dtype.is_vector
     if scope.numbers.exact:
-        return reading(parts, load(view_in, span, node.buffer.dtype, lanes=many))
+        return reading(parts, load(view_in, span, node.buffer.dtype, len(parts), lanes=many))
     if many:
         return reading(parts, _load_lanes(view_in, span, node.buffer.dtype))
-    decode = decoder(node.buffer.dtype)
+    decode, find = decoder(node.buffer.dtype), finder(len(parts))
 
     def one(env: Environment, i: int) -> Value:
         view = view_in(env)
@@ -328,8 +339,10 @@ def _load(node: BufferLoad, parts: list[Code], scope: Scope) -> Code:
     def any_rank(env: Environment, *indices: int) -> Value:
         view = view_in(env)
         if view.direct:
-            cell = view.cells[view.locate(indices, span)]
-            return cell if decode is None else decode(cell)
+            at = find(view, *indices)
+            if at >= 0:
+                cell = view.cells[at]
+                return cell if decode is None else decode(cell)
         return view.read(indices, span)
 
     return reading(parts, {1: one, 2: two}.get(len(parts), any_rank))
@@ -344,10 +357,8 @@ def _load_lanes(
         view = view_in(env)
         places = view.places(indices) if view.direct else None
         if places is not None:
-            cells = view.cells
-            if decode is None:
-                return tuple([cells[at] for at in places])
-            return tuple([decode(cells[at]) for at in places])
+            cells = view.gather(places)
+            return tuple(cells) if decode is None else tuple(map(decode, cells))
         lanes: list[Any] = []
         for last in indices[-1]:
             view.locate((*indices[:-1], last), span)

@@ -17,7 +17,7 @@ from loomir.interp.machine import (
     Compiled,
     Environment,
 )
-from loomir.interp.memory import Tracker, View
+from loomir.interp.memory import Tracker, View, finder
 from loomir.interp.scope import Scope, refuse
 from loomir.interp.tir.block import write_block, write_block_realize
 from loomir.interp.tir.expr import compile_expr, compile_outside, find_view
@@ -180,12 +180,13 @@ def _store(node: BufferStore, w: Writer) -> None:
     operands = [w.expr(node.value), *w.exprs(node.indices)]
     dtype, many = node.buffer.dtype, bool(node.indices) and node.indices[-1].dtype.is_vector
     if w.scope.numbers.exact:
-        w.add(operands, lambda after: store_exactly(view_in, span, dtype, after, lanes=many))
+        rank = len(node.indices)
+        w.add(operands, lambda after: store_exactly(view_in, span, dtype, rank, after, lanes=many))
         return
     if many:
         w.add(operands, lambda after: _store_lanes(view_in, span, dtype, after))
         return
-    encode = encoder(dtype)
+    encode, find = encoder(dtype), finder(len(node.indices))
 
     def one(after: int) -> Callable[..., int]:
         def store(env: Environment, value: Value, i: int) -> int:
@@ -218,9 +219,11 @@ def _store(node: BufferStore, w: Writer) -> None:
         def store(env: Environment, value: Value, *indices: int) -> int:
             view = view_in(env)
             if view.direct:
-                view.cells[view.locate(indices, span)] = encode(value) if encode else value
-            else:
-                view.write(indices, value, span)
+                at = find(view, *indices)
+                if at >= 0:
+                    view.cells[at] = encode(value) if encode else value
+                    return after
+            view.write(indices, value, span)
             return after
 
         return store
