@@ -57,7 +57,7 @@ _ROUNDED: Final = 0.3
 """The share of programs of floats that also run with rounding, beside the reference."""
 _SMALL: Final = 0.7
 """The share of programs that are scheduled as if caches and panels were small."""
-_STEPS: Final = 20_000
+_STEPS: Final = 60_000
 """Instructions that are interpreted of most programs: few take more, and those most of the time."""
 _DIRECTED_STEPS: Final = 400_000
 """The same of programs that were drawn to fill tiles."""
