@@ -167,6 +167,15 @@ def distances(
 
 
 @T.prim_func
+def wrapped(p: T.Buffer((40, 100), "float32"), out: T.Buffer((40, 100), "float32")):
+    for y, x in T.grid(40, 100):
+        acc = T.float32(0)
+        for b in range(3):
+            acc += p[y, (x + b + 99) % 100]
+        out[y, x] = acc / T.float32(3)
+
+
+@T.prim_func
 def euclidean(
     A: T.Buffer((64, 5), "float32"),
     B: T.Buffer((48, 5), "float32"),
@@ -241,6 +250,7 @@ KERNELS: dict[str, Kernel] = {
     "sums in order": Kernel(lambda: sums_in_order),
     "distances": Kernel(lambda: distances),
     "roots of sums in registers": Kernel(lambda: euclidean),
+    "windows that wrap around": Kernel(lambda: wrapped),
     "position of the greatest": Kernel(partial(of_one, (16, 300), topi.argmax, 1)),
     "running sums": Kernel(partial(of_one, (64, 300), topi.cumsum, 1)),
     "transpose": Kernel(partial(of_one, (40, 70), topi.transpose, (1, 0))),

@@ -49,6 +49,7 @@ from loomir.autoschedule.rules.reduction.arg_reduction import plan_choice
 from loomir.autoschedule.rules.reduction.column_reduction import plan_columns, plan_partial
 from loomir.autoschedule.rules.reduction.row_fusion import plan_rows
 from loomir.autoschedule.rules.reduction.scan import plan_scan
+from loomir.autoschedule.rules.reduction.written_out import plan_written_out
 from loomir.autoschedule.rules.stencil.stencil import plan_windows
 from loomir.autoschedule.rules.transposed_convolution.polyphase import plan_phases
 from loomir.autoschedule.trace_steps import OnStep, Step, step_name, write_body
@@ -218,6 +219,7 @@ def _rules(constants: Set[Var], sizes: Set[Var] = frozenset()) -> tuple[Rule, ..
         _try_stencil,
         zeros,
         products,
+        plan_written_out,
         _try_rows,
         across,
         _try_elementwise,

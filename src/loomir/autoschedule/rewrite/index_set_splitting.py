@@ -7,10 +7,11 @@ from functools import reduce
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from loomir.arith.fold import add, fold_expr, imm, imm64, sub
+from loomir.arith.fold import add, fold_expr, imm, imm64, mul, sub
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.ir.stage import Axis
 from loomir.autoschedule.rewrite.affine_guards import AffineForm, affine_form, conjuncts, guard_form
+from loomir.ir.equality import structural_equal
 from loomir.ir.visit import by_class, rewrite
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.table import IF_THEN_ELSE
@@ -22,6 +23,8 @@ from loomir.tir.expr import (
     And,
     Call,
     CmpOp,
+    FloorDiv,
+    FloorMod,
     IntImm,
     Let,
     Max,
@@ -35,6 +38,8 @@ __all__ = ["IndexRange", "Unswitched", "split_index_set", "unswitch"]
 
 _EDGES: Final = 9
 """Most split points of a loop with constant bounds: each range has code of its own."""
+_WRAPS: Final = 2
+"""Most places of a loop at which an index wraps around."""
 _PARTS: Final = 5
 """Most ranges where split points are known only at run time."""
 
@@ -66,7 +71,10 @@ def _split_at_constants(
     for load in by_class(value).get(BufferLoad, ()):
         for index in load.indices:
             tests.update(_clamps(index, axes, axis))
+    digits = _digits(value, axes, axis, size)
     edges = {0, size}
+    for form, divisor in digits.values():
+        edges.update(_wraps(form, axis, size, divisor))
     for form in tests.values():
         factor, rest = form.terms[axis], form.rest
         assert isinstance(rest, IntImm)
@@ -94,11 +102,57 @@ def _split_at_constants(
                 return node
             return node.a if found is isinstance(node, Max) else node.b
 
-        rules = {**dict.fromkeys((GE, GT, LE, LT), known), Max: edge_of, Min: edge_of}
+        def digit(node: FloorDiv | FloorMod) -> PrimExpr:
+            if id(node) not in digits:
+                return node
+            form, divisor = digits[id(node)]
+            assert isinstance(form.rest, IntImm)
+            quotient = (form.terms[axis] * low + form.rest.value) // divisor
+            whole = imm64(quotient)
+            return whole if isinstance(node, FloorDiv) else sub(node.a, mul(whole, node.b))
+
+        rules = {
+            **dict.fromkeys((GE, GT, LE, LT), known),
+            **dict.fromkeys((Max, Min), edge_of),
+            **dict.fromkeys((FloorDiv, FloorMod), digit),
+        }
         return fold_expr(rewrite(value, rules))
 
     places = sorted(edges)
     return [IndexRange(imm(a, INDEX), imm(b, INDEX), decided(a)) for a, b in pairwise(places)]
+
+
+def _digits(
+    value: PrimExpr, axes: Sequence[Axis], axis: Var, size: int
+) -> dict[int, tuple[AffineForm, int]]:
+    """Find quotients and remainders of places in indices that wrap around once or twice."""
+    made: dict[int, tuple[AffineForm, int]] = {}
+    for load in by_class(value).get(BufferLoad, ()):
+        for index in load.indices:
+            found = by_class(index)
+            for node in (*found.get(FloorDiv, ()), *found.get(FloorMod, ())):
+                form = affine_form(node.a, axes) if isinstance(node.b, IntImm) else None
+                if form is None or not _is_on(form, axis) or node.b.value <= 0:
+                    continue
+                place = AffineForm(form.terms, fold_expr(form.rest))
+                if isinstance(place.rest, IntImm) and size > 0:
+                    wraps = _wraps(place, axis, size, node.b.value)
+                    if len(wraps) <= _WRAPS:
+                        made[id(node)] = place, node.b.value
+    return made
+
+
+def _wraps(form: AffineForm, axis: Var, size: int, divisor: int) -> list[int]:
+    """List the places from which on a quotient is another one; not all where they are many."""
+    factor, rest = form.terms[axis], form.rest
+    assert isinstance(rest, IntImm)
+    start = rest.value // divisor
+    end = (factor * (size - 1) + rest.value) // divisor
+    if factor > 0:
+        border = range(start + 1, min(end, start + _WRAPS + 1) + 1)
+        return [-((rest.value - q * divisor) // factor) for q in border]
+    border = range(start, max(end, start - _WRAPS - 1), -1)
+    return [(rest.value - q * divisor) // -factor + 1 for q in border]
 
 
 def _clamps(index: PrimExpr, axes: Sequence[Axis], axis: Var) -> dict[int, AffineForm]:
@@ -251,4 +305,10 @@ def _clamp_to(place: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
 
 
 def _replace_node(value: PrimExpr, node: PrimExpr, by: PrimExpr) -> PrimExpr:
-    return fold_expr(rewrite(value, {type(node): lambda e: by if e is node else e}))
+    """Replace a node, and clamps that are equal to it."""
+
+    def replaced(e: PrimExpr) -> PrimExpr:
+        same = e is node or (isinstance(node, Max | Min) and structural_equal(e, node))
+        return by if same else e
+
+    return fold_expr(rewrite(value, {type(node): replaced}))
