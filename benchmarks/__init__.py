@@ -1,1 +1,1 @@
-"""Measurements, printed as tables of ratios taken in one run."""
+"""Benchmarks, printed as tables of ratios that are measured in one run."""

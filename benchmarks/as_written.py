@@ -1,7 +1,7 @@
-"""What the default schedule of programs is worth: loops as written and NumPy, beside it.
+"""Measure the gain of the default schedule over loops as written, and over NumPy.
 
-Programs that users write first are compiled with the default schedule and with ``schedule=False``.
-Both and NumPy take turns, on one thread, by processor time. Results are compared first.
+First drafts of programs are compiled with the default schedule and with ``schedule=False``. Both
+and NumPy take turns, on one thread, by processor time. Results are compared first.
 
 Run: python -m benchmarks.as_written [--programs histogram,LU] [--rounds 30] [--plans]
 """

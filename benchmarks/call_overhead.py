@@ -1,4 +1,4 @@
-"""What a call costs beside the work: three arrays of four floats.
+"""Measure the overhead of a call, on three arrays of four floats.
 
 Run: python -m benchmarks.call_overhead
 """

@@ -1,8 +1,8 @@
-"""What bounds checks cost: the time with ``check_bounds=True`` over the time without, by kernel.
+"""Measure the cost of bounds checks: time with ``check_bounds=True`` divided by time without.
 
-The rows are those of ``benchmarks.kernels``, none of whose inputs is a constant here, and kernels
-whose indices nothing proves: sizes that arrays do not share, and indices that arrays hold. Both
-ways take turns; what they give is compared first. Kernels of the same machine code are not timed.
+The kernels are those of ``benchmarks.kernels``, without constant inputs, and kernels whose indices
+cannot be proved: sizes that arrays do not share, and indices from arrays. Both versions take turns;
+their results are compared first. Kernels with identical machine code are not timed.
 
 Run: python -m benchmarks.checks [--rows PATTERN] [--rounds 20]
 """

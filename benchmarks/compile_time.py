@@ -1,7 +1,7 @@
-"""How long each stage takes from text to a callable function, by size of the program.
+"""Measure each stage of compilation, from text to a callable function, by size of the program.
 
-Where apache-tvm is installed (the extra ``bench``), it does the same in the same run, in turns, and
-ratios are printed: its time over Loomir's, so that more than 1 means that Loomir is faster.
+If apache-tvm is installed (the extra ``bench``), it does the same in the same run, in turns, and
+ratios are printed: its time divided by Loomir's, so that above 1 Loomir is faster.
 
 Run: python -m benchmarks.compile_time [--most STATEMENTS] [--json FILE]
 """

@@ -1,7 +1,7 @@
-"""The kernels of the cookbook beside NumPy: ``python -m benchmarks.cookbook`` prints its table.
+"""Time the kernels of the cookbook beside NumPy: ``python -m benchmarks.cookbook``.
 
-The kernels and what NumPy writes for them are read from ``docs/cookbook.md``. Each is called in
-turns with NumPy, which uses the threads that its library chooses; the fastest call of each counts.
+The kernels and their NumPy versions are read from ``docs/cookbook.md``. Each takes turns with
+NumPy, which uses the threads that its library chooses; the fastest call of each counts.
 """
 
 from __future__ import annotations

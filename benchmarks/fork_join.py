@@ -1,4 +1,4 @@
-"""What starting and ending an empty parallel region costs, the pool being hot.
+"""Measure the cost of an empty parallel region, while the pool is spinning.
 
 Run: python -m benchmarks.fork_join
 """

@@ -1,9 +1,9 @@
-"""Graphs beside apache-tvm's virtual machine and ONNX Runtime: dispatch, whole models, compiling.
+"""Compare graphs with apache-tvm's virtual machine and ONNX Runtime: dispatch, models, compiling.
 
-- *Dispatch*: what a kernel of a graph costs beside its work, from chains of kernels on four floats
-  that no one can fuse: the time of long chains less that of short ones, for each kernel.
-- *Calls*: what a call from Python costs beside the work: three arrays of four floats in, one out.
-- *Models*: the same graph, weights and inputs on all sides, the weights as constants; each compiles
+- *Dispatch*: the overhead of a kernel in a graph, from chains of kernels on four floats that nobody
+  can fuse: the time of long chains minus that of short ones, for each kernel.
+- *Calls*: the overhead of a call from Python: three arrays of four floats in, one out.
+- *Models*: the same graph, weights and inputs on all sides, with constant weights; each compiles
   with its defaults.
 - *Compiling*: functions of 10 to 5,000 operators, from the module to the first call.
 

@@ -1,9 +1,9 @@
-"""Kernels as Loomir compiles them by default, beside every peer that is installed.
+"""Time kernels as Loomir compiles them by default, beside every installed peer.
 
 Each peer has a process of its own with the same inputs and threads. They take turns in every round;
-who is not at turn is stopped, threads and all. What they give is compared with float64 in the same
-run. Times are the least of all calls; the variation is how much longer the median of the rounds'
-least times is. Install peers with ``pip install '.[bench]'``; those that are missing are left out.
+the others are stopped meanwhile, with all of their threads. Results are compared with float64 in
+the same run. Times are the least of all calls; the variation is how much longer the median of the
+rounds' least times is. Install peers with ``pip install '.[bench]'``; missing ones are left out.
 Run: python -m benchmarks.kernels [--threads 1,2] [--rows PATTERN] [--peers NAMES] [--quick]
 """
 

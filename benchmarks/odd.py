@@ -1,8 +1,8 @@
-"""What writing a kernel differently costs: the plain form's time over that of each other way.
+"""Measure what it costs to write a kernel differently: time of the plain form by that of others.
 
-Each kernel is written in the form that the rules know best, and in ways that mean the same: values
-with names, loops of other kinds, blocks, accumulators in locals or in buffers of one element, other
-orders of loops. All take turns. What comes out of each is compared before it is timed.
+Each kernel is written in the form that the rules know best, and in equivalent ones: named values,
+other loop kinds, blocks, accumulators in locals or in buffers of one element, other loop orders.
+All take turns. Results are compared before they are timed.
 
 Run: python -m benchmarks.odd [--kinds product,softmax] [--rounds 40] [--plans]
 """

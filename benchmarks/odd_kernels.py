@@ -1,4 +1,4 @@
-"""Kernels in the plain form and in other ways that people write them, for ``benchmarks.odd``."""
+"""Kernels in the plain form and in equivalent ones, for ``benchmarks.odd``."""
 
 from __future__ import annotations
 

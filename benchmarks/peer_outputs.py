@@ -1,8 +1,9 @@
-"""Whether apache-tvm computes what the definition of the language says, on random programs.
+"""Compare apache-tvm with the definition of the language, on random programs.
 
-A second opinion: where Loomir and the peer differ, one of them is wrong. Every program runs in
+This is a second opinion: if Loomir and the peer differ, one of them is wrong. Every program runs in
 Loomir's interpreter, natively, and in the peer, which has a process of its own since some programs
-end it. Prints how many agree; what the peer refuses, or does not survive, is counted separately.
+end it. Prints how many agree; programs that the peer refuses, or does not survive, are counted
+separately.
 
 Run, with the extra ``bench``: python -m benchmarks.peer_outputs [--count 200] [--show]
 """

@@ -1,4 +1,4 @@
-"""A process of its own for each peer, stopped while others are at turn."""
+"""A process for each peer, which is stopped during the turns of others."""
 
 from __future__ import annotations
 

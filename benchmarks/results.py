@@ -1,4 +1,4 @@
-"""What was measured: as a table, JSON, Markdown, and a plot."""
+"""Results of kernels: a table, JSON, Markdown, and a plot."""
 
 from __future__ import annotations
 

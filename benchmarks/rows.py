@@ -1,4 +1,4 @@
-"""The kernels of the table: what each computes, on which inputs, and how much work it is."""
+"""The kernels of the table: formula, inputs, and work of each."""
 
 from __future__ import annotations
 

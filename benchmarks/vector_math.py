@@ -1,4 +1,4 @@
-"""Math functions over arrays that stay in the cache, beside NumPy and, where it is there, PyTorch.
+"""Time math functions over arrays in cache, beside NumPy and, if installed, PyTorch.
 
 Run: python -m benchmarks.vector_math [function ...]
 """

@@ -1,1 +1,1 @@
-"""Random programs that hold engines to the interpreter; a tool of the developers."""
+"""Fuzzing: compare engines with the interpreter on random programs; a developers' tool."""

@@ -1,9 +1,9 @@
-"""Hold engines to the interpreter on many random programs.
+"""Compare engines with the interpreter on many random programs.
 
     python -m fuzz.campaign --count 2000 --jobs 2
 
-Failures are kept under ``--save`` as the seed, what happened, and the program's text. A campaign
-that was stopped says where to go on with ``--start``.
+Failures are saved under ``--save``: the seed, what happened, and the program's text. A campaign
+that was stopped tells where to continue with ``--start``.
 """
 
 from __future__ import annotations

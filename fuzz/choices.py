@@ -1,4 +1,4 @@
-"""Where a generator's decisions come from: a seed, Hypothesis, or plain bytes."""
+"""Sources of a generator's decisions: a seed, Hypothesis, or plain bytes."""
 
 from __future__ import annotations
 

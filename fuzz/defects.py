@@ -1,9 +1,9 @@
-"""Programs with one mistake each, to see that checked mode finds it and names it.
+"""Programs with one defect each, to test that checked mode finds and names it.
 
     python -m fuzz.defects --count 500
 
-Every program is made twice: as it should be, which both engines must run without a word, and with
-one defect, for which both must give the same error: its code, buffer, index and line are known.
+Every program is generated twice: correct, which both engines must run without a report, and with
+one defect, for which both must raise the same error: its code, buffer, index and line are known.
 """
 
 from __future__ import annotations

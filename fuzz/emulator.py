@@ -1,12 +1,12 @@
-"""Run compiled programs of families for machines that nobody has at hand, on a CPU in software.
+"""Run compiled programs of families for other machines, on an emulated CPU.
 
     python -m fuzz.emulator --family idioms --target sapphirerapids --count 1000 --seed 0
 
-Programs are compiled for the target as they are for its users, with the default schedule at levels
-1 to 3, loaded into this process, and run by Bochs' CPU (``pip install 'loomir[emulator]'``), which
-has AVX-512, VNNI, BF16 and AVX-VNNI; ``fuzz/bochs/tiles.py`` is the unit for matrices (AMX). What
-comes out must be what the family's own reference, in NumPy or Python, expects. One thread runs all
-of it, some 30 million instructions per second.
+Programs are compiled for the target as they are for users, with the default schedule at levels 1 to
+3, loaded into this process, and run by Bochs' CPU (``pip install 'loomir[emulator]'``), which has
+AVX-512, VNNI, BF16 and AVX-VNNI; ``fuzz/bochs/tiles.py`` is the matrix unit (AMX). Results must
+equal those of the family's own reference, in NumPy or Python. Everything runs on one thread, at
+some 30 million instructions per second.
 """
 
 from __future__ import annotations

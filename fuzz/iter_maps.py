@@ -1,6 +1,6 @@
-"""Random index expressions of split, fused and reordered loops, and a look at all their values.
+"""Random index expressions of split, fused and reordered loops, checked by enumeration.
 
-``problem`` compares what the iterator maps say of a case with what all points of its loops give.
+``problem`` compares the answers of iterator maps with the values at all points of the loops.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Compiling with less work by LLVM, the threads of a run, and the bytes of an object.
+"""Compile with less work by LLVM, and control threads and object code of a run.
 
-Most of the time of compiling a small program is LLVM's selection of instructions. LLVM has a
-simpler one, six times as fast, which suits a campaign: it reads the same IR.
+Most of the compile time of a small program is LLVM's instruction selection. FastISel is six times
+as fast, and reads the same IR, which suits a campaign.
 """
 
 from __future__ import annotations

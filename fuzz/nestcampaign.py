@@ -1,8 +1,8 @@
-"""Hold what the default schedule makes of plain loops to the interpreter, on many programs.
+"""Compare default schedules of random plain loops with the interpreter.
 
     python -m fuzz.nestcampaign --count 2000 --jobs 2
 
-As ``fuzz.campaign`` does for programs of all constructs; ``--kinds`` says which rules took loops.
+It is ``fuzz.campaign`` for plain loops; ``--kinds`` tells which rules took them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Campaigns: many random programs, checked in processes of their own.
+"""Campaigns: check many random programs in separate processes.
 
 A program that kills its process, or does not end, is a failure like any other.
 """

@@ -1,10 +1,10 @@
 """Random quantised graphs, judged stage by stage against their exact definition.
 
 Run ``python -m fuzz.quantised --count N --start SEED``; a graph is a function of its seed. A stage
-takes bytes, computes on the floats that they stand for, and rounds to bytes again, each of which is
-a result of the graph. So the judge takes what the program made of the stage before, computes the
-sums exactly in integers, and the rest in float64: a byte is right if it is the rounded value, or
-the value is so close to a tie that float32 cannot tell. What only moves bytes has to be equal.
+takes bytes, computes on the floats that they represent, and rounds to bytes again, which are a
+result of the graph. So the judge takes the program's own result of the previous stage, computes
+sums exactly in integers, and the rest in float64. A byte is right if it is the rounded value, or if
+the value is too close to a tie for float32. Stages that only move bytes must match exactly.
 """
 
 from __future__ import annotations

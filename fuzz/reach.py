@@ -1,12 +1,11 @@
-"""Which lines and branches of the rules of schedules a campaign reached, and which it did not.
+"""Report the lines and branches of the scheduling rules that a campaign reached.
 
     python -m fuzz.schedules --family contractions --count 1000 --unrun --reach reach.txt
     python -m fuzz.reach reach.txt
 
 The second command prints what the first one wrote: a table of modules, then what was not reached.
-Runs are added up: beside the report lies ``reach.txt.json``, which the next run goes on with, but
-for modules that have changed since. A branch is an ``if`` or ``while`` that does what it guards, or
-that does not.
+Runs accumulate in ``reach.txt.json`` beside the report, except for modules that have changed since.
+A branch is an ``if`` or ``while`` that does what it guards, or that does not.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Hold engines to the interpreter on many random graphs.
+"""Compare engines with the interpreter on many random graphs.
 
     python -m fuzz.rxcampaign --count 2000 --jobs 2
 
-Failures are kept under ``--save`` as the seed, what happened, and the text.
+Failures are saved under ``--save``: the seed, what happened, and the text.
 """
 
 from __future__ import annotations

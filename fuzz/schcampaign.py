@@ -1,8 +1,8 @@
-"""Hold schedules to the programs that they come from, on many random sequences of primitives.
+"""Compare schedules with their original programs, on many random sequences of primitives.
 
     python -m fuzz.schcampaign --count 2000 --jobs 2
 
-As ``fuzz.campaign`` does for loops: failures are kept under ``--save`` as the seed, what happened,
+It is ``fuzz.campaign`` for schedules. Failures are saved under ``--save``: the seed, what happened,
 the program before, the trace, and the program after.
 """
 

@@ -1,14 +1,13 @@
-"""Hold default schedules to the programs that they come from, for any machine, by families.
+"""Compare default schedules for any machine with their original programs, by families.
 
     python -m fuzz.schedules --family contractions --target sapphirerapids --count 1000 --seed 0
     python -m fuzz.schedules --family contractions --native --count 1000
 
 Each program is scheduled for each target, with small caches and panels in most cases, and the
-scheduled loops are interpreted, so that no machine but this one is needed. With ``--native`` they
-are compiled and run here, for the targets whose code runs here. What comes out must be what the
-family's own reference, in NumPy or Python, expects; and what is interpreted, on other floats and
-without any rounding, what the loops give as they are written. A process that ends is a failure like
-another.
+scheduled loops are interpreted, so that no other machine is needed. With ``--native`` they are
+compiled and run here, for those targets whose code this machine can run. Results must equal those
+of the family's own reference, in NumPy or Python; interpreted results on other floats, without any
+rounding, must equal those of the loops as written. A process that ends is a failure too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the default schedule makes of a program, small as it may be."""
+"""Schedule a program by default, even if it is small."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The side of a process that checks programs: when it dies, the campaign learns which one it was.
+"""The worker's side of a campaign: if it dies, the campaign learns the program.
 
 It reads lines ``seed limit engine engine…`` and answers each with a line of JSON. A program that
-takes more than ``limit`` seconds ends the process, which says on the error stream where it was.
+takes more than ``limit`` seconds ends the process, which reports on stderr where it was.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random integer expressions: simplifying keeps the value, bounds and residues hold, nothing hangs.
+"""Random integer expressions: simplified ones have equal values, bounds are right, nothing hangs.
 
 Run ``python -m fuzz.simplify --count N``. An expression is a function of its seed.
 """

@@ -1,11 +1,11 @@
-"""Change texts of programs at random, and read, verify, compile and run what comes out.
+"""Mutate texts of programs at random, and read, verify, compile and run the results.
 
     python -m fuzz.texts --count 20000
     TEXTS=folder python -m fuzz.texts --count 20000
 
 Texts are those of ``tests.script``, and the ``*.py`` of a folder that ``TEXTS`` names. A text must
-be refused with its mistakes in their places, or be a program: one that is well formed compiles, and
-a checked run of it ends in values or in a typed error.
+be refused with the positions of its mistakes, or be a program: one that is well-formed compiles,
+and a checked run of it ends with values or a typed error.
 """
 
 from __future__ import annotations

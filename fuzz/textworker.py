@@ -1,4 +1,4 @@
-"""The process that checks changed texts."""
+"""The process that checks mutated texts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tools of those who change Loomir: none is part of the package, none is needed to use it."""
+"""Tools for developers of Loomir; they are not part of the package."""

@@ -1,14 +1,14 @@
-"""Prove that a change moves no machine code: compare hashes of assembly with those of a revision.
+"""Prove that a change leaves machine code as it is: compare hashes of assembly with a revision's.
 
     python -m tools.code_hashes REVISION [REVISION ...] [--count 500] [--jobs 2]
 
 The programs are all examples, kernels and graphs; all rows of ``benchmarks.kernels`` with their
-weights as constants; and so many random programs of ``fuzz.families``. The tree at hand writes them
-down as text. That tree and a worktree of the revision then compile the same texts, each by its own
-``src``, for targets of several kinds, and hash the assembly. Python's hash seed is left to chance,
-so that code which depends on it shows too. Ends with 1 and the names of what differs, or with 0.
+weights as constants; and ``--count`` random programs of ``fuzz.families``. The working tree writes
+them as text. It and a worktree of the revision then compile the same texts, each by its own
+``src``, for several kinds of targets, and hash the assembly. Python's hash seed is random, so that
+code that depends on it shows too. Exits with 1 and the names of what differs, or with 0.
 
-Several revisions are compared each with the one before, and not with the tree at hand.
+Several revisions are compared each with the one before, not with the working tree.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Run the standard's own tests: ``python -m tools.onnx_node_tests``.
 
-Each of the tests of ``onnx.backend.test`` is imported, compiled and run in a process beside this
-one, so that a test that ends its process, or does not end, is counted as what it is. ``--kind``
-chooses the tests of operators (``node``) or the models that the package holds (``simple``,
-``pytorch-operator``, ``pytorch-converted``, and ``light``: whole networks with made-up weights).
-Results may differ from the expected ones by what the package's own runner allows.
+Each test of ``onnx.backend.test`` is imported, compiled and run in another process, so that a test
+that ends its process, or does not end, counts as such. ``--kind`` selects the operator tests
+(``node``) or the models in the package (``simple``, ``pytorch-operator``, ``pytorch-converted``,
+and ``light``: whole networks with made-up weights). Results may differ from the expected ones by
+the tolerance of the package's own runner.
 """
 
 from __future__ import annotations

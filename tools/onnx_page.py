@@ -1,4 +1,4 @@
-"""Write the table of the operators of ONNX that can be imported: ``python -m tools.onnx_page``."""
+"""Write the table of importable ONNX operators: ``python -m tools.onnx_page``."""
 
 from __future__ import annotations
 

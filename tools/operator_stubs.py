@@ -1,8 +1,8 @@
-"""Write the stub of ``R``: the signatures of operators, as editors and type checkers read them.
+"""Write the stub of ``R``: signatures of operators for editors and type checkers.
 
-Operators are rows of a table, and ``R`` finds them when asked for. Their parameters, defaults and
-first lines are written out here for those who do not run the program.
-``python -m tools.operator_stubs`` writes the stub anew, and so does ``pytest --update-golden``.
+Operators are rows of a table, which ``R`` looks up dynamically. The stub spells out their
+parameters, defaults and first lines, for tools that do not run the program. ``python -m
+tools.operator_stubs`` writes the stub, and so does ``pytest --update-golden``.
 """
 
 from __future__ import annotations

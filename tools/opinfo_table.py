@@ -1,8 +1,8 @@
-"""Compare converters with PyTorch on its own samples: ``python -m tools.opinfo_table``.
+"""Compare converters with PyTorch on PyTorch's samples: ``python -m tools.opinfo_table``.
 
 ``torch.testing`` has samples for each operator, its OpInfos. They are run, and each call of an
-overload that has a converter is kept. The overload is then compiled by itself on these arguments,
-and its results are compared with those of PyTorch. ``--write`` puts the counts into
+overload that has a converter is recorded. The overload is then compiled by itself for these
+arguments, and its results are compared with those of PyTorch. ``--write`` puts the counts into
 ``docs/reference/torch-operators.md``.
 """
 

@@ -1,8 +1,8 @@
-"""Look at the built site in a browser: ``python -m tools.site_check [--screens FOLDER]``.
+"""Check the built site in a browser: ``python -m tools.site_check [--screens FOLDER]``.
 
-It needs the site (`make docs`) and Chromium or Chrome. It opens pages, searches, and fails where
-the console of a page reports an error, a picture is not shown, a table is not rendered, or a search
-finds nothing. With ``--screens`` it leaves pictures of the pages, to be looked at.
+It needs the site (`make docs`) and Chromium or Chrome. It opens pages, searches, and fails if the
+console of a page reports an error, a picture or table is missing, or a search finds nothing. With
+``--screens`` it saves screenshots of the pages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What MkDocs does to the pages: they are written for GitHub and for tests as well.
+"""MkDocs hooks: adapt pages that are also written for GitHub and for tests.
 
-- ``CONTRIBUTING.md`` and ``CHANGELOG.md`` stand at the root, and get pages of the site.
-- The options of code fences, which only tests read, are taken away.
+- ``CONTRIBUTING.md`` and ``CHANGELOG.md``, at the root of the repository, become pages of the site.
+- The options of code fences, which only tests read, are removed.
 - Links to files outside of ``docs/`` become plain text.
 """
 

@@ -1,8 +1,8 @@
-"""Write the stub of ``T``: the names of loops, as editors and type checkers read them.
+"""Write the stub of ``T``: the names of the loop language for editors and type checkers.
 
-Functions that are made of tables, and dtypes, are written out here with their parameters and first
-lines; the other names are imported from where they are defined. ``python -m tools.tir_stub`` writes
-the stub anew, and so does ``pytest --update-golden``.
+Functions that tables generate, and dtypes, are spelled out with their parameters and first lines;
+the other names are imported from their modules. ``python -m tools.tir_stub`` writes the stub, and
+so does ``pytest --update-golden``.
 """
 
 from __future__ import annotations

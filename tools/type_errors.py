@@ -1,11 +1,10 @@
-"""Count the type errors of every file, and compare them with the list of those that are left.
+"""Count the type errors of every file, and compare them with the list of remaining ones.
 
     python -m tools.type_errors            # rewrite the list with lower numbers
     python -m tools.type_errors FILE ...   # show the errors in files
 
-One run of pyright reads the whole tree by pyproject.toml. ``tests/type_errors.txt`` holds the
-number of errors that each file may still have; what is not in it must have none, and numbers only
-go down.
+One run of pyright reads the whole tree by pyproject.toml. ``tests/type_errors.txt`` lists how many
+errors each file may still have; unlisted files must have none, and numbers only go down.
 """
 
 from __future__ import annotations

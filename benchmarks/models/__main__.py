@@ -1,12 +1,11 @@
-"""Models as Loomir runs them by default, beside every runtime that is installed.
+"""Time models as Loomir runs them by default, beside every installed runtime.
 
-Each runtime reads a model from a file of its own format, in a process of its own: once with an
-empty cache (*cold*), then again with what the first process kept (*warm*). The second process goes
-on to run the model in turns with the others; who is not at turn is stopped, threads and all. The
-time to the first result counts from the start of the process; memory is the most that the kernel
-says the process had. Results are compared with PyTorch in float64, within the bound of each model.
-Runtimes that are missing are left out. ``loomir`` reads ONNX, ``loomir pt2`` what ``torch.export``
-saved. Exporting needs the package torch.
+Each runtime reads a model from a file in its own format, in a process of its own: once with an
+empty cache (*cold*), then again with the cache of the first process (*warm*). The second process
+then runs the model in turns with the others, which are stopped meanwhile. The time to the first
+result counts from the start of the process; memory is the peak that the kernel reports. Results are
+compared with PyTorch in float64, within the bound of each model. Missing runtimes are left out.
+``loomir`` reads ONNX, ``loomir pt2`` a file of ``torch.export``. Exporting needs the package torch.
 Run: python -m benchmarks.models [--size small|full] [--threads 1 2] [--models NAMES] [--out DIR]
 """
 

@@ -1,4 +1,4 @@
-"""Attention with several heads, which the transformers here share."""
+"""Multi-head attention, which the transformers here share."""
 
 from __future__ import annotations
 

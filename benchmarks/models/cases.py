@@ -1,4 +1,4 @@
-"""What ``python -m benchmarks.models`` measures: names, and how far results may be from float64."""
+"""The cases of ``python -m benchmarks.models``: names, and tolerances relative to float64."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Write a model in the formats of all runtimes, with inputs and what float64 makes of them.
+"""Write a model in the formats of all runtimes, with inputs and float64 results.
 
-A process of its own, because it needs PyTorch and holds a model several times:
-``python -m benchmarks.models.files CASE SIZE FOLDER FORMATS``. ``formats.json`` says of each format
-why it could not be written, or nothing.
+It is a process of its own, because it needs PyTorch and holds a model several times:
+``python -m benchmarks.models.files CASE SIZE FOLDER FORMATS``. ``formats.json`` tells for each
+format why it could not be written, if so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GPT-2: a decoder of texts, for a whole prompt and for one word more."""
+"""GPT-2: a decoder of texts, for a whole prompt and for one more token."""
 
 from __future__ import annotations
 

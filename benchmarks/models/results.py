@@ -1,4 +1,4 @@
-"""What was measured of models: as tables, JSON, Markdown, and a plot."""
+"""Results of models: tables, JSON, Markdown, and a plot."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Those beside whom Loomir is measured: one module each, with a class ``Peer``.
+"""Peers of Loomir in measurements: one module each, with a class ``Peer``.
 
-``Peer(threads)`` sets a library up; ``prepare(row, inputs)`` gives what runs a row, or None where
-the library has nothing for it. Only the process of that peer imports its module.
+``Peer(threads)`` sets a library up; ``prepare(row, inputs)`` returns a function that runs a row, or
+None if the library has nothing for it. Only the process of that peer imports its module.
 """
 
 from __future__ import annotations

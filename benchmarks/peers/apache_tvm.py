@@ -1,4 +1,4 @@
-"""apache-tvm as its users meet it: an operator of Relax, compiled by default, no search."""
+"""apache-tvm as users run it: an operator of Relax, compiled by default, without search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Halide: algorithms as its users write them, scheduled by its autoscheduler of 2019."""
+"""Halide: algorithms as users write them, scheduled by its autoscheduler of 2019."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JAX on CPUs: functions as its users write them, compiled by XLA."""
+"""JAX on CPUs: functions as users write them, compiled by XLA."""
 
 from __future__ import annotations
 

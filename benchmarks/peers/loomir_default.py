@@ -1,4 +1,4 @@
-"""Loomir as users meet it: tensor expressions, ``loomir.compile`` with weights as constants."""
+"""Loomir as users run it: tensor expressions, ``loomir.compile`` with weights as constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numba: loops as one writes them by hand, in parallel over rows, sums in any order."""
+"""Numba: handwritten loops, parallel over rows, with reassociated sums."""
 
 from __future__ import annotations
 

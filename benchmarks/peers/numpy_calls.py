@@ -1,4 +1,4 @@
-"""NumPy: ufuncs and BLAS, into arrays that are there already."""
+"""NumPy: ufuncs and BLAS, into existing arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's eager operators, into tensors that are there already where they take such."""
+"""PyTorch's eager operators, into existing tensors if they support that."""
 
 from __future__ import annotations
 

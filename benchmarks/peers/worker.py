@@ -1,7 +1,7 @@
-"""The process of one peer: it prepares rows, and runs them when it is told.
+"""The process of one peer: it prepares rows, and runs them on command.
 
-It reads a command per line and answers each with a line of JSON. Between its turns the process is
-stopped as a whole, so that threads that wait by spinning disturb nobody.
+It reads a command per line and answers each with a line of JSON. Between its turns the whole
+process is stopped, so that spinning threads disturb nobody.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Programs that users write first, in plain loops, for ``python -m benchmarks.as_written``."""
+"""First drafts of programs, in plain loops, for ``python -m benchmarks.as_written``."""

@@ -1,4 +1,4 @@
-"""What a program of ``benchmarks.as_written`` is: loops, arguments, and the result by NumPy."""
+"""A program of ``benchmarks.as_written``: loops, arguments, and the result by NumPy."""
 
 from __future__ import annotations
 

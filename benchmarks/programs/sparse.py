@@ -1,4 +1,4 @@
-"""Programs that look up where they read or write: histograms, sparse matrices, tables."""
+"""Programs with indirect accesses: histograms, sparse matrices, tables."""
 
 from __future__ import annotations
 

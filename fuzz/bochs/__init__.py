@@ -1,1 +1,1 @@
-"""A CPU in software: runs code of this process for x86 machines that this one is not."""
+"""An emulated CPU, which runs code of this process for x86 machines other than this one."""

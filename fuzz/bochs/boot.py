@@ -1,9 +1,8 @@
-"""What a CPU needs in memory before its first instruction: tables of pages, gates, segments.
+"""Set up the memory of a CPU before its first instruction: page tables, gates, segments.
 
-The emulated CPU sees the memory of this process where it is: an address there is the same address
-here, so that code, constants, arrays and the C library need no copy and no relocation. Its physical
-addresses have 40 bits, too few for that; a table gives each GiB that is touched the next free GiB
-of physical memory.
+The emulated CPU sees the memory of this process at the same addresses, so that code, constants,
+arrays and the C library need no copy and no relocation. Its physical addresses have 40 bits, too
+few for that; a table maps each GiB that is accessed to the next free GiB of physical memory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Call functions of this process on an emulated CPU, in the memory of this process.
 
-What the code calls runs there too, the C library included; what it asks of the system is asked for
-it. One thread: a call that would start another fails.
+Callees run there too, including the C library; system calls are forwarded. There is one thread: a
+call that would start another fails.
 """
 
 from __future__ import annotations

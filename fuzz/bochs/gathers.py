@@ -1,6 +1,6 @@
-"""Gathers and scatters by indices in the upper 16 vector registers, which Bochs refuses.
+"""Emulate gathers and scatters that use the upper 16 vector registers, which Bochs refuses.
 
-Each is rewritten to one of the lower 16, whose contents are lent to it.
+Each is rewritten to use one of the lower 16, whose contents are exchanged for it.
 """
 
 from __future__ import annotations

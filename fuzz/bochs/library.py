@@ -1,10 +1,9 @@
-"""Load Bochs' CPU from the package ``bochscpu-python``, as the model of a CPU that is wanted.
+"""Load Bochs' CPU from the package ``bochscpu-python``, as a CPU of the desired model.
 
-Two things stand in the way, and a small library in C, compiled here, mends both: it is seen before
-the package's own symbols.
+A small C library, compiled here and loaded before the package's own symbols, fixes two problems:
 
 - The package is built for a newer C library, whose ``sscanf`` and ``strtoull`` have new names.
-- It always makes a CPU of 2017, without VNNI, though it holds later ones.
+- It always creates a CPU of 2017, without VNNI, although it contains later ones.
 """
 
 from __future__ import annotations

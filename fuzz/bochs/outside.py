@@ -1,8 +1,8 @@
-"""What emulated code leaves to the real CPU: memory, locks, Python, errors, the clock.
+"""Forward calls of emulated code to the real CPU: memory, locks, Python, errors, the clock.
 
-A function of the C library that keeps what it knows in memory may be halfway through when the
-emulator itself calls it, which then waits for ever for a lock. Such functions run for real, at
-once: they are called through a few bytes of code that stop the emulated CPU and no real one.
+A C function that keeps state in memory may be interrupted halfway when the emulator itself calls
+it, which would then wait for a lock for ever. Such functions run natively, at once: they are called
+through a few bytes of code that stop only the emulated CPU.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Let executables of this process run on an emulated CPU, as if it were this one."""
+"""Run executables of this process on an emulated CPU, as if it were this one."""
 
 from __future__ import annotations
 

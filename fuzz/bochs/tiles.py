@@ -1,9 +1,9 @@
-"""The unit for matrices (AMX), which Bochs' CPU lacks here, by the definition of its instructions.
+"""Emulate the matrix unit (AMX), which this Bochs CPU lacks, by the definition of its instructions.
 
-Instructions come as they are encoded, and memory is that of this process. Products of bfloat16 are
-added as the manual defines it: those of even and of odd places in two sums, each product added
-without being rounded first, the two sums added, then the old value; denormal floats count as zero
-everywhere, and the rounding mode and flags of the CPU play no part.
+Instructions are passed encoded, and memory is that of this process. Products of bfloat16 are added
+as the manual defines: those at even and at odd positions in two sums, without rounding the product
+first, then the two sums, then the old value. Denormal floats count as zero everywhere, and the
+rounding mode and flags of the CPU have no effect.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Default schedules of programs, for any machine: scheduled, interpreted, run."""
+"""Test default schedules for any machine: schedule, interpret, run."""

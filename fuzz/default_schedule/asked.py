@@ -1,4 +1,4 @@
-"""Targets that remember what schedules ask of them: who answers the same gets the same loops."""
+"""Targets that record the queries of a schedule: targets with equal answers get equal loops."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Arguments that never change: what a schedule computes ahead of them is computed in the call.
+"""Test schedules with constant arguments, by moving their prepacking into the call.
 
-Factors that are packed ahead have schedules of their own. With the packing in front of the loops a
-function has its own parameters, and is checked like any other.
+Products with prepacked operands have schedules of their own. With the prepacking in front of the
+loops, a function keeps its parameters, and is checked like any other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compare scheduled loops with the loops as they are written, on other floats, without rounding."""
+"""Compare scheduled loops with the loops as written, on other floats, without rounding."""
 
 from __future__ import annotations
 

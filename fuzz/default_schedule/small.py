@@ -1,8 +1,8 @@
-"""Machines of which small programs fill registers, caches and panels, as large ones fill real ones.
+"""Machines so small that small programs fill their registers, caches and panels.
 
-What a schedule does depends on sizes: panels of hundreds of steps, blocks of hundreds of columns,
-rows from which a copy pays. Within ``small`` these numbers are drawn anew, so that few elements are
-several panels and blocks. A schedule is right for all of them.
+Schedules depend on sizes: panels of hundreds of steps, blocks of hundreds of columns, rows from
+which a copy pays. Within ``small``, these thresholds are drawn at random, so that a few elements
+make several panels and blocks. A schedule must be correct for all of them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The process that schedules programs and runs them; engines say of which family, how, for what.
+"""The process that schedules programs and runs them; engines name the family, the mode, targets.
 
     contractions interpreted sapphirerapids haswell
 
 ``interpreted`` runs scheduled loops for any machine, ``native`` compiled code for this one: each
-program for one of the targets, in turn. ``unrun`` only schedules, and looks for what is ill-formed.
+program for one of the targets, in turn. ``unrun`` only schedules, and looks for ill-formed loops.
 """
 
 from __future__ import annotations

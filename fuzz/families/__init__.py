@@ -1,1 +1,1 @@
-"""Families of programs as users write them, each judged by NumPy or Python."""
+"""Families of random programs in the style of users, each with a reference in NumPy or Python."""

@@ -1,8 +1,8 @@
-"""Run the text of a program of loops as Python, with NumPy's scalars: TVMScript reads as Python.
+"""Run the text of a loop program as Python on NumPy scalars: TVMScript is valid Python.
 
-The text is taken as it is but for what Python cannot say: choices become lazy, blocks lose their
-heads, and an ``init`` becomes a condition on the axes that are reduced. Nothing of Loomir takes
-part. Loops run in order, so that what is declared parallel must give the same in order.
+The text is used as it is, except for what Python cannot express: choices become lazy, blocks lose
+their declarations, and an ``init`` becomes a condition on the reduced axes. No code of Loomir takes
+part. Loops run in order, so programs with parallel loops must give the same result in order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Programs as users write them, with arguments and what an independent reference expects.
+"""Random programs with arguments, and the results that an independent reference expects.
 
-A generator of one family of programs is a module of this package with a function
-``draw(seed: int) -> Case``; equal seeds give equal cases. ``fuzz.families.table`` lists them.
+The generator of a family is a module of this package with a function ``draw(seed: int) -> Case``;
+equal seeds give equal cases. ``fuzz.families.table`` lists them.
 """
 
 from __future__ import annotations

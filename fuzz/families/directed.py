@@ -1,8 +1,8 @@
-"""Products and convolutions of sizes that rules with thresholds ask for, a little beyond each.
+"""Products and convolutions with sizes just around the thresholds of rules.
 
-Other families draw sizes for all rules, of which few are right for units for matrices, strips of
-columns, vectors of channels or pixels that are left over. Here sizes lie around tiles: most are
-whole, or have a few elements more.
+Sizes of other families are drawn for all rules; few of them reach the matrix unit, strips of
+columns, vectors of channels or remainder pixels. Here sizes are close to tiles: most are whole, or
+have a few more elements.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs of loops while they are written: lines, arrays, sizes, and the case they become."""
+"""Loop programs under construction: lines, arrays, sizes, and the resulting case."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Elements that become others, one by one, as people write it.
+"""Element-wise programs, as people write them.
 
-Chains with broadcasts, in plain loops and blocks; arrays that are transposed, concatenated, cut,
-padded and read with steps; updates in place, of which each sees what the ones before it did; views,
-arrays of one iteration, branches, loops that stop; arithmetic and conversions of all dtypes. The
-text of a program, run as Python, is the judge.
+There are chains with broadcasts, in plain loops and blocks; arrays that are transposed,
+concatenated, cropped, padded and read with steps; sequential updates in place; views, loops of one
+iteration, branches, loops that stop early; arithmetic and conversions of all dtypes. The text of a
+program, run as Python, is the reference.
 """
 
 from __future__ import annotations

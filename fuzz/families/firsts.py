@@ -1,8 +1,8 @@
-"""What people write first, in loops whose shape decides what rules make of them.
+"""First drafts of programs, in loops whose form decides which rule takes them.
 
-Branches that store to one element, elements of short rows one by one, bits and digits of a place,
-rows of sparse matrices, scatters to indices that repeat, filters, and what is computed of a sum.
-Sizes are 0, 1, prime, or known only when the program runs; Python's loops are the reference.
+There are branches that store to one element, short rows stored element by element, bits and digits
+of an index, rows of sparse matrices, scatters to repeated indices, filters, and epilogues of sums.
+Sizes are 0, 1, prime, or known only at run time; Python loops are the reference.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Formulas of elements as people write them: of any dtype, with conversions and choices."""
+"""Element-wise formulas as people write them: of any dtype, with conversions and choices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements that are looked up, as people write it: gathers, scatters, histograms, sorted merges."""
+"""Programs with indirect accesses, as people write them: gathers, scatters, histograms, merges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the elements of arguments lie in memory: packed, with gaps, transposed, backwards."""
+"""Memory layouts of arguments: contiguous, with gaps, transposed, reversed."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Idioms that one instruction does, at every length: none is left to chance.
+"""Single-instruction idioms at every length, so that no length is left to chance.
 
-A seed is a kind of idiom and a length: seeds below ``len(KINDS) * 200`` are all of them from 1 to
-200 elements, and each part of these seeds covers all lengths. Kinds are sums of products
-and of distances, averages, conversions that saturate, counts of bits, rotations, high halves of
-products, and products of matrices whose rows, columns and depths leave remainders of every tile.
+A seed is a kind of idiom and a length: seeds below ``len(KINDS) * 200`` enumerate all kinds with 1
+to 200 elements, and each part of these seeds covers all lengths. Kinds are sums of products and of
+distances, averages, saturating conversions, population counts, rotations, high halves of products,
+and matrix products whose rows, columns and depths leave remainders of every tile.
 """
 
 from __future__ import annotations

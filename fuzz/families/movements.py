@@ -1,4 +1,4 @@
-"""Elements that move: transposed, concatenated, cut, padded, reshaped, reversed."""
+"""Programs that move elements: transpose, concatenate, crop, pad, reshape, reverse."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Programs of other families, written with names for values and with other kinds of loops.
+"""Programs of other families, rewritten with names for values and with other loop kinds.
 
-Lines of a drawn program are written differently, and mean the same: what is stored or read gets a
-name first, which may be assigned again; loops are unrolled, run as vectors, or on threads where
-each iteration writes an element of its own.
+Lines of a drawn program are rewritten without changing their meaning: stored or loaded values get a
+name first, which may be assigned again; loops are unrolled, vectorised, or parallel if each
+iteration writes elements of its own.
 """
 
 from __future__ import annotations

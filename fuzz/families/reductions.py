@@ -1,9 +1,9 @@
-"""What many elements become, as people write it: sums, extremes, scans, histograms, merges.
+"""Reductions as people write them: sums, extremes, scans, histograms, merges.
 
-Any axes are reduced by any reducer, or several over the same data; what a reduction starts from
-stands in an init, before the loops, in the first iteration, in a scalar, or is the first element.
-Chains such as softmax reduce, and use what they got in the next loop. The text of a program, run as
-Python, is the judge: loops run in order, so floats are any; in blocks sums are exact in any order.
+Any axes are reduced by any combiner, or by several over the same data. The initial value is in an
+init, before the loops, in the first iteration, in a scalar, or is the first element. Chains such as
+softmax reduce, and use the result in the next loop. The text of a program, run as Python, is the
+reference: plain loops run in order, so any floats will do; in blocks sums are exact in any order.
 """
 
 from __future__ import annotations

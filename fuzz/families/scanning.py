@@ -1,4 +1,4 @@
-"""Scans as people write them: sums, products and extremes so far, recurrences, segments."""
+"""Scans as people write them: running sums, products and extremes, recurrences, segments."""
 
 from __future__ import annotations
 

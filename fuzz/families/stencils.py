@@ -1,4 +1,4 @@
-"""Neighbours that are combined, as people write them: stencils in steps, and sums over boxes."""
+"""Stencils as people write them: in time steps, and sums over boxes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The families of programs that campaigns draw from, by name."""
+"""The families of programs for campaigns, by name."""
 
 from __future__ import annotations
 

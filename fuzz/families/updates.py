@@ -1,4 +1,4 @@
-"""Updates in place, as people write them: each sees what the ones before it did."""
+"""Updates in place as people write them: each sees the effects of those before it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Windows that slide over arrays, as people write them: convolutions, pools, stencils, blurs.
+"""Sliding windows as people write them: convolutions, pooling, stencils, blurs.
 
-A window has strides, dilations and padding along one to three axes; channels are mixed, grouped or
-of their own, and stand first, last, or in blocks. What lies outside is guarded in the expression or
-by a statement, copied into a larger array first, clamped or wrapped around. Programs are written as
-blocks, as plain loops, or with a sum in a scalar. Their text, run as Python, is the judge.
+A window has strides, dilations and padding along one to three axes. Channels are mixed, grouped or
+depthwise, and come first, last, or in blocks. Reads outside are guarded in the expression or by a
+statement, copied into a larger array first, clamped or wrapped around. Programs are written as
+blocks, as plain loops, or with a scalar sum. Their text, run as Python, is the reference.
 """
 
 from __future__ import annotations

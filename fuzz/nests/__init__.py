@@ -1,1 +1,1 @@
-"""Random plain loops as people write them."""
+"""Random plain loops, as people write them."""

@@ -1,11 +1,11 @@
-"""Random plain loops as people write them, for what the default schedule makes of them.
+"""Random plain loops as people write them, to test the default schedule.
 
-Nests of loops in the shapes of textbooks (products, convolutions, stencils, recurrences, solvers,
-histograms, reductions with scalars, loops that run until something holds) are drawn with one thing
-or another changed: an index shifted, reversed, looked up or taken modulo, loops in another
-order or over a triangle, an array that is read and written, a condition, a start that is not zero.
-Loops run in order, so every program has one meaning, and no rule may change a bit of it. Indices
-stay inside because every axis is as long as what is used with it, or is taken modulo.
+Loop nests in the forms of textbooks (products, convolutions, stencils, recurrences, solvers,
+histograms, reductions with scalars, loops with exit conditions) are drawn with small changes: an
+index shifted, reversed, looked up or taken modulo, loops in another order or over a triangle, an
+array that is read and written, a condition, an initial value other than zero. Loops run in order,
+so every program has one meaning, and no rule may change a bit of it. Indices stay in bounds because
+every axis is as long as its uses need, or is taken modulo.
 
 A program is a function of ``VERSION`` and a seed.
 """

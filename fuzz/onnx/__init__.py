@@ -1,1 +1,1 @@
-"""Models of ONNX that are damaged on purpose."""
+"""Fuzzing of the ONNX importer with corrupted models."""

@@ -1,11 +1,11 @@
-"""Damage models of ONNX at random, and load, compile and run what comes out.
+"""Corrupt ONNX models at random, and load, compile and run the results.
 
     python -m fuzz.onnx --count 10000
 
-Models are those of the standard's tests of operators, and small networks. A file must be refused
-with its mistakes, or be a model: one that loads is compiled, and its run ends in values or in a
-typed error. A process that dies, takes more memory than it may, does not end, reads a file outside
-of the model's folder, or raises anything else is a failure.
+Models are those of the standard's operator tests, and small networks. A file must be refused with
+its mistakes, or be a model: one that loads is compiled, and its run ends with values or a typed
+error. A process that dies, exceeds its memory, does not end, reads a file outside of the model's
+folder, or raises anything else is a failure.
 """
 
 from __future__ import annotations

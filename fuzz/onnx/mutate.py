@@ -1,4 +1,4 @@
-"""Damage to models: of the bytes of a file, and of what a valid file says."""
+"""Mutations of models: of the bytes of a file, and of the contents of a valid one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that checks damaged models."""
+"""The process that checks corrupted models."""
 
 from __future__ import annotations
 

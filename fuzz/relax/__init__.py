@@ -1,1 +1,1 @@
-"""Random graphs: generated, changed, ill-formed, and the engines that run them."""
+"""Random graphs: generated, transformed, ill-formed, and the engines that run them."""

@@ -1,4 +1,4 @@
-"""Graphs made of others that mean the same: other names, dead code, functions put in place."""
+"""Meaning-preserving transformations of graphs: renaming, dead code, inlining."""
 
 from __future__ import annotations
 

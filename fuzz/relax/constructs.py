@@ -1,4 +1,4 @@
-"""What is not an operator: branches, functions, closures, recursion, kernels, tuples."""
+"""Constructs other than operators: branches, functions, closures, recursion, kernels, tuples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways to run a graph, ways to change it that keep its meaning, and facts that hold of it."""
+"""Engines that run a graph, transformations that preserve its meaning, and invariants."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The generator of random graph programs, well-formed and of one meaning.
+"""The generator of random graph programs, well-formed and with one meaning.
 
-A program is a function of ``VERSION`` and a seed: functions that it may call, parameters with
-their values, then bindings that use what came before. Whatever is bound is computed at once, which
-is how sizes stay small, indices in bounds, and values off the borders where engines may differ.
+A program is a function of ``VERSION`` and a seed: functions that it may call, parameters with their
+values, then bindings that use previous ones. Each binding is computed at once, which keeps sizes
+small, indices in bounds, and values away from thresholds at which engines may differ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Growing a graph binding by binding: each is computed as soon as it is made.
+"""Grow a graph binding by binding, each of which is computed as soon as it is made.
 
-What a value is decides what may be done with it, so that a program means one thing on every engine:
-results that engines may round differently are *tainted*, and only moved about; others are exact.
+The value decides what may be done with it, so that a program means the same on every engine:
+results that engines may round differently are *tainted*, and only moved; others are exact.
 """
 
 from __future__ import annotations

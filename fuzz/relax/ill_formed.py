@@ -1,8 +1,8 @@
-"""Graphs with one mistake: each must be told by its rule, or by the operator that it concerns.
+"""Graphs with one mistake, which the broken rule or the operator concerned must report.
 
-A *defect* breaks a rule of well-formedness, whose number its code has. A *mistake* is another
-argument or option of a call: it may turn out right, or be refused when the program is made or when
-it runs; anything else that is raised is a bug, and so is another answer of native code.
+A *defect* breaks a rule of well-formedness, whose number is in its error code. A *mistake* changes
+an argument or attribute of a call: the call may still be valid, or be refused when the program is
+built or runs; any other exception is a bug, and so is a different answer of native code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A random graph program: its module, its arguments, and what is known of its outcome."""
+"""A random graph program: its module, its arguments, and its expected outcome."""
 
 from __future__ import annotations
 

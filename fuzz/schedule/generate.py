@@ -1,8 +1,9 @@
-"""Random sequences of schedule primitives, driven by a seed, and what must hold of them.
+"""Random sequences of schedule primitives, driven by a seed, and their invariants.
 
-A move calls one primitive with arguments that need not make sense. It is done or refused with a
-``ScheduleError``, and then nothing has changed. At the end the program is well-formed and gives the
-same results, interpreted and compiled, and its trace does the same to the program once more.
+A move calls one primitive with arguments that need not make sense. It succeeds, or is refused with
+a ``ScheduleError`` and changes nothing. At the end the program is well-formed and has the same
+results, interpreted and compiled, and its trace, applied to the original program, does the same
+again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a scheduled program still means what it meant: verified, interpreted, and run."""
+"""Check that a scheduled program means the same as before: verify, interpret, and run it."""
 
 from __future__ import annotations
 

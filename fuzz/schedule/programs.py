@@ -1,4 +1,4 @@
-"""Programs to schedule at random: what people write, and what is hard to schedule rightly."""
+"""Programs to schedule at random: common ones, and ones that are hard to schedule correctly."""
 
 from __future__ import annotations
 

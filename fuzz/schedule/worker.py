@@ -1,4 +1,4 @@
-"""The process that runs what is scheduled: when it dies, the campaign learns which seed it was."""
+"""The process that runs scheduled programs; if it dies, the campaign learns the seed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Threads, signals, forks, small stacks, refused memory and damaged files, for as long as asked."""
+"""Stress tests: threads, signals, forks, small stacks, refused memory and damaged files."""

@@ -1,11 +1,11 @@
-"""Put processes under strain: signals, forks, small stacks, many callers, little memory.
+"""Put processes under stress: signals, forks, small stacks, many callers, little memory.
 
     python -m fuzz.stress --rounds 20
     python -m fuzz.stress forks memory --size 10 --minutes 30
 
 Each round runs each scenario of ``fuzz/stress/scenarios.py`` in a process of its own, with a seed.
-A process that dies, hangs, raises what is no error of Loomir's, or computes something wrong is a
-failure; the line that is printed runs it again. ``--size`` says how much one process does.
+A process that dies, hangs, raises anything but a Loomir error, or computes a wrong result is a
+failure; the printed command line runs it again. ``--size`` sets how much one process does.
 """
 
 from __future__ import annotations

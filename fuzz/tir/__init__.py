@@ -1,1 +1,1 @@
-"""Random programs of loops: generated, changed, ill-typed, and the engines that run them."""
+"""Random loop programs: generated, transformed, ill-typed, and the engines that run them."""

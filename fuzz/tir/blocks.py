@@ -1,4 +1,4 @@
-"""Random blocks: iterators, reductions with init, predicates, other names for regions."""
+"""Random blocks: iterators, reductions with init, predicates, matched regions."""
 
 from __future__ import annotations
 

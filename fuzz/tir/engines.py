@@ -1,4 +1,4 @@
-"""Ways to run a program, and whether two of them agree."""
+"""Engines that run a program, and the comparison of two of them."""
 
 from __future__ import annotations
 

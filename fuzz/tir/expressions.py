@@ -1,7 +1,7 @@
 """Random well-typed expressions.
 
-An expression is drawn by its dtype and lanes. Indices stay inside of their axis and divisors are
-not zero by construction, unless the program is one that may fail.
+An expression is drawn for a dtype and a number of lanes. By construction, indices stay in bounds
+and divisors are not zero, unless the program may fail.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Which builtins a generator may call, found by asking the constructor of calls itself.
+"""List the builtins that a generator may call, by asking their constructors.
 
-Whatever joins ``tir.BUILTINS`` is generated from then on, or named in ``BY_HAND`` with the reason.
+A new row of ``tir.BUILTINS`` is generated from then on, or listed in ``BY_HAND`` with the reason.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Random well-typed programs of TIR with one meaning.
+"""Random well-typed TIR programs with one meaning.
 
 ``generate(choices)`` draws a module, the function to call, and its arguments. Programs are verified
-before they are handed out. A program is a function of ``VERSION`` and of the decisions drawn: a
-failure is kept by its seed.
+before they are returned. A program is a function of ``VERSION`` and of the decisions drawn, so that
+a failure is stored as its seed.
 
-What makes a meaning unique: integers wrap, indices stay inside, divisors are not zero, memory is
-written before it is read, iterations of parallel and vectorised loops keep to elements of their
-own, results of functions that engines may round differently are stored and never read again.
+The meaning is unique because integers wrap, indices stay in bounds, divisors are not zero, memory
+is written before it is read, iterations of parallel and vectorised loops use elements of their own,
+and results that engines may round differently are stored but never read again.
 """
 
 from __future__ import annotations

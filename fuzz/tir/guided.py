@@ -1,4 +1,4 @@
-"""Programs driven by bytes, for fuzzers that watch which code an input reaches.
+"""Programs driven by bytes, for coverage-guided fuzzers.
 
     python -m fuzz.tir.guided FILE...
 

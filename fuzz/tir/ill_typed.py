@@ -1,7 +1,7 @@
-"""Programs with one mistake: a well-formed program in which one thing was changed.
+"""Programs with one mistake: a well-formed program with one change.
 
-Each kind of mistake names the codes that may answer it. What the constructors of nodes or the
-verifier do not refuse with one of them is a hole, and so is any other exception.
+Each kind of mistake names the codes that may report it. A mistake that neither constructors nor the
+verifier report with one of them is a hole, and so is any other exception.
 """
 
 from __future__ import annotations

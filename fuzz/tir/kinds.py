@@ -1,4 +1,4 @@
-"""Which kinds of nodes a program has, for the report on what a campaign covered."""
+"""List the kinds of nodes in a program, for the coverage report of a campaign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs made of others that mean the same: other names, statements that do nothing."""
+"""Meaning-preserving transformations of programs: renaming, statements without effect."""
 
 from __future__ import annotations
 

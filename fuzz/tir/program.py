@@ -1,4 +1,4 @@
-"""A generated program with what it takes to run it."""
+"""A generated program with everything that is needed to run it."""
 
 from __future__ import annotations
 

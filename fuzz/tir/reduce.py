@@ -1,9 +1,9 @@
-"""Make a failing program smaller, as long as it fails in the same way.
+"""Shrink a failing program, as long as it fails in the same way.
 
     python -m fuzz.tir.reduce SEED --engine native
 
-Statements are dropped, loops run once, expressions become their operands or a constant. Each
-candidate is checked in a process of its own, since it may kill it.
+Statements are removed, loops run once, expressions become an operand or a constant. Each candidate
+is checked in a process of its own, since it may kill it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Put one node into the place of another."""
+"""Replace one node by another."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Loomir: a tensor compiler that installs as pure Python and compiles through LLVM.
 
-``loomir.compile`` makes native code of a program, ``loomir.interpret`` runs what the program means,
-and ``loomir.verify`` lists every mistake in it. Programs are written in ``loomir.script``.
+``loomir.compile`` compiles a program to native code, ``loomir.interpret`` runs it by the definition
+of the language, and ``loomir.verify`` lists its mistakes. Programs are written in
+``loomir.script``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compile a program, or find what another process made of it."""
+"""Compile a program, or load the result that another process put into the cache."""
 
 from __future__ import annotations
 

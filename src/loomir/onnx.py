@@ -1,4 +1,4 @@
-"""``loomir.frontend.onnx`` under the name by which users import it."""
+"""The public name of ``loomir.frontend.onnx``."""
 
 from __future__ import annotations
 

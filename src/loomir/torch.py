@@ -1,4 +1,4 @@
-"""``loomir.frontend.torch`` under the name by which users import it."""
+"""The public name of ``loomir.frontend.torch``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Runtimes that models are measured on: one module each, with a class ``Peer``.
+"""Runtimes for models: one module each, with a class ``Peer``.
 
 ``Peer(threads, cache)`` imports a library and sets it up; ``load(folder, inputs)`` reads the model
-in the format of the library and returns what runs it. Only the process of that peer imports its
-module.
+in the library's format and returns a function that runs it. Only the process of that peer imports
+its module.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loomir on what ``torch.export`` saved, with tensors of PyTorch in and out."""
+"""Loomir on a file of ``torch.export``, with PyTorch tensors as arguments and results."""
 
 from __future__ import annotations
 

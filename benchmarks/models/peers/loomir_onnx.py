@@ -1,4 +1,4 @@
-"""Loomir as its users meet it: a file of ONNX, compiled by default."""
+"""Loomir as users run it: an ONNX file, compiled by default."""
 
 from __future__ import annotations
 

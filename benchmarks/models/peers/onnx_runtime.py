@@ -1,4 +1,4 @@
-"""ONNX Runtime: inputs bound beforehand, outputs where those of the first call were."""
+"""ONNX Runtime: inputs bound beforehand, outputs in the memory of the first call's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The process of one peer and one model: it starts like a program that runs the model once.
+"""The process of one peer and one model, which starts like a program that runs the model once.
 
 It reads a command per line and answers each with a line of JSON. NumPy and the library are imported
-within ``start``, whose clock begins when the process was made.
+within ``start``, whose clock begins at the creation of the process.
 """
 
 from __future__ import annotations

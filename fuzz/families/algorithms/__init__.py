@@ -1,1 +1,1 @@
-"""Algorithms of textbooks as people write them."""
+"""Textbook algorithms, as people write them."""

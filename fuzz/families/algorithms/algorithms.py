@@ -1,8 +1,8 @@
-"""Algorithms of textbooks as people write them: solvers, tables, transforms, sieves, simulations.
+"""Textbook algorithms, as people write them: solvers, tables, transforms, sieves, simulations.
 
-Loops depend on one another, change what they read, run over triangles, double their step, or take
-turns between two arrays. Each is drawn with dtypes, sizes and layouts of arguments, and with one
-thing or another written differently. The text of a program, run as Python, is the judge.
+Loops carry dependences, change what they read, run over triangles, double their step, or alternate
+between two arrays. Each is drawn with random dtypes, sizes and layouts of arguments, and with small
+changes. The text of a program, run as Python, is the reference.
 """
 
 from __future__ import annotations

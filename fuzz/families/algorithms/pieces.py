@@ -1,4 +1,4 @@
-"""What algorithms of textbooks are written with: sizes, arrays, lines."""
+"""Building blocks of textbook algorithms: sizes, arrays, lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulations, transforms by doubling steps, and what is done with rows."""
+"""Simulations, transforms with doubling steps, and operations on rows."""
 
 from __future__ import annotations
 

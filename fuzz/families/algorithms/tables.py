@@ -1,4 +1,4 @@
-"""Linear algebra, and tables that are filled step by step."""
+"""Linear algebra, and dynamic programming."""
 
 from __future__ import annotations
 

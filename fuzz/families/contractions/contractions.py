@@ -1,11 +1,11 @@
-"""Sums of products as people write them: axes in any order, dtypes in any mixture, in every form.
+"""Sums of products as people write them: axes in any order, mixed dtypes, in every form.
 
-A contraction has free, batch and reduced axes, which each factor and the result hold in an order of
-their own: plain, fused, shifted, counted from the end, as windows with strides, dilations and
+A contraction has free, batch and reduced axes, which each factor and the result index in an order
+of their own: plain, fused, shifted, counted from the end, as windows with strides, dilations and
 padding, or not at all. It is written as a block, as plain loops, with a sum in a scalar, or as a
-tensor expression; what follows (bias, relu, requantisation, clips, conversions) stands behind it or
-in the same loop. Arrays are packed, transposed, with gaps, or run backwards. NumPy judges, on whole
-numbers: every sum is exact in any order.
+tensor expression; its epilogue (bias, relu, requantisation, clips, conversions) follows it or is in
+the same loop. Arrays are contiguous, transposed, with gaps, or reversed. NumPy is the reference, on
+integral values: every sum is exact in any order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Graphs of products: matrices, einsums, linear layers, convolutions, and what follows them."""
+"""Graphs of products: matrices, einsums, linear layers, convolutions, and their epilogues."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Formulas of elements of arrays, which are written as programs and computed by NumPy.
+"""Formulas of array elements, written as programs and computed by NumPy.
 
-``value`` computes a formula at all places of a grid at once, in the dtypes of the program: integers
-wrap, floats are rounded where they are converted. ``write`` makes an expression of it, as text or
+``value`` computes a formula at all points of a grid at once, in the dtypes of the program: integers
+wrap, floats are rounded where they are converted. ``write`` turns it into an expression, as text or
 for tensor expressions, by a ``Writer``.
 """
 

@@ -1,4 +1,4 @@
-"""Contractions as programs: blocks, plain loops, sums in scalars, tensor expressions."""
+"""Contractions as programs: blocks, plain loops, scalar sums, tensor expressions."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Idioms that code generators match and make single instructions of."""
+"""Idioms that code generators recognise and turn into single instructions."""

@@ -1,4 +1,4 @@
-"""Bits and bytes of words, upper halves of products, signs and quotients."""
+"""Idioms on bits and bytes of words, high halves of products, signs and quotients."""
 
 from __future__ import annotations
 

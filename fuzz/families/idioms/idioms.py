@@ -1,10 +1,10 @@
-"""Idioms that code generators match, as people write them: NumPy judges each element.
+"""Idioms that code generators recognise, as people write them; NumPy checks each element.
 
 A program has one to three results, each of some idiom (``kinds.py``): stored element by element,
-interleaved, in reverse, or summed up, over a row of 0 to 300 elements or several rows. It is
-written as plain loops, as blocks, with a scalar that sums up, or with loops that a user cut,
-vectorised and unrolled, with and without a rest. Results of floats are compared bit for bit; sums
-of floats are those of whole numbers, which are exact in any order.
+interleaved, in reverse, or summed, over a row of 0 to 300 elements or several rows. It is written
+as plain loops, as blocks, with a scalar sum, or with loops that the user split, vectorised and
+unrolled, with and without a remainder. Float results are compared bit for bit; sums of floats have
+integral terms, so that they are exact in any order.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Idioms of arithmetic that code generators match and make single instructions of.
+"""Arithmetic idioms that code generators recognise and turn into single instructions.
 
-Each function draws one form of one idiom over elements that a ``Source`` gives.
+Each function draws one form of one idiom over elements from a ``Source``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where idioms take elements from, and ways to hold a value to a range."""
+"""Sources of an idiom's elements, and ways to clamp a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idioms as programs: plain loops, blocks, scalars that sum up, loops that a user cut."""
+"""Idioms as programs: plain loops, blocks, scalar sums, loops that a user split."""
 
 from __future__ import annotations
 

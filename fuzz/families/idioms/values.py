@@ -1,8 +1,8 @@
-"""Formulas of small numbers, each written as text and computed by NumPy at once.
+"""Formulas of small numbers, written as text and computed by NumPy at the same time.
 
-A ``Value`` is an expression of a program and what it must give at every place of a grid. Arithmetic
-is the language's: integers wrap, each float operation is rounded by itself, floats become integers
-by the nearest one in range and NaN becomes 0.
+A ``Value`` is an expression of a program and its value at every point of a grid. Arithmetic is that
+of the language: integers wrap, each float operation rounds by itself, and a float becomes the
+nearest integer in range, NaN becomes 0.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Graphs of networks: convolutional, transformer and recurrent."""
+"""Graphs of neural networks: convolutional, transformer and recurrent."""

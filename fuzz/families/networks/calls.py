@@ -1,4 +1,4 @@
-"""Calls in graphs: of kernels with scalars, of other functions, and of either side of a branch."""
+"""Calls in graphs: of kernels with scalars, of other functions, and in branches."""
 
 from __future__ import annotations
 

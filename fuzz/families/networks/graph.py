@@ -1,4 +1,4 @@
-"""A graph in the making: its lines, what its values are by NumPy, and how exactly."""
+"""A graph under construction: its lines, its values by NumPy, and their tolerances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers of networks that see: convolutions, pools and normalisations in any layout."""
+"""Layers of vision networks: convolutions, pooling and normalisations in any layout."""
 
 from __future__ import annotations
 

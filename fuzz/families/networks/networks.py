@@ -1,4 +1,4 @@
-"""Networks as users write them: convolutions, attention, gates, and what stands around them."""
+"""Networks as users write them: convolutions, attention, gates, and surrounding layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers of networks on sequences: attention, gates, normalisation and what stands around them."""
+"""Layers of sequence networks: attention, gates, normalisation and surrounding layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps on tensors of any shape: what stands between layers, and what makes results of them."""
+"""Operations on tensors of any shape, between layers and at the ends of networks."""
 
 from __future__ import annotations
 

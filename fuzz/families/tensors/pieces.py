@@ -1,4 +1,4 @@
-"""What chains of tensor expressions are made of: tensors, and their elements."""
+"""Building blocks of tensor-expression chains: tensors, and their elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products in chains of tensor expressions: of matrices, windows, and by subscripts."""
+"""Products in tensor-expression chains: of matrices, of windows, and by subscripts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Chains of tensor expressions as people write them: operators on tensors, formulas of elements.
+"""Chains of tensor expressions as people write them: operators on tensors, element formulas.
 
-A few tensors are combined by elements, moved, reduced, multiplied, padded and scanned; some of what
-is made on the way is a result, too. NumPy judges. Floats are whole numbers, and operators that
-would make others, or such as a dtype does not hold, are not drawn: every sum is exact in any order.
+A few tensors are combined element by element, moved, reduced, multiplied, padded and scanned; some
+intermediate values are results too. NumPy is the reference. Floats have integral values, and
+operators that would leave these, or the range of a dtype, are not drawn: every sum is exact in any
+order.
 """
 
 from __future__ import annotations

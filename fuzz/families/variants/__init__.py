@@ -1,1 +1,1 @@
-"""Programs that say in another way what rules know: zero points, guarded reads, distances."""
+"""Programs in forms that rules rewrite to known ones: zero points, guarded reads, distances."""

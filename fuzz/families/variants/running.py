@@ -1,4 +1,4 @@
-"""Greatest and least elements by comparison: NaN is passed over, and zeros keep their signs."""
+"""Greatest and least elements by comparison, which skip NaN and keep the signs of zeros."""
 
 from __future__ import annotations
 

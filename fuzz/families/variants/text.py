@@ -1,4 +1,4 @@
-"""Programs as lines over named arrays, of which the last are results."""
+"""Programs as lines over named arrays, the last of which are results."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A family of programs in forms that schedules rewrite to others.
 
-Products of bytes less zero points; and what other modules of this folder draw.
+It has products of bytes minus zero points, and what other modules of this folder draw.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products and convolutions of bytes less zero points: numbers, scalars, one for each channel."""
+"""Products and convolutions of bytes minus zero points: numbers, scalars, one per channel."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A plugin for mypy: ``plugins = ["loomir.checkers.mypy"]`` in its configuration.
 
-mypy does not read functions under a bare ``@T.prim_func``. The plugin says the same of
-``@T.prim_func(private=True)``, which mypy does not take for ``no_type_check``, and that a class
-under ``@I.ir_module`` is a module: mypy takes no notice of what a decorator makes of a class.
+mypy skips functions under a bare ``@T.prim_func``. The plugin makes it do the same under
+``@T.prim_func(private=True)``, which mypy does not recognise as ``no_type_check``, and declares
+that a class under ``@I.ir_module`` is a module, since mypy ignores the result of class decorators.
 """
 
 from __future__ import annotations

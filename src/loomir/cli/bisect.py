@@ -1,4 +1,4 @@
-"""``loomir bisect``: which pass makes a program compute something else."""
+"""``loomir bisect``: find the pass that makes a program compute something else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make inputs for a program, and compare what engines and NumPy make of them."""
+"""Make inputs for a program, and compare the results of engines and NumPy."""
 
 from __future__ import annotations
 

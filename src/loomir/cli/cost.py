@@ -1,4 +1,4 @@
-"""``loomir cost``: what the programs of a file do, by estimate."""
+"""``loomir cost``: estimate the work of the programs of a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``loomir diff``: how two programs differ, in text or in what they compute."""
+"""``loomir diff``: compare two programs, as text or by their results."""
 
 from __future__ import annotations
 

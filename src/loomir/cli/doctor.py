@@ -1,4 +1,4 @@
-"""``loomir doctor``: versions, the machine as the compiler sees it, and the cache."""
+"""``loomir doctor``: show versions, the machine as the compiler sees it, and the cache."""
 
 from __future__ import annotations
 

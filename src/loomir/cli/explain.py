@@ -1,4 +1,4 @@
-"""``loomir explain``: how programs are scheduled, and how close to the roof they run."""
+"""``loomir explain``: show how programs are scheduled, and how close to the roof they run."""
 
 from __future__ import annotations
 

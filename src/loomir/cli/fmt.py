@@ -1,4 +1,4 @@
-"""``loomir fmt``: lay out the files of programs in one form."""
+"""``loomir fmt``: format files of programs."""
 
 from __future__ import annotations
 

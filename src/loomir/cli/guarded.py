@@ -1,4 +1,4 @@
-"""Run a program once with its indices checked, before it runs on made-up inputs without checks."""
+"""Run a program once with bounds checks, before it runs without them on random inputs."""
 
 from __future__ import annotations
 

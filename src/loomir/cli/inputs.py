@@ -1,4 +1,4 @@
-"""Inputs for a function of a module, drawn at random by what it asks for."""
+"""Draw random inputs for a function of a module, by its parameters."""
 
 from __future__ import annotations
 

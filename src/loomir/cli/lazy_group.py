@@ -1,4 +1,4 @@
-"""A group of commands that are imported when they run, so that ``--help`` is there at once."""
+"""A group of commands that are imported when they run, so that ``--help`` is fast."""
 
 from __future__ import annotations
 

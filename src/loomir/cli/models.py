@@ -1,4 +1,4 @@
-"""Models of ONNX in ``loomir run``: inputs from files or drawn, outputs described, calls timed."""
+"""ONNX models in ``loomir run``: read or draw inputs, describe outputs, time calls."""
 
 from __future__ import annotations
 

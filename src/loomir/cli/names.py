@@ -1,4 +1,4 @@
-"""The functions of programs, and the names that a command may set."""
+"""The functions of programs, and the names that a command can set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command is doing, on a terminal, while it takes its time."""
+"""Show the current activity of a slow command on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command prints: text for people, one JSON object for machines."""
+"""Output of commands: text for people, one JSON object for machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``loomir run``: compile a program, run it, and compare it with NumPy and with the interpreter."""
+"""``loomir run``: compile and run a program, and compare it with NumPy and the interpreter."""
 
 from __future__ import annotations
 

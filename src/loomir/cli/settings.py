@@ -1,4 +1,4 @@
-"""Options of the form ``--size N=1024``."""
+"""Parse options of the form ``--size N=1024``."""
 
 from __future__ import annotations
 

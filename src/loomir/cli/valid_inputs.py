@@ -1,4 +1,4 @@
-"""Make inputs whose indices are valid, where a file does not define them."""
+"""Make inputs with valid indices, if a file does not define inputs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Debug compilations: how programs differ, in text and in values, and which pass is wrong."""
+"""Debug compilations: compare programs as text and by values, and find a wrong pass."""

@@ -1,7 +1,7 @@
-"""Compare what two programs compute, and find the first value that differs.
+"""Compare the values that two programs compute, and find the first that differs.
 
-Both run in the interpreter on the same inputs. Values are matched by the names of the variables
-that they are bound to, and by which time it is that this name is bound.
+Both run in the interpreter on the same inputs. Values are matched by the names of the variables to
+which they are bound, and by how often the name was bound before.
 """
 
 from __future__ import annotations

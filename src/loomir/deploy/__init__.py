@@ -1,1 +1,1 @@
-"""Executables that outlive the process: saved to a file, and exported for programs in C."""
+"""Executables that outlive the process: saved to a file, or exported as libraries for C."""

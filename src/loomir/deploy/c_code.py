@@ -1,4 +1,4 @@
-"""The wrapper of an exported library as LLVM IR: entry points for C, and texts of faults."""
+"""The wrapper of an exported library as LLVM IR: entry points for C, and messages of faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Build the callable functions of an executable from compiled code and its tables."""
+"""Build the callable functions of an executable from compiled code and its metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that compiled code fits the process that loads it: the machine, and the ABI."""
+"""Check that compiled code fits the process that loads it: the machine and the ABI."""
 
 from __future__ import annotations
 

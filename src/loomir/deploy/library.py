@@ -1,7 +1,7 @@
-"""Libraries for programs in C: ``exe.export_library(path)``.
+"""Export libraries for C programs: ``exe.export_library(path)``.
 
-One object holds all that a program needs: its code, the checks of arrays, the thread pool, the
-functions on values. A linker on this machine makes a shared library of it where that is asked for.
+One object file contains all that a program needs: its code, the checks of arrays, the thread pool,
+and the functions on values. A linker on this machine turns it into a shared library on request.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Executables in files: ``exe.save(path)`` and ``loomir.load(path)``.
+"""Save executables in files, and load them: ``exe.save(path)`` and ``loomir.load(path)``.
 
-Loading trusts nothing: the file is read whole, every byte is compared with its hash, the machine
-and the conventions with those that the code was made for, and who wrote it with who reads it, all
-before any of it is looked at as code.
+Loading trusts nothing. Before anything is used as code, the whole file is read, every byte is
+compared with its hash, the machine and the conventions with those for which the code was made, and
+its author with the current user.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Source positions as plain data: with each, the lines of text that errors show, and no others."""
+"""Source positions as plain data, each with the lines of text that errors show, and no others."""
 
 from __future__ import annotations
 

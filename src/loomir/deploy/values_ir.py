@@ -1,6 +1,6 @@
-"""The functions on values that every library offers to C, as LLVM IR.
+"""The functions on values that every library exports to C, as LLVM IR.
 
-Of several libraries in one program, all use those of one.
+If a program links several libraries, all of them use the functions of one.
 """
 
 from __future__ import annotations

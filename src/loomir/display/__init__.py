@@ -1,4 +1,4 @@
-"""What notebooks show of programs, schedules and measurements: pages of HTML and SVG.
+"""Notebook pages (HTML and SVG) of programs, schedules and measurements.
 
 Importing this package makes ``_repr_html_`` of these values work.
 """

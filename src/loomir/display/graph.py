@@ -1,4 +1,4 @@
-"""Graphs as pictures: what a function of Relax does, an operator a box, its values lines."""
+"""Draw a Relax function: a box for each operator, a line for each value."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A layout of graphs: boxes in layers, each below what it uses, with few crossings.
+"""Lay out a graph in layers: boxes below the boxes that they use, with few crossings.
 
-Boxes come in an order in which each stands after those it uses. A line that passes layers has a
-point in each of them, so that it keeps clear of the boxes there.
+Boxes are given in topological order. A line that passes through layers gets a point in each of
+them, so that it avoids the boxes there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pages of profiles: a bar for the time of each kernel, and one for its share of the roof."""
+"""Pages of profiles: for each kernel a bar for its time, and one for its share of the roof."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of schedules and traces: the nest of loops, and the primitives that made it."""
+"""Pages of schedules and traces: the loop nest, and the primitives that produced it."""
 
 from __future__ import annotations
 

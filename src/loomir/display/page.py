@@ -1,7 +1,7 @@
-"""Pieces of pages: frames, tables, programs, and the rules of their looks.
+"""Building blocks of pages: frames, tables, programs, and their styles.
 
-All colours are made of the colour of the page's own text, so that they suit light and dark. A class
-that is named twice outweighs the rules that notebooks have for what they show.
+All colours derive from the text colour of the surrounding page, so that they suit light and dark
+themes. Selectors repeat a class, to outweigh the rules of notebooks.
 """
 
 from __future__ import annotations

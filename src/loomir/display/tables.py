@@ -1,4 +1,4 @@
-"""Pages of functions, modules and executables: what they take, and what they are called."""
+"""Pages of functions, modules and executables: names and parameters."""
 
 from __future__ import annotations
 

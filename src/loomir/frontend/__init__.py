@@ -1,1 +1,1 @@
-"""Models of other frameworks, brought into Relax."""
+"""Importers: models of other frameworks become Relax modules."""

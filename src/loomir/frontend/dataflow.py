@@ -1,4 +1,4 @@
-"""Dataflow blocks around what has no branches, in functions that were made without them."""
+"""Wrap straight-line code of imported functions into dataflow blocks."""
 
 from __future__ import annotations
 

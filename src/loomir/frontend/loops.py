@@ -1,9 +1,9 @@
-"""Loops whose number of steps is known when they run, as functions that call themselves.
+"""Loops with a trip count that is known only at run time, as recursive functions.
 
-Such a function makes up to ``2 ** level`` steps: one by the body where ``level`` is 0, else those
-of a call of itself for ``level - 1``, and if the loop goes on then, those of another. So calls are
-at most as deep as the greatest level, 62, however many steps a loop makes, and a loop that ends
-leaves all of them at once.
+Such a function runs up to ``2 ** level`` steps. At ``level`` 0 it runs the body once; otherwise it
+calls itself for ``level - 1``, and if the loop continues, once more. So calls nest at most as deep
+as the highest level, 62, however many steps a loop runs, and a loop that ends leaves all of them at
+once.
 
     def steps(level, ...states):
         if level == 0:
@@ -11,7 +11,7 @@ leaves all of them at once.
         goes_on, ...states = first = steps(level - 1, ...states)
         return steps(level - 1, ...states) if goes_on else first
 
-Rows that the steps give are concatenated on the way back: each is copied once for each level.
+Rows that steps produce are concatenated on return, so that each is copied once for each level.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all IRs share: nodes and their roles, traversal, equality, modules, operators, passes."""
+"""Shared by all IRs: nodes and their roles, traversal, equality, modules, operators, passes."""
 
 from loomir.ir.equality import assert_structural_equal, structural_equal
 from loomir.ir.hashing import structural_hash

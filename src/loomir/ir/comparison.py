@@ -1,11 +1,12 @@
 """Compare two programs for structural equality, by functions generated for each node class.
 
-A definition must go with one definition of the other side throughout, and what neither side
-defines must be the same on both. So the order of comparisons does not matter: pairs of nodes lie
-in two lists, one loop takes them in turn and adds their parts at the end. Programs of any depth are
-compared, and a part that a program shares many times is compared few times.
+Each definition must correspond to one definition of the other side throughout, and what neither
+side defines must be the same on both. So the order of comparisons does not matter: two lists hold
+pairs of nodes, and one loop takes the pairs and appends their parts. Programs of any depth can be
+compared, and a part that a program shares many times is compared only a few times.
 
-What both sides share needs no comparison, unless they give names in it different meanings.
+Parts that both sides share need no comparison, unless the sides give names in them different
+meanings.
 """
 
 from __future__ import annotations

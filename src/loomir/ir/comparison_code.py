@@ -1,7 +1,7 @@
-"""Generate the functions that compare nodes, from the roles of the fields of their classes.
+"""Generate functions that compare nodes, from the roles of the fields of their classes.
 
-Most nodes of most programs are of few classes, which are inlined into one loop; each other class
-has a function of its own.
+Most nodes of most programs belong to a few classes, which are inlined into one loop; each other
+class has a function of its own.
 """
 
 from __future__ import annotations

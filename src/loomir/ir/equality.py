@@ -1,4 +1,4 @@
-"""Find where two programs differ, up to the names and identity of what they define."""
+"""Find where two programs differ, up to renaming of what they define."""
 
 from __future__ import annotations
 

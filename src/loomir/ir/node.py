@@ -1,15 +1,15 @@
-"""The declaration of IR nodes.
+"""Declarations of IR nodes.
 
-A field has a role, and everything else is derived from roles:
+Each field has a role, from which everything else is derived:
 
 - *child* (no role given): owned; visited and rewritten.
 - ``attr``: plain data; compared.
-- ``binds``: a definition made here (a variable, a buffer); equality is up to renaming of it.
-- ``uses``: refers to a definition made elsewhere; not visited as a child.
+- ``binds``: a definition (a variable, a buffer); equality is up to renaming of it.
+- ``uses``: a reference to a definition elsewhere; not visited as a child.
 - ``meta``: spans and name hints; never compared.
 
-Nodes are slotted, compared by identity, and read-only: the type checker forbids writing, and
-``freeze_nodes`` makes writing raise, which the tests switch on.
+Nodes have slots, compare by identity, and are read-only: type checkers refuse assignments, and
+``freeze_nodes`` makes them raise, which the tests switch on.
 """
 
 from __future__ import annotations

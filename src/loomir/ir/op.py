@@ -1,4 +1,4 @@
-"""The table of operators: what a ``Call`` can name besides a function of the module."""
+"""The table of operators: callees of a ``Call`` other than functions of the module."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Passes, the facts that they rely on, and pipelines of them.
+"""Passes, the facts on which they rely, and pipelines of passes.
 
-A pass maps a function to a function, or a module to a module, and returns its argument where it
-has nothing to do. A *fact* is a property of a module that can be checked (``no_blocks``). A pass
-names the facts it requires, establishes and breaks; a pipeline is checked against that when it is
-built, and the facts themselves are checked after each pass where that is asked for: of what the
-pass changed, since programs do not change where they are.
+A pass maps a function to a function, or a module to a module, and returns its argument if there is
+nothing to do. A *fact* is a checkable property of a module (``no_blocks``). A pass declares the
+facts that it requires, establishes and breaks; a pipeline is checked against these declarations
+when it is built. On request, the facts themselves are checked after each pass, for those parts that
+the pass changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs as JSON: a flat list of nodes, parts before wholes, so depth does not matter."""
+"""Serialise programs to JSON: a flat list of nodes, operands first, so that depth has no limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mark programs whose text comes from somebody else."""
+"""Mark programs whose text comes from an untrusted source."""
 
 from __future__ import annotations
 

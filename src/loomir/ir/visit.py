@@ -1,10 +1,10 @@
-"""Traversal without recursion, derived from field roles.
+"""Traverse programs without recursion, by field roles.
 
-Four engines, from the simplest: ``pre_order``/``post_order`` list nodes, ``fold`` computes a
-value from the values of the parts, ``rewrite`` rebuilds bottom-up by a table of class to
-function, and ``trampoline`` runs visitors written as generators, for those that need context: ``x
-= yield visit(child)`` asks for the result of visiting a child. A node that occurs in several
-places is folded and rewritten once.
+There are four engines, from the simplest on: ``pre_order`` and ``post_order`` list nodes, ``fold``
+computes a value from the values of operands, ``rewrite`` rebuilds bottom-up by a table from class
+to function, and ``trampoline`` runs visitors written as generators, for those that need context:
+``x = yield visit(child)`` requests the result of visiting a child. A node that occurs in several
+places is folded and rewritten only once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The language server: what editors show of programs while they are written.
+"""The language server, which shows editors mistakes and meanings in programs as they are typed.
 
-``server`` speaks the protocol, by pygls; all else here knows nothing of it.
+``server`` speaks the protocol, by pygls; the other modules do not depend on it.
 """

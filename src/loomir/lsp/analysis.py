@@ -1,7 +1,7 @@
-"""What an editor is told of a file: mistakes, names and their meanings, functions.
+"""Analyse a file for an editor: mistakes, names and their meanings, functions.
 
-The file is read, never run. Each program of it is read anew only where its text changed, or what
-stands before it and it uses.
+The file is parsed, never run. A program in it is parsed again only if its text changed, or
+something before it that it uses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers about a position: what a name means, where it is defined, what may follow."""
+"""Answer requests about a position: meaning of a name, its definition, completions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formatting as edits: only the lines that change, all of them or those of a range."""
+"""Formatting as edits: only the changed lines, all of them or those in a range."""
 
 from __future__ import annotations
 

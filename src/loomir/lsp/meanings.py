@@ -1,4 +1,4 @@
-"""What names of a program mean, in a line: buffers, loops and their ranges, values of graphs."""
+"""Describe names of a program in one line: buffers, loops and their ranges, values of graphs."""
 
 from __future__ import annotations
 

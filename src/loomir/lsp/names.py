@@ -1,4 +1,4 @@
-"""The names of ``T``, ``R`` and ``I``: their signatures and what they do."""
+"""Names of ``T``, ``R`` and ``I``: signatures and descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places in a text: lines and columns from 1 in characters, and UTF-16 units as editors count."""
+"""Convert positions: lines and columns from 1 in characters, and UTF-16 units of editors."""
 
 from __future__ import annotations
 

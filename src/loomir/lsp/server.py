@@ -1,7 +1,7 @@
-"""The server: documents in, diagnostics and answers out, by pygls.
+"""The server: receive documents, send diagnostics and answers, by pygls.
 
-A change is looked at once no other has come for a moment, in a thread of its own, so that answers
-do not wait for it. Whatever goes wrong in a request is logged, and the server goes on.
+A change is analysed once no other has come for a moment, in a thread of its own, so that answers do
+not wait for it. An exception in a request is logged, and the server continues.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Where the time of a call goes, kernel by kernel, beside what the machine could do."""
+"""Profile calls kernel by kernel, and compare them with the machine's limits."""

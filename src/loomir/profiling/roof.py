@@ -1,4 +1,4 @@
-"""Measure the roof of this machine: bytes and float operations per second, by two kernels."""
+"""Measure the roof of this machine, by two kernels: bytes and float operations per second."""
 
 from __future__ import annotations
 

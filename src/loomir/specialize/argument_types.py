@@ -1,4 +1,4 @@
-"""What the arguments of a call are: arrays by dtype and rank, numbers by dtype."""
+"""Types of a call's arguments: arrays by dtype and rank, numbers by dtype."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``@loomir.jit``: a function that is compiled at its first call with arguments of new types."""
+"""``@loomir.jit``: compile a function at its first call with arguments of new types."""
 
 from __future__ import annotations
 

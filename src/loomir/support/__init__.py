@@ -1,1 +1,1 @@
-"""What every layer shares: dtypes, source positions, diagnostics, configuration."""
+"""Shared by all layers: dtypes, source positions, diagnostics, configuration."""

@@ -1,4 +1,4 @@
-"""Say what is being done, to whoever listens: a command that shows it on a terminal."""
+"""Announce the current activity to listeners, such as a command that shows it on a terminal."""
 
 from __future__ import annotations
 

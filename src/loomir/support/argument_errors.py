@@ -1,7 +1,7 @@
 """Explain a failed call by the first argument that does not fit its declared type.
 
-Functions, methods and nodes that are given what they do not declare fail somewhere inside; here
-that becomes a diagnostic. Calls that succeed pay for none of it.
+A function, method or node that gets an argument of an undeclared type fails somewhere inside; this
+module turns that into a diagnostic. Successful calls cost nothing extra.
 """
 
 from __future__ import annotations

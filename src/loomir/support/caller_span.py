@@ -1,7 +1,7 @@
-"""Find the place in the user's Python where a tensor expression was written.
+"""Find the position in the user's Python at which a tensor expression was written.
 
-Tensor expressions are Python that runs, so the place of a mistake is that of the innermost frame
-outside of Loomir.
+Tensor expressions are Python code that runs, so a mistake is at the innermost frame outside of
+Loomir.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Find the columns of an expression in its line, for versions of Python that do not record them.
+"""Find the columns of an expression in its line, for Python versions that do not record them.
 
-Since 3.11 code objects hold the columns of each instruction. Before, the instructions of a line are
-counted: those that call, index or combine come in the order in which the parts are evaluated.
+From 3.11 on, code objects contain the columns of each instruction. Before, the instructions of a
+line are counted: those that call, index or combine occur in the order in which operands are
+evaluated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Warn of what the user may not have meant: the program runs all the same."""
+"""Warn about what the user probably did not intend, although the program runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hook by which languages in lower layers reach the compiler."""
+"""The hook through which languages in lower layers reach the compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the process, set by code or the command line and read at the boundary only."""
+"""Settings of the process, set by code or the command line, and read only at entry points."""
 
 from __future__ import annotations
 

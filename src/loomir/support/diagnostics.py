@@ -1,7 +1,7 @@
-"""Diagnostics: mistakes with place, reason and remedy, their text, and exceptions that carry them.
+"""Diagnostics: mistakes with position, reason and remedy, as text and as exceptions.
 
 A ``CompileError`` is a mistake in the user's program, a ``RunError`` one in a call of it, and an
-``InternalError`` a bug of ours, which says so.
+``InternalError`` a bug in Loomir, as its text says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The hook by which notebooks show values: the pages are written in a higher layer."""
+"""The hook through which notebooks show values; the pages are written in a higher layer."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Scalar and vector datatypes.
+"""Scalar and vector dtypes.
 
-- ``code`` and ``bits`` describe one element, ``lanes`` how many of them a value holds.
-- Bool is one dtype of its own, written ``bool`` (``uint1`` is read as the same); one byte in
-  memory.
-- A handle has one lane and 64 bits; ``void`` is the handle of no bits.
-- A dtype outside the language (``int7``, 5 lanes) cannot be made: it is refused, never truncated.
+- ``code`` and ``bits`` describe one element, ``lanes`` is the number of elements in a value.
+- Bool is a dtype of its own, written ``bool`` (``uint1`` is read as the same), one byte in memory.
+- A handle has one lane and 64 bits; ``void`` is the handle of 0 bits.
+- A dtype outside of the language (``int7``, 5 lanes) is refused, never truncated.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Locks and imports that a forked child finds free, whichever thread had them in the parent.
+"""Locks and imports that work in a forked child, whichever thread owned them in the parent.
 
-A child has only the thread that forked. What another thread was making under a ``ForkSafeLock`` is
-not made in the child, which makes it again: these locks only guard what is made once. What cannot
-be made again, a fork waits for: ``at_fork`` for locks of others, ``import_module`` for modules,
-whose locks Python does not free in a child.
+A child has only the thread that forked. Whatever another thread was creating under a
+``ForkSafeLock`` does not exist in the child, which creates it again: these locks only guard what is
+created once. For what cannot be created again, a fork waits: ``at_fork`` does this for locks of
+others, ``import_module`` for modules, whose locks Python does not release in a child.
 """
 
 from __future__ import annotations

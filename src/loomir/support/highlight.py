@@ -1,4 +1,4 @@
-"""Show programs in colour: on a terminal, and as HTML in a notebook."""
+"""Highlight programs: in colour on a terminal, as HTML in a notebook."""
 
 from __future__ import annotations
 

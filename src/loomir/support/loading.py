@@ -1,4 +1,4 @@
-"""The hook by which lower layers have the operators of Relax loaded when first needed."""
+"""The hook through which lower layers load the operators of Relax on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hook by which ``str(node)`` reaches the printer, which lives in a higher layer."""
+"""The hook through which ``str(node)`` reaches the printer in a higher layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check values against declared types, and describe the types in words."""
+"""Check values against declared types, and describe types in words."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Run deeply recursive work with enough stack: in a new thread where the caller's has too little.
+"""Run deeply recursive work with enough stack, in a new thread if the caller has too little.
 
-Python's parser and LLVM recurse over the levels of a program, and end the process where the stack
-overflows. Threads are made with small stacks by servers and by systems. What runs here must not
-look at the frames of those who called it.
+Python's parser and LLVM recurse over the nesting of a program, and end the process on a stack
+overflow. Servers and operating systems often create threads with small stacks. Work that runs here
+must not inspect the frames of its callers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls of programs that were not compiled: the error, and the call that is meant."""
+"""Report calls of programs that were not compiled, with the call that was probably meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine has: its instruction set, vectors, caches and cores."""
+"""The machine to compile for: its instruction set, vectors, caches and cores."""
 
 from loomir.target.target import Target
 

@@ -1,9 +1,9 @@
-"""Count the CPUs that this process may use: those of its affinity, within the quota of its cgroups.
+"""Count the CPUs that this process may use: those of its affinity mask, within its cgroup quota.
 
 A container with a quota (``docker run --cpus=2``, a limit of Kubernetes) sees all CPUs of its host
-and may run on each. With a thread for each CPU, the quota is used up in a moment, and then the
-kernel stops all threads until the next period: some hundredths of a second, in the middle of a
-parallel loop. So there are as many threads as CPUs that the quota pays for, rounded up.
+and may run on each of them. With a thread for each CPU, the quota would be used up quickly, and the
+kernel would stop all threads until the next period: for some hundredths of a second, in the middle
+of a parallel loop. So there are only as many threads as CPUs that the quota pays for, rounded up.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Detect the machine at hand: its CPU, caches and cores, from LLVM and the system."""
+"""Detect the host: its CPU, caches and cores, from LLVM and the system."""
 
 from __future__ import annotations
 

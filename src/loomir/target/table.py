@@ -1,8 +1,8 @@
-"""The CPUs that can be named, and what each of them has.
+"""The CPUs that targets can name, and their features.
 
-Names are LLVM's. ``vector_bits`` is the width worth using, ``registers`` how many vector registers
-there are, ``caches`` the bytes of data that one core reaches in L1, L2 and L3 (0 for none), and
-``extensions`` the instructions of ``EXTENSIONS`` that it has.
+Names are those of LLVM. ``vector_bits`` is the width worth using, ``registers`` the number of
+vector registers, ``caches`` the bytes of data that one core can use in L1, L2 and L3 (0 for none),
+and ``extensions`` its instruction sets among ``EXTENSIONS``.
 """
 
 from __future__ import annotations

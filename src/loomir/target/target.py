@@ -1,4 +1,4 @@
-"""The target: the machine to compile for, and what the compiler knows of it."""
+"""The target: the machine to compile for, as the compiler sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare schedules for any machine with the programs that they come from, interpreted."""
+"""Validate schedules for any machine: interpret them, and compare with the original programs."""
 
 from loomir.validate.report import FunctionReport, ScheduleDifference, ScheduleReport
 from loomir.validate.schedules import validate_schedule

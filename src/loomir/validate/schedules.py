@@ -1,8 +1,8 @@
 """Compare the default schedule of a program for a machine with the program as it is written.
 
-Both are run by the interpreter without rounding, on small arguments that are made up, so that
-neither the machine nor a tolerance is needed: a sum that is taken in another order is equal, one
-that loses a term is not. Where they differ, the steps of scheduling are gone through one by one.
+The interpreter runs both without rounding, on small generated arguments. So neither the machine nor
+a tolerance is needed: a sum in another order is equal, and one that loses a term is not. If results
+differ, the steps of scheduling are tested one by one.
 """
 
 from __future__ import annotations

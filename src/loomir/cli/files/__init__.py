@@ -1,1 +1,1 @@
-"""The user's file: its programs, their names and sizes, and what it defines for commands."""
+"""The user's file: its programs, their names and sizes, and its settings for commands."""

@@ -1,4 +1,4 @@
-"""What a file defines for the commands, beside its programs: SIZES, INTERPRET and inputs."""
+"""Settings for commands that a file defines beside its programs: SIZES, INTERPRET and inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layout of a source file: Python by Ruff, Tensor Comprehensions by their own formatter."""
+"""Format source files: Python by Ruff, Tensor Comprehensions by their own formatter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The value of a size, such as an extent or a loop's bound."""
+"""Evaluate a size, such as an extent or a loop's bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Load a Python file that holds programs, with some of its constants replaced."""
+"""Load a Python file of programs, with some of its constants replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell what a user's file raises as a mistake at the line that raised it."""
+"""Report an exception of a user's file as a mistake at the line that raised it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files that a command is given: each by its name, or all in a folder that hold programs."""
+"""Find the files for a command: those named, and those with programs in folders."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How much a program does: the steps of the interpreter, and what a graph costs."""
+"""The work of a program: steps of the interpreter, costs of a graph, timings and comparisons."""

@@ -1,4 +1,4 @@
-"""What a call of a graph costs: the sum of its kernels, each as often as the graph calls it."""
+"""Estimate the cost of a graph: the sum over its kernels, each by the number of its calls."""
 
 from __future__ import annotations
 

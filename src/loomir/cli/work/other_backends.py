@@ -1,4 +1,4 @@
-"""Compare what a model of ONNX gives with what another of ONNX's backends makes of it.
+"""Compare the results of an ONNX model with those of another ONNX backend.
 
 A backend is any module that implements ``onnx.backend.base``, under the name that the user gives,
 or as ``backend`` in the package of that name.

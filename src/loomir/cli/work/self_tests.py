@@ -1,4 +1,4 @@
-"""Small programs that tell whether an installation works: one for each thing that may not."""
+"""Small programs that test an installation, one for each feature that may fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimate how many steps a program takes."""
+"""Estimate how many interpreter steps a program takes."""
 
 from __future__ import annotations
 

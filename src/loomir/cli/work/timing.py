@@ -1,4 +1,4 @@
-"""Measure calls, in turns with NumPy's way where a file has one."""
+"""Time calls, in turns with the NumPy version if a file has one."""
 
 from __future__ import annotations
 

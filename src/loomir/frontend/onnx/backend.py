@@ -1,7 +1,7 @@
-"""Loomir as a backend of the onnx package: ``onnx.backend.base``.
+"""Loomir as a backend of the onnx package (``onnx.backend.base``).
 
-``prepare(model)`` gives what ``run`` takes arrays for. A model whose shapes or axes are inputs is
-compiled when it is first run, for the elements that these inputs then have, and again for others.
+``prepare(model)`` returns an object whose ``run`` takes arrays. A model whose shapes or axes are
+inputs is compiled at its first run for the values of these inputs, and again for other values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tensors that a model keeps in files beside it, and nowhere else."""
+"""Read tensors of a model from files beside it, and from nowhere else."""
 
 from __future__ import annotations
 

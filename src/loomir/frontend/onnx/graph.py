@@ -1,8 +1,8 @@
-"""The walk over a model: nodes in order, each by its converter, into one function of Relax.
+"""Convert a model: visit its nodes in order, and add the result of each converter to one function.
 
-Functions of the model, and operators that the standard defines by others, are walked in place of
-the node that uses them. What cannot be imported is noted and the walk goes on, so that all of it
-is told at once.
+Functions of the model, and operators that the standard defines by others, are expanded where they
+are used. Nodes that cannot be imported are recorded and the walk goes on, so that all of them are
+reported at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How large a model may become where its functions are used."""
+"""Limit the size to which a model may grow when its functions are expanded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``loomir.onnx.load``; a model that the cache knows is imported when somebody looks into it."""
+"""``loomir.onnx.load``: import a model, lazily if the cache already has it compiled."""
 
 from __future__ import annotations
 

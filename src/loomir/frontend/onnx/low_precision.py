@@ -1,4 +1,4 @@
-"""Integers of 2 and 4 bits, and floats of 4 and 8: a byte each, converted by arithmetic on bits."""
+"""Integers of 2 and 4 bits, and floats of 4 and 8: stored as bytes, converted by bit arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of models: what cannot be read, and what cannot be imported."""
+"""Errors of models: invalid files, and features that cannot be imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models as plain data: what a file says, without the classes of the library that reads it."""
+"""Models as plain data: the contents of a file, independent of the library that reads it."""
 
 from __future__ import annotations
 

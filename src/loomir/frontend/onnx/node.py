@@ -1,4 +1,4 @@
-"""What a converter is given: a node, its inputs as values of Relax, and means to make more."""
+"""The argument of a converter: a node, its inputs as Relax values, and helpers to build more."""
 
 from __future__ import annotations
 

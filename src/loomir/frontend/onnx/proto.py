@@ -1,7 +1,7 @@
-"""Reading models: bytes to plain data, by the onnx package, which only this module knows.
+"""Read models: bytes to plain data, by the onnx package, which only this module imports.
 
-Files are hostile until they are read: sizes are compared with what is there before memory is
-asked for, and what the package raises becomes an error that names the model.
+Files are untrusted: sizes are compared with the available bytes before memory is allocated, and
+exceptions of the package become errors that name the model.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of converters: one row for an operator and the first version that the row is for."""
+"""The table of converters: a row for each operator and the first version to which it applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps along an axis of tensors, as a loop: how many there are is known when it runs."""
+"""Loops over an axis of tensors, with a trip count that is known only at run time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Arithmetic on what is known at import: extents, and small arrays of numbers.
+"""Evaluate shape arithmetic at import: extents, and small arrays of numbers.
 
-Exporters compute shapes by graphs of Shape, Gather, Concat and the like. Here these work on arrays
-whose elements are numbers or expressions of extents, so that the program is left with the extents.
-What is not certain, such as which of two extents is greater, is left to the program.
+Exporters compute shapes by graphs of Shape, Gather, Concat and the like. Here these operators work
+on arrays whose elements are numbers or expressions of extents, so that only the resulting extents
+remain in the program. What is unknown, such as which of two extents is greater, is left to it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Values of a model while it is imported: tensors, sequences and optionals.
+"""Values of a model during import: tensors, sequences and optionals.
 
-A tensor is an expression of Relax, or an array whose elements are known already: numbers, or
-expressions of extents, which shape arithmetic computes with. A sequence has a length that is known
-at import, and an optional is there or not; neither exists when the program runs.
+A tensor is a Relax expression, or an array whose elements are known: numbers, or expressions of
+extents for shape arithmetic. The length of a sequence and the presence of an optional are known at
+import; neither exists at run time.
 """
 
 from __future__ import annotations

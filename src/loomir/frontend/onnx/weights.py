@@ -1,8 +1,8 @@
-"""Weights of a file, which stay there until they are needed.
+"""Read weights of a file lazily.
 
-A file of ONNX is a message of protobuf: fields, each with a number, a kind and its bytes. The walk
-here looks at no more than the fields around the data of weights, and the rest of the model is read
-by the onnx package without that data.
+An ONNX file is a protobuf message: fields, each with a number, a kind and its bytes. This parser
+only reads the fields around the data of weights; the onnx package reads the rest of the model
+without that data.
 """
 
 from __future__ import annotations

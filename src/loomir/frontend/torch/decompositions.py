@@ -1,4 +1,4 @@
-"""What torch breaks into core operators before a program is imported, and what stays whole."""
+"""Choose which operators torch decomposes before import, and which stay whole."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Random operators of a graph, which stay in PyTorch: their results become inputs of the graph.
 
-They draw from PyTorch's generators, in the order of the graph, so that seeds mean what they do
-without a compiler.
+PyTorch draws the numbers from its generators, in the order of the graph, so that seeds have the
+same effect as without a compiler.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dtypes of PyTorch in Loomir, and the memory of tensors as arrays."""
+"""Convert PyTorch's dtypes, and view the memory of tensors as arrays."""
 
 from __future__ import annotations
 

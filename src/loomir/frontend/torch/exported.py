@@ -1,4 +1,4 @@
-"""``loomir.torch.from_exported``: a program of ``torch.export`` becomes a module of Relax."""
+"""``loomir.torch.from_exported``: turn a program of ``torch.export`` into a Relax module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk over a graph of ``torch.fx``: each node becomes bindings of Relax."""
+"""Convert a graph of ``torch.fx``: each node becomes Relax bindings."""
 
 from __future__ import annotations
 

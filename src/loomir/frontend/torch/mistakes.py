@@ -1,4 +1,4 @@
-"""Errors of programs of PyTorch: what cannot be read, and what cannot be imported."""
+"""Errors of PyTorch programs: invalid ones, and features that cannot be imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The torch package, imported when it is asked for."""
+"""Import the torch package on first use."""
 
 from __future__ import annotations
 

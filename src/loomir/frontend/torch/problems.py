@@ -1,4 +1,4 @@
-"""What of a program cannot be imported: noted while its nodes are walked, told all at once."""
+"""Collect what cannot be imported of a program, to report it all at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One function of Relax, made of a graph whose inputs are sorted by what becomes of them."""
+"""Build one Relax function from a graph whose inputs are sorted by kind."""
 
 from __future__ import annotations
 

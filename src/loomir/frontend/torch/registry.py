@@ -1,4 +1,4 @@
-"""The table of converters: one row for an overload of an operator of ATen."""
+"""The table of converters: a row for each overload of an ATen operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Symbolic sizes: expressions of SymPy, as torch keeps them, become expressions of extents."""
+"""Convert symbolic sizes: torch's SymPy expressions become expressions of extents."""
 
 from __future__ import annotations
 

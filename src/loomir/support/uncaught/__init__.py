@@ -1,1 +1,1 @@
-"""What is shown of errors that nobody caught, in scripts and in notebooks."""
+"""Show uncaught errors in scripts and notebooks."""

@@ -1,4 +1,4 @@
-"""Hooks of Python by which scripts end with a diagnostic, not with frames of Loomir."""
+"""Python hooks that end scripts with a diagnostic instead of Loomir's stack frames."""
 
 from __future__ import annotations
 

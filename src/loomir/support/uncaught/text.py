@@ -1,7 +1,7 @@
-"""The text of an error of Loomir's that nobody caught: the diagnostic, without our frames.
+"""The text of an uncaught Loomir error: the diagnostic, without Loomir's frames.
 
-Where it does not say its place, or happened in a call, the place is that of the user's code that
-led there. ``LOOMIR_TRACEBACK=full`` in the environment shows Python's own traceback.
+If the error has no position, or happened in a call, the position is that of the user's code that
+led to it. ``LOOMIR_TRACEBACK=full`` in the environment shows Python's own traceback.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Converters, a family to a file; each file ends with its rows."""
+"""Converters: one file for each family, with its rows of the table at the end."""
 
 from __future__ import annotations
 

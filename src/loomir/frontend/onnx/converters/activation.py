@@ -1,4 +1,4 @@
-"""Activations: functions of each element, and exponentials along an axis."""
+"""Activation functions, element-wise or along an axis."""
 
 from __future__ import annotations
 

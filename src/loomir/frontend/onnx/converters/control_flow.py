@@ -1,7 +1,7 @@
 """Branches and loops.
 
-A branch whose condition is known is chosen at import. A loop whose number of steps is known and
-small is unrolled; another becomes a function that calls itself.
+A branch with a known condition is selected at import. A loop with a known small trip count is
+unrolled; any other loop becomes a recursive function.
 """
 
 from __future__ import annotations

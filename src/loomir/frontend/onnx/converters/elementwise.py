@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons, logic and bits: each element by itself, of shapes that broadcast."""
+"""Element-wise arithmetic, comparisons, logic and bit operations, with broadcasting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images built from windows, sampled in space, and the grids that say where."""
+"""Col2Im, spatial sampling, and the grids for it."""
 
 from __future__ import annotations
 

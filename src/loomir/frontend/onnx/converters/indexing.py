@@ -1,4 +1,4 @@
-"""Operators that take elements at places, and that write elements at places."""
+"""Gather and scatter operators."""
 
 from __future__ import annotations
 

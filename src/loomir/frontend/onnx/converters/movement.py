@@ -1,4 +1,4 @@
-"""Operators that move elements: other shapes, other orders, parts, copies."""
+"""Operators that only move elements: reshape, transpose, slice, copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalisations: elements are shifted and scaled to a mean of 0 and a variance of 1."""
+"""Normalisations: shift and scale elements to mean 0 and variance 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pads: elements put before and after each axis, or cut off."""
+"""Pad: add elements at the ends of axes, or crop them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The greatest element, the mean or a norm of windows, and of whole images."""
+"""Pooling: maximum, mean or norm of windows, or of whole images."""
 
 from __future__ import annotations
 

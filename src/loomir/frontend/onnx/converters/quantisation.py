@@ -1,4 +1,4 @@
-"""Small integers and floats that stand for floats, and products of them."""
+"""Quantisation to small integers and floats, and products of quantised tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent layers: RNN, GRU and LSTM, one step after the other."""
+"""Recurrent layers: RNN, GRU and LSTM, step by step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions: one element of many, and its place."""
+"""Reductions, and reductions to an index (ArgMax)."""
 
 from __future__ import annotations
 

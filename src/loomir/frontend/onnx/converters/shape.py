@@ -1,4 +1,4 @@
-"""Constants, and operators on shapes that are only known when the program runs."""
+"""Constants, and operators on shapes that are known only at run time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows, Fourier transforms, and frequencies as ears hear them."""
+"""Window functions, Fourier transforms, and mel filter banks."""
 
 from __future__ import annotations
 

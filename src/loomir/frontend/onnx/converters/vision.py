@@ -1,4 +1,4 @@
-"""Regions of images, and boxes around what is seen in them."""
+"""Regions of interest (RoiAlign), and suppression of overlapping boxes."""
 
 from __future__ import annotations
 

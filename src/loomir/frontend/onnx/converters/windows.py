@@ -1,4 +1,4 @@
-"""Windows that slide over images: what strides, dilations, pads and auto_pad say."""
+"""Sliding windows over images: strides, dilations, pads and auto_pad."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converters, a family to a file; importing a file puts its rows into the table."""
+"""Converters: one file for each family; importing a file adds its rows to the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention, whole."""
+"""Scaled dot-product attention, as one operator."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Branches and loops: torch.cond, while_loop, scan and map, as they stand in graphs.
+"""Branches and loops: torch.cond, while_loop, scan and map.
 
-A scan of few steps is unrolled; another, and each while_loop, becomes a function that calls itself.
+A scan of few steps is unrolled; a longer one, and each while_loop, becomes a recursive function.
 """
 
 from __future__ import annotations

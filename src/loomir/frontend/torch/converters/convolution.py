@@ -1,4 +1,4 @@
-"""Convolutions, their transposes and their gradients."""
+"""Convolutions, transposed convolutions, and their gradients."""
 
 from __future__ import annotations
 

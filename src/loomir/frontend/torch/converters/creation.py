@@ -1,4 +1,4 @@
-"""Tensors made of numbers, and places counted."""
+"""Operators that create tensors, from constants or ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of each element, of one operand, two or three."""
+"""Element-wise operators of one, two or three operands."""
 
 from __future__ import annotations
 

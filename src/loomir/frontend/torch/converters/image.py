@@ -1,4 +1,4 @@
-"""Images resized, and sampled at places that a grid gives."""
+"""Resize images, and sample them at the points of a grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements read and written at places that other tensors hold."""
+"""Gather and scatter operators."""
 
 from __future__ import annotations
 

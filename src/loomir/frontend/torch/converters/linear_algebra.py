@@ -1,4 +1,4 @@
-"""Products of matrices, and layers made of them."""
+"""Matrix products, and layers built from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other shapes, orders and parts of tensors, which compute nothing."""
+"""Operators that only change shapes, orders and parts of tensors."""
 
 from __future__ import annotations
 

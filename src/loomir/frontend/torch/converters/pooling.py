@@ -1,4 +1,4 @@
-"""The greatest element or the mean of windows, and their gradients."""
+"""Pooling: maximum or mean of windows, and the gradients."""
 
 from __future__ import annotations
 

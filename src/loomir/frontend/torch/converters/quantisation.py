@@ -1,4 +1,4 @@
-"""Small integers that stand for floats, as exported programs that are quantised have them."""
+"""Quantised operators, as quantised exported programs have them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that draw by chance: what is left of them where nothing is drawn."""
+"""Random operators, in the cases that draw no random numbers."""
 
 from __future__ import annotations
 

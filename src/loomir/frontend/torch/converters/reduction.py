@@ -1,4 +1,4 @@
-"""Reductions: one element of many, its place, and running ones."""
+"""Reductions, reductions to an index, and scans."""
 
 from __future__ import annotations
 

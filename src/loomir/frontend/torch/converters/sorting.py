@@ -1,4 +1,4 @@
-"""Elements in order, and the greatest of them."""
+"""Sorting, and the k greatest elements."""
 
 from __future__ import annotations
 

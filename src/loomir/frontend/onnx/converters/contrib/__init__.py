@@ -1,4 +1,4 @@
-"""Operators of com.microsoft that exporters and optimisers of transformers write."""
+"""Operators of com.microsoft, which exporters and optimisers of transformers use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention of transformers as com.microsoft writes it, with its masks, caches and rotations."""
+"""Attention operators of com.microsoft, with masks, key-value caches and rotary embeddings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products with weights of few bits, a scale to each block of them."""
+"""Matrix products with blockwise quantised weights of few bits."""
 
 from __future__ import annotations
 

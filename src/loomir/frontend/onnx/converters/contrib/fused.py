@@ -1,4 +1,4 @@
-"""Products and convolutions with what optimisers of graphs put into them."""
+"""Fused products and convolutions, as graph optimisers write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of residuals or of embeddings that are normalised at once."""
+"""Normalisations fused with residual sums or embeddings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Operators on small integers that stand for floats: those that the standard does not have.
+"""Quantised operators that the standard does not have.
 
-All but products compute on the floats that the integers stand for, and round the result.
+All but products dequantise, compute in floats, and quantise the result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml, of which exporters of scikit-learn and boosted trees make models."""
+"""Operators of ai.onnx.ml, to which scikit-learn and boosted trees are exported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to features before a model is given them."""
+"""Preprocessing of features."""
 
 from __future__ import annotations
 

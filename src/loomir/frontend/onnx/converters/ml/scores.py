@@ -1,4 +1,4 @@
-"""What classifiers make of their sums: scores and labels."""
+"""Scores and labels of classifiers, from their raw sums."""
 
 from __future__ import annotations
 

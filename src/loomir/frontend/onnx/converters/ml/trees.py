@@ -1,4 +1,4 @@
-"""Ensembles of decision trees: all trees take a step at once, as often as the deepest is deep."""
+"""Ensembles of decision trees: all trees descend one level per step, up to the greatest depth."""
 
 from __future__ import annotations
 
