@@ -12,14 +12,14 @@ from loomir.tir.builtins.table import BUILTINS, FAMILIES, Accepts, Builtin
 
 INTRODUCTION = """# Builtins of TIR
 
-A builtin is called by its name in `T`, and everything about it stands in one row of a table in the
-source, of which this page is a copy. The [language reference](tirscript.md) says what else there is.
+Programs call a builtin by its name in `T`. This page is generated from the table of builtins in the
+source; the [language reference](tirscript.md) describes the rest of the language.
 
-Arguments are evaluated from left to right, each once, unless the row says otherwise. Functions of
-numbers take vectors as well, and work lane by lane. A function of floats is computed in the float's
-own precision, those of 16 bits in `float32` and rounded at the end; "floats" are `float16`,
-`bfloat16`, `float32` and `float64`, "integers" the signed and unsigned ones of 8 to 64 bits. NaN gives
-NaN unless the row says otherwise.
+Unless a row says otherwise, arguments are evaluated once, from left to right, and the result is NaN if
+an argument is NaN. Functions of numbers also take vectors, lane by lane. Functions of floats are
+computed in the precision of their dtype; 16-bit floats are computed in `float32` and rounded once.
+"Floats" are `float16`, `bfloat16`, `float32` and `float64`, "integers" are the signed and unsigned ones
+of 8 to 64 bits.
 
 ## Effects
 
@@ -40,7 +40,7 @@ EFFECTS = {
 FORMS = """
 ## Other names
 
-These are read too, and make operators or constants:
+These names are accepted too, and build operators or constants:
 
 | name | means |
 | --- | --- |"""
@@ -76,19 +76,19 @@ COMPOSED = {
 }
 
 DEVICE_HEAD = """
-## Instructions of GPUs
+## GPU instructions
 
-Programs that were written for a GPU hold these. They are read, printed and compared as they are, with
-any arguments and any `dtype=`; a program that holds one is neither compiled nor interpreted
+Programs written for a GPU contain these. They are parsed, printed and compared with any arguments and
+any `dtype=`, but a program that contains one is neither compiled nor interpreted
 ([TIR0512](../errors/TIR0512.md)).
 
 | name | why not on a CPU | instead |
 | --- | --- | --- |"""
 
 MISSING = """
-## Names that Loomir has not
+## Unsupported names
 
-Other implementations have these. A program that uses one is refused with this text.
+Other implementations have these names. The error for a program that uses one says this.
 
 | name | why not | instead |
 | --- | --- | --- |"""

@@ -13,8 +13,8 @@ from loomir.te import topi
 
 INTRODUCTION = """# Operators on tensors
 
-`loomir.te.topi` makes [tensor expressions](te.md) of whole tensors, with the meaning that operators
-have in NumPy and the Array API. This page is a copy of what the source says of each.
+`loomir.te.topi` builds [tensor expressions](te.md) of whole tensors, with the semantics of NumPy and the
+Array API. This page is generated from signatures and docstrings.
 
 ```python
 import numpy as np
@@ -41,21 +41,20 @@ print(i)
  [2 0]]
 ```
 
-Sizes may be symbolic, and negative axes count from the end. What does not fit is refused at the line
-that calls the operator: shapes ([TE0101](../errors/TE0101.md)), axes
-([TE0102](../errors/TE0102.md)), dtypes ([TE0103](../errors/TE0103.md)) and other parameters
-([TE0104](../errors/TE0104.md)).
+Sizes may be symbolic, and negative axes count from the end. Errors are reported at the line that calls
+the operator: for shapes ([TE0101](../errors/TE0101.md)), axes ([TE0102](../errors/TE0102.md)), dtypes
+([TE0103](../errors/TE0103.md)) and other parameters ([TE0104](../errors/TE0104.md)).
 
-## Where they differ from NumPy
+## Differences from NumPy
 
-- Nothing is promoted: operands of one operator have one dtype, and plain numbers take it.
-- Extents broadcast where they are surely equal, or the number 1: two symbolic sizes that only turn out
-  to be equal are refused.
-- A division of integers by zero raises ([RUN0201](../errors/RUN0201.md)).
-- Floats of 16 bits are computed in `float32`, and rounded once.
-- Indices that tensors hold are checked only by `loomir.compile(..., check_bounds=True)`.
-- The greatest and the least over a symbolic extent that turns out to be 0 are the least and the greatest
-  value of the dtype."""
+- No dtype promotion: all operands of an operator have one dtype, and plain numbers take it.
+- Extents broadcast if they are provably equal, or the number 1. Two symbolic sizes that may differ are
+  refused.
+- An integer division by zero raises ([RUN0201](../errors/RUN0201.md)).
+- 16-bit floats are computed in `float32`, and rounded once.
+- Indices from tensors are checked only under `loomir.compile(..., check_bounds=True)`.
+- The maximum over a symbolic extent that is 0 at run time is the least value of the dtype, the minimum the
+  greatest."""
 
 
 def families() -> list[ModuleType]:

@@ -14,18 +14,18 @@ from loomir.relax.operator.params import REQUIRED
 
 INTRODUCTION = """# Operators of Relax
 
-Graphs are made of calls of these operators; in TVMScript their names start with `R.`, and in Python they
-are functions of `loomir.op`. This page is a copy of what the source says of each.
+Graphs consist of calls of these operators. Their names start with `R.` in TVMScript; in Python they are
+functions of `loomir.op`. This page is generated from the definitions of the operators.
 
-- Nothing is promoted: tensors that an operator combines have one dtype. A plain number beside a tensor
-  takes its dtype, if that holds it ([OPS0006](../errors/OPS0006.md)).
-- Shapes broadcast as in NumPy. What is certain not to fit is refused when the program is checked
-  ([OPS0008](../errors/OPS0008.md)); what may fit is compared when it runs.
-- Integers wrap in their dtype. A division of integers by zero raises `ZeroDivisionError`.
-- Floats of 16 bits are computed in `float32`, and rounded once.
+- No dtype promotion: tensors that an operator combines have one dtype. A plain number beside a tensor
+  takes its dtype, if that can represent it ([OPS0006](../errors/OPS0006.md)).
+- Shapes broadcast as in NumPy. Shapes that cannot fit are refused when the program is checked
+  ([OPS0008](../errors/OPS0008.md)); shapes that may fit are compared at run time.
+- Integers wrap in their dtype. An integer division by zero raises `ZeroDivisionError`.
+- 16-bit floats are computed in `float32`, and rounded once.
 - Negative axes count from the end ([OPS0005](../errors/OPS0005.md)); `axis=None` stands for all axes.
-- What is not known before the program runs, such as a rank or a dtype, is left open: the structural
-  information of the result then says less, and never something untrue."""
+- A rank or dtype may be unknown before the program runs. The structural information of the result then
+  says less, but nothing untrue."""
 
 
 def families() -> list[tuple[ModuleType, list[OpDef]]]:

@@ -10,9 +10,9 @@ __all__ = ["page"]
 
 INTRODUCTION = """# Schedules
 
-A schedule changes how a program runs, and never what it gives. `loomir.Schedule(mod)` takes a module or a function; each primitive is
-checked before it changes anything, and what is not proved to keep the meaning is refused with a `ScheduleError` that underlines the
-loop or block, says why, and what would be legal.
+A schedule changes how a program runs, but not its results. `loomir.Schedule(mod)` takes a module or a function. Each primitive
+checks that it preserves the meaning of the program before it changes anything; if this cannot be proved, it raises a `ScheduleError`
+that underlines the loop or block, says why, and what would be legal.
 
 ```python
 import loomir
@@ -38,11 +38,13 @@ print(sch.trace)
 ...
 ```
 
-Blocks, loops and drawn numbers are named by random variables (`BlockRV`, `LoopRV`, `ExprRV`), which stay good until what they name is
-gone. `sch.get(rv)` gives what one stands for. What was done is a trace: `sch.trace.as_python()` writes it as lines of Python,
-`sch.trace.as_json()` as data that `loomir.schedule.Trace.from_json` reads, and `trace.apply_to_schedule(sch)` does it to another schedule.
+Random variables (`BlockRV`, `LoopRV`, `ExprRV`) name blocks, loops and sampled numbers; they stay valid as long as what they name
+exists. `sch.get(rv)` returns what one stands for. The primitives that were applied form a trace: `sch.trace.as_python()` writes it as
+lines of Python, `sch.trace.as_json()` as data that `loomir.schedule.Trace.from_json` reads, and `trace.apply_to_schedule(sch)` applies
+it to another schedule.
 
-An edit of loops takes as many steps as its nest has parts, a move of a block as many as the block around it has. Sizes that are symbolic are taken to be below 2³¹ - 2¹⁶.
+An edit of loops takes time linear in the size of the nest, a move of a block time linear in the size of the enclosing block. Symbolic
+sizes are assumed to be below 2³¹ - 2¹⁶.
 """
 
 

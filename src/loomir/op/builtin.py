@@ -45,7 +45,7 @@ alloc_tensor = define_op(
     text("storage_scope", "global"),
     infer=_alloc_tensor,
     legalize=_in_own_storage,
-    doc="Allocate a tensor; what it holds is undefined.",
+    doc="Allocate a tensor with undefined contents.",
     family="builtin/builtin",
     mistakes=(Mistake((None,), {}, "OPS0003"),),
 )
@@ -53,7 +53,7 @@ stop_lift_params = define_op(
     "builtin.stop_lift_params",
     tensor("x"),
     infer=lambda c: c.tensor(0),
-    doc="Give the tensor, and keep passes from computing it ahead of time.",
+    doc="Return the tensor, and keep passes from computing it ahead of time.",
     family="builtin/builtin",
     legalize=lambda _, call: call.args[0],  # what was to keep away has run by then
     mistakes=(Mistake((None,), {}, "OPS0003"),),
@@ -73,7 +73,7 @@ require_order = define_op(
     text("message"),
     text("help", ""),
     infer=_infer_order,
-    doc="Stop with an error where the first of two numbers is above the second.\n\nIn "
+    doc="Stop with an error if the first of two numbers is above the second.\n\nIn "
     "``message``, ``{0}`` and ``{1}`` stand for them. Passes keep it, although nothing uses its "
     "result. Errors: OPS0061; RUN0212 in a run.",
     family="builtin/builtin",

@@ -82,7 +82,7 @@ call_tir = define_op(
     infer=_infer_tir,
     doc="Call a kernel of the module, which writes new tensors.\n\nThe kernel's parameters are "
     "``args``, then the integers ``tir_vars``, then the results that ``out_sinfo`` describes; it "
-    "may write the latter only. One result is given as it is, several as a tuple.\n"
+    "may write the latter only. A single result is returned as a tensor, several as a tuple.\n"
     "Errors: RLX0230 to RLX0235.",
     family="base",
     normalize=literal_arguments,
@@ -123,7 +123,7 @@ call_tir_with_grad = define_op(
     data("te_grad_kwargs", None),
     _INTS,
     infer=_infer_tir,
-    doc="Call a kernel as ``call_tir`` does, and name the function that makes its gradient.\n\n"
+    doc="Call a kernel as ``call_tir`` does, and name the function that builds its gradient.\n\n"
     "``te_grad_kwargs`` is what that function is given by name.",
     family="base",
     normalize=literal_arguments,
@@ -183,7 +183,7 @@ call_dps_packed = define_op(
     info(),
     infer=_infer_dps_packed,
     doc="Call a packed function that writes new tensors, which it is given after ``args``.\n\n"
-    "It is taken to do nothing else. Errors: RLX0231, RLX0232, RLX0238.",
+    "It must have no other effects. Errors: RLX0231, RLX0232, RLX0238.",
     family="base",
     normalize=literal_arguments,
     mistakes=(Mistake((), {}, "OPS0001"),),
@@ -195,8 +195,7 @@ call_pure_packed = define_op(
     several("args"),
     info("sinfo_args"),
     infer=_infer_packed,
-    doc="Call a packed function that is known to do nothing but give its result.\n\n"
-    "Errors: RLX0238, RLX0239.",
+    doc="Call a packed function without side effects.\n\nErrors: RLX0238, RLX0239.",
     family="base",
     mistakes=(Mistake((), {}, "OPS0001"),),
 )
@@ -208,7 +207,7 @@ call_inplace_packed = define_op(
     ints("inplace_indices"),
     info("sinfo_args"),
     infer=_infer_inplace_packed,
-    doc="Call a packed function that writes some of its arguments and gives them back.\n\n"
+    doc="Call a packed function that writes some of its arguments and returns them.\n\n"
     "``inplace_indices`` are those arguments; they are not used after the call. A constant is "
     "copied first. Errors: RLX0236, RLX0238, RLX0239.",
     family="base",
@@ -245,7 +244,7 @@ call_py_func = define_op(
     arguments("args"),
     info(),
     infer=_infer_packed,
-    doc="Call a function of Python that was registered by name, and is known to have no effects.\n"
+    doc="Call a registered Python function without side effects.\n"
     "\nIt is given arrays and gives what ``out_sinfo`` describes, which is checked. "
     "Errors: RLX0238, RLX0239.",
     family="base",
@@ -334,7 +333,7 @@ make_closure = define_op(
     function("func"),
     arguments("args"),
     infer=_infer_make_closure,
-    doc="Give a function whose last parameters have the values ``args``.",
+    doc="Return a closure: the function with its last parameters bound to ``args``.",
     family="base",
     normalize=literal_arguments,
     mistakes=(Mistake((), {}, "OPS0001"),),
@@ -360,7 +359,7 @@ invoke_pure_closure = define_op(
     arguments("args"),
     info("sinfo_args", None),
     infer=_infer_invoke,
-    doc="Call a closure that is known to do nothing but give its result.",
+    doc="Call a closure without side effects.",
     family="base",
     normalize=literal_arguments,
     mistakes=(Mistake((), {}, "OPS0001"),),

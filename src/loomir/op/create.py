@@ -156,7 +156,7 @@ full_like = define_op(
     scalar("fill_value"),
     kind_dtype("dtype", None),
     infer=_infer_full_like,
-    doc="Fill a tensor of another's shape, and of its dtype unless one is given, with one value.",
+    doc="Fill a tensor of the same shape, and by default the same dtype, with one value.",
     family="create",
     lower=_lower_full_like,
     reference=_full_like,
@@ -216,7 +216,7 @@ def _define_filled_like(name: str, value: int) -> Callable[..., Any]:
         tensor("x"),
         kind_dtype("dtype", None),
         infer=_infer_like,
-        doc=f"Fill a tensor of another's shape, and of its dtype unless one is given, with "
+        doc=f"Fill a tensor of the same shape, and by default the same dtype, with "
         f"{name.removesuffix('_like')}.",
         family="create",
         lower=lower,
@@ -298,7 +298,7 @@ eye = define_op(
     prim("k", 0),
     kind_dtype("dtype", _FLOAT32),
     infer=_infer_eye,
-    doc="Set ones on a diagonal, ``k`` places above the main one, and zeros beside it."
+    doc="Build a matrix with ones on a diagonal, ``k`` above the main one, and zeros elsewhere."
     "\n\nThere are ``n`` rows, and ``m`` columns, ``n`` where that is left out.",
     family="create",
     lower=_lower_eye,
@@ -341,8 +341,8 @@ eye_like = define_op(
     prim("k", 0),
     kind_dtype("dtype", None),
     infer=_infer_eye_like,
-    doc="Set ones on a diagonal of a matrix of another's shape, and zeros beside it."
-    "\n\nThe diagonal is ``k`` places above the main one; the dtype is that of ``x`` unless one is"
+    doc="Build a matrix of another's shape with ones on a diagonal, and zeros elsewhere."
+    "\n\nThe diagonal is ``k`` above the main one; the dtype is that of ``x`` unless one is"
     " given.",
     family="create",
     lower=_lower_eye_like,
@@ -399,8 +399,8 @@ def _define_triangle(
     )
 
 
-tril = _define_triangle("tril", "Keep the lower part and set zeros above.", topi.tril, np.tril)
-triu = _define_triangle("triu", "Keep the upper part and set zeros below.", topi.triu, np.triu)
+tril = _define_triangle("tril", "Keep the lower triangle, and set zeros above.", topi.tril, np.tril)
+triu = _define_triangle("triu", "Keep the upper triangle, and set zeros below.", topi.triu, np.triu)
 
 
 # -- rows --------------------------------------------------------------------------------------
@@ -511,7 +511,7 @@ arange = define_op(
     prim("step", 1),
     kind_dtype("dtype", None),
     infer=_infer_arange,
-    doc="Count from ``start`` up to ``end``, exclusive, by steps; from 0 where one bound is given."
+    doc="Count from ``start`` up to ``end``, exclusive, by steps; from 0 if one bound is given."
     "\n\nElements are ``start + i * step``, for floats computed in float64 and rounded once."
     " Without ``dtype`` they are int64, float32 where one of the numbers is a float.",
     family="create",
@@ -584,7 +584,7 @@ hamming_window = define_op(
     number("beta", 0.46),
     kind_dtype("dtype", _FLOAT32),
     infer=_infer_window,
-    doc="Give the weights ``alpha - beta * cos(2 * pi * i / n)`` of a window."
+    doc="Return the weights ``alpha - beta * cos(2 * pi * i / n)`` of a window."
     "\n\n``n`` is the size of the window where it is periodic, one less where it is symmetric. A"
     " window of one element is 1.",
     family="create",

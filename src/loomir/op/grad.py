@@ -29,7 +29,7 @@ def _mark(name: str, doc: str) -> Callable[..., Any]:
         f"grad.{name}",
         tensor("input"),
         infer=_same,
-        doc=f"{doc}\n\nIt gives the tensor that it is given.",
+        doc=f"{doc}\n\nReturns its argument.",
         family="grad/grad",
         lower=topi.identity,
         reference=_copy,
@@ -42,6 +42,6 @@ def _mark(name: str, doc: str) -> Callable[..., Any]:
     )
 
 
-no_grad = _mark("no_grad", "Say that no gradient flows through a tensor.")
-start_checkpoint = _mark("start_checkpoint", "Say where a part that is computed again starts.")
-end_checkpoint = _mark("end_checkpoint", "Say where a part that is computed again ends.")
+no_grad = _mark("no_grad", "Mark a tensor through which no gradient flows.")
+start_checkpoint = _mark("start_checkpoint", "Mark the start of a part that gradients recompute.")
+end_checkpoint = _mark("end_checkpoint", "Mark the end of a part that gradients recompute.")

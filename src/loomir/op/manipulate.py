@@ -97,7 +97,7 @@ flatten = define_op(
     "flatten",
     tensor("x"),
     infer=_flatten,
-    doc="""Put all elements into one axis, in row-major order.
+    doc="""Flatten a tensor to one axis, in row-major order.
 
     Shapes: ``(number of elements,)``.""",
     family="manipulate",

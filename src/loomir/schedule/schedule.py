@@ -254,7 +254,7 @@ class Schedule(Displayed):
 
     # -- finding -------------------------------------------------------------------------------
     def get_sblock(self, name: str, func_name: str | None = None) -> BlockRV:
-        """Find a block by its name, in the function that is worked on or in another one."""
+        """Find a block by its name, in the current function or in another one."""
         given = {"name": name} if func_name is None else {"name": name, "func_name": func_name}
         return self.perform("get_sblock", given)
 
@@ -263,11 +263,11 @@ class Schedule(Displayed):
         return self.get_sblock(name, func_name)
 
     def get_loops(self, block: BlockRV | str) -> list[LoopRV]:
-        """List the loops between a block and the block around it, outermost first."""
+        """List the loops between a block and the enclosing block, outermost first."""
         return self.perform("get_loops", {"block": block})
 
     def get_child_blocks(self, block_or_loop: BlockRV | LoopRV) -> list[BlockRV]:
-        """List the blocks below a block or loop that are not inside of others, in program order."""
+        """List the outermost blocks in a block or loop, in program order."""
         return self.perform("get_child_blocks", {"block_or_loop": block_or_loop})
 
     def get_producers(self, block: BlockRV | str) -> list[BlockRV]:
@@ -279,7 +279,7 @@ class Schedule(Displayed):
         return self.perform("get_consumers", {"block": block})
 
     def get_output_blocks(self, scope_block: BlockRV | str) -> list[BlockRV]:
-        """List the blocks of a scope that write what lives on after it."""
+        """List the blocks of a scope that write its outputs: buffers that live on after it."""
         return self.perform("get_output_blocks", {"scope_block": scope_block})
 
     # -- drawing -------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ class Schedule(Displayed):
         probs: Sequence[float],
         decision: int | None = None,
     ) -> ExprRV:
-        """Draw one of several integers, each with its probability; the decision is its index."""
+        """Sample one of several integers with given probabilities; the decision is its index."""
         return self.perform(
             "sample_categorical",
             {"candidates": as_list(candidates), "probs": as_list(probs), "decision": decision},
@@ -302,7 +302,7 @@ class Schedule(Displayed):
         max_innermost_factor: int = 16,
         decision: Sequence[int] | None = None,
     ) -> list[ExprRV]:
-        """Draw ``n`` factors whose product is a loop's extent; the decision is the factors."""
+        """Sample ``n`` factors whose product is a loop's extent; the decision is the factors."""
         return self.perform(
             "sample_perfect_tile",
             {
@@ -321,7 +321,7 @@ class Schedule(Displayed):
         innerpart_factor: int = 1,
         decision: Sequence[int] | None = None,
     ) -> list[ExprRV]:
-        """Draw ``n`` factors of a loop's extent; the inner ones multiply to a multiple."""
+        """Sample ``n`` factors of a loop's extent; the inner ones multiply to a given multiple."""
         return self.perform(
             "sample_partitioned_tile",
             {
@@ -334,7 +334,7 @@ class Schedule(Displayed):
         )
 
     def sample_compute_location(self, block: BlockRV | str, decision: int | None = None) -> LoopRV:
-        """Draw a loop at which a block can be computed; the decision is its index among those."""
+        """Sample a loop for ``compute_at``; the decision is its index among the possible loops."""
         return self.perform("sample_compute_location", {"block": block, "decision": decision})
 
     # -- loops ---------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ class Schedule(Displayed):
         factors: Sequence[ExprLike | None],
         preserve_unit_iters: bool = True,
     ) -> list[LoopRV]:
-        """Split a loop into a nest, outermost first; one factor may be None."""
+        """Split a loop into a nest, outermost first; one factor may be None, to be inferred."""
         return self.perform(
             "split",
             {"loop": loop, "factors": factors, "preserve_unit_iters": preserve_unit_iters},
@@ -366,43 +366,43 @@ class Schedule(Displayed):
         factors: Sequence[ExprLike | None],
         preserve_unit_iters: bool = True,
     ) -> list[LoopRV]:
-        """Partition a loop into consecutive loops of given numbers of iterations."""
+        """Partition a loop into consecutive loops with given numbers of iterations."""
         return self.perform(
             "loop_partition",
             {"loop": loop, "factors": factors, "preserve_unit_iters": preserve_unit_iters},
         )
 
     def reorder(self, *ordered_loops: LoopRV) -> None:
-        """Reorder loops of a nest; others in between keep their positions."""
+        """Reorder loops of a nest; other loops in between keep their positions."""
         self.perform("reorder", {"ordered_loops": list(ordered_loops)})
 
     def reorder_block_iter_var(self, block: BlockRV | str, new_order: Sequence[int]) -> None:
-        """Reorder the iterators of a block; ``new_order`` says which comes first."""
+        """Reorder the iterators of a block; ``new_order`` lists their old positions."""
         self.perform("reorder_block_iter_var", {"block": block, "new_order": as_list(new_order)})
 
     def add_unit_loop(self, block_or_loop: BlockRV | LoopRV) -> LoopRV:
-        """Put a loop of one iteration around a block or loop."""
+        """Wrap a block or loop in a loop of one iteration."""
         return self.perform("add_unit_loop", {"block_or_loop": block_or_loop})
 
     # -- how loops run -------------------------------------------------------------------------
     def parallel(self, loop: LoopRV) -> None:
-        """Run the iterations of a loop on several threads."""
+        """Run the iterations of a loop in parallel, on several threads."""
         self.perform("parallel", {"loop": loop})
 
     def vectorize(self, loop: LoopRV) -> None:
-        """Run the iterations of a loop as the lanes of vector instructions."""
+        """Vectorise a loop: run its iterations as the lanes of vectors."""
         self.perform("vectorize", {"loop": loop})
 
     def unroll(self, loop: LoopRV) -> None:
-        """Write the iterations of a loop one after the other."""
+        """Unroll a loop: write out its iterations."""
         self.perform("unroll", {"loop": loop})
 
     def bind(self, loop: LoopRV, thread_axis: str) -> None:
-        """Bind a loop to a thread axis of a GPU, which no target here has."""
+        """Bind a loop to a GPU thread axis, which no target here has."""
         self.perform("bind", {"loop": loop, "thread_axis": thread_axis})
 
     def annotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str, ann_val: Any) -> None:
-        """Annotate a block or loop; an annotation of the same key is replaced."""
+        """Annotate a block or loop, replacing any annotation with the same key."""
         self.perform(
             "annotate",
             {"block_or_loop": block_or_loop, "ann_key": ann_key, "ann_val": ann_val},
@@ -420,7 +420,7 @@ class Schedule(Displayed):
         preserve_unit_loops: bool = False,
         index: int = -1,
     ) -> None:
-        """Move a block into a loop: each iteration computes what it consumes of its result."""
+        """Move a block into a loop, to compute in each iteration the elements that it consumes."""
         self.perform(
             "compute_at",
             {
@@ -438,7 +438,7 @@ class Schedule(Displayed):
         preserve_unit_loops: bool = False,
         index: int = -1,
     ) -> None:
-        """Move a block into its producer's loop: each iteration consumes what it produced."""
+        """Move a block into a loop of its producer; each iteration consumes what it produces."""
         self.perform(
             "reverse_compute_at",
             {
@@ -465,7 +465,7 @@ class Schedule(Displayed):
         storage_scope: str,
         consumer_blocks: Sequence[BlockRV | str] | None = None,
     ) -> BlockRV:
-        """Copy what blocks read of a buffer into a new buffer, and let them read that."""
+        """Copy what blocks read of a buffer to a new buffer, from which they then read."""
         return self.perform(
             "cache_read",
             {
@@ -483,7 +483,7 @@ class Schedule(Displayed):
         storage_scope: str,
         consumer_blocks: Sequence[BlockRV | str] | None = None,
     ) -> BlockRV:
-        """Let a block write to a new buffer, which is then copied to the old one."""
+        """Let a block write to a new buffer, which is then copied to the original."""
         return self.perform(
             "cache_write",
             {
@@ -501,7 +501,7 @@ class Schedule(Displayed):
         read_buffer_index: int | str | Buffer,
         storage_scope: str,
     ) -> BlockRV:
-        """Copy, in each iteration of a loop, what it reads of a buffer into a new buffer."""
+        """In each iteration of a loop, copy what it reads of a buffer to a new buffer."""
         given = {"loop": loop, "block": block, "storage_scope": storage_scope}
         return self.perform("read_at", {**given, "read_buffer_index": _name_of(read_buffer_index)})
 
@@ -521,13 +521,13 @@ class Schedule(Displayed):
     def cache_inplace(
         self, block: BlockRV | str, read_buffer_index: int | str | Buffer, storage_scope: str
     ) -> list[BlockRV]:
-        """Let a block update a new buffer, which is copied from the old one and back."""
+        """Let a block update a copy of a buffer, which is then copied back."""
         given = {"block": block, "storage_scope": storage_scope}
         named = {"read_buffer_index": _name_of(read_buffer_index)}
         return self.perform("cache_inplace", {**given, **named})
 
     def reindex(self, block: BlockRV | str, buffer: tuple[str, int] | str | Buffer) -> BlockRV:
-        """Put a stage whose axes are a block's iterators between the block and a buffer."""
+        """Insert a stage between a block and a buffer, whose axes are the block's iterators."""
         return self.perform("reindex", {"block": block, "buffer": _name_of(buffer)})
 
     def reindex_cache_read(
@@ -537,7 +537,7 @@ class Schedule(Displayed):
         storage_scope: str,
         index_map: IndexMap | Callable[..., Any],
     ) -> BlockRV:
-        """Copy what a block reads to a buffer whose indices are a function of its iterators."""
+        """Copy what a block reads to a new buffer, with indices given by a map of the iterators."""
         found = self._find_block(block)
         made = self._map(
             "reindex_cache_read", index_map, lambda: self._iterators(found, "reindex_cache_read")
@@ -554,7 +554,7 @@ class Schedule(Displayed):
         storage_scope: str,
         index_map: IndexMap | Callable[..., Any],
     ) -> BlockRV:
-        """Let a block write to a buffer whose indices are a function of its iterators."""
+        """Let a block write to a new buffer, with indices given by a map of the iterators."""
         found = self._find_block(block)
         made = self._map(
             "reindex_cache_write", index_map, lambda: self._iterators(found, "reindex_cache_write")
@@ -567,7 +567,7 @@ class Schedule(Displayed):
     def set_scope(
         self, block: BlockRV | str, buffer_index: int | str | Buffer, storage_scope: str
     ) -> None:
-        """Place a buffer that a block writes in another storage scope."""
+        """Change the storage scope of a buffer that a block writes."""
         given = {"buffer_index": _name_of(buffer_index), "storage_scope": storage_scope}
         self.perform("set_scope", {"block": block, **given})
 
@@ -599,7 +599,7 @@ class Schedule(Displayed):
         pad_value: ExprLike | IndexMap | Callable[..., Any] | None = None,
         assume_injective_transform: bool = False,
     ) -> None:
-        """Change the layout of a buffer by an index map."""
+        """Transform the layout of a buffer by an index map."""
         block = self._find_block(block)
         made = self._map(
             "transform_layout", index_map, lambda: self._buffer(block, _name_of(buffer)).shape
@@ -651,17 +651,17 @@ class Schedule(Displayed):
 
     # -- reductions ----------------------------------------------------------------------------
     def decompose_reduction(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:
-        """Split a reduction's init into a block of its own, which runs before a loop."""
+        """Split off the init of a reduction as a block of its own, before a loop."""
         return self.perform("decompose_reduction", {"block": block, "loop": loop})
 
     def rfactor(self, loop: LoopRV, factor_axis: int = 0) -> BlockRV:
-        """Factor a reduction: each iteration of a loop makes a partial result, reduced later."""
+        """Factor a reduction: each iteration of a loop computes a partial result, reduced later."""
         return self.perform("rfactor", {"loop": loop, "factor_axis": factor_axis})
 
     def fuse_reduction_epilogue(
         self, reduction_block: BlockRV | str, epilogue_block: BlockRV | str
     ) -> None:
-        """Fuse an addition after a sum into the sum, as the value that it starts from."""
+        """Fuse an addition after a sum into the sum, as its initial value."""
         self.perform(
             "fuse_reduction_epilogue",
             {"reduction_block": reduction_block, "epilogue_block": epilogue_block},
@@ -669,7 +669,7 @@ class Schedule(Displayed):
 
     # -- tensor instructions ---------------------------------------------------------------------
     def blockize(self, target: LoopRV | BlockRV, preserve_unit_iters: bool = True) -> BlockRV:
-        """Make a block of a nest, so that what is outside sees tiles instead of elements."""
+        """Turn a nest into a block, so that code outside sees tiles instead of elements."""
         return self.perform(
             "blockize", {"target": target, "preserve_unit_iters": preserve_unit_iters}
         )
@@ -677,7 +677,7 @@ class Schedule(Displayed):
     def tensorize(
         self, block_or_loop: BlockRV | LoopRV, tensor_intrin: str, preserve_unit_iters: bool = True
     ) -> None:
-        """Replace a block, or the nest of a loop, by an intrinsic that computes the same."""
+        """Replace a block, or the nest of a loop, by an equivalent tensor intrinsic."""
         self.perform(
             "tensorize",
             {
@@ -690,7 +690,7 @@ class Schedule(Displayed):
     def transform_block_layout(
         self, block: BlockRV | str, index_map: IndexMap | Callable[..., Any]
     ) -> None:
-        """Change a block's iterators by an index map of them."""
+        """Transform a block's iterators by an index map."""
         found = self._find_block(block)
         made = self._map(
             "transform_block_layout",
@@ -708,11 +708,11 @@ class Schedule(Displayed):
         return cannot_decompose_padding(ref, read(params["loop"], loop, name)) is None
 
     def decompose_padding(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:
-        """Store the padding of a buffer before a loop, which stores only the other elements."""
+        """Store the padding of a buffer first, in a block of its own before a loop."""
         return self.perform("decompose_padding", {"block": block, "loop": loop})
 
     def pad_einsum(self, block: BlockRV | str, padding: Sequence[int]) -> None:
-        """Round up the domain of a sum of products, and pad its operands with zeros."""
+        """Round up the iteration domain of a sum of products, and pad its operands with zeros."""
         self.perform("pad_einsum", {"block": block, "padding": as_list(padding)})
 
 

@@ -177,13 +177,13 @@ then_case = _functions.then_case
 tuple = _values.tuple_of
 
 def abs(x: _TensorLike) -> _Call:
-    """Take magnitudes; that of the least integer wraps to itself."""
+    """Compute absolute values; that of the least integer wraps to itself."""
 
 def acos(x: _TensorLike) -> _Call:
-    """Take inverse cosines; NaN beyond 1 and -1."""
+    """Compute inverse cosines; NaN beyond 1 and -1."""
 
 def acosh(x: _TensorLike) -> _Call:
-    """Take inverse hyperbolic cosines; NaN below 1."""
+    """Compute inverse hyperbolic cosines; NaN below 1."""
 
 def add(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Add; integers wrap."""
@@ -194,7 +194,7 @@ def arange(
     step: _ScalarLike = 1,
     dtype: _DTypeOption | None = None,
 ) -> _Call:
-    """Count from ``start`` up to ``end``, exclusive, by steps; from 0 where one bound is given."""
+    """Count from ``start`` up to ``end``, exclusive, by steps; from 0 if one bound is given."""
 
 def argmax(x: _TensorLike, axis: _IntLike | None = None, keepdims: _FlagLike = False) -> _Call:
     """Find the place of the greatest, the first of equals; of NaN the first comes before all."""
@@ -211,10 +211,10 @@ def argsort(
     """Give the places along an axis that sort it; NaN is at the end in either order."""
 
 def asin(x: _TensorLike) -> _Call:
-    """Take inverse sines; NaN beyond 1 and -1."""
+    """Compute inverse sines; NaN beyond 1 and -1."""
 
 def asinh(x: _TensorLike) -> _Call:
-    """Take inverse hyperbolic sines."""
+    """Compute inverse hyperbolic sines."""
 
 def assert_op(condition: _ValueLike, *format_args: _ValueLike, format: _TextLike = "") -> _Call:
     """Stop with an error unless a condition holds."""
@@ -223,25 +223,25 @@ def astype(x: _TensorLike, dtype: _DTypeOption) -> _Call:
     """Convert elements to a dtype."""
 
 def atan(x: _TensorLike) -> _Call:
-    """Take inverse tangents."""
+    """Compute inverse tangents."""
 
 def atan2(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Give the angles of points of which the first tensor has y, the second x."""
+    """Return the angles of points (x, y); ``x1`` has their y, ``x2`` their x."""
 
 def atanh(x: _TensorLike) -> _Call:
-    """Take inverse hyperbolic tangents; NaN beyond 1 and -1."""
+    """Compute inverse hyperbolic tangents; NaN beyond 1 and -1."""
 
 def bitwise_and(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Keep the bits of both."""
+    """Compute the bitwise and."""
 
 def bitwise_not(x: _TensorLike) -> _Call:
-    """Turn all bits round."""
+    """Invert all bits."""
 
 def bitwise_or(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Keep the bits of either."""
+    """Compute the bitwise or."""
 
 def bitwise_xor(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Keep the bits of one, not both."""
+    """Compute the bitwise exclusive or."""
 
 def broadcast_to(x: _TensorLike, shape: _ShapeLike) -> _Call:
     """Repeat axes of extent 1, and add axes in front, to a shape."""
@@ -276,7 +276,7 @@ def call_py_func(
     ty_args: _InfoLike = ...,
     type_args: _InfoLike = ...,
 ) -> _Call:
-    """Call a function of Python that was registered by name, and is known to have no effects."""
+    """Call a registered Python function without side effects."""
 
 def call_tir_with_grad(
     gvar: _FunctionLike,
@@ -292,13 +292,13 @@ def call_tir_with_grad(
     type_args: _InfoLike = ...,
     packed_ints: _ShapeLike | None = ...,
 ) -> _Call:
-    """Call a kernel as ``call_tir`` does, and name the function that makes its gradient."""
+    """Call a kernel as ``call_tir`` does, and name the function that builds its gradient."""
 
 def ceil(x: _TensorLike) -> _Call:
     """Round towards plus infinity."""
 
 def clip(x: _TensorLike, min: _NumberLike, max: _NumberLike) -> _Call:
-    """Bring elements between two scalars; where ``min`` is above ``max``, all become ``max``."""
+    """Clip elements to a range; if ``min`` is above ``max``, all become ``max``."""
 
 def collapse_sum_like(data: _TensorLike, collapse_target: _TensorLike) -> _Call:
     """Sum what broadcasting from the shape of another tensor has repeated."""
@@ -310,10 +310,10 @@ def concat(tensors: _TensorsLike, axis: _IntLike = 0) -> _Call:
     """Join tensors of one dtype along an axis."""
 
 def cos(x: _TensorLike) -> _Call:
-    """Take cosines."""
+    """Compute cosines."""
 
 def cosh(x: _TensorLike) -> _Call:
-    """Take hyperbolic cosines."""
+    """Compute hyperbolic cosines."""
 
 def cumprod(
     data: _TensorLike,
@@ -355,7 +355,7 @@ def einsum(operands: _TensorsLike, subscripts: _TextLike) -> _Call:
     """Sum products over letters, as in ``einsum((a, b), "ij,jk->ik")``."""
 
 def equal(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Tell where both are equal; NaN equals nothing."""
+    """Test whether elements are equal; NaN equals nothing."""
 
 def erf(x: _TensorLike) -> _Call:
     """Apply the error function."""
@@ -375,13 +375,13 @@ def eye(
     k: _ScalarLike = 0,
     dtype: _DTypeOption = "float32",
 ) -> _Call:
-    """Set ones on a diagonal, ``k`` places above the main one, and zeros beside it."""
+    """Build a matrix with ones on a diagonal, ``k`` above the main one, and zeros elsewhere."""
 
 def eye_like(x: _TensorLike, k: _ScalarLike = 0, dtype: _DTypeOption | None = None) -> _Call:
-    """Set ones on a diagonal of a matrix of another's shape, and zeros beside it."""
+    """Build a matrix of another's shape with ones on a diagonal, and zeros elsewhere."""
 
 def flatten(x: _TensorLike) -> _Call:
-    """Put all elements into one axis, in row-major order."""
+    """Flatten a tensor to one axis, in row-major order."""
 
 def flip(data: _TensorLike, axis: _AxesLike) -> _Call:
     """Turn the order of elements round along axes."""
@@ -393,25 +393,25 @@ def floor_divide(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Divide, rounding towards minus infinity."""
 
 def floor_mod(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Give what ``floor_divide`` leaves; it has the sign of the divisor."""
+    """Return the remainder of ``floor_divide``, with the sign of the divisor."""
 
 def full(shape: _ShapeLike, fill_value: _NumberLike, dtype: _DTypeOption | None = None) -> _Call:
     """Fill a tensor with one value, which is a number, or a tensor without axes."""
 
 def full_like(x: _TensorLike, fill_value: _NumberLike, dtype: _DTypeOption | None = None) -> _Call:
-    """Fill a tensor of another's shape, and of its dtype unless one is given, with one value."""
+    """Fill a tensor of the same shape, and by default the same dtype, with one value."""
 
 def gather_elements(data: _TensorLike, indices: _TensorLike, axis: _IntLike = 0) -> _Call:
-    """Take one element for each place, which stands in line with it along an axis."""
+    """Take one element for each index along an axis; other coordinates are those of the index."""
 
 def gather_nd(data: _TensorLike, indices: _TensorLike, batch_dims: _IntLike = 0) -> _Call:
     """Take parts whose first indices are the rows of ``indices``, after axes that both share."""
 
 def greater(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Tell where the first is above the second."""
+    """Test whether the first is greater."""
 
 def greater_equal(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Tell where the first is above the second, or equal."""
+    """Test whether the first is greater or equal."""
 
 def hamming_window(
     window_size: _ScalarLike,
@@ -420,14 +420,14 @@ def hamming_window(
     beta: _RealLike = 0.46,
     dtype: _DTypeOption = "float32",
 ) -> _Call:
-    """Give the weights ``alpha - beta * cos(2 * pi * i / n)`` of a window."""
+    """Return the weights ``alpha - beta * cos(2 * pi * i / n)`` of a window."""
 
 def hint_on_device(
     data: _ValueLike,
     dst_vdevice: _DeviceLike,
     memory_scope: _TextLike = "global",
 ) -> _Call:
-    """Say that a tensor should be on a device, by number; passes make moves of it."""
+    """Hint that a tensor should be on a device; passes turn this into a move if needed."""
 
 def index_put(
     data: _TensorLike,
@@ -435,19 +435,19 @@ def index_put(
     values: _TensorLike,
     accumulate: _FlagLike = False,
 ) -> _Call:
-    """Copy ``data`` and write values at places, given by a tensor for each of the first axes."""
+    """Copy ``data`` and write values at indices, one tensor of them for each of the first axes."""
 
 def index_tensor(data: _TensorLike, indices: _TensorsLike) -> _Call:
-    """Take what stands at places, given by a tensor for each of the first axes."""
+    """Take elements at indices, given by one tensor for each of the first axes."""
 
 def isfinite(x: _TensorLike) -> _Call:
-    """Tell which elements are neither infinite nor NaN."""
+    """Test which elements are neither infinite nor NaN."""
 
 def isinf(x: _TensorLike) -> _Call:
-    """Tell which elements are infinite."""
+    """Test which elements are infinite."""
 
 def isnan(x: _TensorLike) -> _Call:
-    """Tell which elements are NaN."""
+    """Test which elements are NaN."""
 
 def layout_transform(
     x: _TensorLike,
@@ -462,10 +462,10 @@ def left_shift(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Shift bits up."""
 
 def less(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Tell where the first is below the second."""
+    """Test whether the first is less."""
 
 def less_equal(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Tell where the first is below the second, or equal."""
+    """Test whether the first is less or equal."""
 
 def linear(
     data: _TensorLike,
@@ -476,25 +476,25 @@ def linear(
     """Apply a linear layer: ``data @ weight.T + bias``."""
 
 def log(x: _TensorLike) -> _Call:
-    """Take natural logarithms; of negative numbers they are NaN."""
+    """Compute natural logarithms; of negative numbers they are NaN."""
 
 def log_add_exp(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Compute log(exp(x1) + exp(x2)) without overflow."""
 
 def logical_and(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Tell where both hold."""
+    """Compute the logical and."""
 
 def logical_not(x: _TensorLike) -> _Call:
-    """Turn truths round."""
+    """Negate truth values."""
 
 def logical_or(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Tell where one holds or both."""
+    """Compute the logical or."""
 
 def logical_xor(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Tell where one holds, not both."""
+    """Compute the logical exclusive or."""
 
 def make_closure(func: _FunctionLike, args: _ArgsLike) -> _Call:
-    """Give a function whose last parameters have the values ``args``."""
+    """Return a closure: the function with its last parameters bound to ``args``."""
 
 def masked_fill(x: _TensorLike, mask: _TensorLike, value: _RealLike) -> _Call:
     """Replace elements by a number where a mask of truths holds."""
@@ -506,7 +506,7 @@ def max(x: _TensorLike, axis: _AxesLike | None = None, keepdims: _FlagLike = Fal
     """Find the greatest; there must be one."""
 
 def maximum(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Take the greater; NaN where one is NaN."""
+    """Take the greater element; NaN if either is NaN."""
 
 def mean(x: _TensorLike, axis: _AxesLike | None = None, keepdims: _FlagLike = False) -> _Call:
     """Average; NaN over nothing."""
@@ -521,10 +521,10 @@ def min(x: _TensorLike, axis: _AxesLike | None = None, keepdims: _FlagLike = Fal
     """Find the least; there must be one."""
 
 def minimum(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Take the lesser; NaN where one is NaN."""
+    """Take the lesser element; NaN if either is NaN."""
 
 def mod(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Give what a division towards zero leaves; it has the sign of the dividend."""
+    """Return the remainder of a division towards zero, with the sign of the dividend."""
 
 def multinomial_from_uniform(
     prob: _TensorLike,
@@ -544,7 +544,7 @@ def nonzero(x: _TensorLike) -> _Call:
     """Find the places of elements that are not 0, in the order of the elements."""
 
 def not_equal(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Tell where both differ; NaN differs from all."""
+    """Test whether elements differ; NaN differs from everything."""
 
 def null_value() -> _Call:
     """Give null, which stands for an argument that is left out."""
@@ -556,13 +556,13 @@ def one_hot(
     depth: _IntLike,
     axis: _IntLike = -1,
 ) -> _Call:
-    """Write ``on_value`` at places along a new axis, ``off_value`` elsewhere."""
+    """Write ``on_value`` at the indices along a new axis, ``off_value`` elsewhere."""
 
 def ones(shape: _ShapeLike, dtype: _DTypeOption) -> _Call:
     """Fill a tensor with ones."""
 
 def ones_like(x: _TensorLike, dtype: _DTypeOption | None = None) -> _Call:
-    """Fill a tensor of another's shape, and of its dtype unless one is given, with ones."""
+    """Fill a tensor of the same shape, and by default the same dtype, with ones."""
 
 def outer(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Multiply each element of a vector with each of another."""
@@ -574,7 +574,7 @@ def power(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Raise to powers; integers wrap."""
 
 def print(*values: _ValueLike, format: _TextLike = "") -> _Call:
-    """Print values by a format of Python, such as ``'{} of {}'``, or beside one another."""
+    """Print values by a Python format, such as ``'{} of {}'``, or separated by spaces."""
 
 def prod(x: _TensorLike, axis: _AxesLike | None = None, keepdims: _FlagLike = False) -> _Call:
     """Multiply; integers wrap."""
@@ -596,13 +596,13 @@ def relax_assert_op(
     """Stop with an error unless a condition holds."""
 
 def relax_print(*values: _ValueLike, format: _TextLike = "") -> _Call:
-    """Print values by a format of Python, such as ``'{} of {}'``, or beside one another."""
+    """Print values by a Python format, such as ``'{} of {}'``, or separated by spaces."""
 
 def relax_shape_to_tensor(expr: _ShapeLike) -> _Call:
     """Give the extents of a shape as a tensor of int64."""
 
 def render_object(value: _ValueLike) -> _Call:
-    """Give the string that ``print`` writes for a value."""
+    """Return the string that ``print`` writes for a value."""
 
 def repeat(data: _TensorLike, repeats: _IntLike, axis: _IntLike | None = None) -> _Call:
     """Repeat each element along an axis, or all elements in row-major order."""
@@ -619,13 +619,13 @@ def reverse_sequence(
     """Reverse the first elements along an axis, as many as each element of a batch says."""
 
 def right_shift(x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Shift bits down; the sign is kept."""
+    """Shift bits down, keeping the sign."""
 
 def round(x: _TensorLike) -> _Call:
     """Round to the nearest whole number, halves to even."""
 
 def rsqrt(x: _TensorLike) -> _Call:
-    """Divide 1 by square roots."""
+    """Compute reciprocal square roots."""
 
 def scatter_elements(
     data: _TensorLike,
@@ -634,7 +634,7 @@ def scatter_elements(
     axis: _IntLike = 0,
     reduction: _Literal["update", "add", "mul", "mean", "max", "min"] | _Expr = "update",
 ) -> _Call:
-    """Copy ``data`` and write each update at its place along an axis, in row-major order."""
+    """Copy ``data`` and write each update at its index along an axis, in row-major order."""
 
 def scatter_nd(
     data: _TensorLike,
@@ -642,7 +642,7 @@ def scatter_nd(
     updates: _TensorLike,
     reduction: _Literal["update", "add", "mul", "mean", "max", "min"] | _Expr = "update",
 ) -> _Call:
-    """Copy ``data`` and write parts at places that the rows of ``indices`` name, in order."""
+    """Copy ``data`` and write parts at the indices in the rows of ``indices``, in order."""
 
 def shape_of(expr: _TensorLike) -> _Call:
     """Give the shape of a tensor."""
@@ -654,13 +654,13 @@ def sigmoid(x: _TensorLike) -> _Call:
     """Compute 1 / (1 + exp(-x))."""
 
 def sign(x: _TensorLike) -> _Call:
-    """Give -1, 0 or 1 by sign; NaN stays."""
+    """Return the sign: -1, 0 or 1; NaN stays."""
 
 def sin(x: _TensorLike) -> _Call:
-    """Take sines."""
+    """Compute sines."""
 
 def sinh(x: _TensorLike) -> _Call:
-    """Take hyperbolic sines."""
+    """Compute hyperbolic sines."""
 
 def size(expr: _TensorLike) -> _Call:
     """Count the elements of a tensor: an int64 tensor of rank 0."""
@@ -679,10 +679,10 @@ def sort(x: _TensorLike, axis: _IntLike = -1, descending: _FlagLike = False) -> 
     """Sort the elements along an axis; NaN is at the end in either order."""
 
 def split(x: _TensorLike, indices_or_sections: _SectionsLike, axis: _IntLike = 0) -> _Call:
-    """Cut an axis into a number of equal parts, or at places."""
+    """Split an axis into a number of equal parts, or at indices."""
 
 def sqrt(x: _TensorLike) -> _Call:
-    """Take square roots; of negative numbers they are NaN."""
+    """Compute square roots; of negative numbers they are NaN."""
 
 def square(x: _TensorLike) -> _Call:
     """Multiply each element by itself; integers wrap."""
@@ -718,13 +718,13 @@ def take(
     axis: _IntLike | None = None,
     mode: _Literal["fast", "wrap", "clip", "nan"] | _Expr = "fast",
 ) -> _Call:
-    """Take what stands at places along an axis, or in row-major order of all elements."""
+    """Take elements at indices along an axis, or of all elements in row-major order."""
 
 def tan(x: _TensorLike) -> _Call:
-    """Take tangents."""
+    """Compute tangents."""
 
 def tanh(x: _TensorLike) -> _Call:
-    """Take hyperbolic tangents."""
+    """Compute hyperbolic tangents."""
 
 def tensor_to_shape(expr: _TensorLike) -> _Call:
     """Give the shape whose extents are the elements of a tensor."""
@@ -746,10 +746,10 @@ def topk(
     """Give the ``k`` greatest elements along an axis in order, and their places."""
 
 def tril(x: _TensorLike, k: _ScalarLike = 0) -> _Call:
-    """Keep the lower part and set zeros above."""
+    """Keep the lower triangle, and set zeros above."""
 
 def triu(x: _TensorLike, k: _ScalarLike = 0) -> _Call:
-    """Keep the upper part and set zeros below."""
+    """Keep the upper triangle, and set zeros below."""
 
 def trunc(x: _TensorLike) -> _Call:
     """Round towards zero."""
@@ -777,7 +777,7 @@ def zeros(shape: _ShapeLike, dtype: _DTypeOption) -> _Call:
     """Fill a tensor with zeros."""
 
 def zeros_like(x: _TensorLike, dtype: _DTypeOption | None = None) -> _Call:
-    """Fill a tensor of another's shape, and of its dtype unless one is given, with zeros."""
+    """Fill a tensor of the same shape, and by default the same dtype, with zeros."""
 
 class _builtin:
     """The operators ``R.builtin``."""
@@ -789,15 +789,15 @@ class _builtin:
         runtime_device_index: _IntLike = 0,
         storage_scope: _TextLike = "global",
     ) -> _Call:
-        """Allocate a tensor; what it holds is undefined."""
+        """Allocate a tensor with undefined contents."""
 
     @_b.staticmethod
     def require_order(numbers: _ShapeLike, message: _TextLike, help: _TextLike = "") -> _Call:
-        """Stop with an error where the first of two numbers is above the second."""
+        """Stop with an error if the first of two numbers is above the second."""
 
     @_b.staticmethod
     def stop_lift_params(x: _TensorLike) -> _Call:
-        """Give the tensor, and keep passes from computing it ahead of time."""
+        """Return the tensor, and keep passes from computing it ahead of time."""
 
 builtin: _builtin
 
@@ -806,15 +806,15 @@ class _grad:
 
     @_b.staticmethod
     def end_checkpoint(input: _TensorLike) -> _Call:
-        """Say where a part that is computed again ends."""
+        """Mark the end of a part that gradients recompute."""
 
     @_b.staticmethod
     def no_grad(input: _TensorLike) -> _Call:
-        """Say that no gradient flows through a tensor."""
+        """Mark a tensor through which no gradient flows."""
 
     @_b.staticmethod
     def start_checkpoint(input: _TensorLike) -> _Call:
-        """Say where a part that is computed again starts."""
+        """Mark the start of a part that gradients recompute."""
 
 grad: _grad
 
@@ -823,7 +823,7 @@ class _image:
 
     @_b.staticmethod
     def affine_grid(data: _TensorLike, size: _ShapeLike, align_corners: _FlagLike = True) -> _Call:
-        """Make grids of places for ``R.image.grid_sample`` by affine maps."""
+        """Compute sampling grids for ``R.image.grid_sample`` from affine maps."""
 
     @_b.staticmethod
     def grid_sample(
@@ -834,7 +834,7 @@ class _image:
         padding_mode: _Literal["zeros", "border", "reflection"] | _Expr = "zeros",
         align_corners: _FlagLike = True,
     ) -> _Call:
-        """Sample images at places that a grid gives for each element of the result."""
+        """Sample images at the coordinates of a grid, one for each element of the result."""
 
     @_b.staticmethod
     def resize2d(
@@ -850,7 +850,7 @@ class _image:
         extrapolation_value: _RealLike = 0.0,
         out_dtype: _DTypeOption | None = None,
     ) -> _Call:
-        """Resize images: each element is made of those next to its place in the image."""
+        """Resize images, interpolating between the elements around each coordinate."""
 
     @_b.staticmethod
     def resize3d(
@@ -955,7 +955,7 @@ class _nn:
         causal_mask: _Literal["TopLeft", "BottomRight"] | _Expr | None = None,
         window_size: _IntLike | None = None,
     ) -> _Call:
-        """Mix values by how well their keys fit each query: ``softmax(q k^T * scale + bias) v``."""
+        """Compute attention, a mean of values weighted by keys: ``softmax(q k^T * scale + bias) v``."""
 
     @_b.staticmethod
     def attention_bias(
@@ -967,7 +967,7 @@ class _nn:
         causal_mask: _Literal["TopLeft", "BottomRight"] | _Expr | None = None,
         window_size: _IntLike | None = None,
     ) -> _Call:
-        """Mix values by how well their keys fit each query: ``softmax(q k^T * scale + bias) v``."""
+        """Compute attention, a mean of values weighted by keys: ``softmax(q k^T * scale + bias) v``."""
 
     @_b.staticmethod
     def attention_var_len(
@@ -1059,7 +1059,7 @@ class _nn:
         out_layout: _TextLike | None = None,
         out_dtype: _DTypeOption | None = None,
     ) -> _Call:
-        """Convolve images with kernels: sum the products of each window and each kernel."""
+        """Convolve images with kernels."""
 
     @_b.staticmethod
     def conv1d_transpose(
@@ -1075,7 +1075,7 @@ class _nn:
         out_layout: _TextLike | None = None,
         out_dtype: _DTypeOption | None = None,
     ) -> _Call:
-        """Scatter each element over a window by the kernel, and sum what overlaps."""
+        """Compute transposed convolutions: scatter elements by the kernel, and sum."""
 
     @_b.staticmethod
     def conv2d(
@@ -1090,7 +1090,7 @@ class _nn:
         out_layout: _TextLike | None = None,
         out_dtype: _DTypeOption | None = None,
     ) -> _Call:
-        """Convolve images with kernels: sum the products of each window and each kernel."""
+        """Convolve images with kernels."""
 
     @_b.staticmethod
     def conv2d_transpose(
@@ -1106,7 +1106,7 @@ class _nn:
         out_layout: _TextLike | None = None,
         out_dtype: _DTypeOption | None = None,
     ) -> _Call:
-        """Scatter each element over a window by the kernel, and sum what overlaps."""
+        """Compute transposed convolutions: scatter elements by the kernel, and sum."""
 
     @_b.staticmethod
     def conv3d(
@@ -1121,7 +1121,7 @@ class _nn:
         out_layout: _TextLike | None = None,
         out_dtype: _DTypeOption | None = None,
     ) -> _Call:
-        """Convolve images with kernels: sum the products of each window and each kernel."""
+        """Convolve images with kernels."""
 
     @_b.staticmethod
     def conv3d_transpose(
@@ -1137,7 +1137,7 @@ class _nn:
         out_layout: _TextLike | None = None,
         out_dtype: _DTypeOption | None = None,
     ) -> _Call:
-        """Scatter each element over a window by the kernel, and sum what overlaps."""
+        """Compute transposed convolutions: scatter elements by the kernel, and sum."""
 
     @_b.staticmethod
     def cross_entropy_with_logits(predictions: _TensorLike, labels: _TensorLike) -> _Call:
@@ -1200,7 +1200,7 @@ class _nn:
 
     @_b.staticmethod
     def log_softmax(data: _TensorLike, axis: _IntLike = -1) -> _Call:
-        """Make logarithms of softmax, without losing small ones."""
+        """Compute the logarithm of the softmax along an axis, accurate for small values."""
 
     @_b.staticmethod
     def max_pool1d(
@@ -1214,7 +1214,7 @@ class _nn:
         layout: _TextLike = "NCW",
         out_layout: _TextLike | None = None,
     ) -> _Call:
-        """Take the greatest element of each window; a NaN is the greatest."""
+        """Take the maximum of each window; NaN counts as the greatest."""
 
     @_b.staticmethod
     def max_pool2d(
@@ -1228,7 +1228,7 @@ class _nn:
         layout: _TextLike = "NCHW",
         out_layout: _TextLike | None = None,
     ) -> _Call:
-        """Take the greatest element of each window; a NaN is the greatest."""
+        """Take the maximum of each window; NaN counts as the greatest."""
 
     @_b.staticmethod
     def max_pool3d(
@@ -1242,7 +1242,7 @@ class _nn:
         layout: _TextLike = "NCDHW",
         out_layout: _TextLike | None = None,
     ) -> _Call:
-        """Take the greatest element of each window; a NaN is the greatest."""
+        """Take the maximum of each window; NaN counts as the greatest."""
 
     @_b.staticmethod
     def nll_loss(
@@ -1277,7 +1277,7 @@ class _nn:
 
     @_b.staticmethod
     def relu6(data: _TensorLike) -> _Call:
-        """Bring elements between 0 and 6; NaN stays."""
+        """Clip elements to the range 0 to 6; NaN stays."""
 
     @_b.staticmethod
     def rms_norm(
@@ -1298,7 +1298,7 @@ class _nn:
 
     @_b.staticmethod
     def softmax(data: _TensorLike, axis: _IntLike = -1) -> _Call:
-        """Make exponentials that add up to 1 along an axis."""
+        """Compute the softmax along an axis."""
 
     @_b.staticmethod
     def softplus(data: _TensorLike, beta: _RealLike = 1.0, threshold: _RealLike = 20.0) -> _Call:

@@ -191,7 +191,7 @@ multiply = _define("multiply", "Multiply; integers wrap.", topi.multiply, np.mul
 divide = _define(
     "divide",
     "Divide; the quotients of integers are rounded towards zero."
-    "\n\nA division of integers by zero raises ``ZeroDivisionError``.",
+    "\n\nAn integer division by zero raises ``ZeroDivisionError``.",
     _lower_divide,
     _dividing(_divide),
     "number",
@@ -200,7 +200,7 @@ divide = _define(
 floor_divide = _define(
     "floor_divide",
     "Divide, rounding towards minus infinity."
-    "\n\nA division of integers by zero raises ``ZeroDivisionError``.",
+    "\n\nAn integer division by zero raises ``ZeroDivisionError``.",
     topi.floor_divide,
     _dividing(np.floor_divide),
     "number",
@@ -208,8 +208,8 @@ floor_divide = _define(
 )
 mod = _define(
     "mod",
-    "Give what a division towards zero leaves; it has the sign of the dividend."
-    "\n\nA division of integers by zero raises ``ZeroDivisionError``.",
+    "Return the remainder of a division towards zero, with the sign of the dividend."
+    "\n\nAn integer division by zero raises ``ZeroDivisionError``.",
     topi.fmod,
     _dividing(np.fmod),
     "number",
@@ -217,8 +217,8 @@ mod = _define(
 )
 floor_mod = _define(
     "floor_mod",
-    "Give what ``floor_divide`` leaves; it has the sign of the divisor."
-    "\n\nA division of integers by zero raises ``ZeroDivisionError``.",
+    "Return the remainder of ``floor_divide``, with the sign of the divisor."
+    "\n\nAn integer division by zero raises ``ZeroDivisionError``.",
     topi.remainder,
     _dividing(np.remainder),
     "number",
@@ -258,7 +258,7 @@ power = _define(
 )
 atan2 = _define(
     "atan2",
-    "Give the angles of points of which the first tensor has y, the second x.",
+    "Return the angles of points (x, y); ``x1`` has their y, ``x2`` their x.",
     topi.atan2,
     _precise(np.arctan2),
     "float",
@@ -273,10 +273,10 @@ log_add_exp = _define(
     ulps=3,
 )
 maximum = _define(
-    "maximum", "Take the greater; NaN where one is NaN.", topi.maximum, greater_of, "number"
+    "maximum", "Take the greater element; NaN if either is NaN.", topi.maximum, greater_of, "number"
 )
 minimum = _define(
-    "minimum", "Take the lesser; NaN where one is NaN.", topi.minimum, lesser_of, "number"
+    "minimum", "Take the lesser element; NaN if either is NaN.", topi.minimum, lesser_of, "number"
 )
 
 
@@ -285,20 +285,20 @@ def _comparison(name: str, doc: str) -> Callable[..., Any]:
     return _define(name, doc, getattr(topi, name), getattr(np, name), "any", truths=True)
 
 
-equal = _comparison("equal", "Tell where both are equal; NaN equals nothing.")
-not_equal = _comparison("not_equal", "Tell where both differ; NaN differs from all.")
-less = _comparison("less", "Tell where the first is below the second.")
-less_equal = _comparison("less_equal", "Tell where the first is below the second, or equal.")
-greater = _comparison("greater", "Tell where the first is above the second.")
-greater_equal = _comparison("greater_equal", "Tell where the first is above the second, or equal.")
+equal = _comparison("equal", "Test whether elements are equal; NaN equals nothing.")
+not_equal = _comparison("not_equal", "Test whether elements differ; NaN differs from everything.")
+less = _comparison("less", "Test whether the first is less.")
+less_equal = _comparison("less_equal", "Test whether the first is less or equal.")
+greater = _comparison("greater", "Test whether the first is greater.")
+greater_equal = _comparison("greater_equal", "Test whether the first is greater or equal.")
 logical_and = _define(
-    "logical_and", "Tell where both hold.", topi.logical_and, np.logical_and, "bool"
+    "logical_and", "Compute the logical and.", topi.logical_and, np.logical_and, "bool"
 )
 logical_or = _define(
-    "logical_or", "Tell where one holds or both.", topi.logical_or, np.logical_or, "bool"
+    "logical_or", "Compute the logical or.", topi.logical_or, np.logical_or, "bool"
 )
 logical_xor = _define(
-    "logical_xor", "Tell where one holds, not both.", topi.logical_xor, np.logical_xor, "bool"
+    "logical_xor", "Compute the logical exclusive or.", topi.logical_xor, np.logical_xor, "bool"
 )
 
 
@@ -316,22 +316,22 @@ def _make_shift(right: bool) -> Callable[[NPArray, NPArray], Any]:
     return compute
 
 
-_BEYOND = "\n\nShifted by less than 0, or by its width or more, a number is shifted out."
+_BEYOND = "\n\nA shift by less than 0, or by the width or more, shifts all bits out."
 bitwise_and = _define(
-    "bitwise_and", "Keep the bits of both.", topi.bitwise_and, np.bitwise_and, "bits"
+    "bitwise_and", "Compute the bitwise and.", topi.bitwise_and, np.bitwise_and, "bits"
 )
 bitwise_or = _define(
-    "bitwise_or", "Keep the bits of either.", topi.bitwise_or, np.bitwise_or, "bits"
+    "bitwise_or", "Compute the bitwise or.", topi.bitwise_or, np.bitwise_or, "bits"
 )
 bitwise_xor = _define(
-    "bitwise_xor", "Keep the bits of one, not both.", topi.bitwise_xor, np.bitwise_xor, "bits"
+    "bitwise_xor", "Compute the bitwise exclusive or.", topi.bitwise_xor, np.bitwise_xor, "bits"
 )
 left_shift = _define(
     "left_shift", "Shift bits up." + _BEYOND, topi.left_shift, _make_shift(right=False), "integer"
 )
 right_shift = _define(
     "right_shift",
-    "Shift bits down; the sign is kept." + _BEYOND,
+    "Shift bits down, keeping the sign." + _BEYOND,
     topi.right_shift,
     _make_shift(right=True),
     "integer",

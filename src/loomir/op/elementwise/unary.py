@@ -151,22 +151,26 @@ def _sigmoid(x: NPArray) -> Any:
 
 
 exp = _function("exp", "Raise e to the power of each element.", np.exp)
-log = _function("log", "Take natural logarithms; of negative numbers they are NaN.", np.log, 0.1, 9)
-sqrt = _function("sqrt", "Take square roots; of negative numbers they are NaN.", np.sqrt, 0.0, 9.0)
-rsqrt = _function("rsqrt", "Divide 1 by square roots.", lambda x: 1 / np.sqrt(x), 0.1, 9.0)
-sin = _function("sin", "Take sines.", np.sin)
-cos = _function("cos", "Take cosines.", np.cos)
-tan = _function("tan", "Take tangents.", np.tan)
-sinh = _function("sinh", "Take hyperbolic sines.", np.sinh)
-cosh = _function("cosh", "Take hyperbolic cosines.", np.cosh)
-tanh = _function("tanh", "Take hyperbolic tangents.", np.tanh)
-asin = _function("asin", "Take inverse sines; NaN beyond 1 and -1.", np.arcsin, -1.0, 1.0)
-acos = _function("acos", "Take inverse cosines; NaN beyond 1 and -1.", np.arccos, -1.0, 1.0)
-atan = _function("atan", "Take inverse tangents.", np.arctan)
-asinh = _function("asinh", "Take inverse hyperbolic sines.", np.arcsinh)
-acosh = _function("acosh", "Take inverse hyperbolic cosines; NaN below 1.", np.arccosh, 1.0, 9.0)
+log = _function(
+    "log", "Compute natural logarithms; of negative numbers they are NaN.", np.log, 0.1, 9
+)
+sqrt = _function(
+    "sqrt", "Compute square roots; of negative numbers they are NaN.", np.sqrt, 0.0, 9.0
+)
+rsqrt = _function("rsqrt", "Compute reciprocal square roots.", lambda x: 1 / np.sqrt(x), 0.1, 9.0)
+sin = _function("sin", "Compute sines.", np.sin)
+cos = _function("cos", "Compute cosines.", np.cos)
+tan = _function("tan", "Compute tangents.", np.tan)
+sinh = _function("sinh", "Compute hyperbolic sines.", np.sinh)
+cosh = _function("cosh", "Compute hyperbolic cosines.", np.cosh)
+tanh = _function("tanh", "Compute hyperbolic tangents.", np.tanh)
+asin = _function("asin", "Compute inverse sines; NaN beyond 1 and -1.", np.arcsin, -1.0, 1.0)
+acos = _function("acos", "Compute inverse cosines; NaN beyond 1 and -1.", np.arccos, -1.0, 1.0)
+atan = _function("atan", "Compute inverse tangents.", np.arctan)
+asinh = _function("asinh", "Compute inverse hyperbolic sines.", np.arcsinh)
+acosh = _function("acosh", "Compute inverse hyperbolic cosines; NaN below 1.", np.arccosh, 1.0, 9.0)
 atanh = _function(
-    "atanh", "Take inverse hyperbolic tangents; NaN beyond 1 and -1.", np.arctanh, -0.9, 0.9
+    "atanh", "Compute inverse hyperbolic tangents; NaN beyond 1 and -1.", np.arctanh, -0.9, 0.9
 )
 erf = _function("erf", "Apply the error function.", np.vectorize(math.erf, otypes=["float64"]))
 sigmoid = _function("sigmoid", "Compute 1 / (1 + exp(-x)).", _sigmoid)
@@ -178,32 +182,35 @@ def _whole(rounded: Callable[[Any], Any]) -> Callable[[NPArray], Any]:
 
 
 abs = _define(  # noqa: A001 - the name users know
-    "abs", "Take magnitudes; that of the least integer wraps to itself.", np.abs, kind="number"
+    "abs",
+    "Compute absolute values; that of the least integer wraps to itself.",
+    np.abs,
+    kind="number",
 )
 negative = _define("negative", "Negate each element; integers wrap.", np.negative, kind="number")
 square = _define(
     "square", "Multiply each element by itself; integers wrap.", np.square, kind="number"
 )
-sign = _define("sign", "Give -1, 0 or 1 by sign; NaN stays.", np.sign, kind="number")
+sign = _define("sign", "Return the sign: -1, 0 or 1; NaN stays.", np.sign, kind="number")
 floor = _define("floor", "Round towards minus infinity.", _whole(np.floor), kind="number")
 ceil = _define("ceil", "Round towards plus infinity.", _whole(np.ceil), kind="number")
 trunc = _define("trunc", "Round towards zero.", _whole(np.trunc), kind="number")
 round = _define(  # noqa: A001 - the name users know
     "round", "Round to the nearest whole number, halves to even.", _whole(np.rint), kind="number"
 )
-isnan = _define("isnan", "Tell which elements are NaN.", np.isnan, kind="number", infer=_truths)
+isnan = _define("isnan", "Test which elements are NaN.", np.isnan, kind="number", infer=_truths)
 isinf = _define(
-    "isinf", "Tell which elements are infinite.", np.isinf, kind="number", infer=_truths
+    "isinf", "Test which elements are infinite.", np.isinf, kind="number", infer=_truths
 )
 isfinite = _define(
     "isfinite",
-    "Tell which elements are neither infinite nor NaN.",
+    "Test which elements are neither infinite nor NaN.",
     np.isfinite,
     kind="number",
     infer=_truths,
 )
-logical_not = _define("logical_not", "Turn truths round.", np.logical_not, kind="bool")
-bitwise_not = _define("bitwise_not", "Turn all bits round.", np.invert, kind="bits")
+logical_not = _define("logical_not", "Negate truth values.", np.logical_not, kind="bool")
+bitwise_not = _define("bitwise_not", "Invert all bits.", np.invert, kind="bits")
 
 
 # -- clip --------------------------------------------------------------------------------------
@@ -231,7 +238,7 @@ clip = define_op(
     scalar("min"),
     scalar("max"),
     infer=_infer_clip,
-    doc="Bring elements between two scalars; where ``min`` is above ``max``, all become ``max``."
+    doc="Clip elements to a range; if ``min`` is above ``max``, all become ``max``."
     "\n\nThe scalars are plain numbers, or scalars of the dtype of ``x``. NaN stays.",
     family="unary",
     lower=_lower_clip,

@@ -236,7 +236,7 @@ grid_sample = define_op(
     text("padding_mode", "zeros", _PADDINGS),
     flag("align_corners", True),
     infer=_grid_sample,
-    doc="""Sample images at places that a grid gives for each element of the result.
+    doc="""Sample images at the coordinates of a grid, one for each element of the result.
 
     ``grid[n, 0]`` has the horizontal coordinates and ``grid[n, 1]`` the vertical ones: -1 and 1 are
     the middles of the first and the last element, or with ``align_corners`` off their outer edges.
@@ -343,7 +343,7 @@ affine_grid = define_op(
     shape("size"),
     flag("align_corners", True),
     infer=_affine_grid,
-    doc="""Make grids of places for ``R.image.grid_sample`` by affine maps.
+    doc="""Compute sampling grids for ``R.image.grid_sample`` from affine maps.
 
     Element (i, j) of a result has the coordinates that a map gives for (x, y, 1), where x goes
     from -1 to 1 with j, and y with i; with ``align_corners`` off these are the outer edges. On an

@@ -237,7 +237,7 @@ resize2d = define_op(
     text("layout", "NCHW"),
     *_HOW,
     infer=_resize(2),
-    doc="""Resize images: each element is made of those next to its place in the image.
+    doc="""Resize images, interpolating between the elements around each coordinate.
 
     On an axis of n that becomes m, element i stands at ``(i + 1/2) * n / m - 1/2``
     (``half_pixel``; ``pytorch_half_pixel`` too, but at 0 where m is 1), ``i * (n - 1) / (m - 1)``

@@ -80,9 +80,9 @@ gather_elements = define_op(
     tensor("indices"),
     integer("axis", 0),
     infer=_gather_elements,
-    doc="""Take one element for each place, which stands in line with it along an axis.
+    doc="""Take one element for each index along an axis; other coordinates are those of the index.
 
-    Negative places count from the end, and those outside raise (RUN0203).
+    Negative indices count from the end; indices outside raise (RUN0203).
     Shapes: that of ``indices``, of as many axes as ``data``; but at ``axis``, its extents are not
     above those of ``data``. Errors: OPS0005, OPS0007, OPS0030, OPS0032.""",
     family="manipulate",
@@ -176,7 +176,7 @@ gather_nd = define_op(
     infer=_gather_nd,
     doc="""Take parts whose first indices are the rows of ``indices``, after axes that both share.
 
-    Negative places count from the end, and those outside raise (RUN0203).
+    Negative indices count from the end; indices outside raise (RUN0203).
     Shapes: ``(*batch, ..., k)`` gives ``(*batch, ..., *data.shape[batch_dims + k:])``.
     Errors: OPS0007, OPS0030, OPS0032, OPS0039.""",
     family="manipulate",
@@ -266,9 +266,9 @@ index_tensor = define_op(
     tensor("data"),
     tensors("indices"),
     infer=_index_tensor,
-    doc="""Take what stands at places, given by a tensor for each of the first axes.
+    doc="""Take elements at indices, given by one tensor for each of the first axes.
 
-    Negative places count from the end, and those outside raise (RUN0203).
+    Negative indices count from the end; indices outside raise (RUN0203).
     Shapes: what ``indices`` broadcast to, then the axes of ``data`` that they leave.
     Errors: OPS0004, OPS0007, OPS0008, OPS0030, OPS0035.""",
     family="manipulate",
@@ -334,9 +334,9 @@ one_hot = define_op(
     integer("depth"),
     integer("axis", -1),
     infer=_one_hot,
-    doc="""Write ``on_value`` at places along a new axis, ``off_value`` elsewhere.
+    doc="""Write ``on_value`` at the indices along a new axis, ``off_value`` elsewhere.
 
-    Negative places count from the end; for those outside of the axis there is no ``on_value``.
+    Negative indices count from the end; for those outside of the axis there is no ``on_value``.
     Shapes: with ``depth`` at ``axis``. Types: that of the values. Errors: OPS0005 to OPS0007,
     OPS0039.""",
     family="manipulate",

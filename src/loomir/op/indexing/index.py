@@ -112,7 +112,7 @@ take = define_op(
     integer("axis", None),
     text("mode", "fast", ("fast", "wrap", "clip", "nan")),
     infer=_take,
-    doc="""Take what stands at places along an axis, or in row-major order of all elements.
+    doc="""Take elements at indices along an axis, or of all elements in row-major order.
 
     ``mode``: with ``"fast"`` negative places count from the end, and those outside raise (RUN0203);
     ``"wrap"`` counts on around the axis; ``"clip"`` takes the nearest end, also for negative ones;
@@ -240,7 +240,7 @@ strided_slice = define_op(
     Places and strides are numbers or scalars of the program, such as extents; a stride that turns
     out to be 0 raises (RUN0201).
 
-    Negative places count from the end, and those beyond an end are brought to it. With a negative
+    Negative indices count from the end, and those beyond an end are clamped to it. With a negative
     stride, an ``end`` below minus the extent lets the slice reach the first element. With
     ``assume_inbound`` places are not brought to the ends, and elements outside raise (RUN0203).
     Shapes: the number of elements of each slice. Errors: OPS0005, OPS0031, OPS0038.""",

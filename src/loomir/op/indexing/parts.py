@@ -103,7 +103,7 @@ split = define_op(
     sections("indices_or_sections"),
     integer("axis", 0),
     infer=_split,
-    doc="""Cut an axis into a number of equal parts, or at places.
+    doc="""Split an axis into a number of equal parts, or at indices.
 
     Places count from the start of the axis; those beyond its end cut off nothing. Whether the
     extent is a multiple of the number of parts is checked when it runs, where it is not certain

@@ -157,11 +157,11 @@ scatter_elements = define_op(
     integer("axis", 0),
     text("reduction", "update", _REDUCTIONS),
     infer=_scatter_elements,
-    doc="""Copy ``data`` and write each update at its place along an axis, in row-major order.
+    doc="""Copy ``data`` and write each update at its index along an axis, in row-major order.
 
     ``reduction``: what an update does with what is there; ``"mean"`` averages that and all updates
-    of a place, integers rounded down. Floats of 16 bits are rounded at each step, but for a mean.
-    Negative places count from the end, and those outside raise (RUN0203).
+    of a place, integers rounded down. 16-bit floats are rounded at each step, except for a mean.
+    Negative indices count from the end; indices outside raise (RUN0203).
     Shapes: that of ``data``; ``updates`` has that of ``indices``, whose extents but at ``axis`` are
     not above those of ``data``. Errors: OPS0005 to OPS0007, OPS0030, OPS0032.""",
     family="manipulate",
@@ -242,7 +242,7 @@ scatter_nd = define_op(
     tensor("updates"),
     text("reduction", "update", _REDUCTIONS),
     infer=_scatter_nd,
-    doc="""Copy ``data`` and write parts at places that the rows of ``indices`` name, in order.
+    doc="""Copy ``data`` and write parts at the indices in the rows of ``indices``, in order.
 
     ``reduction``, negative places and those outside: as for ``R.scatter_elements``.
     Shapes: that of ``data``; indices of ``(..., k)`` take updates of ``(..., *data.shape[k:])``.
@@ -329,10 +329,10 @@ index_put = define_op(
     tensor("values"),
     flag("accumulate", False),
     infer=_index_put,
-    doc="""Copy ``data`` and write values at places, given by a tensor for each of the first axes.
+    doc="""Copy ``data`` and write values at indices, one tensor of them for each of the first axes.
 
     With ``accumulate`` values are added to what is there; otherwise the last one of a place stays.
-    Negative places count from the end, and those outside raise (RUN0203).
+    Negative indices count from the end; indices outside raise (RUN0203).
     Shapes: that of ``data``; ``values`` broadcasts to what ``indices`` broadcast to, followed by
     the axes of ``data`` that they leave.
     Errors: OPS0004, OPS0006 to OPS0008, OPS0030, OPS0032, OPS0035.""",
@@ -438,7 +438,7 @@ slice_scatter = define_op(
     infer=_slice_scatter,
     doc="""Copy a tensor and write another into a slice of it along an axis.
 
-    Negative places count from the end, and those beyond an end are brought to it.
+    Negative indices count from the end, and those beyond an end are clamped to it.
     Shapes: that of ``input_tensor``; ``src`` has that of the slice.
     Errors: OPS0005, OPS0006, OPS0030, OPS0032, OPS0039.""",
     family="manipulate",

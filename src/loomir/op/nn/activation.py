@@ -142,7 +142,7 @@ relu = _define(
     "relu", "Take the greater of each element and 0; NaN stays.", topi.relu, _relu, kind="number"
 )
 relu6 = _define(
-    "relu6", "Bring elements between 0 and 6; NaN stays.", _lower_relu6, _relu6, kind="number"
+    "relu6", "Clip elements to the range 0 to 6; NaN stays.", _lower_relu6, _relu6, kind="number"
 )
 leakyrelu = _define(
     "leakyrelu",
@@ -347,7 +347,9 @@ def _define_along(name: str, doc: str, compute: Callable[[Any, int], Any]) -> Ca
     )
 
 
-softmax = _define_along("softmax", "Make exponentials that add up to 1 along an axis.", _softmax)
+softmax = _define_along("softmax", "Compute the softmax along an axis.", _softmax)
 log_softmax = _define_along(
-    "log_softmax", "Make logarithms of softmax, without losing small ones.", _log_softmax
+    "log_softmax",
+    "Compute the logarithm of the softmax along an axis, accurate for small values.",
+    _log_softmax,
 )

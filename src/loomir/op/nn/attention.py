@@ -238,7 +238,7 @@ def _attention_var_len(
 
 
 # -- definitions ---------------------------------------------------------------------------------
-_DOC = """Mix values by how well their keys fit each query: ``softmax(q k^T * scale{bias}) v``.
+_DOC = """Compute attention, a mean of values weighted by keys: ``softmax(q k^T * scale{bias}) v``.
 
 ``scale``: 1 / sqrt(features) where it is left out. ``causal_mask``: query i sees keys up to i
 (``"TopLeft"``), or the last query sees all keys and each one before it one less

@@ -312,9 +312,9 @@ def _define(
         kind_dtype("out_dtype", None),
         infer=_infer(count, transposed),
         doc=_DOC.format(
-            summary="Scatter each element over a window by the kernel, and sum what overlaps."
+            summary="Compute transposed convolutions: scatter elements by the kernel, and sum."
             if transposed
-            else "Convolve images with kernels: sum the products of each window and each kernel.",
+            else "Convolve images with kernels.",
             shapes=_TRANSPOSED_SHAPES if transposed else _SHAPES,
         ),
         family="convolution",

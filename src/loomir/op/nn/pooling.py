@@ -194,7 +194,7 @@ def _define(count: int, greatest: bool, samples: Sequence[Sample]) -> Callable[.
         text("out_layout", None),
         infer=_infer(count, kind),
         doc=_DOC.format(
-            summary="Take the greatest element of each window; a NaN is the greatest."
+            summary="Take the maximum of each window; NaN counts as the greatest."
             if greatest
             else "Take the mean of each window's elements.",
             counted="" if greatest else ", but with\n``count_include_pad`` counts as a zero",

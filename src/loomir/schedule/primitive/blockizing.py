@@ -267,7 +267,7 @@ def _init_nest(ref: Ref, chain: Sequence[Ref], parts: _Parts, within: Sequence[P
 
 @primitive
 def blockize(context: Context, target: Place, preserve_unit_iters: bool = True) -> Ref:
-    """Make a block of a nest, so that what is outside sees tiles instead of elements.
+    """Turn a nest into a block, so that code outside sees tiles instead of elements.
 
     for i0 in range(4):
         for i1 in range(8): B[i0 * 8 + i1] = A[i0 * 8 + i1]
@@ -277,9 +277,9 @@ def blockize(context: Context, target: Place, preserve_unit_iters: bool = True) 
             v = i0
             for i1 in range(8): B[v * 8 + i1] = A[v * 8 + i1]
 
-    The new block has ``_o`` behind its name; references to the old one stay with the one inside.
-    The init of a reduction becomes a nest that is the init of the new block. Iterators of one value
-    are left out of the new block without ``preserve_unit_iters``.
+    The name of the new block ends in ``_o``; references to the old block stay valid for the inner
+    one. The init of a reduction becomes a nest in the init of the new block. Without
+    ``preserve_unit_iters``, the new block has no iterators of extent 1.
 
     Errors: SCH0004 for a nest around several blocks, SCH0005 where iterators have no parts outside
     and inside of the nest, SCH0006, SCH0007.
@@ -380,14 +380,15 @@ def _cannot_map(ref: Ref, index_map: IndexMap, extents: Sequence[PrimExpr]) -> R
 
 @primitive
 def transform_block_layout(context: Context, block: Sblock, index_map: IndexMap) -> None:
-    """Change a block's iterators by an index map of them.
+    """Transform a block's iterators by an index map.
 
     for i in range(8):
         for j in range(4): B[i, j] = A[i, j]
     -->                                        # lambda i, j: (i * 4 + j,)
     for x in range(32): B[x // 4, x % 4] = A[x // 4, x % 4]
 
-    Buffers stay as they are. Float sums are done in another order where reducing iterators are.
+    Buffers stay as they are. If the order of reduction iterators changes, so does that of float
+    sums.
 
     Errors: SCH0003, SCH0004 where loops around it were changed before, SCH0005 for a map without an
     inverse, SCH0006 for one that mixes kinds of iterators, SCH0007.

@@ -193,16 +193,16 @@ def cache_read(
     storage_scope: str,
     consumer_blocks: Sblocks | None = None,
 ) -> Ref:
-    """Copy what blocks read of a buffer into a new buffer, and let them read that.
+    """Copy what blocks read of a buffer to a new buffer, from which they then read.
 
     for i in range(8): B[i] = A[i] * 2
     -->
     for ax0 in range(8): A_global[ax0] = A[ax0]
     for i in range(8): B[i] = A_global[i] * 2
 
-    The buffer is given by its place among what the block reads, or by its name. The copy stands
-    behind what writes the buffer, and has what ``consumer_blocks`` read, or else all blocks of the
-    scope that read the same values.
+    The buffer is given by its index among the block's reads, or by its name. The copy comes after
+    the blocks that write the buffer. ``consumer_blocks`` read the copy; by default these are all
+    blocks of the scope that read the same values.
 
     Errors: SCH0003, SCH0004, SCH0006 where the buffer is written between its readers or may not be
     all written, SCH0008 for memory that CPUs lack.
@@ -228,7 +228,7 @@ def cache_read(
 def read_at(
     context: Context, loop: Loop, block: Sblock, read_buffer_index: Value, storage_scope: str
 ) -> Ref:
-    """Copy, in each iteration of a loop, what it reads of a buffer into a new buffer.
+    """In each iteration of a loop, copy what it reads of a buffer to a new buffer.
 
     for i in range(8): B[i] = A[i] * 2
     -->                                        # at loop i
@@ -236,7 +236,7 @@ def read_at(
         for ax0 in range(1): A_local[i + ax0] = A[i + ax0]
         B[i] = A_local[i] * 2
 
-    All blocks in the loop that read the buffer read the copy.
+    All blocks in the loop that read the buffer then read the copy.
 
     Errors: SCH0003, SCH0004, SCH0006 where the loop writes the buffer between or may read what is
     not all written, SCH0008 for memory that CPUs lack.
@@ -382,15 +382,15 @@ def cache_write(
     storage_scope: str,
     consumer_blocks: Sblocks | None = None,
 ) -> Ref:
-    """Let a block write to a new buffer, which is then copied to the old one.
+    """Let a block write to a new buffer, which is then copied to the original.
 
     for i in range(8): B[i] = A[i] * 2
     -->
     for i in range(8): B_global[i] = A[i] * 2
     for ax0 in range(8): B[ax0] = B_global[ax0]
 
-    The buffer is given by its place among what the block writes, or by its name. Of the blocks that
-    read it, ``consumer_blocks`` read the new buffer then, and others the old one.
+    The buffer is given by its index among the block's writes, or by its name. Of the blocks that
+    read it, ``consumer_blocks`` read the new buffer, the others the original.
 
     Errors: SCH0003, SCH0004, SCH0006 where others write the buffer or read it too early, SCH0007
     for a block that writes no whole box of elements of its own, SCH0008 for memory that CPUs lack.
@@ -433,7 +433,7 @@ def write_at(
         B_local[i] = A[i] * 2
         for ax0 in range(1): B[i + ax0] = B_local[i + ax0]
 
-    The copy stands behind the part of the loop that the block is in.
+    The copy comes after the part of the loop that contains the block.
 
     Errors: SCH0003, SCH0004, SCH0006 where others write the buffer or read it too early, SCH0007
     for a block that writes no whole box of elements of its own, SCH0008 for memory that CPUs lack.
@@ -467,7 +467,7 @@ def write_at(
 def cache_inplace(
     context: Context, block: Sblock, read_buffer_index: Value, storage_scope: str
 ) -> list[Ref]:
-    """Let a block update a new buffer, which is copied from the old one and back.
+    """Let a block update a copy of a buffer, which is then copied back.
 
     for i in range(8): A[i] = A[i] * 2
     -->
@@ -475,7 +475,7 @@ def cache_inplace(
     for i in range(8): A_local[i] = A_local[i] * 2
     for ax0 in range(8): A[ax0] = A_local[ax0]
 
-    Returns the blocks of both copies.
+    Returns the blocks of the two copies.
 
     Errors: SCH0003, SCH0004, SCH0006 where others use the buffer in the same nest or it may not be
     all written, SCH0007 for a block that does not update it, SCH0008 for memory that CPUs lack.

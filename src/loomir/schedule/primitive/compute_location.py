@@ -298,7 +298,7 @@ def compute_at(
     preserve_unit_loops: bool = False,
     index: Int = -1,
 ) -> None:
-    """Move a block into a loop: each iteration computes what it consumes of its result.
+    """Move a block into a loop, to compute in each iteration the elements that it consumes.
 
     for i in range(8): B[i] = A[i] + 1
     for i in range(8): C[i] = B[i] * 2
@@ -307,9 +307,9 @@ def compute_at(
         B[i] = A[i] + 1
         C[i] = B[i] * 2
 
-    ``index`` is the place among what the loop runs: -1 is the last that is possible, -2 the first.
+    ``index`` is the position in the loop's body: -1 is the last legal one, -2 the first.
 
-    Where iterations share none of the buffer, machine code allocates it for one iteration only.
+    If iterations share no element of the buffer, it is allocated for one iteration only.
 
     Errors: SCH0003, SCH0004, SCH0006 where others take the result or operands change in between,
     SCH0007 for a block whose instances cannot be run again.
@@ -379,9 +379,9 @@ def _check_scope(ref: Ref, loop: Ref, nest: Stmt, at: int) -> tuple[Ref, Stmt]:
 def sample_compute_location(
     context: Context, block: Sblock, decision: Int | None = None
 ) -> Sampled:
-    """Draw a loop at which a block can be computed; the decision is its index among those.
+    """Sample a loop for ``compute_at``; the decision is its index among the possible loops.
 
-    The loops are those around the blocks that take its result, in program order.
+    The possible loops are those around its consumers, in program order.
 
     Errors: SCH0003, SCH0006 where there is no such loop.
     """
@@ -559,7 +559,7 @@ def reverse_compute_at(
     preserve_unit_loops: bool = False,
     index: Int = -1,
 ) -> None:
-    """Move a block into its producer's loop: each iteration consumes what it produced.
+    """Move a block into a loop of its producer; each iteration consumes what it produces.
 
     for i in range(8): B[i] = A[i] + 1
     for i in range(8): C[i] = B[i] * 2
@@ -568,7 +568,7 @@ def reverse_compute_at(
         B[i] = A[i] + 1
         C[i] = B[i] * 2
 
-    ``index`` is the place among what the loop runs: -1 is the last that is possible, -2 the first.
+    ``index`` is the position in the loop's body: -1 is the last legal one, -2 the first.
 
     Errors: SCH0003, SCH0004, SCH0006 where its operand is not done in an iteration or is used in
     between, SCH0007 for a block that reduces.

@@ -126,7 +126,7 @@ def _cannot_come_first(ref: Ref, after: Ref) -> Refusal | None:
 def fuse_reduction_epilogue(
     context: Context, reduction_block: Sblock, epilogue_block: Sblock
 ) -> None:
-    """Fuse an addition after a sum into the sum, as the value that it starts from.
+    """Fuse an addition after a sum into the sum, as its initial value.
 
     for i in range(8):
         for k in range(4): S[i] = (0 if k == 0 else S[i]) + A[i, k]
@@ -135,7 +135,7 @@ def fuse_reduction_epilogue(
     for i in range(8):
         for k in range(4): C[i] = (B[i] if k == 0 else C[i]) + A[i, k]
 
-    Float results may differ in the last bits: what is added comes first.
+    Float results may differ in the last bits, since the addend now comes first.
 
     Errors: SCH0004, SCH0006 where operands change in between, SCH0007 for other blocks.
     """

@@ -20,7 +20,7 @@ __all__ = [
 
 @query
 def get_sblock(context: Context, name: str, func_name: str | None = None) -> Ref:
-    """Find a block by its name, in the function that is worked on or in another one.
+    """Find a block by its name, in the current function or in another one.
 
     Errors: SCH0001.
     """
@@ -56,13 +56,13 @@ def _no_such(what: str, name: str, names: list[str]) -> Refusal:
 
 @query
 def get_loops(context: Context, block: Sblock) -> list[Ref]:
-    """List the loops between a block and the block around it, outermost first."""
+    """List the loops between a block and the enclosing block, outermost first."""
     return block.loops()
 
 
 @query
 def get_child_blocks(context: Context, block_or_loop: Place) -> list[Ref]:
-    """List the blocks below a block or loop that are not inside of others, in program order."""
+    """List the outermost blocks in a block or loop, in program order."""
     return block_or_loop.blocks()
 
 
@@ -93,7 +93,7 @@ def get_consumers(context: Context, block: Sblock) -> list[Ref]:
 
 @query
 def get_output_blocks(context: Context, scope_block: Sblock) -> list[Ref]:
-    """List the blocks of a scope that write what lives on after it."""
+    """List the blocks of a scope that write its outputs: buffers that live on after it."""
     inside: set[int] = {id(b.data) for b in scope_block.block.alloc_buffers}
     found: list[Ref] = []
     for ref in scope_block.blocks():

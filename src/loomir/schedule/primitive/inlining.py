@@ -244,7 +244,7 @@ def reverse_compute_inline(context: Context, block: Sblock) -> None:
     -->
     for i in range(8): C[i] = (A[i] + 1) * 2
 
-    Unlike ``compute_inline`` of the first block, it keeps the first block's loops.
+    Unlike ``compute_inline`` of the first block, this keeps the first block's loops.
 
     Errors: SCH0006 where its operands change in between, SCH0007 for a block that does not take the
     result of one other block, each element once.

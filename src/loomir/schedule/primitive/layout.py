@@ -116,7 +116,7 @@ def _replace(ref: Ref, buffer: Buffer, new: Buffer) -> None:
 
 @primitive
 def set_scope(context: Context, block: Sblock, buffer_index: Value, storage_scope: str) -> None:
-    """Place a buffer that a block writes in another storage scope.
+    """Change the storage scope of a buffer that a block writes.
 
     B = T.alloc_buffer((8,))
     -->
@@ -194,8 +194,8 @@ def unsafe_set_dtype(context: Context, block: Sblock, buffer_index: Value, dtype
     B = T.alloc_buffer((8,), "float16")
     B[v] = T.Cast("float16", A[v] + 1)
 
-    It is the one primitive that may change the meaning of the program: values that do not fit the
-    new dtype are rounded, or wrap.
+    This is the only primitive that may change the meaning of the program: values that do not fit
+    the new dtype are rounded, or wrap.
 
     Errors: SCH0003, SCH0010 for a buffer that the function does not allocate, or whose elements are
     no numbers.
@@ -383,7 +383,7 @@ def transform_layout(
     pad_value: Any = None,
     assume_injective_transform: bool = False,
 ) -> None:
-    """Change the layout of a buffer by an index map.
+    """Transform the layout of a buffer by an index map.
 
     B = T.alloc_buffer((8, 16))
     B[vi, vj] = A[vi, vj]
@@ -391,10 +391,9 @@ def transform_layout(
     B = T.alloc_buffer((4, 8, 4))
     B[vj // 4, vi, vj % 4] = A[vi, vj]
 
-    The buffer is ``("read", 0)``, ``("write", 0)`` or a name. Where the new layout has more
-    elements, ``pad_value`` says what these hold: a number, or a function of the new indices. That
-    different elements have different places is proved; ``assume_injective_transform`` is not
-    believed.
+    The buffer is ``("read", 0)``, ``("write", 0)`` or a name. If the new layout has more
+    elements, ``pad_value`` is their value: a number, or a function of the new indices. The map is
+    proved to be injective; ``assume_injective_transform`` has no effect.
 
     Errors: SCH0003 for a map of which that is not known, SCH0010 for a buffer that the function
     does not allocate.

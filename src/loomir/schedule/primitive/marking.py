@@ -82,7 +82,7 @@ def _run_as(ref: Ref, kind: ForKind) -> None:
 
 @primitive
 def parallel(context: Context, loop: Loop) -> None:
-    """Run the iterations of a loop on several threads.
+    """Run the iterations of a loop in parallel, on several threads.
 
     for i in range(8): f(i)
     -->
@@ -95,7 +95,7 @@ def parallel(context: Context, loop: Loop) -> None:
 
 @primitive
 def vectorize(context: Context, loop: Loop) -> None:
-    """Run the iterations of a loop as the lanes of vector instructions.
+    """Vectorise a loop: run its iterations as the lanes of vectors.
 
     for i in range(8): f(i)
     -->
@@ -109,7 +109,7 @@ def vectorize(context: Context, loop: Loop) -> None:
 
 @primitive
 def unroll(context: Context, loop: Loop) -> None:
-    """Write the iterations of a loop one after the other.
+    """Unroll a loop: write out its iterations.
 
     for i in range(2): f(i)
     -->
@@ -122,7 +122,7 @@ def unroll(context: Context, loop: Loop) -> None:
 
 @primitive
 def bind(context: Context, loop: Loop, thread_axis: str) -> None:
-    """Bind a loop to a thread axis of a GPU, which no target here has.
+    """Bind a loop to a GPU thread axis, which no target here has.
 
     Errors: SCH0008, always.
     """
@@ -152,7 +152,7 @@ def _annotations(ref: Ref) -> dict[str, Any]:
 
 @primitive
 def annotate(context: Context, block_or_loop: Place, ann_key: str, ann_val: Value) -> None:
-    """Annotate a block or loop; an annotation of the same key is replaced.
+    """Annotate a block or loop, replacing any annotation with the same key.
 
     for i in range(8): f(i)
     -->

@@ -106,7 +106,7 @@ def _regroups(chain: Sequence[Ref]) -> bool:
 
 @primitive
 def reorder(context: Context, *ordered_loops: Loops) -> None:
-    """Reorder loops of a nest; others in between keep their positions.
+    """Reorder loops of a nest; other loops in between keep their positions.
 
     for i in range(3):
         for j in range(4): f(i, j)
@@ -156,7 +156,7 @@ def _mistake_of(place: Ref, made: Stmt) -> str:
 
 @primitive
 def reorder_block_iter_var(context: Context, block: Sblock, new_order: Ints) -> None:
-    """Reorder the iterators of a block; ``new_order`` says which comes first.
+    """Reorder the iterators of a block; ``new_order`` lists their old positions.
 
     vi, vj = T.axis.remap("SS", [i, j])
     -->                                        # new_order=[1, 0]

@@ -139,15 +139,15 @@ def _narrow(
 
 @primitive
 def decompose_padding(context: Context, block: Sblock, loop: Loop) -> Ref:
-    """Store the padding of a buffer before a loop, which stores only the other elements.
+    """Store the padding of a buffer first, in a block of its own before a loop.
 
     for i in range(10): P[i] = A[i - 1] if 1 <= i and i < 9 else 0
     -->                                        # at loop i
     for i in range(10): P[i] = 0
     for i in range(8): P[i + 1] = A[i]
 
-    The new block has ``_pad_const`` behind its name, and comes first; loops run over what a
-    condition on them leaves.
+    The name of the new block ends in ``_pad_const``, and it comes first; the other loops only run
+    over the elements inside of the padding.
 
     Errors: SCH0004 for a loop that is not around this block only, SCH0007 for a block that fills
     nothing up.
@@ -358,7 +358,7 @@ def _zero(dtype: DataType) -> PrimExpr:
 
 @primitive
 def pad_einsum(context: Context, block: Sblock, padding: Ints) -> None:
-    """Round up the domain of a sum of products, and pad its operands with zeros.
+    """Round up the iteration domain of a sum of products, and pad its operands with zeros.
 
     for i, k in grid(5, 7): C[i] += A[i, k] * B[k]
     -->                                        # by [4, 4]
@@ -367,7 +367,7 @@ def pad_einsum(context: Context, block: Sblock, padding: Ints) -> None:
     for i, k in grid(8, 8): C_pad[i] += A_pad[i, k] * B_pad[k]
     for i in range(5): C[i] = C_pad[i]
 
-    ``padding`` gives a number for each iterator, of whose multiples the next is its extent then.
+    ``padding`` has a number for each iterator, to whose next multiple its extent is rounded up.
 
     Errors: SCH0003, SCH0004 where loops were changed before, SCH0005 for extents that are no
     numbers, SCH0007 for a block that is no sum of products, or where 0 may be lost.

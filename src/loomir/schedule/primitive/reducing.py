@@ -105,7 +105,7 @@ def cannot_decompose(ref: Ref, loop: Ref) -> Refusal | None:
 
 @primitive
 def decompose_reduction(context: Context, block: Sblock, loop: Loop) -> Ref:
-    """Split a reduction's init into a block of its own, which runs before a loop.
+    """Split off the init of a reduction as a block of its own, before a loop.
 
     for i in range(4):
         for k in range(8):
@@ -116,7 +116,7 @@ def decompose_reduction(context: Context, block: Sblock, loop: Loop) -> Ref:
         for k in range(8): B[i] = B[i] + A[i, k]
 
     The blocks are named after the old one, with ``_init`` and ``_update``; references to the old
-    one stay with the latter.
+    block stay valid for the latter.
 
     Errors: SCH0004, SCH0006 for a loop inside of one that reduces, SCH0007 for a block without
     init.
@@ -309,7 +309,7 @@ def _cannot_fill(ref: Ref, loop: Ref, chain: list[Ref], reducing: set[Node]) -> 
 
 @primitive
 def rfactor(context: Context, loop: Loop, factor_axis: Int = 0) -> Ref:
-    """Factor a reduction: each iteration of a loop makes a partial result, reduced later.
+    """Factor a reduction: each iteration of a loop computes a partial result, reduced later.
 
     for i in range(4):
         for k0 in range(2):
@@ -321,8 +321,8 @@ def rfactor(context: Context, loop: Loop, factor_axis: Int = 0) -> Ref:
     for i in range(4):
         for k0 in range(2): B[i] += B_rf[k0, i]
 
-    The new block has ``_rf`` behind its name. Float results may differ in the last bits: sums are
-    done in another order.
+    The name of the new block ends in ``_rf``. Float results may differ in the last bits, since sums
+    are computed in another order.
 
     Errors: SCH0003, SCH0004, SCH0005 where an iteration may have nothing to reduce, SCH0006 for a
     loop that does not only reduce, SCH0007 for a block that is no reduction from its identity.

@@ -239,15 +239,15 @@ def _cannot_return(ref: Ref, axes: _Axes) -> Refusal | None:
 
 @primitive
 def reindex(context: Context, block: Sblock, buffer: Value) -> Ref:
-    """Put a stage whose axes are a block's iterators between the block and a buffer.
+    """Insert a stage between a block and a buffer, whose axes are the block's iterators.
 
     for i, j in grid(8, 4): B[i, j] = A[j, i] * 2
     -->                                        # buffer=("read", 0)
     for ax0, ax1 in grid(8, 4): A_reindex[ax0, ax1] = A[ax1, ax0]
     for i, j in grid(8, 4): B[i, j] = A_reindex[i, j] * 2
 
-    The buffer is ``("read", 0)``, ``("write", 0)`` or a name. The axes are the iterators that its
-    indices mention, in the order of the block.
+    The buffer is ``("read", 0)``, ``("write", 0)`` or a name. The axes are the iterators in its
+    indices, in the order of the block.
 
     Errors: SCH0003, SCH0004, SCH0006 where the buffer is written and read in the same nest, SCH0007
     for a block that does not use one element at each point of its domain.
@@ -268,7 +268,7 @@ def reindex_cache_read(
     storage_scope: str,
     index_map: IndexMap,
 ) -> Ref:
-    """Copy what a block reads to a buffer whose indices are a function of its iterators.
+    """Copy what a block reads to a new buffer, with indices given by a map of the iterators.
 
     for i, j in grid(8, 4): B[i, j] = A[j, i] * 2
     -->                                        # lambda i, j: (i // 2, j, i % 2)
@@ -291,7 +291,7 @@ def reindex_cache_write(
     storage_scope: str,
     index_map: IndexMap,
 ) -> Ref:
-    """Let a block write to a buffer whose indices are a function of its iterators.
+    """Let a block write to a new buffer, with indices given by a map of the iterators.
 
     for i, j in grid(8, 4): B[j, i] = A[i, j] * 2
     -->                                        # lambda i, j: (i * 4 + j,)

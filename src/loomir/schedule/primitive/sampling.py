@@ -22,7 +22,7 @@ _MOST_PRIME: Final = 1 << 20
 def sample_categorical(
     context: Context, candidates: Ints, probs: Reals, decision: Int | None = None
 ) -> Sampled:
-    """Draw one of several integers, each with its probability; the decision is its index.
+    """Sample one of several integers with given probabilities; the decision is its index.
 
     Errors: SCH0003.
     """
@@ -66,7 +66,7 @@ def sample_perfect_tile(
     max_innermost_factor: Int = 16,
     decision: Ints | None = None,
 ) -> Sampled:
-    """Draw ``n`` factors whose product is a loop's extent; the decision is the factors.
+    """Sample ``n`` factors whose product is a loop's extent; the decision is the factors.
 
     Errors: SCH0003, SCH0005 for an extent that is no constant.
     """
@@ -95,10 +95,10 @@ def sample_partitioned_tile(
     innerpart_factor: Int = 1,
     decision: Ints | None = None,
 ) -> Sampled:
-    """Draw ``n`` factors of a loop's extent; the inner ones multiply to a multiple.
+    """Sample ``n`` factors of a loop's extent; the inner ones multiply to a given multiple.
 
-    Those from ``partition_pos`` on have a product that is a multiple of ``innerpart_factor``, where
-    the extent is one.
+    The product of those from ``partition_pos`` on is a multiple of ``innerpart_factor``, if the
+    extent is one.
 
     Errors: SCH0003, SCH0005 for an extent that is no constant.
     """

@@ -97,15 +97,15 @@ def cannot_split(ref: Ref, factors: Sequence[int | None]) -> Refusal | None:
 def split(
     context: Context, loop: Loop, factors: Factors, preserve_unit_iters: bool = True
 ) -> list[Ref]:
-    """Split a loop into a nest, outermost first; one factor may be None.
+    """Split a loop into a nest, outermost first; one factor may be None, to be inferred.
 
     for i in range(12): f(i)
     -->                                        # factors=[3, 4]
     for i_0 in range(3):
         for i_1 in range(4): f(i_0 * 4 + i_1)
 
-    Where factors give more than the loop has, blocks get a predicate. Without
-    ``preserve_unit_iters``, loops of one iteration are not mentioned in what runs inside.
+    If the product of the factors exceeds the extent, blocks get a predicate. Without
+    ``preserve_unit_iters``, indices do not mention loops of one iteration.
 
     Errors: SCH0003 for factors that are none, SCH0004 for a loop that is marked, SCH0005 for
     factors that give less, SCH0006 where a reduction would not start at its start.
@@ -256,7 +256,7 @@ def _without_negatives(ref: Ref, extents: Sequence[PrimExpr]) -> list[PrimExpr]:
 
 @primitive
 def add_unit_loop(context: Context, block_or_loop: Place) -> Ref:
-    """Put a loop of one iteration around a block or loop.
+    """Wrap a block or loop in a loop of one iteration.
 
     f()
     -->
@@ -289,14 +289,15 @@ def _is_root(stmt: Stmt) -> Refusal:
 def loop_partition(
     context: Context, loop: Loop, factors: Factors, preserve_unit_iters: bool = True
 ) -> list[Ref]:
-    """Partition a loop into consecutive loops of given numbers of iterations.
+    """Partition a loop into consecutive loops with given numbers of iterations.
 
     for i in range(12): f(i)
     -->                                        # factors=[2, None]
     for i_0 in range(2): f(i_0)
     for i_1 in range(10): f(i_1 + 2)
 
-    Blocks are copied, with the number of the loop in their names; references to them are gone.
+    Blocks are copied, with the number of the loop in their names; references to the old ones become
+    invalid.
 
     Errors: SCH0003 for factors that are none, SCH0004 for a loop that is marked, SCH0005 for an
     extent that is no constant or not the sum of the factors, SCH0006 where a reduction would not

@@ -320,7 +320,7 @@ def tensorize(
     tensor_intrin: str,
     preserve_unit_iters: bool = True,
 ) -> None:
-    """Replace a block, or the nest of a loop, by an intrinsic that computes the same.
+    """Replace a block, or the nest of a loop, by an equivalent tensor intrinsic.
 
     for i in range(4):
         with block("B_o"):
@@ -334,9 +334,9 @@ def tensorize(
             Y = match_buffer(B[v * 8:v * 8 + 8])
             Y[ramp(0, 1, 8)] = X[ramp(0, 1, 8)] * 2
 
-    What stands there must be what ``TensorIntrin.register`` was told that the intrinsic does, up to
-    names; its buffers may be any boxes of larger ones, each in one place. A loop is made a block
-    first, as ``blockize`` does.
+    The code must equal the description that ``TensorIntrin.register`` was given, up to names; its
+    buffers may be boxes in larger ones, each at one position. A loop becomes a block first, as by
+    ``blockize``.
 
     Errors: SCH0001 for an unknown name, SCH0005 where a box may reach beyond its buffer, SCH0007
     where something else is computed; those of ``blockize``.

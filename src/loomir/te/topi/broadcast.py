@@ -130,8 +130,8 @@ subtract = _operator("subtract", "number", Sub, "Subtract.")
 multiply = _operator("multiply", "number", Mul, "Multiply.")
 divide = _operator("divide", "float", Div, "Divide floats.")
 trunc_divide = _operator("trunc_divide", "integer", Div, "Divide integers, rounding towards zero.")
-maximum = _operator("maximum", "number", Max, "Take the greater; NaN where one is NaN.")
-minimum = _operator("minimum", "number", Min, "Take the lesser; NaN where one is NaN.")
+maximum = _operator("maximum", "number", Max, "Take the greater element; NaN if either is NaN.")
+minimum = _operator("minimum", "number", Min, "Take the lesser element; NaN if either is NaN.")
 
 
 def _signs_differ(rest: PrimExpr, b: PrimExpr) -> PrimExpr:
@@ -252,17 +252,15 @@ nextafter = _operator(
 )
 
 # -- comparisons and truths ------------------------------------------------------------------
-equal = _operator("equal", "any", Eq, "Tell where both are equal; NaN equals nothing.")
-not_equal = _operator("not_equal", "any", NE, "Tell where both differ.")
-less = _operator("less", "any", LT, "Tell where the first is below the second.")
-less_equal = _operator("less_equal", "any", LE, "Tell where the first is not above the second.")
-greater = _operator("greater", "any", GT, "Tell where the first is above the second.")
-greater_equal = _operator(
-    "greater_equal", "any", GE, "Tell where the first is not below the second."
-)
-logical_and = _operator("logical_and", "bool", And, "Tell where both hold.")
-logical_or = _operator("logical_or", "bool", Or, "Tell where one holds or both.")
-logical_xor = _operator("logical_xor", "bool", NE, "Tell where one holds and not the other.")
+equal = _operator("equal", "any", Eq, "Test whether elements are equal; NaN equals nothing.")
+not_equal = _operator("not_equal", "any", NE, "Test whether elements differ.")
+less = _operator("less", "any", LT, "Test whether the first is less.")
+less_equal = _operator("less_equal", "any", LE, "Test whether the first is less or equal.")
+greater = _operator("greater", "any", GT, "Test whether the first is greater.")
+greater_equal = _operator("greater_equal", "any", GE, "Test whether the first is greater or equal.")
+logical_and = _operator("logical_and", "bool", And, "Compute the logical and.")
+logical_or = _operator("logical_or", "bool", Or, "Compute the logical or.")
+logical_xor = _operator("logical_xor", "bool", NE, "Compute the logical exclusive or.")
 
 
 # -- bits ------------------------------------------------------------------------------------
@@ -284,12 +282,19 @@ def _shift(name: str, right: bool) -> Scalar:
     return scalar
 
 
-bitwise_and = _operator("bitwise_and", "bits", _bits("bitwise_and", And), "Keep bits of both.")
-bitwise_or = _operator("bitwise_or", "bits", _bits("bitwise_or", Or), "Keep bits of either.")
-bitwise_xor = _operator("bitwise_xor", "bits", _bits("bitwise_xor", NE), "Keep bits of one.")
+bitwise_and = _operator(
+    "bitwise_and", "bits", _bits("bitwise_and", And), "Compute the bitwise and."
+)
+bitwise_or = _operator("bitwise_or", "bits", _bits("bitwise_or", Or), "Compute the bitwise or.")
+bitwise_xor = _operator(
+    "bitwise_xor", "bits", _bits("bitwise_xor", NE), "Compute the bitwise exclusive or."
+)
 left_shift = _operator("left_shift", "integer", _shift("shift_left", right=False), "Shift bits up.")
 right_shift = _operator(
-    "right_shift", "integer", _shift("shift_right", right=True), "Shift bits down, sign kept."
+    "right_shift",
+    "integer",
+    _shift("shift_right", right=True),
+    "Shift bits down, keeping the sign.",
 )
 
 

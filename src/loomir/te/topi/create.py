@@ -91,7 +91,7 @@ def arange(
     step: float = 1,
     dtype: str | DataType = "int64",
 ) -> Tensor:
-    """Count from ``start`` up to ``stop``, exclusive, by steps; from 0 where one bound is given.
+    """Count from ``start`` up to ``stop``, exclusive, by steps; from 0 if only one bound is given.
 
     Elements are ``start + i * step``, for floats computed in float64 and rounded once. Bounds may
     be symbolic where they and ``step`` are integers.
@@ -139,7 +139,7 @@ def _steps(first: Size | float, last: Size | float, step: float) -> Size:
 def eye(
     rows: Size, columns: Size | None = None, k: Size = 0, dtype: str | DataType = "float32"
 ) -> Tensor:
-    """Set ones on a diagonal, ``k`` places above the main one, and zeros beside it.
+    """Build a matrix with ones on a diagonal, ``k`` above the main one, and zeros elsewhere.
 
     Shapes: (rows, columns or rows).
     """
@@ -152,18 +152,18 @@ def eye(
 
 
 def tril(x: Tensor, k: Size = 0) -> Tensor:
-    """Keep what is on and below a diagonal of the last two axes, and set zeros above.
+    """Keep elements on and below a diagonal of the last two axes, and set zeros above.
 
-    The diagonal is ``k`` places above the main one.
+    The diagonal is ``k`` above the main one.
     Shapes: that of ``x``. Errors: TE0104 for fewer than two axes.
     """
     return _triangle("tril", x, lambda i, j: j <= i + wide(k))
 
 
 def triu(x: Tensor, k: Size = 0) -> Tensor:
-    """Keep what is on and above a diagonal of the last two axes, and set zeros below.
+    """Keep elements on and above a diagonal of the last two axes, and set zeros below.
 
-    The diagonal is ``k`` places above the main one.
+    The diagonal is ``k`` above the main one.
     Shapes: that of ``x``. Errors: TE0104 for fewer than two axes.
     """
     return _triangle("triu", x, lambda i, j: j >= i + wide(k))

@@ -134,24 +134,24 @@ def _whole(name: str, summary: str) -> Operator:
 # -- functions of floats ---------------------------------------------------------------------
 exp = _float("exp", "Raise e to the power of each element.")
 exp2 = _float("exp2", "Raise 2 to the power of each element.")
-log = _float("log", "Take natural logarithms.")
-log2 = _float("log2", "Take logarithms to base 2.")
-log10 = _float("log10", "Take logarithms to base 10.")
-log1p = _float("log1p", "Take natural logarithms of 1 + x, exact near 0.")
-sqrt = _float("sqrt", "Take square roots.")
-rsqrt = _float("rsqrt", "Divide 1 by square roots.")
-sin = _float("sin", "Take sines.")
-cos = _float("cos", "Take cosines.")
-tan = _float("tan", "Take tangents.")
-sinh = _float("sinh", "Take hyperbolic sines.")
-cosh = _float("cosh", "Take hyperbolic cosines.")
-tanh = _float("tanh", "Take hyperbolic tangents.")
-asin = _float("asin", "Take inverse sines.")
-acos = _float("acos", "Take inverse cosines.")
-atan = _float("atan", "Take inverse tangents.")
-asinh = _float("asinh", "Take inverse hyperbolic sines.")
-acosh = _float("acosh", "Take inverse hyperbolic cosines.")
-atanh = _float("atanh", "Take inverse hyperbolic tangents.")
+log = _float("log", "Compute natural logarithms.")
+log2 = _float("log2", "Compute logarithms to base 2.")
+log10 = _float("log10", "Compute logarithms to base 10.")
+log1p = _float("log1p", "Compute natural logarithms of 1 + x, exact near 0.")
+sqrt = _float("sqrt", "Compute square roots.")
+rsqrt = _float("rsqrt", "Compute reciprocal square roots.")
+sin = _float("sin", "Compute sines.")
+cos = _float("cos", "Compute cosines.")
+tan = _float("tan", "Compute tangents.")
+sinh = _float("sinh", "Compute hyperbolic sines.")
+cosh = _float("cosh", "Compute hyperbolic cosines.")
+tanh = _float("tanh", "Compute hyperbolic tangents.")
+asin = _float("asin", "Compute inverse sines.")
+acos = _float("acos", "Compute inverse cosines.")
+atan = _float("atan", "Compute inverse tangents.")
+asinh = _float("asinh", "Compute inverse hyperbolic sines.")
+acosh = _float("acosh", "Compute inverse hyperbolic cosines.")
+atanh = _float("atanh", "Compute inverse hyperbolic tangents.")
 erf = _float("erf", "Apply the error function.")
 sigmoid = _float("sigmoid", "Compute 1 / (1 + exp(-x)).")
 
@@ -170,22 +170,25 @@ reciprocal = _of("reciprocal", lambda v: 1.0 / v, "Divide 1 by each element.")
 
 # -- numbers ---------------------------------------------------------------------------------
 abs = _operator(  # noqa: A001 - the name of the field
-    "abs", "number", lambda v: v if v.dtype.is_uint else call_builtin("abs", v), "Take magnitudes."
+    "abs",
+    "number",
+    lambda v: v if v.dtype.is_uint else call_builtin("abs", v),
+    "Compute absolute values.",
 )
 negative = _operator(
     "negative",
     "number",
     lambda v: v * const(-1, v.dtype) if v.dtype.is_float else const(0, v.dtype) - v,
-    "Change signs; integers wrap.",
+    "Negate elements; integers wrap.",
 )
 square = _operator("square", "number", lambda v: v * v, "Multiply each element by itself.")
 floor = _whole("floor", "Round towards minus infinity.")
 ceil = _whole("ceil", "Round towards plus infinity.")
 trunc = _whole("trunc", "Round towards zero.")
 round = _whole("round", "Round to the nearest whole number, halves to even.")  # noqa: A001
-isnan = _test("isnan", False, "Tell which elements are NaN.")
-isinf = _test("isinf", False, "Tell which elements are infinite.")
-isfinite = _test("isfinite", True, "Tell which elements are neither infinite nor NaN.")
+isnan = _test("isnan", False, "Test which elements are NaN.")
+isinf = _test("isinf", False, "Test which elements are infinite.")
+isfinite = _test("isfinite", True, "Test which elements are neither infinite nor NaN.")
 
 
 def _sign(v: PrimExpr) -> PrimExpr:
@@ -198,15 +201,15 @@ def _sign(v: PrimExpr) -> PrimExpr:
     return select(v > zero, one, other)
 
 
-sign = _operator("sign", "number", _sign, "Return -1, 0 or 1 by sign.")
-logical_not = _operator("logical_not", "bool", Not, "Turn truths round.")
+sign = _operator("sign", "number", _sign, "Return the sign: -1, 0 or 1.")
+logical_not = _operator("logical_not", "bool", Not, "Negate truth values.")
 
 
 def _bitwise_not(v: PrimExpr) -> PrimExpr:
     return Not(v) if v.dtype.is_bool else call_builtin("bitwise_not", v)
 
 
-bitwise_not = _operator("bitwise_not", "bits", _bitwise_not, "Turn all bits round.")
+bitwise_not = _operator("bitwise_not", "bits", _bitwise_not, "Invert all bits.")
 identity = _operator("identity", "any", lambda v: v, "Copy a tensor.")
 
 
@@ -220,7 +223,7 @@ def cast(x: Tensor, dtype: str | DataType) -> Tensor:
 
 
 def clip(x: Tensor, low: float | int | None = None, high: float | int | None = None) -> Tensor:
-    """Bring elements between two numbers; where ``low`` is above ``high``, all become ``high``.
+    """Clip elements to a range; if ``low`` is above ``high``, all become ``high``.
 
     Shapes: that of ``x``. Errors: TE0103 for truths.
     """

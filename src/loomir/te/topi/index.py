@@ -111,7 +111,7 @@ def one_hot(
     axis: int = -1,
     dtype: str | DataType = "float32",
 ) -> Tensor:
-    """Write ``on`` at places along a new axis, ``off`` elsewhere and for places outside.
+    """Write ``on`` at the indices along a new axis, ``off`` elsewhere and for indices outside.
 
     Shapes: with ``depth`` at ``axis``. Errors: TE0102, TE0103.
     """
@@ -134,7 +134,7 @@ def one_hot(
 def take(
     x: Tensor, indices: Tensor | PrimExpr, axis: int | None = None, mode: TakeMode = "raise"
 ) -> Tensor:
-    """Take what stands at places along an axis, or in row-major order of all elements.
+    """Take elements at indices along an axis, or of all elements in row-major order.
 
     ``mode``: places outside raise; ``"wrap"`` counts on around the axis, and ``"clip"`` takes the
     nearest end, also for negative ones; ``"nan"`` gives NaN, also for negative ones.
@@ -172,7 +172,7 @@ def take(
 
 
 def gather_elements(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
-    """Take one element for each place, which stands in line with it along an axis.
+    """Take one element for each index along an axis; other coordinates are those of the index.
 
     Shapes: that of ``indices``, of as many axes; extents but at ``axis`` are not above those of
     ``x``, which is checked where it is not certain. Errors: TE0101 to TE0103.
@@ -278,7 +278,7 @@ def _scatter(
 def scatter_elements(
     x: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "update"
 ) -> Tensor:
-    """Copy ``x`` and write each update at its place along an axis, in row-major order of updates.
+    """Copy ``x`` and write each update at its index along an axis, in row-major order of updates.
 
     ``reduction``: ``update``, ``add``, ``mul``, ``min`` or ``max`` with what is there.
     Shapes: that of ``x``; updates have that of ``indices``. Errors: TE0101 to TE0104.
@@ -296,7 +296,7 @@ def scatter_elements(
 
 
 def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "update") -> Tensor:
-    """Copy ``x`` and write parts at places that the rows of ``indices`` name, in row-major order.
+    """Copy ``x`` and write parts at the indices in the rows of ``indices``, in row-major order.
 
     ``reduction``: ``update``, ``add``, ``mul``, ``min`` or ``max`` with what is there.
     Shapes: that of ``x``; ``(..., k)`` takes updates of ``(..., *x.shape[k:])``.

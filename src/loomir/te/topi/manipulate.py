@@ -210,7 +210,7 @@ def reshape(x: Tensor, shape: Sequence[Size]) -> Tensor:
 
 
 def flatten(x: Tensor) -> Tensor:
-    """Put all elements into one axis, in row-major order.
+    """Flatten a tensor to one axis, in row-major order.
 
     Shapes: ``(number of elements,)``.
     """
@@ -304,7 +304,7 @@ def flip(x: Tensor, axis: Axes = None) -> Tensor:
 
 
 def roll(x: Tensor, shift: int, axis: int) -> Tensor:
-    """Shift elements along an axis; what leaves at the end comes in at the start.
+    """Roll elements along an axis; those shifted out at the end come in at the start.
 
     Shapes: that of ``x``. Errors: TE0102.
     """
@@ -321,7 +321,7 @@ def roll(x: Tensor, shift: int, axis: int) -> Tensor:
 
 # -- several tensors -------------------------------------------------------------------------------
 def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Join tensors along an axis.
+    """Concatenate tensors along an axis.
 
     Shapes: equal but for ``axis``, along which extents add up. Errors: TE0101 to TE0104.
     """
@@ -359,7 +359,7 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Join tensors along a new axis.
+    """Stack tensors along a new axis.
 
     Shapes: equal; the result has their number at ``axis``. Errors: TE0101 to TE0104.
     """
@@ -370,7 +370,7 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 
 def split(x: Tensor, sections: int | Sequence[Size], axis: int = 0) -> tuple[Tensor, ...]:
-    """Cut an axis into a number of equal parts, or at places.
+    """Split an axis into a number of equal parts, or at indices.
 
     Shapes: parts of the extent at ``axis``. Errors: TE0102, TE0104 where parts are not equal.
     """
@@ -512,7 +512,7 @@ def _layout(text: str) -> list[tuple[str, int]]:
 
 
 def layout_transform(x: Tensor, source: str, target: str) -> Tensor:
-    """Order axes anew and split them, as layouts such as ``"NCHW"`` and ``"NCHW4c"`` say.
+    """Permute and split axes, as layouts such as ``"NCHW"`` and ``"NCHW4c"`` say.
 
     Shapes: extents in the layout ``target``. Errors: TE0104 unless they are surely multiples.
     """

@@ -86,7 +86,7 @@ def _accumulate(
 def sum(  # noqa: A001 - the name of the field
     x: Tensor, axis: Axes = None, keepdims: bool = False, dtype: str | None = None
 ) -> Tensor:
-    """Add up over axes; integers in 64 bits unless ``dtype`` says another.
+    """Sum over axes; integers in 64 bits unless ``dtype`` says another.
 
     Shapes: without ``axis``, or with extents of 1. Errors: TE0102.
     """
@@ -114,7 +114,7 @@ def _choose(name: str, x: Tensor, axis: Axes, keepdims: bool, reducer: Reducer) 
 
 
 def max(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
-    """Find the greatest over axes; where a symbolic extent is 0, the least value of the dtype.
+    """Compute the maximum over axes; the least value of the dtype if a symbolic extent is 0.
 
     Shapes: without ``axis``, or with extents of 1. Errors: TE0102 to TE0104.
     """
@@ -122,7 +122,7 @@ def max(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa
 
 
 def min(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
-    """Find the least over axes; where a symbolic extent is 0, the greatest value of the dtype.
+    """Compute the minimum over axes; the greatest value of the dtype if a symbolic extent is 0.
 
     Shapes: without ``axis``, or with extents of 1. Errors: TE0102 to TE0104.
     """
@@ -130,7 +130,7 @@ def min(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa
 
 
 def all(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
-    """Tell whether all elements hold over axes.
+    """Test whether all elements over axes are true.
 
     Shapes: without ``axis``, or with extents of 1. Errors: TE0102, TE0103.
     """
@@ -140,7 +140,7 @@ def all(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa
 
 
 def any(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
-    """Tell whether an element holds over axes.
+    """Test whether any element over axes is true.
 
     Shapes: without ``axis``, or with extents of 1. Errors: TE0102, TE0103.
     """
@@ -193,7 +193,7 @@ def _before(a: Any, b: Any, greatest: bool) -> PrimExpr:
 
 
 def argmax(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Find the place of the greatest, the first of equals, of NaN the first; as int64.
+    """Return the int64 index of the maximum: the first of equals, or of NaN the first.
 
     Shapes: without ``axis``, or with an extent of 1. Errors: TE0102 to TE0104.
     """
@@ -201,7 +201,7 @@ def argmax(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor
 
 
 def argmin(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Find the place of the least, the first of equals, of NaN the first; as int64.
+    """Return the int64 index of the minimum: the first of equals, or of NaN the first.
 
     Shapes: without ``axis``, or with an extent of 1. Errors: TE0102 to TE0104.
     """
@@ -223,7 +223,7 @@ def wide_mean(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
 
 
 def mean(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Average over axes; NaN over nothing.
+    """Compute the mean over axes; NaN if there are no elements.
 
     Shapes: without ``axis``, or with extents of 1. Errors: TE0102, TE0103.
     """
@@ -258,7 +258,7 @@ def wide_variance(
 
 
 def variance(x: Tensor, axis: Axes = None, keepdims: bool = False, correction: float = 0) -> Tensor:
-    """Average squares of distances to the mean, over the number of elements less ``correction``.
+    """Compute variances, dividing by the number of elements minus ``correction``.
 
     Shapes: without ``axis``, or with extents of 1. Errors: TE0102, TE0103.
     """
@@ -268,7 +268,7 @@ def variance(x: Tensor, axis: Axes = None, keepdims: bool = False, correction: f
 
 
 def std(x: Tensor, axis: Axes = None, keepdims: bool = False, correction: float = 0) -> Tensor:
-    """Take square roots of variances.
+    """Compute standard deviations.
 
     Shapes: without ``axis``, or with extents of 1. Errors: TE0102, TE0103.
     """

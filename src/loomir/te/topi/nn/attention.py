@@ -43,7 +43,7 @@ def attention(
     window: int | None = None,
     within: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Mix values by how well their keys fit each query: ``softmax(q k^T * scale + mask) v``.
+    """Compute attention, a mean of values weighted by keys: ``softmax(q k^T * scale + mask) v``.
 
     ``mask``: of bool, where it holds the key counts; of the queries' dtype, it is added. ``scale``:
     1 / sqrt(D) where it is left out. ``causal``: query i sees keys up to i (``"top_left"``), or the
@@ -232,7 +232,7 @@ def attention_var_len(
     causal: Causal | None = None,
     window: int | None = None,
 ) -> Tensor:
-    """Attend within sequences that stand one after the other: none sees those of another.
+    """Compute attention within packed sequences, none of which sees another.
 
     ``query_starts`` and ``key_starts`` have the place where each sequence starts, and after them
     where the last one ends. ``causal`` and ``window`` hold within each sequence; the others are as

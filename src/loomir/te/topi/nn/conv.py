@@ -43,13 +43,13 @@ def conv(
     kernel_layout: str | None = None,
     dtype: str | DataType | None = None,
 ) -> Tensor:
-    """Convolve images with kernels: sum the products of each window and each kernel.
+    """Convolve images with kernels.
 
     The kernel is not flipped: this is cross-correlation. Input and output channels fall into
     ``groups``, each of which is convolved separately; as many groups as channels make it depthwise.
     ``padding``: zeros, as in ``max_pool``. ``layout``: channels first where it is left out,
     ``kernel_layout``: then ``"OIHW"``. ``dtype``: of the sums, that of ``x`` where it is left out,
-    so that small integers wrap. Floats of 16 bits are summed in float32, and rounded once.
+    so that small integers wrap. 16-bit floats are summed in float32, and rounded once.
     Shapes: (N, C, ...) and (O, C / groups, ...) to (N, O, ...), where an extent is
     ``(n + pads - dilation * (kernel - 1) - 1) // stride + 1``.
     Errors: TE0101, TE0103, TE0104.
@@ -93,7 +93,7 @@ def conv_transpose(
     kernel_layout: str | None = None,
     dtype: str | DataType | None = None,
 ) -> Tensor:
-    """Scatter each element over a window by the kernel, and sum what overlaps.
+    """Compute transposed convolutions: scatter elements by the kernel, and sum.
 
     It is the transpose of ``conv`` with the same parameters. ``padding``: how much is cut at the
     ends; ``output_padding``: how much is added back after the end. ``kernel_layout``: ``"IOHW"``

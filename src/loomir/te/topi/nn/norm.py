@@ -59,7 +59,7 @@ def _with_zeros(indices: Sequence[PrimExpr], *gone: int) -> list[PrimExpr | int]
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """Make exponentials that add up to 1 along an axis.
+    """Compute the softmax along an axis.
 
     Shapes: that of ``x``. Errors: TE0102, TE0103.
     """
@@ -74,7 +74,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """Make logarithms of softmax, without losing small ones.
+    """Compute the logarithm of the softmax along an axis, accurate for small values.
 
     Shapes: that of ``x``. Errors: TE0102, TE0103.
     """

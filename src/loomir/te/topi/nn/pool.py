@@ -36,7 +36,7 @@ def max_pool(
     ceil_mode: bool = False,
     layout: str | None = None,
 ) -> Tensor:
-    """Take the greatest element of each window; a NaN is the greatest.
+    """Take the maximum of each window; NaN counts as the greatest.
 
     ``stride``: as the window is large where it is left out. ``padding``: one number, one for each
     spatial axis, or those before the axes and then those after. ``ceil_mode``: count a last window
@@ -62,7 +62,7 @@ def avg_pool(
     """Take the mean of each window's elements; parameters are as in ``max_pool``.
 
     ``count_include_pad``: divide by the number of elements and padded zeros in the window, which
-    ends where the padding ends. Floats of 16 bits are summed in float32, and rounded once.
+    ends where the padding ends. 16-bit floats are summed in float32, and rounded once.
     Shapes: those of ``max_pool``. Errors: TE0103, TE0104.
     """
     need("avg_pool", "float", x)
@@ -184,7 +184,7 @@ def adaptive_avg_pool(
 
 
 def global_max_pool(x: Tensor, layout: str | None = None) -> Tensor:
-    """Take the greatest element of each image.
+    """Take the maximum of each image.
 
     Shapes: spatial extents 1. Errors: TE0103, TE0104.
     """

@@ -46,7 +46,7 @@ def resize2d(
     cubic_exclude: bool = False,
     layout: str = "NCHW",
 ) -> Tensor:
-    """Resize images: each output element is made of those next to its place in the image.
+    """Resize images, interpolating between the elements around each coordinate.
 
     On an axis of n that becomes m, element i of the output stands at ``(i + 1/2) * n / m - 1/2``
     (``"half_pixel"``; ``"pytorch_half_pixel"`` too, but at 0 where m is 1), at
