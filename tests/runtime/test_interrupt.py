@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.codegen.llvm.emit.frame import Long
-from loomir.codegen.llvm.emit.polling import long_loops
 from loomir.codegen.llvm.support.faults import FULL
+from loomir.codegen.llvm.tir.frame import Long
+from loomir.codegen.llvm.tir.polling import long_loops
 from loomir.ir.visit import of_classes
 from loomir.script import tir as T
 from loomir.tir import For, Var, While

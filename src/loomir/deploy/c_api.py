@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from loomir.codegen.llvm.assembler.types import PTR
-from loomir.codegen.llvm.emit.entry.c_entry import c_type
 from loomir.codegen.llvm.generated import Generated
+from loomir.codegen.llvm.tir.entry.c_entry import c_type
 from loomir.relax.node import StructInfo
 from loomir.support.dtype import DataType
 from loomir.tir.signature import Parameter, Signature

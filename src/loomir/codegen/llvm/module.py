@@ -15,16 +15,6 @@ from typing import Final
 
 from loomir.codegen.llvm.assembler.text import Callee, Function, Module, Param
 from loomir.codegen.llvm.assembler.types import I32, PTR, function
-from loomir.codegen.llvm.emit.entry.arguments import define_checked
-from loomir.codegen.llvm.emit.entry.c_entry import define_c_entry
-from loomir.codegen.llvm.emit.entry.tvm_ffi_entry import ONCE, define_entry
-from loomir.codegen.llvm.emit.expressions import EXPRESSIONS
-from loomir.codegen.llvm.emit.frame import FunctionFrame, Linked, Unit
-from loomir.codegen.llvm.emit.outline import measure
-from loomir.codegen.llvm.emit.parallel import STACK
-from loomir.codegen.llvm.emit.polling import long_loops
-from loomir.codegen.llvm.emit.stack import define_room
-from loomir.codegen.llvm.emit.statements import STATEMENTS
 from loomir.codegen.llvm.generated import Generated, Timed
 from loomir.codegen.llvm.jit.engine import machine_of
 from loomir.codegen.llvm.math.floats import register_type
@@ -32,6 +22,16 @@ from loomir.codegen.llvm.needs_loop_passes import is_shaped
 from loomir.codegen.llvm.relax.program import called_kernels, generate_graph
 from loomir.codegen.llvm.support.faults import FAULTED, FEW, FINE, MANY, FaultTable
 from loomir.codegen.llvm.timing import define_timed
+from loomir.codegen.llvm.tir.entry.arguments import define_checked
+from loomir.codegen.llvm.tir.entry.c_entry import define_c_entry
+from loomir.codegen.llvm.tir.entry.tvm_ffi_entry import ONCE, define_entry
+from loomir.codegen.llvm.tir.expressions import EXPRESSIONS
+from loomir.codegen.llvm.tir.frame import FunctionFrame, Linked, Unit
+from loomir.codegen.llvm.tir.outline import measure
+from loomir.codegen.llvm.tir.parallel import STACK
+from loomir.codegen.llvm.tir.polling import long_loops
+from loomir.codegen.llvm.tir.stack import define_room
+from loomir.codegen.llvm.tir.statements import STATEMENTS
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import by_class, trampoline
 from loomir.support.diagnostics import InternalError, with_article

@@ -17,9 +17,9 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Function
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, struct
 from loomir.codegen.llvm.assembler.values import Value, const
-from loomir.codegen.llvm.emit.frame import Linked, Unit
 from loomir.codegen.llvm.generated import Timed
 from loomir.codegen.llvm.math.floats import cast
+from loomir.codegen.llvm.tir.frame import Linked, Unit
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.dtype import DataType
 

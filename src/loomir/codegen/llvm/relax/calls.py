@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from loomir.codegen.llvm.assembler.types import I64
 from loomir.codegen.llvm.assembler.values import FALSE, Value, const
-from loomir.codegen.llvm.emit.frame import Linked
 from loomir.codegen.llvm.relax.checks import CheckedValue, match, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.functions import call_extern, call_global, call_value
@@ -13,6 +12,7 @@ from loomir.codegen.llvm.relax.leaves import facts, leaf
 from loomir.codegen.llvm.relax.operators import OPERATORS
 from loomir.codegen.llvm.relax.site import Site
 from loomir.codegen.llvm.relax.ways import are_proved, way_to
+from loomir.codegen.llvm.tir.frame import Linked
 from loomir.ir.module import GlobalVar
 from loomir.ir.op import Op
 from loomir.ir.visit import Step

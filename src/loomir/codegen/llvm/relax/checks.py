@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from loomir.arith.analyzer import Analyzer
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import FALSE, NULL, Value, const
-from loomir.codegen.llvm.emit.arithmetic import compare
 from loomir.codegen.llvm.generated import FunctionCheck
 from loomir.codegen.llvm.relax.boxes import box, unbox
 from loomir.codegen.llvm.relax.devices import is_cpu
@@ -22,6 +21,7 @@ from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.invoke import builtin
 from loomir.codegen.llvm.relax.unit import dtype_word
 from loomir.codegen.llvm.support.objects_ir import place
+from loomir.codegen.llvm.tir.arithmetic import compare
 from loomir.ir.visit import Step, pre_order
 from loomir.relax import faults
 from loomir.relax.expr import Var

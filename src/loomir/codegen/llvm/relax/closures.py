@@ -8,7 +8,6 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Function
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, array
 from loomir.codegen.llvm.assembler.values import Value, const
-from loomir.codegen.llvm.emit.stack import has_stack, no_stack
 from loomir.codegen.llvm.generated import FunctionInfo
 from loomir.codegen.llvm.relax.boxes import box
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
@@ -16,6 +15,7 @@ from loomir.codegen.llvm.relax.invoke import RECURSION_LIMIT, builtin, is_near
 from loomir.codegen.llvm.relax.unit import CODE, Captured, GraphUnit, Pending
 from loomir.codegen.llvm.support.faults import FAULTED
 from loomir.codegen.llvm.support.objects_ir import place
+from loomir.codegen.llvm.tir.stack import has_stack, no_stack
 from loomir.ir.visit import Step, pre_order
 from loomir.relax.expr import Function as GraphFunction
 from loomir.relax.expr import Var

@@ -16,12 +16,12 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Function
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, VOID, Type, array
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
-from loomir.codegen.llvm.emit.frame import Cleanup, FunctionFrame
 from loomir.codegen.llvm.relax.scalars.bits import bits_of, value_of
 from loomir.codegen.llvm.relax.scalars.extents import EXTENTS
 from loomir.codegen.llvm.relax.unit import GraphUnit
 from loomir.codegen.llvm.relax.ways import Laid, laid_as
 from loomir.codegen.llvm.support.objects_ir import place
+from loomir.codegen.llvm.tir.frame import Cleanup, FunctionFrame
 from loomir.ir.visit import Step
 from loomir.relax.expr import Constant, ExternFunc, Var
 from loomir.relax.faults import no_memory

@@ -13,12 +13,12 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Metadata
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import FALSE, NULL, Value, const
-from loomir.codegen.llvm.emit.polling import CALL, count
-from loomir.codegen.llvm.emit.stack import has_stack, may_leave, no_stack
 from loomir.codegen.llvm.generated import PACKED_CODE
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.unit import CODE, GraphUnit
 from loomir.codegen.llvm.support.faults import CONTEXT, FAULTED, ROOT
+from loomir.codegen.llvm.tir.polling import CALL, count
+from loomir.codegen.llvm.tir.stack import has_stack, may_leave, no_stack
 from loomir.relax.faults import recursion
 from loomir.runtime.graph.object_layout import STATUS_RAISED
 from loomir.support.span import Span

@@ -9,14 +9,14 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Function
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, VOID
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
-from loomir.codegen.llvm.emit.frame import Linked
-from loomir.codegen.llvm.emit.memory import memory_type
 from loomir.codegen.llvm.math.floats import cast
 from loomir.codegen.llvm.relax.boxes import unbox
 from loomir.codegen.llvm.relax.checks import CheckedValue, require_dtype, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.unit import GraphUnit, dtype_word, word_of
 from loomir.codegen.llvm.support.objects_ir import place
+from loomir.codegen.llvm.tir.frame import Linked
+from loomir.codegen.llvm.tir.memory import memory_type
 from loomir.relax import faults
 from loomir.relax.node import StructInfo
 from loomir.relax.struct_info import OBJECT, PrimStructInfo

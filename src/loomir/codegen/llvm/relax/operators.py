@@ -7,7 +7,6 @@ from typing import Final, TypeAlias
 
 from loomir.codegen.llvm.assembler.types import I64, PTR
 from loomir.codegen.llvm.assembler.values import FALSE, NULL, Value, const
-from loomir.codegen.llvm.emit.frame import Linked
 from loomir.codegen.llvm.relax.checks import CheckedValue, match, require_kind
 from loomir.codegen.llvm.relax.closures import make_partial
 from loomir.codegen.llvm.relax.conditions import truth
@@ -30,6 +29,7 @@ from loomir.codegen.llvm.relax.shapes import SHAPES
 from loomir.codegen.llvm.relax.site import Site
 from loomir.codegen.llvm.relax.ways import Laid, are_proved, fresh_as, way_to
 from loomir.codegen.llvm.support.objects_ir import place
+from loomir.codegen.llvm.tir.frame import Linked
 from loomir.ir.module import GlobalVar, VDevice
 from loomir.ir.visit import Step
 from loomir.relax import faults

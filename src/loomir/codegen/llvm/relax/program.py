@@ -12,9 +12,6 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, array, struct
 from loomir.codegen.llvm.assembler.values import Value, aggregate, const
-from loomir.codegen.llvm.emit.entry.tvm_ffi_entry import ONCE
-from loomir.codegen.llvm.emit.frame import Unit
-from loomir.codegen.llvm.emit.stack import has_stack, no_stack
 from loomir.codegen.llvm.generated import ENTER, FUNCTION, FunctionInfo, Graph
 from loomir.codegen.llvm.known_functions import call_signature
 from loomir.codegen.llvm.relax.bindings import PIECE, take
@@ -35,6 +32,9 @@ from loomir.codegen.llvm.relax.unit import (
 from loomir.codegen.llvm.relax.ways import laid_as, way_to
 from loomir.codegen.llvm.support.faults import FAULTED, FINE, open_context
 from loomir.codegen.llvm.support.objects_ir import place
+from loomir.codegen.llvm.tir.entry.tvm_ffi_entry import ONCE
+from loomir.codegen.llvm.tir.frame import Unit
+from loomir.codegen.llvm.tir.stack import has_stack, no_stack
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import Step, by_class, pre_order, trampoline
 from loomir.relax import expr as relax

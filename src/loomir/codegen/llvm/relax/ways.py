@@ -9,12 +9,12 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Function, Param
 from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import Value
-from loomir.codegen.llvm.emit.constants import constant_of
-from loomir.codegen.llvm.emit.entry.arguments import define_checked
-from loomir.codegen.llvm.emit.frame import Linked
 from loomir.codegen.llvm.math.floats import register_type
 from loomir.codegen.llvm.relax.unit import GraphUnit
 from loomir.codegen.llvm.support.objects_ir import place
+from loomir.codegen.llvm.tir.constants import constant_of
+from loomir.codegen.llvm.tir.entry.arguments import define_checked
+from loomir.codegen.llvm.tir.frame import Linked
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.runtime import layout as dl
 from loomir.support.dtype import DataType

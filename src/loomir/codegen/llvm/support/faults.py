@@ -3,7 +3,7 @@
 A generated function returns 0, 1 after a fault, or 2 if its arguments do not fit. The *context*,
 ``{ i32 site, i32 depth, i64 v0, i64 v1, i64 v2, … }``, then identifies the fault; ``depth`` counts
 the calls in progress. Before a fault, ``v0`` is the budget until the next interrupt check
-(``emit.polling``), ``v1`` the lowest stack address that needs no check (``emit.stack``), and ``v2``
+(``tir.polling``), ``v1`` the lowest stack address that needs no check (``tir.stack``), and ``v2``
 the address of the context that the entry made. Each thread of a parallel loop has a context of its
 own. Instrumented code has no such threads, and space for more values: the indices of an element.
 """

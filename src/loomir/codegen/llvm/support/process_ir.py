@@ -142,7 +142,7 @@ define i32 @loomir_poll(ptr %context) {
   ret i32 %stop
 }
 """
-# The values of loops stay in registers where they are, vectors, too: see ``emit.polling``. The area
+# The values of loops stay in registers where they are, vectors, too: see ``tir.polling``. The area
 # that they are saved to begins at a multiple of 64, and its head is zero.
 _SAVING: Final = """
 define i32 @loomir_poll(ptr %context) naked {

@@ -2,7 +2,7 @@
 
 Each instrumented memory has shadow memory, its *marks*: a byte for each byte that was written, and
 two stamps for each element, of its last write and of a read. A stamp identifies the loop iterations
-in which it was set (``codegen/llvm/emit/sanitizer.py`` says how). Loops that may run in any order
+in which it was set (``codegen/llvm/tir/sanitizer.py`` says how). Loops that may run in any order
 run serially here, so that every run gives the same verdict.
 """
 

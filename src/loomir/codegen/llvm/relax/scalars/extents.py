@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from loomir.codegen.llvm.assembler.types import I1, I64, struct
 from loomir.codegen.llvm.assembler.values import FALSE, Value, const
-from loomir.codegen.llvm.emit.expressions import EXPRESSIONS
-from loomir.codegen.llvm.emit.frame import FunctionFrame
+from loomir.codegen.llvm.tir.expressions import EXPRESSIONS
+from loomir.codegen.llvm.tir.frame import FunctionFrame
 from loomir.ir.visit import Step
 from loomir.relax.faults import division_by_zero, overflow
 from loomir.support.dtype import DataType

@@ -1,0 +1,295 @@
+"""Emit loads from buffers and stores to them.
+
+After lowering, a buffer has one axis; its index counts elements from the start of the buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, VOID, Type
+from loomir.codegen.llvm.assembler.values import Value, const, poison
+from loomir.codegen.llvm.math.floats import cast, register_type
+from loomir.codegen.llvm.tir.constants import stride_of
+from loomir.codegen.llvm.tir.frame import FunctionFrame
+from loomir.codegen.llvm.tir.memory import element_size, load_value, memory_type, store_value
+from loomir.codegen.llvm.tir.sums import sum_of
+from loomir.ir.equality import structural_equal
+from loomir.ir.visit import Step, by_class
+from loomir.support.diagnostics import InternalError
+from loomir.support.dtype import DataType
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.expr import Add, IntImm, Mul, PrimExpr, Ramp, Var
+from loomir.tir.stmt import BufferStore
+
+__all__ = ["LaneIndices", "addresses_of", "base_of", "lane_indices", "load", "load_at", "store"]
+
+_INT64: Final = DataType("int64")
+_LINE: Final = 64
+_KEEP: Final = 3
+_DATA: Final = 1
+_NARROW: Final = range(2, 5)
+"""Strides at which it is faster to load what lies between lanes too, and drop it."""
+
+
+def base_of(frame: FunctionFrame, buffer: Buffer) -> Value:
+    """Return the address of a buffer's first element."""
+    found = frame.views.get(buffer)
+    return frame.lookup(buffer.data) if found is None else found
+
+
+def _index_of(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+    if len(indices) != 1:
+        raise InternalError(f"buffer {buffer.name!r} has {len(indices)} axes in lowered code")
+    return indices[0]
+
+
+def _address(b: Builder, dtype: DataType, base: Value, index: Value) -> Value:
+    """Return the address of an element, of ``dtype.lanes`` lanes packed."""
+    if dtype.lanes > 1:
+        index = b.mul(index, const(I64, dtype.lanes))
+    return b.gep(memory_type(dtype.element), base, index)
+
+
+class LaneIndices:
+    """The elements of an access: from ``start`` on at a ``stride``, or the index of each lane.
+
+    Where the buffer consists of groups of ``stride`` elements, each lane is at ``place`` in its
+    group.
+    """
+
+    __slots__ = ("indices", "place", "start", "stride")
+
+    def __init__(
+        self, start: Value | None, stride: int, indices: Value | None, place: int | None = None
+    ) -> None:
+        self.start = start
+        self.stride = stride
+        self.indices = indices
+        self.place = place
+
+    def lane(self, b: Builder, lane: int) -> Value:
+        """Return the index of a lane."""
+        assert self.indices is not None
+        return b.extractelement(self.indices, lane)
+
+
+def lane_indices(frame: FunctionFrame, e: BufferLoad | BufferStore) -> Step[LaneIndices]:
+    """Evaluate the index of an access."""
+    index = _index_of(e.buffer, e.indices)
+    if index.dtype.lanes == 1:
+        start = sum_of(frame, index)
+        if start is None:
+            start = yield frame.value(index)
+        return LaneIndices(cast(frame.b, start, index.dtype, _INT64), 1, None)
+    stride = stride_of(index)
+    narrow = stride in _NARROW and isinstance(e, BufferLoad) and _has_bytes(e.buffer.dtype)
+    back = stride == -1 and _has_bytes(e.buffer.dtype) and e.buffer.data not in frame.volatile
+    if stride is not None and isinstance(index, Ramp) and (stride == 1 or narrow or back):
+        start = sum_of(frame, index.base)
+        if start is None:
+            start = yield frame.value(index.base)
+        place = _place_in_group(frame, e.buffer, index.base, stride) if narrow else None
+        return LaneIndices(start, stride, None, place)
+    value: Value = yield frame.value(index)
+    wide = cast(frame.b, value, index.dtype, _INT64.with_lanes(index.dtype.lanes))
+    if stride in (0, 1):
+        return LaneIndices(frame.b.extractelement(wide, 0), stride, None)
+    return LaneIndices(None, 0, wide)
+
+
+def _place_in_group(
+    frame: FunctionFrame, buffer: Buffer, index: PrimExpr, stride: int
+) -> int | None:
+    """Return ``index % stride`` where that is plain, and whole groups of so many fill the buffer.
+
+    Loads of all elements of groups then share what they read from memory, such as the three colours
+    of pixels: all of it is in the buffer where one is.
+    """
+    if not _is_multiple(buffer.shape[0], stride):
+        return None
+    # An index that wraps around is in another place; loops don't run that far.
+    by_loops = all(var in frame.ranges for var in by_class(index).get(Var, ()))
+    if stride & (stride - 1) and not by_loops:
+        return None
+    place, todo = 0, [index]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, Add):
+            todo += part.a, part.b
+        elif isinstance(part, IntImm):
+            place += part.value
+        elif not _is_multiple(part, stride):
+            return None
+    return place % stride
+
+
+def _is_multiple(e: PrimExpr, of: int) -> bool:
+    """Whether a product is seen to be a multiple of a number."""
+    if isinstance(e, Mul):
+        return _is_multiple(e.b, of) or _is_multiple(e.a, of)
+    return isinstance(e, IntImm) and e.value % of == 0
+
+
+def _has_bytes(dtype: DataType) -> bool:
+    """Whether each element of a buffer has bytes of its own, and one value."""
+    return dtype.lanes == 1 and dtype.bits % 8 == 0
+
+
+def load(frame: FunctionFrame, e: BufferLoad) -> Step[Value]:
+    """Emit a load."""
+    place: LaneIndices = yield lane_indices(frame, e)
+    return load_at(frame, e, place)
+
+
+def addresses_of(
+    frame: FunctionFrame, e: BufferLoad, place: LaneIndices
+) -> Iterator[tuple[int, Value]]:
+    """List the addresses of an access, lane by lane of the index; a vector element has several."""
+    b, element = frame.b, e.buffer.dtype
+    base = base_of(frame, e.buffer)
+    for lane in range(e.indices[0].dtype.lanes):
+        index = place.start
+        if index is None:
+            index = place.lane(b, lane)
+        elif place.stride and lane:
+            index = b.add(index, const(I64, lane * place.stride))
+        first = _address(b, element, base, index)
+        for part in range(element.lanes):
+            yield lane, b.gep(memory_type(element.element), first, const(I64, part))
+
+
+def load_at(frame: FunctionFrame, e: BufferLoad, place: LaneIndices) -> Value:
+    """Emit a load whose index is evaluated."""
+    b, element = frame.b, e.buffer.dtype
+    base = base_of(frame, e.buffer)
+    volatile = e.buffer.data in frame.volatile
+    lanes = e.indices[0].dtype.lanes
+    if place.start is not None and place.stride == 1:
+        address = _address(b, element, base, place.start)
+        _fetch_ahead(frame, e, address, writes=False)
+        return load_value(b, e.dtype, address, align=_align(frame, e.buffer), volatile=volatile)
+    if place.start is not None and place.stride == -1:
+        address = _address(b, element, base, b.sub(place.start, const(I64, lanes - 1)))
+        return _reverse(b, load_value(b, e.dtype, address, align=_align(frame, e.buffer)))
+    if place.start is not None and place.stride:
+        if volatile:
+            steps = [const(I64, i * place.stride) for i in range(lanes)]
+            where = [b.add(place.start, step) for step in steps]
+            ones = [_one(frame, e.buffer, base, index, True) for index in where]
+            return _concatenate(b, ones, register_type(e.dtype))
+        return _load_strided(frame, e, base, place)
+    if place.start is not None:
+        one = _one(frame, e.buffer, base, place.start, volatile)
+        return _concatenate(b, [one] * lanes, register_type(e.dtype))
+    parts = [_one(frame, e.buffer, base, place.lane(b, i), volatile) for i in range(lanes)]
+    return _concatenate(b, parts, register_type(e.dtype))
+
+
+def _fetch_ahead(
+    frame: FunctionFrame, access: BufferLoad | BufferStore, address: Value, *, writes: bool
+) -> None:
+    """Have the caches fetch what the loop asks for; an address outside of memory does no harm."""
+    index, buffer = access.indices[0], access.buffer
+    lanes = index.dtype.lanes
+    if frame.ahead is None or lanes == 1 or buffer.data in frame.owned:
+        return
+    var, distance, fetched = frame.ahead
+    same = (place for data, place in fetched if data is buffer.data)
+    if any(structural_equal(index, place) for place in same):
+        return
+    fetched.append((buffer.data, index))
+    if all(v is var for v in by_class(index).get(Var, ())):
+        return  # the same for all rows
+    b, size = frame.b, element_size(buffer.dtype)
+    flags = [const(I32, int(writes)), const(I32, _KEEP), const(I32, _DATA)]
+    for line in range(0, lanes * size, _LINE):
+        there = b.gep(I8, address, const(I64, distance * size + line))
+        b.intrinsic("llvm.prefetch", [there, *flags], result=VOID, overloads=[PTR])
+
+
+def _reverse(b: Builder, value: Value) -> Value:
+    return b.shufflevector(value, poison(value.type), list(reversed(range(value.type.lanes))))
+
+
+def _load_strided(frame: FunctionFrame, e: BufferLoad, base: Value, place: LaneIndices) -> Value:
+    """Load all from the first lane to the last, or whole groups of a buffer, and pick the lanes."""
+    b, lanes, stride, skipped = frame.b, e.dtype.lanes, place.stride, place.place or 0
+    assert place.start is not None
+    align = _align(frame, e.buffer)
+    begin = b.sub(place.start, const(I64, skipped)) if skipped else place.start
+    last = (lanes - 1) * stride if place.place is None else lanes * stride - 1
+    made = poison(register_type(e.dtype))
+    for k in range(stride):
+        first = min(k * lanes, last + 1 - lanes)
+        start = b.add(begin, const(I64, first)) if first else begin
+        part = load_value(b, e.dtype, _address(b, e.buffer.dtype, base, start), align=align)
+        loaded = range(k * lanes, (k + 1) * lanes)
+        at = [skipped + lane * stride for lane in range(lanes)]
+        mask = [lanes + i - first if i in loaded else lane for lane, i in enumerate(at)]
+        made = b.shufflevector(made, part, mask)
+    return made
+
+
+def _align(frame: FunctionFrame, buffer: Buffer) -> int:
+    """Return the alignment of an access: arrays from outside may lie anywhere."""
+    return memory_type(buffer.dtype).align if buffer.data in frame.owned else 1
+
+
+def _one(frame: FunctionFrame, buffer: Buffer, base: Value, index: Value, volatile: bool) -> Value:
+    address = _address(frame.b, buffer.dtype, base, index)
+    return load_value(
+        frame.b, buffer.dtype, address, align=_align(frame, buffer), volatile=volatile
+    )
+
+
+def _concatenate(b: Builder, parts: list[Value], to: Type) -> Value:
+    """Put scalars or vectors end to end."""
+    if parts[0].type.lanes == 1:
+        if all(part is parts[0] for part in parts):
+            return b.splat(parts[0], len(parts))
+        made = poison(to)
+        for lane, part in enumerate(parts):
+            made = b.insertelement(made, part, lane)
+        return made
+    made, width = poison(to), parts[0].type.lanes
+    for i, part in enumerate(parts):
+        for lane in range(width):
+            made = b.insertelement(made, b.extractelement(part, lane), i * width + lane)
+    return made
+
+
+def store(frame: FunctionFrame, s: BufferStore) -> Step[None]:
+    """Emit a store: the value is evaluated first, lanes are written in order."""
+    value: Value = yield frame.value(s.value)
+    index = _index_of(s.buffer, s.indices)
+    place: LaneIndices = yield lane_indices(frame, s)
+    b, element = frame.b, s.buffer.dtype
+    base = base_of(frame, s.buffer)
+    volatile = s.buffer.data in frame.volatile
+    align = _align(frame, s.buffer)
+    if place.start is not None and place.stride == 1:
+        address = _address(b, element, base, place.start)
+        _fetch_ahead(frame, s, address, writes=True)
+        store_value(b, s.value.dtype, value, address, align=align, volatile=volatile)
+        return
+    if place.start is not None and place.stride == -1:
+        first = b.sub(place.start, const(I64, index.dtype.lanes - 1))
+        address = _address(b, element, base, first)
+        store_value(b, s.value.dtype, _reverse(b, value), address, align=align)
+        return
+    for i in range(index.dtype.lanes):
+        at = place.start if place.start is not None else place.lane(b, i)
+        part = _slice(b, value, i, element.lanes)
+        address = _address(b, element, base, at)
+        store_value(b, element, part, address, align=align, volatile=volatile)
+
+
+def _slice(b: Builder, value: Value, number: int, width: int) -> Value:
+    """Return the slice of a vector that holds one element of a buffer."""
+    if width == 1:
+        return b.extractelement(value, number)
+    mask = range(number * width, (number + 1) * width)
+    return b.shufflevector(value, poison(value.type), list(mask))

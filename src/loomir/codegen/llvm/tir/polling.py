@@ -1,0 +1,355 @@
+"""Emit interrupt checks (Ctrl-C) in long loops, at no measurable cost.
+
+Code has a *budget*, counted in TIR nodes and worth some milliseconds, in its context
+(``faults.BUDGET``). When it is used up, the code calls ``loomir_poll`` (``process_ir``), which
+refills it.
+
+- Code that is certainly short does not count.
+- A loop around other loops that may be long runs in *strips*. The length of a strip follows from
+  the budget and from the sizes on entry; the loop counts between strips, and its body is unchanged.
+- An innermost loop whose trip count is bounded by the size of an array is unchanged inside other
+  loops, which count its work. One that is bounded only by a number also runs in strips.
+- ``while`` loops count in each iteration. Calls and parallel regions count as a share of the
+  budget, since they may be all that a loop does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
+
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.types import I32, I64, PTR
+from loomir.codegen.llvm.assembler.values import FALSE, Value, const
+from loomir.codegen.llvm.math.floats import cast
+from loomir.codegen.llvm.support.faults import BUDGET, CONTEXT, FULL
+from loomir.codegen.llvm.support.names import POLL
+from loomir.codegen.llvm.tir.constants import constant_of
+from loomir.codegen.llvm.tir.frame import FunctionFrame, Long, Term
+from loomir.ir.equality import structural_equal
+from loomir.ir.module import GlobalVar
+from loomir.ir.substitution import substitute
+from loomir.ir.visit import Step, by_class, children, of_classes, trampoline
+from loomir.support.dtype import DataType
+from loomir.tir.expr import (
+    Add,
+    Call,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    Select,
+    Sub,
+    Var,
+)
+from loomir.tir.faults import fault
+from loomir.tir.stmt import For, ForKind, LetStmt, Stmt, While
+
+__all__ = ["CALL", "REGION", "count", "long_loops", "strip_length", "weight_of"]
+
+CALL: Final = FULL >> 12
+"""What a call of a function of the program counts."""
+REGION: Final = FULL >> 6
+"""What a parallel region counts: microseconds for those who wake others."""
+_FEW: Final = 64
+"""Iterations of a loop that LLVM may write out."""
+_SHORT: Final = FULL << 3
+"""What loops of constant extents run without counting: tens of milliseconds, in the worst case."""
+_TERMS: Final = 8
+_HEAVY: Final = FULL >> 10
+"""What an iteration runs at least for counting to be nothing beside it."""
+_MOST: Final = 1 << 20
+_NAMES: Final = 4
+"""How deep names may stand for names."""
+_INT64: Final = DataType("int64")
+_QUIET: Final[dict[str, str | None]] = {
+    "cold": None,
+    "nounwind": None,
+    "willreturn": None,
+    "memory(argmem: readwrite, inaccessiblemem: readwrite)": None,
+}
+
+_SAVES: Final[dict[str, str | None]] = {'"no_caller_saved_registers"': None}
+
+
+class _Work(NamedTuple):
+    """What a statement runs that nothing inside counts; whether something inside counts.
+
+    That is ``flat``, and what the ``terms`` come to.
+    """
+
+    flat: float
+    terms: tuple[Term, ...] = ()
+    counts: bool = False
+
+
+def long_loops(body: Stmt, sizes: Collection[Var]) -> dict[int, Long]:
+    """Find the loops that count, by id; ``sizes`` are the variables of arrays' extents."""
+    if not {For, While} & by_class(body).keys():
+        return {}
+    plan = _Plan(body, sizes)
+    stack: list[tuple[Stmt, bool, int]] = [(body, False, 0)]
+    while stack:
+        stmt, done, depth = stack.pop()
+        if not done:
+            inner, nodes = _parts(stmt)
+            deeper = depth + isinstance(stmt, (For, While))
+            if inner:
+                stack.append((stmt, True, depth))
+                stack += [(part, False, deeper) for part in inner]
+                continue
+            plan.settle(stmt, inner, nodes, depth)
+        else:
+            plan.settle(stmt, *_parts(stmt), depth)
+    return plan.found
+
+
+class _Plan:
+    def __init__(self, body: Stmt, sizes: Collection[Var]) -> None:
+        self.found: dict[int, Long] = {}
+        self._known: dict[int, _Work] = {}
+        self._sizes = _Sizes(body, sizes)
+
+    def settle(self, stmt: Stmt, inner: Sequence[Stmt], nodes: float, depth: int) -> None:
+        """Note what a statement runs, that of its parts being known."""
+        below = [self._known[id(part)] for part in inner]
+        terms = tuple(term for work in below for term in work.terms)
+        flat = nodes + sum(work.flat for work in below)
+        work = _Work(flat, terms, any(work.counts for work in below))
+        if isinstance(stmt, While):
+            self.found[id(stmt)] = Long(int(min(flat, FULL)), terms, 0, each=True, last=True)
+            work = _Work(1, (), True)
+        elif isinstance(stmt, For):
+            work = self._loop(stmt, work, depth)
+        if len(work.terms) > _TERMS:
+            work = _Work(work.flat, work.terms[:_TERMS], work.counts)
+        self._known[id(stmt)] = work
+
+    def _loop(self, loop: For, body: _Work, depth: int) -> _Work:
+        times = self._sizes.most(loop.extent)
+        extent = self._sizes.of_extents(loop.extent) if times is None else None
+        weight = int(min(body.flat, FULL))
+        is_shared = loop.kind is ForKind.PARALLEL
+        if times is not None:
+            times = max(times, 0)
+            whole = _Work(
+                body.flat * times,
+                tuple([Term(t.weight * times, t.extents) for t in body.terms]),
+                body.counts,
+            )
+            if whole.flat <= _SHORT and (times <= _FEW or not (body.terms or body.counts)):
+                return _Work(1, (), True) if is_shared else whole
+        terms = body.terms
+        innermost = not terms and not body.counts
+        inside = extent if depth and not is_shared else None
+        if inside is not None and innermost:
+            return _Work(1, (Term(weight, (inside,)),))
+        each = innermost and weight >= _HEAVY
+        strip = 0
+        if not terms and not each:
+            strip = max(1, FULL // weight)
+        self.found[id(loop)] = Long(weight, terms, strip, each=each, last=inside is None)
+        if inside is None:
+            return _Work(1, (), True)
+        whole = [Term(t.weight, (inside, *t.extents)) for t in terms]
+        return _Work(1, (Term(weight, (inside,)), *whole), True)
+
+
+def _parts(stmt: Stmt) -> tuple[list[Stmt], float]:
+    """Return the statements right below one, and what its own expressions run."""
+    inner: list[Stmt] = []
+    nodes = 1.0
+    stack = children(stmt)
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Stmt):
+            inner.append(part)
+            continue
+        nodes += CALL if isinstance(part, Call) and isinstance(part.op, GlobalVar) else 1
+        stack += children(part)
+    return inner, nodes
+
+
+# -- sizes ---------------------------------------------------------------------------------------
+_PLAIN: Final = (Add, Sub, Mul, Min, Max, FloorDiv, FloorMod, Cast, IntImm, Var)
+
+
+class _Sizes:
+    """What is known of numbers: those that come of arrays' extents are no larger than arrays are.
+
+    It is right where nothing overflows, and where differences of such numbers are not negative.
+    """
+
+    def __init__(self, body: Stmt, sizes: Collection[Var]) -> None:
+        self._sizes = sizes
+        self._bound: dict[Var, PrimExpr] = {}
+        self._named: dict[Var, PrimExpr] = {}
+        self._most: dict[Var, int | None] = {}
+        for part in of_classes(body, LetStmt, For):
+            if isinstance(part, LetStmt):
+                self._bound[part.var] = self._named[part.var] = part.value
+            else:
+                self._bound[part.loop_var] = part.min + part.extent
+
+    def of_extents(self, expr: PrimExpr) -> PrimExpr | None:
+        """Write an expression by extents only, so that it can be computed early, or return None."""
+        for _ in range(_NAMES):
+            if not _is_plain(expr):
+                return None
+            named = [v for v in _variables(expr) if v not in self._sizes]
+            if not named:
+                return expr
+            if any(v not in self._named for v in named):
+                return None
+            expr = substitute(expr, {v: self._named[v] for v in named})
+        return None
+
+    def most(self, expr: PrimExpr) -> int | None:
+        """Return a number that an expression is not above, or None."""
+        return trampoline(self._bound_of(expr))
+
+    def _is_derived(self, expr: PrimExpr) -> bool:
+        """Whether an expression comes of extents by way of loops and names."""
+        pending = [*_variables(expr)] if _is_plain(expr) else None
+        seen: set[Var] = set()
+        while pending:
+            var = pending.pop()
+            if var in seen or var in self._sizes:
+                continue
+            seen.add(var)
+            value = self._bound.get(var)
+            if value is None or not _is_plain(value):
+                return False
+            pending += _variables(value)
+        return pending is not None
+
+    def _bound_of(self, expr: PrimExpr) -> Step[int | None]:
+        if isinstance(expr, IntImm):
+            return expr.value
+        if isinstance(expr, Var):
+            if expr not in self._most:
+                self._most[expr] = None
+                if expr in self._bound:
+                    self._most[expr] = yield self._bound_of(self._bound[expr])
+            return self._most[expr]
+        if isinstance(expr, Cast):
+            return (yield self._bound_of(expr.value))
+        if isinstance(expr, FloorMod):
+            divisor = constant_of(expr.b)
+            return divisor - 1 if divisor is not None and divisor > 0 else None
+        if isinstance(expr, Sub):
+            return (yield self._difference(expr))
+        if isinstance(expr, (FloorDiv, Mul)):
+            by = constant_of(expr.b)
+            if by is None or by < isinstance(expr, FloorDiv):
+                return None
+            most: int | None = yield self._bound_of(expr.a)
+            if most is None:
+                return None
+            return most * by if isinstance(expr, Mul) else most // by
+        if isinstance(expr, (Add, Min, Max, Select)):
+            x = expr.true_value if isinstance(expr, Select) else expr.a
+            y = expr.false_value if isinstance(expr, Select) else expr.b
+            a: int | None = yield self._bound_of(x)
+            b: int | None = yield self._bound_of(y)
+            if isinstance(expr, Min):
+                return min((n for n in (a, b) if n is not None), default=None)
+            if a is None or b is None:
+                return None
+            return a + b if isinstance(expr, Add) else max(a, b)
+        return None
+
+    def _difference(self, expr: Sub) -> Step[int | None]:
+        rest = _rest_of(expr)
+        if rest:
+            return rest - 1
+        most: int | None = yield self._bound_of(expr.a)
+        less = constant_of(expr.b)
+        if most is None or (less is None and not self._is_derived(expr.b)):
+            return None
+        return most - (less or 0)
+
+
+def _rest_of(expr: Sub) -> int | None:
+    """Return the number by which ``x - x // n * n`` divides."""
+    product = expr.b
+    if not isinstance(product, Mul) or not isinstance(product.a, FloorDiv):
+        return None
+    divisor = constant_of(product.b)
+    if divisor is None or divisor <= 0 or constant_of(product.a.b) != divisor:
+        return None
+    return divisor if structural_equal(expr.a, product.a.a) else None
+
+
+def _variables(expr: PrimExpr) -> list[Var]:
+    return list(of_classes(expr, Var))
+
+
+def _is_plain(expr: PrimExpr) -> bool:
+    """Whether evaluating an expression does nothing but arithmetic that cannot fail."""
+    stack: list[object] = [expr]
+    while stack:
+        part = stack.pop()
+        if not isinstance(part, _PLAIN):
+            return False
+        if isinstance(part, (FloorDiv, FloorMod)) and not constant_of(part.b):
+            return False
+        stack += children(part)
+    return True
+
+
+# -- code ----------------------------------------------------------------------------------------
+def weight_of(frame: FunctionFrame, long: Long) -> Step[Value]:
+    """Compute what an iteration of a loop runs, up to the whole budget."""
+    total: Value = const(I64, long.weight)
+    for term in long.terms:
+        product: Value = const(I64, min(term.weight, FULL))
+        for extent in term.extents:
+            value: Value = yield frame.value(extent)
+            b = frame.b
+            wide = _at_most(b, cast(b, value, extent.dtype, _INT64), _MOST)
+            some = b.select(b.icmp("slt", wide, const(I64, 0)), const(I64, 0), wide)
+            product = _at_most(b, b.mul(product, some), FULL)
+        total = frame.b.add(total, product)
+    return _at_most(frame.b, total, FULL)
+
+
+def strip_length(frame: FunctionFrame, weight: Value) -> Value:
+    """Compute how many iterations of that weight the budget allows: a power of two."""
+    b = frame.b
+    zeros = b.intrinsic("llvm.ctlz", [weight, FALSE], result=I64, overloads=[I64])
+    length = b.lshr(const(I64, FULL), b.sub(const(I64, 64), zeros))
+    return b.or_(length, const(I64, 1))
+
+
+def _at_most(b: Builder, value: Value, limit: int) -> Value:
+    return b.select(b.icmp("slt", value, const(I64, limit)), value, const(I64, limit))
+
+
+def count(frame: FunctionFrame, amount: Value) -> None:
+    """Take an amount from the budget, and stop here where that is asked for."""
+    unit, b = frame.unit, frame.b
+    if not unit.polls:
+        return
+    at = b.field(CONTEXT, frame.context, BUDGET)
+    left = b.sub(b.load(I64, at), amount)
+    b.store(left, at)
+    ask, stop, on = b.append("ask"), b.append("stop"), b.append("on")
+    on.continues(b.block)
+    b.condbr(b.icmp("sge", left, const(I64, 0)), on, ask, meta=unit.faults.rare())
+    b.at(ask)
+    # What loops hold in registers stays there: constants of vectors would be read again for each.
+    saved = _SAVES if unit.module.triple.startswith("x86_64") else {}
+    poll = unit.module.declare(POLL, I32, [PTR], attributes={**_QUIET, **saved})
+    status = b.call(poll, [frame.context])
+    b.condbr(b.icmp("eq", status, const(I32, 0)), on, stop, meta=unit.faults.rare())
+    b.at(stop)
+    if unit.interrupted < 0:
+        unit.interrupted = unit.faults.add(fault("interrupted", None))
+    unit.faults.record(b, frame.context, unit.interrupted, ())
+    b.br(frame.cleanup.fail)
+    b.at(on)

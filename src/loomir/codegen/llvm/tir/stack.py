@@ -1,0 +1,130 @@
+"""Emit stack checks before calls, since a stack overflow would end the process.
+
+A function that may be called from great depth checks the stack before each call. The compiler knows
+how much stack all code between two checks uses at most, the *room* of the module. What it does not
+know, such as registers that LLVM spills, is kept free by ``stack_ir``, which measures the stack.
+The context records the depth up to which no further check is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from loomir.codegen.llvm.assembler.builder import Builder
+from loomir.codegen.llvm.assembler.text import Function, Module
+from loomir.codegen.llvm.assembler.types import I32, I64, PTR
+from loomir.codegen.llvm.assembler.values import Value, const
+from loomir.codegen.llvm.support.faults import CONTEXT, FAULTED, FLOOR, FaultTable
+from loomir.codegen.llvm.support.names import HAS_STACK, MAY_LEAVE
+from loomir.codegen.llvm.tir.frame import Linked, Unit
+from loomir.runtime.fault import Fault
+from loomir.support.span import Span
+from loomir.tir.faults import fault
+
+__all__ = [
+    "call_entered",
+    "define_room",
+    "has_stack",
+    "may_leave",
+    "no_stack",
+]
+
+_ROOM: Final = "loomir.room"
+_OVERHEAD: Final = 256
+"""Bytes of a frame that are not reserved by name: what calls save, and arguments."""
+_SMALL: Final = 2048
+"""What may be used without looking: Python itself takes more for a call."""
+
+
+def no_stack(function: str, span: Span | None = None) -> Fault:
+    """Describe a call for which there is no room."""
+    return fault("stack", span, function=function)
+
+
+def has_stack(b: Builder, context: Value, faults: FaultTable) -> Value:
+    """Tell whether there is room for a call; the builder moves on."""
+    room = b.load(I64, b.module.promised_global(_ROOM))
+    return _reaches(b, context, faults, b.sub(_here(b), room))
+
+
+def may_leave(b: Builder) -> Value:
+    """Tell whether there is room for a call of Python."""
+    return b.icmp("ne", b.call(b.module.declare(MAY_LEAVE, I32, [I64]), [_here(b)]), _NO)
+
+
+def call_entered(
+    b: Builder, unit: Unit, context: Value, linked: Linked, args: Sequence[Value]
+) -> Value:
+    """Call a function from outside where there is room for it; give its status."""
+    checked = linked.checked
+    room = _room_of(checked) if isinstance(checked, Function) else 0
+    if room <= _SMALL:
+        return b.call(checked, args)
+    fits = _reaches(b, context, unit.faults, b.sub(_here(b), const(I64, room)))
+    call, none, after = (b.append(n) for n in ("call", "none", "called"))
+    b.condbr(fits, call, none, meta=unit.faults.rare())
+    b.at(none)
+    unit.faults.record(b, context, unit.faults.add(no_stack(linked.name)), ())
+    b.br(after)
+    b.at(call)
+    ended = b.call(checked, args)
+    b.br(after)
+    b.at(after)
+    status = b.phi(I32)
+    status.add(FAULTED, none)
+    status.add(ended, call)
+    return status
+
+
+_NO: Final = const(I32, 0)
+
+
+def _here(b: Builder) -> Value:
+    """Return the address that the frame of this function goes down to."""
+    return b.ptrtoint(b.intrinsic("llvm.stacksave", [], result=PTR, overloads=[PTR]), I64)
+
+
+def _reaches(b: Builder, context: Value, faults: FaultTable, lowest: Value) -> Value:
+    floor = b.load(I64, b.field(CONTEXT, context, FLOOR))
+    known, ask, on = b.block, b.append("measure"), b.append("measured")
+    on.continues(known)
+    near = b.icmp("uge", lowest, floor)
+    b.condbr(near, on, ask, meta=faults.rare())
+    b.at(ask)
+    answer = b.call(b.module.declare(HAS_STACK, I32, [PTR, I64]), [context, lowest])
+    some = b.icmp("ne", answer, _NO)
+    b.br(on)
+    b.at(on)
+    fits = b.phi(some.type)
+    fits.add(near, known)
+    fits.add(some, ask)
+    return fits
+
+
+# -- rooms ---------------------------------------------------------------------------------------
+def define_room(module: Module) -> None:
+    """Say what code between two looks reserves at most; all functions of the module are there."""
+    if module.is_promised(_ROOM):
+        known: dict[Function, int] = {}
+        most = max((_measure(f, known) for f in module.functions), default=0)
+        module.define_global(_ROOM, const(I64, most), constant=True, linkage="internal")
+
+
+def _room_of(function: Function) -> int:
+    """Return what a function reserves at most until those that it calls look for themselves."""
+    return _measure(function, {})
+
+
+def _measure(function: Function, known: dict[Function, int]) -> int:
+    stack = [function]
+    while stack:
+        part = stack[-1]
+        if part not in known:
+            known[part] = 0  # of a function that is under way: it does not call itself unlooked
+            stack += [f for f in part.refers if f not in known]
+            continue
+        stack.pop()
+        inner = max((known[f] for f in part.refers), default=0)
+        known[part] = max(known[part], part.reserved + _OVERHEAD + inner)
+    return known[function]
