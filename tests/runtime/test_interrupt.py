@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.codegen.llvm.support.faults import FULL
+from loomir.codegen.llvm.support.ir.faults import FULL
 from loomir.codegen.llvm.tir.frame import Long
 from loomir.codegen.llvm.tir.polling import long_loops
 from loomir.ir.visit import of_classes

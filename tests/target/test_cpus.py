@@ -10,7 +10,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Module
 from loomir.codegen.llvm.assembler.types import I32, PTR
 from loomir.codegen.llvm.jit.engine import compile_ir, load
-from loomir.codegen.llvm.support.cpu_quota_ir import define_cpu_quota
+from loomir.codegen.llvm.support.ir.cpu_quota import define_cpu_quota
 from loomir.target.cpus import cpu_quota, usable_cpus
 
 

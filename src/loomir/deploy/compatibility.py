@@ -6,7 +6,7 @@ import hashlib
 from typing import Any, Final
 
 from loomir.codegen.llvm.jit.engine import TargetMachine, family
-from loomir.codegen.llvm.support.objects_ir import OBJECT_FUNCTIONS
+from loomir.codegen.llvm.support.ir.objects import OBJECT_FUNCTIONS
 from loomir.runtime import layout
 from loomir.runtime.graph import object_layout
 from loomir.runtime.storage.container import refuse

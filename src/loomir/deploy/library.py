@@ -20,12 +20,12 @@ from typing import Final
 
 from loomir.codegen.llvm.generated import Generated
 from loomir.codegen.llvm.jit import engine
-from loomir.codegen.llvm.support.checks_ir import checks_ir
-from loomir.codegen.llvm.support.faults import FEW, MANY
-from loomir.codegen.llvm.support.names import GIVE_SCRATCH, TAKE_SCRATCH
-from loomir.codegen.llvm.support.objects_ir import objects_module
-from loomir.codegen.llvm.support.pool_ir import pool_module
-from loomir.codegen.llvm.support.process_ir import library_ir
+from loomir.codegen.llvm.support.ir.checks import checks_ir
+from loomir.codegen.llvm.support.ir.faults import FEW, MANY
+from loomir.codegen.llvm.support.ir.names import GIVE_SCRATCH, TAKE_SCRATCH
+from loomir.codegen.llvm.support.ir.objects import objects_module
+from loomir.codegen.llvm.support.ir.pool import pool_module
+from loomir.codegen.llvm.support.ir.process import library_ir
 from loomir.deploy.c_api import API_NAMES, CFunction, functions_for_c, header
 from loomir.deploy.c_code import START_IR, functions_ir
 from loomir.deploy.values_ir import values_ir

@@ -10,10 +10,10 @@ import pytest
 
 import loomir
 from loomir.codegen.llvm.jit.engine import compile_ir, load, machine_of
-from loomir.codegen.llvm.support.checks_ir import checks_ir
-from loomir.codegen.llvm.support.fast_call_ir import door_module
-from loomir.codegen.llvm.support.objects_ir import objects_module
-from loomir.codegen.llvm.support.pool_ir import pool_module
+from loomir.codegen.llvm.support.ir.checks import checks_ir
+from loomir.codegen.llvm.support.ir.fast_call import door_module
+from loomir.codegen.llvm.support.ir.objects import objects_module
+from loomir.codegen.llvm.support.ir.pool import pool_module
 from loomir.script import tir as T
 from loomir.target import Target
 

@@ -15,7 +15,7 @@ from loomir.codegen.llvm.jit.engine import Passes
 from loomir.codegen.llvm.jit.symbols import symbols_of
 from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native import Native
-from loomir.codegen.llvm.support.checks_ir import CHECK_FUNCTIONS
+from loomir.codegen.llvm.support.ir.checks import CHECK_FUNCTIONS
 from loomir.ir.module import IRModule
 from loomir.runtime.errors import RunValueError
 from loomir.runtime.storage.object_cache import ObjectCache

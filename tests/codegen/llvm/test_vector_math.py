@@ -8,7 +8,7 @@ import pytest
 import loomir
 from loomir.codegen.llvm.jit.engine import TargetMachine, optimised_ir
 from loomir.codegen.llvm.math.mathlib import MATH
-from loomir.codegen.llvm.support.checks_ir import CHECK_FUNCTIONS
+from loomir.codegen.llvm.support.ir.checks import CHECK_FUNCTIONS
 from loomir.runtime.executable import Executable
 from loomir.script import from_source
 

@@ -20,7 +20,7 @@ from loomir.codegen.llvm.jit.engine import machine_of
 from loomir.codegen.llvm.math.floats import register_type
 from loomir.codegen.llvm.needs_loop_passes import is_shaped
 from loomir.codegen.llvm.relax.program import called_kernels, generate_graph
-from loomir.codegen.llvm.support.faults import FAULTED, FEW, FINE, MANY, FaultTable
+from loomir.codegen.llvm.support.ir.faults import FAULTED, FEW, FINE, MANY, FaultTable
 from loomir.codegen.llvm.timing import define_timed
 from loomir.codegen.llvm.tir.entry.arguments import define_checked
 from loomir.codegen.llvm.tir.entry.c_entry import define_c_entry

@@ -1,7 +1,7 @@
 """Memory layouts on which the fast entry into graphs relies: NumPy's, CPython's and Loomir's.
 
 Offsets are in bytes, for 64-bit machines. ``runtime.graph.fast_call`` tests each offset on arrays
-before it runs code that depends on it; ``codegen.llvm.support.fast_call_ir`` writes that code.
+before it runs code that depends on it; ``codegen.llvm.support.ir.fast_call`` writes that code.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The fast entry into graphs: a machine-code function that Python calls with NumPy arrays.
 
-``codegen.llvm.support.fast_call_ir`` writes it once for all programs; it reads arrays and creates
+``codegen.llvm.support.ir.fast_call`` writes it once for all programs; it reads arrays and creates
 results like a C extension module. This module sets up what it needs from the process. The entry
 takes only plain ``numpy.ndarray`` objects, row-major, of a dtype of the language; for anything else
 it returns None without having done anything.

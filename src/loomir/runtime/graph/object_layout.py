@@ -1,6 +1,6 @@
 """The memory layout of graph values: reference-counted objects.
 
-Offsets and sizes are in bytes, for 64-bit machines; ``codegen.llvm.support.objects_ir`` writes the
+Offsets and sizes are in bytes, for 64-bit machines; ``codegen.llvm.support.ir.objects`` writes the
 code that creates and frees objects. Every object begins with a header: reference count, kind,
 flags.
 

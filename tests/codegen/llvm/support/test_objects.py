@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, VOID, Type
+from loomir.codegen.llvm.support.ir.objects import OBJECT_FUNCTIONS, RELEASER
 from loomir.codegen.llvm.support.objects import count_objects, live_objects, object_symbols
-from loomir.codegen.llvm.support.objects_ir import OBJECT_FUNCTIONS, RELEASER
 from loomir.relax.faults import DTYPES, KINDS
 from loomir.runtime import layout as dl
 from loomir.runtime.graph import object_layout as at

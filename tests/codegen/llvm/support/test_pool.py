@@ -16,8 +16,8 @@ from loomir.codegen.llvm.assembler.text import Module
 from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import const
 from loomir.codegen.llvm.jit.engine import Library, compile_ir, load
+from loomir.codegen.llvm.support.ir.pool import MAX_THREADS, pool_module
 from loomir.codegen.llvm.support.pool import measure_fork_join, pool_symbols
-from loomir.codegen.llvm.support.pool_ir import MAX_THREADS, pool_module
 from loomir.support.diagnostics import InternalError
 from loomir.target.cpus import usable_cpus
 

@@ -16,7 +16,7 @@ from loomir.codegen.llvm.relax.leaves import LEAVES, facts, leaf
 from loomir.codegen.llvm.relax.memory import laid_in_storage, place_tensor
 from loomir.codegen.llvm.relax.site import Site
 from loomir.codegen.llvm.relax.ways import fresh_as
-from loomir.codegen.llvm.support.objects_ir import place
+from loomir.codegen.llvm.support.ir.objects import place
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
 from loomir.relax import faults

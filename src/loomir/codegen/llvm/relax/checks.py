@@ -20,7 +20,7 @@ from loomir.codegen.llvm.relax.devices import is_cpu
 from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.invoke import builtin
 from loomir.codegen.llvm.relax.unit import dtype_word
-from loomir.codegen.llvm.support.objects_ir import place
+from loomir.codegen.llvm.support.ir.objects import place
 from loomir.codegen.llvm.tir.arithmetic import compare
 from loomir.ir.visit import Step, pre_order
 from loomir.relax import faults

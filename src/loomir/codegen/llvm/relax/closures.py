@@ -13,8 +13,8 @@ from loomir.codegen.llvm.relax.boxes import box
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.invoke import RECURSION_LIMIT, builtin, is_near
 from loomir.codegen.llvm.relax.unit import CODE, Captured, GraphUnit, Pending
-from loomir.codegen.llvm.support.faults import FAULTED
-from loomir.codegen.llvm.support.objects_ir import place
+from loomir.codegen.llvm.support.ir.faults import FAULTED
+from loomir.codegen.llvm.support.ir.objects import place
 from loomir.codegen.llvm.tir.stack import has_stack, no_stack
 from loomir.ir.visit import Step, pre_order
 from loomir.relax.expr import Function as GraphFunction

@@ -20,7 +20,7 @@ from loomir.codegen.llvm.relax.scalars.bits import bits_of, value_of
 from loomir.codegen.llvm.relax.scalars.extents import EXTENTS
 from loomir.codegen.llvm.relax.unit import GraphUnit
 from loomir.codegen.llvm.relax.ways import Laid, laid_as
-from loomir.codegen.llvm.support.objects_ir import place
+from loomir.codegen.llvm.support.ir.objects import place
 from loomir.codegen.llvm.tir.frame import Cleanup, FunctionFrame
 from loomir.ir.visit import Step
 from loomir.relax.expr import Constant, ExternFunc, Var

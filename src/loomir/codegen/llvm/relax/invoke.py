@@ -16,7 +16,7 @@ from loomir.codegen.llvm.assembler.values import FALSE, NULL, Value, const
 from loomir.codegen.llvm.generated import PACKED_CODE
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.unit import CODE, GraphUnit
-from loomir.codegen.llvm.support.faults import CONTEXT, FAULTED, ROOT
+from loomir.codegen.llvm.support.ir.faults import CONTEXT, FAULTED, ROOT
 from loomir.codegen.llvm.tir.polling import CALL, count
 from loomir.codegen.llvm.tir.stack import has_stack, may_leave, no_stack
 from loomir.relax.faults import recursion

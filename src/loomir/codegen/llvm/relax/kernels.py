@@ -14,7 +14,7 @@ from loomir.codegen.llvm.relax.boxes import unbox
 from loomir.codegen.llvm.relax.checks import CheckedValue, require_dtype, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.unit import GraphUnit, dtype_word, word_of
-from loomir.codegen.llvm.support.objects_ir import place
+from loomir.codegen.llvm.support.ir.objects import place
 from loomir.codegen.llvm.tir.frame import Linked
 from loomir.codegen.llvm.tir.memory import memory_type
 from loomir.relax import faults

@@ -16,7 +16,7 @@ from loomir.codegen.llvm.relax.shapes import require_extents
 from loomir.codegen.llvm.relax.site import Site
 from loomir.codegen.llvm.relax.unit import GraphUnit, word_of
 from loomir.codegen.llvm.relax.ways import Laid, numbers_of
-from loomir.codegen.llvm.support.objects_ir import place
+from loomir.codegen.llvm.support.ir.objects import place
 from loomir.ir.visit import Step
 from loomir.relax import faults
 from loomir.relax.expr import PrimValue, Tuple, Var

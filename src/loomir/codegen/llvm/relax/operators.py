@@ -28,7 +28,7 @@ from loomir.codegen.llvm.relax.memory import MEMORY
 from loomir.codegen.llvm.relax.shapes import SHAPES
 from loomir.codegen.llvm.relax.site import Site
 from loomir.codegen.llvm.relax.ways import Laid, are_proved, fresh_as, way_to
-from loomir.codegen.llvm.support.objects_ir import place
+from loomir.codegen.llvm.support.ir.objects import place
 from loomir.codegen.llvm.tir.frame import Linked
 from loomir.ir.module import GlobalVar, VDevice
 from loomir.ir.visit import Step

@@ -30,8 +30,8 @@ from loomir.codegen.llvm.relax.unit import (
     Pending,
 )
 from loomir.codegen.llvm.relax.ways import laid_as, way_to
-from loomir.codegen.llvm.support.faults import FAULTED, FINE, open_context
-from loomir.codegen.llvm.support.objects_ir import place
+from loomir.codegen.llvm.support.ir.faults import FAULTED, FINE, open_context
+from loomir.codegen.llvm.support.ir.objects import place
 from loomir.codegen.llvm.tir.entry.tvm_ffi_entry import ONCE
 from loomir.codegen.llvm.tir.frame import Unit
 from loomir.codegen.llvm.tir.stack import has_stack, no_stack

@@ -13,7 +13,7 @@ from loomir.codegen.llvm.relax.frame import Slot
 from loomir.codegen.llvm.relax.kernels import allocate_at, tensor_of
 from loomir.codegen.llvm.relax.leaves import facts
 from loomir.codegen.llvm.relax.site import Site
-from loomir.codegen.llvm.support.objects_ir import count_loop, place
+from loomir.codegen.llvm.support.ir.objects import count_loop, place
 from loomir.ir.visit import Step
 from loomir.relax import faults
 from loomir.relax.node import StructInfo

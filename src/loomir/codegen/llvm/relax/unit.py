@@ -10,7 +10,7 @@ from loomir.codegen.llvm.assembler.text import Callee, Function, Module
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, Type, array, function, struct
 from loomir.codegen.llvm.assembler.values import NULL, Value, aggregate, const
 from loomir.codegen.llvm.generated import FunctionCheck, FunctionInfo
-from loomir.codegen.llvm.support.objects_ir import OBJECT_FUNCTIONS
+from loomir.codegen.llvm.support.ir.objects import OBJECT_FUNCTIONS
 from loomir.codegen.llvm.tir.frame import Linked, Unit
 from loomir.codegen.llvm.tir.tensor import header_word
 from loomir.relax import expr as relax

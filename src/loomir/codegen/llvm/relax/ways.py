@@ -11,7 +11,7 @@ from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import Value
 from loomir.codegen.llvm.math.floats import register_type
 from loomir.codegen.llvm.relax.unit import GraphUnit
-from loomir.codegen.llvm.support.objects_ir import place
+from loomir.codegen.llvm.support.ir.objects import place
 from loomir.codegen.llvm.tir.constants import constant_of
 from loomir.codegen.llvm.tir.entry.arguments import define_checked
 from loomir.codegen.llvm.tir.frame import Linked

@@ -1,1 +1,1 @@
-"""The native run-time library, written as LLVM IR: thread pool, objects, checks, fast entry."""
+"""The native run-time library, as Python loads it: pool, objects, checks, process services."""

@@ -27,5 +27,5 @@ def check_symbols() -> dict[str, int]:
 
 def _text() -> str:
     # Loaded where nobody has compiled it before.
-    made: Any = import_module("loomir.codegen.llvm.support.checks_ir")
+    made: Any = import_module("loomir.codegen.llvm.support.ir.checks")
     return made.checks_ir()

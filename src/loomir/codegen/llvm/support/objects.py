@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from loomir.codegen.llvm.jit.engine import Library
 from loomir.codegen.llvm.jit.object_store import load_own
-from loomir.codegen.llvm.support.names import DOOR
+from loomir.codegen.llvm.support.ir.names import DOOR
 from loomir.runtime.graph.fast_call import host_symbols
 from loomir.support.fork_safe import ForkSafeLock, import_module
 

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 from loomir.codegen.llvm.jit.engine import Library, TargetMachine
 from loomir.codegen.llvm.jit.object_store import load_own
-from loomir.codegen.llvm.support.names import GIVE_SCRATCH, MAX_THREADS, TAKE_SCRATCH
+from loomir.codegen.llvm.support.ir.names import GIVE_SCRATCH, MAX_THREADS, TAKE_SCRATCH
 from loomir.codegen.llvm.support.process import process_symbols
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.diagnostics import InternalError
@@ -135,7 +135,7 @@ def _load() -> Library:
 
 def _text() -> str:
     # Loaded where nobody has compiled it before: with it comes the assembler.
-    pool_ir: Any = import_module("loomir.codegen.llvm.support.pool_ir")
+    pool_ir: Any = import_module("loomir.codegen.llvm.support.ir.pool")
     return pool_ir.pool_module(TargetMachine.host().triple).render()
 
 

@@ -1,4 +1,4 @@
-"""Load the process services of ``process_ir`` for compiled code, on first use."""
+"""Load the process services of ``ir.process`` for compiled code, on first use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from loomir.codegen.llvm.jit.engine import Library, TargetMachine
 from loomir.codegen.llvm.jit.object_store import load_own
-from loomir.codegen.llvm.support.names import HAS_STACK, MAY_LEAVE, POLL
+from loomir.codegen.llvm.support.ir.names import HAS_STACK, MAY_LEAVE, POLL
 from loomir.runtime.interrupts import connect_interrupts
 from loomir.support.fork_safe import ForkSafeLock, import_module
 
@@ -45,7 +45,7 @@ def _library() -> Library:
 
 def _text() -> str:
     # Loaded where nobody has compiled it before.
-    made: Any = import_module("loomir.codegen.llvm.support.process_ir")
+    made: Any = import_module("loomir.codegen.llvm.support.ir.process")
     host = TargetMachine.host()
     return made.process_ir(host.triple, xsave="+avx" in host.features.split(","))
 

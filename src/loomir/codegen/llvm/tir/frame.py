@@ -10,8 +10,8 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Block, Callee, Function, Module
 from loomir.codegen.llvm.assembler.types import I64, PTR, VOID
 from loomir.codegen.llvm.assembler.values import Value, const
-from loomir.codegen.llvm.support.faults import FaultTable
-from loomir.codegen.llvm.support.names import GIVE_SCRATCH, TAKE_SCRATCH
+from loomir.codegen.llvm.support.ir.faults import FaultTable
+from loomir.codegen.llvm.support.ir.names import GIVE_SCRATCH, TAKE_SCRATCH
 from loomir.ir.visit import Step
 from loomir.runtime.fault import Fault
 from loomir.support.diagnostics import InternalError

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from loomir.codegen.llvm.support.faults import FAULTED, FINE
+from loomir.codegen.llvm.support.ir.faults import FAULTED, FINE
 from loomir.codegen.llvm.tir.capture import capture, define_inner
 from loomir.codegen.llvm.tir.frame import FunctionFrame, Size
 from loomir.ir.op import Effect

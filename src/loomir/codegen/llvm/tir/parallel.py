@@ -13,7 +13,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Function, Param
 from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, Type, struct
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
-from loomir.codegen.llvm.support.faults import FAULTED, FINE
+from loomir.codegen.llvm.support.ir.faults import FAULTED, FINE
 from loomir.codegen.llvm.tir.capture import capture, define_inner
 from loomir.codegen.llvm.tir.frame import FunctionFrame
 from loomir.codegen.llvm.tir.polling import REGION, count

@@ -1,7 +1,7 @@
 """Emit interrupt checks (Ctrl-C) in long loops, at no measurable cost.
 
 Code has a *budget*, counted in TIR nodes and worth some milliseconds, in its context
-(``faults.BUDGET``). When it is used up, the code calls ``loomir_poll`` (``process_ir``), which
+(``faults.BUDGET``). When it is used up, the code calls ``loomir_poll`` (``ir.process``), which
 refills it.
 
 - Code that is certainly short does not count.
@@ -22,8 +22,8 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import FALSE, Value, const
 from loomir.codegen.llvm.math.floats import cast
-from loomir.codegen.llvm.support.faults import BUDGET, CONTEXT, FULL
-from loomir.codegen.llvm.support.names import POLL
+from loomir.codegen.llvm.support.ir.faults import BUDGET, CONTEXT, FULL
+from loomir.codegen.llvm.support.ir.names import POLL
 from loomir.codegen.llvm.tir.constants import constant_of
 from loomir.codegen.llvm.tir.frame import FunctionFrame, Long, Term
 from loomir.ir.equality import structural_equal

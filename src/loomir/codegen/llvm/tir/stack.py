@@ -2,7 +2,7 @@
 
 A function that may be called from great depth checks the stack before each call. The compiler knows
 how much stack all code between two checks uses at most, the *room* of the module. What it does not
-know, such as registers that LLVM spills, is kept free by ``stack_ir``, which measures the stack.
+know, such as registers that LLVM spills, is kept free by ``ir.stack``, which measures the stack.
 The context records the depth up to which no further check is needed.
 """
 
@@ -15,8 +15,8 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Function, Module
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import Value, const
-from loomir.codegen.llvm.support.faults import CONTEXT, FAULTED, FLOOR, FaultTable
-from loomir.codegen.llvm.support.names import HAS_STACK, MAY_LEAVE
+from loomir.codegen.llvm.support.ir.faults import CONTEXT, FAULTED, FLOOR, FaultTable
+from loomir.codegen.llvm.support.ir.names import HAS_STACK, MAY_LEAVE
 from loomir.codegen.llvm.tir.frame import Linked, Unit
 from loomir.runtime.fault import Fault
 from loomir.support.span import Span

@@ -7,7 +7,7 @@ from typing import Final
 from loomir.codegen.llvm.assembler.types import DOUBLE, I1, I8, I32, I64, PTR, VOID, array
 from loomir.codegen.llvm.assembler.values import NOTHING, NULL, Value, const
 from loomir.codegen.llvm.math.floats import cast, register_type
-from loomir.codegen.llvm.support.faults import CONTEXT, ROOT
+from loomir.codegen.llvm.support.ir.faults import CONTEXT, ROOT
 from loomir.codegen.llvm.tir.frame import FunctionFrame
 from loomir.codegen.llvm.tir.stack import may_leave, no_stack
 from loomir.codegen.llvm.tir.tensor import make_tensor

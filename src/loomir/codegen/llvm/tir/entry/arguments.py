@@ -16,7 +16,7 @@ from loomir.codegen.llvm.assembler.text import Callee, Function
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, array
 from loomir.codegen.llvm.assembler.values import Value, aggregate, const
 from loomir.codegen.llvm.math.floats import cast
-from loomir.codegen.llvm.support.checks_ir import (
+from loomir.codegen.llvm.support.ir.checks import (
     ANY_EXTENT,
     CHECK,
     LAY_OUT,
@@ -30,7 +30,7 @@ from loomir.codegen.llvm.support.checks_ir import (
     TOGETHER,
     WRITTEN,
 )
-from loomir.codegen.llvm.support.faults import FINE, MISFIT
+from loomir.codegen.llvm.support.ir.faults import FINE, MISFIT
 from loomir.codegen.llvm.tir.constants import constant_of
 from loomir.codegen.llvm.tir.frame import FunctionFrame, Unit
 from loomir.codegen.llvm.tir.tensor import DLTENSOR, FIELDS, header_word

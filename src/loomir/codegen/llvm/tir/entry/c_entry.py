@@ -8,7 +8,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import FLOAT, I32, I64, PTR, Type, struct
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.math.floats import cast, register_type
-from loomir.codegen.llvm.support.faults import FINE, MISFIT, open_context
+from loomir.codegen.llvm.support.ir.faults import FINE, MISFIT, open_context
 from loomir.codegen.llvm.tir.entry.tvm_ffi_entry import ONCE
 from loomir.codegen.llvm.tir.frame import Linked, Unit
 from loomir.codegen.llvm.tir.stack import call_entered

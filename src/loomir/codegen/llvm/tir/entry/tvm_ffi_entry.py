@@ -9,7 +9,7 @@ from loomir.codegen.llvm.assembler.text import Block, Function
 from loomir.codegen.llvm.assembler.types import DOUBLE, I1, I8, I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.math.floats import cast, register_type
-from loomir.codegen.llvm.support.faults import FINE, open_context
+from loomir.codegen.llvm.support.ir.faults import FINE, open_context
 from loomir.codegen.llvm.tir.frame import Linked, Unit
 from loomir.codegen.llvm.tir.memory import load_value, memory_type
 from loomir.codegen.llvm.tir.stack import call_entered

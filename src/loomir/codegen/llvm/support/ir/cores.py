@@ -7,8 +7,8 @@ from typing import Final
 from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, vector
 from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
-from loomir.codegen.llvm.support.cpu_quota_ir import LIMIT_FILES, define_cpu_quota
-from loomir.codegen.llvm.support.placement_ir import count_cpus, read_own_cpus
+from loomir.codegen.llvm.support.ir.cpu_quota import LIMIT_FILES, define_cpu_quota
+from loomir.codegen.llvm.support.ir.placement import count_cpus, read_own_cpus
 
 __all__ = ["at_most", "count_cores", "read_thread_setting"]
 

@@ -8,7 +8,7 @@
 - ``ptr loomir_take_raised(root)`` returns the exception that stopped that call, as a new reference,
   or NULL.
 - ``void loomir_set_main(thread)`` sets the main thread.
-- ``stack_ir`` measures the stack.
+- ``ir.stack`` measures the stack.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from __future__ import annotations
 from string import Template
 from typing import Final
 
-from loomir.codegen.llvm.support.faults import FULL
-from loomir.codegen.llvm.support.names import POLL
-from loomir.codegen.llvm.support.stack_ir import stack_ir
+from loomir.codegen.llvm.support.ir.faults import FULL
+from loomir.codegen.llvm.support.ir.names import POLL
+from loomir.codegen.llvm.support.ir.stack import stack_ir
 
 __all__ = ["POLL", "library_ir", "process_ir"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 from concurrent.futures import ThreadPoolExecutor
 
+from loomir.codegen.llvm.support.ir.scratch import GIVE_SCRATCH, TAKE_SCRATCH
 from loomir.codegen.llvm.support.pool import pool_symbols
-from loomir.codegen.llvm.support.scratch_ir import GIVE_SCRATCH, TAKE_SCRATCH
 
 TAKE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(pool_symbols()[TAKE_SCRATCH])
 GIVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(pool_symbols()[GIVE_SCRATCH])

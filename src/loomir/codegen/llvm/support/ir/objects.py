@@ -14,7 +14,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Block, Callee, Function, Module
 from loomir.codegen.llvm.assembler.types import I1, I8, I32, I64, PTR, VOID, Type, function, struct
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
-from loomir.codegen.llvm.support.kept_memory_ir import KeptMemory, place
+from loomir.codegen.llvm.support.ir.kept_memory import KeptMemory, place
 from loomir.relax.faults import DTYPES
 from loomir.runtime import layout as dl
 from loomir.runtime.graph import object_layout as at

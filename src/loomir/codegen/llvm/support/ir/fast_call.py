@@ -20,8 +20,8 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Block, Callee, Module
 from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, VOID, Type, array, function
 from loomir.codegen.llvm.assembler.values import NULL, Value, aggregate, const
-from loomir.codegen.llvm.support.names import DOOR
-from loomir.codegen.llvm.support.objects_ir import OBJECT_FUNCTIONS, count_loop, place
+from loomir.codegen.llvm.support.ir.names import DOOR
+from loomir.codegen.llvm.support.ir.objects import OBJECT_FUNCTIONS, count_loop, place
 from loomir.runtime import layout as dl
 from loomir.runtime.graph import cpython_layout as py
 from loomir.runtime.graph import object_layout as at

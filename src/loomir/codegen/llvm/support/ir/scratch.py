@@ -14,7 +14,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Module
 from loomir.codegen.llvm.assembler.types import I8, I64, PTR, VOID, array
 from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
-from loomir.codegen.llvm.support.names import GIVE_SCRATCH, TAKE_SCRATCH
+from loomir.codegen.llvm.support.ir.names import GIVE_SCRATCH, TAKE_SCRATCH
 
 __all__ = ["GIVE_SCRATCH", "TAKE_SCRATCH", "define_scratch"]
 

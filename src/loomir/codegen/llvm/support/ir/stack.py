@@ -1,4 +1,4 @@
-"""Measure the remaining stack of a thread, as LLVM IR: a part of ``process_ir``.
+"""Measure the remaining stack of a thread, as LLVM IR: a part of ``ir.process``.
 
 - ``i32 loomir_has_stack(ptr context, i64 lowest)`` tells whether frames of this thread may reach
   down to an address. It writes to the context how far they may reach without asking again
@@ -20,8 +20,8 @@ from __future__ import annotations
 from string import Template
 from typing import Final
 
-from loomir.codegen.llvm.support.faults import FLOOR, ROOT
-from loomir.codegen.llvm.support.names import HAS_STACK, MAY_LEAVE
+from loomir.codegen.llvm.support.ir.faults import FLOOR, ROOT
+from loomir.codegen.llvm.support.ir.names import HAS_STACK, MAY_LEAVE
 
 __all__ = ["HAS_STACK", "MAY_LEAVE", "stack_ir"]
 

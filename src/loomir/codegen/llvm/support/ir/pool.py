@@ -2,7 +2,7 @@
 
 How a region runs: the caller takes ``busy``, writes the task and the number of its pieces, and
 advances ``epoch``. Workers whose number is below the count of that epoch run pieces, and so does
-the caller (``work_sharing_ir``), which then waits until no piece is pending. It does not wait for
+the caller (``ir.work_sharing``), which then waits until no piece is pending. It does not wait for
 any worker: one that comes late finds nothing to do.
 
 - ``epoch`` holds the generation in its low bits and the number of shares in its high bits, in one
@@ -24,16 +24,16 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Block, Callee, Function, Module
 from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, VOID, Type, array, vector
 from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
-from loomir.codegen.llvm.support.cores_ir import at_most, count_cores, read_thread_setting
-from loomir.codegen.llvm.support.faults import BUDGET, CONTEXT
-from loomir.codegen.llvm.support.names import POLL
-from loomir.codegen.llvm.support.placement_ir import (
+from loomir.codegen.llvm.support.ir.cores import at_most, count_cores, read_thread_setting
+from loomir.codegen.llvm.support.ir.faults import BUDGET, CONTEXT
+from loomir.codegen.llvm.support.ir.names import POLL
+from loomir.codegen.llvm.support.ir.placement import (
     NOWHERE,
     Placement,
     Worker,
 )
-from loomir.codegen.llvm.support.scratch_ir import define_scratch
-from loomir.codegen.llvm.support.work_sharing_ir import (
+from loomir.codegen.llvm.support.ir.scratch import define_scratch
+from loomir.codegen.llvm.support.ir.work_sharing import (
     COUNT_SHIFT,
     GENERATIONS,
     HOME,

@@ -23,8 +23,8 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Block, Function, Module
 from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, array, function, vector
 from loomir.codegen.llvm.assembler.values import Value, const, zero
-from loomir.codegen.llvm.support.faults import CONTEXT, FLOOR
-from loomir.codegen.llvm.support.names import MAX_THREADS
+from loomir.codegen.llvm.support.ir.faults import CONTEXT, FLOOR
+from loomir.codegen.llvm.support.ir.names import MAX_THREADS
 
 __all__ = [
     "CLAIM",
