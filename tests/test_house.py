@@ -22,7 +22,6 @@ LONGER = {
     "autoschedule/rules/matmul/blocked.py": 800,
     "autoschedule/rules/reduction/arg_reduction.py": 640,
     "autoschedule/rules/transposed_convolution/polyphase.py": 620,
-    "codegen/llvm/support/ir/checks.py": 720,
     "ir/visit.py": 710,
     "op/create.py": 610,
     "schedule/schedule.py": 760,

@@ -7,11 +7,7 @@ Each function has a *table* of requirements, and passes its arrays (``DLTensor``
   names, and ``loomir_lay_out`` checks strides and whether arrays overlap.
 
 They return ``FINE``, or ``MISFIT`` with the fault of the first failed check in the context. ``out``
-gets a record for each array.
-
-- ``loomir_raise(context, status, values)`` raises the fault that a context describes, which has
-  space for that number of values; ``loomir_refuse(context, values)`` raises that arguments are of
-  the wrong kind.
+gets a record for each array. ``ir.raising`` raises what a context describes.
 """
 
 from __future__ import annotations
@@ -19,77 +15,26 @@ from __future__ import annotations
 from string import Template
 from typing import Any, Final
 
-from loomir.codegen.llvm.assembler.names import escape
+from loomir.codegen.llvm.support.ir.check_table import (
+    ANY_EXTENT,
+    ARRAY,
+    ARRAY_WORDS,
+    HEAD,
+    RECORD,
+    RECORD_WORDS,
+    STRIDED,
+    TOGETHER,
+    WRITTEN,
+)
+from loomir.codegen.llvm.support.ir.raising import RAISE, RAISING, REFUSE, name_values
 from loomir.runtime import layout
 
-__all__ = [
-    "ANY_EXTENT",
-    "ARRAY_WORDS",
-    "CHECK",
-    "CHECK_FUNCTIONS",
-    "LAY_OUT",
-    "NOT_COMPARED",
-    "ONE_BY_ONE",
-    "OPEN",
-    "RAISE",
-    "RECORD_DATA",
-    "RECORD_STRIDES",
-    "RECORD_WORDS",
-    "REFUSE",
-    "STRIDED",
-    "TOGETHER",
-    "WRITTEN",
-    "checks_ir",
-]
+__all__ = ["CHECK", "CHECK_FUNCTIONS", "LAY_OUT", "OPEN", "checks_ir"]
 
 CHECK: Final = "loomir_check"
 OPEN: Final = "loomir_open"
 LAY_OUT: Final = "loomir_lay_out"
-RAISE: Final = "loomir_raise"
-REFUSE: Final = "loomir_refuse"
 CHECK_FUNCTIONS: Final = (CHECK, OPEN, LAY_OUT, RAISE, REFUSE)
-
-ANY_EXTENT: Final = -(1 << 63)
-"""Stands for an extent that is not a constant."""
-
-# How arrays are compared with each other.
-NOT_COMPARED: Final = 0
-ONE_BY_ONE: Final = 1  # each pair has a site of its own
-TOGETHER: Final = 2  # all pairs have one, and the numbers of the two are its values
-
-# What is said of an array.
-WRITTEN: Final = 1  # no other array may overlap it
-STRIDED: Final = 2  # its strides are declared
-
-_HEAD: Final = ("COUNT", "VALUES", "PAIRS", "PAIR_SITE", "EXTENT_SITE", "PLAIN")
-"""The first words of a table: how many arrays, how many values a fault has, how pairs are compared,
-their first site, the first site of extents, and whether all arrays have elements. Pairs of which
-neither array is written are not compared."""
-_ARRAY: Final = (
-    "WORD",
-    "SIZE",
-    "RANK",
-    "FLAGS",
-    "KIND_SITE",
-    "OFFSET_SITE",
-    "MEASURE_SITE",
-    "LAYOUT_SITE",
-    "BYTES",
-    "MASK",
-)
-"""The words of each array, before its extents: rank and dtype as ``DLTensor`` has them, the bytes
-of an element, the rank, what is said of it, sites; and for ``loomir_check`` its bytes, and a mask
-of the byte offsets that need no other look."""
-ARRAY_WORDS: Final = len(_ARRAY)
-
-_RECORD: Final = ("DATA", "LOW", "HIGH", "EMPTY", "STRIDES")
-"""The words of a record: the first element, the bytes from where to where, whether there are none,
-the strides. Behind all records there is room for as many words as all arrays have axes."""
-RECORD_WORDS: Final = len(_RECORD)
-RECORD_DATA: Final = _RECORD.index("DATA")
-RECORD_STRIDES: Final = _RECORD.index("STRIDES")
-
-_ERROR: Final = "TVMFFIErrorSetRaisedFromCStr"
 
 
 def checks_ir(*, raises: bool = True) -> str:
@@ -97,23 +42,20 @@ def checks_ir(*, raises: bool = True) -> str:
     numbers: dict[str, Any] = {
         name: value for name, value in vars(layout).items() if type(value) is int
     }
-    numbers.update({name: 8 * i for i, name in enumerate(_HEAD)})
-    numbers.update({f"A_{name}": 8 * i for i, name in enumerate(_ARRAY)})
-    numbers.update({f"R_{name}": 8 * i for i, name in enumerate(_RECORD)})
-    kind = layout.FAULT_KIND
+    numbers.update({name: 8 * i for i, name in enumerate(HEAD)})
+    numbers.update({f"A_{name}": 8 * i for i, name in enumerate(ARRAY)})
+    numbers.update({f"R_{name}": 8 * i for i, name in enumerate(RECORD)})
     numbers.update(
-        HEAD_SIZE=8 * len(_HEAD),
+        HEAD_SIZE=8 * len(HEAD),
         ARRAY_SIZE=8 * ARRAY_WORDS,
         RECORD_SIZE=8 * RECORD_WORDS,
         ANY=ANY_EXTENT,
         WRITTEN=WRITTEN,
         STRIDED=STRIDED,
         TOGETHER=TOGETHER,
-        KIND_SIZE=len(kind) + 1,
-        KIND=escape(kind.encode()),
-        ERROR=_ERROR,
     )
-    return Template(_CHECKS + (_RAISING if raises else "")).substitute(numbers)
+    numbers.update(name_values())
+    return Template(_CHECKS + (RAISING if raises else "")).substitute(numbers)
 
 
 _CHECKS: Final = """
@@ -650,63 +592,5 @@ bad.open:
   ret i32 %opened
 bad.extents:
   ret i32 %status
-}
-"""
-
-_RAISING: Final = """
-@kind = private constant [$KIND_SIZE x i8] c"$KIND\\00"
-@site.form = private constant [3 x i8] c"%d\\00"
-@value.form = private constant [6 x i8] c";%lld\\00"
-declare i32 @snprintf(ptr, i64, ptr, ...)
-declare void @$ERROR(ptr, ptr)
-
-define void @loomir_raise(ptr %context, i32 %status, i32 %values) {
-  ; A value takes 21 characters at most, and there are 16.
-  %text = alloca [512 x i8]
-  %site = load i32, ptr %context
-  %misfit = icmp eq i32 %status, 2
-  %shown = select i1 %misfit, i32 $SITE_ARGUMENTS, i32 %site
-  %begun = call i32 (ptr, i64, ptr, ...) @snprintf(
-    ptr %text, i64 16, ptr @site.form, i32 %shown)
-  %first = getelementptr i8, ptr %context, i64 8
-  br label %value
-value:
-  %i = phi i32 [ 0, %0 ], [ %next, %more ]
-  %used = phi i32 [ %begun, %0 ], [ %used.next, %more ]
-  %inside = icmp slt i32 %i, %values
-  %used64 = sext i32 %used to i64
-  %at = getelementptr i8, ptr %text, i64 %used64
-  br i1 %inside, label %more, label %root
-more:
-  %i64 = sext i32 %i to i64
-  %v.at = getelementptr i64, ptr %first, i64 %i64
-  %v = load i64, ptr %v.at
-  %wrote = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %at, i64 32, ptr @value.form, i64 %v)
-  %used.next = add i32 %used, %wrote
-  %next = add i32 %i, 1
-  br label %value
-root:
-  %r = ptrtoint ptr %context to i64
-  %last = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %at, i64 32, ptr @value.form, i64 %r)
-  call void @$ERROR(ptr @kind, ptr %text)
-  ret void
-}
-
-define void @loomir_refuse(ptr %context, i32 %values) {
-  %first = getelementptr i8, ptr %context, i64 8
-  br label %value
-value:
-  %i = phi i32 [ 0, %0 ], [ %next, %clear ]
-  %inside = icmp slt i32 %i, %values
-  br i1 %inside, label %clear, label %out
-clear:
-  %i64 = sext i32 %i to i64
-  %v.at = getelementptr i64, ptr %first, i64 %i64
-  store i64 0, ptr %v.at
-  %next = add i32 %i, 1
-  br label %value
-out:
-  call void @loomir_raise(ptr %context, i32 2, i32 %values)
-  ret void
 }
 """

@@ -16,13 +16,10 @@ from loomir.codegen.llvm.assembler.text import Callee, Function
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, array
 from loomir.codegen.llvm.assembler.values import Value, aggregate, const
 from loomir.codegen.llvm.math.floats import cast
-from loomir.codegen.llvm.support.ir.checks import (
+from loomir.codegen.llvm.support.ir.check_table import (
     ANY_EXTENT,
-    CHECK,
-    LAY_OUT,
     NOT_COMPARED,
     ONE_BY_ONE,
-    OPEN,
     RECORD_DATA,
     RECORD_STRIDES,
     RECORD_WORDS,
@@ -30,7 +27,7 @@ from loomir.codegen.llvm.support.ir.checks import (
     TOGETHER,
     WRITTEN,
 )
-from loomir.codegen.llvm.support.ir.faults import FINE, MISFIT
+from loomir.codegen.llvm.support.ir.checks import CHECK, LAY_OUT, OPEN
 from loomir.codegen.llvm.tir.constants import constant_of
 from loomir.codegen.llvm.tir.frame import FunctionFrame, Unit
 from loomir.codegen.llvm.tir.tensor import DLTENSOR, FIELDS, header_word
