@@ -16,7 +16,7 @@ from fuzz.native import set_threads, with_quick_codegen
 from fuzz.relax.changed import inlined, renamed, with_dead_code
 from fuzz.relax.ill_formed import accepted_defect, accepted_mistake
 from fuzz.relax.program import EXACT, RelaxProgram, values_differ, wrongly_described
-from loomir.driver import packing_for
+from loomir.driver import choose_packing
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import IRModule
 from loomir.ir.passes import PASSES, apply
@@ -121,7 +121,7 @@ def _each_pass(module: IRModule) -> dict[str, Runner]:
             stages[f"{len(stages) + 1} {name}"] = _interpreted(made)
             seen.append(made)
 
-    packing = packing_for(Target("native"), cache=False, least=0)
+    packing = choose_packing(Target("native"), cache=False, least=0)
     last = lower_relax(module, packing, on_stage=keep, verify=True)
     if any(name.endswith("PackConstants") for name in stages):
         packed = loomir.compile(last, cache=False)

@@ -62,7 +62,7 @@ from loomir.transform.tir.instrument.instrument_bound_checkers import BOUNDS_CHE
 from loomir.transform.tir.instrument.split_bounds_checks import split_bounds_checks
 from loomir.validate import validate_schedule
 
-__all__ = ["Keep", "Program", "as_module", "compile_anew", "packing_for"]
+__all__ = ["Keep", "Program", "as_module", "choose_packing", "compile_anew"]
 
 Program: TypeAlias = IRModule | PrimFunc | relax.Function
 """The programs that ``compile`` takes: a module or a single function."""
@@ -196,7 +196,7 @@ def _build(
     if has_graph:
         flags = flags._replace(optimize_graph=arranges and flags.optimize_graph)
         asked_for = _apply_options(module, flags, machine, on_stage)
-        packing = packing_for(machine, cache=cache) if arranges and not check_bounds else None
+        packing = choose_packing(machine, cache=cache) if arranges and not check_bounds else None
         graph = link_calls(lower_relax(asked_for, packing, on_stage=on_stage))
         loops = graph.with_functions(
             {v: f for v, f in graph.functions.items() if isinstance(f, PrimFunc)}
@@ -292,7 +292,9 @@ def _apply_options(
     return CHECK_NAN.run(module, on_stage=on_stage) if flags.check_nan else module
 
 
-def packing_for(machine: Target, *, cache: bool = True, least: int = LEAST) -> PackConstantsOptions:
+def choose_packing(
+    machine: Target, *, cache: bool = True, least: int = LEAST
+) -> PackConstantsOptions:
     """Return the options by which constants are packed for a machine, on the machine at hand.
 
     Those of fewer elements than ``least`` stay as they are.

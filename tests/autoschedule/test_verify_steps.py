@@ -237,17 +237,17 @@ def test_a_step_that_makes_a_wrong_kernel_is_named(name: str):
     func, change, message = STEPS[name]
     kernel, stages = stages_of(func)
     verifier = StepVerifier(func)
-    verifier.after("reading", kernel)
-    verifier.after("nothing", replace(kernel, parts=tuple(stages)))
+    verifier.verify_step("reading", kernel)
+    verifier.verify_step("nothing", replace(kernel, parts=tuple(stages)))
     with pytest.raises(InternalError, match=f"a step is wrong: .*{message}"):
-        verifier.after("a step", replace(kernel, parts=tuple(change(stages))))
+        verifier.verify_step("a step", replace(kernel, parts=tuple(change(stages))))
 
 
 def test_lifting_is_compared_with_the_program():
     kernel, (first, second) = stages_of(chain)
     for parts, message in [((first,), "nothing writes"), ((second, first), "before it is made")]:
         with pytest.raises(InternalError, match=f"reading the loops is wrong: .*{message}"):
-            StepVerifier(chain).after("reading the loops", replace(kernel, parts=parts))
+            StepVerifier(chain).verify_step("reading the loops", replace(kernel, parts=parts))
 
 
 @T.prim_func

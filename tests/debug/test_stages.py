@@ -57,22 +57,22 @@ def module(text: str = TEXT) -> IRModule:
 def test_programs_equal_up_to_names_are_told_so():
     found = compare_texts(module(), module(TEXT.replace("b", "bb")))
     assert found.difference is None
-    assert found.heading() == "equal up to names"
-    assert compare_texts(module(), module()).heading() == "equal"
+    assert found.say_result() == "equal up to names"
+    assert compare_texts(module(), module()).say_result() == "equal"
 
 
 def test_the_first_place_that_differs_is_named():
     found = compare_texts(module(), module(TEXT.replace("R.exp", "R.sin")), ("A", "B"))
-    assert found.heading().startswith("differ first at root.functions[main].body")
-    assert "relax.exp" in found.heading()
-    assert "relax.sin" in found.heading()
+    assert found.say_result().startswith("differ first at root.functions[main].body")
+    assert "relax.exp" in found.say_result()
+    assert "relax.sin" in found.say_result()
     assert found.diff[:2] == ("--- A", "+++ B")
     assert [line[0] for line in found.diff[3:]].count("-") == 1
 
 
 def test_functions_that_only_one_has_are_named():
     found = compare_texts(module(), lowered(module()))
-    assert found.heading() == "differ: only one has add, exp, multiply"
+    assert found.say_result() == "differ: only one has add, exp, multiply"
 
 
 def test_the_first_value_that_differs_is_named():

@@ -270,9 +270,9 @@ def test_options_reach_the_compiler():
 def test_threads_are_capped_for_the_call():
     asked = ctypes.CFUNCTYPE(ctypes.c_int32)(pool.pool_symbols()["loomir_get_threads"])
     before = asked()
-    with pool.capped_threads(1):
+    with pool.cap_threads(1):
         assert asked() == 1
-        with pool.capped_threads(2):
+        with pool.cap_threads(2):
             assert asked() == 1
         assert asked() == 1
     assert asked() == before

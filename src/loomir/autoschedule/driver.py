@@ -302,31 +302,31 @@ class _Lifted(NamedTuple):
 def _lift(func: PrimFunc, on_step: OnStep | None, verifier: StepVerifier | None) -> _Lifted:
     """Lift a function and rewrite its stages, step by step."""
 
-    def seen(
+    def note_step(
         name: str,
         kernel: LiftedFunction,
         declare: Declare = lambda stmt: stmt,
         views: Sequence[Buffer] = (),
     ) -> None:
         if verifier is not None:
-            verifier.after(name, kernel)
+            verifier.verify_step(name, kernel)
         if on_step is not None:
             on_step(Step(name, lambda: write_body(kernel, declare, views=views)))
 
     read = lift_function(func)
-    seen("reading the loops", read)
+    note_step("reading the loops", read)
     inlined = narrow_integers(forward_copies(inline_stages(read)))
-    seen("inlining", inlined)
+    note_step("inlining", inlined)
     cut, outer = drop_unit_axes(inlined)
-    seen("leaving out axes of one element", cut, outer)
+    note_step("leaving out axes of one element", cut, outer)
     split, views = with_digits(cut)
-    seen("splitting axes", split, outer, views)
+    note_step("splitting axes", split, outer, views)
     kernel, inner = collapse_axes(split)
 
     def declare(stmt: Stmt) -> Stmt:
         return outer(inner(stmt))
 
-    seen("joining axes", kernel, declare, views)
+    note_step("joining axes", kernel, declare, views)
     return _Lifted(kernel, views, declare)
 
 
@@ -365,7 +365,7 @@ def _schedule_body(
             plans.append(declare_in_prepacking(plan, declare))
             name = step_name(plan, kernel.parts[place : place + covered])
             if verifier is not None:
-                verifier.planned(plan, kernel.parts[place : place + covered])
+                verifier.verify_plan(plan, kernel.parts[place : place + covered])
             place += covered
             if on_step is not None:
                 on_step(Step(name, partial(whole, tuple(made), place)))
@@ -379,7 +379,7 @@ def _schedule_body(
         inner = inner if one is None else _Result(one.stmt, (one,))
         if verifier is not None:
             for plan in inner.plans:
-                verifier.planned(plan, (part,))
+                verifier.verify_plan(plan, (part,))
         made.append(inner.stmt)
         plans += inner.plans
         unplanned += inner.unplanned

@@ -67,7 +67,7 @@ class StepVerifier:
             for part in [part for part in parts if part is not None]:
                 self.names.update(id(var) for var in by_class(part).get(Var, ()))
 
-    def after(self, step: str, kernel: LiftedFunction) -> None:
+    def verify_step(self, step: str, kernel: LiftedFunction) -> None:
         """Check what a step made."""
         before = self.kernel
         self.kernel = kernel
@@ -107,7 +107,7 @@ class StepVerifier:
         if before is None:
             lost = _find_stored(self.func.body) - _outputs(kernel)
             if unmade:
-                own = _loaded_before_stored(self.func.body)
+                own = _find_loaded_first(self.func.body)
                 unmade = {data: stage for data, stage in unmade.items() if data not in own}
         else:
             lost = _outputs(before) - _outputs(kernel)
@@ -134,7 +134,7 @@ class StepVerifier:
                 stage = part if isinstance(part, Stage) else None
                 raise _wrong(step, stage, "it reads what others have overwritten, or never read")
 
-    def planned(self, plan: Plan, parts: Sequence[Stage | Stmt]) -> None:
+    def verify_plan(self, plan: Plan, parts: Sequence[Stage | Stmt]) -> None:
         """Check the loops of a plan against the parts that it takes."""
         assert self.kernel is not None
         names = set(self.names)
@@ -240,7 +240,7 @@ def _reads_before_made(kernel: LiftedFunction) -> Iterator[tuple[int, Stage]]:
         unmade -= writes_of(part)
 
 
-def _loaded_before_stored(body: Stmt) -> set[int]:
+def _find_loaded_first(body: Stmt) -> set[int]:
     """Return the memory that a program loads before it stores to it, as it is written."""
     stored: set[int] = set()
     early: set[int] = set()

@@ -7,7 +7,7 @@ import typer
 
 import loomir
 from loomir.cli.lazy_group import LazyGroup
-from loomir.cli.report import writing
+from loomir.cli.report import guard_output
 
 __all__ = ["app"]
 
@@ -17,7 +17,7 @@ class _Command(typer.Typer):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            with writing():
+            with guard_output():
                 return super().__call__(*args, **kwargs)
         except typer.Exit as left:
             sys.exit(left.exit_code)

@@ -128,7 +128,7 @@ def outcome(signature: Signature, arguments: Sequence[Argument], returned: Any) 
     return Outcome(arrays, returned)
 
 
-def expected(
+def call_reference(
     module: ModuleType, name: str, signature: Signature, arguments: Sequence[Argument]
 ) -> Outcome | None:
     """Ask the file's NumPy reference, ``NAME_reference`` or ``reference``; None where it has none.

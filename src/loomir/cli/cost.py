@@ -98,7 +98,7 @@ def _estimate(report: Report, key: str, program: Program, sizes: Mapping[str, in
         label = key if isinstance(program, Function) else f"{key}.{name}"
         known = {k: v for k, v in sizes.items() if k in graph_names(graph)}
         _check_all_given(graph, known)
-        found = estimate_graph(as_module(program), name, _bound_sizes(graph, known))
+        found = estimate_graph(as_module(program), name, _select_sizes(graph, known))
         _show(report, label, found.total, bool(found.unknown))
         _show_kernels(report, label, found)
     if graphs:
@@ -116,7 +116,7 @@ def _names(func: PrimFunc) -> set[str]:
     return names | {p.name_hint for p in func.params if p not in func.buffer_map}
 
 
-def _bound_sizes(graph: Function, sizes: Mapping[str, int]) -> dict[str, int]:
+def _select_sizes(graph: Function, sizes: Mapping[str, int]) -> dict[str, int]:
     shapes = {
         part.name_hint
         for param in graph.params
@@ -127,7 +127,7 @@ def _bound_sizes(graph: Function, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _check_all_given(graph: Function, sizes: Mapping[str, int]) -> None:
-    needed = sorted(_bound_sizes(graph, dict.fromkeys(graph_names(graph), 0)))
+    needed = sorted(_select_sizes(graph, dict.fromkeys(graph_names(graph), 0)))
     missing = [name for name in needed if name not in sizes]
     if missing:
         raise CompileError(

@@ -58,7 +58,7 @@ def diff(
 
 def _texts(report: Report, a: IRModule, b: IRModule, left: str, right: str) -> bool:
     found = compare_texts(a, b, (left, right))
-    report.line(found.heading(), "bold")
+    report.line(found.say_result(), "bold")
     if found.difference is None:
         return True
     report.fact("path", found.difference.path)

@@ -27,7 +27,7 @@ from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import OptimizeGraph, Sizes, read_settings
 from loomir.cli.valid_inputs import make_valid_inputs
-from loomir.driver import as_module, packing_for
+from loomir.driver import as_module, choose_packing
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order
 from loomir.profiling.roof import measured_roof
@@ -133,7 +133,7 @@ class _Explained:
                 packed[scheduled.func.body] = scheduled
             return prepared
 
-        packing = dataclasses.replace(packing_for(self.target), prepare=prepare)
+        packing = dataclasses.replace(choose_packing(self.target), prepare=prepare)
         faster = optimize_relax(module) if self.optimize_graph else module
         functions = lower_relax(faster, packing).functions
         kernels = {v.name_hint: f for v, f in functions.items() if isinstance(f, PrimFunc)}

@@ -28,9 +28,9 @@ from loomir.tir.expr import Var as SizeVar
 
 __all__ = [
     "GraphOutcome",
+    "call_graph_reference",
     "compare_graphs",
     "compare_values",
-    "expected_of_graph",
     "graph_inputs",
     "graph_names",
     "graph_sizes",
@@ -144,13 +144,13 @@ def run_graph(
     func: Function, call: Callable[..., object], arguments: Sequence[object]
 ) -> GraphOutcome:
     """Call with copies of the arguments."""
-    copies = [_copied(a) for a in arguments]
+    copies = [_copy_value(a) for a in arguments]
     returned = call(*copies)
     names = [p.name_hint for p in func.params]
     return GraphOutcome(dict(zip(names, copies, strict=True)), returned)
 
 
-def _copied(value: object) -> object:
+def _copy_value(value: object) -> object:
     return trampoline(_copy(value))
 
 
@@ -165,13 +165,15 @@ def _copy(value: Any) -> Step[Any]:
     return tuple(fields)
 
 
-def expected_of_graph(module: ModuleType, name: str, arguments: Sequence[object]) -> Any:
+def call_graph_reference(module: ModuleType, name: str, arguments: Sequence[object]) -> Any:
     """Ask the file's NumPy reference, ``NAME_reference`` or ``reference``, for the result.
 
     Gives a tuple of one: the result; empty where the file has no reference.
     """
     reference = getattr(module, f"{name}_reference", None) or getattr(module, "reference", None)
-    return () if reference is None else (ask(module, reference, *[_copied(a) for a in arguments]),)
+    return (
+        () if reference is None else (ask(module, reference, *[_copy_value(a) for a in arguments]),)
+    )
 
 
 def compare_graphs(got: GraphOutcome, wanted: GraphOutcome) -> str | None:

@@ -13,7 +13,7 @@ from loomir.relax.expr import Function
 from loomir.tir.function import PrimFunc
 from loomir.transform.pipelines import LowerOptions, lower
 
-__all__ = ["check_indices", "checked_call"]
+__all__ = ["check_indices", "compile_checked"]
 
 
 def check_indices(program: Program, name: str, arguments: Callable[[], Sequence[Any]]) -> None:
@@ -22,12 +22,12 @@ def check_indices(program: Program, name: str, arguments: Callable[[], Sequence[
     Inputs that a command makes up are no promise of the user's: a program that stores where they
     say would write over anything. Errors: RUN0203, and what the call raises otherwise.
     """
-    call = checked_call(program, name)
+    call = compile_checked(program, name)
     if call is not None:
         call(*arguments())
 
 
-def checked_call(program: Program, name: str) -> Callable[..., object] | None:
+def compile_checked(program: Program, name: str) -> Callable[..., object] | None:
     """Return a function with its indices checked; None where all are proved to be within."""
     if not _may_leave(program):
         return None

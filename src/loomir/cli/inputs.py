@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from loomir.cli.compare import default_sizes, inputs_for
-from loomir.cli.files.file_options import constants, made_inputs
+from loomir.cli.files.file_options import ask_for_inputs, constants
 from loomir.cli.graphs import graph_inputs, graph_sizes
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
@@ -33,13 +33,13 @@ def make_inputs(
     if isinstance(func, Function):
         names = {p.name_hint for p in func.params}
         sizes = graph_sizes(func, given)
-        made = made_inputs(file, seed, sizes)
+        made = ask_for_inputs(file, seed, sizes)
         made.update({k: v for k, v in settings.items() if k in names})
         return graph_inputs(func, sizes, made, seed)
     assert isinstance(func, PrimFunc)
     signature = signature_of(func, mod)
     sizes = default_sizes(signature, given)
-    made = made_inputs(file, seed, sizes)
+    made = ask_for_inputs(file, seed, sizes)
     scalars = {p.name for p in signature.parameters if p.buffer is None}
     made.update({k: v for k, v in settings.items() if k in scalars})
     return list(inputs_for(signature, sizes, made, seed))

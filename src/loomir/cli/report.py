@@ -21,7 +21,7 @@ from loomir.support.diagnostics import (
     RunError,
 )
 
-__all__ = ["Report", "fail", "showable", "writing"]
+__all__ = ["Report", "fail", "guard_output", "showable"]
 
 
 _ASCII: Final = str.maketrans(
@@ -53,7 +53,7 @@ class Report:
         if not self.as_json:
             if self.before_line is not None:
                 self.before_line()
-            with writing():
+            with guard_output():
                 self._console.print(Text(showable(text, self._console.encoding), style=style))
 
     def fact(self, key: str, value: Any) -> None:
@@ -62,7 +62,7 @@ class Report:
 
     def finish(self) -> None:
         """Print the JSON object where one was asked for."""
-        with writing():
+        with guard_output():
             if self.as_json:
                 sys.stdout.write(json.dumps(self.facts, indent=2) + "\n")
             sys.stdout.flush()
@@ -78,7 +78,7 @@ def showable(text: str, encoding: str) -> str:
 
 
 @contextmanager
-def writing() -> Generator[None]:
+def guard_output() -> Generator[None]:
     """Tell where the output takes nothing more; a reader that has gone needs no message."""
     try:
         if sys.stdout is None:  # it was closed
@@ -98,7 +98,7 @@ def fail(error: LoomirError, as_json: bool, summary: str = "") -> NoReturn:
         diagnostics = error.diagnostics
     if as_json:
         listed = [d.as_dict() for d in diagnostics] or [{"message": str(error)}]
-        with writing():
+        with guard_output():
             sys.stdout.write(json.dumps({"ok": False, "diagnostics": listed}, indent=2) + "\n")
             sys.stdout.flush()
     else:

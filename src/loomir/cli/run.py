@@ -16,14 +16,14 @@ from loomir.autoschedule.driver import schedule_function
 from loomir.cli.compare import (
     Argument,
     Outcome,
+    call_reference,
     compare,
     default_sizes,
-    expected,
     inputs_for,
     outcome,
     uses_math,
 )
-from loomir.cli.files.file_options import constants, made_inputs
+from loomir.cli.files.file_options import ask_for_inputs, constants
 from loomir.cli.files.sizes import whole
 from loomir.cli.files.source import (
     Program,
@@ -36,9 +36,9 @@ from loomir.cli.files.source import (
 )
 from loomir.cli.graphs import (
     GraphOutcome,
+    call_graph_reference,
     compare_graphs,
     compare_values,
-    expected_of_graph,
     graph_inputs,
     graph_sizes,
     graphs_of,
@@ -245,9 +245,9 @@ class _Job:
 
     def dump_to(self, directory: Path) -> None:
         """Compile, and write what each pass made of the program. Errors: RUN0467."""
-        self._exe = self._compiled(directory)
+        self._exe = self._compile(directory)
 
-    def _compiled(self, dump: Path | None = None) -> Executable:
+    def _compile(self, dump: Path | None = None) -> Executable:
         program, checks = cast("Any", self.program), self.checks
         return loomir.compile(
             program,
@@ -262,7 +262,7 @@ class _Job:
     def exe(self) -> Executable:
         """The compiled program."""
         if self._exe is None:
-            self._exe = self._compiled()
+            self._exe = self._compile()
         return self._exe
 
     def _check_indices(self, name: str, arguments: Callable[[], Sequence[Any]]) -> None:
@@ -298,7 +298,7 @@ class _Job:
     def _judge_graph(self, name: str, shown: str, func: Function, interpret: bool) -> bool:
         arguments = self._graph_arguments(func)
         try:
-            wanted = expected_of_graph(self.module, name, arguments)
+            wanted = call_graph_reference(self.module, name, arguments)
         except CompileError as error:
             return self._judge_own_sizes(name, shown, interpret, error)
         if not interpret:
@@ -331,7 +331,7 @@ class _Job:
 
     def _graph_arguments(self, func: Function) -> list[object]:
         sizes = graph_sizes(func, {**constants(self.module, "SIZES"), **self.settings})
-        named = made_inputs(self.module, self.seed, sizes)
+        named = ask_for_inputs(self.module, self.seed, sizes)
         names = {p.name_hint for p in func.params}
         named.update({k: v for k, v in self.settings.items() if k in names})
         return graph_inputs(func, sizes, named, self.seed)
@@ -357,7 +357,7 @@ class _Job:
         signature = signature_of(func, _module(self.program))
         arguments = self._arguments(self.module, signature)
         try:
-            wanted = expected(self.module, name, signature, arguments)
+            wanted = call_reference(self.module, name, signature, arguments)
         except CompileError as error:
             return self._judge_own_sizes(name, shown, interpret, error)
         before = [_copy(a) for a in arguments]
@@ -404,7 +404,7 @@ class _Job:
 
     def _arguments(self, module: ModuleType, signature: Signature) -> list[Argument]:
         sizes = default_sizes(signature, {**constants(module, "SIZES"), **self.settings})
-        named: dict[str, Argument] = made_inputs(module, self.seed, sizes)
+        named: dict[str, Argument] = ask_for_inputs(module, self.seed, sizes)
         for p in signature.parameters:
             if p.buffer is None and p.name in self.settings:
                 named[p.name] = self.settings[p.name]

@@ -10,9 +10,9 @@ from typing import Any, Final, cast
 import numpy as np
 
 from loomir.cli.compare import default_sizes
-from loomir.cli.files.file_options import constants, made_inputs
+from loomir.cli.files.file_options import ask_for_inputs, constants
 from loomir.cli.files.sizes import size_of
-from loomir.cli.guarded import checked_call
+from loomir.cli.guarded import compile_checked
 from loomir.cli.inputs import make_inputs
 from loomir.ir.module import IRModule
 from loomir.support.diagnostics import RunError
@@ -44,7 +44,7 @@ def make_valid_inputs(
     """
     make = partial(make_inputs, mod, name, settings, seed, file)
     failure: RunError | None = None
-    check = checked_call(mod, name)
+    check = compile_checked(mod, name)
     for change in _changes(mod, name, settings, seed, file):
         try:
             if check is not None:
@@ -72,7 +72,7 @@ def _changes(
     if isinstance(func, PrimFunc):
         signature = signature_of(func, mod)
         sizes = default_sizes(signature, given)
-        fixed = made_inputs(file, seed, sizes)
+        fixed = ask_for_inputs(file, seed, sizes)
         names = [p.name for p in signature.parameters]
         variables = {b.var: sizes[b.var.name_hint] for b in signature.bindings}
         limits = _limits(func, variables, fixed)
@@ -83,7 +83,7 @@ def _changes(
             ]
         free = [name not in fixed for name in names]
     else:
-        fixed = made_inputs(file, seed, {k: int(v) for k, v in given.items()})
+        fixed = ask_for_inputs(file, seed, {k: int(v) for k, v in given.items()})
         free = [p.name_hint not in fixed for p in getattr(func, "params", ())]
     extents = sorted(_extents(make_inputs(mod, name, settings, seed, file)), reverse=True)
     for limit in (*extents[:_MOST], 1):

@@ -17,7 +17,7 @@ from loomir.debug.values import (
     trace,
     values_after,
 )
-from loomir.driver import Program, as_module, packing_for
+from loomir.driver import Program, as_module, choose_packing
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.passes import Pipeline
 from loomir.ir.visit import rebuild
@@ -98,7 +98,7 @@ def _stages_of(module: IRModule, pipeline: Pipeline) -> Iterator[tuple[str, IRMo
 
 def _stages(module: IRModule) -> Iterator[tuple[str, IRModule]]:
     stages: list[tuple[str, IRModule]] = []
-    packing = packing_for(Target("native"))
+    packing = choose_packing(Target("native"))
 
     def keep(stage: str, mod: IRModule) -> None:
         stages.append((stage, mod))

@@ -22,7 +22,7 @@ class Comparison(NamedTuple):
     lone: tuple[str, ...] = ()
     """Functions that only one of them has, by name."""
 
-    def heading(self) -> str:
+    def say_result(self) -> str:
         """Say in a line or three whether they are equal, and where they first differ."""
         found = self.difference
         if found is None:

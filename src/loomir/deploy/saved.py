@@ -156,7 +156,7 @@ def _make_executable(
     except (*_WHAT_ELSE, LoomirError) as error:
         _refuse_unreadable(name, error)
 
-    def sealed() -> bytes:
+    def seal_container() -> bytes:
         digest = container.digest
         return append_seal(container.unsealed, digest, seal(digest))
 
@@ -165,6 +165,6 @@ def _make_executable(
         script=lambda: text,
         llvm_ir=native.llvm_ir,
         assembly=native.assembly,
-        save=lambda path: write_file(Path(path), sealed()),
-        reduce=lambda: (from_bytes, (sealed(),)),
+        save=lambda path: write_file(Path(path), seal_container()),
+        reduce=lambda: (from_bytes, (seal_container(),)),
     )

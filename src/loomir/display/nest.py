@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from loomir.display.page import MAX_ROWS, badge, code, cut, escape, folded, note, page, plain
+from loomir.display.page import MAX_ROWS, badge, code, cut, escape, fold, note, page, plain
 from loomir.display.tables import shape_of
 from loomir.ir.module import IRModule
 from loomir.ir.node import Node
@@ -63,7 +63,7 @@ def schedule_page(schedule: Schedule) -> str:
     name = functions[0][0] if len(functions) == 1 else f"{len(functions)} functions"
     count = badge(f"{done} primitive{'s' * (done != 1)} applied")
     trace = code(str(schedule.trace), "print(schedule.trace)")
-    parts += [folded("trace", trace), folded("program", _program(schedule.mod))]
+    parts += [fold("trace", trace), fold("program", _program(schedule.mod))]
     return page(f"<b>schedule</b> of <b>{escape(name)}</b> {count}", *parts)
 
 

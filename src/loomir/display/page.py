@@ -14,7 +14,7 @@ from typing import Final
 from loomir.support.diagnostics import with_count
 from loomir.support.highlight import to_html
 
-__all__ = ["MAX_ROWS", "badge", "code", "cut", "escape", "folded", "note", "page", "plain", "table"]
+__all__ = ["MAX_ROWS", "badge", "code", "cut", "escape", "fold", "note", "page", "plain", "table"]
 
 MAX_ROWS: Final = 200
 """How many rows of a table, of a nest are shown."""
@@ -93,7 +93,7 @@ def badge(text: object, color: str = "") -> str:
     return f'<span class="loomir-badge"{style}>{escape(text)}</span>'
 
 
-def folded(summary: str, *parts: str, is_open: bool = False) -> str:
+def fold(summary: str, *parts: str, is_open: bool = False) -> str:
     """Put parts below a summary that opens them."""
     state = " open" if is_open else ""
     return f"<details{state}><summary>{html.escape(summary)}</summary>{''.join(parts)}</details>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from loomir.display.graph import graph_of, picture, type_of
-from loomir.display.page import badge, code, escape, folded, page, plain, table
+from loomir.display.page import badge, code, escape, fold, page, plain, table
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.relax.expr import Function as Graph
 from loomir.relax.info.describe import format_info
@@ -52,8 +52,8 @@ def graph_page(func: Graph) -> str:
     return page(
         f"<b>{escape(name)}</b> {badge('graph')}",
         picture(graph_of(func)),
-        folded("parameters", _parameters(func)),
-        folded("program", _text(func)),
+        fold("parameters", _parameters(func)),
+        fold("program", _text(func)),
     )
 
 
@@ -90,7 +90,7 @@ def module_page(module: IRModule) -> str:
     if not graphs:
         return page(title, listed, _text(module))
     main = next((g for g in graphs if g.attrs.get("global_symbol") == "main"), graphs[0])
-    return page(title, listed, picture(graph_of(main)), folded("program", _text(module)))
+    return page(title, listed, picture(graph_of(main)), fold("program", _text(module)))
 
 
 def _takes(func: BaseFunc) -> str:

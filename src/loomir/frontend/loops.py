@@ -139,7 +139,7 @@ class _Loop:
         builder = self.builder
         depth = len(builder.normalizer.scopes)  # what is abandoned goes back to
         level = Var("level", _COUNT)
-        params = [Var(f"state{i}", self._renewed(info)) for i, info in enumerate(infos)]
+        params = [Var(f"state{i}", self._rename_extents(info)) for i, info in enumerate(infos)]
         builder.begin_scope([level, *params])
         builder.begin_scope()
         made = self.step([*params])
@@ -148,11 +148,15 @@ class _Loop:
         if any(w is not old for w, old in zip(wider, infos)):
             builder.normalizer.leave_to(depth)
             return wider
-        rows = [self._renewed(self._info(row)) for row in made.rows]
+        rows = [self._rename_extents(self._info(row)) for row in made.rows]
         chunks = [builder.emit(op.expand_dims(row, 0)) for row in made.rows]
         one = builder.end_scope(Tuple((made.condition, *made.states, *chunks)))
         result = TupleStructInfo(
-            (_FLAG, *[self._opened(i) for i in infos], *[_gathered(r) for r in rows])
+            (
+                _FLAG,
+                *[self._forget_extents(i) for i in infos],
+                *[_describe_gathered(r) for r in rows],
+            )
         )
         declared = FuncStructInfo((_COUNT, *[p.struct_info for p in params]), result)
         func = Var("steps", declared)
@@ -194,10 +198,12 @@ class _Loop:
         """Return what a call gives, of extents that have names: states, and gathered rows."""
         builder = self.builder
         fields = [builder.emit(TupleGetItem(result, i + 1)) for i in range(len(infos) + len(rows))]
-        states: list[RelaxExpr] = [self._cast(f, self._renewed(i)) for f, i in zip(fields, infos)]
+        states: list[RelaxExpr] = [
+            self._cast(f, self._rename_extents(i)) for f, i in zip(fields, infos)
+        ]
         gathered: list[RelaxExpr] = []
         for tensor, row in zip(fields[len(infos) :], rows):
-            dims = (ShapeVar("rows", INT64), *_dims(self._renewed(row)))
+            dims = (ShapeVar("rows", INT64), *_dims(self._rename_extents(row)))
             gathered.append(self._cast(tensor, TensorStructInfo(ShapeExpr(dims), row.dtype)))
         return states, gathered
 
@@ -221,12 +227,12 @@ class _Loop:
         """Tell whether an extent is known before the loop runs."""
         return all(v in self.outer for v in pre_order(extent) if isinstance(v, ShapeVar))
 
-    def _renewed(self, info: TensorStructInfo) -> TensorStructInfo:
+    def _rename_extents(self, info: TensorStructInfo) -> TensorStructInfo:
         """Return an info with new names for extents that change from step to step."""
         dims = [d if self._is_outer(d) else ShapeVar("d", INT64) for d in _dims(info)]
         return TensorStructInfo(ShapeExpr(tuple(dims)), info.dtype)
 
-    def _opened(self, info: TensorStructInfo) -> TensorStructInfo:
+    def _forget_extents(self, info: TensorStructInfo) -> TensorStructInfo:
         """Return an info without extents where some change from step to step."""
         if all(self._is_outer(d) for d in _dims(info)):
             return info
@@ -256,7 +262,7 @@ def _dims(info: TensorStructInfo) -> tuple[PrimExpr, ...]:
     return tuple(info.dims)
 
 
-def _gathered(row: TensorStructInfo) -> TensorStructInfo:
+def _describe_gathered(row: TensorStructInfo) -> TensorStructInfo:
     return TensorStructInfo(None, row.dtype, ndim=row.ndim + 1)
 
 

@@ -37,10 +37,10 @@ class Finding(NamedTuple):
     message: str
     related: tuple[tuple[Place, str], ...] = ()
 
-    def moved(self, lines: int) -> Finding:
+    def move(self, lines: int) -> Finding:
         """Return the same further down."""
-        related = tuple((place.moved(lines), text) for place, text in self.related)
-        return self._replace(place=self.place.moved(lines), related=related)
+        related = tuple((place.move(lines), text) for place, text in self.related)
+        return self._replace(place=self.place.move(lines), related=related)
 
 
 class Symbol(NamedTuple):
@@ -100,7 +100,7 @@ class Analyzer:
         try:
             tree, parts = parts_of(text, name)
         except CompileError as error:
-            return Analysis(text, tuple(_finding(d) for d in error.diagnostics), (), ())
+            return Analysis(text, tuple(_make_finding(d) for d in error.diagnostics), (), ())
         findings: list[Finding] = []
         bindings: list[Binding] = []
         for part in parts:
@@ -108,8 +108,8 @@ class Analyzer:
                 return None
             start = Place.of_node(part.node).line - 1
             read = self._read(part, start)
-            findings += [*(f.moved(start) for f in read.findings), *read.outside]
-            bindings += [b.moved(start) for b in read.bindings]
+            findings += [*(f.move(start) for f in read.findings), *read.outside]
+            bindings += [b.move(start) for b in read.bindings]
         findings = list(dict.fromkeys(findings))  # a mistake in a macro is met by each program
         return Analysis(text, tuple(findings), tuple(bindings), _symbols(tree, lines_of(text)))
 
@@ -133,14 +133,14 @@ def _read_program(part: Part, start: int) -> _Read:
     bindings = Bindings()
     try:
         found = read_part(part, bindings.note)
-        problems = _checked(found)
+        problems = _list_mistakes(found)
     except LoomirError as error:  # a bug of ours must not take the rest of the file with it
         text = f"this program cannot be checked: {error}"
         where = Place.of_node(part.node)
-        return _Read((Finding(where, "", "hint", text).moved(-start),), ())
+        return _Read((Finding(where, "", "hint", text).move(-start),), ())
     if found.program is not None:
         bindings.explain(found.program)
-    findings = [_finding(d) for d in problems]
+    findings = [_make_finding(d) for d in problems]
     findings += [
         Finding(
             place_of(span),
@@ -152,13 +152,13 @@ def _read_program(part: Part, start: int) -> _Read:
     ]
     name = part.source.name
     return _Read(
-        tuple(f.moved(-start) for f in findings if f.place.line > start),
-        tuple(b.moved(-start) for b in bindings.listed(name) if b.place.line > start),
+        tuple(f.move(-start) for f in findings if f.place.line > start),
+        tuple(b.move(-start) for b in bindings.list_file(name) if b.place.line > start),
         tuple(f for f in findings if f.place.line <= start),
     )
 
 
-def _checked(found: Found) -> list[Diagnostic]:
+def _list_mistakes(found: Found) -> list[Diagnostic]:
     """List the mistakes and warnings of a program, once it could be read those of its meaning."""
     problems = [*found.problems, *found.warnings]
     if found.program is not None and not found.problems:
@@ -177,10 +177,10 @@ def _analyze_tc(text: str, name: str) -> Analysis:
         for m in re.finditer(r"^[ \t]*def[ \t]+(?P<name>\w+)", text, re.MULTILINE)
         for place in (Place.of_offsets(text, m.start("name"), m.end("name")),)
     )
-    return Analysis(text, tuple(_finding(d) for d in problems), (), symbols)
+    return Analysis(text, tuple(_make_finding(d) for d in problems), (), symbols)
 
 
-def _finding(problem: Diagnostic) -> Finding:
+def _make_finding(problem: Diagnostic) -> Finding:
     span = problem.span
     place = Place(1, 1, 1, 1) if span is None else place_of(span)
     lines = [problem.message + (f": {problem.label}" if problem.label else "")]
@@ -200,13 +200,13 @@ _PROGRAMS: Final = frozenset({"prim_func", "function", "ir_module", "macro", "in
 
 def _symbols(tree: ast.Module, lines: list[str]) -> tuple[Symbol, ...]:
     return tuple(
-        _symbol(node, lines, tuple(_symbol(part, lines) for part in _defined_in(node)))
+        _symbol(node, lines, tuple(_symbol(part, lines) for part in _list_defined(node)))
         for node in tree.body
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and is_under(node, _PROGRAMS)
     )
 
 
-def _defined_in(node: ast.FunctionDef | ast.ClassDef) -> list[ast.FunctionDef]:
+def _list_defined(node: ast.FunctionDef | ast.ClassDef) -> list[ast.FunctionDef]:
     if isinstance(node, ast.FunctionDef):
         return []
     return [part for part in node.body if isinstance(part, ast.FunctionDef)]

@@ -26,7 +26,7 @@ def hover(analysis: Analysis, text: str, line: int, column: int) -> tuple[str, P
     if known is not None:
         return f"```python\n{known.signature}\n```\n\n{known.text}".rstrip(), where
     name = row[start - 1 : end - 1]
-    binding = _binding(analysis, name, line, column) if dotted == name else None
+    binding = _find_binding(analysis, name, line, column) if dotted == name else None
     if binding is None:
         symbol = _symbol(analysis, dotted, line)
         if symbol is None:
@@ -44,7 +44,7 @@ def definition(analysis: Analysis, text: str, line: int, column: int) -> Place |
     if not name:
         return None
     if dotted == name:
-        binding = _binding(analysis, name, line, column)
+        binding = _find_binding(analysis, name, line, column)
         if binding is not None:
             return binding.place
     symbol = _symbol(analysis, dotted, line)
@@ -71,7 +71,7 @@ def _around(analysis: Analysis, line: int) -> Symbol | None:
     return found
 
 
-def _binding(analysis: Analysis, name: str, line: int, column: int) -> Binding | None:
+def _find_binding(analysis: Analysis, name: str, line: int, column: int) -> Binding | None:
     """Find the latest binding of a name before its use, in the function around."""
     around = _around(analysis, line)
     if around is None:

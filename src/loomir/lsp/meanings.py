@@ -31,9 +31,9 @@ class Binding(NamedTuple):
     kind: str
     place: Place
 
-    def moved(self, lines: int) -> Binding:
+    def move(self, lines: int) -> Binding:
         """Return the same further down."""
-        return self._replace(place=self.place.moved(lines))
+        return self._replace(place=self.place.move(lines))
 
 
 class Bindings:
@@ -66,7 +66,7 @@ class Bindings:
                         if axis.dom is not None and axis.dom.extent is not None:
                             self._ranges[id(axis.var)] = _range(axis.dom.min, axis.dom.extent)
 
-    def listed(self, file: str) -> list[Binding]:
+    def list_file(self, file: str) -> list[Binding]:
         """List the bindings of a file, in the order of reading."""
         return [
             Binding(name, self._describe(name, entry), entry.kind, place_of(span))

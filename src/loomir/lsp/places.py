@@ -22,7 +22,7 @@ class Place(NamedTuple):
     end_line: int
     end_column: int
 
-    def moved(self, lines: int) -> Place:
+    def move(self, lines: int) -> Place:
         """Return the same further down."""
         return self._replace(line=self.line + lines, end_line=self.end_line + lines)
 

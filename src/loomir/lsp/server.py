@@ -186,7 +186,7 @@ def _text_edit(edit: Edit) -> lsp.TextEdit:
 
 
 # -- requests --------------------------------------------------------------------------------------
-def _guarded(function: _F) -> _F:
+def _guard(function: _F) -> _F:
     """Log what a request raises, and answer with nothing."""
 
     @functools.wraps(function)
@@ -200,7 +200,7 @@ def _guarded(function: _F) -> _F:
     return call  # type: ignore[return-value]
 
 
-@_guarded
+@_guard
 def initialize(server: Server, params: lsp.InitializeParams) -> None:
     """Read the options of the editor."""
     options: object = params.initialization_options
@@ -208,25 +208,25 @@ def initialize(server: Server, params: lsp.InitializeParams) -> None:
     server.pages = str(given.get("errorPages", ""))
 
 
-@_guarded
+@_guard
 def did_open(server: Server, params: lsp.DidOpenTextDocumentParams) -> None:
     """Look at a document at once."""
     server.plan(params.text_document.uri, params.text_document.version, 0.0)
 
 
-@_guarded
+@_guard
 def did_change(server: Server, params: lsp.DidChangeTextDocumentParams) -> None:
     """Look at a document once it rests."""
     server.plan(params.text_document.uri, params.text_document.version)
 
 
-@_guarded
+@_guard
 def did_close(server: Server, params: lsp.DidCloseTextDocumentParams) -> None:
     """Forget a document."""
     server.forget(params.text_document.uri)
 
 
-@_guarded
+@_guard
 def hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
     """Describe a name."""
     uri, text, line, column = server.place(params)
@@ -237,7 +237,7 @@ def hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
     return lsp.Hover(content, _range(found[1], lines_of(text)))
 
 
-@_guarded
+@_guard
 def definition(server: Server, params: lsp.DefinitionParams) -> lsp.Location | None:
     """Find where a name is defined."""
     uri, text, line, column = server.place(params)
@@ -245,7 +245,7 @@ def definition(server: Server, params: lsp.DefinitionParams) -> lsp.Location | N
     return None if found is None else lsp.Location(uri, _range(found, lines_of(text)))
 
 
-@_guarded
+@_guard
 def completion(server: Server, params: lsp.CompletionParams) -> lsp.CompletionList:
     """List the names of a dialect."""
     _, text, line, column = server.place(params)
@@ -263,7 +263,7 @@ def completion(server: Server, params: lsp.CompletionParams) -> lsp.CompletionLi
     return lsp.CompletionList(is_incomplete=False, items=items)
 
 
-@_guarded
+@_guard
 def document_symbol(
     server: Server, params: lsp.DocumentSymbolParams
 ) -> list[lsp.DocumentSymbol] | None:
@@ -274,13 +274,13 @@ def document_symbol(
     return [_symbol(symbol, lines) for symbol in server.analysis(uri, text).symbols]
 
 
-@_guarded
+@_guard
 def formatting(server: Server, params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
     """Lay out a document."""
     return _edits(server, params.text_document.uri)
 
 
-@_guarded
+@_guard
 def range_formatting(
     server: Server, params: lsp.DocumentRangeFormattingParams
 ) -> list[lsp.TextEdit] | None:

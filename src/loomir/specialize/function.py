@@ -10,7 +10,7 @@ from types import FunctionType, MappingProxyType
 from typing import Any, Final, NamedTuple, cast, overload
 
 from loomir.build import compile as compile_program
-from loomir.codegen.llvm.support.pool import capped_threads
+from loomir.codegen.llvm.support.pool import cap_threads
 from loomir.driver import Program
 from loomir.ir.module import IRModule
 from loomir.relax import expr as relax
@@ -210,7 +210,7 @@ class JitFunction:
 
 def _cap_threads(function: Callable[..., object], threads: int) -> Callable[..., object]:
     def call(*args: object, **kwargs: object) -> object:
-        with capped_threads(threads):
+        with cap_threads(threads):
             return function(*args, **kwargs)
 
     return call

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import loomir
-from loomir.codegen.llvm.jit.engine import TargetMachine, optimised_ir
+from loomir.codegen.llvm.jit.engine import TargetMachine, optimise_ir
 from loomir.codegen.llvm.math.mathlib import MATH
 from loomir.codegen.llvm.support.ir.checks import CHECK_FUNCTIONS
 from loomir.runtime.executable import Executable
@@ -47,7 +47,7 @@ def test_a_serial_loop_becomes_one_over_whole_vectors(name: Any, dtype: str):
         target = TargetMachine.of(cpu, triple=triple)
         plain = re.sub(r' "prefer-vector-width"="\d+"', "", text)
         plain = re.sub(r"^target (triple|datalayout) = .*$", "", plain, flags=re.MULTILINE)
-        ir = optimised_ir(plain, target)
+        ir = optimise_ir(plain, target)
         assert not called(ir), (name, cpu)
         # Some floats go by way of double, and the widest type counts.
         widest = 64 if "double>" in ir or dtype == "float64" else 32
@@ -61,7 +61,7 @@ def test_a_serial_loop_becomes_one_over_whole_vectors(name: Any, dtype: str):
 @pytest.mark.parametrize("name", ["sin", "fmod"])
 def test_rare_arguments_are_looked_after_by_whole_vectors(name: str):
     """The loop over vectors calls the version for vectors, not the scalar one lane by lane."""
-    ir = optimised_ir(compiled(name, "float32"))
+    ir = optimise_ir(compiled(name, "float32"))
     body = ir[ir.index("vector.body:") :]
     body = body[: body.index("br i1")]
     assert re.search(rf"call [^@]*@loomir\.{name}\.f32\.v\d+\(", body)

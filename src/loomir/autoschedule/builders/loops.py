@@ -31,11 +31,11 @@ __all__ = [
     "declare_views",
     "disable_outer_unrolling",
     "loop",
+    "loop_rolled",
     "parallel",
-    "rolled_loop",
     "scratch",
-    "unrolled",
-    "vectorized",
+    "unroll",
+    "vectorize",
     "with_shape",
 ]
 
@@ -75,7 +75,7 @@ def loop(
     return _loop(name, extent, ForKind.SERIAL, body, notes)
 
 
-def rolled_loop(name: str, extent: PrimExpr | int, body: Callable[[Var], Stmt]) -> Stmt:
+def loop_rolled(name: str, extent: PrimExpr | int, body: Callable[[Var], Stmt]) -> Stmt:
     """Run ``body`` for each value in order, in a loop that LLVM must not unroll."""
     notes = {STEPS_AT_ONCE: imm(1, INDEX)}
     return _loop(name, extent, ForKind.SERIAL, body, notes)
@@ -110,12 +110,12 @@ def parallel(name: str, extent: PrimExpr | int, body: Callable[[Var], Stmt]) -> 
     return _loop(name, extent, ForKind.PARALLEL, body)
 
 
-def vectorized(name: str, extent: int, body: Callable[[Var], Stmt]) -> Stmt:
+def vectorize(name: str, extent: int, body: Callable[[Var], Stmt]) -> Stmt:
     """Run ``body`` on all values at once."""
     return _loop(name, extent, ForKind.VECTORIZED, body)
 
 
-def unrolled(name: str, extent: int, body: Callable[[Var], Stmt]) -> Stmt:
+def unroll(name: str, extent: int, body: Callable[[Var], Stmt]) -> Stmt:
     """Write ``body`` out for each value."""
     return _loop(name, extent, ForKind.UNROLLED, body)
 

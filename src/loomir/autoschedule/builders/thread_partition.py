@@ -52,24 +52,28 @@ def parallelize(
     its own of the buffers that are ``private``, which its items reuse.
     """
 
-    def owned(stmt: Stmt) -> Stmt:
+    def allocate_private(stmt: Stmt) -> Stmt:
         return allocate(private, stmt) if private else stmt
 
     known = number(count)
     if known is not None and not is_worth(known * each):
         spent = f"{known * each / 1000:.1f} us"
-        return owned(
+        return allocate_private(
             loop("item", count, body)
         ), f"one thread: {spent} of work do not pay for waking more"
     together = task_size(each)
     if known is not None:
         together = min(together, known)
     if together == 1:
-        return parallel("task", count, lambda t: owned(body(t))), f"threads share the {what}"
+        return parallel(
+            "task", count, lambda t: allocate_private(body(t))
+        ), f"threads share the {what}"
     size = imm(together, INDEX)
     made = parallel(
         "task",
         (count + imm(together - 1, INDEX)) // size,
-        lambda t: owned(loop("item", Min(size, count - t * size), lambda i: body(t * size + i))),
+        lambda t: allocate_private(
+            loop("item", Min(size, count - t * size), lambda i: body(t * size + i))
+        ),
     )
     return made, f"threads share the {what}, {together} at a time"

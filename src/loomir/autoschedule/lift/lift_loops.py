@@ -156,18 +156,18 @@ class Reader:
         body = self._block(loops, inner) if isinstance(inner, BlockRealize) else None
         if body is None and not isinstance(inner, BlockRealize):
             body = _read_without_block(loops, inner)
-        return None if body is None else self._stage(self.counted(body), may_fail=may_fail)
+        return None if body is None else self._stage(self.count_trips(body), may_fail=may_fail)
 
-    def counted(self, body: Body) -> Body:
+    def count_trips(self, body: Body) -> Body:
         """Return loops that may end before they begin no iterations.
 
         Rules divide extents, and what is left of a negative one would be iterations.
         """
 
-        def counted(loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
+        def count_loops(loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
             return tuple([x._replace(extent=self.trip_count(x.extent)) for x in loops])
 
-        return body._replace(axes=counted(body.axes), reduced=counted(body.reduced))
+        return body._replace(axes=count_loops(body.axes), reduced=count_loops(body.reduced))
 
     def trip_count(self, extent: PrimExpr) -> PrimExpr:
         """Return how often a loop of some extent runs: never where that is negative."""

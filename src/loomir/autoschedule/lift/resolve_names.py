@@ -219,7 +219,7 @@ class _Names:
             if largest + total * _size(value) <= _LARGE or _is_leaf(value):
                 return [substitute(part, {var: value}) for part in parts]
         if stable and len(users) == 1 and isinstance(users[0], BufferStore):
-            named = _named_in_value(users[0], var, value)
+            named = name_in_value(users[0], var, value)
             if named is not None:
                 return [named if part is users[0] else part for part in parts]
         stored = _read_where_stored(var, value, parts, uses)
@@ -280,7 +280,7 @@ def _is_leaf(value: PrimExpr) -> bool:
     return not by_class(value).keys() - {type(value), Var, IntImm}
 
 
-def _named_in_value(store: BufferStore, var: Var, value: PrimExpr) -> BufferStore | None:
+def name_in_value(store: BufferStore, var: Var, value: PrimExpr) -> BufferStore | None:
     """Bind a value by ``Let`` within the value that a statement stores."""
     if any(_count(index, var) for index in store.indices):
         return None

@@ -43,7 +43,7 @@ def explain_unread(stmt: Stmt) -> Unread:
         return Unread(what, "no loop is around it", "nothing is to be done for a single statement")
     found = (
         _opaque(plain)
-        or _failing(plain)
+        or find_failing(plain)
         or _not_rectangular(plain)
         or _find_scattered(plain)
         or _dependence(plain, loops)
@@ -112,7 +112,7 @@ def _opaque(stmt: Stmt) -> tuple[str, str] | None:
     return None
 
 
-def _failing(stmt: Stmt) -> tuple[str, str] | None:
+def find_failing(stmt: Stmt) -> tuple[str, str] | None:
     found = by_class(stmt)
     divisions = [e for cls in (Div, Mod, FloorDiv, FloorMod) for e in found.get(cls, ())]
     for division in divisions:
@@ -151,7 +151,7 @@ def _not_rectangular(stmt: Stmt) -> tuple[str, str] | None:
 
 def _dependence(stmt: Stmt, loops: Sequence[For]) -> tuple[str, str] | None:
     carrying = find_carrying_loops(loops, {}) if loops else []
-    reducing = {loop.loop_var for loop in loops} - _used_in_places(stmt)
+    reducing = {loop.loop_var for loop in loops} - find_used_in_places(stmt)
     for loop, why in carrying:
         if loop.loop_var not in reducing:
             name = loop.loop_var.name_hint
@@ -162,7 +162,7 @@ def _dependence(stmt: Stmt, loops: Sequence[For]) -> tuple[str, str] | None:
     return None
 
 
-def _used_in_places(stmt: Stmt) -> set[Var]:
+def find_used_in_places(stmt: Stmt) -> set[Var]:
     stores: list[BufferStore] = by_class(stmt).get(BufferStore, [])
     return {v for s in stores for i in s.indices for v in by_class(i).get(Var, ())}
 

@@ -72,7 +72,7 @@ class Usage:
         places = self._readers[data] | self._writers[data]
         return all(first <= place < last for place in places)
 
-    def used(self) -> set[int]:
+    def memory(self) -> set[int]:
         """Return all memory that the parts read or write."""
         return set[int]().union(*self._reads, *self._writes)
 

@@ -56,22 +56,22 @@ def drop_clamps(value: PrimExpr, axes: Sequence[Axis]) -> PrimExpr:
         return value
 
     def select(node: Select) -> PrimExpr:
-        return _unclamped(node, node.condition, node.true_value, node.false_value, axes)
+        return _drop_clamp(node, node.condition, node.true_value, node.false_value, axes)
 
     def call(node: Call) -> PrimExpr:
         if node.op is not IF_THEN_ELSE:
             return node
         condition, one, other = node.args
-        return _unclamped(node, condition, one, other, axes)
+        return _drop_clamp(node, condition, one, other, axes)
 
     return rewrite(value, {Select: select, Call: call})
 
 
-def _unclamped(
+def _drop_clamp(
     node: PrimExpr, condition: PrimExpr, one: PrimExpr, other: PrimExpr, axes: Sequence[Axis]
 ) -> PrimExpr:
     """Return a choice whose loads have no clamps, if its condition makes them superfluous."""
-    for test, guarded, rest in ((condition, one, other), (_negated(condition), other, one)):
+    for test, guarded, rest in ((condition, one, other), (_negate(condition), other, one)):
         if test is None:
             continue
         forms = [guard_form(part, axes) for part in conjuncts(test)]
@@ -81,7 +81,7 @@ def _unclamped(
     return node
 
 
-def _negated(condition: PrimExpr) -> PrimExpr | None:
+def _negate(condition: PrimExpr) -> PrimExpr | None:
     """Negate a condition to a conjunction of comparisons; None if it is of another form."""
     if isinstance(condition, Not):
         return condition.a

@@ -28,18 +28,18 @@ Declare = Callable[[Stmt], Stmt]
 
 def drop_unit_axes(kernel: LiftedFunction) -> tuple[LiftedFunction, Declare]:
     """Return the function with shorter shapes, and how to declare those of its arguments."""
-    made = _trimmed_buffers(kernel)
+    made = _trim_buffers(kernel)
     if not made:
         return kernel, lambda stmt: stmt
 
-    def moved(load: BufferLoad) -> PrimExpr:
+    def drop_indices(load: BufferLoad) -> PrimExpr:
         new = made.get(load.buffer)
         return load if new is None else BufferLoad(new, load.indices[: len(new.shape)])
 
     def part_of(part: Stage | Stmt) -> Stage | Stmt:
         if not isinstance(part, Stage) or not any(b in made for b in _buffers(part)):
             return part
-        rules = {BufferLoad: moved}
+        rules = {BufferLoad: drop_indices}
         new = made.get(part.buffer, part.buffer)
         init = None if part.init is None else rewrite(part.init, rules)
         return replace(
@@ -66,7 +66,7 @@ def declare_in_prepacking(plan: Plan, declare: Declare) -> Plan:
     return replace(plan, ahead=ahead)
 
 
-def _trimmed_buffers(kernel: LiftedFunction) -> dict[Buffer, Buffer]:
+def _trim_buffers(kernel: LiftedFunction) -> dict[Buffer, Buffer]:
     """Return new shapes for arrays that only stages use."""
     found: dict[Buffer, Buffer] = {}
     for part in kernel.parts:

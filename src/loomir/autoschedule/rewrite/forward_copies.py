@@ -16,7 +16,7 @@ from loomir.ir.substitution import substitute
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.expr import PrimExpr, Var
 
-__all__ = ["computed_at", "forward_copies"]
+__all__ = ["compute_at", "forward_copies"]
 
 
 def forward_copies(kernel: LiftedFunction) -> LiftedFunction:
@@ -29,7 +29,7 @@ def forward_copies(kernel: LiftedFunction) -> LiftedFunction:
     left = tuple(part for part in usage.parts if part is not None)
     if len(left) == len(kernel.parts):
         return kernel
-    used = usage.used()
+    used = usage.memory()
     between = tuple(b for b in kernel.between if id(b.data) in used)
     return LiftedFunction(kernel.func, left, between)
 
@@ -42,7 +42,7 @@ def _forward(usage: Usage, place: int, stage: Stage) -> None:
     if len(readers) != 1 or readers[0] < place or any(w != place for w in usage.writers(data)):
         return
     copy = usage.parts[readers[0]]
-    made = _redirected(stage, copy) if isinstance(copy, Stage) else None
+    made = _redirect(stage, copy) if isinstance(copy, Stage) else None
     if made is None:
         return
     target = id(made.buffer.data)
@@ -55,14 +55,14 @@ def _forward(usage: Usage, place: int, stage: Stage) -> None:
     usage.put(readers[0], None)
 
 
-def _redirected(stage: Stage, copy: Stage) -> Stage | None:
+def _redirect(stage: Stage, copy: Stage) -> Stage | None:
     """Return the reduction, writing to a copy's target; None if the copy is not plain."""
     if copy.combine is not Combine.NONE or not isinstance(copy.value, BufferLoad):
         return None
-    return computed_at(stage, copy.value, copy)
+    return compute_at(stage, copy.value, copy)
 
 
-def computed_at(stage: Stage, load: BufferLoad, reader: Stage) -> Stage | None:
+def compute_at(stage: Stage, load: BufferLoad, reader: Stage) -> Stage | None:
     """Rewrite a reduction over the axes of its reader, to write what that writes.
 
     None where the reader does not load each element of the reduction once, in its own iteration.

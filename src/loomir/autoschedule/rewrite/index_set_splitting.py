@@ -84,7 +84,7 @@ def _split_at_constants(
     if len(edges) == 2 or len(edges) > _EDGES:
         return None
 
-    def decided(low: int) -> PrimExpr:
+    def decide(low: int) -> PrimExpr:
         def holds(node: PrimExpr) -> bool | None:
             form = tests.get(id(node))
             if form is None:
@@ -119,7 +119,7 @@ def _split_at_constants(
         return fold_expr(rewrite(value, rules))
 
     places = sorted(edges)
-    return [IndexRange(imm(a, INDEX), imm(b, INDEX), decided(a)) for a, b in pairwise(places)]
+    return [IndexRange(imm(a, INDEX), imm(b, INDEX), decide(a)) for a, b in pairwise(places)]
 
 
 def _digits(
@@ -183,7 +183,7 @@ class Unswitched(NamedTuple):
 
 def unswitch(value: PrimExpr, run: Set[Var]) -> Unswitched | None:
     """Unswitch a value at a condition that the loops of ``run`` do not change; None without one."""
-    moving = {*run, *_bound(value)}
+    moving = {*run, *_find_bound(value)}
     for call in by_class(value).get(Call, ()):
         parts = conjuncts(call.args[0]) if call.op is IF_THEN_ELSE else []
         own = [p for p in parts if not _depends(p, moving)]
@@ -208,7 +208,7 @@ def _depends(part: PrimExpr, moving: Set[Var]) -> bool:
     return BufferLoad in found or Let in found or any(v in moving for v in found.get(Var, ()))
 
 
-def _bound(value: PrimExpr) -> set[Var]:
+def _find_bound(value: PrimExpr) -> set[Var]:
     """Return the names that a value binds."""
     lets: list[Let] = by_class(value).get(Let, [])
     return {let.var for let in lets}
@@ -255,7 +255,7 @@ def _split_at_symbols(value: PrimExpr, axes: Sequence[Axis], axis: Axis) -> list
 
 def _find_choice(value: PrimExpr, axes: Sequence[Axis], axis: Var) -> _Choice | None:
     """Find a choice whose condition depends on the axis; if choices are nested, any will do."""
-    bound = _bound(value)
+    bound = _find_bound(value)
     for call in by_class(value).get(Call, ()):
         low = high = None
         rest: list[PrimExpr] = []

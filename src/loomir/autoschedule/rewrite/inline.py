@@ -42,7 +42,7 @@ def inline_stages(kernel: LiftedFunction) -> LiftedFunction:
     left = tuple(part for part in usage.parts if part is not None)
     if len(left) == len(kernel.parts):
         return kernel
-    used = usage.used()
+    used = usage.memory()
     between = tuple(b for b in kernel.between if id(b.data) in used)
     return LiftedFunction(kernel.func, left, between)
 

@@ -54,7 +54,7 @@ def narrow_integers(kernel: LiftedFunction) -> LiftedFunction:
     for k, old in enumerate(kernel.between):
         new = _narrow_sums(parts, old)
         buffers[k] = new or old
-    parts = [_narrowed(part) if isinstance(part, Stage) else part for part in parts]
+    parts = [_narrow_value(part) if isinstance(part, Stage) else part for part in parts]
     if all(a is b for a, b in zip(parts, kernel.parts)):
         return kernel
     return replace(kernel, parts=tuple(parts), between=tuple(buffers))
@@ -85,7 +85,7 @@ def _narrow_sums(parts: list[Stage | Stmt], old: Buffer) -> Buffer | None:
         parts[users[0]] = replace(stage, buffer=new, value=value, init=init)
         for place, reader in readers:
             assert isinstance(reader, Stage)
-            parts[place] = _reading(reader, old, new)
+            parts[place] = _read_from(reader, old, new)
         return new
     return None
 
@@ -100,7 +100,7 @@ def _is_short_sum(stage: Stage) -> bool:
     return 0 < terms <= _TERMS and bool(loads) and bytes_only and Let not in found
 
 
-def _reading(stage: Stage, old: Buffer, new: Buffer) -> Stage:
+def _read_from(stage: Stage, old: Buffer, new: Buffer) -> Stage:
     def load(e: BufferLoad) -> PrimExpr:
         return Cast(BufferLoad(new, e.indices, span=e.span), _INT32) if e.buffer is old else e
 
@@ -108,7 +108,7 @@ def _reading(stage: Stage, old: Buffer, new: Buffer) -> Stage:
     return replace(stage, value=rewrite(stage.value, {BufferLoad: load}), init=init)
 
 
-def _narrowed(stage: Stage) -> Stage:
+def _narrow_value(stage: Stage) -> Stage:
     found = by_class(stage.value)
     loads: list[BufferLoad] = found.get(BufferLoad, [])
     if stage.combine is not Combine.NONE or stage.buffer.dtype.bits > 8 or Let in found:

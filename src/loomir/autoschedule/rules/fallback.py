@@ -20,13 +20,13 @@ from loomir.autoschedule.builders.evaluate import (
     value_at,
     widest,
 )
-from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, unrolled, vectorized
+from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, unroll, vectorize
 from loomir.autoschedule.builders.reduction_ops import accumulate
 from loomir.autoschedule.builders.thread_partition import parallelize
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage, has_zero_trip_case
 from loomir.autoschedule.rewrite.affine_guards import affine_form
-from loomir.autoschedule.rewrite.forward_copies import computed_at
+from loomir.autoschedule.rewrite.forward_copies import compute_at
 from loomir.autoschedule.rules.elementwise.pretranspose import pretranspose
 from loomir.autoschedule.rules.reduction.outer_vectorization import RowVectors, vectorize_rows
 from loomir.ir.equality import structural_equal
@@ -108,7 +108,7 @@ def plan_with_reader(stage: Stage, reader: Stage, target: Target) -> Plan | None
     own = [load for load in loads if load.buffer.data is stage.buffer.data]
     if not own or not all(structural_equal(load, own[0]) for load in own):
         return None
-    made = computed_at(stage, own[0], reader)
+    made = compute_at(stage, own[0], reader)
     if made is None or Let in by_class(reader.value):
         return None
     return _plan(made, target, _Epilogue(reader.value, stage.buffer))
@@ -277,7 +277,7 @@ def _steps(stage: Stage, place: _Place, body: Callable[[_Place], Stmt]) -> Stmt:
         axis = stage.reduced[k]
         if written_out and axis.size is not None:
             name, size = axis.var.name_hint, axis.size
-            return unrolled(name, size, lambda i: inside(k + 1, {**known, axis.var: i}))
+            return unroll(name, size, lambda i: inside(k + 1, {**known, axis.var: i}))
         return loop(
             axis.var.name_hint, axis.extent, lambda i: inside(k + 1, {**known, axis.var: i})
         )
@@ -319,7 +319,7 @@ def _vector(
     along, first = across
 
     def every(body: Callable[[PrimExpr, _Place], Stmt], known: _Place) -> Stmt:
-        return vectorized("lane", width, lambda x: body(x, {**known, along: first + x}))
+        return vectorize("lane", width, lambda x: body(x, {**known, along: first + x}))
 
     def where(place: _Place) -> tuple[PrimExpr, ...]:
         return tuple(value_at(i, place) for i in stage.indices)

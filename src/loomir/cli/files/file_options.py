@@ -12,7 +12,7 @@ import numpy as np
 from loomir.cli.files.user_traceback import ask
 from loomir.support.diagnostics import CompileError, Diagnostic
 
-__all__ = ["constants", "made_inputs"]
+__all__ = ["ask_for_inputs", "constants"]
 
 
 def constants(file: ModuleType | None, name: str) -> dict[str, int | float]:
@@ -20,22 +20,24 @@ def constants(file: ModuleType | None, name: str) -> dict[str, int | float]:
 
     ``name``: SIZES or INTERPRET.
     """
-    given = _mapping(getattr(file, name, {}), name, "numbers")
+    given = _require_mapping(getattr(file, name, {}), name, "numbers")
     for key, value in given.items():
         if not isinstance(value, (int, float, np.integer, np.floating)):
             raise _odd(f"{name}[{key!r}]", value, "number", f"{name} = {{{key!r}: 64}}")
     return {key: value if isinstance(value, int) else value.item() for key, value in given.items()}
 
 
-def made_inputs(file: ModuleType | None, seed: int, sizes: Mapping[str, int]) -> dict[str, Any]:
+def ask_for_inputs(file: ModuleType | None, seed: int, sizes: Mapping[str, int]) -> dict[str, Any]:
     """Call what a file has for its arguments, by name. Errors: CLI0011, CLI0012."""
     maker: Any = getattr(file, "inputs", None)
     if maker is None:
         return {}
-    return _mapping(ask(file, maker, np.random.default_rng(seed), **sizes), "inputs", "arguments")
+    return _require_mapping(
+        ask(file, maker, np.random.default_rng(seed), **sizes), "inputs", "arguments"
+    )
 
 
-def _mapping(given: object, name: str, of: str) -> dict[str, Any]:
+def _require_mapping(given: object, name: str, of: str) -> dict[str, Any]:
     way = "return {'x': x}" if name == "inputs" else f"{name} = {{'n': 64}}"
     what = "what inputs gives" if name == "inputs" else name
     if not isinstance(given, Mapping):

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from loomir.cli.files.user_traceback import raised_in
+from loomir.cli.files.user_traceback import explain_failures
 from loomir.frontend import onnx
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
@@ -149,7 +149,7 @@ def load_file(path: Path, overrides: Mapping[str, int | float] | None = None) ->
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent))
     try:
-        with raised_in(path.absolute()):
+        with explain_failures(path.absolute()):
             loader.exec_module(module)
     finally:
         sys.path.remove(str(path.parent))

@@ -13,14 +13,14 @@ from loomir.script.parser.convert import parse_text
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
 from loomir.support.span import Source, Span
 
-__all__ = ["ask", "raised_in"]
+__all__ = ["ask", "explain_failures"]
 
 _SHOWN = 500
 """Characters of a message that are shown."""
 
 
 @contextmanager
-def raised_in(path: Path | str | None, way: str = "") -> Generator[None]:
+def explain_failures(path: Path | str | None, way: str = "") -> Generator[None]:
     """Run code of a file. Errors: SCR0001 where it is no Python, CLI0011 for what it raises.
 
     Mistakes of programs, which say themselves where they stand, pass as they are. ``way`` is how to
@@ -42,7 +42,7 @@ def raised_in(path: Path | str | None, way: str = "") -> Generator[None]:
 def ask(file: ModuleType | None, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Call what a file defines. Errors: CLI0011."""
     way = f"call {getattr(function, '__name__', 'it')} in Python"
-    with raised_in(getattr(file, "__file__", None), way):
+    with explain_failures(getattr(file, "__file__", None), way):
         return function(*args, **named)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 import loomir
-from loomir.codegen.llvm.support.pool import capped_threads, worker_count
+from loomir.codegen.llvm.support.pool import cap_threads, worker_count
 from loomir.runtime.storage.object_cache import ObjectCache
 from loomir.script import from_source
 from loomir.support.config import SETTINGS
@@ -74,7 +74,7 @@ def _threads() -> Tested:
     """Run the same work on one thread and on all."""
     chains = loomir.compile(from_source(_CHAINS), schedule=False)
     x = np.ones((64, 16), "float32")
-    with capped_threads(1):
+    with cap_threads(1):
         one = _best(lambda: chains(x))
     many = _best(lambda: chains(x))
     count = worker_count() + 1

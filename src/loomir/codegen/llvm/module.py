@@ -19,7 +19,7 @@ from loomir.codegen.llvm.generated import Generated, Timed
 from loomir.codegen.llvm.jit.engine import machine_of
 from loomir.codegen.llvm.math.floats import register_type
 from loomir.codegen.llvm.needs_loop_passes import is_shaped
-from loomir.codegen.llvm.relax.program import called_kernels, generate_graph
+from loomir.codegen.llvm.relax.program import generate_graph, list_called_kernels
 from loomir.codegen.llvm.support.ir.faults import FAULTED, FEW, FINE, MANY, FaultTable
 from loomir.codegen.llvm.timing import define_timed
 from loomir.codegen.llvm.tir.entry.arguments import define_checked
@@ -109,7 +109,7 @@ def generate(
     # What is outside may see any of the arrays.
     open_ = {name for name, found in reach.items() if _OUT in found}
     called = frozenset[str]().union(*reach.values())
-    named: set[str] = set() if program is None else called_kernels(program)
+    named: set[str] = set() if program is None else list_called_kernels(program)
     parts: dict[str, tuple[Function, Function | None]] = {}
     for name, symbol in _symbols(functions).items():
         signature = _find_signature(signatures, name)

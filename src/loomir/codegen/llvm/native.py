@@ -100,17 +100,17 @@ class Native:
     def symbol(self, symbol: str) -> int:
         """Return the address of a symbol that is seen from outside. Errors: as for ``address``."""
         with self._lock:
-            return self._loaded().address(symbol)
+            return self._load().address(symbol)
 
     def prepare(self) -> None:
         """Generate the code, and load it where it is for this machine. Errors: TIR0511."""
         with self._lock:
             if self._is_for_this_machine():
-                self._loaded()
+                self._load()
             else:
                 self._compile()
 
-    def _loaded(self) -> engine.Library:
+    def _load(self) -> engine.Library:
         if self._library is None:
             self._check_machine()
             generated = self._generated
@@ -120,7 +120,7 @@ class Native:
             if generated.needs_callback:
                 symbols.update(callback_symbols())
             if self.records is not None:
-                symbols.update(self._timing.timing_symbols(self.records))
+                symbols.update(self._timing.make_timing_symbols(self.records))
             symbols.update(self._externs())
             exports = sorted(generated.entries.values())
             if generated.graph is not None:

@@ -23,7 +23,7 @@ from loomir.codegen.llvm.tir.frame import Linked, Unit
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.dtype import DataType
 
-__all__ = ["define_timed", "new_buffer", "read_records", "timing_symbols"]
+__all__ = ["define_timed", "make_timing_symbols", "new_buffer", "read_records"]
 
 _BUFFER: Final = "loomir_profile"
 _CLOCK: Final = "clock_gettime"
@@ -106,7 +106,7 @@ def new_buffer() -> Buffer:
     return made
 
 
-def timing_symbols(buffer: Buffer) -> dict[str, int]:
+def make_timing_symbols(buffer: Buffer) -> dict[str, int]:
     """Return the addresses of what timed code refers to."""
     return {_BUFFER: buffer.ctypes.data, _CLOCK: address_in_process(_CLOCK)}
 

@@ -39,7 +39,7 @@ from loomir.codegen.llvm.assembler.values import (
     vector_of,
     zero,
 )
-from loomir.codegen.llvm.jit.engine import compile_ir, load, optimised_ir
+from loomir.codegen.llvm.jit.engine import compile_ir, load, optimise_ir
 from loomir.support.diagnostics import InternalError
 
 
@@ -519,8 +519,8 @@ MISUSES = {
     "fadd of ints": lambda b, x, d, p: b.fadd(x, x),
     "fadd of two types": lambda b, x, d, p: b.fadd(d, const(FLOAT, 1)),
     "fneg of int": lambda b, x, d, p: b.fneg(x),
-    "flags": lambda b, x, d, p: b.flagged("add", x, x, "fast"),
-    "flagged op": lambda b, x, d, p: b.flagged("sdiv", x, x, "nsw"),
+    "flags": lambda b, x, d, p: b.emit_flagged("add", x, x, "fast"),
+    "flagged op": lambda b, x, d, p: b.emit_flagged("sdiv", x, x, "nsw"),
     "icmp predicate": lambda b, x, d, p: b.icmp("oeq", x, x),
     "icmp of floats": lambda b, x, d, p: b.icmp("eq", d, d),
     "fcmp predicate": lambda b, x, d, p: b.fcmp("eq", d, d),
@@ -633,7 +633,7 @@ def test_a_kept_function_outlives_the_passes():
         Builder(f).ret(const(I32, 7))
         if name == "kept":
             module.keep(f)
-    symbols = optimised_ir(module.render())
+    symbols = optimise_ir(module.render())
     assert "@kept()" in symbols
     assert "@dropped()" not in symbols
 

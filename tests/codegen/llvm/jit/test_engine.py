@@ -25,7 +25,7 @@ from loomir.codegen.llvm.jit.engine import (
     assembly,
     compile_ir,
     load,
-    optimised_ir,
+    optimise_ir,
 )
 from loomir.codegen.llvm.jit.symbols import symbols_of
 from loomir.support.diagnostics import InternalError
@@ -78,7 +78,7 @@ def test_named_structs_do_not_drift_between_compilations():
     b = Builder(f)
     b.alloca(record)
     b.ret()
-    texts = {optimised_ir(module.render(), level=0) for _ in range(3)}
+    texts = {optimise_ir(module.render(), level=0) for _ in range(3)}
     assert len(texts) == 1
     assert "record.0" not in texts.pop()
 

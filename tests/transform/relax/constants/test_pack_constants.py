@@ -10,7 +10,7 @@ import pytest
 
 import loomir
 from loomir import op, relax
-from loomir.driver import packing_for
+from loomir.driver import choose_packing
 from loomir.ir.module import IRModule
 from loomir.ir.passes import PASSES, apply
 from loomir.relax.normal.block_builder import BlockBuilder
@@ -47,7 +47,7 @@ def bound(mod: IRModule, params: dict[str, Any]) -> IRModule:
 
 
 def packed(mod: IRModule) -> IRModule:
-    made = lower_relax(mod, packing_for(NATIVE, cache=False, least=0), verify=True)
+    made = lower_relax(mod, choose_packing(NATIVE, cache=False, least=0), verify=True)
     assert [d for d in loomir.verify(made) if d.severity == "error"] == []
     return made
 

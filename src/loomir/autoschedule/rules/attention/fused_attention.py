@@ -457,7 +457,7 @@ class _Blocks:
         # Stages that name the single element of a dimension alike go over rows together.
         table.update({a.var: imm64(0) for a in stage.axes if a.size == 1 and a.var not in mine})
 
-        def moved(load: BufferLoad) -> BufferLoad:
+        def move(load: BufferLoad) -> BufferLoad:
             small = private.get(load.buffer)
             if small is None:
                 return load
@@ -470,7 +470,7 @@ class _Blocks:
             return tuple(made)
 
         def within(expr: PrimExpr) -> PrimExpr:
-            made: PrimExpr = value_at(rewrite(expr, {BufferLoad: moved}), table)
+            made: PrimExpr = value_at(rewrite(expr, {BufferLoad: move}), table)
             return made
 
         many = imm64(count) if isinstance(count, int) else count

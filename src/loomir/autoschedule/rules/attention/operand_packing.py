@@ -156,7 +156,7 @@ def _batch_axes(
     for axis in batch:
         if axis.var not in vars_of(value):
             continue
-        number = _shared_by(axis, value)
+        number = _count_sharers(axis, value)
         place: PrimExpr = axis.var
         if number > 1:
             place = FloorDiv(axis.var, imm64(number))
@@ -202,7 +202,7 @@ def check_finite(product: Stage, outer: Sequence[Axis]) -> tuple[Stage, PrimExpr
     return stage, Eq(BufferLoad(buffer, tuple(where) or (imm64(0),)), const(0, factor.dtype))
 
 
-def _shared_by(axis: Axis, factor: PrimExpr) -> int:
+def _count_sharers(axis: Axis, factor: PrimExpr) -> int:
     """Count the neighbours along an axis that read the same, such as heads that share keys."""
     divisions: list[FloorDiv] = [d for d in by_class(factor).get(FloorDiv, []) if d.a is axis.var]
     sizes = {d.b.value for d in divisions if isinstance(d.b, IntImm)}

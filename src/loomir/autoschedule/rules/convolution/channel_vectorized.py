@@ -21,10 +21,10 @@ from loomir.autoschedule.builders.evaluate import value_at
 from loomir.autoschedule.builders.loops import (
     allocate,
     loop,
+    loop_rolled,
     parallel,
-    rolled_loop,
     scratch,
-    vectorized,
+    vectorize,
 )
 from loomir.autoschedule.builders.operand_access import (
     extent_of,
@@ -345,11 +345,11 @@ class _ChannelVectors:
             value = value_at(self.found.left, {**group, **rows, reduced.var: step})
             return BufferStore(self.kernels, value, (number, k, r))
 
-        def packed(n: PrimExpr) -> Stmt:
+        def pack(n: PrimExpr) -> Stmt:
             return loop("k", self.k, lambda k: loop("r", width, lambda r: one(n, k, r)))
 
         def whole(n: PrimExpr) -> Stmt:
-            return seq([packed(n), self._check_finite(n)]) if self.clips else packed(n)
+            return seq([pack(n), self._check_finite(n)]) if self.clips else pack(n)
 
         return loop("set", self.kernels.shape[0], whole)
 
@@ -366,9 +366,9 @@ class _ChannelVectors:
 
         return seq(
             [
-                rolled_loop("r", width, lambda r: BufferStore(finite, zero, (number, r))),
-                rolled_loop("k", self.k, lambda k: rolled_loop("r", width, lambda r: one(k, r))),
-                rolled_loop(
+                loop_rolled("r", width, lambda r: BufferStore(finite, zero, (number, r))),
+                loop_rolled("k", self.k, lambda k: loop_rolled("r", width, lambda r: one(k, r))),
+                loop_rolled(
                     "r",
                     width - 1,
                     lambda r: add_to(first, BufferLoad(finite, (number, add(r, imm64(1))))),
@@ -526,7 +526,7 @@ class _ChannelVectors:
                         return body(there, ravel(k, u, j), rows)
 
                     if not fast:
-                        return rolled_loop("some", u, one)
+                        return loop_rolled("some", u, one)
                     return seq(one(imm64(j)) for j in range(u))
                 axis = self.near[i]
                 first, size = ranges.get(axis.var, (imm64(0), axis.extent))
@@ -535,18 +535,18 @@ class _ChannelVectors:
                     place = add(first, x)
                     return inside(i + 1, {**table, axis.var: place}, ravel(k, axis.extent, place))
 
-                return rolled_loop(axis.var.name_hint, size, step)
+                return loop_rolled(axis.var.name_hint, size, step)
 
             def turn(i: PrimExpr) -> Stmt:
                 t = ravel(panel, self.turns, i)
                 steps = inside(0, {self.channel.var: t}, t)
                 return seq([self._prefetch(number, tile, panel, i), steps]) if fetching else steps
 
-            return rolled_loop("turn", count, turn)
+            return loop_rolled("turn", count, turn)
 
         every = range(self.tiles.rows)
 
-        def ranged(ranges: Mapping[Var, Range]) -> Stmt:
+        def limit_range(ranges: Mapping[Var, Range]) -> Stmt:
             if self.ends is None:
                 return walk(ranges, every, fetching=self.far)
             plain = walk(ranges, every, fetching=False, fast=False)
@@ -556,9 +556,9 @@ class _ChannelVectors:
                 made.append(walk(some, rows, fetching=self.far and not made))
             return IfThenElse(finite, seq(made), plain)
 
-        def bound(left: Sequence[Sight], ranges: Mapping[Var, Range]) -> Stmt:
+        def bind_range(left: Sequence[Sight], ranges: Mapping[Var, Range]) -> Stmt:
             if not left:
-                return ranged(ranges)
+                return limit_range(ranges)
             sight, *rest = left
             begin = places[sight.pixel.var]
             end = begin
@@ -571,11 +571,11 @@ class _ChannelVectors:
                 lambda f: let(
                     "size",
                     Select(finite, size, sight.step.extent),
-                    lambda s: bound(rest, {**ranges, sight.step.var: (f, s)}),
+                    lambda s: bind_range(rest, {**ranges, sight.step.var: (f, s)}),
                 ),
             )
 
-        return bound(list(self.seen.values()), {})
+        return bind_range(list(self.seen.values()), {})
 
     def _split_line(self, sight: Sight) -> list[tuple[int, int, tuple[int, ...]]]:
         """Group the taps along a line by their valid pixels: first tap, count, and pixels."""
@@ -639,7 +639,7 @@ class _ChannelVectors:
             for first, n in parts_of(tiles.rows, lanes):
                 f = imm64(first)
                 made.append(
-                    end(c, f) if n == 1 else vectorized("c", n, lambda i, f=f: end(c, add(f, i)))
+                    end(c, f) if n == 1 else vectorize("c", n, lambda i, f=f: end(c, add(f, i)))
                 )
             return seq(made)
 

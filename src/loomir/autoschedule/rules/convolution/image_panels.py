@@ -7,7 +7,7 @@ from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, product
 from loomir.autoschedule.builders.evaluate import time_of, unravel_index, value_at
-from loomir.autoschedule.builders.loops import allocate, loop, scratch, unrolled, vectorized
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, unroll, vectorize
 from loomir.autoschedule.builders.operand_access import unravel
 from loomir.autoschedule.builders.thread_partition import parallelize
 from loomir.autoschedule.rules.convolution.recognise import Image
@@ -77,7 +77,7 @@ def copy_image(image: Image, copy: Buffer, lanes: int) -> tuple[Stmt, str]:
             made = value_at(value, {**row, last.var: place})
             return BufferStore(copy, made, (add(start, here),))
 
-        return lane(imm64(0)) if size == 1 else vectorized("lane", size, lane)
+        return lane(imm64(0)) if size == 1 else vectorize("lane", size, lane)
 
     def run(start: PrimExpr, phase: int, row: Place, inside: bool) -> Stmt:
         low, high = (border.low, border.high) if inside else (0, 0)
@@ -185,7 +185,7 @@ def find_pieces(
             ),
         )
 
-    many = unrolled if count.value <= _WRITTEN_OUT else loop
+    many = unroll if count.value <= _WRITTEN_OUT else loop
     place = substitute(image.shift, dict(unravel(image.places, first)))
     left = Min(imm64(lanes), Sub(line, FloorMod(first, line)))
     start = [
@@ -216,7 +216,7 @@ def copy_pieces(
         target = _vector(add(row, BufferLoad(targets, (p,))), lanes)
         return BufferStore(panel, BufferLoad(copy, (source,)), (slot, target))
 
-    return (unrolled if count.value <= _WRITTEN_OUT else loop)("p", count.value, one)
+    return (unroll if count.value <= _WRITTEN_OUT else loop)("p", count.value, one)
 
 
 def _vector(first: PrimExpr, lanes: int) -> PrimExpr:

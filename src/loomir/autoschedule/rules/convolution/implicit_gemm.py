@@ -17,8 +17,8 @@ from loomir.autoschedule.builders.loops import (
     loop,
     parallel,
     scratch,
-    unrolled,
-    vectorized,
+    unroll,
+    vectorize,
 )
 from loomir.autoschedule.builders.operand_access import (
     extent_of,
@@ -42,8 +42,8 @@ from loomir.autoschedule.rules.convolution.image_panels import (
 from loomir.autoschedule.rules.convolution.recognise import Image, read_image
 from loomir.autoschedule.rules.convolution.remainder_pixels import (
     RemainderPixels,
+    count_remainder_pixels,
     gains_by_remainder,
-    left_over,
 )
 from loomir.autoschedule.rules.matmul.accumulator_init import init_accumulators
 from loomir.autoschedule.rules.matmul.collapse_axes import Views
@@ -145,7 +145,7 @@ class _Convolution:
         self.k = size_of(found.reduced) or 0
         self.batch, self.count = extent_of(found.batch), size_of(found.batch)
         lanes = target.lanes(found.dtype.bits)
-        self.rest = left_over(image, lanes)
+        self.rest = count_remainder_pixels(image, lanes)
         self.whole = self.n - self.rest
         self.tiles = tiles = self._choose_tiles()
         row_tiles, column_tiles = self.row_tiles, self.column_tiles
@@ -282,7 +282,7 @@ class _Convolution:
         def column(number: PrimExpr) -> Stmt:
             batch, pixel = FloorDiv(number, imm64(self.rest)), FloorMod(number, imm64(self.rest))
             place = add(imm64(self.whole), pixel)
-            return left_over.packed(self.columns, batch, number, place)
+            return left_over.pack(self.columns, batch, number, place)
 
         return self._for_tasks(
             "panel",
@@ -320,7 +320,7 @@ class _Convolution:
 
             return loop("unit", units, unit)
 
-        def made(first: PrimExpr) -> Stmt:
+        def pack_from(first: PrimExpr) -> Stmt:
             units = self._depth(panel)
             parts = [find_pieces(image, first, width, lanes, sources, targets), rows(units, first)]
             if self.n % width:
@@ -328,7 +328,7 @@ class _Convolution:
                 parts.insert(0, IfThenElse(full, seq([]), self._clear(slot, units)))
             return allocate([sources, targets], *parts)
 
-        return let("first", mul(tile, imm64(width)), made)
+        return let("first", mul(tile, imm64(width)), pack_from)
 
     def _clear(self, slot: PrimExpr, units: PrimExpr) -> Stmt:
         """Zero so many units of a panel."""
@@ -405,7 +405,7 @@ class _Convolution:
                     self.copy, base, self.panel, slot, target, tiles.lanes, (sources, targets)
                 )
 
-            def copied(t: PrimExpr, turn: PrimExpr, turns: PrimExpr) -> Stmt:
+            def copy_rows(t: PrimExpr, turn: PrimExpr, turns: PrimExpr) -> Stmt:
                 first = mul(ravel(t, turns, turn), imm64(self.meanwhile))
                 last = imm64(tiles.depth - 1)
                 rows = loop("row", self.meanwhile, lambda i: row(minimum(add(first, i), last)))
@@ -422,7 +422,7 @@ class _Convolution:
                     FloorMod(number, imm64(2)),
                     part,
                     zero,
-                    lambda turn, turns: copied(t, turn, turns),
+                    lambda turn, turns: copy_rows(t, turn, turns),
                 ),
             )
             found = find_pieces(self.image, first, tiles.columns, tiles.lanes, sources, targets)
@@ -565,7 +565,7 @@ class _Convolution:
         if not self.own_panels or self.left_over is None:
             return made
         columns = [
-            self.left_over.packed(self.columns, batch, imm64(j), imm64(self.whole + j))
+            self.left_over.pack(self.columns, batch, imm64(j), imm64(self.whole + j))
             for j in range(self.rest)
         ]
         return seq([IfThenElse(Eq(panel, imm64(0)), seq(columns)), made])
@@ -648,12 +648,12 @@ class _Convolution:
                 made.append(
                     end(r, f, tile)
                     if n == 1
-                    else vectorized("c", n, lambda c, f=f: end(r, add(f, c), tile))
+                    else vectorize("c", n, lambda c, f=f: end(r, add(f, c), tile))
                 )
             return self._guard_row(row, r, seq(made))
 
         light = sum(1 for _ in pre_order(end(imm64(0), imm64(0), sums)))
-        tile, many, before = sums, unrolled, list[Stmt]()
+        tile, many, before = sums, unroll, list[Stmt]()
         if light * tiles.rows * tiles.vectors > _WRITTEN_OUT:
             tile, many = scratch("edge", (tiles.rows, tiles.columns), found.dtype), loop
             before.append(copy_tile(tile, (), sums, tiles))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Set
 from typing import Final
 
 from loomir.arith.fold import add, imm64, mul
-from loomir.autoschedule.builders.loops import allocate, loop, scratch, unrolled
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, unroll
 from loomir.autoschedule.builders.operand_access import (
     is_contiguous_along,
     let,
@@ -35,7 +35,7 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Add, Broadcast, Eq, IntImm, PrimExpr, Var, const
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
-__all__ = ["RemainderPixels", "gains_by_remainder", "left_over"]
+__all__ = ["RemainderPixels", "count_remainder_pixels", "gains_by_remainder"]
 
 _MOST: Final = 4
 """Remainder pixels up to which dot products are cheaper than another vector."""
@@ -54,7 +54,7 @@ _SUMS: Final = 24
 """Vector accumulators for which a machine with 32 registers has room."""
 
 
-def left_over(image: Image, lanes: int) -> int:
+def count_remainder_pixels(image: Image, lanes: int) -> int:
     """Count the remainder pixels to compute by dot products; 0 where a vector is better."""
     found = image.product
     pixels, steps = size_of(found.columns) or 0, size_of(found.reduced) or 0
@@ -73,7 +73,7 @@ def gains_by_remainder(
     if found.starts_from_init or is_constant(found, found.right, constants):
         return False
     many = (size_of(found.rows) or 0) >= _FEWEST_ROWS
-    return many and left_over(image, target.lanes(found.dtype.bits)) > 0
+    return many and count_remainder_pixels(image, target.lanes(found.dtype.bits)) > 0
 
 
 class RemainderPixels:
@@ -113,7 +113,7 @@ class RemainderPixels:
         shape = (self.left.per_block, self.left.width, self.count)
         return scratch("left_over", shape, self.found.dtype)
 
-    def packed(self, columns: Buffer, batch: PrimExpr, number: PrimExpr, pixel: PrimExpr) -> Stmt:
+    def pack(self, columns: Buffer, batch: PrimExpr, number: PrimExpr, pixel: PrimExpr) -> Stmt:
         """Copy what the steps read of the image for a pixel."""
         image = self.image
         shift = substitute(image.shift, dict(unravel(image.places, pixel)))
@@ -197,7 +197,7 @@ class RemainderPixels:
                     stores.append(BufferStore(acc, total, place))
                 return seq(stores)
 
-            return unrolled("r", height, row)
+            return unroll("r", height, row)
 
         def clear(r: PrimExpr) -> Stmt:
             return seq(
@@ -205,7 +205,7 @@ class RemainderPixels:
                 for i in range(len(some))
             )
 
-        def added(total: PrimExpr, place: tuple[PrimExpr, ...]) -> Stmt:
+        def add_to(total: PrimExpr, place: tuple[PrimExpr, ...]) -> Stmt:
             begun = BufferStore(sums, total, place)
             if self.panels == 1:
                 return begun
@@ -217,13 +217,13 @@ class RemainderPixels:
             for i, j in enumerate(some):
                 total = reduce_lanes(Combine.SUM, BufferLoad(acc, (r, imm64(i), all_lanes)))
                 place = (tile, r, imm64(j))
-                stores.append(let("total", total, lambda t, place=place: added(t, place)))
+                stores.append(let("total", total, lambda t, place=place: add_to(t, place)))
             return seq(stores)
 
         parts = [
-            unrolled("r", height, clear),
+            unroll("r", height, clear),
             loop("v", count, one),
-            unrolled("r", height, add_row),
+            unroll("r", height, add_row),
         ]
         if self.steps % lanes:
             parts.append(

@@ -20,7 +20,7 @@ from loomir.autoschedule.builders.evaluate import (
     value_at,
     widest,
 )
-from loomir.autoschedule.builders.loops import INDEX, loop, unrolled, vectorized
+from loomir.autoschedule.builders.loops import INDEX, loop, unroll, vectorize
 from loomir.autoschedule.builders.strip_mine import partial_vector_widths, strip_mine
 from loomir.autoschedule.builders.thread_partition import is_worth, parallelize, task_size
 from loomir.autoschedule.ir.plan import Plan
@@ -96,12 +96,14 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
         return _in_vectors(lambda e: store(value, row, first + e), size, width, parts)
 
     def piece(row: _Place, first: PrimExpr, size: PrimExpr) -> Stmt:
-        return chosen(stage.value, row, first, size, _CHOICES if known is None else 0)
+        return choose_loops(stage.value, row, first, size, _CHOICES if known is None else 0)
 
-    def chosen(value: PrimExpr, row: _Place, first: PrimExpr, size: PrimExpr, most: int) -> Stmt:
+    def choose_loops(
+        value: PrimExpr, row: _Place, first: PrimExpr, size: PrimExpr, most: int
+    ) -> Stmt:
         choice = unswitch(value, {axis.var for axis in run.inner}) if most else None
         if choice is not None:
-            yes, no = (chosen(v, row, first, size, most - 1) for v in choice[1:])
+            yes, no = (choose_loops(v, row, first, size, most - 1) for v in choice[1:])
             return IfThenElse(value_at(choice.condition, row), yes, no)
         ranges = _split_run(value, stage, run)
         if len(ranges) == 1:
@@ -218,7 +220,7 @@ def _in_vectors(
     """Cover elements ``[0, size)`` by vectors, and the rest by parts of them and one by one."""
 
     def one(first: PrimExpr, lanes: int) -> Stmt:
-        return store(first) if lanes == 1 else vectorized("lane", lanes, lambda x: store(first + x))
+        return store(first) if lanes == 1 else vectorize("lane", lanes, lambda x: store(first + x))
 
     sizes = list(dict.fromkeys([width, *parts, 1]))
     return seq(strip_mine(imm(0, INDEX), size, sizes, one))
@@ -231,7 +233,7 @@ def _in_steps(store: Callable[[PrimExpr], Stmt], size: PrimExpr) -> Stmt:
     """
 
     def some(first: PrimExpr, count: int) -> Stmt:
-        return unrolled("step", count, lambda x: store(first + x)) if count > 1 else store(first)
+        return unroll("step", count, lambda x: store(first + x)) if count > 1 else store(first)
 
     return seq(strip_mine(imm(0, INDEX), size, (_AT_ONCE, 1), some))
 

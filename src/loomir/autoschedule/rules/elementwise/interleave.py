@@ -18,7 +18,7 @@ from loomir.autoschedule.builders.evaluate import (
     value_at,
     widest,
 )
-from loomir.autoschedule.builders.loops import INDEX, allocate, scratch, vectorized, with_shape
+from loomir.autoschedule.builders.loops import INDEX, allocate, scratch, vectorize, with_shape
 from loomir.autoschedule.builders.operand_access import ramp
 from loomir.autoschedule.builders.register_transpose import bind_all
 from loomir.autoschedule.builders.strip_mine import strip_mine
@@ -68,7 +68,7 @@ def plan_interleaved(stage: Stage, target: Target) -> Plan | None:
                 value = value_at(values[k], {**row, down.var: first + x})
                 return BufferStore(tile, value, (imm64(k * width) + x,))
 
-            return vectorized("lane", width, lane)
+            return vectorize("lane", width, lane)
 
         start = _flat_index(stage, {**row, down.var: first, across.var: imm64(0)})
         loads = [BufferLoad(tile, (ramp(imm64(k * width), width),)) for k in range(places)]
@@ -164,11 +164,11 @@ def _zip_pairs(
     made = [Shuffle(p, tuple(part)) for p in pairs for part in (lanes[:width], lanes[width:])]
     size = 2 * len(runs[0])
 
-    def merged(names: list[PrimExpr]) -> Stmt:
+    def merge(names: list[PrimExpr]) -> Stmt:
         left = [names[k * size : (k + 1) * size] for k in range(half)]
         return _zip_pairs(left, width, store)
 
-    return bind_all(made, merged)
+    return bind_all(made, merge)
 
 
 def _mix(parts: list[PrimExpr], number: int, width: int) -> PrimExpr:

@@ -77,12 +77,12 @@ def pretranspose(stage: Stage, placed: Sequence[Axis], target: Target) -> Pretra
     if plan is None:
         return None
 
-    def moved(old: BufferLoad) -> PrimExpr:
+    def read_copy(old: BufferLoad) -> PrimExpr:
         same = structural_equal(old, load)
         return BufferLoad(copy, tuple(axis.var for axis in order)) if same else old
 
     return Pretransposed(
-        copy, plan.stmt, replace(stage, value=rewrite(stage.value, {BufferLoad: moved}))
+        copy, plan.stmt, replace(stage, value=rewrite(stage.value, {BufferLoad: read_copy}))
     )
 
 

@@ -19,7 +19,7 @@ from loomir.autoschedule.builders.evaluate import (
     value_at,
     widest,
 )
-from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorized
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorize
 from loomir.autoschedule.builders.operand_access import ramp
 from loomir.autoschedule.builders.register_transpose import transpose_in_registers
 from loomir.autoschedule.builders.thread_partition import parallelize
@@ -219,18 +219,18 @@ def _block(found: _Transpose, row: _Place, first: PrimExpr, start: PrimExpr) -> 
         def lane(x: PrimExpr) -> Stmt:
             names = {id(load): k for k, load in enumerate(found.loads)}
 
-            def kept(load: BufferLoad) -> PrimExpr:
+            def read_tile(load: BufferLoad) -> PrimExpr:
                 k = names.get(id(load))
                 return load if k is None else BufferLoad(tiles[k], (add(imm64(j * lanes), x),))
 
             place = {**row, found.down.var: add(first, imm64(j)), found.across.var: add(start, x)}
-            value = value_at(rewrite(stage.value, {BufferLoad: kept}), place)
+            value = value_at(rewrite(stage.value, {BufferLoad: read_tile}), place)
             return BufferStore(
                 stage.buffer, value, tuple(value_at(i, place) for i in stage.indices)
             )
 
         return lane
 
-    stores = [vectorized("lane", lanes, store(j)) for j in range(lanes)]
+    stores = [vectorize("lane", lanes, store(j)) for j in range(lanes)]
     puts = [put(k) for k in range(len(found.loads))]
     return allocate(tiles, *puts, *stores)

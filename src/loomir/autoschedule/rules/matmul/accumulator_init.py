@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from loomir.arith.fold import imm64
 from loomir.autoschedule.builders.evaluate import value_at
-from loomir.autoschedule.builders.loops import allocate, loop, scratch, unrolled, vectorized
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, unroll, vectorize
 from loomir.autoschedule.builders.operand_access import ravel
 from loomir.autoschedule.rules.matmul.micro_kernel import fill_tile, load_tile
 from loomir.autoschedule.rules.matmul.operands import Places, Values
@@ -63,7 +63,7 @@ def init_accumulators(
         return lane
 
     def row(r: PrimExpr) -> Stmt:
-        return unrolled("v", tiles.vectors, lambda v: vectorized("c", tiles.lanes, one(r, v)))
+        return unroll("v", tiles.vectors, lambda v: vectorize("c", tiles.lanes, one(r, v)))
 
     edge = scratch("start", (tiles.rows, tiles.columns), found.dtype)
 
@@ -72,7 +72,7 @@ def init_accumulators(
 
     light = sum(1 for _ in pre_order(start(places, imm64(0), imm64(0))))
     direct = by_vectors and light * tiles.rows * tiles.vectors <= _WRITTEN_OUT
-    full = unrolled("r", tiles.rows, row)
+    full = unroll("r", tiles.rows, row)
     if direct and inside is TRUE:
         return full
     some = allocate([edge], loop("r", tiles.rows, each), load_tile(sums, edge, (), tiles))

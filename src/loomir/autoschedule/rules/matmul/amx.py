@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence, Set
 from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, mul, sub
-from loomir.autoschedule.builders.loops import allocate, loop, scratch, unrolled, vectorized
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, unroll, vectorize
 from loomir.autoschedule.builders.operand_access import let, minimum, ramp, ravel, size_of, unravel
 from loomir.autoschedule.builders.register_transpose import transpose_in_registers
 from loomir.autoschedule.ir.plan import Plan
@@ -141,11 +141,11 @@ class _AmxTiles(Blocked):
     @property
     def packs_by_vectors(self) -> bool:
         """Whether both operands can be packed by vectors."""
-        given = [self._packing(side, imm64(0)) for side in (self.left, self.right)]
+        given = [self._plan_panels(side, imm64(0)) for side in (self.left, self.right)]
         return all(what.along is not None or what.across is not None for what in given)
 
     # -- packing -----------------------------------------------------------------------------------
-    def _packed_steps(self) -> PrimExpr:
+    def _count_packed_steps(self) -> PrimExpr:
         """Return the steps of a packed copy: at least one, for the unit takes its address."""
         return self.depth if isinstance(self.depth, IntImm) else Max(self.depth, imm64(1))
 
@@ -160,7 +160,7 @@ class _AmxTiles(Blocked):
     ) -> Stmt:
         if side is self.right:
             return super()._pack_tile(side, batch, slot, tile, start, depth)
-        what = self._packing(side, batch)
+        what = self._plan_panels(side, batch)
         packed, width = side.packed, imm64(side.width)
         assert packed is not None
 
@@ -247,10 +247,10 @@ class _AmxTiles(Blocked):
             row, k = mul(v, imm64(TILE)), mul(b, imm64(_WORDS))
             steps = [across(places(row), add(start, add(k, imm64(i)))) for i in range(_WORDS)]
 
-            def stored(columns: Sequence[PrimExpr]) -> Stmt:
+            def store(columns: Sequence[PrimExpr]) -> Stmt:
                 return seq(put(k, add(row, imm64(j)), c) for j, c in enumerate(columns))
 
-            return transpose_in_registers(steps, stored)
+            return transpose_in_registers(steps, store)
 
         tiles = what.side.width // TILE
         return loop("v", tiles, lambda v: loop("line", count, lambda b: block(v, b)))
@@ -278,7 +278,7 @@ class _AmxTiles(Blocked):
         ]
         zero = imm64(0)
 
-        def packed(side: Side, number: PrimExpr, slot: PrimExpr) -> PrimExpr:
+        def address_of_packed(side: Side, number: PrimExpr, slot: PrimExpr) -> PrimExpr:
             assert side.packed is not None
             whole = side.source is Source.WHOLE
             place = (ravel(batch, side.tiles, number), start) if whole else (slot, zero)
@@ -288,8 +288,8 @@ class _AmxTiles(Blocked):
             made = call_builtin(
                 "dot_tiles",
                 call_builtin("address_of", BufferLoad(sums, (*where, zero, zero))),
-                packed(left, row_tile, tile[1]),
-                packed(right, column_tile, strip[1]),
+                address_of_packed(left, row_tile, tile[1]),
+                address_of_packed(right, column_tile, strip[1]),
                 _div_words(depth),
                 imm64(tiles.rows),
                 imm64(tiles.columns),
@@ -327,13 +327,13 @@ class _AmxTiles(Blocked):
             return store_element(self.found, self.inner, place, BufferLoad(sums, (*where, r, c)))
 
         def vectors(r: PrimExpr) -> Stmt:
-            return unrolled(
+            return unroll(
                 "v",
                 tiles.vectors,
-                lambda v: vectorized("c", tiles.lanes, lambda c: end(r, ravel(v, tiles.lanes, c))),
+                lambda v: vectorize("c", tiles.lanes, lambda c: end(r, ravel(v, tiles.lanes, c))),
             )
 
-        if self._stored_by_columns():
+        if self._has_contiguous_columns():
             full = loop("r", tiles.rows, vectors)
         else:
             full = loop("c", tiles.columns, lambda c: loop("r", tiles.rows, lambda r: end(r, c)))

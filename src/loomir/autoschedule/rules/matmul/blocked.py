@@ -15,8 +15,8 @@ from loomir.autoschedule.builders.loops import (
     loop,
     parallel,
     scratch,
-    unrolled,
-    vectorized,
+    unroll,
+    vectorize,
 )
 from loomir.autoschedule.builders.operand_access import (
     ceil_div,
@@ -299,7 +299,7 @@ class Blocked:
         return is_left_unpacked(self.found, self.tiles, sizes, self.target, self.lead, self.later)
 
     # -- packing -----------------------------------------------------------------------------------
-    def _packing(self, side: Side, batch: PrimExpr) -> Packing:
+    def _plan_panels(self, side: Side, batch: PrimExpr) -> Packing:
         found = self.found
         table = unravel(found.batch, batch)
         factor, depth = self._collapse_reduced(side)
@@ -308,7 +308,7 @@ class Blocked:
             return value_at(factor, {**table, **place, **unravel(depth, k)})
 
         if self.groups is not None:
-            return self.groups.packing(side, value, factor, depth, self.tiles.lanes)
+            return self.groups.plan_packing(side, value, factor, depth, self.tiles.lanes)
 
         size = min(self.tiles.lanes, _TRANSPOSED)
 
@@ -341,7 +341,7 @@ class Blocked:
             made = cast(made, dtype)
         return made, (Axis(var, extent_of(reduced)),)
 
-    def _packed_steps(self) -> PrimExpr:
+    def _count_packed_steps(self) -> PrimExpr:
         """Return the steps for which a packed copy of a whole operand has room."""
         return self.depth
 
@@ -349,7 +349,7 @@ class Blocked:
         """Pack a whole operand, tile by tile."""
         packed = scratch(
             f"{side.name}_packed",
-            (mul(self.batch, side.tiles), self._packed_steps(), side.width),
+            (mul(self.batch, side.tiles), self._count_packed_steps(), side.width),
             side.factor.dtype if side is self.right and self.later else self.packed_dtype,
         )
         side.packed = packed
@@ -388,7 +388,7 @@ class Blocked:
         packed = side.packed
         assert packed is not None
         made = pack_tile(
-            self._packing(side, batch), lambda k, r: (packed, (*slot, k, r)), tile, start, depth
+            self._plan_panels(side, batch), lambda k, r: (packed, (*slot, k, r)), tile, start, depth
         )
         if self.starts is None or self.groups is None or side is self.left:
             return made
@@ -566,7 +566,7 @@ class Blocked:
             if self.found.starts_from_init:
                 fill = self._begin(batch, (row, column), (rows, columns), sums)
             result: list[Stmt] = []
-            if self.fetches and self._stored_by_columns():
+            if self.fetches and self._has_contiguous_columns():
                 near = source, right.clamp(columns, column)
                 result = [prefetch_result(found, self.inner, batch, near, tiles)]
             if part is None:
@@ -696,7 +696,7 @@ class Blocked:
             places,
             (near[0], near[1]),
             self._inside(first),
-            by_vectors=self._stored_by_columns(),
+            by_vectors=self._has_contiguous_columns(),
         )
 
     def _finish(
@@ -716,19 +716,19 @@ class Blocked:
             return store_element(found, self.inner, place, BufferLoad(tile, (r, c)))
 
         def vectors(r: PrimExpr, tile: Buffer) -> Stmt:
-            return unrolled(
+            return unroll(
                 "v",
                 tiles.vectors,
-                lambda v: vectorized(
+                lambda v: vectorize(
                     "c", tiles.lanes, lambda c: end(r, ravel(v, tiles.lanes, c), tile)
                 ),
             )
 
         inside = self._inside(first)
         light = sum(1 for _ in pre_order(end(imm64(0), imm64(0), sums)))
-        by_vectors = self._stored_by_columns()
+        by_vectors = self._has_contiguous_columns()
         direct = light * tiles.rows * tiles.vectors <= _WRITTEN_OUT and by_vectors
-        full = unrolled("r", tiles.rows, lambda r: vectors(r, sums))
+        full = unroll("r", tiles.rows, lambda r: vectors(r, sums))
         if direct and inside is TRUE:
             return full
         edge = scratch("edge", (tiles.rows, tiles.columns), found.dtype)
@@ -744,7 +744,7 @@ class Blocked:
                 many = loop(
                     "c",
                     tiles.columns,
-                    lambda c: unrolled("r", tiles.rows, lambda r: end(r, c, edge)),
+                    lambda c: unroll("r", tiles.rows, lambda r: end(r, c, edge)),
                 )
             some = many if inside is TRUE else IfThenElse(inside, many, some)
             return allocate([edge], copy_tile(edge, (), sums, tiles), some)
@@ -755,13 +755,13 @@ class Blocked:
         """Store some columns of a row: full vectors, then a scalar remainder loop."""
         lanes = self.tiles.lanes
         whole = _div_exact(columns, lanes)
-        full = loop("v", whole, lambda v: vectorized("c", lanes, lambda c: end(ravel(v, lanes, c))))
+        full = loop("v", whole, lambda v: vectorize("c", lanes, lambda c: end(ravel(v, lanes, c))))
         if self.right.even or self.right.overlaps:
             return full
         done = mul(whole, imm64(lanes))
         return seq([full, loop("c", sub(columns, done), lambda c: end(add(done, c)))])
 
-    def _stored_by_columns(self) -> bool:
+    def _has_contiguous_columns(self) -> bool:
         """Whether neighbouring columns are contiguous in the result."""
         many = [axis.var for axis in self.found.columns if axis.size != 1]
         last = self.found.stage.indices[-1]

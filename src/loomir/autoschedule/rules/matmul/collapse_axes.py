@@ -147,7 +147,7 @@ def _can_collapse(stages: Sequence[Stage], a: Axis, b: Axis) -> bool:
 def _collapse_pair(stages: Sequence[Stage], a: Axis, b: Axis, views: Views) -> tuple[Stage, ...]:
     both = Axis(Var(f"{a.var.name_hint}_{b.var.name_hint}", a.var.dtype), mul(a.extent, b.extent))
 
-    def moved(load: BufferLoad) -> BufferLoad:
+    def read_view(load: BufferLoad) -> BufferLoad:
         at = _find_nested(load, a, b)
         if at is None or at < 0:
             return load
@@ -156,9 +156,9 @@ def _collapse_pair(stages: Sequence[Stage], a: Axis, b: Axis, views: Views) -> t
 
     made: list[Stage] = []
     for stage in stages:
-        target = moved(BufferLoad(stage.buffer, stage.indices))
+        target = read_view(BufferLoad(stage.buffer, stage.indices))
         axes = tuple(both if x.var is a.var else x for x in stage.axes if x.var is not b.var)
-        rules = {BufferLoad: moved}
+        rules = {BufferLoad: read_view}
         made.append(
             Stage(
                 stage.name,

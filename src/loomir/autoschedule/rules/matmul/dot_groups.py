@@ -89,7 +89,7 @@ class Groups:
         ]
         return call_builtin(self.builtin, *made, z)
 
-    def packing(
+    def plan_packing(
         self,
         side: Side,
         value: Callable[[Values, PrimExpr], PrimExpr],

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias, cast
 
 from loomir.arith.fold import add, imm64, mul, sub
 from loomir.autoschedule.builders.evaluate import value_at
-from loomir.autoschedule.builders.loops import allocate, loop, parallel, scratch, unrolled
+from loomir.autoschedule.builders.loops import allocate, loop, parallel, scratch, unroll
 from loomir.autoschedule.builders.operand_access import (
     ceil_div,
     extent_of,
@@ -270,7 +270,7 @@ class _DotProducts:
         sums = scratch("sums", (self.rows, self.columns * lanes), found.dtype, scope="local")
 
         def each(body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
-            return unrolled("r", self.rows, lambda r: seq(body(r, c) for c in range(self.columns)))
+            return unroll("r", self.rows, lambda r: seq(body(r, c) for c in range(self.columns)))
 
         def lanes_of(c: int) -> PrimExpr:
             return ramp(imm64(c * lanes), lanes)
@@ -398,12 +398,12 @@ class _DotProducts:
         """
         found = self.found
 
-        def loaded(factor: PrimExpr, axes: tuple[Axis, ...], index: PrimExpr) -> PrimExpr:
+        def load(factor: PrimExpr, axes: tuple[Axis, ...], index: PrimExpr) -> PrimExpr:
             element = self._element(factor, axes, tile.batch, index, k)
             return element if lanes == 1 else load_vector(factor, element, lanes)
 
-        xs = [loaded(found.left, found.rows, index) for index in tile.rows]
-        ys = [loaded(found.right, found.columns, index) for index in tile.columns]
+        xs = [load(found.left, found.rows, index) for index in tile.rows]
+        ys = [load(found.right, found.columns, index) for index in tile.columns]
         swapped = len(xs) > len(ys)
         few, many = (ys, xs) if swapped else (xs, ys)
 

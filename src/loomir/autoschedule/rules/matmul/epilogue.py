@@ -39,12 +39,12 @@ def store_element(
     bound: list[tuple[Var, PrimExpr]] = []
     stores: list[Stmt] = []
 
-    def known(load: BufferLoad) -> PrimExpr:
+    def read_value(load: BufferLoad) -> PrimExpr:
         return values.get(load.buffer, load)
 
     for part in (stage, *found.epilogue):
         if part is not stage:
-            value = rewrite(value_at(part.value, table), {BufferLoad: known})
+            value = rewrite(value_at(part.value, table), {BufferLoad: read_value})
         var = Var(part.buffer.name, part.buffer.dtype)
         values[part.buffer] = var
         bound.append((var, value))

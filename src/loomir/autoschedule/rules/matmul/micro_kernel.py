@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from loomir.arith.fold import add, imm64
-from loomir.autoschedule.builders.loops import unrolled
+from loomir.autoschedule.builders.loops import unroll
 from loomir.autoschedule.builders.operand_access import ramp
 from loomir.autoschedule.rules.matmul.tile_sizes import Tiles
 from loomir.target import Target
@@ -43,7 +43,7 @@ def broadcast(value: PrimExpr, lanes: int) -> PrimExpr:
 def _unroll_vectors(tiles: Tiles, body: Callable[[PrimExpr, PrimExpr], Stmt]) -> Stmt:
     """Unroll ``body`` over the vectors of the tile."""
     lanes = tiles.lanes
-    return unrolled(
+    return unroll(
         "r",
         tiles.rows,
         lambda r: seq(body(r, ramp(imm64(v * lanes), lanes)) for v in range(tiles.vectors)),

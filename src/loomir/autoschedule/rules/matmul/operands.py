@@ -183,7 +183,7 @@ def at_tile(
     """Bind the origin of a tile; call ``body`` with it and the addressing of both operands."""
     (left, row_tile), (right, column_tile) = rows, columns
 
-    def placed(row: PrimExpr, column: PrimExpr) -> Stmt:
+    def hoist_places(row: PrimExpr, column: PrimExpr) -> Stmt:
         return left.hoist_indices(
             row, lambda r: right.hoist_indices(column, lambda c: body(row, column, r, c))
         )
@@ -191,5 +191,5 @@ def at_tile(
     return let(
         "row",
         left.first(row_tile),
-        lambda row: let("column", right.first(column_tile), lambda c: placed(row, c)),
+        lambda row: let("column", right.first(column_tile), lambda c: hoist_places(row, c)),
     )

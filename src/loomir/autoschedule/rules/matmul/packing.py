@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from loomir.arith.fold import add, imm64, mul, sub
-from loomir.autoschedule.builders.loops import loop, unrolled, vectorized
+from loomir.autoschedule.builders.loops import loop, unroll, vectorize
 from loomir.autoschedule.builders.operand_access import let, minimum, ramp, ravel
 from loomir.autoschedule.builders.register_transpose import transpose_in_registers
 from loomir.autoschedule.rules.matmul.micro_kernel import broadcast
@@ -139,18 +139,18 @@ def _pack_full(
             lambda k: loop(
                 "v",
                 width // what.lanes,
-                lambda v: vectorized(
+                lambda v: vectorize(
                     "c", what.lanes, lambda c: put(k, ravel(v, what.lanes, c), False)
                 ),
             ),
         )
     if width <= 16 or width % 8:
-        return loop("k", depth, lambda k: unrolled("r", width, lambda r: put(k, r, False)))
+        return loop("k", depth, lambda k: unroll("r", width, lambda r: put(k, r, False)))
     return loop(
         "r",
         width // 8,
         lambda r: loop(
-            "k", depth, lambda k: unrolled("c", 8, lambda c: put(k, ravel(r, 8, c), False))
+            "k", depth, lambda k: unroll("c", 8, lambda c: put(k, ravel(r, 8, c), False))
         ),
     )
 
@@ -172,7 +172,7 @@ def _pack_partial(
     count = sub(what.side.extent, first)
 
     def vector(k: PrimExpr, row: PrimExpr) -> Stmt:
-        return vectorized("c", lanes, lambda c: put(k, add(row, c), False))
+        return vectorize("c", lanes, lambda c: put(k, add(row, c), False))
 
     def zeros(k: PrimExpr, v: PrimExpr) -> Stmt:
         buffer, indices = into(k, mul(v, imm64(lanes)))
@@ -238,14 +238,14 @@ def _pack_transposed(
         first = mul(kb, imm64(size))
         rows = [along(places(ravel(v, size, imm64(i))), add(start, first)) for i in range(size)]
 
-        def stored(columns: Sequence[PrimExpr]) -> Stmt:
+        def store(columns: Sequence[PrimExpr]) -> Stmt:
             made: list[Stmt] = []
             for j, column in enumerate(columns):
                 buffer, indices = into(add(first, imm64(j)), mul(v, imm64(size)))
                 made.append(BufferStore(buffer, column, (*indices[:-1], ramp(indices[-1], size))))
             return seq(made)
 
-        return transpose_in_registers(rows, stored)
+        return transpose_in_registers(rows, store)
 
     done = mul(whole, imm64(size))
     rest = sub(depth, done)

@@ -288,7 +288,7 @@ class _Strips(Blocked):
         each = div_up(depth, rows * self.fewest_turns)
         first = mul(ravel(here.tile, turns, turn), imm64(each))
 
-        def copied(first: PrimExpr) -> Stmt:
+        def copy(first: PrimExpr) -> Stmt:
             if self.turns == self.fewest_turns and rows * self.turns * each == depth:
                 return seq(self._copy_row(here, 1, add(first, imm64(i))) for i in range(each))
             last = imm64(depth - 1)
@@ -298,7 +298,7 @@ class _Strips(Blocked):
             ]
             return IfThenElse(LE(first, last), seq(some))
 
-        return let("row", first, copied)
+        return let("row", first, copy)
 
     def _prefetch_panel(self, here: _TilePosition, turn: PrimExpr) -> Stmt:
         """Prefetch rows of the next panel: all tiles and turns together fetch all of it."""

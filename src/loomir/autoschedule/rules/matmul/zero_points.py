@@ -198,7 +198,7 @@ def _split_factor(factor: PrimExpr) -> _Factor | None:
     value = strip_widening(factor)
     if value.dtype in _BYTES and not isinstance(value, Sub):
         return _Factor(cast(value, _INT32), None)
-    guarded = _guarded(factor)
+    guarded = _match_guarded(factor)
     if guarded is not None:
         condition, inner, rebuild = guarded
         found = _split_factor(inner)
@@ -228,7 +228,7 @@ def _split_factor(factor: PrimExpr) -> _Factor | None:
 _Rebuild: TypeAlias = Callable[[PrimExpr, PrimExpr, PrimExpr], PrimExpr]
 
 
-def _guarded(value: PrimExpr) -> tuple[PrimExpr, PrimExpr, _Rebuild] | None:
+def _match_guarded(value: PrimExpr) -> tuple[PrimExpr, PrimExpr, _Rebuild] | None:
     """Match a value that is 0 where a condition fails; also return how to build another."""
     if isinstance(value, Select):
         parts = value.condition, value.true_value, value.false_value

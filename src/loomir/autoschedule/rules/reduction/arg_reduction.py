@@ -24,7 +24,7 @@ from loomir.autoschedule.builders.evaluate import (
     value_at,
     widest,
 )
-from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorized
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorize
 from loomir.autoschedule.builders.strip_mine import strip_mine
 from loomir.autoschedule.builders.thread_partition import is_long, is_worth, parallelize, task_size
 from loomir.autoschedule.ir.plan import Plan
@@ -161,7 +161,7 @@ def _read(stmt: Stmt, target: Target) -> _Choice | None:
     )
     if not same or any(not _equal(store.indices, stores[0].indices) for store in stores):
         return None
-    body = reader.counted(Body(block.name_hint, *axes, stores[0], inits[0], block))
+    body = reader.count_trips(Body(block.name_hint, *axes, stores[0], inits[0], block))
     return _find_choice(body, stores, inits, target)
 
 
@@ -200,7 +200,7 @@ def _find_choice(
     pairs = sorted(zip(terms, new), key=lambda p: -_size(p[0]))
     keeps: list[PrimExpr] = []
 
-    def kept(load: BufferLoad) -> PrimExpr:
+    def read_kept(load: BufferLoad) -> PrimExpr:
         return known.get(id(load.buffer.data), load)
 
     for part in split:
@@ -208,7 +208,7 @@ def _find_choice(
         keep = part[0]
         for term, var in pairs:
             keep = _replace(keep, term, var)
-        keeps.append(rewrite(keep, {BufferLoad: kept}))
+        keeps.append(rewrite(keep, {BufferLoad: read_kept}))
     if any(not structural_equal(keep, keeps[0]) for keep in keeps):
         return None
     if not _compares(keeps[0], old, new):
@@ -313,7 +313,7 @@ def _is_free(
     initial value, which 0 stands for here.
     """
 
-    def chosen(a: _Columns, b: _Columns) -> _Columns:
+    def choose(a: _Columns, b: _Columns) -> _Columns:
         stays = _value(keep, dict(zip((*old, *new), (*a, *b))))
         return tuple(np.where(stays, x, y) for x, y in zip(a, b))
 
@@ -324,8 +324,8 @@ def _is_free(
         sizes = [len(part[0]) for part in parts]
         places = np.meshgrid(*map(np.arange, sizes), indexing="ij")
         a, b, c = (tuple(x[p.ravel()] for x in part) for part, p in zip(parts, places))
-        grouped = agree(chosen(chosen(a, b), c), chosen(a, chosen(b, c)))
-        return grouped and agree(chosen(a, b), chosen(b, a))
+        grouped = agree(choose(choose(a, b), c), choose(a, choose(b, c)))
+        return grouped and agree(choose(a, b), choose(b, a))
 
     def grid(values: Sequence[float]) -> _Columns:
         sides = [[*values, np.nan] if v.dtype.is_float else [*values] for v in old]
@@ -391,7 +391,7 @@ class _Kept:
 
 
 def _each(size: int, body: Callable[[PrimExpr], Stmt]) -> Stmt:
-    return vectorized("lane", size, body) if size > 1 else body(imm64(0))
+    return vectorize("lane", size, body) if size > 1 else body(imm64(0))
 
 
 def _choose(
@@ -404,7 +404,7 @@ def _choose(
     """Select between the kept and the next element, in ``size`` neighbouring lanes."""
     if size > found.lanes:  # each register of the widest buffer for itself
         firsts = [imm64(k) for k in range(0, size, found.lanes)]
-        return seq(_moved_choice(found, first, mask, kept, coming) for first in firsts)
+        return seq(_move_choice(found, first, mask, kept, coming) for first in firsts)
 
     def decide(x: PrimExpr) -> Stmt:
         # Names are read for all lanes, whatever the condition needs.
@@ -424,7 +424,7 @@ def _choose(
     return seq([_each(size, decide), *(_each(size, take(k)) for k in range(len(found.stages)))])
 
 
-def _moved_choice(
+def _move_choice(
     found: _Choice,
     first: PrimExpr,
     mask: Buffer,
@@ -482,26 +482,26 @@ def _row(
     def best(_: PrimExpr) -> _Kept:
         return _Kept(found, [(buffer, (imm64(0),)) for buffer in single])
 
-    def nested(k: int, known: _Place) -> Stmt:
+    def nest(k: int, known: _Place) -> Stmt:
         axis = inside[k]
         first, extent = part if k == 0 else (imm64(0), axis.extent)
         if k < len(inside) - 1:
             name = axis.var.name_hint
-            return loop(name, extent, lambda i: nested(k + 1, {**known, axis.var: first + i}))
+            return loop(name, extent, lambda i: nest(k + 1, {**known, axis.var: first + i}))
 
         def step(begin: PrimExpr, size: int) -> Stmt:
-            def coming(x: PrimExpr) -> list[PrimExpr]:
+            def read_terms(x: PrimExpr) -> list[PrimExpr]:
                 return _terms(found, {**known, axis.var: begin + x})
 
-            return _choose(found, size, keep, lanes if size > 1 else best, coming)
+            return _choose(found, size, keep, lanes if size > 1 else best, read_terms)
 
         return seq(strip_mine(first, extent, (width, 1), step))
 
     def join(size: int) -> Stmt:
-        def coming(x: PrimExpr) -> list[PrimExpr]:
+        def read_lanes(x: PrimExpr) -> list[PrimExpr]:
             return lanes(imm64(size) + x).values()
 
-        return _choose(found, size, keep, lanes, coming)
+        return _choose(found, size, keep, lanes, read_lanes)
 
     def ends() -> list[Stmt]:
         halves = [width >> k for k in range(1, width.bit_length())]
@@ -511,7 +511,7 @@ def _row(
     kept = _Kept(found, result)
     last = [kept.put(k, value) for k, value in enumerate(best(imm64(0)).values())]
     starts = [_begin(found, width, lanes), _begin(found, 1, best)]
-    return allocate([*wide, *single, keep], *starts, nested(0, place), *ends(), *last)
+    return allocate([*wide, *single, keep], *starts, nest(0, place), *ends(), *last)
 
 
 def _in_lanes(
@@ -577,14 +577,14 @@ def _in_pieces(
         result = [(s.buffer, [value_at(i, place) for i in s.indices]) for s in found.stages]
         where = [place[axis.var] for axis in outer]
 
-        def kept(_: PrimExpr) -> _Kept:
+        def read_kept(_: PrimExpr) -> _Kept:
             return _Kept(found, result)
 
         def join(k: PrimExpr) -> Stmt:
             coming = [BufferLoad(buffer, (*where, k)) for buffer in partial]
-            return _choose(found, 1, keep, kept, lambda _: coming)
+            return _choose(found, 1, keep, read_kept, lambda _: coming)
 
-        return allocate([keep], _begin(found, 1, kept), loop("piece", pieces, join))
+        return allocate([keep], _begin(found, 1, read_kept), loop("piece", pieces, join))
 
     stmt = allocate(partial, first, loop("item", count, finish))
     return Plan("choice", stmt, (text, f"pieces of {size} each choose", how))
@@ -605,7 +605,7 @@ def _in_columns(found: _Choice, outer: Sequence[Axis], width: int, time: float) 
         even = across.size is not None and across.size % block == 0
         length = imm64(block) if even else Min(imm64(block), across.extent - begin)
 
-        def kept(first: PrimExpr) -> Callable[[PrimExpr], _Kept]:
+        def read_kept(first: PrimExpr) -> Callable[[PrimExpr], _Kept]:
             def at_lane(x: PrimExpr) -> _Kept:
                 place = {**row, across.var: first + x}
                 parts = [(s.buffer, [value_at(i, place) for i in s.indices]) for s in found.stages]
@@ -616,23 +616,23 @@ def _in_columns(found: _Choice, outer: Sequence[Axis], width: int, time: float) 
         def along(body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
             return seq(strip_mine(begin, length, sorted({width, 1}, reverse=True), body))
 
-        def nested(k: int, known: _Place) -> Stmt:
+        def nest(k: int, known: _Place) -> Stmt:
             if k == len(found.first.reduced):
                 return along(
                     lambda first, size: _choose(
                         found,
                         size,
                         keep,
-                        kept(first),
+                        read_kept(first),
                         lambda x: _terms(found, {**known, across.var: first + x}),
                     )
                 )
             axis = found.first.reduced[k]
             name = axis.var.name_hint
-            return loop(name, axis.extent, lambda i: nested(k + 1, {**known, axis.var: i}))
+            return loop(name, axis.extent, lambda i: nest(k + 1, {**known, axis.var: i}))
 
-        start = along(lambda first, size: _begin(found, size, kept(first)))
-        return allocate([keep], start, nested(0, row))
+        start = along(lambda first, size: _begin(found, size, read_kept(first)))
+        return allocate([keep], start, nest(0, row))
 
     count = product(axis.extent for axis in rest) * blocks
     stmt, how = parallelize(count, time * block, "blocks of columns", task)

@@ -20,7 +20,7 @@ from loomir.autoschedule.builders.evaluate import (
     value_at,
     widest,
 )
-from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, vectorized
+from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, vectorize
 from loomir.autoschedule.builders.reduction_ops import accumulate, identity
 from loomir.autoschedule.builders.strip_mine import strip_mine
 from loomir.autoschedule.builders.thread_partition import is_long, is_worth, parallelize, task_size
@@ -333,7 +333,7 @@ def _accumulate(
             def lane(x: PrimExpr) -> Stmt:
                 return body({**row, **unravel_index(first + x if size > 1 else first, found.run)})
 
-            return vectorized("lane", size, lane) if size > 1 else lane(imm64(0))
+            return vectorize("lane", size, lane) if size > 1 else lane(imm64(0))
 
         sizes = sorted({found.width, found.lanes, 1}, reverse=True)
         return seq(strip_mine(columns.first, columns.extent, sizes, one))
@@ -358,12 +358,12 @@ def _accumulate(
 
         return across(one)
 
-    def nested(k: int, known: Place) -> Stmt:
+    def nest(k: int, known: Place) -> Stmt:
         axis = found.reduced[k]
         low, extent = rows if k == 0 else (imm64(0), axis.extent)
         name = axis.var.name_hint
         if k < len(found.reduced) - 1:
-            return loop(name, extent, lambda i: nested(k + 1, {**known, axis.var: low + i}))
+            return loop(name, extent, lambda i: nest(k + 1, {**known, axis.var: low + i}))
         if steps == 1:
             return loop(name, extent, lambda i: join([{**known, axis.var: low + i}]))
         size = imm64(steps)
@@ -385,4 +385,4 @@ def _accumulate(
         )
 
     begins = [across(start)] if part is not None or stage.init is not None else []
-    return seq((*begins, nested(0, {})))
+    return seq((*begins, nest(0, {})))

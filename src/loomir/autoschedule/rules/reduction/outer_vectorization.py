@@ -13,7 +13,7 @@ from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, product, sub
 from loomir.autoschedule.builders.evaluate import number, value_at, widest
-from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorized
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorize
 from loomir.autoschedule.builders.operand_access import is_contiguous_along, ramp, stride_along
 from loomir.autoschedule.builders.reduction_ops import accumulate
 from loomir.autoschedule.builders.register_transpose import transpose_in_registers
@@ -149,13 +149,13 @@ class RowVectors:
         step, lane = Var("step", imm64(0).dtype), Var("lane", imm64(0).dtype)
         blocks = [scratch("block", (lanes, lanes), load.dtype, "local") for load in self.turns]
 
-        def moved(load: BufferLoad) -> BufferLoad:
+        def read_transposed(load: BufferLoad) -> BufferLoad:
             for block, turn in zip(blocks, self.turns):
                 if structural_equal(load, turn):
                     return BufferLoad(block, (step, lane))
             return load
 
-        value = rewrite(stage.value, {BufferLoad: moved})
+        value = rewrite(stage.value, {BufferLoad: read_transposed})
         long = sum(1 for _ in pre_order(value)) > _WRITTEN_OUT
 
         def place(v: int, x: PrimExpr) -> Place:
@@ -163,7 +163,7 @@ class RowVectors:
 
         def across(body: Callable[[PrimExpr, tuple[PrimExpr, PrimExpr], Place], Stmt]) -> Stmt:
             return seq(
-                vectorized("lane", lanes, lambda x, v=v: body(x, (imm64(v), x), place(v, x)))
+                vectorize("lane", lanes, lambda x, v=v: body(x, (imm64(v), x), place(v, x)))
                 for v in range(vectors)
             )
 
@@ -182,7 +182,7 @@ class RowVectors:
                     acc, accumulate(stage.combine, BufferLoad(acc, mine), term), mine
                 )
 
-            return vectorized("lane", lanes, one)
+            return vectorize("lane", lanes, one)
 
         def block(v: int, known: Place) -> Stmt:
             first = known[self.run.var]
@@ -232,12 +232,12 @@ class RowVectors:
             )
             return seq((blocked, rest))
 
-        def nested(k: int, known: Place) -> Stmt:
+        def nest(k: int, known: Place) -> Stmt:
             if k == len(self.outer):
                 return steps(known)
             axis = self.outer[k]
             name = axis.var.name_hint
-            return loop(name, axis.extent, lambda i: nested(k + 1, {**known, axis.var: i}))
+            return loop(name, axis.extent, lambda i: nest(k + 1, {**known, axis.var: i}))
 
         def end(x: PrimExpr, mine: tuple[PrimExpr, PrimExpr], here: Place) -> Stmt:
             indices = tuple(value_at(i, here) for i in stage.indices)
@@ -247,4 +247,4 @@ class RowVectors:
         ends = across(end)
         if left is not None:
             ends = loop("r", Min(left, imm64(lanes)), lambda x: end(x, (imm64(0), x), place(0, x)))
-        return allocate((acc, *blocks), across(start), nested(0, units), ends)
+        return allocate((acc, *blocks), across(start), nest(0, units), ends)

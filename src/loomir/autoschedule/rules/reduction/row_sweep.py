@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from loomir.arith.fold import imm64, int64, product
 from loomir.autoschedule.builders.evaluate import number, unravel_index, value_at, widest
-from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorized
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorize
 from loomir.autoschedule.builders.reduction_ops import (
     accumulate,
     identity,
@@ -168,17 +168,15 @@ def run_pass(
         )
         return seq(steps)
 
-    def nested(k: int, outer: tuple[PrimExpr, ...]) -> Stmt:
+    def nest(k: int, outer: tuple[PrimExpr, ...]) -> Stmt:
         if k == start:
             return run(outer)
         axis, low, extent = first.axes[k], imm64(0), extents[k]
         if piece is not None and k == 0:
             low, extent = piece
-        return loop(
-            axis.var.name_hint, extent, lambda i: nested(k + 1, (*outer, add_offset(low, i)))
-        )
+        return loop(axis.var.name_hint, extent, lambda i: nest(k + 1, (*outer, add_offset(low, i))))
 
-    body = nested(0, ())
+    body = nest(0, ())
     if not sums:
         return body
     starts = [_begin(walks[k], s, width, lanes) for k, s in sums.items()]
@@ -197,9 +195,9 @@ _Body = Callable[[PrimExpr, Place], Stmt]
 def _in_parts(size: int, most: int, one: Callable[[PrimExpr], Stmt]) -> Stmt:
     """Emit vectors of at most so many lanes, one after the other."""
     if size <= most:
-        return vectorized("lane", size, one)
+        return vectorize("lane", size, one)
     return seq(
-        vectorized("lane", most, lambda x, k=k: one(add_offset(imm64(k), x)))
+        vectorize("lane", most, lambda x, k=k: one(add_offset(imm64(k), x)))
         for k in range(0, size, most)
     )
 

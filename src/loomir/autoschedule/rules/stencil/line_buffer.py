@@ -13,7 +13,7 @@ from typing import Final
 
 from loomir.arith.fold import add, fold_expr, imm64, int64, mul, product, sub
 from loomir.autoschedule.builders.evaluate import time_of, unravel_index, value_at, widest
-from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorized
+from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorize
 from loomir.autoschedule.builders.operand_access import let
 from loomir.autoschedule.builders.thread_partition import parallelize
 from loomir.autoschedule.ir.stage import Axis, Stage
@@ -159,7 +159,7 @@ def read_sliding(
     moved = _Moved(axes, ways, (y, x), {down.var, across.var, *steps})
     read = moved.value(inner)
     tests = None if read is None else moved.tests(conditions, read)
-    if read is None or tests is None or (other is not None and not moved.fixed(other)):
+    if read is None or tests is None or (other is not None and not moved.is_fixed(other)):
         return None
     rows, low, high = tests
     copied = Var("copied", found.dtype)
@@ -244,7 +244,7 @@ class _Moved:
     here: tuple[Var, Var]
     moving: set[Var]
 
-    def fixed(self, expr: PrimExpr) -> bool:
+    def is_fixed(self, expr: PrimExpr) -> bool:
         """Whether an expression does not depend on the position."""
         return self.moving.isdisjoint(by_class(expr).get(Var, ()))
 
@@ -276,7 +276,7 @@ class _Moved:
             return BufferLoad(e.buffer, tuple(self.index(index) for index in e.indices))
 
         made = rewrite(expr, {BufferLoad: load})
-        return made if self.fixed(made) else None
+        return made if self.is_fixed(made) else None
 
     def tests(
         self, conditions: list[PrimExpr], read: PrimExpr
@@ -291,7 +291,7 @@ class _Moved:
         for form, part in wanted:
             found = None if form is None else self.way(form)
             if form is None or found is None:
-                if not self.fixed(part):
+                if not self.is_fixed(part):
                     return None
                 rows.append(part)
                 continue
@@ -423,12 +423,12 @@ def _band(found: Sliding, target: Target) -> int:
     first, second, _ = target.caches
     line = found.pitch * found.read.dtype.itemsize
 
-    def fitting(size: int) -> int:
+    def count_fitting(size: int) -> int:
         return ((size // line - down.reach - 1) // down.stride + 1) // tile * tile
 
-    band = fitting(first // 2)
+    band = count_fitting(first // 2)
     if band * down.stride < 2 * down.reach:
-        band = fitting((second or first * 8) // 4)
+        band = count_fitting((second or first * 8) // 4)
     band = max(tile, band)
     height = down.axis.size
     if height is not None:
@@ -450,7 +450,7 @@ def _line(found: Sliding, copy: Buffer, row: _Place, line: PrimExpr, y: PrimExpr
                 made = value_at(value, {**row, found.y: y, found.x: x})
                 return BufferStore(copy, made, (line, add(k, imm64(phase * run))))
 
-            return lane(imm64(0)) if size == 1 else vectorized("lane", size, lane)
+            return lane(imm64(0)) if size == 1 else vectorize("lane", size, lane)
 
         length, lanes, made = end - begin, found.lanes, list[Stmt]()
         whole = length // lanes
@@ -462,7 +462,7 @@ def _line(found: Sliding, copy: Buffer, row: _Place, line: PrimExpr, y: PrimExpr
         made += [some(imm64(done + i), n) for i, n in parts_of(end - done, lanes)]
         return made
 
-    def filled(inside: bool) -> Stmt:
+    def fill(inside: bool) -> Stmt:
         made: list[Stmt] = []
         for phase in range(found.pitch // run):
             low, high = (
@@ -478,7 +478,7 @@ def _line(found: Sliding, copy: Buffer, row: _Place, line: PrimExpr, y: PrimExpr
     for part in found.rows:
         test = value_at(part, {**row, found.y: y})
         condition = test if condition is TRUE else And(condition, test)
-    return filled(True) if condition is TRUE else IfThenElse(condition, filled(True), filled(False))
+    return fill(True) if condition is TRUE else IfThenElse(condition, fill(True), fill(False))
 
 
 def _pieces(
@@ -556,10 +556,10 @@ def _results(
             for r in range(rows):
                 j, rest = divmod(u - r * down.stride, down.dilation)
                 if 0 <= j < down.steps and not rest:
-                    made.append(vectorized("lane", width, lambda x, r=r, j=j: step(k, r, j, x)))
+                    made.append(vectorize("lane", width, lambda x, r=r, j=j: step(k, r, j, x)))
         return seq(made)
 
-    begun = [vectorized("lane", width, lambda x, r=r: start(r, x)) for r in range(rows)]
+    begun = [vectorize("lane", width, lambda x, r=r: start(r, x)) for r in range(rows)]
     steps = lines(imm64(0)) if across.step is None else loop("step", across.steps, lines)
     ended: list[Stmt] = []
     for r in range(rows):
@@ -568,5 +568,5 @@ def _results(
             if n == 1:
                 ended.append(end(r, f))
             else:
-                ended.append(vectorized("lane", n, lambda x, r=r, f=f: end(r, add(f, x))))
+                ended.append(vectorize("lane", n, lambda x, r=r, f=f: end(r, add(f, x))))
     return allocate([acc], *begun, steps, *ended)

@@ -21,7 +21,7 @@ from loomir.autoschedule.builders.evaluate import (
     value_at,
     widest,
 )
-from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, unrolled, vectorized
+from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, unroll, vectorize
 from loomir.autoschedule.builders.operand_access import let
 from loomir.autoschedule.builders.reduction_ops import accumulate
 from loomir.autoschedule.builders.thread_partition import parallelize, task_size
@@ -244,7 +244,7 @@ def _plain(stage: Stage) -> PrimExpr:
     """Simplify the indices of a value: drop casts of axes whose values fit the dtype."""
     sizes = {axis.var: axis.size for axis in (*stage.axes, *stage.reduced)}
 
-    def widened(e: Cast) -> PrimExpr:
+    def drop_cast(e: Cast) -> PrimExpr:
         inner = e.value
         if not isinstance(inner, Cast) or not isinstance(inner.value, Var):
             return e
@@ -252,7 +252,7 @@ def _plain(stage: Stage) -> PrimExpr:
         fits = size is not None and inner.dtype.is_integer and size - 1 <= inner.dtype.max_value
         return inner.value if fits and e.dtype is inner.value.dtype else e
 
-    return rewrite(stage.value, {**FOLDS, Cast: widened})
+    return rewrite(stage.value, {**FOLDS, Cast: drop_cast})
 
 
 def _copy_small(value: PrimExpr, stage: Stage, across: Axis) -> tuple[PrimExpr, tuple[Stage, ...]]:
@@ -260,7 +260,7 @@ def _copy_small(value: PrimExpr, stage: Stage, across: Axis) -> tuple[PrimExpr, 
     steps = {axis.var for axis in stage.reduced}
     made: dict[Buffer, tuple[int, Stage]] = {}
 
-    def moved(load: BufferLoad) -> PrimExpr:
+    def read_copy(load: BufferLoad) -> PrimExpr:
         places = [k for k, i in enumerate(load.indices) if i is across.var]
         others = [i for i in load.indices if i is not across.var]
         fits = all(isinstance(i, IntImm) or (isinstance(i, Var) and i in steps) for i in others)
@@ -272,7 +272,7 @@ def _copy_small(value: PrimExpr, stage: Stage, across: Axis) -> tuple[PrimExpr, 
         k, copy = made.setdefault(load.buffer, (places[0], _copy(load.buffer, places[0])))
         return load if k != places[0] else BufferLoad(copy.buffer, (*others, across.var))
 
-    value = rewrite(value, {BufferLoad: moved})
+    value = rewrite(value, {BufferLoad: read_copy})
     return value, tuple(copy for _, copy in made.values())
 
 
@@ -489,7 +489,7 @@ def _tile(found: _Window, place: _Place, known: frozenset[Var], rows: int, width
                 first = row[found.across.var]
                 return body({**row, found.across.var: add(first, x)}, add(base, x))
 
-            made.append(lane(imm64(0)) if width == 1 else vectorized("lane", width, lane))
+            made.append(lane(imm64(0)) if width == 1 else vectorize("lane", width, lane))
         return seq(made)
 
     def start(here: _Place, x: PrimExpr) -> Stmt:
@@ -528,7 +528,7 @@ def _steps(
         from_here -= 1
         written *= reduced[from_here].size or 1
 
-    def chosen(yes: bool) -> PrimExpr:
+    def choose(yes: bool) -> PrimExpr:
         def choice(e: Call) -> PrimExpr:
             return e.args[1 if yes else 2] if e.op is IF_THEN_ELSE else e
 
@@ -539,11 +539,11 @@ def _steps(
             if condition is None:
                 return step(steps, value)
             test = value_at(condition, {**place, **steps})
-            return IfThenElse(test, step(steps, chosen(True)), step(steps, chosen(False)))
+            return IfThenElse(test, step(steps, choose(True)), step(steps, choose(False)))
         axis = reduced[k]
         if axis.size == 1:
             return inside(k + 1, {**steps, axis.var: imm64(0)})
-        make = unrolled if k >= from_here else loop
+        make = unroll if k >= from_here else loop
         return make(
             axis.var.name_hint, axis.size or 1, lambda i: inside(k + 1, {**steps, axis.var: i})
         )
@@ -558,12 +558,12 @@ def _finish(found: _Window, place: _Place, total: PrimExpr) -> Stmt:
     stores: list[Stmt] = []
     value = total
 
-    def known(load: BufferLoad) -> PrimExpr:
+    def read_value(load: BufferLoad) -> PrimExpr:
         return values.get(load.buffer, load)
 
     for part in (found.stage, *found.epilogue):
         if part is not found.stage:
-            value = rewrite(value_at(part.value, place), {BufferLoad: known})
+            value = rewrite(value_at(part.value, place), {BufferLoad: read_value})
         var = Var(part.buffer.name, part.buffer.dtype)
         values[part.buffer] = var
         bound.append((var, value))

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, int64, mul, product, sub
 from loomir.autoschedule.builders.evaluate import number, unravel_index
-from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, vectorized
+from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, vectorize
 from loomir.autoschedule.builders.operand_access import convert, ramp
 from loomir.autoschedule.builders.strip_mine import strip_mine
 from loomir.autoschedule.builders.thread_partition import parallelize
@@ -504,7 +504,7 @@ class _Phases:
         size = last.stride * last.turns
         return scratch("line", (size,), self.found.stage.buffer.dtype)
 
-    def loaded(
+    def load_phase(
         self, part: _Part, phases: Sequence[PrimExpr], turns: _Place, last: PrimExpr | None = None
     ) -> PrimExpr:
         """Return the result of a phase."""
@@ -531,30 +531,30 @@ class _Phases:
         ones: dict[Var, PrimExpr] = {axis.var: imm64(0) for axis in found if axis.size == 1}
         *outer, across = trailing
 
-        def nested(k: int, known: dict[Var, PrimExpr]) -> Stmt:
+        def nest(k: int, known: dict[Var, PrimExpr]) -> Stmt:
             if k < len(outer):
                 axis = outer[k]
                 return loop(
                     axis.var.name_hint,
                     axis.extent,
-                    lambda i: nested(k + 1, {**known, axis.var: i}),
+                    lambda i: nest(k + 1, {**known, axis.var: i}),
                 )
             return self.in_vectors(
                 across.extent,
                 lambda i: self.finish(
                     {**place, **known, across.var: i},
-                    self.loaded(part, phases, {**turns, **known, across.var: i}),
+                    self.load_phase(part, phases, {**turns, **known, across.var: i}),
                 ),
             )
 
-        return nested(0, ones)
+        return nest(0, ones)
 
     def in_vectors(self, size: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:
         """Run ``body`` for each element of a row, in vectors."""
         lanes = self.target.lanes(max(8, self.found.stage.buffer.dtype.bits))
 
         def some(first: PrimExpr, n: int) -> Stmt:
-            return body(first) if n == 1 else vectorized("lane", n, lambda x: body(add(first, x)))
+            return body(first) if n == 1 else vectorize("lane", n, lambda x: body(add(first, x)))
 
         return seq(
             strip_mine(imm64(0), size, list(dict.fromkeys([lanes, max(1, lanes // 4), 1])), some)
@@ -581,7 +581,7 @@ class _Row:
         kinds = [(part, r) for part in parts for r in range(part.phases[-1].many)]
 
         def read(turn: PrimExpr) -> list[PrimExpr]:
-            return [owner.loaded(p, [*phases, imm64(r)], turns, turn) for p, r in kinds]
+            return [owner.load_phase(p, [*phases, imm64(r)], turns, turn) for p, r in kinds]
 
         def some(first: PrimExpr, n: int) -> Stmt:
             start = mul(first, imm64(stride))

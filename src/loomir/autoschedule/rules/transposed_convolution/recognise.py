@@ -247,7 +247,7 @@ def _lines(stage: Stage, tests: Sequence[PrimExpr]) -> list[Line] | None:
     for part in tests:
         if isinstance(part, Eq):
             continue
-        bound = _bound(part, axes, places, found, element)
+        bound = _match_bound(part, axes, places, found, element)
         if bound is None:
             return None
         var, form = bound
@@ -294,7 +294,7 @@ def _own(form: AffineForm, places: Mapping[Var, Axis]) -> Var | None:
     return own[0]
 
 
-def _bound(
+def _match_bound(
     part: PrimExpr,
     axes: Sequence[Axis],
     places: Mapping[Var, Axis],

@@ -168,7 +168,7 @@ class Builder:
     fdiv: ClassVar[Binary] = _float_binary("fdiv")
     # `frem` is left out: LLVM makes it a call of fmod, which mathlib names openly.
 
-    def flagged(self, op: str, x: Value, y: Value, flags: str) -> Value:
+    def emit_flagged(self, op: str, x: Value, y: Value, flags: str) -> Value:
         """Emit add, sub, mul or shl with a promise: ``nsw``, ``nuw`` or ``nuw nsw``."""
         t = x.type
         fits = t is y.type and t.is_int and flags in _WRAP_FLAGS

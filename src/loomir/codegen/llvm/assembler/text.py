@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from loomir.codegen.llvm.assembler.names import escape, global_name, local_hint
-from loomir.codegen.llvm.assembler.types import I8, PTR, Type, array, function, named_struct
+from loomir.codegen.llvm.assembler.types import I8, PTR, Type, array, function, name_struct
 from loomir.codegen.llvm.assembler.values import Value, bytes_of
 from loomir.support.diagnostics import InternalError
 
@@ -351,7 +351,7 @@ class Module:
             return Value(PTR, global_name(name))
         return self._add_global(name, f"{word} {type.text}")
 
-    def promised_global(self, name: str) -> Value:
+    def promise_global(self, name: str) -> Value:
         """Name a variable that this module defines later; give its address."""
         self._promised.add(name)
         return Value(PTR, global_name(name))
@@ -404,7 +404,7 @@ class Module:
         """
         found = self._structs.get(name)
         if found is None:
-            found = self._structs[name] = named_struct(name, fields)
+            found = self._structs[name] = name_struct(name, fields)
         elif found.fields != tuple(fields):
             raise InternalError(f"struct {name!r} has other fields")
         return found

@@ -32,7 +32,7 @@ __all__ = [
     "array",
     "function",
     "integer",
-    "named_struct",
+    "name_struct",
     "struct",
     "vector",
 ]
@@ -232,7 +232,7 @@ def struct(fields: Sequence[Type]) -> Type:
     return _intern(made)
 
 
-def named_struct(name: str, fields: Sequence[Type]) -> Type:
+def name_struct(name: str, fields: Sequence[Type]) -> Type:
     """Return a struct that IR writes by name; ``Module.struct`` declares it under a unique name."""
     _check_fields(fields)
     made = Type(global_name(name, "%"), "struct")

@@ -48,7 +48,7 @@ __all__ = [
     "family",
     "load",
     "machine_of",
-    "optimised_ir",
+    "optimise_ir",
 ]
 
 
@@ -290,7 +290,7 @@ def _optimise(module: llvm.ModuleRef, target: TargetMachine, level: int, wanted:
 
 
 @contextmanager
-def _optimised(
+def _optimise_parsed(
     parse: Callable[[], AbstractContextManager[llvm.ModuleRef]],
     target: TargetMachine,
     level: int,
@@ -333,7 +333,7 @@ def _emittable(
     """Yield a text as it is after the passes, ready for the selection of instructions."""
     parse = functools.partial(_parse, text, target)
     with (
-        _optimised(parse, target, level, passes) as module,
+        _optimise_parsed(parse, target, level, passes) as module,
         _selectable(module, target) as safe,
     ):
         yield safe
@@ -413,7 +413,7 @@ def compile_linked(
                     value.linkage = exports.get(value.name, "internal")
             yield module
 
-    with _optimised(parse, target, level, Passes.USUAL) as module:
+    with _optimise_parsed(parse, target, level, Passes.USUAL) as module:
         taken = {v.name for v in (*module.functions, *module.global_variables)}
         clashes = sorted({name for name in externs.values() if name in taken})
         if clashes:
@@ -426,7 +426,7 @@ def compile_linked(
 
 
 @with_room
-def optimised_ir(
+def optimise_ir(
     text: str,
     target: TargetMachine | None = None,
     level: int = 2,
@@ -436,7 +436,7 @@ def optimised_ir(
     """Return the IR as it is after LLVM's passes."""
     target = target or TargetMachine.host()
     _codegen_level(level)
-    with _optimised(lambda: _parse(text, target), target, level, passes) as module:
+    with _optimise_parsed(lambda: _parse(text, target), target, level, passes) as module:
         return str(module)
 
 

@@ -87,7 +87,7 @@ def avoid_forbidden_patterns(text: str) -> str | None:
             if found is not None:
                 halves[half[1]] = found
         elif added := _SUM.match(line):
-            source = _summed_halves(halves.get(added[4]), halves.get(added[5]))
+            source = _match_summed_halves(halves.get(added[4]), halves.get(added[5]))
             if source is not None:
                 sums[added[1]] = source
                 hidden, name = _hide(_Vector(added[5], int(added[2]), int(added[3])), at)
@@ -140,7 +140,7 @@ def _half_of(match: re.Match[str]) -> tuple[_Vector, bool] | None:
     return None
 
 
-def _summed_halves(
+def _match_summed_halves(
     one: tuple[_Vector, bool] | None, other: tuple[_Vector, bool] | None
 ) -> _Vector | None:
     if one is None or other is None or one[0] != other[0] or one[1] == other[1]:

@@ -139,7 +139,7 @@ def emit_math(b: Builder, name: str, args: Sequence[Value], dtype: DataType) -> 
     kernel = MATH.get(name)
     if kernel is None or len(args) != kernel.arity:
         raise InternalError(f"no math function {name!r} of {len(args)} arguments")
-    fixed = _fixed_power(args[1]) if name == "pow" else None
+    fixed = _find_fixed_power(args[1]) if name == "pow" else None
     if fixed is not None:
         return narrow(b, fixed(b, widen(b, args[0], dtype)), dtype)
     wide = [widen(b, a, dtype) for a in args]
@@ -147,7 +147,7 @@ def emit_math(b: Builder, name: str, args: Sequence[Value], dtype: DataType) -> 
     return narrow(b, chosen(b, wide), dtype)
 
 
-def _fixed_power(exponent: Value) -> Callable[[Builder, Value], Value] | None:
+def _find_fixed_power(exponent: Value) -> Callable[[Builder, Value], Value] | None:
     if not exponent.type.is_float:  # a bfloat16 is given as its bits
         return None
     texts = {const(exponent.type, by).text: emit for by, emit in power.FIXED_POWERS.items()}

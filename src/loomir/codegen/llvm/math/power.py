@@ -174,10 +174,10 @@ def _power_cases(b: Builder, x: Value, y: Value, result: Value) -> Value:
     result = b.select(b.fcmp("oeq", size, zero), at_zero, result)
     result = b.select(b.fcmp("oeq", size, top), at_top, result)
     result = b.select(b.fcmp("uno", x, x), x, result)
-    return _signed_power(b, x, y, result)
+    return _restore_sign(b, x, y, result)
 
 
-def _signed_power(b: Builder, x: Value, y: Value, result: Value) -> Value:
+def _restore_sign(b: Builder, x: Value, y: Value, result: Value) -> Value:
     """Make of \\|x\\| to the power y what x to the power y is, with all the cases of IEEE 754."""
     t, i = x.type, integers(x)
     one, zero = const(t, 1.0), const(t, 0.0)

@@ -155,7 +155,7 @@ def _on_doubles(b: Builder, name: str, x: Value, join: _Join) -> Value:
 
     r, tail, n = reduce_angle(b, x)
     near = join(b, *_pair(b, r, tail), n)
-    return rarely(b, name, [x], _kept_zero(b, x, near, join), far, slow)
+    return rarely(b, name, [x], _keep_zero(b, x, near, join), far, slow)
 
 
 def _slow_float(join: _Join) -> Scalar:
@@ -169,10 +169,10 @@ def _slow_float(join: _Join) -> Scalar:
 def _on_floats(b: Builder, name: str, x: Value, join: _Join) -> Value:
     r, n = reduce_single(b, x)
     near = join(b, *_pair_single(b, r), n)
-    return rarely(b, name, [x], _kept_zero(b, x, near, join), far, _slow_float(join))
+    return rarely(b, name, [x], _keep_zero(b, x, near, join), far, _slow_float(join))
 
 
-def _kept_zero(b: Builder, x: Value, result: Value, join: _Join) -> Value:
+def _keep_zero(b: Builder, x: Value, result: Value, join: _Join) -> Value:
     """Restore the sign of zero, which the subtraction of no turns at all has lost."""
     if join is _cosine:
         return result
@@ -214,5 +214,5 @@ def tan_single(b: Builder, x: Value) -> Value:
     odd = _odd(b, n)
     above = b.select(odd, const(t, -1.0), found)
     near = b.fdiv(above, b.select(odd, found, const(t, 1.0)))
-    near = _kept_zero(b, x, near, _tangent)
+    near = _keep_zero(b, x, near, _tangent)
     return rarely(b, "tan", [x], near, far, _slow_float(_tangent))

@@ -70,7 +70,7 @@ def _name(op: RelaxExpr) -> str:
 # -- kernels called as they are ----------------------------------------------------------------
 def direct_kernel(frame: GraphFrame, e: Call) -> Linked | None:
     """Return the kernel of the module that is called as it is, if one is."""
-    return frame.graph.linked(e.op.name_hint) if isinstance(e.op, GlobalVar) else None
+    return frame.graph.find_linked(e.op.name_hint) if isinstance(e.op, GlobalVar) else None
 
 
 def run_kernel(frame: GraphFrame, linked: Linked, e: Call) -> Step[None]:
@@ -86,7 +86,7 @@ def run_kernel(frame: GraphFrame, linked: Linked, e: Call) -> Step[None]:
         value: Value = yield _pass_argument(frame, name, parameter, arg, e.span)
         args.append(value)
     laid = [
-        frame.laid_out(arg)
+        frame.find_layout(arg)
         for parameter, arg in zip(parameters, e.args, strict=True)
         if parameter.buffer is not None
     ]

@@ -19,7 +19,7 @@ from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.relax.scalars.bits import bits_of, value_of
 from loomir.codegen.llvm.relax.scalars.extents import EXTENTS
 from loomir.codegen.llvm.relax.unit import GraphUnit
-from loomir.codegen.llvm.relax.ways import Laid, laid_as
+from loomir.codegen.llvm.relax.ways import Laid, lay_as
 from loomir.codegen.llvm.support.ir.objects import place
 from loomir.codegen.llvm.tir.frame import Cleanup, FunctionFrame
 from loomir.ir.visit import Step
@@ -267,10 +267,10 @@ class GraphFrame(FunctionFrame):
         """Write a field."""
         self.b.store(value, place(self.b, base, offset))
 
-    def laid_out(self, e: object) -> Laid | None:
+    def find_layout(self, e: object) -> Laid | None:
         """Return what is known of a tensor before the program runs."""
         if isinstance(e, Constant):
-            return laid_as(e.struct_info)
+            return lay_as(e.struct_info)
         return self.laid.get(e) if isinstance(e, Var) else None
 
     # -- variables -------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from loomir.codegen.llvm.assembler.types import I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import FALSE, Value, const
 from loomir.codegen.llvm.relax.checks import CheckedValue, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
-from loomir.codegen.llvm.relax.invoke import invoke, packed_code
+from loomir.codegen.llvm.relax.invoke import define_packed_code, invoke
 from loomir.codegen.llvm.relax.leaves import facts
 from loomir.relax import faults
 from loomir.relax.node import RelaxExpr
@@ -23,7 +23,7 @@ __all__ = ["call_extern", "call_global", "call_value"]
 
 def call_global(frame: GraphFrame, name: str, args: Sequence[Value], span: Span | None) -> Slot:
     """Call a function of the module."""
-    known = frame.graph.known(name)
+    known = frame.graph.find_function(name)
     if known is None:
         raise InternalError(f"a graph calls {name!r}, which is not in the module")
     if known.parameters != len(args):
@@ -37,8 +37,8 @@ def call_extern(frame: GraphFrame, symbol: str, args: Sequence[Value], span: Spa
     own = frame.graph.symbols.get(symbol)
     if own is not None:
         return call_global(frame, own, args, span)
-    code = packed_code(frame.graph)
-    itself = frame.graph.packed(symbol, code)
+    code = define_packed_code(frame.graph)
+    itself = frame.graph.find_packed(symbol, code)
     return invoke(frame, code, itself, args, span, symbol, counted=FALSE)
 
 

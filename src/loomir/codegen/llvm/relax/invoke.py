@@ -28,9 +28,9 @@ __all__ = [
     "BUILTIN",
     "RECURSION_LIMIT",
     "builtin",
+    "define_packed_code",
     "invoke",
     "is_near",
-    "packed_code",
 ]
 
 RECURSION_LIMIT: Final = 1000
@@ -100,12 +100,12 @@ def _never(frame: GraphFrame) -> dict[str, Metadata]:
 
 def builtin(frame: GraphFrame, name: str, args: Sequence[Value], span: Span | None) -> Slot:
     """Call a function of the language that Python runs."""
-    code = packed_code(frame.graph)
-    itself = frame.graph.packed(BUILTIN + name, code)
+    code = define_packed_code(frame.graph)
+    itself = frame.graph.find_packed(BUILTIN + name, code)
     return invoke(frame, code, itself, args, span, name, counted=FALSE)
 
 
-def packed_code(graph: GraphUnit) -> Callee:
+def define_packed_code(graph: GraphUnit) -> Callee:
     """Define the code of packed functions: it calls Python, with the number of the call."""
     found = graph.module.find(PACKED_CODE)
     if found is not None:

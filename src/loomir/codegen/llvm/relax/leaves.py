@@ -9,7 +9,7 @@ from loomir.codegen.llvm.assembler.types import I64
 from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.relax.boxes import box
 from loomir.codegen.llvm.relax.frame import GraphFrame
-from loomir.codegen.llvm.relax.invoke import packed_code
+from loomir.codegen.llvm.relax.invoke import define_packed_code
 from loomir.ir.module import GlobalVar
 from loomir.ir.visit import Step
 from loomir.relax.expr import (
@@ -123,10 +123,10 @@ def _dtype(frame: GraphFrame, e: DataTypeImm) -> Step[Value]:
 def _extern(frame: GraphFrame, e: ExternFunc) -> Step[Value]:
     own = frame.graph.symbols.get(e.global_symbol)
     if own is not None:
-        known = frame.graph.known(own)
+        known = frame.graph.find_function(own)
         assert known is not None
         return known.value
-    return frame.graph.packed(e.global_symbol, packed_code(frame.graph))
+    return frame.graph.find_packed(e.global_symbol, define_packed_code(frame.graph))
     yield
 
 
@@ -137,7 +137,7 @@ def _global(frame: GraphFrame, e: GlobalVar) -> Step[Value]:
 
 def global_value(frame: GraphFrame, e: GlobalVar) -> Value:
     """Return a function of the module as a value."""
-    known = frame.graph.known(e.name_hint)
+    known = frame.graph.find_function(e.name_hint)
     if known is None:
         raise InternalError(f"a graph names {e.name_hint!r}, which is not in the module")
     return known.value

@@ -83,7 +83,7 @@ class _Uses:
             for block in e.blocks:
                 for binding in block.bindings:
                     self.path[level] = binding
-                    yield self.binding(binding, level)
+                    yield self.note_binding(binding, level)
             self.path[level] = None
             yield self.expr(e.body)
             self.path.pop()
@@ -94,7 +94,7 @@ class _Uses:
         else:
             self.leaves(e)
 
-    def binding(self, binding: Binding, level: int) -> Step[None]:
+    def note_binding(self, binding: Binding, level: int) -> Step[None]:
         """Note the uses in a binding, then that it binds a variable."""
         if isinstance(binding, (VarBinding, MatchCast)):
             yield self.expr(binding.value)

@@ -28,7 +28,7 @@ from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 from loomir.tir.expr import IntImm
 
-__all__ = ["MEMORY", "laid_in_storage", "place_tensor"]
+__all__ = ["MEMORY", "lay_in_storage", "place_tensor"]
 
 _BYTES: Final = DataType("uint8")
 
@@ -125,14 +125,14 @@ def place_tensor(s: Site) -> Step[Location]:
     backing = s.arg(0)
     if isinstance(backing, Var):
         frame.pinned.add(backing)
-    made, is_there = frame.take_tensor(_rank_of(s, 2), laid_in_storage(s))
+    made, is_there = frame.take_tensor(_rank_of(s, 2), lay_in_storage(s))
     if is_there:
         return made
     storage: Value = yield s.of_kind(0, at.TENSOR)
     offset: Value = yield _offset(s, 1)
     extents: _Extents = yield _extents(s, 2)
     elements = _elements_of(dtype)
-    given = _given_for(s, storage, offset, extents, elements)
+    given = _list_arguments(s, storage, offset, extents, elements)
     memory = frame.address_of(made)
     done = b.call(frame.graph.object_function("loomir_tensor_place"), [memory, *given])
     _require_placed(s, b.icmp("ne", done, const(I32, 0)), given, elements)
@@ -145,7 +145,7 @@ def _rank_of(s: Site, index: int) -> int:
     return known.ndim if isinstance(known, ShapeStructInfo) else -1
 
 
-def laid_in_storage(s: Site) -> Laid | None:
+def lay_in_storage(s: Site) -> Laid | None:
     """Return what is known of a tensor made in storage, where all of it is numbers."""
     storage, offset, shape, dtype = s.arg(0), s.arg(1), s.arg(2), s.option(3, "dtype")
     if not isinstance(storage, Var) or not isinstance(shape, ShapeExpr):
@@ -182,7 +182,7 @@ def _elements_like(s: Site, tensor: Value) -> _Elements:
     return _Elements(None, word, b.lshr(b.add(b.mul(bits, lanes), const(I64, 7)), const(I64, 3)))
 
 
-def _given_for(
+def _list_arguments(
     s: Site, storage: Value, offset: Value, extents: _Extents, elements: _Elements
 ) -> list[Value]:
     count = extents.rank
@@ -199,7 +199,7 @@ def _inside(
 ) -> Value:
     """Make a tensor of part of another's memory, which it keeps."""
     frame, b = s.frame, s.frame.b
-    given = _given_for(s, storage, offset, extents, elements)
+    given = _list_arguments(s, storage, offset, extents, elements)
     made = b.call(frame.graph.object_function("loomir_tensor_inside"), given)
     _require_placed(s, b.icmp("ne", made, NULL), given, elements)
     return frame.keep(made)

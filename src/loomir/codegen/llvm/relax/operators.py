@@ -209,7 +209,7 @@ def _find_kernel(s: Site) -> Linked:
     e = s.arg(0)
     if not isinstance(e, GlobalVar):
         raise InternalError(f"{s.shown} calls what is no function of the module")
-    linked = s.frame.graph.linked(e.name_hint)
+    linked = s.frame.graph.find_linked(e.name_hint)
     if linked is None:
         raise InternalError(f"{s.shown} calls {e.name_hint!r}, which is no loop-level function")
     return linked
@@ -242,7 +242,7 @@ def _run(
             expr = exprs[p.position]
             args.append(_argument(s, p, given[p.position], expr))
             if p.buffer is not None:
-                laid.append(frame.laid_out(expr))
+                laid.append(frame.find_layout(expr))
         elif p.position < first:
             args.append(scalar_for(frame, p, numbers[p.position - len(given)], s.span))
         else:

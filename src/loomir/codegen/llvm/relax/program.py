@@ -19,7 +19,7 @@ from loomir.codegen.llvm.relax.boxes import unbox
 from loomir.codegen.llvm.relax.checks import CheckedValue, Phase, match
 from loomir.codegen.llvm.relax.closures import open_function
 from loomir.codegen.llvm.relax.frame import GraphFrame, Location, Slot, Where
-from loomir.codegen.llvm.relax.invoke import packed_code
+from loomir.codegen.llvm.relax.invoke import define_packed_code
 from loomir.codegen.llvm.relax.kernels import define_adapter
 from loomir.codegen.llvm.relax.leaves import facts
 from loomir.codegen.llvm.relax.liveness import find_dying, local_tensors
@@ -29,7 +29,7 @@ from loomir.codegen.llvm.relax.unit import (
     Known,
     Pending,
 )
-from loomir.codegen.llvm.relax.ways import laid_as, way_to
+from loomir.codegen.llvm.relax.ways import lay_as, way_to
 from loomir.codegen.llvm.support.ir.faults import FAULTED, FINE, open_context
 from loomir.codegen.llvm.support.ir.objects import place
 from loomir.codegen.llvm.tir.entry.tvm_ffi_entry import ONCE
@@ -46,10 +46,10 @@ from loomir.runtime.graph import object_layout as at
 from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.function import PrimFunc
 
-__all__ = ["called_kernels", "generate_graph"]
+__all__ = ["generate_graph", "list_called_kernels"]
 
 
-def called_kernels(mod: IRModule) -> set[str]:
+def list_called_kernels(mod: IRModule) -> set[str]:
     """List the loop-level functions that graphs of the module name."""
     kernels = {v.name_hint for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
     symbols = {
@@ -101,7 +101,7 @@ def generate_graph(unit: Unit, mod: IRModule, bodies: Mapping[str, Callee]) -> G
     while graph.pending:
         trampoline(_define(graph, graph.pending.pop()))
     entries = tuple(n for n, f in functions.items() if "global_symbol" in f.attrs)
-    packed_code(graph)
+    define_packed_code(graph)
     _define_enter(graph)
     _define_function(graph, [graph.functions[name].value for name in entries])
     return Graph(
@@ -143,7 +143,7 @@ def _define(graph: GraphUnit, what: Pending) -> Step[None]:
         frame.values[param] = Location(Where.ARGUMENT, index)
         info = param.struct_info_annotation or OBJECT
         places.append((value, info, CheckedValue(faults.argument(param.name_hint), param.span)))
-        laid = laid_as(info)
+        laid = lay_as(info)
         if laid is not None:
             # It is compared with that below, before anything else.
             frame.laid[param] = laid

@@ -117,7 +117,7 @@ class GraphUnit:
         t = OBJECT_FUNCTIONS[name]
         return self.module.declare(name, t.result, t.fields)
 
-    def known(self, name: str) -> Known | None:
+    def find_function(self, name: str) -> Known | None:
         """Find a function of the module; a kernel becomes one on objects when first asked for."""
         found = self.functions.get(name)
         if found is None and name in self.bodies:
@@ -125,7 +125,7 @@ class GraphUnit:
             found = self.functions[name] = self.adapt(name)
         return found
 
-    def linked(self, name: str) -> Linked | None:
+    def find_linked(self, name: str) -> Linked | None:
         """Find a PrimFunc of the module."""
         return self.unit.functions.get(name)
 
@@ -199,7 +199,7 @@ class GraphUnit:
         ]
         return [const(I64, len(data)), *words]
 
-    def packed(self, name: str, code: Callee) -> Value:
+    def find_packed(self, name: str, code: Callee) -> Value:
         """Return the packed function of a name."""
 
         def make() -> list[Value]:

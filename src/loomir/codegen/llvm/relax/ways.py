@@ -20,7 +20,7 @@ from loomir.runtime import layout as dl
 from loomir.support.dtype import DataType
 from loomir.tir.expr import IntImm, PrimExpr
 
-__all__ = ["Laid", "are_proved", "laid_as", "numbers_of", "way_to"]
+__all__ = ["Laid", "are_proved", "lay_as", "numbers_of", "way_to"]
 
 
 class Laid(NamedTuple):
@@ -50,7 +50,7 @@ def numbers_of(exprs: Sequence[PrimExpr]) -> tuple[int, ...] | None:
     return found if len(found) == len(exprs) else None
 
 
-def laid_as(info: object) -> Laid | None:
+def lay_as(info: object) -> Laid | None:
     """Return what is known of a tensor that was checked against structural information."""
     if not isinstance(info, TensorStructInfo) or info.dims is None or info.dtype.is_void:
         return None
@@ -60,7 +60,7 @@ def laid_as(info: object) -> Laid | None:
 
 def fresh_as(info: object) -> Laid | None:
     """Return what is known of a tensor that was just made with memory of its own."""
-    laid = laid_as(info)
+    laid = lay_as(info)
     return None if laid is None else laid._replace(home=object())
 
 

@@ -32,7 +32,7 @@ from loomir.support.diagnostics import InternalError
 from loomir.support.fork_safe import ForkSafeLock, import_module
 from loomir.target.cpus import cpu_quota
 
-__all__ = ["ForkJoin", "capped_threads", "measure_fork_join", "pool_symbols", "worker_count"]
+__all__ = ["ForkJoin", "cap_threads", "measure_fork_join", "pool_symbols", "worker_count"]
 
 _EXPORTS: Final = (
     "loomir_parallel_for",
@@ -64,7 +64,7 @@ def worker_count() -> int:
 
 
 @contextmanager
-def capped_threads(most: int) -> Generator[None, None, None]:
+def cap_threads(most: int) -> Generator[None, None, None]:
     """Let parallel loops use so many threads at most for the body of ``with``.
 
     The cap is one for the process: of several callers at a time, the least counts.

@@ -66,7 +66,7 @@ def _allocate(frame: FunctionFrame, s: Allocate) -> Step[None]:
         memory = b.call(unit.take_scratch(), [rounded])
     else:
         amounts = [const(I64, ALIGNMENT), rounded]
-        memory = b.call(unit.aligned_alloc(), amounts[::-1] if unit.on_windows else amounts)
+        memory = b.call(unit.declare_aligned_alloc(), amounts[::-1] if unit.on_windows else amounts)
     none_left = fault("allocation", s.span, buffer=s.buffer_var.name_hint)
     frame.require(b.icmp("ne", memory, NULL), none_left, size_value)
     frame.env[s.buffer_var] = memory

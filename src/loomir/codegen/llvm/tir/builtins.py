@@ -63,7 +63,7 @@ def _if_then_else(frame: FunctionFrame, e: Call) -> Step[Value]:
     return (yield choose(frame, condition, e.args[1], e.args[2]))
 
 
-def _checked_index(frame: FunctionFrame, e: Call) -> Step[Value]:
+def _check_index(frame: FunctionFrame, e: Call) -> Step[Value]:
     index, extent, buffer, axis = e.args
     i: Value = yield frame.value(index)
     n: Value = yield frame.value(extent)
@@ -154,7 +154,7 @@ def _math(name: str) -> Pure:
     return lambda b, dtype, args: emit_math(b, name, args, dtype)
 
 
-def _moved_product(b: Builder, x: Value, y: Value, down: Value) -> Value:
+def _shift_product(b: Builder, x: Value, y: Value, down: Value) -> Value:
     """Emit ``x * y / 2**down`` of 64-bit integers that hold 32 bits, rounded, halves up."""
     t = x.type
     zero, one, most = (const(t, n) for n in (0, 1, 63))
@@ -171,7 +171,7 @@ def _moved_product(b: Builder, x: Value, y: Value, down: Value) -> Value:
 def _q_multiply_shift(b: Builder, dtype: DataType, args: list[Value]) -> Value:
     t = I64.with_lanes(dtype.lanes)
     x, y, q, s = (b.sext(a, t) for a in args)
-    return b.trunc(_moved_product(b, x, y, b.sub(q, s)), register_type(dtype))
+    return b.trunc(_shift_product(b, x, y, b.sub(q, s)), register_type(dtype))
 
 
 def _q_multiply_shift_per_axis(b: Builder, dtype: DataType, args: list[Value]) -> Value:
@@ -180,7 +180,7 @@ def _q_multiply_shift_per_axis(b: Builder, dtype: DataType, args: list[Value]) -
     zero = const(t, 0)
     down = b.sub(q, b.select(args[5], left, zero))
     down = b.add(down, b.select(args[6], right, zero))
-    return b.trunc(_moved_product(b, x, y, down), register_type(dtype))
+    return b.trunc(_shift_product(b, x, y, down), register_type(dtype))
 
 
 _FLOATS: Final = (Accepts.FLOAT, Accepts.FLOAT_INT32)
@@ -224,7 +224,7 @@ OPS: Final[dict[Op, Callable[[FunctionFrame, Call], Step[Value]]]] = {
         "continue_loop": _continue,
         "if_then_else": _if_then_else,
         "check": _check,
-        "checked_index": _checked_index,
+        "checked_index": _check_index,
         **WATCHING,
         "tvm_stack_make_shape": _argument_only,
         "tvm_stack_make_array": _argument_only,

@@ -115,7 +115,7 @@ class Unit:
         """Whether the thread pool keeps memory between runs: it is there on Linux."""
         return "linux" in self.module.triple
 
-    def aligned_alloc(self) -> Callee:
+    def declare_aligned_alloc(self) -> Callee:
         """Declare what gives memory; the order of its arguments is the system's."""
         name = "_aligned_malloc" if self.on_windows else "aligned_alloc"
         return self.module.declare(name, PTR, [I64, I64])

@@ -141,11 +141,11 @@ def _iterate(
     if weight is not None and strip is None:
         count(frame, weight)
     # It is below `stop`, so it does not overflow.
-    following = b.flagged("add", counter, const(I64, 1), "nsw")
+    following = b.emit_flagged("add", counter, const(I64, 1), "nsw")
     counter.add(following, b.block)
     last = after if strip is None else strip.done
     end = stop if strip is None else strip.end
-    b.condbr(b.icmp("slt", following, end), body, last, meta=_written_out(frame, s))
+    b.condbr(b.icmp("slt", following, end), body, last, meta=_note_unrolling(frame, s))
     if strip is not None:
         strip.close(frame, after)
     b.at(after)
@@ -169,7 +169,7 @@ class _Strip:
         self.start.add(start, before)
         left = b.sub(stop, self.start)  # may be beyond 2**63: it is no signed number
         self._length = b.select(b.icmp("ult", left, most), left, most)
-        self.end = b.flagged("add", self.start, self._length, "nsw")
+        self.end = b.emit_flagged("add", self.start, self._length, "nsw")
 
     def close(self, frame: FunctionFrame, after: Block) -> None:
         """Go on with the next strip, or to ``after``."""
@@ -188,7 +188,7 @@ class _Strip:
             b.br(self._head)
 
 
-def _written_out(frame: FunctionFrame, s: For) -> dict[str, Metadata] | None:
+def _note_unrolling(frame: FunctionFrame, s: For) -> dict[str, Metadata] | None:
     """Return the note that LLVM shall write out several steps of a loop, or no more than one.
 
     Several are no vectors: bytes of a table, put together one by one, take twice as long.

@@ -58,13 +58,13 @@ def run_parallel(
 
 
 # -- the closure -------------------------------------------------------------------------------
-def _stored_type(type: Type) -> Type:
+def _choose_stored_type(type: Type) -> Type:
     """Return the type that the closure holds a value by: a truth value takes a byte."""
     return I8.with_lanes(type.lanes) if type.is_int and type.bits == 1 else type
 
 
 def _closure_type(values: list[Value]) -> Type:
-    return struct([_stored_type(v.type) for v in values])
+    return struct([_choose_stored_type(v.type) for v in values])
 
 
 def _define_unpack(
@@ -76,7 +76,7 @@ def _define_unpack(
     context, packed, begin, end = made.params
     args: list[Value] = []
     for i, value in enumerate(values):
-        stored = b.load(_stored_type(value.type), b.field(closure, packed, i))
+        stored = b.load(_choose_stored_type(value.type), b.field(closure, packed, i))
         same = stored.type is value.type
         args.append(stored if same else b.icmp("ne", stored, const(stored.type, 0)))
     b.ret(b.call(work, [context, *args, begin, end]))
@@ -97,8 +97,8 @@ def _call_pool(
     for i, value in enumerate(values):
         stored = (
             value
-            if _stored_type(value.type) is value.type
-            else b.zext(value, _stored_type(value.type))
+            if _choose_stored_type(value.type) is value.type
+            else b.zext(value, _choose_stored_type(value.type))
         )
         b.store(stored, b.field(closure, packed, i))
     pool = unit.module.declare(_POOL, I32, [PTR, PTR, PTR, I64, I64])

@@ -210,7 +210,7 @@ class _Sizes:
 
     def most(self, expr: PrimExpr) -> int | None:
         """Return a number that an expression is not above, or None."""
-        return trampoline(self._bound_of(expr))
+        return trampoline(self._find_bound(expr))
 
     def _is_derived(self, expr: PrimExpr) -> bool:
         """Whether an expression comes of extents by way of loops and names."""
@@ -227,17 +227,17 @@ class _Sizes:
             pending += _variables(value)
         return pending is not None
 
-    def _bound_of(self, expr: PrimExpr) -> Step[int | None]:
+    def _find_bound(self, expr: PrimExpr) -> Step[int | None]:
         if isinstance(expr, IntImm):
             return expr.value
         if isinstance(expr, Var):
             if expr not in self._most:
                 self._most[expr] = None
                 if expr in self._bound:
-                    self._most[expr] = yield self._bound_of(self._bound[expr])
+                    self._most[expr] = yield self._find_bound(self._bound[expr])
             return self._most[expr]
         if isinstance(expr, Cast):
-            return (yield self._bound_of(expr.value))
+            return (yield self._find_bound(expr.value))
         if isinstance(expr, FloorMod):
             divisor = constant_of(expr.b)
             return divisor - 1 if divisor is not None and divisor > 0 else None
@@ -247,15 +247,15 @@ class _Sizes:
             by = constant_of(expr.b)
             if by is None or by < isinstance(expr, FloorDiv):
                 return None
-            most: int | None = yield self._bound_of(expr.a)
+            most: int | None = yield self._find_bound(expr.a)
             if most is None:
                 return None
             return most * by if isinstance(expr, Mul) else most // by
         if isinstance(expr, (Add, Min, Max, Select)):
             x = expr.true_value if isinstance(expr, Select) else expr.a
             y = expr.false_value if isinstance(expr, Select) else expr.b
-            a: int | None = yield self._bound_of(x)
-            b: int | None = yield self._bound_of(y)
+            a: int | None = yield self._find_bound(x)
+            b: int | None = yield self._find_bound(y)
             if isinstance(expr, Min):
                 return min((n for n in (a, b) if n is not None), default=None)
             if a is None or b is None:
@@ -267,7 +267,7 @@ class _Sizes:
         rest = _rest_of(expr)
         if rest:
             return rest - 1
-        most: int | None = yield self._bound_of(expr.a)
+        most: int | None = yield self._find_bound(expr.a)
         less = constant_of(expr.b)
         if most is None or (less is None and not self._is_derived(expr.b)):
             return None

@@ -44,7 +44,7 @@ def no_stack(function: str, span: Span | None = None) -> Fault:
 
 def has_stack(b: Builder, context: Value, faults: FaultTable) -> Value:
     """Tell whether there is room for a call; the builder moves on."""
-    room = b.load(I64, b.module.promised_global(_ROOM))
+    room = b.load(I64, b.module.promise_global(_ROOM))
     return _reaches(b, context, faults, b.sub(_here(b), room))
 
 

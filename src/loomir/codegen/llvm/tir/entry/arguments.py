@@ -28,6 +28,7 @@ from loomir.codegen.llvm.support.ir.check_table import (
     WRITTEN,
 )
 from loomir.codegen.llvm.support.ir.checks import CHECK, LAY_OUT, OPEN
+from loomir.codegen.llvm.support.ir.faults import FINE, MISFIT
 from loomir.codegen.llvm.tir.constants import constant_of
 from loomir.codegen.llvm.tir.frame import FunctionFrame, Unit
 from loomir.codegen.llvm.tir.tensor import DLTENSOR, FIELDS, header_word
