@@ -12,7 +12,7 @@ from loomir.ir.module import IRModule, Origin
 from loomir.runtime.compile_options import CompileOptions, check_options
 from loomir.runtime.executable import Executable
 from loomir.runtime.storage.digests import key_of, source_stamp
-from loomir.support.argument_errors import explained, named_options
+from loomir.support.argument_errors import explain_arguments, refuse_unknown_options
 from loomir.support.compiling import set_compiler
 from loomir.support.config import SETTINGS
 from loomir.support.fork_safe import import_module
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["compile"]
 
 
-@explained
-@named_options
+@explain_arguments
+@refuse_unknown_options
 def compile(  # noqa: A001 - the name that users expect
     program: Program,
     target: str | Target = "native",

@@ -8,7 +8,7 @@ import pytest
 import loomir
 from loomir.autoschedule.driver import schedule_function
 from loomir.ir.visit import by_class
-from loomir.schedule.dependence import carried_dependence
+from loomir.schedule.dependence import explain_dependence
 from loomir.script import tir as T
 from loomir.target import Target
 from loomir.tir.expr import FloorMod, Shuffle
@@ -190,7 +190,7 @@ def loops_of(func: PrimFunc) -> list[For]:
 def test_rows_of_a_sparse_product_are_independent():
     assert plans(sparse) == ["loops as written"]
     first, *_ = [loop for loop in loops_of(sparse) if loop.loop_var.name_hint == "row"]
-    assert not carried_dependence(first, {})
+    assert not explain_dependence(first, {})
     ends = np.sort(RANDOM.integers(0, 900, 65)).astype("int32")
     col = RANDOM.integers(0, 50, 900).astype("int32")
     val, x = (RANDOM.standard_normal(n).astype("float32") for n in (900, (50, 32)))
@@ -203,6 +203,6 @@ def test_rows_of_a_sparse_product_are_independent():
 @pytest.mark.parametrize("func", [sliding, scattered])
 def test_loops_that_may_meet_an_element_twice_run_in_order(func: PrimFunc):
     outer, *_ = [loop for loop in loops_of(func) if loop.loop_var.name_hint in ("row", "i")]
-    assert carried_dependence(outer, {})
+    assert explain_dependence(outer, {})
     made = schedule_function(func, Target("haswell")).func
     assert all(loop.kind is not ForKind.PARALLEL for loop in loops_of(made))

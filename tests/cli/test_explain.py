@@ -220,7 +220,7 @@ def test_least_times_follow_how_much_one_instruction_does(
 ):
     # A machine that computes slowly, whatever this one does at the moment.
     module = importlib.import_module("loomir.cli.explain")
-    monkeypatch.setattr(module, "measured_roof", lambda compile: Roof(1e12, 1e9))
+    monkeypatch.setattr(module, "find_roof", lambda compile: Roof(1e12, 1e9))
     path = tmp_path / "products.py"
     path.write_text(PRODUCTS)
     groups = {n: f["main"]["groups"][0] for n, f in facts(str(path)).items() if n != "ok"}  # type: ignore[index]

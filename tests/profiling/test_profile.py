@@ -14,10 +14,10 @@ import pytest
 import loomir
 from loomir.codegen.llvm import timing
 from loomir.profiling import roof
-from loomir.profiling.roof import measured_roof
+from loomir.profiling.roof import find_roof
 from loomir.runtime.report.profile import KernelCall, Profile, Roof, Work
 from loomir.script import from_source
-from loomir.support.announcing import listening
+from loomir.support.announcing import listen
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import CompileError, RunError
 from tests.cli.test_commands import EXAMPLES, invoke
@@ -54,7 +54,7 @@ ROOF = Roof(1e9, 1e10)
 
 @pytest.fixture(autouse=True)
 def _roof(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loomir.driver.measured_roof", lambda compile: ROOF)
+    monkeypatch.setattr("loomir.driver.find_roof", lambda compile: ROOF)
 
 
 def compiled(text: str) -> Any:
@@ -188,20 +188,20 @@ def measured(monkeypatch: pytest.MonkeyPatch, *given: Roof) -> Roof:
     machine = iter(given)
     monkeypatch.setattr(roof, "_known", {})
     monkeypatch.setattr(roof, "measure_roof", lambda compile: next(machine))
-    return measured_roof(pytest.fail)
+    return find_roof(pytest.fail)
 
 
 def test_the_machine_is_measured_once_an_hour(clock: list[float], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(roof, "_TIMES", 1000)
     monkeypatch.setattr(roof, "_BYTES", 1 << 20)
     monkeypatch.setattr(roof, "_SECONDS", 0.0)
-    found = measured_roof(loomir.compile)
+    found = find_roof(loomir.compile)
     assert 1e8 < found.bandwidth < 1e13
     assert 1e8 < found.flops < 1e15
     assert measured(monkeypatch) == found
     clock[0] += 3599
     assert measured(monkeypatch) == found
-    assert measured_roof(pytest.fail) == found
+    assert find_roof(pytest.fail) == found
 
 
 def test_a_busy_machine_is_measured_again(clock: list[float], monkeypatch: pytest.MonkeyPatch):
@@ -262,7 +262,7 @@ def test_the_first_call_does_not_count_the_generation_of_code():
     )
     generated: list[int] = []
     exe = loomir.compile(program, cache=False)
-    with listening(lambda what: generated.append(time.perf_counter_ns())):
+    with listen(lambda what: generated.append(time.perf_counter_ns())):
         found = exe.profile(np.ones(64, "float32"))
     assert generated
     assert max(generated) < found._start

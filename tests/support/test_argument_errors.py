@@ -16,9 +16,9 @@ from loomir import interp, relax, tc, te, tir, transform
 from loomir.ir.node import DECLARED, Node
 from loomir.relax.operator.definition import find_op, op_names
 from loomir.relax.operator.params import REQUIRED
-from loomir.support.argument_errors import explain_parts, explained
+from loomir.support.argument_errors import explain_arguments, explain_parts
 from loomir.support.diagnostics import CompileError, LoomirError
-from loomir.support.runtime_types import declared
+from loomir.support.runtime_types import read_declared
 from loomir.transform import relax as passes
 from tests.tir.refusal import refused
 
@@ -202,9 +202,9 @@ def test_mistakes_of_functions_that_users_give_stay_theirs():
 
     for given, named in (((None,), {}), ((1, "2"), {}), ((1,), {"last": 3}), ((1,), {"o": ""})):
         with pytest.raises(LoomirError, match=r"several: (first|rest|last|o) is"):
-            explained(several)(*given, **named)
+            explain_arguments(several)(*given, **named)
     with pytest.raises(KeyError, match="mine"):
-        explained(several)(1, 2, last="x", o=2.5)
+        explain_arguments(several)(1, 2, last="x", o=2.5)
 
 
 def test_what_programs_hold_is_what_nodes_declare():
@@ -238,7 +238,7 @@ def test_attributes_that_have_no_end_are_refused(data: Any):
     ],
 )
 def test_what_lists_and_dictionaries_hold_is_told(hint: Any, words: str):
-    assert declared(hint).wanted == words
+    assert read_declared(hint).wanted == words
 
 
 def test_a_list_that_holds_itself_is_no_input():

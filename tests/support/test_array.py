@@ -51,14 +51,14 @@ def test_one_byte_of_many_makes_a_difference_wherever_it_is(place: int) -> None:
 
 def test_an_array_that_is_given_away_is_not_copied() -> None:
     for data in (np.arange(6.0).reshape(2, 3), np.array(3, "int32"), np.empty((0, 4), "int8")):
-        made = Array.owning(data)
+        made = Array.own(data)
         assert np.shares_memory(made.data, data) or not data.size
         assert made == Array(data)
         assert not data.flags.writeable
-    transposed = Array.owning(np.arange(6.0).reshape(2, 3).T)
+    transposed = Array.own(np.arange(6.0).reshape(2, 3).T)
     assert transposed == Array(np.arange(6.0).reshape(2, 3).T)
     with pytest.raises(loomir.CompileError):
-        Array.owning(np.array(["text"]))
+        Array.own(np.array(["text"]))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16", "float64"])
@@ -94,7 +94,7 @@ def test_elements_that_can_be_read_again_are_kept_only_on_request() -> None:
         reads.append(1)
         return LARGE.copy()
 
-    late, plain = Array.reading(read, "uint8", LARGE.shape), Array(LARGE)
+    late, plain = Array.read_lazily(read, "uint8", LARGE.shape), Array(LARGE)
     assert (late.dtype, late.shape, reads) == (plain.dtype, plain.shape, [])
     assert (late.once() == LARGE).all()
     assert hash(late) == hash(plain)

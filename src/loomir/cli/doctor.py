@@ -18,7 +18,7 @@ import typer
 import loomir
 from loomir.cli.report import Report
 from loomir.cli.work.self_tests import SELF_TESTS, Tested
-from loomir.profiling.roof import renewed_roof
+from loomir.profiling.roof import renew_roof
 from loomir.runtime.storage.object_cache import ObjectCache
 from loomir.runtime.storage.program_cache import ProgramCache
 from loomir.support.config import SETTINGS
@@ -87,7 +87,7 @@ def doctor(
         rows[name], works = _test(test)
         is_well &= works
     if measure:
-        roof = renewed_roof(loomir.compile)
+        roof = renew_roof(loomir.compile)
         rows["roof"] = f"{roof.flops / 1e9:.1f} GFLOP/s, {roof.bandwidth / 1e9:.1f} GB/s"
     for key, value in rows.items():
         report.fact(key, value)

@@ -30,7 +30,7 @@ from loomir.cli.valid_inputs import make_valid_inputs
 from loomir.driver import as_module, choose_packing
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order
-from loomir.profiling.roof import measured_roof
+from loomir.profiling.roof import find_roof
 from loomir.relax.check.verify import verify
 from loomir.runtime.report.profile import Roof, Work
 from loomir.support.diagnostics import CompileError, LoomirError
@@ -110,7 +110,7 @@ class _Explained:
             raise CompileError.of(mistakes)
         kernels, packed = self._kernels(module)
         here = self.target == Target("native")
-        roof = measured_roof(loomir.compile) if here and measure else None
+        roof = find_roof(loomir.compile) if here and measure else None
         measured = {} if roof is None else self._measure(module)
         self._head(roof, here)
         facts: dict[str, Any] = {}

@@ -10,7 +10,7 @@ from rich.status import Status
 from typing_extensions import Self
 
 from loomir.cli.report import Report
-from loomir.support.announcing import listening
+from loomir.support.announcing import listen
 
 __all__ = ["Progress"]
 
@@ -36,7 +36,7 @@ class Progress:
     def __enter__(self) -> Self:
         if self._status is not None:
             self._report.before_line = self._hide
-            self._exits.enter_context(listening(self._tell))
+            self._exits.enter_context(listen(self._tell))
         return self
 
     def __exit__(self, *_: object) -> None:

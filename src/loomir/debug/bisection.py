@@ -22,7 +22,7 @@ from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.passes import Pipeline
 from loomir.ir.visit import rebuild
 from loomir.relax.expr import Function
-from loomir.support.argument_errors import explained
+from loomir.support.argument_errors import explain_arguments
 from loomir.support.diagnostics import RunError
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
@@ -54,7 +54,7 @@ class Culprit(NamedTuple):
         return f"{self.stage}{where}: {what}"
 
 
-@explained
+@explain_arguments
 def bisect(
     program: Program,
     inputs: Sequence[object],

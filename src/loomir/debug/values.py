@@ -23,7 +23,7 @@ from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.op import Op
 from loomir.relax.expr import Binding, Call, Function, MatchCast, Var, VarBinding
 from loomir.runtime.shape import Shape
-from loomir.support.argument_errors import explained
+from loomir.support.argument_errors import explain_arguments
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import dtype_of_numpy
 from loomir.support.span import Span
@@ -86,7 +86,7 @@ class Trace(NamedTuple):
     left: tuple[_Value, ...]
 
 
-@explained
+@explain_arguments
 def compare_stages(
     left: Program,
     right: Program,

@@ -29,7 +29,7 @@ from loomir.runtime.storage.container import (
     write_file,
 )
 from loomir.runtime.storage.signing import is_own, seal
-from loomir.support.argument_errors import explained
+from loomir.support.argument_errors import explain_arguments
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import LoomirError
 
@@ -83,7 +83,7 @@ def from_bytes(data: bytes) -> Executable:
     return _read(data, "the pickled executable", trusted=True)
 
 
-@explained
+@explain_arguments
 def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Executable:
     """Load an executable that ``exe.save(path)`` wrote.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from loomir.ir.node import Node, attr, child, meta, node, replace_lists, reset
-from loomir.support.argument_errors import explained
+from loomir.support.argument_errors import explain_arguments
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 from loomir.support.displaying import Displayed
 from loomir.support.highlight import show_text
@@ -156,7 +156,7 @@ class IRModule(Uncompiled, Displayed, _Deferred):
         is_clear = len(public) < 2 or "main" in public
         return "module", "" if is_clear else f"[{public[0]!r}]"
 
-    @explained
+    @explain_arguments
     def __getitem__(self, name: str | GlobalVar) -> BaseFunc:
         wanted = name if isinstance(name, str) else name.name_hint
         for var, func in self.functions.items():
@@ -182,13 +182,13 @@ class IRModule(Uncompiled, Displayed, _Deferred):
     def __len__(self) -> int:
         return len(self.functions)
 
-    @explained
+    @explain_arguments
     def get_global_var(self, name: str) -> GlobalVar:
         """Find the ``GlobalVar`` of a function by its name."""
         self[name]
         return next(var for var in self.functions if var.name_hint == name)
 
-    @explained
+    @explain_arguments
     def with_function(self, name: str, func: BaseFunc) -> IRModule:
         """Return a module in which ``name`` is ``func``, replaced or added at the end."""
         functions = dict(self.functions)

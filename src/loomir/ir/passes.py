@@ -34,7 +34,7 @@ from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.node import Node
 from loomir.ir.visit import by_class
 from loomir.support.announcing import announce
-from loomir.support.argument_errors import explained
+from loomir.support.argument_errors import explain_arguments
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
 from loomir.support.fork_safe import lazy_property
 
@@ -169,7 +169,7 @@ def register(
         hints = get_type_hints(function)
         hints.pop("return", None)
         unit, *options = hints.values()
-        given = explained(function)
+        given = explain_arguments(function)
         made = Pass(
             name,
             given,
@@ -205,7 +205,7 @@ def pass_of(function: Callable[..., Any]) -> Pass:
     return _BY_FUNCTION[function]
 
 
-@explained
+@explain_arguments
 def apply(step: Pass, mod: IRModule, options: object = None) -> IRModule:
     """Apply a pass to a module, function by function where that is its unit.
 

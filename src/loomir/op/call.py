@@ -21,7 +21,7 @@ from loomir.relax.info.relations import (
     substitute_shape_vars,
 )
 from loomir.relax.node import RelaxExpr, StructInfo
-from loomir.relax.normal.derive import packed_result
+from loomir.relax.normal.derive import derive_packed_result
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, define_op, find_op
 from loomir.relax.operator.params import (
@@ -289,7 +289,7 @@ def _infer_invoke(c: OpContext) -> StructInfo:
             help="give one argument for each parameter that is left",
             arg=1,
         )
-    return packed_result(c.call, _CLAIMED)
+    return derive_packed_result(c.call, _CLAIMED)
 
 
 _CLAIMED = FuncStructInfo(None, OBJECT, derive_func="default_derive")

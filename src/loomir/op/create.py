@@ -60,7 +60,7 @@ def _element(c: OpContext, dtype: DataType) -> DataType:
 
 
 # -- one value -------------------------------------------------------------------------------
-def _filling(c: OpContext, index: int) -> DataType:
+def _infer_fill_dtype(c: OpContext, index: int) -> DataType:
     """Return the dtype of the value to fill with, a scalar or a tensor without axes."""
     info = operand(c, index)
     if isinstance(info, TensorStructInfo):
@@ -69,14 +69,14 @@ def _filling(c: OpContext, index: int) -> DataType:
 
 
 def _infer_full(c: OpContext) -> StructInfo:
-    given = _filling(c, 1)
+    given = _infer_fill_dtype(c, 1)
     info = operand(c, 1)
     device = info.vdevice if isinstance(info, TensorStructInfo) else None
     return tensor_info(shape_argument(c, 0), _element(c, c["dtype"] or given), device)
 
 
 def _infer_full_like(c: OpContext) -> StructInfo:
-    _filling(c, 1)
+    _infer_fill_dtype(c, 1)
     return _infer_like(c)
 
 
@@ -262,7 +262,7 @@ def _infer_eye(c: OpContext) -> StructInfo:
     for i, extent in enumerate(extents):
         if isinstance(extent, IntImm):
             _not_negative(c, extent.value, i)
-    return c.make(c.simplified(known) if len(known) == 2 else None, dtype, ndim=2)
+    return c.make(c.simplify(known) if len(known) == 2 else None, dtype, ndim=2)
 
 
 def _not_negative(c: OpContext, extent: int, index: int) -> None:
@@ -368,7 +368,7 @@ def _infer_triangle(c: OpContext) -> StructInfo:
 def _define_triangle(
     name: str, doc: str, lower: Callable[..., Tensor], reference: Callable[..., Any]
 ) -> Callable[..., Any]:
-    def lowered(x: Tensor, k: PrimExpr) -> Tensor:
+    def lower_triangle(x: Tensor, k: PrimExpr) -> Tensor:
         return lower(x, as_dim(k))
 
     def compute(x: NPArray, k: Any) -> NPArray:
@@ -382,7 +382,7 @@ def _define_triangle(
         doc=f"{doc}\n\nOf the matrices that the last two axes make; ``k`` places above the main "
         "diagonal is the one where the part ends.",
         family="create",
-        lower=lowered,
+        lower=lower_triangle,
         reference=compute,
         samples=(
             Sample((TensorSample((3, 4)),)),

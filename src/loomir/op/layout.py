@@ -74,7 +74,7 @@ def _layout_transform(c: OpContext) -> StructInfo:
     return c.make(dims, x.dtype, x)
 
 
-def _laid_out(
+def _lower_layout_transform(
     x: Tensor,
     index_map: str,
     pad_value: float | None,
@@ -134,7 +134,7 @@ layout_transform = define_op(
     Shapes: the extents of what the map gives. Errors: OPS0030, OPS0039, OPS0043 for a map without
     an inverse.""",
     family="manipulate",
-    lower=_laid_out,
+    lower=_lower_layout_transform,
     reference=_lay_out_with_numpy,
     samples=(
         Sample((X, "lambda i, j, k: (k, i, j)")),

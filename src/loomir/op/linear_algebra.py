@@ -13,11 +13,11 @@ import numpy as np
 
 from loomir.op.rules.arguments import (
     common_extent,
+    find_shared_device,
     is_one,
     must_equal,
     need_rank,
     same_dtype,
-    shared_device,
 )
 from loomir.op.rules.fitting import fit_shapes
 from loomir.relax.node import StructInfo
@@ -76,7 +76,7 @@ def _part(info: TensorStructInfo, dims: Any, ndim: int) -> TensorStructInfo:
 
 def _matmul(c: OpContext) -> StructInfo:
     a, b = need_rank(c, 0, least=1), need_rank(c, 1, least=1)
-    dtype, device = _result_dtype(c, [a, b], c["out_dtype"]), shared_device([a, b])
+    dtype, device = _result_dtype(c, [a, b], c["out_dtype"]), find_shared_device([a, b])
     if a.ndim < 0 or b.ndim < 0:
         return TensorStructInfo(None, dtype, device)
     if a.dims is not None and b.dims is not None:
@@ -273,7 +273,7 @@ def _einsum(c: OpContext) -> StructInfo:
     if not found:
         c.refuse("OPS0035", "there are no tensors", help="give at least one", arg=0)
     inputs, output = _letters(c, c["subscripts"], len(found))
-    dtype, device = same_dtype(c, found), shared_device(found)
+    dtype, device = same_dtype(c, found), find_shared_device(found)
     need(c, "number", dtype)
     beside: dict[str, list[TensorStructInfo]] = {letter: [] for letter in output}
     for letters, info in zip(inputs, found, strict=True):
@@ -379,7 +379,7 @@ einsum = define_op(
 
 def _outer(c: OpContext) -> StructInfo:
     a, b = need_rank(c, 0, 1), need_rank(c, 1, 1)
-    dtype, device = same_dtype(c, [a, b]), shared_device([a, b])
+    dtype, device = same_dtype(c, [a, b]), find_shared_device([a, b])
     need(c, "number", dtype)
     if a.dims is None or b.dims is None:
         return TensorStructInfo(None, dtype, device, 2)

@@ -13,13 +13,13 @@ from loomir.op.rules.arguments import (
     common_extent,
     dims_of,
     each_axis,
+    find_known_tensor,
+    find_shared_device,
     format_dim,
     is_one,
-    known_tensor,
     must_equal,
     product,
     same_dtype,
-    shared_device,
 )
 from loomir.op.rules.reshaping import (
     infer_broadcast_to,
@@ -89,7 +89,7 @@ reshape = define_op(
 
 def _flatten(c: OpContext) -> StructInfo:
     x = c.tensor(0)
-    dims = None if x.dims is None else c.simplified([product(x.dims)])
+    dims = None if x.dims is None else c.simplify([product(x.dims)])
     return c.make(dims, x.dtype, x, ndim=1)
 
 
@@ -187,9 +187,9 @@ def _squeeze(c: OpContext) -> StructInfo:
     return c.make([d for a, d in enumerate(x.dims) if a not in gone], x.dtype, x)
 
 
-def _named_ones(call: Call) -> Call:
+def _name_dropped_axes(call: Call) -> Call:
     """Name the axes that a squeeze of all drops."""
-    x = known_tensor(call, 0)
+    x = find_known_tensor(call, 0)
     if call.attrs["axis"] is not None or x is None or x.dims is None:
         return call
     ones = tuple(a for a, d in enumerate(x.dims) if is_one(d))
@@ -215,7 +215,7 @@ squeeze = define_op(
     family="manipulate",
     lower=_without,
     reference=np.squeeze,
-    normalize=_named_ones,
+    normalize=_name_dropped_axes,
     samples=(
         Sample((T((1, 3, 1)),)),
         Sample((T((1, 3, 1), "int16"), -1)),
@@ -284,7 +284,7 @@ def _flip(c: OpContext) -> StructInfo:
     return x
 
 
-def _flipped(data: Any, axis: tuple[int, ...]) -> Any:
+def _flip_with_numpy(data: Any, axis: tuple[int, ...]) -> Any:
     return np.asarray(np.flip(data, axis))
 
 
@@ -298,7 +298,7 @@ flip = define_op(
     Shapes: that of ``data``. Errors: OPS0005, OPS0031.""",
     family="manipulate",
     lower=topi.flip,
-    reference=_flipped,
+    reference=_flip_with_numpy,
     samples=(
         Sample((X, 1)),
         Sample((T((2, 3), "int8"), (0, -1))),
@@ -345,7 +345,7 @@ def _concat(c: OpContext) -> StructInfo:
     if found is None:
         return TensorStructInfo()
     rank, dtype = _same_rank(c, found), same_dtype(c, found)
-    device = shared_device(found)
+    device = find_shared_device(found)
     if rank < 0:
         return TensorStructInfo(None, dtype, device)
     along = c.axis(c["axis"], rank)
@@ -353,7 +353,7 @@ def _concat(c: OpContext) -> StructInfo:
     lengths = [info.dims[along] for info in found if info.dims is not None]
     if made is None or len(lengths) < len(found):
         return TensorStructInfo(None, dtype, device, rank)
-    made[along] = c.simplified([reduce(add, lengths)])[0]
+    made[along] = c.simplify([reduce(add, lengths)])[0]
     return TensorStructInfo(ShapeExpr(tuple(made)), dtype, device)
 
 
@@ -401,7 +401,7 @@ def _stack(c: OpContext) -> StructInfo:
     if found is None:
         return TensorStructInfo()
     rank, dtype = _same_rank(c, found), same_dtype(c, found)
-    device = shared_device(found)
+    device = find_shared_device(found)
     if rank < 0:
         return TensorStructInfo(None, dtype, device)
     place = c.axis(c["axis"], rank, extra=1)
@@ -412,7 +412,7 @@ def _stack(c: OpContext) -> StructInfo:
     return TensorStructInfo(ShapeExpr(tuple(made)), dtype, device)
 
 
-def _stacked(tensors: Sequence[Tensor], axis: int, out: StructInfo) -> Tensor:
+def _lower_stack(tensors: Sequence[Tensor], axis: int, out: StructInfo) -> Tensor:
     dims = dims_of(out)
     place = axis % len(dims)
     del dims[place]
@@ -429,7 +429,7 @@ stack = define_op(
     Shapes: the result has their number at ``axis``.
     Errors: OPS0005, OPS0030, OPS0032, OPS0006, OPS0035 for no tensors.""",
     family="manipulate",
-    lower=_stacked,
+    lower=_lower_stack,
     reference=np.stack,
     samples=(
         Sample(((T((2, 3)), T((2, 3))), 1)),

@@ -34,7 +34,7 @@ def _infer_allocated(c: OpContext, at: int) -> StructInfo:
     return c.make(given.values, c["dtype"], ndim=given.ndim)
 
 
-def described_storage(c: OpContext) -> StructInfo:
+def describe_storage(c: OpContext) -> StructInfo:
     """Infer a storage of a number of bytes. Errors: OPS0027."""
     size = c.shape(0)
     if size.ndim not in (-1, 1):
@@ -53,14 +53,14 @@ alloc_storage = define_op(
     integer("virtual_device_index", 0),
     text("storage_scope", "global"),
     kind_dtype("dtype", "uint8"),
-    infer=described_storage,
+    infer=describe_storage,
     doc="Allocate bytes for tensors to lie in; what they hold is undefined.\n\nErrors: OPS0027.",
     family=_FAMILY,
     mistakes=(Mistake((None,), {}, "OPS0003"),),
 )
 
 
-def described_tensor(c: OpContext) -> StructInfo:
+def describe_tensor(c: OpContext) -> StructInfo:
     """Infer a tensor in a storage, of a shape and dtype that are given. Errors: OPS0004."""
     offset = c.prim(1)
     if offset is None or offset.dtype is not DataType("int64"):
@@ -81,7 +81,7 @@ alloc_tensor = define_op(
     shape("shape"),
     kind_dtype("dtype"),
     integer("runtime_device_ind", 0),
-    infer=described_tensor,
+    infer=describe_tensor,
     doc="Give a tensor that lies in a storage, ``offset`` bytes from its start.",
     family=_FAMILY,
     mistakes=(Mistake((None,), {}, "OPS0003"),),

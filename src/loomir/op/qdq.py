@@ -94,7 +94,7 @@ def _along(x: Tensor, values: Tensor, axis: int) -> Place:
     return lambda i: fitted(i[at])
 
 
-def _quantized(
+def _lower_quantize(
     data: Tensor, scale: Tensor, zero_point: Tensor, axis: int, out_dtype: DataType
 ) -> Tensor:
     scale_of, zero_of = _along(data, scale, axis), _along(data, zero_point, axis)
@@ -109,7 +109,7 @@ def _quantized(
     return compute(data.shape, element, name="quantize")
 
 
-def _dequantized(
+def _lower_dequantize(
     data: Tensor, scale: Tensor, zero_point: Tensor, axis: int, out_dtype: DataType
 ) -> Tensor:
     scale_of, zero_of = _along(data, scale, axis), _along(data, zero_point, axis)
@@ -166,7 +166,7 @@ quantize = define_op(
     Types: floats, floats and integers give ``out_dtype``.
     Errors: OPS0005, OPS0007, OPS0030, OPS0032.""",
     family="qdq",
-    lower=_quantized,
+    lower=_lower_quantize,
     reference=_quantize_with_numpy,
     samples=(
         Sample((T((2, 3)), _SCALES, _ZEROS)),
@@ -212,7 +212,7 @@ dequantize = define_op(
     Types: integers, floats and integers give ``out_dtype``.
     Errors: OPS0005, OPS0007, OPS0030, OPS0032.""",
     family="qdq",
-    lower=_dequantized,
+    lower=_lower_dequantize,
     reference=_dequantize_with_numpy,
     samples=(
         Sample((T((2, 3), "int8", -128, 127), _SCALES, _ZEROS)),

@@ -74,11 +74,11 @@ def _lower(prob: Tensor, uniform_sample: Tensor, sample_indices: Tensor, dtype: 
 
     row = make("row", [count], place)
 
-    def passing(i: PrimExpr, _: PrimExpr) -> PrimExpr:
+    def count_passed(i: PrimExpr, _: PrimExpr) -> PrimExpr:
         drawn = cast_to(uniform_sample(i, 0), wide.dtype)
         return te.sum(cast_to(Not(LT(drawn, sums(row(i), over.var))), _INT64), axis=over)
 
-    passed = make("passed", [count, 1], passing)
+    passed = make("passed", [count, 1], count_passed)
     last = cast_to(prob.shape[1], _INT64) - const(1, _INT64)
     made: Tensor = make(
         "multinomial", passed.shape, lambda *i: cast_to(Min(passed(*i), last), dtype)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from loomir.op.rules.arguments import need_rank
-from loomir.op.rules.fitting import fitting
+from loomir.op.rules.fitting import fit_lowering
 from loomir.op.statistical import infer_reduction, refuse_empty, require_elements
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.broadcast import broadcast, extents_of
@@ -52,7 +52,7 @@ where = define_op(
     doc="Choose elements of ``x1`` where the condition holds, of ``x2`` elsewhere."
     "\n\nAll three broadcast; one of the choices may be a number.",
     family="search",
-    lower=fitting(topi.where),
+    lower=fit_lowering(topi.where),
     reference=_where,
     samples=(
         Sample((_C, _X, _X)),

@@ -195,12 +195,12 @@ def _lower_prod(x: Tensor, axis: Axes, keepdims: bool) -> Tensor:
 def require_elements(lower: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Check that there is an element to choose, where extents are symbolic."""
 
-    def lowered(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    def lower_checked(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
         over: Any = (axis,) if isinstance(axis, int) else axis
         gone: Any = range(x.ndim) if over is None else over
         return topi.assume_elements(lower(x, axis, keepdims), x, gone)
 
-    return lowered
+    return lower_checked
 
 
 sum = _define(  # noqa: A001 - the name users know
@@ -352,7 +352,7 @@ def _infer_running(c: OpContext) -> StructInfo:
     return TensorStructInfo(info.shape, dtype, info.vdevice, info.ndim)
 
 
-def _running(name: str, combine: Any, identity: int) -> tuple[Callable[..., Any], ...]:
+def _make_running(name: str, combine: Any, identity: int) -> tuple[Callable[..., Any], ...]:
     lowered = getattr(topi, name)
 
     def lower(data: Tensor, axis: int | None, dtype: DataType | None, exclusive: bool) -> Tensor:
@@ -379,7 +379,7 @@ def _running(name: str, combine: Any, identity: int) -> tuple[Callable[..., Any]
 
 
 def _define_running(name: str, doc: str, combine: Any, identity: int) -> Callable[..., Any]:
-    lower, reference = _running(name, combine, identity)
+    lower, reference = _make_running(name, combine, identity)
     return define_op(
         name,
         tensor("data"),

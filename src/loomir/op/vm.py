@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loomir.op.memory import described_storage, described_tensor
+from loomir.op.memory import describe_storage, describe_tensor
 from loomir.op.rules.kernel_rules import Arguments, arguments_of, kernel_of, literal_arguments
 from loomir.relax.expr import Call, PrimValue, Tuple
 from loomir.relax.node import RelaxExpr, StructInfo
@@ -35,7 +35,7 @@ alloc_storage = define_op(
     integer("runtime_device_index", 0),
     kind_dtype("dtype", "uint8"),
     text("storage_scope", "global"),
-    infer=described_storage,
+    infer=describe_storage,
     doc="Allocate bytes for tensors to lie in, as ``R.memory.alloc_storage`` does.\n\n"
     "Errors: OPS0027.",
     family=_FAMILY,
@@ -49,7 +49,7 @@ alloc_tensor = define_op(
     shape("shape"),
     kind_dtype("dtype"),
     integer("runtime_device_ind", 0),
-    infer=described_tensor,
+    infer=describe_tensor,
     doc="Give a tensor that lies in a storage, as ``R.memory.alloc_tensor`` does.",
     family=_FAMILY,
     mistakes=(Mistake((None,), {}, "OPS0003"),),

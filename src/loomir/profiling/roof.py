@@ -18,7 +18,7 @@ from loomir.script import from_source
 from loomir.support.config import SETTINGS
 from loomir.target import Target
 
-__all__ = ["measure_roof", "measured_roof", "renewed_roof"]
+__all__ = ["find_roof", "measure_roof", "renew_roof"]
 
 _MULTIPLY: Final = """
 from loomir.script import tir as T
@@ -69,7 +69,7 @@ class _Measured(NamedTuple):
 _known: dict[str, tuple[_Measured, ...]] = {}
 
 
-def measured_roof(compile: Callable[[Any], Any]) -> Roof:
+def find_roof(compile: Callable[[Any], Any]) -> Roof:
     """Return the best that was measured of late; ``compile`` is the compiler.
 
     Other work on the machine makes a measurement lower, never higher. So one is made each hour
@@ -94,7 +94,7 @@ def measured_roof(compile: Callable[[Any], Any]) -> Roof:
     )
 
 
-def renewed_roof(compile: Callable[[Any], Any]) -> Roof:
+def renew_roof(compile: Callable[[Any], Any]) -> Roof:
     """Measure the machine now, and forget what was measured before, here and on disk."""
     target = Target("native")
     key = f"{target.cpu}-{target.cores}"

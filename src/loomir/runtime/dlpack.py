@@ -65,7 +65,7 @@ def is_read_only(capsule: object) -> bool:
 
     The old form cannot say so; exporters may not use it for such memory.
     """
-    address = _versioned_tensor(capsule)
+    address = _find_versioned_tensor(capsule)
     if address is None:
         return False
     flags = ctypes.c_uint64.from_address(address + MANAGED_FLAGS).value
@@ -74,7 +74,7 @@ def is_read_only(capsule: object) -> bool:
 
 def byte_offset_of(capsule: object) -> int:
     """Return where an array begins, counted in bytes from the address in its capsule."""
-    address = _versioned_tensor(capsule)
+    address = _find_versioned_tensor(capsule)
     if address is None:
         start: int = _get_pointer(capsule, _UNVERSIONED)
     else:
@@ -118,7 +118,7 @@ def tensor_of_array(array: Any, lanes: int = 1) -> object:
     return tensor_from_capsule(capsule)
 
 
-def _versioned_tensor(capsule: object) -> int | None:
+def _find_versioned_tensor(capsule: object) -> int | None:
     """Return the address of a capsule's versioned tensor, or None for the old form.
 
     Errors: BufferError for a layout newer than the one known here.

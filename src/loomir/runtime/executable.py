@@ -11,7 +11,7 @@ from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError, refu
 from loomir.runtime.function import Function
 from loomir.runtime.graph.function import GraphFunction
 from loomir.runtime.report.profile import Profile
-from loomir.support.argument_errors import explained_methods
+from loomir.support.argument_errors import explain_methods
 from loomir.support.diagnostics import Diagnostic, InternalError, nearest
 from loomir.support.displaying import Displayed
 from loomir.support.runtime_types import quote_name
@@ -24,7 +24,7 @@ def show_seconds(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.1f} ms"
 
 
-@explained_methods
+@explain_methods
 class Executable(Displayed):
     """Compiled functions by name: ``exe["main"](x, y)``, or ``exe(x, y)`` for ``main``.
 

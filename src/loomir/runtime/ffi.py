@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from loomir.runtime.layout import FAULT_KIND
-from loomir.support.fork_safe import ForkSafeLock, importing
+from loomir.support.fork_safe import ForkSafeLock, delay_forks
 
 __all__ = [
     "NativeFault",
@@ -102,7 +102,7 @@ def _tvm_ffi() -> Any:
         return _loaded[0]
     with _lock:
         if not _loaded:
-            with importing(), _hide_torch():
+            with delay_forks(), _hide_torch():
                 module: Any = importlib.import_module("tvm_ffi")
             module.register_error(FAULT_KIND, NativeFault)
             _loaded.append(module)

@@ -31,10 +31,10 @@ __all__ = [
     "cannot_start",
     "complete_mistake",
     "domains",
+    "explain_repetition",
+    "explain_sharing",
     "init_mistake",
     "reduction_mistake",
-    "repeated_mistake",
-    "shared_mistake",
     "spatial",
     "update_of",
 ]
@@ -94,7 +94,7 @@ def _are_same(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
     return len(a) == len(b) and all(structural_equal(x, y) for x, y in zip(a, b))
 
 
-def _overlapping_writes(block: Block, writes: tuple[BufferRegion, ...]) -> str:
+def _explain_overlapping_writes(block: Block, writes: tuple[BufferRegion, ...]) -> str:
     """Say why instances of different spatial iterators may write the same; empty where not."""
     own = {v: r for v, r in spatial(block).items() if not _is_one(r)}
     for region in writes:
@@ -125,10 +125,10 @@ def complete_mistake(block: Block) -> str:
     for region in reads:
         if id(region.buffer.data) in written:
             return f"it reads {region.buffer.name!r}, which it writes"
-    return _overlapping_writes(block, writes)
+    return _explain_overlapping_writes(block, writes)
 
 
-def shared_mistake(block: Block) -> str:
+def explain_sharing(block: Block) -> str:
     """Say why instances at different points may touch what others write; empty where not."""
     if why := obstacle_in(block):
         return why
@@ -138,10 +138,10 @@ def shared_mistake(block: Block) -> str:
         other = written.get(id(region.buffer.data))
         if other is not None and not structural_equal(other, region):
             return f"it reads other elements of {region.buffer.name!r} than it writes"
-    return _overlapping_writes(block, writes)
+    return _explain_overlapping_writes(block, writes)
 
 
-def repeated_mistake(
+def explain_repetition(
     realize: BlockRealize, loops: Sequence[Ref], around: Ref, *, limited: bool = False
 ) -> str:
     """Say why some loops may run an instance of a block more than once; empty where they do not.
@@ -181,7 +181,7 @@ def reduction_mistake(block: Block) -> str:
         if any(v in reduced for v in free_definitions(index)):
             return "what it updates changes with a reducing iterator"
     _, writes = block_regions(block)
-    return _overlapping_writes(block, writes)
+    return _explain_overlapping_writes(block, writes)
 
 
 def affine_mistake(realize: BlockRealize, loops: list[Ref]) -> str:

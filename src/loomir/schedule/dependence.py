@@ -15,7 +15,7 @@ from loomir.tir.buffer import Range
 from loomir.tir.expr import LT, IntImm, PrimExpr, Var
 from loomir.tir.stmt import For
 
-__all__ = ["carried_dependence", "find_carrying_loops"]
+__all__ = ["explain_dependence", "find_carrying_loops"]
 
 
 class Ends(NamedTuple):
@@ -32,10 +32,10 @@ def find_carrying_loops(loops: Sequence[For], outer: Mapping[Var, Range]) -> lis
     gives the ranges of what is bound around the nest.
     """
     nest = nest_of(loops[0])
-    return [(loop, why) for loop in loops if (why := carried_dependence(loop, outer, nest))]
+    return [(loop, why) for loop in loops if (why := explain_dependence(loop, outer, nest))]
 
 
-def carried_dependence(loop: For, outer: Mapping[Var, Range], nest: Nest | None = None) -> str:
+def explain_dependence(loop: For, outer: Mapping[Var, Range], nest: Nest | None = None) -> str:
     """Say why iterations of a loop may depend on one another; empty where they do not.
 
     ``nest`` is a nest around the loop: its other loops may have any values then.

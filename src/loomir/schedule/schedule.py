@@ -245,7 +245,7 @@ class Schedule(Displayed):
         func = None if home is None else home.func
         if home is None and refusal.at is not None:
             func = self._function().func
-        return ScheduleError.deferred(lambda: diagnostic_of(name, refusal, func))
+        return ScheduleError.defer(lambda: diagnostic_of(name, refusal, func))
 
     def _verify(self, name: str) -> None:
         mistakes = verify(self._state.mod)

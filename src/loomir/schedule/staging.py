@@ -12,7 +12,7 @@ from loomir.ir.node import Node
 from loomir.ir.visit import pre_order, rebuild
 from loomir.schedule.accesses import Access, nest_of
 from loomir.schedule.blocks import domains
-from loomir.schedule.dependence import carried_dependence
+from loomir.schedule.dependence import explain_dependence
 from loomir.schedule.moving import cannot_cover, parts_of, plain_indices
 from loomir.schedule.nests import analyzer_for, conjuncts, ranges_with_sizes, sizes_of
 from loomir.schedule.refusal import Refusal, refuse, replace_part
@@ -47,13 +47,13 @@ from loomir.tir.stmt import (
 
 __all__ = [
     "InsertionPoint",
-    "accessed_buffer",
     "accesses_in",
     "cannot_run_at_once",
     "cannot_store_in",
     "copy_nest",
-    "covering_box",
     "exactly",
+    "find_accessed_buffer",
+    "find_covering_box",
     "find_foreign",
     "insert_nest",
     "is_parameter",
@@ -101,7 +101,7 @@ class InsertionPoint(NamedTuple):
 
 
 # -- arguments ---------------------------------------------------------------------------------
-def accessed_buffer(ref: Ref, given: object, how: str) -> Buffer:
+def find_accessed_buffer(ref: Ref, given: object, how: str) -> Buffer:
     """Return a buffer that a block reads or writes, by its place among those or by its name."""
     regions = ref.block.reads if how == "read" else ref.block.writes
     names = [r.buffer.name for r in regions]
@@ -174,7 +174,7 @@ def accesses_in(ref: Ref, buffer: Buffer, *, writes: bool) -> list[Access]:
     ]
 
 
-def covering_box(
+def find_covering_box(
     place: Ref, users: Sequence[Ref], buffer: Buffer, *, written: bool = False
 ) -> list[Range]:
     """Return a box, within the buffer, that holds what blocks below a place read of it.
@@ -455,7 +455,7 @@ def cannot_run_at_once(ref: Ref, place: Ref, made: Stmt) -> Refusal | None:
     for loop in reversed(loops):
         now = new[loop.loop.loop_var]
         if now.kind not in (ForKind.SERIAL, ForKind.UNROLLED) and (
-            why := carried_dependence(now, outer)
+            why := explain_dependence(now, outer)
         ):
             return Refusal(
                 "SCH0006", "{}", (why,), "mark loops after copies are in their places", loop.stmt

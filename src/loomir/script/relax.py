@@ -24,7 +24,7 @@ from loomir.script.builder.relax.frames import FunctionFrame
 from loomir.script.builder.relax.functions import *  # noqa: F403
 from loomir.script.builder.relax.table import Operators, Part, match_cast
 from loomir.script.parser.decorators import Options
-from loomir.script.parser.entry import decorated, inline, macro, read_rewriter
+from loomir.script.parser.entry import inline, macro, read_decorated, read_rewriter
 from loomir.script.parser.evaluate.namespaces import FUNCTION, REWRITER, mark
 from loomir.script.parser.relax.extents import read_extent
 
@@ -85,7 +85,7 @@ class FunctionDecorator(FunctionFrame):
         """Read a function."""
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         options = Options(self.private, self.name or None, pure=self.pure)
-        return cast("Function", decorated(func, frame, options, FUNCTION))
+        return cast("Function", read_decorated(func, frame, options, FUNCTION))
 
 
 @overload
@@ -122,7 +122,9 @@ def function(
     if func is None:
         return FunctionDecorator(private, pure, given)
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    return cast("Function", decorated(func, frame, Options(private, given, pure=pure), FUNCTION))
+    return cast(
+        "Function", read_decorated(func, frame, Options(private, given, pure=pure), FUNCTION)
+    )
 
 
 mark(function, FUNCTION)

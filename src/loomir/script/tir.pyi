@@ -23,7 +23,7 @@ from loomir.script.builder.expressions import if_then_else as if_then_else
 from loomir.script.builder.expressions import int_imm as IntImm
 from loomir.script.builder.expressions import ldexp as ldexp
 from loomir.script.builder.expressions import let as Let
-from loomir.script.builder.expressions import named_var as Var
+from loomir.script.builder.expressions import declare_var as Var
 from loomir.script.builder.expressions import raise_to as pow
 from loomir.script.builder.expressions import raise_to as power
 from loomir.script.builder.expressions import ramp as Ramp

@@ -24,7 +24,7 @@ from loomir.script.parser.open_function import (
     open_function,
 )
 from loomir.specialize.argument_types import types_of
-from loomir.support.argument_errors import named_options
+from loomir.support.argument_errors import refuse_unknown_options
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest, with_article, with_count
 from loomir.support.fork_safe import ForkSafeLock
 from loomir.support.runtime_types import show_value
@@ -257,7 +257,7 @@ def jit(
     check_bounds: bool | None = None,
     allow_alias: bool = False,
 ) -> Callable[[Callable[..., Any] | Program], JitFunction]: ...
-@named_options
+@refuse_unknown_options
 def jit(
     func: Callable[..., Any] | Program | None = None,
     *,
@@ -295,7 +295,7 @@ def jit(
         "check_bounds": check_bounds,
         "allow_alias": allow_alias,
     }
-    options = _Options(_checked_target(target), given, _checked_threads(threads))
+    options = _Options(_check_target(target), given, _check_threads(threads))
     check_options(given)
     if func is None:
 
@@ -327,11 +327,11 @@ def _decorate(func: object, options: _Options, frame: Any) -> JitFunction:
     return JitFunction(func, options)
 
 
-def _checked_target(target: object) -> str | Target:
+def _check_target(target: object) -> str | Target:
     return target if isinstance(target, Target) else Target(cast("str", target))
 
 
-def _checked_threads(threads: object) -> int | None:
+def _check_threads(threads: object) -> int | None:
     """Return how many threads are asked for. Errors: RUN0012."""
     if threads is None or (type(threads) is int and 0 < threads <= _MOST_THREADS):
         return threads

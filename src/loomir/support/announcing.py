@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final, TypeAlias
 
-__all__ = ["announce", "listening"]
+__all__ = ["announce", "listen"]
 
 Listener: TypeAlias = Callable[[str], None]
 
@@ -20,7 +20,7 @@ def announce(what: str) -> None:
 
 
 @contextmanager
-def listening(listener: Listener) -> Generator[None]:
+def listen(listener: Listener) -> Generator[None]:
     """Call a function with what is announced, within a ``with`` statement."""
     _listeners.append(listener)
     try:

@@ -15,19 +15,19 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from loomir.support.caller_span import user_span
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError, nearest
-from loomir.support.runtime_types import Declared, declared, show_value
+from loomir.support.runtime_types import Declared, read_declared, show_value
 
 __all__ = [
     "CODE",
     "explain",
+    "explain_arguments",
     "explain_exported",
+    "explain_methods",
     "explain_node",
     "explain_parts",
-    "explained",
-    "explained_methods",
     "misfit",
-    "named_options",
     "refuse_endless",
+    "refuse_unknown_options",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -69,7 +69,7 @@ class _Misfit(NamedTuple):
 
 
 # -- calls ---------------------------------------------------------------------------------------
-def explained(function: _F, code: str = CODE) -> _F:
+def explain_arguments(function: _F, code: str = CODE) -> _F:
     """Wrap a function, so that failures by undeclared arguments are explained.
 
     Mistakes that Loomir tells, and those of functions that users give, stay what they are.
@@ -88,7 +88,7 @@ def explained(function: _F, code: str = CODE) -> _F:
     return cast("_F", call)
 
 
-def named_options(function: _F) -> _F:
+def refuse_unknown_options(function: _F) -> _F:
     """Wrap a function, so that a keyword that it does not take is refused by name (RUN0012)."""
     known = tuple(inspect.signature(function).parameters)
 
@@ -114,14 +114,14 @@ def named_options(function: _F) -> _F:
 def explain_exported(
     names: Mapping[str, Any], exported: Sequence[str], code: str = CODE
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the exported functions of a package, each wrapped by ``explained``."""
+    """Yield the exported functions of a package, each wrapped by ``explain_arguments``."""
     for name in exported:
         if inspect.isfunction(names[name]):
-            yield name, explained(cast("Callable[..., Any]", names[name]), code)
+            yield name, explain_arguments(cast("Callable[..., Any]", names[name]), code)
 
 
-def explained_methods(cls: _C) -> _C:
-    """Wrap the public methods of a class as ``explained`` does, in place.
+def explain_methods(cls: _C) -> _C:
+    """Wrap the public methods of a class as ``explain_arguments`` does, in place.
 
     A method that returns a context checks its arguments when it is called, since it fails later.
     """
@@ -129,7 +129,9 @@ def explained_methods(cls: _C) -> _C:
         if (name == "__init__" or name[0] != "_") and inspect.isfunction(method):
             inner: Any = getattr(method, "__wrapped__", None)
             later = inspect.isgeneratorfunction(inner)
-            setattr(cls, name, _explain_context(method, inner) if later else explained(method))
+            setattr(
+                cls, name, _explain_context(method, inner) if later else explain_arguments(method)
+            )
     return cls
 
 
@@ -178,7 +180,7 @@ def _parameters(function: Callable[..., Any]) -> _Parameters:
     hints = typing.get_type_hints(function)
     made = _Parameters([], None, {}, None)
     for param in inspect.signature(function).parameters.values():
-        kind = declared(hints.get(param.name, Any))
+        kind = read_declared(hints.get(param.name, Any))
         if param.kind is param.VAR_POSITIONAL:
             made = made._replace(rest=(param.name, kind))
         elif param.kind is param.VAR_KEYWORD:
@@ -263,6 +265,6 @@ def _fields(cls: Any) -> dict[str, tuple[Declared, Declared]]:
     made: dict[str, tuple[Declared, Declared]] = {}
     for field in dataclasses.fields(cls) if cls.node_fields else ():
         hint = hints[field.name]
-        given = declared(hint if field.default is not None else hint | None, plain=True)
-        made[field.name] = given, declared(hint)
+        given = read_declared(hint if field.default is not None else hint | None, plain=True)
+        made[field.name] = given, read_declared(hint)
     return made

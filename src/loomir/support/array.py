@@ -47,7 +47,7 @@ class Array:
 
     Two are equal where dtype, shape and all bytes are, so that NaN equals itself and -0.0 is not
     0.0. ``data`` is a NumPy array in row-major order that cannot be written. One that was made by
-    ``reading`` is in memory only while somebody needs it.
+    ``read_lazily`` is in memory only while somebody needs it.
     """
 
     __slots__ = ("_data", "_digest", "_hash", "_read", "dtype", "shape")
@@ -95,14 +95,14 @@ class Array:
         self._hash: int | None = None
 
     @staticmethod
-    def owning(data: np.ndarray[Any, Any]) -> Array:
+    def own(data: np.ndarray[Any, Any]) -> Array:
         """Take over an array in row-major order that nobody else will write, without a copy."""
         made = Array.__new__(Array)
         made._hold(_numpy().asarray(data, order="C"))
         return made
 
     @staticmethod
-    def reading(
+    def read_lazily(
         read: Callable[[], np.ndarray[Any, Any]], dtype: DataType | str, shape: Sequence[int]
     ) -> Array:
         """Make an array whose elements ``read`` fetches when they are needed, the same each time.

@@ -203,7 +203,7 @@ class ScheduleError(CompileError):
     _make: Callable[[], Diagnostic] | None = None
 
     @classmethod
-    def deferred(cls, make: Callable[[], Diagnostic]) -> ScheduleError:
+    def defer(cls, make: Callable[[], Diagnostic]) -> ScheduleError:
         """Make an error whose text is written when it is asked for: a search asks for few."""
         error = cls()
         error._make = make

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar, overload
 
-__all__ = ["ForkSafeLock", "at_fork", "import_module", "importing", "lazy_property"]
+__all__ = ["ForkSafeLock", "at_fork", "delay_forks", "import_module", "lazy_property"]
 
 Value = TypeVar("Value")
 
@@ -101,7 +101,7 @@ _imports: Final = _Imports()
 
 
 @contextmanager
-def importing() -> Generator[None]:
+def delay_forks() -> Generator[None]:
     """Keep forks waiting while modules are imported here."""
     _imports.enter()
     try:
@@ -116,7 +116,7 @@ def import_module(name: str) -> Any:
     # Python sets this aside when a module is imported.
     if found is not None and not getattr(getattr(found, "__spec__", None), "_initializing", False):
         return found
-    with importing():
+    with delay_forks():
         return importlib.import_module(name)
 
 

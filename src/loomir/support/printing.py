@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from loomir.support.argument_errors import explained
+from loomir.support.argument_errors import explain_arguments
 
 __all__ = ["Printer", "set_printer", "to_text"]
 
@@ -25,7 +25,7 @@ def set_printer(printer: Printer) -> None:
     _printer[:] = [printer]
 
 
-@explained
+@explain_arguments
 def to_text(node: object, *, constants: str = "named") -> str:
     """Write a node as TVMScript, or by its class name while no printer is loaded.
 

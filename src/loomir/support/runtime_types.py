@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from loomir.support.diagnostics import with_article
 
-__all__ = ["Declared", "declared", "quote_name", "show_value"]
+__all__ = ["Declared", "quote_name", "read_declared", "show_value"]
 
 _WIDEST: Final = 64
 """Bits of the largest integer that a program can hold: that of uint64."""
@@ -59,7 +59,7 @@ class Declared(NamedTuple):
         return _join_words(self.words)
 
 
-def declared(hint: Any, *, plain: bool = False) -> Declared:
+def read_declared(hint: Any, *, plain: bool = False) -> Declared:
     """Read a type.
 
     A class may say in words what it is (``in_words``), and of what plain values constructors make
@@ -69,23 +69,23 @@ def declared(hint: Any, *, plain: bool = False) -> Declared:
     if isinstance(hint, TypeVar):
         origin, args = typing.Union, hint.__constraints__ or (hint.__bound__ or Any,)
     if origin in (typing.Union, types.UnionType):
-        every = [declared(arg, plain=plain) for arg in args]
+        every = [read_declared(arg, plain=plain) for arg in args]
         told = tuple(word for kind in every for word in kind.words)
         return Declared(partial(_is_any, every), told)
     if origin is typing.Literal:
         return Declared(partial(_is_one, args), tuple(map(repr, args)))
     if origin is Sequence or (origin is tuple and args[1:] == (...,)):
-        item = declared(args[0], plain=plain)
+        item = read_declared(args[0], plain=plain)
         return Declared(partial(_is_list, item), (_list_of(item.wanted),))
     if origin is tuple:
-        parts = [declared(arg, plain=plain) for arg in args]
+        parts = [read_declared(arg, plain=plain) for arg in args]
         return Declared(partial(_is_tuple, parts), (f"a tuple of {len(args)}",))
     if hint is bool:
         return Declared(_is_truth, (_NAMED[bool],))
     if origin is Callable:
         return Declared(callable, ("a function",))
     if origin is Mapping:
-        parts = [declared(arg, plain=plain) for arg in args]
+        parts = [read_declared(arg, plain=plain) for arg in args]
         key, value = (part.wanted for part in parts)
         values = "" if value == _ANYTHING else f" and each value {value}"
         return Declared(

@@ -38,11 +38,11 @@ def cpu_quota(root: Path = Path("/")) -> int | None:
     The least quota counts of the process's cgroup and those that contain it, in both versions of
     cgroups. ``root`` is where ``proc`` and ``sys`` are.
     """
-    quotas = [_rounded_up(*limit) for limit in _limits(root)]
+    quotas = [_round_up(*limit) for limit in _limits(root)]
     return min(quotas, default=None)
 
 
-def _rounded_up(quota: int, period: int) -> int:
+def _round_up(quota: int, period: int) -> int:
     return max(1, -(-quota // period))
 
 

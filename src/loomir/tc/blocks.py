@@ -92,7 +92,7 @@ def _nest(update: Update, ranges: Mapping[Var, Interval], analyzer: Analyzer) ->
     indices = tuple(values[v] for v in update.left)
     value = substitute(update.value, values)
     body = BufferStore(
-        update.buffer, _stored_value(update, value, indices), indices, span=update.span
+        update.buffer, _combine_stored(update, value, indices), indices, span=update.span
     )
     init: Stmt | None = None
     if update.op.endswith("!"):
@@ -107,7 +107,7 @@ def _nest(update: Update, ranges: Mapping[Var, Interval], analyzer: Analyzer) ->
     return nest
 
 
-def _stored_value(update: Update, value: PrimExpr, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+def _combine_stored(update: Update, value: PrimExpr, indices: tuple[PrimExpr, ...]) -> PrimExpr:
     """Return what is stored: the value, or its combination with what is there, as C computes it."""
     dtype = update.buffer.dtype
     if update.op == "=":

@@ -12,7 +12,7 @@ from loomir import te
 from loomir.ir.module import IRModule
 from loomir.ir.visit import fold
 from loomir.runtime.executable import Executable
-from loomir.support.argument_errors import explained_methods
+from loomir.support.argument_errors import explain_methods
 from loomir.support.compiling import to_executable
 from loomir.support.diagnostics import Diagnostic, RunError, nearest, with_count
 from loomir.support.dtype import DataType, numpy_of
@@ -38,7 +38,7 @@ def define(text: str, *, name: str = "<string>", **options: Any) -> Comprehensio
     return Comprehension(parse(text, name), options, {})
 
 
-@explained_methods
+@explain_methods
 class Comprehension:
     """The functions of a text: ``tc.matmul(A, B)``, ``tc["matmul"]``, or ``tc(A, B)`` of one.
 
@@ -133,7 +133,7 @@ class Comprehension:
         return f"<tensor comprehensions {', '.join(self._operators)}>"
 
 
-@explained_methods
+@explain_methods
 class Operator:
     """A function of a text: takes arrays, gives new ones or fills those passed as ``out``.
 

@@ -94,7 +94,7 @@ class _Assign:
         """Lower the statement; return whether it had no mistake."""
         target = self._target()
         parts = self._parts()
-        left = self._left_side()
+        left = self._find_left_side()
         if parts is None or not self.right:
             return False
         read = variables_in(parts.value, self.indices.vars.values())
@@ -145,7 +145,7 @@ class _Assign:
             self.wrong("TC0003", f"{ident.name!r} is a type", ident.span, help="use another name")
         return None
 
-    def _left_side(self) -> tuple[Var, ...]:
+    def _find_left_side(self) -> tuple[Var, ...]:
         """Return the variables of the left side."""
         found: list[Var] = []
         seen: dict[str, Span] = {}

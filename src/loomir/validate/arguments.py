@@ -141,11 +141,11 @@ class Drawer:
         if buffer.dtype.is_bool:
             made[...] = numbers.integers(0, 2, whole)
             return made
-        bound = self._bound(buffer, known)
+        bound = self._find_bound(buffer, known)
         made[...] = _integers(whole, buffer.dtype, numbers, seed, bound, level)
         return made
 
-    def _bound(self, buffer: Buffer, known: Mapping[Var, Any]) -> int | None:
+    def _find_bound(self, buffer: Buffer, known: Mapping[Var, Any]) -> int | None:
         """Return an upper bound for the elements of an array, None where none is needed."""
         bounds = [_STEERED] if id(buffer.data) in self.steering else []
         for extent in self.limits.get(id(buffer.data), ()):

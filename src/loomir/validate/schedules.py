@@ -18,7 +18,7 @@ from loomir.interp.machine import OutOfStepsError
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import rebuild, remembering
 from loomir.relax.expr import Function
-from loomir.support.argument_errors import explained
+from loomir.support.argument_errors import explain_arguments
 from loomir.support.diagnostics import CompileError
 from loomir.target import Target
 from loomir.tir.analysis.cost import estimate_cost
@@ -44,7 +44,7 @@ _SMALLER: Final = (65, 33, 20, 9, 4, 2, 1)
 """The largest size that is drawn, until calls end in time."""
 
 
-@explained
+@explain_arguments
 def validate_schedule(
     program: Program,
     target: str | Target | None = None,

@@ -104,7 +104,7 @@ def _table(sizes: list[int], largest: int) -> dict[int, int]:
     for size in sizes:
         if size <= (largest + _STEP if largest >= 0 else -largest):
             continue
-        new = _related_size(size, table)
+        new = _find_related_size(size, table)
         if new is None and largest >= 0:
             new = fresh + (size % _STEP or _STEP)
             fresh += _STEP
@@ -116,7 +116,7 @@ def _table(sizes: list[int], largest: int) -> dict[int, int]:
     return table
 
 
-def _related_size(size: int, table: dict[int, int]) -> int | None:
+def _find_related_size(size: int, table: dict[int, int]) -> int | None:
     for old, new in table.items():
         if size - old <= _NEAR[size > _SMALL]:
             return new + size - old

@@ -8,7 +8,7 @@ import pytest
 import loomir
 from loomir.autoschedule.driver import schedule_function
 from loomir.ir.visit import pre_order
-from loomir.schedule.dependence import carried_dependence
+from loomir.schedule.dependence import explain_dependence
 from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.target import Target
@@ -193,7 +193,7 @@ def found(J: T.Buffer((40,), "int32"), A: T.Buffer((48,), "int32"), B: T.Buffer(
 """
     func = from_source(text)
     loop = next(part for part in pre_order(func.body) if isinstance(part, For))
-    assert "share elements" in carried_dependence(loop, {})
+    assert "share elements" in explain_dependence(loop, {})
     assert not scheduled(func, tasks=True).plans
 
 

@@ -446,7 +446,7 @@ def test_TS_PRN_05_frames_of_the_docsifier():
         assert first.name != second.name
         assert d.define(Var("x", "int32"), "x").name == second.name
     assert (len(outer.statements), len(inner.statements)) == (0, 1)
-    assert d.known(x) is None
+    assert d.find_known(x) is None
 
 
 def test_TS_PRN_06_readable_names():

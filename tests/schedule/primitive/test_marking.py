@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from loomir import Schedule, ScheduleError
-from loomir.schedule.dependence import carried_dependence
+from loomir.schedule.dependence import explain_dependence
 from loomir.script import from_source
 from loomir.script import tir as T
 from tests.schedule.meaning import same_meaning
@@ -77,7 +77,7 @@ def test_parallel_refuses_vectors_that_overlap():
         for i in range(4):
             a[T.Ramp(i * 2, 1, 4)] = T.Broadcast(i, 4)
 
-    assert "share elements of 'a'" in carried_dependence(main.body, {})
+    assert "share elements of 'a'" in explain_dependence(main.body, {})
 
 
 def test_bind_says_what_a_cpu_has():

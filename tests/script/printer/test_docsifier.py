@@ -34,6 +34,6 @@ def test_names_end_with_their_frame():
     with d.frame("loop") as frame:
         assert d.top is frame
         name = d.define(FUNC.params[0], "k")
-        assert d.known(FUNC.params[0]) is name
+        assert d.find_known(FUNC.params[0]) is name
     assert d.top is outer
-    assert d.known(FUNC.params[0]) is None
+    assert d.find_known(FUNC.params[0]) is None

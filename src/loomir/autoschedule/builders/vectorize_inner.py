@@ -14,7 +14,7 @@ from loomir.arith.fold import fold_expr, imm
 from loomir.autoschedule.builders.evaluate import widest
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
-from loomir.schedule.dependence import carried_dependence
+from loomir.schedule.dependence import explain_dependence
 from loomir.schedule.nests import analyzer_for, ranges_in
 from loomir.target import Target
 from loomir.tir.analysis.fresh import fresh_copy
@@ -38,7 +38,7 @@ def vectorize_innermost_loops(stmt: Stmt, around: Mapping[Var, Range], target: T
         if not plain or not stores or not all(has_unit_stride(s, loop.loop_var) for s in stores):
             return loop
         outer = {var: r for var, r in ranges.items() if var is not loop.loop_var}
-        if carried_dependence(loop, outer):
+        if explain_dependence(loop, outer):
             return loop
         width = target.vector_bits // max(widest(s.value, s.buffer.dtype) for s in stores)
         return _vectorize(loop, width, outer) if width > 1 else loop

@@ -101,7 +101,7 @@ class FileData:
             self.file.read_into(made.reshape(-1).view("uint8"), self.offset)
             return made
 
-        return Array.reading(read, dtype, shape)
+        return Array.read_lazily(read, dtype, shape)
 
     def bytes(self) -> bytes:
         """Return them, read now."""

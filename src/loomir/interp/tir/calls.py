@@ -19,7 +19,7 @@ from loomir.interp.values import Value
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.runtime.errors import RunTypeError
 from loomir.runtime.packed.packed_call import CalleeError
-from loomir.support.argument_errors import explained_methods
+from loomir.support.argument_errors import explain_methods
 from loomir.support.diagnostics import Diagnostic, InternalError, RunError
 from loomir.support.span import Span
 from loomir.tir.analysis.cross_thread import serialize_cross_thread_reductions
@@ -45,7 +45,7 @@ class _Entry(NamedTuple):
     returns: Type
 
 
-@explained_methods
+@explain_methods
 class Interpreter:
     """Runs the functions of a module by the definition of the language, slowly.
 

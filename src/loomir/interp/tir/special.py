@@ -15,7 +15,7 @@ from loomir.interp.tir.calls_out import address_of
 from loomir.interp.tir.tiles import dot_tiles
 from loomir.interp.values import Pointer, Value, pack, unpack
 from loomir.support.dtype import DataType
-from loomir.tir.builtins.hint import undefined_value
+from loomir.tir.builtins.hint import choose_undefined_value
 from loomir.tir.expr import Call
 
 __all__ = ["SPECIAL"]
@@ -160,7 +160,7 @@ def _prefetch(node: Call, parts: list[Code], scope: Scope) -> Code:
 
 # -- what only tells something -----------------------------------------------------------------
 def _undef(node: Call, parts: list[Code], scope: Scope) -> Code:
-    one = undefined_value(node.dtype)
+    one = choose_undefined_value(node.dtype)
     value: Any = bool(one) if node.dtype.is_bool else one
     many = (value,) * node.dtype.lanes
     return Code(lambda env: many if node.dtype.is_vector else value)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.rules.fitting import fitting
+from loomir.op.rules.fitting import fit_lowering
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.broadcast import broadcast
 from loomir.relax.operator.context import OpContext
@@ -143,7 +143,7 @@ def _define(
         infer=_infer(kind, truths),
         doc=doc,
         family="binary",
-        lower=fitting(lower),
+        lower=fit_lowering(lower),
         reference=elementwise(compute),
         samples=(*_samples(kind, *bounds, ulps), *others),
         mistakes=mistakes,
@@ -152,15 +152,15 @@ def _define(
 
 
 # -- arithmetic ------------------------------------------------------------------------------
-def _dividing(compute: Callable[[Any, Any], Any]) -> Callable[[NPArray, NPArray], Any]:
+def _refuse_zero_divisors(compute: Callable[[Any, Any], Any]) -> Callable[[NPArray, NPArray], Any]:
     """Refuse to divide integers by zero, as the language does."""
 
-    def computed(a: NPArray, b: NPArray) -> Any:
+    def compute_checked(a: NPArray, b: NPArray) -> Any:
         if not is_float(b.dtype) and a.size and not np.all(b):
             raise ZeroDivisionError("integer division or modulo by zero")
         return compute(a, b)
 
-    return computed
+    return compute_checked
 
 
 def _divide(a: NPArray, b: NPArray) -> Any:
@@ -179,10 +179,10 @@ def _lower_divide(a: Operand, b: Operand) -> Tensor:
 def _precise(compute: Callable[[Any, Any], Any]) -> Callable[[NPArray, NPArray], Any]:
     """Compute float32 in float64, so that the result is the nearest."""
 
-    def computed(a: NPArray, b: NPArray) -> NPArray:
+    def compute_precisely(a: NPArray, b: NPArray) -> NPArray:
         return np.asarray(compute(a.astype("float64"), b.astype("float64"))).astype(a.dtype)
 
-    return computed
+    return compute_precisely
 
 
 add = _define("add", "Add; integers wrap.", topi.add, np.add, "number")
@@ -193,7 +193,7 @@ divide = _define(
     "Divide; the quotients of integers are rounded towards zero."
     "\n\nAn integer division by zero raises ``ZeroDivisionError``.",
     _lower_divide,
-    _dividing(_divide),
+    _refuse_zero_divisors(_divide),
     "number",
     bounds=(1, 5),
 )
@@ -202,7 +202,7 @@ floor_divide = _define(
     "Divide, rounding towards minus infinity."
     "\n\nAn integer division by zero raises ``ZeroDivisionError``.",
     topi.floor_divide,
-    _dividing(np.floor_divide),
+    _refuse_zero_divisors(np.floor_divide),
     "number",
     bounds=(1, 5),
 )
@@ -211,7 +211,7 @@ mod = _define(
     "Return the remainder of a division towards zero, with the sign of the dividend."
     "\n\nAn integer division by zero raises ``ZeroDivisionError``.",
     topi.fmod,
-    _dividing(np.fmod),
+    _refuse_zero_divisors(np.fmod),
     "number",
     bounds=(1, 5),
 )
@@ -220,7 +220,7 @@ floor_mod = _define(
     "Return the remainder of ``floor_divide``, with the sign of the divisor."
     "\n\nAn integer division by zero raises ``ZeroDivisionError``.",
     topi.remainder,
-    _dividing(np.remainder),
+    _refuse_zero_divisors(np.remainder),
     "number",
     bounds=(1, 5),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.rules.arguments import holds, shared_device
+from loomir.op.rules.arguments import find_shared_device, holds
 from loomir.op.rules.fitting import fit_shapes
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.broadcast import broadcast
@@ -24,7 +24,7 @@ T = TensorSample
 MASK = T((2, 3), "bool")
 
 
-def _masked_fill(c: OpContext) -> StructInfo:
+def _infer_masked_fill(c: OpContext) -> StructInfo:
     x, mask, value = c.tensor(0), c.tensor(1), c["value"]
     need(c, "bool", mask.dtype, 1)
     if not x.dtype.is_void and not holds(x.dtype, value):
@@ -34,7 +34,7 @@ def _masked_fill(c: OpContext) -> StructInfo:
             help=f"give a number that {x.dtype} holds, or convert the tensor with R.astype",
             arg=0,
         )
-    return tensor_info(broadcast(c, [x, mask]), x.dtype, shared_device([x, mask]))
+    return tensor_info(broadcast(c, [x, mask]), x.dtype, find_shared_device([x, mask]))
 
 
 def _fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
@@ -43,7 +43,7 @@ def _fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
     return topi.where(mask, bool(exact) if x.dtype.is_bool else exact, x)
 
 
-def _filled_with_numpy(x: Any, mask: Any, value: float) -> NPArray:
+def _fill_with_numpy(x: Any, mask: Any, value: float) -> NPArray:
     array = np.asarray(x)
     return np.asarray(np.where(mask, np.array(value).astype(array.dtype), array))
 
@@ -53,14 +53,14 @@ masked_fill = define_op(
     tensor("x"),
     tensor("mask"),
     number("value"),
-    infer=_masked_fill,
+    infer=_infer_masked_fill,
     doc="""Replace elements by a number where a mask of truths holds.
 
     Shapes: what both broadcast to. Types: that of ``x``, which must hold ``value``.
     Errors: OPS0007, OPS0008, OPS0039.""",
     family="mask",
     lower=_fill,
-    reference=_filled_with_numpy,
+    reference=_fill_with_numpy,
     samples=(
         Sample((T((2, 3)), MASK, float("-inf"))),
         Sample((T((3,), "int8"), MASK, -128)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loomir.op.rules.fitting import fitting
+from loomir.op.rules.fitting import fit_lowering
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.broadcast import broadcast
 from loomir.relax.operator.context import OpContext
@@ -46,7 +46,7 @@ ewise_fma = define_op(
     infer=_infer,
     doc="Compute x1 * x2 + x3, rounding the product and the sum; integers wrap.",
     family="ternary",
-    lower=fitting(_lower),
+    lower=fit_lowering(_lower),
     reference=elementwise(_reference),
     samples=(
         Sample((_X, _X, _X)),

@@ -132,10 +132,10 @@ def _define(
 def _precise(compute: Callable[[NPArray], Any]) -> Callable[[NPArray], Any]:
     """Compute float32 in float64, so that the result is the nearest."""
 
-    def computed(x: NPArray) -> NPArray:
+    def compute_precisely(x: NPArray) -> NPArray:
         return np.asarray(compute(x.astype("float64"))).astype(x.dtype)
 
-    return computed
+    return compute_precisely
 
 
 def _function(

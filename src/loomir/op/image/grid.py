@@ -69,7 +69,7 @@ class _Axis:
             return (at + one) * half * (self.size - one)
         return ((at + one) * self.size - one) * half
 
-    def padded(self, at: PrimExpr) -> PrimExpr:
+    def pad(self, at: PrimExpr) -> PrimExpr:
         """Bring a place to the image, or next to it; one that is NaN to its beginning."""
         last = self.size - self.number(1.0)
         if self.padding == "reflection":
@@ -121,15 +121,15 @@ def _sample(
     count, _, *extents = grid.shape
     bicubic = method == "bicubic"
 
-    def placed(k: int) -> Tensor:
+    def compute_place(k: int) -> Tensor:
         def element(n: PrimExpr, i: PrimExpr, j: PrimExpr) -> PrimExpr:
             # The horizontal coordinate comes first.
             place = axes[k].place(cast(grid(n, 1 - k, i, j), inner))
-            return _clamp_place(axes[k], place) if bicubic else axes[k].padded(place)
+            return _clamp_place(axes[k], place) if bicubic else axes[k].pad(place)
 
         return compute((count, *extents), element, name="yx"[k])
 
-    places = [placed(0), placed(1)]
+    places = [compute_place(0), compute_place(1)]
 
     def value(i: Sequence[PrimExpr], spot: Sequence[PrimExpr]) -> PrimExpr:
         inside = [wide(p) for p in spot]
@@ -141,7 +141,7 @@ def _sample(
 
     def element(*i: PrimExpr) -> PrimExpr:
         rows, columns = [
-            [(axis.padded(p) if bicubic else p, w) for p, w in _weights(axis, place(*here), method)]
+            [(axis.pad(p) if bicubic else p, w) for p, w in _weights(axis, place(*here), method)]
             for axis, place in zip(axes, places, strict=True)
             for here in [(i[at[0]], i[at[2]], i[at[3]])]
         ]

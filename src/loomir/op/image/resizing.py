@@ -67,12 +67,12 @@ def _resize(count: int) -> Infer:
         if x.dims is None or size.values is None:
             return c.make(None, dtype, x, ndim=count + 2)
         wanted = size.values if len(size.values) == count else size.values * count
-        return c.make(_resized_dims(c, x.dims, axes, wanted), dtype, x)
+        return c.make(_infer_resized_dims(c, x.dims, axes, wanted), dtype, x)
 
     return infer
 
 
-def _resized_dims(
+def _infer_resized_dims(
     c: OpContext, own: Sequence[PrimExpr], axes: Sequence[int], sizes: Sequence[PrimExpr]
 ) -> list[PrimExpr]:
     dims = list(own)
@@ -86,7 +86,7 @@ def _resized_dims(
     return dims
 
 
-def _resized(
+def _lower_resize(
     data: Tensor,
     size: Any,
     roi: Any,
@@ -250,7 +250,7 @@ resize2d = define_op(
     Shapes: the extents of H and W become ``size``. Types: that of ``data``, or ``out_dtype``.
     Errors: OPS0007, OPS0030, OPS0036, OPS0044.""",
     family="image",
-    lower=_resized,
+    lower=_lower_resize,
     reference=_resize_with_numpy,
     samples=(
         Sample((_IMAGE, (5, 3)), absolute=_NEAR),
@@ -304,7 +304,7 @@ resize3d = define_op(
     Shapes: the extents of D, H and W become ``size``. Types: that of ``data``, or ``out_dtype``.
     Errors: OPS0007, OPS0030, OPS0036, OPS0044.""",
     family="image",
-    lower=_resized,
+    lower=_lower_resize,
     reference=_resize_with_numpy,
     samples=(
         Sample((_VOLUME, (3, 2, 5)), absolute=_NEAR),

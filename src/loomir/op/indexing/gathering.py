@@ -223,7 +223,7 @@ def places_of(c: OpContext, x: TensorStructInfo, index: int) -> tuple[TensorStru
     return found
 
 
-def taken_part(
+def describe_taken_part(
     c: OpContext, x: TensorStructInfo, found: Sequence[TensorStructInfo]
 ) -> TensorStructInfo:
     """Describe what indexing with tensors takes. Errors: OPS0008."""
@@ -240,7 +240,7 @@ def taken_part(
 def _index_tensor(c: OpContext) -> StructInfo:
     x = c.tensor(0)
     found = places_of(c, x, 1)
-    return c.make(None, x.dtype, x) if found is None else taken_part(c, x, found)
+    return c.make(None, x.dtype, x) if found is None else describe_taken_part(c, x, found)
 
 
 def rows_of(indices: Sequence[Tensor], shape: Sequence[Any]) -> Tensor:

@@ -77,7 +77,7 @@ def _take(c: OpContext) -> StructInfo:
     return c.make([*x.dims[:along], *indices.dims, *x.dims[along + 1 :]], x.dtype, x)
 
 
-def _taken(x: Tensor, indices: Tensor | PrimExpr, axis: int | None, mode: str) -> Tensor:
+def _lower_take(x: Tensor, indices: Tensor | PrimExpr, axis: int | None, mode: str) -> Tensor:
     return topi.take(x, indices, axis, "raise" if mode == "fast" else mode)  # pyright: ignore[reportArgumentType]
 
 
@@ -120,7 +120,7 @@ take = define_op(
     Shapes: that of ``indices``, a tensor of integers or a scalar, in place of ``axis``.
     Errors: OPS0005, OPS0007.""",
     family="index",
-    lower=_taken,
+    lower=_lower_take,
     reference=_take_with_numpy,
     samples=(
         Sample((X, PLACES, 1)),
@@ -152,7 +152,7 @@ def _steps(strides: Sequence[Any] | None, count: int) -> Sequence[Any]:
     return (1,) * count if strides is None else strides
 
 
-def _strided_slice(c: OpContext) -> StructInfo:
+def _infer_strided_slice(c: OpContext) -> StructInfo:
     x, begin, end = c.tensor(0), values_of(c, 1), values_of(c, 2)
     wanted: tuple[int, ...] = c["axes"]
     steps = _steps(values_of(c, 3), len(wanted)) if c.has(3) else (1,) * len(wanted)
@@ -234,7 +234,7 @@ strided_slice = define_op(
     tuple_of("end"),
     tuple_of("strides", None),
     flag("assume_inbound", False),
-    infer=_strided_slice,
+    infer=_infer_strided_slice,
     doc="""Take slices along axes, as ``x[begin:end:stride]`` does in Python.
 
     Places and strides are numbers or scalars of the program, such as extents; a stride that turns

@@ -146,13 +146,13 @@ def _repeat(c: OpContext) -> StructInfo:
     x, count, axis = c.tensor(0), c["repeats"], c["axis"]
     _need_counts(c, [count])
     if axis is None:
-        total = None if x.dims is None else c.simplified([product([*x.dims, count])])
+        total = None if x.dims is None else c.simplify([product([*x.dims, count])])
         return c.make(total, x.dtype, x, ndim=1)
     along = c.axis(axis, x.ndim) if x.ndim >= 0 else -1
     if x.dims is None:
         return c.make(None, x.dtype, x, ndim=x.ndim)
     dims = [product([d, count]) if a == along else d for a, d in enumerate(x.dims)]
-    return c.make(c.simplified(dims), x.dtype, x)
+    return c.make(c.simplify(dims), x.dtype, x)
 
 
 repeat = define_op(
@@ -188,10 +188,10 @@ def _tile(c: OpContext) -> StructInfo:
         return c.make(None, x.dtype, x, ndim=rank)
     own = [*[as_dim(1)] * (rank - x.ndim), *x.dims]
     times = [*[1] * (rank - len(counts)), *counts]
-    return c.make(c.simplified([product(p) for p in zip(own, times, strict=True)]), x.dtype, x)
+    return c.make(c.simplify([product(p) for p in zip(own, times, strict=True)]), x.dtype, x)
 
 
-def _tiled(data: Tensor, repeats: tuple[int, ...]) -> Tensor:
+def _lower_tile(data: Tensor, repeats: tuple[int, ...]) -> Tensor:
     return topi.tile(data, repeats)
 
 
@@ -208,7 +208,7 @@ tile = define_op(
 
     Shapes: extents times ``repeats``. Errors: OPS0039.""",
     family="manipulate",
-    lower=_tiled,
+    lower=_lower_tile,
     reference=_tile_with_numpy,
     samples=(
         Sample((X, (2, 1, 3))),

@@ -10,12 +10,12 @@ import numpy as np
 
 from loomir.arith.analyzer import Analyzer
 from loomir.op.indexing.gathering import (
+    describe_taken_part,
     places_of,
     require_within,
     row_length,
     rows_of,
     same_rank,
-    taken_part,
 )
 from loomir.op.indexing.index import as_places
 from loomir.op.rules.arguments import format_dim, integers, must_equal, same_dtype
@@ -214,7 +214,7 @@ def _scatter_nd(c: OpContext) -> StructInfo:
     return _like(c, x, dtype, x.ndim)
 
 
-def _scattered(data: Tensor, indices: Tensor, updates: Tensor, reduction: str) -> Tensor:
+def _lower_scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, reduction: str) -> Tensor:
     count = data.ndim + indices.ndim - 1 - updates.ndim
     indices = topi.assume_shape(indices, [*indices.shape[:-1], count])
     updates = topi.assume_shape(updates, [*indices.shape[:-1], *data.shape[count:]])
@@ -248,7 +248,7 @@ scatter_nd = define_op(
     Shapes: that of ``data``; indices of ``(..., k)`` take updates of ``(..., *data.shape[k:])``.
     Errors: OPS0006, OPS0007, OPS0030, OPS0032.""",
     family="manipulate",
-    lower=_scattered,
+    lower=_lower_scatter_nd,
     reference=_scatter_nd_with_numpy,
     samples=(
         *[
@@ -279,7 +279,7 @@ def _index_put(c: OpContext) -> StructInfo:
         need(c, "number", dtype, 0)
     found = places_of(c, x, 1)
     if found is not None:
-        part = taken_part(c, x, found)
+        part = describe_taken_part(c, x, found)
         if 0 <= part.ndim < values.ndim:
             c.refuse(
                 "OPS0030",

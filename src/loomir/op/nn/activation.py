@@ -50,10 +50,10 @@ def _like_input(kind: str) -> Infer:
 def _precise(compute: Callable[..., Any]) -> Callable[..., Any]:
     """Compute float32 in float64, so that the result is the nearest."""
 
-    def computed(x: NPArray, **options: Any) -> NPArray:
+    def compute_precisely(x: NPArray, **options: Any) -> NPArray:
         return np.asarray(compute(x.astype("float64"), **options)).astype(x.dtype)
 
-    return computed
+    return compute_precisely
 
 
 def _define(

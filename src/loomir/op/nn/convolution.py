@@ -15,13 +15,13 @@ from loomir.op.nn.layouts import (
     change_layout,
     extents,
     extents_in_layout,
-    known_layout,
     merge_blocks,
     pack_array,
+    read_named_layout,
     unpack_array,
 )
-from loomir.op.nn.windows import numbers, padding_of, steps, with_axes
-from loomir.op.rules.arguments import format_dim, must_equal, number_of, shared_device
+from loomir.op.nn.windows import numbers, read_padding, steps, with_axes
+from loomir.op.rules.arguments import find_shared_device, format_dim, must_equal, number_of
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
@@ -69,7 +69,7 @@ def _infer(count: int, transposed: bool) -> Callable[[OpContext], StructInfo]:
     def infer(c: OpContext) -> StructInfo:
         data, weight = c.tensor(0), c.tensor(1)
         layouts = [
-            known_layout(c, name, letters)
+            read_named_layout(c, name, letters)
             for name, letters in (
                 ("data_layout", images),
                 ("kernel_layout", kernels),
@@ -86,13 +86,13 @@ def _infer(count: int, transposed: bool) -> Callable[[OpContext], StructInfo]:
         per_axis = [numbers(c, name, count) for name in ("strides", "dilation")]
         if transposed:
             per_axis.append(numbers(c, "output_padding", count, least=0))
-        windows = list(zip(padding_of(c, count), *per_axis, strict=True))
+        windows = list(zip(read_padding(c, count), *per_axis, strict=True))
         image = extents(c, 0, data, layouts[0], images)
         kernel = extents(c, 1, weight, layouts[1], kernels)
-        device, rank = shared_device([data, weight]), len(layouts[2].parts)
+        device, rank = find_shared_device([data, weight]), len(layouts[2].parts)
         if image is None or kernel is None:
             return TensorStructInfo(None, dtype, device, rank)
-        rule = _transposed_extents if transposed else _window_extents
+        rule = _infer_transposed_extents if transposed else _window_extents
         made = extents_in_layout(c, rule(c, image, kernel, windows), layouts[2], images)
         shaped = c.make(made, dtype, ndim=rank)
         return TensorStructInfo(shaped.shape, dtype, device, rank)
@@ -114,7 +114,7 @@ def _window_extents(
     return [image[0], kernel[0], *slid]
 
 
-def _transposed_extents(
+def _infer_transposed_extents(
     c: OpContext, image: Sequence[PrimExpr], kernel: Sequence[PrimExpr], windows: Sequence[Any]
 ) -> list[PrimExpr]:
     """Return the extents of a transposed convolution, where the kernel's are (I, O, …)."""

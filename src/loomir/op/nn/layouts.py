@@ -28,10 +28,10 @@ __all__ = [
     "change_layout",
     "extents",
     "extents_in_layout",
-    "known_layout",
     "merge_blocks",
     "pack_array",
     "read_layout",
+    "read_named_layout",
     "unpack_array",
 ]
 
@@ -70,7 +70,7 @@ def _read_known(text: str) -> Layout:
     return made
 
 
-def known_layout(c: OpContext, option: str, letters: str) -> Layout:
+def read_named_layout(c: OpContext, option: str, letters: str) -> Layout:
     """Read a layout that must name each of ``letters`` once. Errors: OPS0060."""
     text: str = c[option]
     made = read_layout(text)
@@ -117,7 +117,7 @@ def extents(
         by_letter[letter] = dim
     blocks = layout.blocks
     merged = [product([by_letter[a], blocks.get(a, 1)]) for a in letters]
-    return list(c.simplified(merged))
+    return list(c.simplify(merged))
 
 
 def extents_in_layout(

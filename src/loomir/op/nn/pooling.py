@@ -12,12 +12,12 @@ from loomir.op.nn.layouts import (
     change_layout,
     extents,
     extents_in_layout,
-    known_layout,
     merge_blocks,
     pack_array,
+    read_named_layout,
     unpack_array,
 )
-from loomir.op.nn.windows import numbers, padding_of, steps, with_axes
+from loomir.op.nn.windows import numbers, read_padding, steps, with_axes
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
@@ -51,7 +51,7 @@ def _result(
 ) -> StructInfo:
     """Describe the images that are made, given what makes their extents of those of the input."""
     info = c.tensor(0)
-    source, target = (known_layout(c, name, letters) for name in ("layout", "out_layout"))
+    source, target = (read_named_layout(c, name, letters) for name in ("layout", "out_layout"))
     image = extents(c, 0, info, source, letters)
     shape = None if image is None else extents_in_layout(c, made(image), target, letters)
     return c.make(shape, info.dtype, info, ndim=len(target.parts))
@@ -62,7 +62,7 @@ def _infer(count: int, kind: str) -> Callable[[OpContext], StructInfo]:
     def infer(c: OpContext) -> StructInfo:
         need(c, kind, c.tensor(0).dtype)
         sizes, strides, gaps = (numbers(c, n, count) for n in ("pool_size", "strides", "dilation"))
-        windows = list(zip(sizes, strides, gaps, padding_of(c, count), strict=True))
+        windows = list(zip(sizes, strides, gaps, read_padding(c, count), strict=True))
 
         def make(image: Sequence[Dim]) -> list[Dim]:
             slid = [

@@ -79,7 +79,7 @@ def _infer_pad(c: OpContext) -> StructInfo:
                 arg=0,
             )
     made = [Add(d, as_dim(b + a)) for d, (b, a) in zip(info.dims, pairs, strict=True)]
-    return c.make(c.simplified(made), info.dtype, info)
+    return c.make(c.simplify(made), info.dtype, info)
 
 
 def _pad(data: NPArray, pad_width: Any, pad_mode: str, pad_value: float) -> NPArray:
@@ -163,7 +163,7 @@ def _infer_shuffle(c: OpContext) -> StructInfo:
             arg=0,
         )
     made = [*front, FloorDiv(channels, block), Mul(height, each), Mul(width, each)]
-    return c.make(c.simplified(made), info.dtype, info)
+    return c.make(c.simplify(made), info.dtype, info)
 
 
 def _pixel_shuffle(data: NPArray, upscale_factor: int) -> NPArray:
@@ -222,7 +222,7 @@ def _infer_flat(c: OpContext) -> StructInfo:
     info = need_rank(c, 0, least=1)
     if info.dims is None:
         return c.make(None, info.dtype, info, ndim=2)
-    made = c.simplified([info.dims[0], product(info.dims[1:])])
+    made = c.simplify([info.dims[0], product(info.dims[1:])])
     return c.make(made, info.dtype, info)
 
 

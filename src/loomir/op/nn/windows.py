@@ -10,7 +10,7 @@ from loomir.relax.shape import Dim, as_dim
 from loomir.support.diagnostics import with_count
 from loomir.tir.expr import Add, FloorDiv, Min, Mul, PrimExpr, Sub
 
-__all__ = ["numbers", "padding_of", "steps", "with_axes"]
+__all__ = ["numbers", "read_padding", "steps", "with_axes"]
 
 
 def with_axes(count: int, **defaults: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -63,7 +63,7 @@ def numbers(c: OpContext, option: str, count: int, least: int = 1) -> tuple[int,
     return made
 
 
-def padding_of(c: OpContext, count: int) -> list[tuple[int, int]]:
+def read_padding(c: OpContext, count: int) -> list[tuple[int, int]]:
     """Return what is added before and after each axis. Errors: OPS0039, OPS0061."""
     made = numbers(c, "padding", 2 * count, least=0)
     return list(zip(made[:count], made[count:], strict=True))

@@ -22,17 +22,17 @@ __all__ = [
     "common_extent",
     "dims_of",
     "each_axis",
+    "find_known_tensor",
+    "find_shared_device",
     "format_dim",
     "holds",
     "integers",
     "is_one",
-    "known_tensor",
     "must_equal",
     "need_rank",
     "number_of",
     "product",
     "same_dtype",
-    "shared_device",
     "values_of",
 ]
 
@@ -145,7 +145,7 @@ def integers(c: OpContext, index: int) -> TensorStructInfo:
     return info
 
 
-def shared_device(infos: Iterable[TensorStructInfo]) -> VDevice | None:
+def find_shared_device(infos: Iterable[TensorStructInfo]) -> VDevice | None:
     """Return the first device that is known."""
     return next((i.vdevice for i in infos if i.vdevice is not None), None)
 
@@ -208,7 +208,7 @@ def values_of(c: OpContext, index: int) -> tuple[PrimExpr | None, ...] | None:
     )
 
 
-def known_tensor(call: Call, index: int) -> TensorStructInfo | None:
+def find_known_tensor(call: Call, index: int) -> TensorStructInfo | None:
     """Return what is known of an argument of a call in normal form, where that is a tensor."""
     arg = call.args[index]
     if isinstance(arg, Constant):

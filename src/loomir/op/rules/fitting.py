@@ -11,7 +11,7 @@ from loomir.te import topi
 from loomir.te.tensor import Tensor
 from loomir.te.topi.shape import equal_sizes
 
-__all__ = ["fit_shapes", "fitting"]
+__all__ = ["fit_lowering", "fit_shapes"]
 
 
 def fit_shapes(tensors: Sequence[Tensor], inner: int = 0) -> list[Tensor]:
@@ -34,7 +34,7 @@ def fit_shapes(tensors: Sequence[Tensor], inner: int = 0) -> list[Tensor]:
     return [fit(*pair) for pair in zip(tensors, fronts, strict=True)]
 
 
-def fitting(lower: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def fit_lowering(lower: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Make a lowering of tensors that broadcast take those that may turn out to."""
 
     def fit(*operands: Any) -> Tensor:

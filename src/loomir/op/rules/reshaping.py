@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from loomir.arith.analyzer import Analyzer
-from loomir.op.rules.arguments import dims_of, format_dim, is_one, known_tensor, number_of, product
+from loomir.op.rules.arguments import (
+    dims_of,
+    find_known_tensor,
+    format_dim,
+    is_one,
+    number_of,
+    product,
+)
 from loomir.relax.expr import Call, Var
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
@@ -100,7 +107,7 @@ def format_dims(dims: Sequence[PrimExpr]) -> str:
 
 def normalize_reshape(call: Call) -> Call:
     """Replace -1 in the shape by what is left, where that is known."""
-    x, wanted = known_tensor(call, 0), call.args[1]
+    x, wanted = find_known_tensor(call, 0), call.args[1]
     if x is None or x.dims is None or not isinstance(wanted, ShapeExpr):
         return call
     left = _places(wanted.values)

@@ -107,11 +107,11 @@ class Program:
         for gv, func in mod.functions.items():
             if isinstance(func, Function):
                 for part in pre_order(func):
-                    for var in _bound_by(part):
+                    for var in _list_bound_by(part):
                         self.binders.setdefault(var, gv.name_hint)
 
 
-def _bound_by(part: Node) -> Sequence[Var]:
+def _list_bound_by(part: Node) -> Sequence[Var]:
     if isinstance(part, Function):
         return part.params
     if isinstance(part, (VarBinding, MatchCast)) and part.var is not None:
@@ -214,7 +214,7 @@ class _Walk:
         elif isinstance(part, BindingBlock):
             self._block(part)
         elif isinstance(part, (VarBinding, MatchCast)):
-            self._binding(part)
+            self._check_binding(part)
         else:
             if isinstance(part, If) and self._in_dataflow():
                 self._report(
@@ -308,7 +308,7 @@ class _Walk:
         if found is None or found.normalize is None:
             return
         try:
-            same = found.normalized(call) is call
+            same = found.normalize_call(call) is call
         except CompileError:  # told where the call is derived
             return
         if not same:
@@ -462,7 +462,7 @@ class _Walk:
             self.depth_of.pop(var, None)
 
     # -- bindings --------------------------------------------------------------------------------
-    def _binding(self, binding: VarBinding | MatchCast) -> None:
+    def _check_binding(self, binding: VarBinding | MatchCast) -> None:
         value, var = binding.value, binding.var
         self.span = binding.span or getattr(value, "span", None) or self.span
         if var is not None:
@@ -474,7 +474,7 @@ class _Walk:
                 self.aliases[var] = value
 
         def end() -> None:
-            self._bound(binding)
+            self._note_bound(binding)
 
         self.stack += (end, value)
 
@@ -487,7 +487,7 @@ class _Walk:
                 func,
             )
 
-    def _bound(self, binding: VarBinding | MatchCast) -> None:
+    def _note_bound(self, binding: VarBinding | MatchCast) -> None:
         self.span = binding.span or getattr(binding.value, "span", None) or self.span
         var = binding.var
         if isinstance(binding, MatchCast):

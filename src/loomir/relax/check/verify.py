@@ -9,7 +9,7 @@ from loomir.ir.visit import trampoline
 from loomir.relax.check.well_formed import well_formed
 from loomir.relax.expr import Function
 from loomir.relax.normal.block_builder import BlockBuilder
-from loomir.support.argument_errors import explained
+from loomir.support.argument_errors import explain_arguments
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.tir.check.verify import verify as verify_kernels
 from loomir.tir.function import PrimFunc
@@ -24,7 +24,7 @@ class Verdict(NamedTuple):
     warnings: tuple[Diagnostic, ...]
 
 
-@explained
+@explain_arguments
 def verify(program: BaseFunc | IRModule) -> tuple[Diagnostic, ...]:
     """List every mistake of a function or a module; none where it is right.
 
@@ -35,7 +35,7 @@ def verify(program: BaseFunc | IRModule) -> tuple[Diagnostic, ...]:
     return judge(program).mistakes
 
 
-@explained
+@explain_arguments
 def warnings_of(program: BaseFunc | IRModule) -> tuple[Diagnostic, ...]:
     """List what is no mistake, but may not be meant: what is left to be checked when it runs."""
     return judge(program).warnings

@@ -60,7 +60,7 @@ def _update(info: StructInfo, device: VDevice, span: Span | None) -> Step[Struct
         return _tuple(info, fields)
     if isinstance(info, FuncStructInfo) and info.params is not None:
         ret = yield _update(info.ret, device, span)
-        return info if ret is info.ret else _returning(info, ret)
+        return info if ret is info.ret else _replace_result(info, ret)
     return info
 
 
@@ -119,5 +119,5 @@ def _tuple(info: TupleStructInfo, fields: list[StructInfo]) -> TupleStructInfo:
     return TupleStructInfo(tuple(fields), span=info.span)
 
 
-def _returning(info: FuncStructInfo, ret: StructInfo) -> FuncStructInfo:
+def _replace_result(info: FuncStructInfo, ret: StructInfo) -> FuncStructInfo:
     return FuncStructInfo(info.params, ret, info.purity, span=info.span)

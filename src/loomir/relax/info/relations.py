@@ -182,7 +182,7 @@ def _functions(a: FuncStructInfo, b: FuncStructInfo, asked: _Asked) -> Match:
         return Match.YES if same else asked.unknown
     if len(a.params) != len(b.params) or (b.purity and not a.purity):
         return Match.NO
-    own = substitute_shape_vars(a, _mapping_of(a.params, b.params, asked.bound))
+    own = substitute_shape_vars(a, _find_mapping(a.params, b.params, asked.bound))
     asked.pending.append((own.ret, b.ret))
     asked.pending.extend(zip(b.params, own.params or ()))
     return Match.YES
@@ -275,7 +275,7 @@ def _join_functions(
         return a if same else FuncStructInfo(None, OBJECT, a.purity and b.purity, EMPTY_DERIVE)
     if len(a.params) != len(b.params):
         return OBJECT
-    renaming = _mapping_of(b.params, a.params, asked.bound)
+    renaming = _find_mapping(b.params, a.params, asked.bound)
     others = list(renaming.values())
     # Only another choice of names makes parameters equal; a more special one does not.
     if len(set(map(id, others))) < len(others) or not all(
@@ -342,10 +342,10 @@ def get_shape_var_mapping(
     ``check_compatibility`` compares the others.
     Source: relax.md; decisions R7 to R9.
     """
-    return _mapping_of((s1,), (s2,), bound)
+    return _find_mapping((s1,), (s2,), bound)
 
 
-def _mapping_of(
+def _find_mapping(
     first: tuple[StructInfo, ...], second: tuple[StructInfo, ...], bound: ShapeVars
 ) -> dict[ShapeVar, PrimExpr]:
     found: dict[ShapeVar, PrimExpr] = {}

@@ -38,7 +38,7 @@ from loomir.relax.normal.tensor_calls import make_kernel
 from loomir.relax.operator.definition import find_op
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import FuncStructInfo
-from loomir.support.argument_errors import explained_methods, misfit
+from loomir.support.argument_errors import explain_methods, misfit
 from loomir.support.diagnostics import Diagnostic
 from loomir.support.span import Span
 from loomir.tir.numpy_operands import is_numpy_value
@@ -70,7 +70,7 @@ class _Frame:
         self.result: GlobalVar | None = None
 
 
-@explained_methods
+@explain_methods
 class BlockBuilder:
     """Builds functions of a module, binding by binding.
 
@@ -292,7 +292,7 @@ class BlockBuilder:
         claims and is not certain is checked when the program runs, with a warning.
         """
         normalizer = self.normalizer
-        normalizer.run(normalizer.binding(binding))
+        normalizer.run(normalizer.add_binding(binding))
         var = binding.var if isinstance(binding, (VarBinding, MatchCast)) else None
         if var is None:
             return None

@@ -228,13 +228,13 @@ class Deriver:
     def _sequence(self, expr: SeqExpr) -> Step[StructInfo]:
         if not self._deep:
             found = yield self._visit(expr.body)
-            return self.scope.erased(found)
+            return self.scope.erase(found)
         self.scope.enter()
         for block in expr.blocks:
             outer = self.in_dataflow
             self.in_dataflow = outer or isinstance(block, DataflowBlock)
             for binding in block.bindings:
-                yield self._binding(binding)
+                yield self._derive_binding(binding)
             self.in_dataflow = outer
             if isinstance(block, DataflowBlock):
                 for binding in block.bindings:
@@ -243,7 +243,7 @@ class Deriver:
                         self.scope.forget(var)
         found = yield self._visit(expr.body)
         self.scope.leave()
-        return self.scope.erased(found)
+        return self.scope.erase(found)
 
     def _function(self, func: Function) -> Step[StructInfo]:
         outer = self.pure, self.in_dataflow
@@ -269,7 +269,7 @@ class Deriver:
         """
         wanted = func.ret_struct_info
         if wanted is None:
-            return self.scope.erased(found)
+            return self.scope.erase(found)
         body = func.body.body if isinstance(func.body, SeqExpr) else func.body
         place = ErrorSpans(getattr(body, "span", None) or func.span, ())
         fits = check_compatibility(found, wanted, self.analyzer, bound=self.scope.shape_vars)
@@ -286,7 +286,7 @@ class Deriver:
         return wanted
 
     # -- bindings ----------------------------------------------------------------------------------
-    def _binding(self, binding: Binding) -> Step[None]:
+    def _derive_binding(self, binding: Binding) -> Step[None]:
         if isinstance(binding, MatchCast):
             value = yield self._visit(binding.value)
             self.check_match_cast(binding, value)
@@ -406,7 +406,7 @@ class Deriver:
             raise CompileError(Diagnostic("RLX0208", what, span, "", secondary, (), help_))
         if callee.params is None:
             self._demand_pure(call, purity=False)
-            return packed_result(call, callee)
+            return derive_packed_result(call, callee)
         self._demand_pure(call, callee.purity)
         return self._closure(call, callee, callee.params, args)
 
@@ -458,10 +458,10 @@ class Deriver:
                     f"check it first: R.match_cast(…, {format_info(param)})",
                     error_spans_of(call.args[index], call),
                 )
-        ret = wanted.ret if wanted is callee else self.simplified(wanted.ret)
-        return self.scope.erased(ret)
+        ret = wanted.ret if wanted is callee else self.simplify(wanted.ret)
+        return self.scope.erase(ret)
 
-    def simplified(self, info: StructInfo) -> StructInfo:
+    def simplify(self, info: StructInfo) -> StructInfo:
         """Return structural information with its extents and values in their simplest form."""
 
         def dims(values: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
@@ -504,7 +504,7 @@ class Deriver:
         )
 
 
-def packed_result(call: Call, callee: FuncStructInfo) -> StructInfo:
+def derive_packed_result(call: Call, callee: FuncStructInfo) -> StructInfo:
     """Return what a call of a packed function claims to return, by the way its callee derives it.
 
     Source: relax.md, ``derive_func``; the claim is checked when the call returns (R22).

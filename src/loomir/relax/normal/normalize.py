@@ -139,7 +139,7 @@ class _Check:
             elif isinstance(part, SeqExpr):
                 self._sequence(part)
             elif isinstance(part, Binding):
-                self._binding(part)
+                self._check_binding(part)
         return self.found
 
     def _report(self, code: str, message: str, help: str, at: Node) -> None:
@@ -194,7 +194,7 @@ class _Check:
             )
         self.stack.extend(b for block in reversed(expr.blocks) for b in reversed(block.bindings))
 
-    def _binding(self, binding: Binding) -> None:
+    def _check_binding(self, binding: Binding) -> None:
         assert isinstance(binding, (VarBinding, MatchCast))
         self.span = binding.span or self.span
         if binding.var is not None:
@@ -248,7 +248,7 @@ class _Check:
         if found is None or found.normalize is None:
             return
         try:
-            same = found.normalized(call) is call
+            same = found.normalize_call(call) is call
         except CompileError:  # reported where the call is derived
             return
         if not same:

@@ -271,7 +271,7 @@ class Normalizer:
         if isinstance(op, Op):
             found = find_op(op.name)
             if found is not None and found.normalize is not None:
-                made = found.normalized(call)
+                made = found.normalize_call(call)
                 if made is not call:
                     args = yield self._arguments(made)
                     if args is not made.args:
@@ -345,7 +345,7 @@ class Normalizer:
             for binding in block.bindings:
                 depth = len(self.scopes)
                 try:
-                    yield self.binding(binding)
+                    yield self.add_binding(binding)
                 except CompileError as error:
                     if self.mistakes is None:
                         raise
@@ -376,7 +376,7 @@ class Normalizer:
         return self._annotate(param, OBJECT)
 
     # -- bindings --------------------------------------------------------------------------------
-    def binding(self, binding: Binding) -> Step[None]:
+    def add_binding(self, binding: Binding) -> Step[None]:
         """Add a binding of the old program, its value normalised and its variable annotated."""
         if isinstance(binding, MatchCast):
             value = yield self.value(binding.value)

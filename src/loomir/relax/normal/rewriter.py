@@ -182,14 +182,14 @@ class Rewriter:
             for block in () if origin is None else origin.blocks:
                 normalizer.open(is_dataflow(block), block)
                 for binding in block.bindings:
-                    yield self._binding(binding)
+                    yield self._rewrite_binding(binding)
             normalizer.open(False)
             body = yield normalizer.leaf(expr if origin is None else origin.body)
             return normalizer.scope.finish(body, origin)
         finally:
             normalizer.leave_to(depth)
 
-    def _binding(self, binding: Binding) -> Step[None]:
+    def _rewrite_binding(self, binding: Binding) -> Step[None]:
         assert isinstance(binding, (VarBinding, MatchCast))
         value = binding.value
         if isinstance(value, If):

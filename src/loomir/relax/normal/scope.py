@@ -54,7 +54,7 @@ class Scope:
             self._captured.pop(var, None)
         self.shape_vars.difference_update(bound)
 
-    def erased(self, info: StructInfo) -> StructInfo:
+    def erase(self, info: StructInfo) -> StructInfo:
         """Forget what ``info`` says in terms of variables that are not in scope."""
         return erase_to_well_defined(info, self.relax_vars, self.shape_vars)
 

@@ -124,7 +124,7 @@ class OpContext:
 
         ``message`` and what it stands for: see ``Required``.
         """
-        least, most = self.simplified((low, high))
+        least, most = self.simplify((low, high))
         bound = self.analyzer.const_int_bound(self.analyzer.simplify(most - least))
         if bound.max_value < 0:
             shown = message.format(*map(_format_dim, (least, most)))
@@ -234,7 +234,7 @@ class OpContext:
         one = as_dim(1)
         return self.never_equal(a, b) and self.never_equal(a, one) and self.never_equal(b, one)
 
-    def simplified(self, dims: Sequence[Dim]) -> tuple[PrimExpr, ...]:
+    def simplify(self, dims: Sequence[Dim]) -> tuple[PrimExpr, ...]:
         """Return extents in their simplest form."""
         return tuple([self.analyzer.simplify(as_dim(d)) for d in dims])
 

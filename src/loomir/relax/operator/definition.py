@@ -141,7 +141,7 @@ class OpDef:
         """Refuse a call that was made by hand and lacks something. Errors: OPS0001, OPS0002."""
         check_bound("R." + self.name.removeprefix("relax."), self.params, call)
 
-    def normalized(self, call: Call) -> Call:
+    def normalize_call(self, call: Call) -> Call:
         """Return the call as the operator wants it. Errors: OPS0001, OPS0002, those of its rule."""
         if self.normalize is None:
             return call

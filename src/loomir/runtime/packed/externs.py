@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
 from loomir.runtime.ffi import function_from_address
-from loomir.support.argument_errors import explained
+from loomir.support.argument_errors import explain_arguments
 from loomir.support.diagnostics import Diagnostic
 from loomir.support.dtype import DataType
 from loomir.support.fork_safe import ForkSafeLock
@@ -26,7 +26,7 @@ __all__ = [
     "c_function",
     "find_extern",
     "load_library",
-    "packed_extern",
+    "load_packed_extern",
     "register_extern",
 ]
 
@@ -46,7 +46,7 @@ _registered: Final[dict[str, tuple[int, object]]] = {}
 _libraries: Final[list[ctypes.CDLL]] = []
 
 
-@explained
+@explain_arguments
 def load_library(path: str | os.PathLike[str]) -> None:
     """Load a shared library, whose functions programs can then call by name.
 
@@ -91,7 +91,7 @@ def _refuse_cut_off(path: str | os.PathLike[str]) -> None:
         raise OSError(f"it has {whole} bytes, and its parts need {max(ends)}")
 
 
-@explained
+@explain_arguments
 def register_extern(name: str, function: Any) -> None:
     """Let programs call a C function as ``name``; one that was there by that name is replaced.
 
@@ -181,7 +181,7 @@ def c_function(
     return call
 
 
-def packed_extern(name: str) -> Callable[..., object]:
+def load_packed_extern(name: str) -> Callable[..., object]:
     """Return a C function that follows the calling convention of packed functions.
 
     Its symbol is ``name``, or that behind ``__tvm_ffi_``.

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from loomir.runtime.arguments import number_of
 from loomir.runtime.errors import RunOverflowError, RunTypeError, RunValueError
 from loomir.runtime.ffi import global_function
-from loomir.runtime.packed.externs import packed_extern
+from loomir.runtime.packed.externs import load_packed_extern
 from loomir.runtime.packed.registry import find_func, get_func
 from loomir.runtime.view import Lender, array_at
 from loomir.support.diagnostics import Diagnostic, RunError, with_article
@@ -85,7 +85,7 @@ def call_c_function(name: str, args: Sequence[object], returns: DataType | None)
     Errors: those of ``call_function``.
     """
     try:
-        function = packed_extern(name)
+        function = load_packed_extern(name)
     except RunError as error:
         setattr(error, _OURS, True)
         raise

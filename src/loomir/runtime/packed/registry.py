@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar, overload
 
 from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
-from loomir.support.argument_errors import explained
+from loomir.support.argument_errors import explain_arguments
 from loomir.support.diagnostics import Diagnostic, nearest
 from loomir.support.fork_safe import ForkSafeLock
 from loomir.support.runtime_types import quote_name
@@ -24,7 +24,7 @@ _table: Final[dict[str, Callable[..., Any]]] = {}
 
 
 @overload
-@explained
+@explain_arguments
 def register_func(name: str, f: F, override: bool = False) -> F: ...
 @overload
 def register_func(name: str, f: None = None, override: bool = False) -> Callable[[F], F]: ...
@@ -55,7 +55,7 @@ def register_func(name: str, f: F | None = None, override: bool = False) -> F | 
     return f
 
 
-@explained
+@explain_arguments
 def get_func(name: str) -> Callable[..., Any]:
     """Return the function registered under ``name``.
 
@@ -75,7 +75,7 @@ def find_func(name: str) -> Callable[..., Any] | None:
     return _table.get(name)
 
 
-@explained
+@explain_arguments
 def remove_func(name: str) -> None:
     """Forget the function registered under ``name``.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from loomir.runtime.report.roofline import Point, roofline
 from loomir.runtime.storage.container import write_file
-from loomir.support.argument_errors import explained_methods
+from loomir.support.argument_errors import explain_methods
 from loomir.support.displaying import Displayed
 from loomir.support.fork_safe import import_module
 
@@ -63,7 +63,7 @@ class KernelTotal(NamedTuple):
     roof: float | None
 
 
-@explained_methods
+@explain_methods
 class Profile(Displayed):
     """Where the time of one call went. ``print`` shows the table.
 

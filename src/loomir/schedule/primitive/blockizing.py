@@ -15,9 +15,9 @@ from loomir.ir.visit import rebuild
 from loomir.schedule.blocks import (
     cannot_start,
     complete_mistake,
+    explain_repetition,
+    explain_sharing,
     reduction_mistake,
-    repeated_mistake,
-    shared_mistake,
 )
 from loomir.schedule.moving import refresh_regions
 from loomir.schedule.nests import (
@@ -139,9 +139,9 @@ def _cannot_start_before(ref: Ref, chain: Sequence[Ref]) -> Refusal | None:
     advice = "decompose the reduction first, and make a block of its update"
     if not ref.block.is_reduction:
         return _kind(ref, "it has an init and no reducing iterator", advice)
-    if why := shared_mistake(ref.block):
+    if why := explain_sharing(ref.block):
         return _kind(ref, why, advice)
-    if chain and (why := repeated_mistake(ref.realize, chain, chain[0])):
+    if chain and (why := explain_repetition(ref.realize, chain, chain[0])):
         return _kind(ref, why, advice)
     analyzer = analyzer_for(ranges_with_sizes(chain[0] if chain else ref))
     for around in chain:

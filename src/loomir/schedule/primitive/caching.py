@@ -8,7 +8,7 @@ from loomir.arith.fold import imm
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order, rebuild
-from loomir.schedule.blocks import complete_mistake, domains, shared_mistake
+from loomir.schedule.blocks import complete_mistake, domains, explain_sharing
 from loomir.schedule.moving import (
     cannot_cover,
     part_with,
@@ -20,13 +20,13 @@ from loomir.schedule.moving import (
 from loomir.schedule.refusal import Refusal, refuse, replace_part
 from loomir.schedule.staging import (
     InsertionPoint,
-    accessed_buffer,
     accesses_in,
     cannot_run_at_once,
     cannot_store_in,
     copy_nest,
-    covering_box,
     exactly,
+    find_accessed_buffer,
+    find_covering_box,
     insert_nest,
     is_parameter,
     is_plain,
@@ -207,7 +207,7 @@ def cache_read(
     Errors: SCH0003, SCH0004, SCH0006 where the buffer is written between its readers or may not be
     all written, SCH0008 for memory that CPUs lack.
     """
-    buffer = accessed_buffer(block, read_buffer_index, "read")
+    buffer = find_accessed_buffer(block, read_buffer_index, "read")
     if why := cannot_cache(block, buffer, storage_scope):
         refuse(why)
     readers = _readers(block, buffer, consumer_blocks)
@@ -217,7 +217,7 @@ def cache_read(
     if why := cannot_fill(block, place, readers, buffer):
         refuse(why)
     stage = make_stage(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
-    region = covering_box(place.ref, readers, buffer)
+    region = find_covering_box(place.ref, readers, buffer)
     at_top = place.ref is block.scope
     nest, realize = copy_nest(buffer, stage, region, stage.name, of_region=at_top)
     commit(block, place, nest, stage, _redirect_users(readers, buffer, stage))
@@ -241,7 +241,7 @@ def read_at(
     Errors: SCH0003, SCH0004, SCH0006 where the loop writes the buffer between or may read what is
     not all written, SCH0008 for memory that CPUs lack.
     """
-    buffer = accessed_buffer(block, read_buffer_index, "read")
+    buffer = find_accessed_buffer(block, read_buffer_index, "read")
     if why := cannot_cache(block, buffer, storage_scope) or _cannot_be_at(block, loop):
         refuse(why)
     writers, readers, _ = users(block.scope, buffer)
@@ -255,7 +255,7 @@ def read_at(
     if why := cannot_fill(block, place, readers, buffer):
         refuse(why)
     stage = make_stage(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
-    region = covering_box(loop, readers, buffer)
+    region = find_covering_box(loop, readers, buffer)
     nest, realize = copy_nest(buffer, stage, region, stage.name, of_region=False)
     commit(block, place, nest, stage, _redirect_users(readers, buffer, stage))
     return block.home.ref(realize)
@@ -305,7 +305,7 @@ def _redirect_users(users: list[Ref], buffer: Buffer, stage: Buffer) -> dict[Ref
 def cannot_delay(ref: Ref, buffer: Buffer, readers: list[Ref]) -> Refusal | None:
     """Say why what a block writes cannot be written later, from a stage."""
     block, scope = ref.block, ref.scope
-    why = complete_mistake(block) if block.init is None else shared_mistake(block)
+    why = complete_mistake(block) if block.init is None else explain_sharing(block)
     if why:
         return _refusal("SCH0007", ref, why, "take a block that starts each element it writes")
     bound = (*ref.realize.values, ref.realize.predicate)
@@ -361,7 +361,7 @@ def place_behind(
         place = ref.home.ref(part)
 
 
-def _written_box(ref: Ref, place: InsertionPoint, buffer: Buffer) -> list[Range] | None:
+def _find_written_box(ref: Ref, place: InsertionPoint, buffer: Buffer) -> list[Range] | None:
     """Return the box of a buffer that a block writes below a place, each element of it."""
     block = ref.block
     store = store_of(block, buffer)
@@ -395,7 +395,7 @@ def cache_write(
     Errors: SCH0003, SCH0004, SCH0006 where others write the buffer or read it too early, SCH0007
     for a block that writes no whole box of elements of its own, SCH0008 for memory that CPUs lack.
     """
-    buffer = accessed_buffer(block, write_buffer_index, "write")
+    buffer = find_accessed_buffer(block, write_buffer_index, "write")
     if why := cannot_cache(block, buffer, storage_scope):
         refuse(why)
     readers = consumer_blocks or []
@@ -404,7 +404,7 @@ def cache_write(
     place = place_behind(block, buffer, readers)
     if isinstance(place, Refusal):
         refuse(place)
-    region = _written_box(block, place, buffer)
+    region = _find_written_box(block, place, buffer)
     if region is None:
         refuse(
             _refusal(
@@ -438,7 +438,7 @@ def write_at(
     Errors: SCH0003, SCH0004, SCH0006 where others write the buffer or read it too early, SCH0007
     for a block that writes no whole box of elements of its own, SCH0008 for memory that CPUs lack.
     """
-    buffer = accessed_buffer(block, write_buffer_index, "write")
+    buffer = find_accessed_buffer(block, write_buffer_index, "write")
     if why := cannot_cache(block, buffer, storage_scope) or _cannot_be_at(block, loop):
         refuse(why)
     if why := cannot_delay(block, buffer, []):
@@ -446,7 +446,7 @@ def write_at(
     place = place_behind(block, buffer, [], loop)
     if isinstance(place, Refusal):
         refuse(place)
-    region = _written_box(block, place, buffer) if place.ref is loop else None
+    region = _find_written_box(block, place, buffer) if place.ref is loop else None
     if region is None:
         refuse(
             _refusal(
@@ -480,7 +480,7 @@ def cache_inplace(
     Errors: SCH0003, SCH0004, SCH0006 where others use the buffer in the same nest or it may not be
     all written, SCH0007 for a block that does not update it, SCH0008 for memory that CPUs lack.
     """
-    buffer = accessed_buffer(block, read_buffer_index, "read")
+    buffer = find_accessed_buffer(block, read_buffer_index, "read")
     if why := cannot_cache(block, buffer, storage_scope):
         refuse(why)
     scope = block.scope
@@ -498,7 +498,7 @@ def cache_inplace(
         why = f"elements of {buffer.name!r} may hold nothing before"
         refuse(_refusal("SCH0006", block, why, "take a buffer that is written as a whole before"))
     stage = make_stage(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
-    region = covering_box(scope, [block], buffer, written=True)
+    region = find_covering_box(scope, [block], buffer, written=True)
     first, into = copy_nest(buffer, stage, region, stage.name, of_region=True)
     last, back = copy_nest(stage, buffer, region, f"{stage.name}_back", of_region=True)
     commit(

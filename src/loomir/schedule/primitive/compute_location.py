@@ -11,7 +11,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.visit import pre_order, rebuild
 from loomir.schedule.accesses import Access, nest_of
 from loomir.schedule.blocks import cannot_start, complete_mistake, domains
-from loomir.schedule.dependence import carried_dependence
+from loomir.schedule.dependence import explain_dependence
 from loomir.schedule.moving import (
     cannot_cover,
     cannot_feed,
@@ -190,7 +190,7 @@ def _cannot_run_at_once(ref: Ref, made: Stmt, nest: Stmt) -> Refusal | None:
     for node in _path_to(made, nest):
         if isinstance(node, For):
             if node.kind not in (ForKind.SERIAL, ForKind.UNROLLED) and (
-                why := carried_dependence(node, outer)
+                why := explain_dependence(node, outer)
             ):
                 return _refusal("SCH0006", ref, why, "mark loops after blocks are in their places")
             outer = {**outer, node.loop_var: _range(node)}
@@ -431,7 +431,7 @@ def cannot_reverse_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
         return _refusal("SCH0007", ref, "it mentions a loop around it", "take another block")
     if why := cannot_cover(ref):
         return why
-    made = _produced_operand(ref, loop)
+    made = _find_produced_operand(ref, loop)
     if isinstance(made, Refusal):
         return made
     place = common_place(ref, loop)
@@ -454,7 +454,7 @@ def cannot_reverse_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
     return cannot_feed(ref, place, there, own, made.buffer)
 
 
-def _produced_operand(ref: Ref, loop: Ref) -> Access | Refusal:
+def _find_produced_operand(ref: Ref, loop: Ref) -> Access | Refusal:
     """Find the one buffer of the scope that a loop makes and a block takes at its iterators."""
     inside = nest_of(loop.loop)
     if inside.obstacle:
@@ -536,7 +536,7 @@ def _carries(around: Ref, buffer: Buffer, outer: dict[Var, Range]) -> str:
     """Say why an element may be written in more than one iteration of a loop."""
     nest = nest_of(around.loop)
     own = tuple(a for a in nest.accesses if a.is_write and a.buffer is buffer)
-    return carried_dependence(around.loop, outer, nest._replace(accesses=own))
+    return explain_dependence(around.loop, outer, nest._replace(accesses=own))
 
 
 def plain_indices_of(ref: Ref, load: BufferLoad) -> dict[Var, int] | None:
@@ -575,7 +575,7 @@ def reverse_compute_at(
     """
     if why := cannot_reverse_compute_at(block, loop):
         refuse(why)
-    made = _produced_operand(block, loop)
+    made = _find_produced_operand(block, loop)
     assert not isinstance(made, Refusal)
     load = next(
         n for n in pre_order(block.block) if isinstance(n, BufferLoad) and n.buffer is made.buffer

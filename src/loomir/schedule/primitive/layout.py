@@ -13,8 +13,8 @@ from loomir.schedule.moving import refresh_regions
 from loomir.schedule.nests import analyzer_for, ranges_in, ranges_with_sizes
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.staging import (
-    accessed_buffer,
     cannot_store_in,
+    find_accessed_buffer,
     find_foreign,
     is_too_large,
     pair_blocks,
@@ -125,7 +125,7 @@ def set_scope(context: Context, block: Sblock, buffer_index: Value, storage_scop
     Errors: SCH0003, SCH0008 for memory that CPUs lack, SCH0010 for a buffer that the function does
     not allocate.
     """
-    buffer = accessed_buffer(block, buffer_index, "write")
+    buffer = find_accessed_buffer(block, buffer_index, "write")
     if why := cannot_store_in(block, storage_scope) or cannot_change(block, buffer):
         refuse(why)
     if buffer.scope != storage_scope:
@@ -133,7 +133,7 @@ def set_scope(context: Context, block: Sblock, buffer_index: Value, storage_scop
 
 
 # -- rows that start at multiples --------------------------------------------------------------
-def _aligned_strides(ref: Ref, buffer: Buffer, axis: int, factor: int, offset: int) -> list[int]:
+def _align_strides(ref: Ref, buffer: Buffer, axis: int, factor: int, offset: int) -> list[int]:
     """Return the strides where one of them is a multiple plus an offset."""
     if not -len(buffer.shape) <= axis < len(buffer.shape):
         advice = f"it has axes 0 to {len(buffer.shape) - 1}"
@@ -175,10 +175,10 @@ def storage_align(
 
     Errors: SCH0003, SCH0010 for a buffer that the function does not allocate, or has strides.
     """
-    buffer = accessed_buffer(block, buffer_index, "write")
+    buffer = find_accessed_buffer(block, buffer_index, "write")
     if why := cannot_change(block, buffer):
         refuse(why)
-    strides = _aligned_strides(block, buffer, axis, factor, offset)
+    strides = _align_strides(block, buffer, axis, factor, offset)
     made = [imm(s, e.dtype) for s, e in zip(strides, buffer.shape)]
     _replace(block, buffer, _like(buffer, strides=made))
 
@@ -200,7 +200,7 @@ def unsafe_set_dtype(context: Context, block: Sblock, buffer_index: Value, dtype
     Errors: SCH0003, SCH0010 for a buffer that the function does not allocate, or whose elements are
     no numbers.
     """
-    buffer = accessed_buffer(block, buffer_index, "write")
+    buffer = find_accessed_buffer(block, buffer_index, "write")
     try:
         wanted = DataType(dtype)
     except CompileError as error:
@@ -268,13 +268,13 @@ def resolve_buffer(block: Ref, given: object) -> Buffer:
     if isinstance(given, (list, tuple)):
         pair: list[Any] = list(given)  # pyright: ignore[reportUnknownArgumentType]
         if len(pair) == 2 and pair[0] in ("read", "write"):
-            return accessed_buffer(block, pair[1], pair[0])
+            return find_accessed_buffer(block, pair[1], pair[0])
     elif isinstance(given, str):
         for how in ("write", "read"):
             regions = block.block.reads if how == "read" else block.block.writes
             if any(r.buffer.name == given for r in regions):
-                return accessed_buffer(block, given, how)
-        return accessed_buffer(block, given, "read")
+                return find_accessed_buffer(block, given, how)
+        return find_accessed_buffer(block, given, "read")
     refuse(
         Refusal(
             "SCH0003",
@@ -334,7 +334,9 @@ def _pad_element(ref: Ref, buffer: Buffer, value: Any, own: list[Var]) -> PrimEx
     refuse(_refusal(ref, buffer, why, advice, "SCH0003"))
 
 
-def _padding(ref: Ref, buffer: Buffer, new: Buffer, index_map: IndexMap, value: Any) -> Stmt | None:
+def _make_padding(
+    ref: Ref, buffer: Buffer, new: Buffer, index_map: IndexMap, value: Any
+) -> Stmt | None:
     """Make a block that fills what no element of the old layout is; None where there is nothing."""
     analyzer = analyzer_for(ranges_with_sizes(ref))
     if is_bijective(index_map, buffer.shape, analyzer=analyzer):
@@ -410,7 +412,7 @@ def transform_layout(
         refuse(_refusal(block, old, "is read or written in vectors", advice))
     shape = _map_shape(owner, old, index_map)
     new = _like(old, shape=shape)
-    padding = _padding(owner, old, new, index_map, pad_value)
+    padding = _make_padding(owner, old, new, index_map, pad_value)
     known = {**ranges_with_sizes(owner), **ranges_in(owner.block.body)}
     for node in pre_order(owner.block):
         if isinstance(node, IterVar) and node.dom is not None:

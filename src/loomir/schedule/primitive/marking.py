@@ -7,7 +7,7 @@ from typing import Any
 from loomir.ir.visit import pre_order, rebuild
 from loomir.schedule.accesses import nest_of
 from loomir.schedule.blocks import init_mistake
-from loomir.schedule.dependence import carried_dependence
+from loomir.schedule.dependence import explain_dependence
 from loomir.schedule.nests import ranges_with_sizes
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.state import Ref
@@ -52,7 +52,7 @@ def cannot_run(ref: Ref, kind: ForKind) -> Refusal | None:
         )
     # Lanes run statements together: a loop that ends by a condition does not fit in.
     nest = nest_of(loop) if kind is ForKind.VECTORIZED else None
-    why = carried_dependence(loop, ranges_with_sizes(ref), nest) or init_mistake(
+    why = explain_dependence(loop, ranges_with_sizes(ref), nest) or init_mistake(
         ref, rebuild(loop, {"kind": kind})
     )
     if not why:

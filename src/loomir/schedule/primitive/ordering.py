@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from loomir.ir.node import Node
 from loomir.ir.visit import pre_order, rebuild
-from loomir.schedule.blocks import init_mistake, reduction_mistake, repeated_mistake
-from loomir.schedule.dependence import carried_dependence, find_carrying_loops
+from loomir.schedule.blocks import explain_repetition, init_mistake, reduction_mistake
+from loomir.schedule.dependence import explain_dependence, find_carrying_loops
 from loomir.schedule.nests import ranges_with_sizes
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.state import Ref
@@ -101,7 +101,7 @@ def _regroups(chain: Sequence[Ref]) -> bool:
     block = chain[-1].home.ref(below)
     loops = block.loops()
     inside = loops[next(n for n, r in enumerate(loops) if r is chain[0]) :]
-    return not repeated_mistake(below, inside, chain[0])
+    return not explain_repetition(below, inside, chain[0])
 
 
 @primitive
@@ -146,7 +146,7 @@ def _mistake_of(place: Ref, made: Stmt) -> str:
     at, outer = made, ranges_with_sizes(place)
     while isinstance(at, For):
         if at.kind not in (ForKind.SERIAL, ForKind.UNROLLED) and (
-            why := carried_dependence(at, outer)
+            why := explain_dependence(at, outer)
         ):
             return why
         outer[at.loop_var] = Range(at.min, at.extent)

@@ -55,7 +55,7 @@ class _Padding(NamedTuple):
     filling: PrimExpr
 
 
-def _padding_of(block: Block) -> _Padding | None:
+def _match_padding(block: Block) -> _Padding | None:
     """Read what a block stores as a value that is filled up by a number."""
     if not isinstance(block.body, BufferStore):
         return None
@@ -78,7 +78,7 @@ def cannot_decompose_padding(ref: Ref, loop: Ref) -> Refusal | None:
     block = ref.block
     if why := complete_mistake(block):
         return _kind(ref, why, "take a block that stores each element once")
-    if _padding_of(block) is None:
+    if _match_padding(block) is None:
         return _kind(
             ref,
             "it does not store a value under a condition, and else a number",
@@ -155,7 +155,7 @@ def decompose_padding(context: Context, block: Sblock, loop: Loop) -> Ref:
     if why := cannot_decompose_padding(block, loop):
         refuse(why)
     old, realize = block.block, block.realize
-    padding = _padding_of(old)
+    padding = _match_padding(old)
     assert padding is not None
     store = old.body
     assert isinstance(store, BufferStore)

@@ -11,9 +11,9 @@ from loomir.ir.visit import rebuild
 from loomir.schedule.blocks import (
     Update,
     cannot_start,
+    explain_repetition,
+    explain_sharing,
     reduction_mistake,
-    repeated_mistake,
-    shared_mistake,
     update_of,
 )
 from loomir.schedule.moving import refresh_regions
@@ -93,7 +93,7 @@ def cannot_decompose(ref: Ref, loop: Ref) -> Refusal | None:
                 "take the outermost loop that reduces, or one outside of it",
                 around.stmt,
             )
-    if why := shared_mistake(block) or repeated_mistake(ref.realize, chain, loop):
+    if why := explain_sharing(block) or explain_repetition(ref.realize, chain, loop):
         return _refusal("SCH0007", ref, why, "take a block that runs once for each element")
     inside: set[Node] = {r.loop.loop_var for r in chain}
     own: set[Node] = {it.var for it in block.iter_vars}
@@ -229,7 +229,7 @@ def cannot_rfactor(ref: Ref, loop: Ref, factor_axis: int) -> Refusal | None:
         return _refusal(
             "SCH0004", ref, "it is not all that its loops have in them", "move other blocks out"
         )
-    if why := repeated_mistake(ref.realize, chain, chain[0], limited=True):
+    if why := explain_repetition(ref.realize, chain, chain[0], limited=True):
         return _refusal("SCH0007", ref, why, "take a block that runs once for each element")
     rank = len(update.store.buffer.shape)
     if not -rank - 1 <= factor_axis <= rank:

@@ -24,7 +24,7 @@ from loomir.schedule.primitive.caching import (
 from loomir.schedule.primitive.layout import resolve_buffer
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.staging import (
-    accessed_buffer,
+    find_accessed_buffer,
     find_foreign,
     is_plain,
     is_too_large,
@@ -278,7 +278,7 @@ def reindex_cache_read(
     Errors: SCH0003 for a map that may put elements in one place, SCH0004, SCH0006, SCH0007 for a
     block that does not read one element at each point of its domain, SCH0008.
     """
-    buffer = accessed_buffer(block, read_buffer_index, "read")
+    buffer = find_accessed_buffer(block, read_buffer_index, "read")
     name = f"{buffer.name}_{storage_scope}"
     return _stage(block, buffer, "read", name, storage_scope, index_map)
 
@@ -301,6 +301,6 @@ def reindex_cache_write(
     Errors: SCH0003 for a map that may put elements in one place, SCH0004, SCH0006, SCH0007 for a
     block that does not write one element of its own at each point of its domain, SCH0008.
     """
-    buffer = accessed_buffer(block, write_buffer_index, "write")
+    buffer = find_accessed_buffer(block, write_buffer_index, "write")
     name = f"{buffer.name}_{storage_scope}"
     return _stage(block, buffer, "write", name, storage_scope, index_map)

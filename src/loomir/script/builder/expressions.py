@@ -36,6 +36,7 @@ __all__ = [
     "cast_node",
     "ceildiv",
     "check_dtype",
+    "declare_var",
     "float_imm",
     "global_var",
     "if_then_else",
@@ -44,7 +45,6 @@ __all__ = [
     "ldexp",
     "let",
     "logical",
-    "named_var",
     "operator",
     "raise_to",
     "ramp",
@@ -237,7 +237,7 @@ def var(dtype: DTypeLike, storage_scope: str | None = None) -> Var:
     return Var("", wanted)
 
 
-def named_var(name: str = "", dtype: DTypeLike = "int32") -> Var:
+def declare_var(name: str = "", dtype: DTypeLike = "int32") -> Var:
     """Declare a variable, which takes the name that it is assigned to, not the one given."""
     as_text(name, "the name of the variable")
     return Var("", as_dtype(dtype))

@@ -19,8 +19,8 @@ from loomir.script.builder.tir.scopes import (
     LetFrame,
     MetaVar,
     RestFrame,
-    checked_indices,
     fresh_for,
+    require_indices,
     store,
 )
 from loomir.script.parser import doc
@@ -45,18 +45,18 @@ __all__ = [
     "bind_with_value",
     "check_rebinding",
     "give_name",
+    "list_reassigned_names",
+    "list_typed_locals",
     "local_of",
     "name_reads",
-    "reassigned_names",
     "store_local",
-    "typed_locals",
 ]
 
 FIXED: Final = ("parameter", "loop variable", "let", "outer local")
 """The kinds of names that are not assigned again."""
 
 
-def reassigned_names(body: Sequence[doc.StmtNode]) -> frozenset[str]:
+def list_reassigned_names(body: Sequence[doc.StmtNode]) -> frozenset[str]:
     """List the names that are assigned more than once; they become mutable locals (S11)."""
     counts: Counter[str] = Counter()
     stack: list[doc.AST] = list(body)
@@ -77,7 +77,7 @@ def reassigned_names(body: Sequence[doc.StmtNode]) -> frozenset[str]:
     return frozenset(name for name, count in counts.items() if count > 1)
 
 
-def typed_locals(body: Sequence[doc.StmtNode]) -> frozenset[int]:
+def list_typed_locals(body: Sequence[doc.StmtNode]) -> frozenset[int]:
     """List the statements ``x: T.int32 = …``, by ``id``, after which the name is assigned again.
 
     They are followed by an assignment to the name in the same body, or in one inside of it.
@@ -465,7 +465,7 @@ def store_at(place: object, value: object, target: doc.Subscript, span: Span) ->
             span=target.span,
         )
     try:
-        checked_indices(place)
+        require_indices(place)
     except CompileError as error:
         raise blame(error, target.span, (place,), (target,)) from error
     made = store(place, value)

@@ -137,7 +137,7 @@ class Parser(doc.NodeVisitor):
             try:
                 self.visit(node)
             except (CompileError, Poisoned) as error:
-                self.caught(error, node.span)
+                self.report_error(error, node.span)
                 self.poison(targets_of(node))
 
     def lose(self, names: Sequence[str], body: Sequence[doc.StmtNode]) -> None:
@@ -172,7 +172,7 @@ class Parser(doc.NodeVisitor):
             )
 
     # -- mistakes ------------------------------------------------------------------------------
-    def caught(self, error: CompileError | Poisoned, span: Span | None) -> None:
+    def report_error(self, error: CompileError | Poisoned, span: Span | None) -> None:
         """Report the mistakes of an error; those without a place stand at ``span``."""
         self.poisoned += isinstance(error, Poisoned)
         if isinstance(error, CompileError):

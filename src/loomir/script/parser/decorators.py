@@ -11,7 +11,7 @@ from loomir.script.parser.evaluate.namespaces import FUNCTION, IR_MODULE, MACRO,
 from loomir.script.parser.evaluate.operators import kind
 from loomir.support.diagnostics import CompileError, with_article
 
-__all__ = ["Options", "read_decorators", "undecorated"]
+__all__ = ["Options", "read_decorators", "refuse_undecorated"]
 
 # Other implementations have more kinds of functions, and check programs where they are read.
 _WITHOUT_MEANING: Final[dict[str, type]] = {"s_tir": bool, "check_well_formed": bool}
@@ -103,7 +103,7 @@ def _options(parser: Parser, decorator: doc.Call, marker: Marker) -> Options:
     return options
 
 
-def undecorated(node: doc.FunctionDef | doc.ClassDef, wanted: str) -> CompileError:
+def refuse_undecorated(node: doc.FunctionDef | doc.ClassDef, wanted: str) -> CompileError:
     """Make the error of a definition that is no program."""
     what = "function" if isinstance(node, doc.FunctionDef) else "class"
     return mistake(

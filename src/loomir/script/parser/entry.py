@@ -39,13 +39,13 @@ from loomir.tir.function import PrimFunc
 
 __all__ = [
     "PrimFuncDecorator",
-    "decorated",
     "from_source",
     "inline",
     "ir_module",
     "macro",
     "parse",
     "prim_func",
+    "read_decorated",
     "read_rewriter",
     "read_tree",
     "sort_mistakes",
@@ -132,7 +132,7 @@ def read_tree(parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST
             if node is not None:
                 read(node)
         except (CompileError, Poisoned) as error:
-            parser.caught(error, None if node is None else node.span)
+            parser.report_error(error, None if node is None else node.span)
         except RecursionError as error:
             raise mistake(
                 "SCR0001",
@@ -176,7 +176,7 @@ def _is_class_body(frame: FrameType) -> bool:
     return "__module__" in names and "__qualname__" in names and names is not frame.f_globals
 
 
-def decorated(
+def read_decorated(
     func: object, frame: FrameType, options: Options, marker: Marker
 ) -> BaseFunc | FunctionType:
     """Read a function that Python has made, unless it is read with its class."""
@@ -253,7 +253,7 @@ class PrimFuncDecorator(PrimFuncFrame):
         """Read a function."""
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         options = Options(self.private, self.name or None, self.root_block)
-        return cast("PrimFunc", decorated(func, frame, options, PRIM_FUNC))
+        return cast("PrimFunc", read_decorated(func, frame, options, PRIM_FUNC))
 
 
 def _function(func: object) -> FunctionType:
@@ -300,7 +300,9 @@ def prim_func(
     if func is None:
         return PrimFuncDecorator(private, name, root_block)
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    return cast("PrimFunc", decorated(func, frame, Options(private, name, root_block), PRIM_FUNC))
+    return cast(
+        "PrimFunc", read_decorated(func, frame, Options(private, name, root_block), PRIM_FUNC)
+    )
 
 
 class MacroDecorator:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from loomir.script.builder.mistakes import mistake, with_span
 from loomir.script.parser import doc
-from loomir.script.parser.assignments import bind_name, reassigned_names, typed_locals
+from loomir.script.parser.assignments import bind_name, list_reassigned_names, list_typed_locals
 from loomir.script.parser.core import MAX_STATEMENTS, FunctionState, Parser, header
 from loomir.script.parser.evaluate.captured import Captured
 from loomir.script.parser.evaluate.evaluator import Expansion
@@ -111,7 +111,7 @@ def expand(parser: Parser, call: Expansion) -> None:
     try:
         with parser.vars.frame() as scope:
             body = macro.node.body
-            known = reassigned_names(body), typed_locals(body)
+            known = list_reassigned_names(body), list_typed_locals(body)
             parser.function = FunctionState(macro.name, scope, *known)
             for part in _parameters(macro.node):
                 value = bound[part.arg]

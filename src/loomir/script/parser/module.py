@@ -8,7 +8,7 @@ from loomir.script.builder.function import IRModuleFrame
 from loomir.script.builder.mistakes import mistake
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.core import Parser, header
-from loomir.script.parser.decorators import Options, read_decorators, undecorated
+from loomir.script.parser.decorators import Options, read_decorators, refuse_undecorated
 from loomir.script.parser.evaluate.evaluator import Poisoned
 from loomir.script.parser.evaluate.namespaces import (
     BY_IMPORT,
@@ -145,7 +145,7 @@ def visit_function(parser: Parser, node: doc.FunctionDef) -> None:
         define_macro(parser, node, marker, options.hygienic)
         return
     if marker is None or marker not in FUNCTIONS:
-        raise undecorated(node, "@T.prim_func or @R.function")
+        raise refuse_undecorated(node, "@T.prim_func or @R.function")
     parser.programs.append(node.name)
     read_function(parser, node, options, marker)
 
@@ -163,7 +163,7 @@ def visit_class(parser: Parser, node: doc.ClassDef) -> None:
     """Read a class at the top of a text, by its decorator."""
     marker, _ = read_decorators(parser, node)
     if marker is not IR_MODULE and marker is not REWRITER:
-        raise undecorated(node, "@I.ir_module")
+        raise refuse_undecorated(node, "@I.ir_module")
     parser.programs.append(node.name)
     if marker is REWRITER:
         check_rewriter(node)
@@ -214,7 +214,7 @@ def read_module(parser: Parser, node: doc.ClassDef) -> None:
             help=f"write `class {node.name}:`",
             span=first.span,
         )
-        parser.caught(error, node.span)
+        parser.report_error(error, node.span)
     frame = IRModuleFrame()
     frame.span = header(node)
     frame.__enter__()
@@ -241,7 +241,7 @@ def read_module(parser: Parser, node: doc.ClassDef) -> None:
                 for part, options in found.graphs
             ]
             relax.declare_heads(parser, frame, heads)
-            order, endless = relax.reading_order(parser, heads, ("cls", node.name))
+            order, endless = relax.order_for_reading(parser, heads, ("cls", node.name))
             functions.update(dict.fromkeys(endless))
             for head in order:
                 seen = len(parser.problems)
@@ -273,7 +273,7 @@ def _heads(
                         span=header(part),
                     )
                 if marker is None or marker not in FUNCTIONS:
-                    raise undecorated(part, "@T.prim_func or @R.function")
+                    raise refuse_undecorated(part, "@T.prim_func or @R.function")
                 name = part.name if options.name is None else options.name
                 is_relax = marker is FUNCTION
                 functions[part.name] = ModuleFunction(frame.declare(name), part, is_relax)
@@ -289,7 +289,7 @@ def _heads(
             elif not isinstance(part, doc.Pass):
                 parser.generic_visit(part)
         except (CompileError, Poisoned) as error:
-            parser.caught(error, part.span)
+            parser.report_error(error, part.span)
     return found
 
 
@@ -320,4 +320,4 @@ def _read_attrs(parser: Parser, node: doc.Expr) -> None:
         if parser.evaluate(node.value) is not None:
             parser.generic_visit(node)
     except (CompileError, Poisoned) as error:
-        parser.caught(error, node.span)
+        parser.report_error(error, node.span)

@@ -84,7 +84,7 @@ class OpenFunction:
     def _parameter(self, part: ast.arg) -> OpenParameter:
         given = _annotation(part)
         span = self._places.span(part)
-        is_written = part.arg in _written_names(self._node)
+        is_written = part.arg in _list_written_names(self._node)
         if given is None:
             return OpenParameter(part.arg, True, True, True, is_written, span)
         if _is_buffer(given):
@@ -221,7 +221,7 @@ def _names_in(node: ast.FunctionDef) -> Iterator[str]:
                 yield part.id
 
 
-def _written_names(node: ast.FunctionDef) -> set[str]:
+def _list_written_names(node: ast.FunctionDef) -> set[str]:
     """List the names whose elements a function assigns."""
     return {
         part.value.id

@@ -19,7 +19,7 @@ def refuse_kinds(parser: Parser, args: doc.arguments) -> None:
             help="write plain parameters: name: type",
             span=part.span,
         )
-        parser.caught(error, part.span)
+        parser.report_error(error, part.span)
         parser.poison([part.arg])
     for default in args.defaults:
         error = mistake(
@@ -28,7 +28,7 @@ def refuse_kinds(parser: Parser, args: doc.arguments) -> None:
             help="pass the value with every call",
             span=default.span,
         )
-        parser.caught(error, default.span)
+        parser.report_error(error, default.span)
     seen: set[str] = set()
     args.args = [*args.posonlyargs, *args.args]
     for part in list(args.args):
@@ -39,6 +39,6 @@ def refuse_kinds(parser: Parser, args: doc.arguments) -> None:
                 help="give each parameter a name of its own",
                 span=part.span,
             )
-            parser.caught(error, part.span)
+            parser.report_error(error, part.span)
             args.args.remove(part)
         seen.add(part.arg)

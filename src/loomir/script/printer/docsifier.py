@@ -210,11 +210,11 @@ class Docsifier:
         self.docs[id(definition)] = (definition, doc)
         return doc
 
-    def known(self, definition: Node) -> ExprDoc | None:
+    def find_known(self, definition: Node) -> ExprDoc | None:
         """Return what a definition is written as, or None where it is not in scope."""
         found = self.docs.get(id(definition))
         return None if found is None else found[1]
 
     def name_of(self, definition: Node, hint: str) -> ExprDoc:
         """Return what a definition is written as; one that is not in scope gets a name ."""
-        return self.known(definition) or self.declare(definition, hint)
+        return self.find_known(definition) or self.declare(definition, hint)

@@ -18,7 +18,7 @@ from loomir.script.printer.doc import (
     TupleDoc,
 )
 from loomir.script.printer.docsifier import Docsifier, expr_handler, stmt_handler
-from loomir.script.printer.tir.buffer import allocated_arguments, bind_buffer
+from loomir.script.printer.tir.buffer import bind_buffer, list_allocation_arguments
 from loomir.script.printer.values import text, value_doc
 from loomir.tir.buffer import Buffer, IterVar
 from loomir.tir.expr import Var
@@ -45,7 +45,7 @@ def _class(node: Node) -> ExprDoc:
 
 
 def _value(d: Docsifier, value: object, binds: bool) -> Step[ExprDoc]:
-    if isinstance(value, (Var, Buffer)) and binds and d.known(value) is None:
+    if isinstance(value, (Var, Buffer)) and binds and d.find_known(value) is None:
         return d.declare(value, value.name_hint if isinstance(value, Var) else value.name)
     if isinstance(value, Enum):
         return text(str(value.value))
@@ -65,7 +65,7 @@ def _stmt(d: Docsifier, node: Node, tail: bool) -> Step[None]:
     keywords: list[tuple[str, ExprDoc]] = []
     inner: list[tuple[str, Stmt]] = []
     if isinstance(node, BufferRealize):
-        args, named = yield allocated_arguments(d, node.buffer)
+        args, named = yield list_allocation_arguments(d, node.buffer)
         name = bind_buffer(d, node.buffer, d.declare(node.buffer, node.buffer.name))
         keywords.append(("buffer", name))
         keywords += [("shape", args[0]), ("dtype", args[1]), *named.items()]

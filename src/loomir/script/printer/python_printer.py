@@ -265,10 +265,10 @@ def _line(doc: LineDoc, level: int) -> list[Piece]:
 
 
 def _assign(doc: AssignDoc, level: int) -> list[Piece]:
-    return [_STEP * level, *_binding(doc), "\n"]
+    return [_STEP * level, *_print_binding(doc), "\n"]
 
 
-def _binding(doc: AssignDoc) -> list[Piece]:
+def _print_binding(doc: AssignDoc) -> list[Piece]:
     parts: list[Piece] = [doc.target]
     if doc.annotation is not None:
         parts += (": ", doc.annotation)
@@ -339,7 +339,7 @@ def _function(doc: FunctionDoc, level: int) -> list[Piece]:
 def _parameter(doc: AssignDoc) -> str:
     if isinstance(doc.target, IdDoc) and isinstance(doc.annotation, TextDoc) and not doc.value:
         return f"{doc.target.name}: {doc.annotation.text}"
-    return _write(list(reversed(_binding(doc))))
+    return _write(list(reversed(_print_binding(doc))))
 
 
 def _class(doc: ClassDoc, level: int) -> list[Piece]:

@@ -29,9 +29,9 @@ __all__ = [
     "declaration",
     "dict_doc",
     "dtype_doc",
+    "print_typed",
     "text",
     "type_doc",
-    "typed",
     "value_doc",
 ]
 
@@ -50,7 +50,7 @@ def dtype_doc(dtype: DataType) -> LiteralDoc:
     return LiteralDoc(str(dtype))
 
 
-def typed(value: int, dtype: DataType) -> CallDoc:
+def print_typed(value: int, dtype: DataType) -> CallDoc:
     """Return a constant that says its dtype, as ``T.int64(5)``."""
     return T.attr(str(dtype)).call(LiteralDoc(bool(value) if dtype.is_bool else value))
 
@@ -83,7 +83,7 @@ def _type(d: Docsifier, node: Type) -> ExprDoc:
 def value_doc(d: Docsifier, value: object) -> Step[ExprDoc]:
     """Ask for an attribute's value; plain data stays plain, constants say their dtype."""
     if isinstance(value, IntImm):
-        return typed(value.value, value.dtype)
+        return print_typed(value.value, value.dtype)
     if isinstance(value, StringImm):
         return T.attr("StringImm").call(text(value.value))
     if isinstance(value, Node):

@@ -46,7 +46,7 @@ def explain_uncaught(error: CompileError | RunError) -> str:
             found[0] = found[0].at(place)
         elif isinstance(error, RunError) and not _is_on(found[0].span, place):
             found[0] = replace(found[0], secondary=(*found[0].secondary, (place, "in this call")))
-    text = "\n\n".join(render(_renamed(d)) for d in found)
+    text = "\n\n".join(render(_rename_cells(d)) for d in found)
     outer = calls[:-1]
     if outer and found:
         listed = [f"  {_name_of(s.source.name)}:{s.line}, in {name}" for name, s, _ in outer]
@@ -120,7 +120,7 @@ def lines_for_notebook(error: CompileError | RunError) -> list[str]:
     return lines
 
 
-def _renamed(diagnostic: Diagnostic) -> Diagnostic:
+def _rename_cells(diagnostic: Diagnostic) -> Diagnostic:
     """Return a diagnostic in which cells of a notebook have the names that users see."""
     return replace(
         diagnostic,

@@ -185,13 +185,13 @@ class Affine:
         if isinstance(expr, IntImm):
             return Sum({}, expr.value)
         if isinstance(expr, Var):
-            return self._checked(expr, self._var(expr))
+            return self._check_size(expr, self._var(expr))
         rule = _OF_TWO.get(expr.__class__)
         if rule is None or not levels:
             return trampoline(self._visit(expr))
         both: Any = expr
         made = rule(expr, self._read(both.a, levels - 1), self._read(both.b, levels - 1))
-        return self._checked(expr, made)
+        return self._check_size(expr, made)
 
     def _unread(self, expr: PrimExpr) -> Sum:
         """Return an expression of a kind that no rule reads as an atom of its own."""
@@ -204,7 +204,7 @@ class Affine:
         return Sum({Atom(expr, loops=loops): 1}, 0)
 
     def _var(self, var: Var) -> Sum:
-        known = self._known(id(var))
+        known = self._find_known(id(var))
         if known is not None:
             return known
         found = self._free.get(id(var))
@@ -213,11 +213,11 @@ class Affine:
             found = self._free[id(var)] = (var, Sum({atom: 1}, 0))
         return found[1]
 
-    def _known(self, var: int) -> Sum | None:
+    def _find_known(self, var: int) -> Sum | None:
         found = self.values.get(var)
         if found is None and self._of is not None:
             other, values = self._of
-            found = other._known(var)
+            found = other._find_known(var)
             if found is not None:
                 found = self.values[var] = found.with_atoms(values)
         return found
@@ -228,14 +228,14 @@ class Affine:
             given: Any = expr
             a = yield self._visit(given.a)
             b = yield self._visit(given.b)
-            return self._checked(expr, both(expr, a, b))
+            return self._check_size(expr, both(expr, a, b))
         rule = _RULES.get(expr.__class__)
         if rule is None:
             return self._unread(expr)
         made: Sum = yield rule(self, expr)
-        return self._checked(expr, made)
+        return self._check_size(expr, made)
 
-    def _checked(self, expr: PrimExpr, made: Sum) -> Sum:
+    def _check_size(self, expr: PrimExpr, made: Sum) -> Sum:
         """Take what is too long or may wrap as an atom."""
         if len(made.terms) > _MOST_TERMS or not _fits(made, expr.dtype):
             return _blend(expr, made)

@@ -47,7 +47,7 @@ def serialize_cross_thread_reductions(func: PrimFunc) -> PrimFunc:
     """Make each loop of threads that a reduction block reduces over a serial loop."""
     if not any(is_thread_of_block(loop) for loop in by_class(func.body).get(For, ())):
         return func
-    reduced = _reduced_loops(func.body)
+    reduced = _find_reduced_loops(func.body)
     if not reduced:
         return func
 
@@ -61,7 +61,7 @@ def serialize_cross_thread_reductions(func: PrimFunc) -> PrimFunc:
     return rewrite(func, {For: loop})
 
 
-def _reduced_loops(body: Stmt) -> set[int]:
+def _find_reduced_loops(body: Stmt) -> set[int]:
     """Find the variables of loops of threads that reducing iterators take their values from."""
     found: set[int] = set()
     # The loops of threads that the value of a name comes from; names are bound once.

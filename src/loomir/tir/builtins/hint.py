@@ -13,7 +13,7 @@ from loomir.ir.op import Effect
 from loomir.support.dtype import VOID, DataType
 from loomir.tir.builtins.row import Accepts, Args, first_dtype, row
 
-__all__ = ["ASSUME", "FAMILY", "LIKELY", "UNDEF", "undefined_value"]
+__all__ = ["ASSUME", "FAMILY", "LIKELY", "UNDEF", "choose_undefined_value"]
 
 FAMILY: Final = "hints"
 
@@ -88,7 +88,7 @@ UNDEF: Final = row(
 )
 
 
-def undefined_value(dtype: DataType) -> int | float:
+def choose_undefined_value(dtype: DataType) -> int | float:
     """Return what ``T.undef`` is in each lane of a dtype: what reads of fresh memory give, too."""
     if dtype.is_float:
         return math.nan

@@ -131,7 +131,7 @@ def _make_count(inner: Callable[[PrimExpr], PrimExpr]) -> Callable[..., PrimExpr
     return count
 
 
-def _trailing_zeros(x: PrimExpr) -> PrimExpr:
+def _count_trailing_zeros(x: PrimExpr) -> PrimExpr:
     below = call_builtin("bitwise_and", call_builtin("bitwise_not", x), x - 1)
     return call_builtin("popcount", below)
 
@@ -245,7 +245,7 @@ INTRINSICS: Final[dict[str, Intrinsic]] = {
     "llvm.fmuladd": Intrinsic("float", 3, _builtin("fma")),
     "llvm.ctpop": Intrinsic("int", 1, _make_count(_builtin("popcount"))),
     "llvm.ctlz": Intrinsic("int", 1, _make_count(_builtin("clz")), flag=True),
-    "llvm.cttz": Intrinsic("int", 1, _make_count(_trailing_zeros), flag=True),
+    "llvm.cttz": Intrinsic("int", 1, _make_count(_count_trailing_zeros), flag=True),
     "llvm.abs": Intrinsic("int", 1, _compute_as("int", _builtin("abs")), flag=True),
     "llvm.bswap": Intrinsic("int", 1, _compute_as("uint", _make_reversal(8)), widths=(16, 32, 64)),
     "llvm.bitreverse": Intrinsic("int", 1, _compute_as("uint", _make_reversal(1))),

@@ -179,7 +179,7 @@ def arenas_planned(subject: Subject) -> Iterator[Diagnostic]:
             yield _wrong(subject, f"lays {name!r} beyond the end of its storage", call)
         last = len(bindings) if number in aliases.escapes else aliases.last_use[number]
         laid.append(_Laid(name, start, start + size, number, last))
-    for one, other in _overlapping(laid):
+    for one, other in _list_overlapping(laid):
         yield _wrong(subject, f"lays {other.name!r} over {one.name!r}, which is in use", body)
 
 
@@ -219,7 +219,7 @@ def _tensor_size(var: Var) -> int | None:
     return size
 
 
-def _overlapping(listed: list[_Laid]) -> Iterator[tuple[_Laid, _Laid]]:
+def _list_overlapping(listed: list[_Laid]) -> Iterator[tuple[_Laid, _Laid]]:
     """List pairs that have bytes and bindings in common; ``listed`` is in program order."""
     alive: list[_Laid] = []
     for one in listed:

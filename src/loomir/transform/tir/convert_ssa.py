@@ -26,14 +26,14 @@ def convert_ssa(func: PrimFunc) -> PrimFunc:
     """
     seen: set[int] = set()
     for part in pre_order(func):
-        for definition in _bound_by(part):
+        for definition in _list_bound_by(part):
             if id(definition) in seen:
                 return trampoline(_Renamer().visit(func))
             seen.add(id(definition))
     return func
 
 
-def _bound_by(node: Node) -> list[Node]:
+def _list_bound_by(node: Node) -> list[Node]:
     """List what a node binds for itself or for its owner, pointers before the buffers on them."""
     found: list[Node] = []
     if isinstance(node, AttrStmt) and not node.is_binding:
@@ -69,7 +69,7 @@ class _Renamer:
     def _bind(self, node: Node) -> list[tuple[Node, Node | None]]:
         """Bind what a node binds; gives what stood for it before."""
         before: list[tuple[Node, Node | None]] = []
-        for definition in _bound_by(node):
+        for definition in _list_bound_by(node):
             before.append((definition, self.now.get(id(definition))))
             again = id(definition) in self.seen
             self.seen.add(id(definition))

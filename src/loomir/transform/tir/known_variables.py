@@ -9,10 +9,10 @@ from loomir.tir.expr import PrimExpr
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import For, LetStmt
 
-__all__ = ["knowing_variables"]
+__all__ = ["make_analyzer"]
 
 
-def knowing_variables(func: PrimFunc) -> Analyzer:
+def make_analyzer(func: PrimFunc) -> Analyzer:
     """Make an analyzer that knows the variables, outer ones first."""
     analyzer = Analyzer()
     for part in nodes_outside(func.body, PrimExpr):

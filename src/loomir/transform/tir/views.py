@@ -19,7 +19,7 @@ from loomir.tir.expr import FloorDiv, FloorMod, IntImm, Max, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Allocate, AttrStmt, Block, BufferRealize, DeclBuffer, For, LetStmt
 
-__all__ = ["Layout", "View", "bound_names", "compact_strides", "is_flat", "reach"]
+__all__ = ["Layout", "View", "compact_strides", "is_flat", "list_bound", "reach"]
 
 
 def is_flat(buffer: Buffer) -> bool:
@@ -150,7 +150,7 @@ class Layout:
         return View(buffer.data, strides, offset)
 
 
-def bound_names(func: PrimFunc) -> set[int]:
+def list_bound(func: PrimFunc) -> set[int]:
     """List the variables bound by more than the shape of an alias or a realized buffer."""
     bound = {id(p) for p in func.params}
     for buffer in func.buffer_map.values():

@@ -13,7 +13,7 @@ from loomir.autoschedule.builders.thread_partition import is_worth
 from loomir.autoschedule.builders.vectorize_inner import vectorize_innermost_loops
 from loomir.autoschedule.ir.plan import Plan
 from loomir.ir.visit import by_class, children, rebuild
-from loomir.schedule.dependence import carried_dependence
+from loomir.schedule.dependence import explain_dependence
 from loomir.schedule.nests import analyzer_for
 from loomir.target import Target
 from loomir.tir.analysis.effects import Does, effects_of_node
@@ -50,7 +50,7 @@ def plan_as_written(
     while isinstance(stmt, For) and len(outer) < _DEPTH:
         if stmt.kind is not ForKind.SERIAL or stmt.annotations or not is_worth(work):
             return None
-        if not _is_single(stmt) and not carried_dependence(stmt, ranges):
+        if not _is_single(stmt) and not explain_dependence(stmt, ranges):
             body = vectorize_innermost_loops(
                 stmt.body, {**ranges, stmt.loop_var: _range(stmt)}, target
             )

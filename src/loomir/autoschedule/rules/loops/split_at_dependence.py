@@ -16,7 +16,7 @@ from loomir.autoschedule.ir.plan import Plan
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
-from loomir.schedule.dependence import carried_dependence
+from loomir.schedule.dependence import explain_dependence
 from loomir.schedule.nests import analyzer_for, ranges_in
 from loomir.target import Target
 from loomir.tir.analysis.effects import Does, effects
@@ -59,7 +59,7 @@ def _split(loop: For, outer: Mapping[Var, Range], target: Target) -> Stmt | None
     store, var = _store(loop.body), loop.loop_var
     if store is None or not has_unit_stride(store, var):
         return None
-    if effects(store.value) & (Does.ACTS | Does.FAILS) or not carried_dependence(loop, outer):
+    if effects(store.value) & (Does.ACTS | Does.FAILS) or not explain_dependence(loop, outer):
         return None
     analyzer = analyzer_for(outer)
     one = _find_dependent(store, var, analyzer)
@@ -73,7 +73,7 @@ def _split(loop: For, outer: Mapping[Var, Range], target: Target) -> Stmt | None
         _piece(store, var, loop.min, analyzer.simplify(one - loop.min)),
         _piece(store, var, after, analyzer.simplify(end - after)),
     ]
-    if any(carried_dependence(piece, outer) for piece in pieces):
+    if any(explain_dependence(piece, outer) for piece in pieces):
         return None
     width = target.vector_bits // widest(store.value, store.buffer.dtype)
     if width < _FEWEST:

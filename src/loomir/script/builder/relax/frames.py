@@ -157,7 +157,7 @@ class SequenceFrame(Frame[None]):
             found = builder.emit_binding(VarBinding(Var(name, info, span=span), value, span=span))
             assert found is not None
             var = found
-        self._bound(var, name, span)
+        self._bind(var, name, span)
         if isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == _NULL:
             IRBuilder.current().nulls[id(var)] = var
         self.is_alias = info is None and isinstance(value, _SIMPLE)
@@ -168,7 +168,7 @@ class SequenceFrame(Frame[None]):
     ) -> Var:
         """Bind a value that is checked to be what ``info`` says while the program runs."""
         var = self._ready().match_cast(value, info, name, output=True, span=span)
-        return self._bound(var, name, span)
+        return self._bind(var, name, span)
 
     def check(self, value: RelaxExpr, info: StructInfo, span: Span | None = None) -> None:
         """Check a value while the program runs, and bind shape variables only."""
@@ -177,7 +177,7 @@ class SequenceFrame(Frame[None]):
     def bind(self, var: Var, value: RelaxExpr) -> Var:
         """Bind a value in normal form to a variable that exists: a function that calls itself."""
         self._ready().emit_normalized(VarBinding(var, value, span=value.span))
-        return self._bound(var, var.name_hint, var.span)
+        return self._bind(var, var.name_hint, var.span)
 
     def leaf(self, value: RelaxExpr, name: str = "", span: Span | None = None) -> RelaxExpr:
         """Return a value as what can stand anywhere: bound to a variable unless it is simple."""
@@ -185,7 +185,7 @@ class SequenceFrame(Frame[None]):
             return value
         return self.emit(value, name, span=span)
 
-    def _bound(self, var: Var, name: str, span: Span | None) -> Var:
+    def _bind(self, var: Var, name: str, span: Span | None) -> Var:
         if span is not None:
             reset(var, "span", span)
         self.last, self.is_alias = (var, name or var.name_hint), False

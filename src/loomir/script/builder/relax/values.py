@@ -261,10 +261,10 @@ def _convert_argument(value: object, kind: Kind, default: object) -> object:
         is_empty = isinstance(value, Tuple) and not value.fields and default is not REQUIRED
         if is_null or is_empty:
             return default
-    return _fitting(value, kind)
+    return _adapt_argument(value, kind)
 
 
-def _fitting(value: object, kind: Kind) -> object:
+def _adapt_argument(value: object, kind: Kind) -> object:
     """Return an argument as operators take it: dtypes as such, known scalars in shapes."""
     if isinstance(value, DTypeFunction):
         return value.dtype

@@ -41,35 +41,35 @@ def _describe_with(
 ) -> Callable[[Callable[[_Described], _Made]], Callable[_Spec, _Made]]:
     def over(make: Callable[[_Described], _Made]) -> Callable[_Spec, _Made]:
         @functools.wraps(make)
-        def made(*args: _Spec.args, **keywords: _Spec.kwargs) -> _Made:
+        def make_described(*args: _Spec.args, **keywords: _Spec.kwargs) -> _Made:
             return make(like(*args, **keywords))
 
-        cast("Any", made).__signature__ = inspect.signature(like)
-        return made
+        cast("Any", make_described).__signature__ = inspect.signature(like)
+        return make_described
 
     return over
 
 
-def _described_after_param(
+def _describe_after_param(
     like: Callable[_Spec, BufferSpec],
 ) -> Callable[[Callable[[_Param, BufferSpec], _Made]], Callable[Concatenate[_Param, _Spec], _Made]]:
     def over(
         make: Callable[[_Param, BufferSpec], _Made],
     ) -> Callable[Concatenate[_Param, _Spec], _Made]:
         @functools.wraps(make)
-        def made(param: _Param, *args: _Spec.args, **keywords: _Spec.kwargs) -> _Made:
+        def make_described(param: _Param, *args: _Spec.args, **keywords: _Spec.kwargs) -> _Made:
             return make(param, like(*args, **keywords))
 
         first = inspect.signature(make).parameters["param"]
         known = inspect.signature(like)
         parts = [first, *known.parameters.values()]
-        cast("Any", made).__signature__ = known.replace(parameters=parts)
-        return made
+        cast("Any", make_described).__signature__ = known.replace(parameters=parts)
+        return make_described
 
     return over
 
 
-@_described_after_param(BufferSpec)
+@_describe_after_param(BufferSpec)
 def match_buffer(param: Var | BufferLoad | BufferRegion | Buffer, spec: BufferSpec) -> Buffer:
     """Return a parameter the shape of a buffer, or a region of a buffer another name.
 

@@ -171,7 +171,7 @@ def _loop(
         size = difference(high, low)
     by = 1 if step is None else _step(step, "a loop")
     if by != 1:
-        return _stepped(low, as_expr(high), by, kind, notes)
+        return _make_stepped(low, as_expr(high), by, kind, notes)
     return ForFrame([Loop(low, size, kind, thread, notes)], single=True)
 
 
@@ -211,11 +211,13 @@ def serial(
     unroll: bool | int | None = None,
 ) -> ForFrame[Var]:
     """Loop from ``start`` to below ``stop``, or below the only argument, one after the other."""
-    notes = annotations if unroll is None else {**(annotations or {}), **_unrolling(unroll)}
+    notes = (
+        annotations if unroll is None else {**(annotations or {}), **_annotate_unrolling(unroll)}
+    )
     return _loop(ForKind.SERIAL, start, stop, extent, notes, None, step, dtype)
 
 
-def _unrolling(unroll: object) -> dict[str, Any]:
+def _annotate_unrolling(unroll: object) -> dict[str, Any]:
     """Return the annotation that asks a code generator to write iterations out, or not to."""
     if unroll is False:
         return {"disable_unroll": True}
@@ -340,10 +342,10 @@ def step_loop(start: ExprLike, stop: ExprLike, step: int) -> ForFrame[Var]:
     if step == 1:
         return serial(start, stop)
     low, high = match_dtypes(_read_bound(start), _read_bound(stop))
-    return _stepped(low, high, step, ForKind.SERIAL, {})
+    return _make_stepped(low, high, step, ForKind.SERIAL, {})
 
 
-def _stepped(
+def _make_stepped(
     low: PrimExpr, high: PrimExpr, step: int, kind: ForKind, notes: Mapping[str, Any]
 ) -> ForFrame[Var]:
     first, last = (low, high) if step > 0 else (high, low)

@@ -75,14 +75,14 @@ __all__ = [
     "buffer_load",
     "buffer_store",
     "check",
-    "checked_indices",
     "env_thread",
     "evaluate",
     "iter_var",
     "launch_thread",
     "let_stmt",
+    "make_typed_var",
+    "require_indices",
     "store",
-    "typed_var",
 ]
 
 
@@ -133,14 +133,14 @@ def bind(value: ExprLike, type_annotation: object = None, *, var: Var | None = N
     """Bind a variable to a value for the rest of the scope: a new one, unless ``var`` is given."""
     made = as_expr(value, "the value of T.bind")
     if var is None:
-        said = None if type_annotation is None else typed_var(type_annotation)
+        said = None if type_annotation is None else make_typed_var(type_annotation)
         return BindFrame(fresh_for(made) if said is None else said, made)
     if not isinstance(var, Var):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise _no_variable(var, "T.bind")
     return BindFrame(var, made)
 
 
-def typed_var(annotation: object, name: str = "", span: Span | None = None) -> Var:
+def make_typed_var(annotation: object, name: str = "", span: Span | None = None) -> Var:
     """Make a variable of a type such as ``T.int32`` or ``T.handle("int8")``.
 
     Errors: SCR0015 for what is no type of a value.
@@ -550,7 +550,7 @@ def buffer_store(buffer: Buffer, value: ExprLike, indices: Sequence[ExprLike | s
     IRBuilder.current().emit(store(place, value))
 
 
-def checked_indices(place: BufferLoad | BufferRegion) -> tuple[PrimExpr, ...]:
+def require_indices(place: BufferLoad | BufferRegion) -> tuple[PrimExpr, ...]:
     """Return the indices of what a load or a region names, checked against constant extents."""
     if isinstance(place, BufferRegion):
         return vector_indices(place)
@@ -561,7 +561,7 @@ def checked_indices(place: BufferLoad | BufferRegion) -> tuple[PrimExpr, ...]:
 
 def store(place: BufferLoad | BufferRegion, value: object) -> BufferStore:
     """Make the store to what a load or a region names."""
-    indices = checked_indices(place)
+    indices = require_indices(place)
     wanted = check_indices(place.buffer, indices, place.span)
     return BufferStore(place.buffer, as_stored(value, wanted), indices)
 

@@ -118,7 +118,7 @@ NAMES: Final[dict[str, object]] = {
     "Range": ex.span_range,
     "StringImm": ex.string,
     "var": ex.var,
-    "Var": ex.named_var,
+    "Var": ex.declare_var,
     "IntImm": ex.int_imm,
     "FloatImm": ex.float_imm,
     "dtype": dtype_named,

@@ -141,7 +141,7 @@ class Dialect(Protocol):
         """Call a value of the dialect's, or a function with arguments made fit for it."""
         ...
 
-    def made(
+    def make_value(
         self,
         value: object,
         node: doc.ExprNode,
@@ -245,7 +245,7 @@ class ExprEvaluator:
     def _leaf(self, node: doc.Name | doc.Constant) -> object:
         if isinstance(node, doc.Constant):
             if isinstance(node.value, str) and self.in_shape:
-                return self._named_shape(node)
+                return self._read_named_shape(node)
             if type(node.value) is int and not self.in_data:
                 return self._at(node.span, literal, node.value)
             return node.value
@@ -266,7 +266,7 @@ class ExprEvaluator:
             return BufferLoad(buffer, (zero,), span=node.span)
         return value
 
-    def _named_shape(self, node: doc.Constant) -> object:
+    def _read_named_shape(self, node: doc.Constant) -> object:
         before, self.names.ignores_captured = self.names.ignores_captured, True
         try:
             return self.evaluate(read_expression(str(node.value), node.span))
@@ -414,7 +414,7 @@ class ExprEvaluator:
             dialect = self.dialect
             if dialect is not None and dialect.holds(value):
                 made = self._at(node.span, dialect.item, value, cast("object", index))
-                return dialect.made(made, node, (value,), (node.value,))
+                return dialect.make_value(made, node, (value,), (node.value,))
             if isinstance(index, slice):
                 self._refuse_run_time_slice(cast("AnySlice", index), node.slice)
             return self._at(node.span, item, value, cast("object", index))
@@ -475,7 +475,7 @@ class ExprEvaluator:
             made = set_span(dialect.operator(op, operands), node.span, operands)
         except CompileError as error:
             raise blame(error, node.span, operands, parts) from error
-        return dialect.made(made, node, operands, parts)
+        return dialect.make_value(made, node, operands, parts)
 
     def _is_dialect(self, *values: object) -> bool:
         return self.dialect is not None and any(map(self.dialect.holds, values))
@@ -583,7 +583,7 @@ class ExprEvaluator:
             if isinstance(part, doc.Starred):
                 args += yield self._unpack_starred(part)
             elif declaring is not None and len(args) >= declaring:
-                args.append((yield self._declaring(part)))
+                args.append((yield self._evaluate_declaring(part)))
             else:
                 dtype = _dtype_beside(shaped, args, keywords)
                 args.append((yield self._argument(part, shaped if in_shape else None, dtype)))
@@ -601,7 +601,7 @@ class ExprEvaluator:
                 dtype = _dtype_beside(shaped, args, keywords)
                 value = yield self._argument(word.value, shaped if in_shape else None, dtype)
             else:
-                value = yield self._declaring(word.value)
+                value = yield self._evaluate_declaring(word.value)
             if word.arg in keywords:
                 raise mistake(
                     "SCR0005",
@@ -612,7 +612,7 @@ class ExprEvaluator:
             keywords[word.arg] = value
         return self._apply(node, func, args, parts, keywords)
 
-    def _declaring(self, node: doc.ExprNode) -> Step[object]:
+    def _evaluate_declaring(self, node: doc.ExprNode) -> Step[object]:
         """Evaluate a description that may declare names in its shapes."""
         before, self.declares = self.declares, True
         try:
@@ -646,7 +646,7 @@ class ExprEvaluator:
         if dialect is not None and (
             isinstance(func, ModuleFunction) or dialect.holds(func) or is_exported(func)
         ):
-            return self._called(node, func, args, parts, keywords)
+            return self._call(node, func, args, parts, keywords)
         if isinstance(func, ModuleFunction):
             if keywords:
                 raise mistake(
@@ -671,9 +671,7 @@ class ExprEvaluator:
             raise _in_kernel(f"{func}", node.func.span)
         if ready is not None:
             target = ready
-        elif isinstance(func, PlainFunction):
-            target = func.called
-        elif isinstance(func, Method):
+        elif isinstance(func, (PlainFunction, Method)):
             target = func.call
         elif is_exported(func) or isinstance(func, DTypeFunction):
             target = cast("Callable[..., object]", func)
@@ -694,7 +692,7 @@ class ExprEvaluator:
             raise blame(error, node.span, values, given) from error
         return set_span(made, node.span, values)
 
-    def _called(
+    def _call(
         self,
         node: doc.Call,
         func: object,
@@ -713,7 +711,7 @@ class ExprEvaluator:
             made = set_span(dialect.call(func, args, keywords), node.span, values)
         except CompileError as error:
             raise blame(error, node.span, values, given) from error
-        return dialect.made(made, node, (*values, func), (*given, node.func))
+        return dialect.make_value(made, node, (*values, func), (*given, node.func))
 
 
 def _is_data(node: doc.AST) -> bool:

@@ -34,7 +34,7 @@ class NumpyFunction:
     count: Callable[..., int]
     """Tells how many elements a call makes, of the same arguments."""
 
-    def called(self, *args: object, **keywords: object) -> object:
+    def call(self, *args: object, **keywords: object) -> object:
         """Call it.
 
         Errors: SCR0005 where an argument is no plain value, or the call fails; SCR0020.
@@ -57,10 +57,10 @@ class NumpyType:
 
     dtype: DataType
 
-    def called(self, value: object = 0) -> object:
+    def call(self, value: object = 0) -> object:
         """Make a number."""
         name = f"np.{self.dtype}"
-        return NumpyFunction(name, self._number, _one).called(value)
+        return NumpyFunction(name, self._number, _one).call(value)
 
     def _number(self, value: Any) -> object:
         return np.array(value, numpy_of(self.dtype))

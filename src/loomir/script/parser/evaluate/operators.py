@@ -220,7 +220,7 @@ def _static(op: str, a: Any, b: Any) -> object:
         grown = {"**": a.bit_length() * max(b, 0), "<<": a.bit_length() + max(b, 0)}.get(op, 0)
         if grown > MAX_BITS:
             raise mistake("SCR0020", "the number is too large", help=f"stay below {MAX_BITS} bits")
-    if op == "*" and _repeated_length(a, b) > MAX_ITEMS:
+    if op == "*" and _find_repeated_length(a, b) > MAX_ITEMS:
         raise mistake("SCR0020", "the value is too long", help=f"stay below {MAX_ITEMS} items")
     try:
         made = _PYTHON[op](a, b)
@@ -271,7 +271,7 @@ def format_value(value: object, conversion: int, spec: str) -> str:
         raise mistake("SCR0005", message, help="use a format of this kind of value") from error
 
 
-def _repeated_length(a: object, b: object) -> int:
+def _find_repeated_length(a: object, b: object) -> int:
     """Return the length of a sequence repeated, 0 for other products."""
     for items, times in ((a, b), (b, a)):
         if isinstance(items, (str, tuple, list)) and isinstance(times, int):

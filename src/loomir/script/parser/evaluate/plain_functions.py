@@ -53,7 +53,7 @@ class PlainFunction:
     name: str
     function: Callable[..., Any]
 
-    def called(self, *args: object, **keywords: object) -> object:
+    def call(self, *args: object, **keywords: object) -> object:
         """Call it.
 
         Errors: SCR0005 where an argument is known only when the program runs, or the call fails.

@@ -26,7 +26,7 @@ from loomir.script.parser.places import blame
 from loomir.script.parser.relax.values import RelaxValues
 from loomir.support.diagnostics import CompileError
 
-__all__ = ["TOKEN", "declare_heads", "read_function", "read_inner", "reading_order"]
+__all__ = ["TOKEN", "declare_heads", "order_for_reading", "read_function", "read_inner"]
 
 TOKEN = "relax"
 
@@ -59,7 +59,7 @@ def read_function(parser: Parser, node: doc.FunctionDef, options: Options) -> No
                 if parser.builder.find(IRModuleFrame) is None:
                     _declare_recursive(parser, frame, node, GlobalVar(name))
             except CompileError as error:
-                parser.caught(error, frame.span)
+                parser.report_error(error, frame.span)
                 parser.poison([node.name])
             parser.visit_body(node.body)
         finally:
@@ -74,7 +74,7 @@ def _close(parser: Parser, frame: FunctionFrame, failed: bool) -> None:
     except CompileError as error:
         dialect = parser.evaluator.dialect
         assert isinstance(dialect, RelaxValues)
-        parser.caught(dialect.at_result(error), frame.span)
+        parser.report_error(dialect.at_result(error), frame.span)
 
 
 def _declare_recursive(
@@ -119,14 +119,14 @@ def _read_head(parser: Parser, frame: FunctionFrame, node: doc.FunctionDef) -> N
             info = read_info(parser, part.annotation, declares=True)
             value = Var(part.arg, info, span=part.span)
         except (CompileError, Poisoned) as error:
-            parser.caught(error, part.span)
+            parser.report_error(error, part.span)
         frame.params.append(value if isinstance(value, Var) else Var(part.arg, info))
         parser.vars.add(part.arg, Entry(value, "value", part.span))
     if node.returns is not None:
         try:
             frame.ret_info = read_info(parser, node.returns, declares=False)
         except (CompileError, Poisoned) as error:
-            parser.caught(error, node.returns.span)
+            parser.report_error(error, node.returns.span)
 
 
 def read_info(parser: Parser, node: doc.ExprNode, *, declares: bool) -> StructInfo:
@@ -181,7 +181,7 @@ def _says_impure(node: doc.FunctionDef) -> bool:
     )
 
 
-def reading_order(
+def order_for_reading(
     parser: Parser, heads: Sequence[Head], module: Sequence[str]
 ) -> tuple[list[Head], list[str]]:
     """Put functions that do not say what they return before those that call them.
@@ -208,7 +208,7 @@ def reading_order(
             stack.append((head, True))
             for other in sorted(_siblings_in(head.node.body, module) & silent.keys()):
                 if state.get(other) is False:
-                    parser.caught(_missing_annotation(silent[other].node), head.node.span)
+                    parser.report_error(_missing_annotation(silent[other].node), head.node.span)
                     endless.append(other)
                 elif other not in state:
                     stack.append((silent[other], False))
@@ -252,7 +252,7 @@ def read_inner(parser: Parser, node: doc.FunctionDef, options: Options) -> None:
         try:
             _read_head(parser, frame, node)
             if node.name in _names_in(node.body) and frame.ret_info is None:
-                parser.caught(_missing_annotation(node), frame.span)
+                parser.report_error(_missing_annotation(node), frame.span)
                 parser.poison([node.name])
             elif node.name in _names_in(node.body) and frame.ret_info is not None:
                 params = tuple([p.struct_info for p in frame.params])

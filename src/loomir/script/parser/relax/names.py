@@ -22,8 +22,8 @@ from loomir.script.parser.relax.extents import read_extent
 from loomir.script.parser.relax.function import (
     Head,
     declare_heads,
+    order_for_reading,
     read_function,
-    reading_order,
 )
 from loomir.script.parser.relax.statements import TOKEN
 
@@ -33,9 +33,9 @@ __all__ = [
     "Head",
     "declare_heads",
     "operator_of",
+    "order_for_reading",
     "read_function",
     "read_metadata",
-    "reading_order",
 ]
 
 info.set_extent_reader(read_extent)

@@ -26,7 +26,7 @@ from loomir.script.builder.relax.values import as_value, is_value
 from loomir.script.builder.tir.scopes import MetaVar
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.core import Parser, header, targets_of
-from loomir.script.parser.decorators import read_decorators, undecorated
+from loomir.script.parser.decorators import read_decorators, refuse_undecorated
 from loomir.script.parser.evaluate.captured import Foreign
 from loomir.script.parser.evaluate.evaluator import Expansion, Poisoned
 from loomir.script.parser.evaluate.namespaces import (
@@ -385,7 +385,7 @@ def visit_function(parser: Parser, node: doc.FunctionDef) -> None:
     elif marker is not None and marker in (MACRO, INLINE):
         define_macro(parser, node, marker, options.hygienic)
     else:
-        raise undecorated(node, "@R.function")
+        raise refuse_undecorated(node, "@R.function")
 
 
 # -- scopes ------------------------------------------------------------------------------------
@@ -421,8 +421,8 @@ def visit_with(parser: Parser, node: doc.With) -> None:
         value.__enter__()
         frame = value
     except (CompileError, Poisoned) as error:
-        parser.caught(error, header(node))
-        parser.poison(_bound_in(node.body))
+        parser.report_error(error, header(node))
+        parser.poison(_list_bound(node.body))
         return
     before = parser.setbacks()
     with parser.vars.frame() as names:
@@ -432,7 +432,7 @@ def visit_with(parser: Parser, node: doc.With) -> None:
     try:
         parser.builder.close(frame, failed=False)
     except CompileError as error:
-        parser.caught(error, frame.span)
+        parser.report_error(error, frame.span)
         failed = True
     outputs = frame.outputs or {}
     for name, entry in found.items():
@@ -444,7 +444,7 @@ def visit_with(parser: Parser, node: doc.With) -> None:
             parser.vars.ended[name] = entry._replace(kind="dataflow variable")
 
 
-def _bound_in(body: Sequence[doc.StmtNode]) -> list[str]:
+def _list_bound(body: Sequence[doc.StmtNode]) -> list[str]:
     """List the names that statements bind, those in scopes too."""
     found: list[str] = []
     stack: list[doc.AST] = list(body)
@@ -500,8 +500,8 @@ def _visit_cases(parser: Parser, node: doc.If, opened: list[_Branch]) -> doc.If 
         frame.span = header(node)
         frame.__enter__()
     except (CompileError, Poisoned) as error:
-        parser.caught(error, header(node))
-        parser.poison(_bound_in([node]))
+        parser.report_error(error, header(node))
+        parser.poison(_list_bound([node]))
         return None
     case = _open_case(parser, ThenFrame(), node)
     parser.visit_body(node.body)
@@ -550,7 +550,7 @@ def _close_case(parser: Parser, case: _Case) -> None:
     try:
         parser.builder.close(case.frame, failed=parser.setbacks() > case.before)
     except CompileError as error:
-        parser.caught(error, case.frame.span)
+        parser.report_error(error, case.frame.span)
 
 
 def _close_branch(parser: Parser, branch: _Branch) -> None:
@@ -559,13 +559,13 @@ def _close_branch(parser: Parser, branch: _Branch) -> None:
     try:
         parser.builder.close(frame, failed)
     except CompileError as error:
-        parser.caught(_at_condition(error, branch.condition, node.test), frame.span)
+        parser.report_error(_at_condition(error, branch.condition, node.test), frame.span)
         failed = True
     if frame.var is not None:
         reset(frame.var, "span", frame.span)
         parser.vars.add(frame.cases[True][1], Entry(frame.var, "value", frame.span))
     if failed:
-        parser.poison(_bound_in([node]))
+        parser.poison(_list_bound([node]))
 
 
 def _at_condition(error: CompileError, cond: object, node: doc.ExprNode) -> CompileError:
@@ -588,8 +588,8 @@ def _refuse(word: str, help_: str) -> Callable[[Parser, Any], None]:
             help=help_,
             span=header(node),
         )
-        parser.caught(error, node.span)
-        parser.poison(_bound_in([cast("doc.StmtNode", node)]))
+        parser.report_error(error, node.span)
+        parser.poison(_list_bound([cast("doc.StmtNode", node)]))
 
     return visit
 

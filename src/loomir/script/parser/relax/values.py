@@ -161,7 +161,7 @@ class RelaxValues:
 
     def plain(self, func: object) -> Callable[..., object] | None:
         """Return a function of NumPy's."""
-        return func.called if isinstance(func, (NumpyFunction, NumpyType)) else None
+        return func.call if isinstance(func, (NumpyFunction, NumpyType)) else None
 
     # -- operators -------------------------------------------------------------------------------
     def operator(self, op: str, operands: Sequence[object]) -> object:
@@ -169,7 +169,7 @@ class RelaxValues:
 
         Errors: SCR0009 where it has no meaning.
         """
-        scalars = [_known_scalar(value) for value in operands]
+        scalars = [_find_known_scalar(value) for value in operands]
         known = all(s is not None for s in scalars) and any(isinstance(v, Var) for v in operands)
         if known and len(scalars) == 2 and op in _BINARY and op != "@":
             return binary(op, *scalars)
@@ -234,7 +234,7 @@ class RelaxValues:
                 help=f"write R.call_tir(cls.{func.node.name}, (x,), out_sinfo=R.Tensor(…))",
             )
         if func is extern_func and len(args) + len(keywords) > 1:
-            return _described_extern(*cast("Any", given), **cast("Any", named))
+            return _describe_extern(*cast("Any", given), **cast("Any", named))
         if isinstance(func, ModuleFunction) or self.holds(func):
             callee: Any = func.var if isinstance(func, ModuleFunction) else func
             said: Any = ()
@@ -263,7 +263,7 @@ class RelaxValues:
         target = cast("Any", func)
         return target(*given, **named)
 
-    def made(
+    def make_value(
         self,
         value: object,
         node: doc.ExprNode,
@@ -365,7 +365,7 @@ def at_uses(
 
 
 # -- parts ---------------------------------------------------------------------------------------
-def _known_scalar(value: object) -> object:
+def _find_known_scalar(value: object) -> object:
     """Return the value of a scalar where the program knows it as an expression, else None."""
     if isinstance(value, (PrimExpr, int, float)):
         return value
@@ -399,7 +399,7 @@ def _emit(
     return made if given is None else Annotated(made, as_struct_info(given))
 
 
-def _described_extern(name: str, struct_info: object = None, *, ty: object = None) -> Annotated:
+def _describe_extern(name: str, struct_info: object = None, *, ty: object = None) -> Annotated:
     given = ty if struct_info is None else struct_info
     return Annotated(extern_func(name), as_struct_info(given))
 

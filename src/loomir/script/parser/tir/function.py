@@ -11,7 +11,7 @@ from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.function import IRModuleFrame, PrimFuncFrame, arg, func_ret
 from loomir.script.builder.mistakes import ArgumentError, mistake, with_span
 from loomir.script.parser import doc
-from loomir.script.parser.assignments import bind_name, reassigned_names, typed_locals
+from loomir.script.parser.assignments import bind_name, list_reassigned_names, list_typed_locals
 from loomir.script.parser.core import FunctionState, Parser, header
 from loomir.script.parser.decorators import Options
 from loomir.script.parser.evaluate.evaluator import Poisoned
@@ -35,7 +35,7 @@ def read_prim_func(parser: Parser, node: doc.FunctionDef, options: Options) -> N
     before = len(parser.problems)
     parser.vars.ended.clear()
     with parser.dialect(TOKEN), parser.vars.frame() as scope:
-        known = reassigned_names(node.body), typed_locals(node.body)
+        known = list_reassigned_names(node.body), list_typed_locals(node.body)
         # Before there is a function: in one, a name that is looked up and not found is marked as
         # refused, and the statement that uses it would be left out without a word.
         sizes = _sizes(parser, node.body)
@@ -56,7 +56,7 @@ def read_prim_func(parser: Parser, node: doc.FunctionDef, options: Options) -> N
             try:
                 parser.builder.close(frame, failed)
             except CompileError as error:
-                parser.caught(error, frame.span)
+                parser.report_error(error, frame.span)
 
 
 def _sizes(parser: Parser, body: Sequence[doc.StmtNode]) -> dict[str, DataType]:
@@ -66,7 +66,7 @@ def _sizes(parser: Parser, body: Sequence[doc.StmtNode]) -> dict[str, DataType]:
         if isinstance(node, doc.Assign):
             for target in node.targets:
                 for name, value in _pairs(target, node.value):
-                    dtype = _declared_dtype(parser, value)
+                    dtype = _read_declared_dtype(parser, value)
                     if dtype is not None:
                         found.setdefault(name, dtype)
     return found
@@ -84,7 +84,7 @@ def _pairs(target: doc.ExprNode, value: doc.ExprNode) -> list[tuple[str, doc.Exp
     return [(target.id, value)] if isinstance(target, doc.Name) else []
 
 
-def _declared_dtype(parser: Parser, node: doc.ExprNode) -> DataType | None:
+def _read_declared_dtype(parser: Parser, node: doc.ExprNode) -> DataType | None:
     """Return the dtype of ``T.int32()``; None for any other expression."""
     if not isinstance(node, doc.Call) or node.args or not isinstance(node.func, doc.Attribute):
         return None
@@ -149,7 +149,7 @@ def _read_parameter(parser: Parser, frame: PrimFuncFrame, part: doc.arg) -> obje
         except CompileError as error:
             raise _place_error(error, place) from error
     except (CompileError, Poisoned) as error:
-        parser.caught(error, part.span)
+        parser.report_error(error, part.span)
         frame.params.append(Var(part.arg, HANDLE))  # keeps the others in their order
     for name, var in frame.shape_names.items():  # of a T.Buffer(…) from around the function
         if parser.vars.get(name) is None:
@@ -181,4 +181,4 @@ def _read_return_type(parser: Parser, node: doc.FunctionDef) -> None:
             )
         func_ret(annotation)
     except (CompileError, Poisoned) as error:
-        parser.caught(error, node.returns.span)
+        parser.report_error(error, node.returns.span)

@@ -31,7 +31,7 @@ from loomir.script.builder.tir.scopes import (
     RestFrame,
     ThenFrame,
     check,
-    typed_var,
+    make_typed_var,
 )
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.assignments import (
@@ -80,7 +80,7 @@ def visit_for(parser: Parser, node: doc.For) -> None:
         names = _loop_names(parser, node)
         frame, together = _loop_frame(value, node, len(names))
     except (CompileError, Poisoned) as error:
-        parser.caught(error, node.iter.span)
+        parser.report_error(error, node.iter.span)
         parser.lose(targets_of(node), node.body)
         return
     frame.span = header(node)
@@ -186,7 +186,7 @@ def visit_while(parser: Parser, node: doc.While) -> None:
     try:
         frame = WhileFrame(parser.evaluate(node.test))
     except (CompileError, Poisoned) as error:
-        parser.caught(error, node.test.span)
+        parser.report_error(error, node.test.span)
         parser.lose((), node.body)
         return
     frame.span = header(node)
@@ -294,7 +294,7 @@ def visit_if(parser: Parser, node: doc.If) -> None:
         try:
             parser.builder.close(frame, failed=False)
         except CompileError as error:
-            parser.caught(error, frame.span)
+            parser.report_error(error, frame.span)
 
 
 def _visit_case(parser: Parser, node: doc.If, opened: list[Frame[Any]]) -> doc.If | None:
@@ -308,7 +308,7 @@ def _visit_case(parser: Parser, node: doc.If, opened: list[Frame[Any]]) -> doc.I
                 help="compare with zero, as in x != 0",
             )
     except (CompileError, Poisoned) as error:
-        parser.caught(error, node.test.span)
+        parser.report_error(error, node.test.span)
         parser.lose((), node.body)
         parser.lose((), node.orelse)
         return None
@@ -351,7 +351,7 @@ def visit_with(parser: Parser, node: doc.With) -> None:
                 if item.optional_vars is not None:
                     bind_with_value(parser, item.optional_vars, made)
             except (CompileError, Poisoned) as error:
-                parser.caught(error, item.context_expr.span)
+                parser.report_error(error, item.context_expr.span)
                 parser.lose(targets_of(node), node.body)
                 return
         parser.visit_body(node.body)
@@ -406,7 +406,7 @@ def _look_at_targets(parser: Parser, node: doc.Assign) -> None:
             try:
                 parser.evaluate(target)
             except (CompileError, Poisoned) as error:
-                parser.caught(error, target.span)
+                parser.report_error(error, target.span)
 
 
 @dispatch.register(TOKEN, "AnnAssign")
@@ -430,7 +430,7 @@ def visit_ann_assign(parser: Parser, node: doc.AnnAssign) -> None:
     var = None
     if said is not None or not is_let:
         try:
-            var = typed_var(said, name, node.target.span)
+            var = make_typed_var(said, name, node.target.span)
         except CompileError as error:
             raise with_span(error, node.annotation.span) from error
     local = None if is_let or var is None else local_of(parser, node, var)

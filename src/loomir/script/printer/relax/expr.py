@@ -137,7 +137,7 @@ def _operator(
     callee: ExprDoc = R
     for part in node.op.name.removeprefix("relax.").split("."):
         callee = callee.attr(part)
-    leading = _leading(row, len(args))
+    leading = _count_leading(row, len(args))
     keywords = dict(zip([p.name for p in row.inputs[leading:]], args[leading:]))
     for name, value in given.items():
         if isinstance(value, DataType):
@@ -198,7 +198,7 @@ def _describe(d: Docsifier, node: Call, name: str) -> Step[dict[str, ExprDoc]]:
     return {name: docs[0] if len(docs) == 1 else ListDoc(docs)}
 
 
-def _leading(row: OpDef, count: int) -> int:
+def _count_leading(row: OpDef, count: int) -> int:
     """Return how many of a call's arguments come before its first option, and need no name."""
     inputs = row.inputs
     if count > len(inputs) or any(param.variadic for param in inputs):
@@ -222,7 +222,7 @@ def _options(row: OpDef, node: Call) -> dict[str, Any] | None:
             given[param.name] = value
     described = {"sinfo_args": node.sinfo_args} if node.sinfo_args else {}
     try:
-        leading = _leading(row, len(node.args))
+        leading = _count_leading(row, len(node.args))
         named = zip((p.name for p in row.inputs[leading:]), node.args[leading:])
         made = row.call(*node.args[:leading], **dict(named), **given, **described)
     except CompileError:

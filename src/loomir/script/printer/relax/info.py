@@ -30,7 +30,16 @@ from loomir.script.printer.doc import (
 )
 from loomir.script.printer.docsifier import Docsifier, expr_handler, leaf_handler
 from loomir.script.printer.tir.expr import FUNCTIONS, SYMBOLS
-from loomir.script.printer.values import I, R, T, declaration, dtype_doc, text, typed, value_doc
+from loomir.script.printer.values import (
+    I,
+    R,
+    T,
+    declaration,
+    dtype_doc,
+    print_typed,
+    text,
+    value_doc,
+)
 from loomir.support.dtype import DataType
 from loomir.tir.expr import IntImm, PrimExpr, Var
 
@@ -62,7 +71,7 @@ def dims(d: Docsifier, values: Sequence[PrimExpr]) -> Step[tuple[ExprDoc, ...]]:
 
 @leaf_handler("relax", Var)
 def _shape_var(d: Docsifier, node: Var) -> ExprDoc:
-    known = d.known(node)
+    known = d.find_known(node)
     if known is None:
         known = d.declare(node, node.name_hint)
         if d.shape_vars is not None:
@@ -72,7 +81,7 @@ def _shape_var(d: Docsifier, node: Var) -> ExprDoc:
 
 @leaf_handler("relax", IntImm)
 def _int(d: Docsifier, node: IntImm) -> ExprDoc:
-    return typed(node.value, node.dtype)
+    return print_typed(node.value, node.dtype)
 
 
 def _operands(d: Docsifier, a: PrimExpr, b: PrimExpr) -> Step[tuple[ExprDoc, ExprDoc]]:

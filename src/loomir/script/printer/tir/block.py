@@ -12,7 +12,7 @@ from loomir.script.printer.doc import (
     TupleDoc,
 )
 from loomir.script.printer.docsifier import Docsifier, stmt_handler
-from loomir.script.printer.tir.buffer import allocated_arguments, bind_buffer, numbers_of
+from loomir.script.printer.tir.buffer import bind_buffer, list_allocation_arguments, numbers_of
 from loomir.script.printer.tir.expr import condition, domain
 from loomir.script.printer.values import T, dict_doc, text
 from loomir.tir.buffer import Buffer, BufferRegion, IterVar, IterVarType, MatchBufferRegion
@@ -84,7 +84,7 @@ def _mentions_own(d: Docsifier, block: Block) -> bool:
     for buffer in (*block.alloc_buffers, *(match.buffer for match in block.match_buffers)):
         own |= {id(buffer), id(buffer.data)}
         for number in numbers_of(buffer):
-            fresh = (p for p in pre_order(number) if isinstance(p, Var) and d.known(p) is None)
+            fresh = (p for p in pre_order(number) if isinstance(p, Var) and d.find_known(p) is None)
             own |= {id(part) for part in fresh}
     heads = (*block.reads, *block.writes, *nodes_in(block.annotations))
     return any(
@@ -176,14 +176,14 @@ def _buffers(d: Docsifier, block: Block) -> Step[None]:
 def emit_allocations(d: Docsifier, buffers: tuple[Buffer, ...]) -> Step[None]:
     """Emit ``B = T.alloc_buffer(…)`` for each buffer."""
     for buffer in buffers:
-        args, keywords = yield allocated_arguments(d, buffer)
+        args, keywords = yield list_allocation_arguments(d, buffer)
         name = bind_buffer(d, buffer, d.declare(buffer, buffer.name))
         d.emit(AssignDoc(name, T.attr("alloc_buffer").call(*args, **keywords)))
 
 
 def _match(d: Docsifier, match: MatchBufferRegion) -> Step[None]:
     source = yield d.expr(match.source)
-    args, keywords = yield allocated_arguments(d, match.buffer)
+    args, keywords = yield list_allocation_arguments(d, match.buffer)
     name = bind_buffer(d, match.buffer, d.declare(match.buffer, match.buffer.name))
     d.emit(AssignDoc(name, T.attr("match_buffer").call(source, *args, **keywords)))
 

@@ -11,7 +11,6 @@ from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.types import PointerType, PrimType
 
 __all__ = [
-    "allocated_arguments",
     "bind_buffer",
     "buffer_arguments",
     "buffer_doc",
@@ -19,6 +18,7 @@ __all__ = [
     "declare_pointer",
     "is_default",
     "is_static",
+    "list_allocation_arguments",
     "numbers_of",
     "owns_its_data",
     "standalone_buffer",
@@ -27,14 +27,14 @@ __all__ = [
 
 def buffer_doc(d: Docsifier, buffer: Buffer) -> ExprDoc:
     """Return the name of a buffer."""
-    known = d.known(buffer)
+    known = d.find_known(buffer)
     return bind_buffer(d, buffer, d.declare(buffer, buffer.name)) if known is None else known
 
 
 def bind_buffer(d: Docsifier, buffer: Buffer, name: ExprDoc) -> ExprDoc:
     """Make ``name`` a buffer's name, and ``name.data`` its pointer's where that has none."""
     d.bind(buffer, name)
-    if d.known(buffer.data) is None:
+    if d.find_known(buffer.data) is None:
         d.bind(buffer.data, name.attr("data"))
     return name
 
@@ -43,7 +43,7 @@ def owns_its_data(d: Docsifier, buffer: Buffer) -> bool:
     """Tell whether declaring the buffer makes its pointer: not named yet, and of the usual type."""
     annotation = buffer.data.type_annotation
     return (
-        d.known(buffer.data) is None
+        d.find_known(buffer.data) is None
         and isinstance(annotation, PointerType)
         and isinstance(annotation.element_type, PrimType)
         and annotation.element_type.dtype is buffer.dtype
@@ -54,14 +54,14 @@ def declare_free(d: Docsifier, buffer: Buffer) -> None:
     """Emit declarations of the variables in a buffer's shape, strides and offset without a name."""
     for part in numbers_of(buffer):
         for node in pre_order(part):
-            if isinstance(node, Var) and d.known(node) is None:
+            if isinstance(node, Var) and d.find_known(node) is None:
                 name = d.declare(node, node.name_hint)
                 d.emit_declaration(name, declaration(node.type_annotation))
 
 
 def declare_pointer(d: Docsifier, buffer: Buffer) -> None:
     """Emit a declaration of a buffer's pointer where declaring the buffer would not make it."""
-    if d.known(buffer.data) is None and not owns_its_data(d, buffer):
+    if d.find_known(buffer.data) is None and not owns_its_data(d, buffer):
         name = d.declare(buffer.data, buffer.data.name_hint)
         d.emit_declaration(name, declaration(buffer.data.type_annotation))
 
@@ -106,7 +106,7 @@ def buffer_arguments(
     """
     args = ((yield _tuple(d, buffer.shape)), dtype_doc(buffer.dtype))
     keywords: dict[str, ExprDoc] = {}
-    data = d.known(buffer.data)
+    data = d.find_known(buffer.data)
     if data is not None:
         keywords["data"] = data
     elif is_default(buffer):
@@ -140,7 +140,7 @@ def standalone_buffer(d: Docsifier, node: Buffer) -> Step[ExprDoc]:
     return T.attr("Buffer").call(*args, **keywords)
 
 
-def allocated_arguments(
+def list_allocation_arguments(
     d: Docsifier, buffer: Buffer
 ) -> Step[tuple[tuple[ExprDoc, ...], dict[str, ExprDoc]]]:
     """Ask for what declares a buffer with its own memory; emits the declarations that it needs."""

@@ -26,7 +26,7 @@ from loomir.script.printer.doc import (
 )
 from loomir.script.printer.docsifier import Docsifier, expr_handler, leaf_handler
 from loomir.script.printer.tir.buffer import buffer_doc
-from loomir.script.printer.values import I, T, declaration, dtype_doc, text, typed
+from loomir.script.printer.values import I, T, declaration, dtype_doc, print_typed, text
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import BufferLoad, BufferRegion, Range
@@ -136,7 +136,7 @@ def _var(d: Docsifier, node: Var) -> ExprDoc:
 
 @leaf_handler("tir", IntImm)
 def _int(d: Docsifier, node: IntImm) -> ExprDoc:
-    return LiteralDoc(node.value) if node.dtype is _INT32 else typed(node.value, node.dtype)
+    return LiteralDoc(node.value) if node.dtype is _INT32 else print_typed(node.value, node.dtype)
 
 
 @leaf_handler("tir", FloatImm)
@@ -219,7 +219,7 @@ def _shuffle(d: Docsifier, node: Shuffle) -> Step[ExprDoc]:
 @expr_handler("tir", Let)
 def _let(d: Docsifier, node: Let) -> Step[ExprDoc]:
     value = yield d.expr(node.value)
-    var = d.known(node.var) or declare_var(d, node.var)
+    var = d.find_known(node.var) or declare_var(d, node.var)
     body = yield d.expr(node.body)
     return T.attr("Let").call(body, where=DictDoc(((var, value),)))
 
@@ -411,5 +411,5 @@ def _region(d: Docsifier, node: BufferRegion) -> Step[ExprDoc]:
 def condition(d: Docsifier, expr: PrimExpr) -> Step[ExprDoc]:
     """Ask for a condition; a constant says its dtype, since a plain one decides while parsing."""
     if isinstance(expr, IntImm):
-        return typed(expr.value, expr.dtype)
+        return print_typed(expr.value, expr.dtype)
     return (yield d.expr(expr))

@@ -19,10 +19,10 @@ from loomir.script.printer.docsifier import Docsifier, FunctionName, stmt_handle
 from loomir.script.printer.names import identifier
 from loomir.script.printer.tir.block import emit_allocations
 from loomir.script.printer.tir.buffer import (
-    allocated_arguments,
     bind_buffer,
     buffer_arguments,
     is_static,
+    list_allocation_arguments,
     owns_its_data,
 )
 from loomir.script.printer.tir.text import buffer_text
@@ -151,14 +151,14 @@ def _fits_annotation(d: Docsifier, param: Var, buffer: Buffer) -> bool:
     """Tell whether ``T.Buffer`` in the signature makes this parameter and its buffer."""
     return (
         isinstance(param.type_annotation, PrimType)
-        and d.known(buffer) is None
+        and d.find_known(buffer) is None
         and is_static(buffer)
         and owns_its_data(d, buffer)
     )
 
 
 def _match_buffer(d: Docsifier, param: Var, buffer: Buffer) -> Step[None]:
-    args, keywords = yield allocated_arguments(d, buffer)
+    args, keywords = yield list_allocation_arguments(d, buffer)
     name = bind_buffer(d, buffer, d.declare(buffer, buffer.name))
     source = yield d.expr(param)
     d.emit(AssignDoc(name, T.attr("match_buffer").call(source, *args, **keywords)))

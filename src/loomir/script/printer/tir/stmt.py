@@ -158,7 +158,7 @@ def _attr(d: Docsifier, node: AttrStmt, tail: bool) -> Step[None]:
         subject_doc = yield _iterator(d, subject)
     else:
         binds = isinstance(subject, Var) and node.attr_key in _BINDING_KEYS
-        if binds and d.known(subject) is None:
+        if binds and d.find_known(subject) is None:
             declare_var(d, subject)
         subject_doc = yield value_doc(d, subject)
     body = yield d.body(node.body, "scope")
@@ -254,7 +254,7 @@ def _allocation(d: Docsifier, node: Allocate) -> Step[CallDoc]:
 def _decl_buffer(d: Docsifier, node: DeclBuffer, tail: bool) -> Step[None]:
     buffer = node.buffer
     declare_free(d, buffer)
-    if d.known(buffer.data) is None:
+    if d.find_known(buffer.data) is None:
         # Memory that nothing in scope has made; the name at least is the program's.
         declare_pointer(d, buffer)
         d.name_of(buffer.data, buffer.data.name_hint)

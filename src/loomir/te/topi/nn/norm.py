@@ -257,7 +257,7 @@ def instance_norm(
     """
     if x.ndim < 2:
         bad("instance_norm", f"there are {x.ndim} axes", "give items and channels")
-    channel, over = _normalised_axes("instance_norm", x, channel_axis, axis)
+    channel, over = _find_normalised_axes("instance_norm", x, channel_axis, axis)
     scaled = _make_scaling("instance_norm", x, [channel], gamma, beta)
     wide = compute_dtype(x.dtype)
     middle = wide_mean(x, over, keepdims=True)
@@ -272,7 +272,7 @@ def instance_norm(
     return made
 
 
-def _normalised_axes(
+def _find_normalised_axes(
     name: str, x: Tensor, channel_axis: int, axis: Axes
 ) -> tuple[int, tuple[int, ...]]:
     """Return the axis of channels, and those to normalise over."""
@@ -300,7 +300,7 @@ def group_norm(
     """
     if x.ndim < 2:
         bad("group_norm", f"there are {x.ndim} axes", "give items and channels")
-    channel, rest = _normalised_axes("group_norm", x, channel_axis, axis)
+    channel, rest = _find_normalised_axes("group_norm", x, channel_axis, axis)
     channels = dims(x)[channel]
     if groups < 1 or (isinstance(channels, int) and (not channels or channels % groups)):
         bad("group_norm", f"{channels} channels do not make {groups} groups", "use a divisor")

@@ -42,7 +42,7 @@ class _Adjust(JointRewriter):
 
     def _operands(self, call: Call, at: int) -> tuple[RelaxExpr, ...] | None:
         """Return the three matrices, of which the operand ``at`` is a product of two."""
-        inner = self.made_by("matmul", call.args[at])
+        inner = self.find_maker("matmul", call.args[at])
         if inner is None or inner.attrs["out_dtype"] is not None:
             return None
         return (*inner.args, call.args[1]) if at == 0 else (call.args[0], *inner.args)

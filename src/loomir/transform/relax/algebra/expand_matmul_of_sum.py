@@ -28,7 +28,7 @@ def expand_matmul_of_sum(func: Function) -> Function:
 class _Expand(JointRewriter):
     def match(self, call: Call, result: Var) -> Sequence[RelaxExpr] | None:
         """Take products whose right operand is a sum."""
-        total = self.made_by("add", call.args[1]) if operator_of(call) == "matmul" else None
+        total = self.find_maker("add", call.args[1]) if operator_of(call) == "matmul" else None
         whole = tensor_info(call.args[1]) if total is not None else None
         if total is None or whole is None or whole.dims is None:
             return None

@@ -40,7 +40,7 @@ class JointRewriter(Rewriter, ABC):
         """Return what takes the place of a call that ``match`` took; it may emit others before."""
 
     # -- what hooks use --------------------------------------------------------------------------
-    def made_by(self, name: str, leaf: RelaxExpr) -> Call | None:
+    def find_maker(self, name: str, leaf: RelaxExpr) -> Call | None:
         """Return the call of an operator that makes a value for one use."""
         found = self.single.get(leaf)
         return found if found is not None and operator_of(found) == name else None

@@ -33,7 +33,7 @@ class _Reorder(JointRewriter):
         return fields if len(fields) > 1 and len(orders) == 1 and None not in orders else None
 
     def _order(self, leaf: RelaxExpr) -> tuple[int, ...] | None:
-        call = self.made_by("permute_dims", leaf)
+        call = self.find_maker("permute_dims", leaf)
         info = tensor_info(leaf)
         if call is None or info is None:
             return None

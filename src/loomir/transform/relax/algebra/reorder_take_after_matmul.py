@@ -26,7 +26,7 @@ def reorder_take_after_matmul(func: Function) -> Function:
 class _Reorder(JointRewriter):
     def match(self, call: Call, result: Var) -> Sequence[RelaxExpr] | None:
         """Take products with columns of a matrix."""
-        taken = self.made_by("take", call.args[1]) if operator_of(call) == "matmul" else None
+        taken = self.find_maker("take", call.args[1]) if operator_of(call) == "matmul" else None
         if taken is None or tensor_info(result) is None:
             return None
         matrix, places = map(tensor_info, taken.args)

@@ -100,12 +100,12 @@ def _key(value: Node, same: dict[Var, Var]) -> tuple[object, ...]:
         elif isinstance(part, GlobalVar):
             found.append(part.name_hint)
         else:
-            attrs = tuple(_frozen(v) for v in plan_of(type(part)).get_attrs(part))
+            attrs = tuple(_freeze(v) for v in plan_of(type(part)).get_attrs(part))
             found.append((type(part), len(children(part)), attrs))
     return tuple(found)
 
 
-def _frozen(value: object) -> object:
+def _freeze(value: object) -> object:
     if isinstance(value, dict):
         return tuple(sorted((str(k), repr(v)) for k, v in value.items()))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return value if isinstance(value, (int, str, bool, type(None), Array)) else repr(value)

@@ -46,7 +46,7 @@ def bind_symbolic_vars(
             chosen[var] = func
     if name is not None:
         mod[name]  # an error where there is none
-    known = {v.name_hint for func in chosen.values() for v in _bound(func)}
+    known = {v.name_hint for func in chosen.values() for v in _find_bound(func)}
     for unknown in options.binding_map.keys() - known:
         guess = nearest(unknown, known)
         refuse(
@@ -60,7 +60,7 @@ def bind_symbolic_vars(
     return mod.with_functions(functions)
 
 
-def _bound(func: Function) -> set[ShapeVar]:
+def _find_bound(func: Function) -> set[ShapeVar]:
     infos = [p.struct_info_annotation for p in func.params]
     return {var for info in infos if info is not None for var in shape_vars_bound_by(info)}
 
@@ -68,7 +68,7 @@ def _bound(func: Function) -> set[ShapeVar]:
 def _with_numbers(func: Function, numbers: Mapping[str, int]) -> Function:
     table: dict[Node, Node] = {
         var: IntImm(numbers[var.name_hint], INT64)
-        for var in _bound(func)
+        for var in _find_bound(func)
         if var.name_hint in numbers
     }
     if not table:

@@ -70,7 +70,7 @@ def lazy_transform_params(
     for var, func in mod.functions.items():
         functions[var] = func
         if isinstance(func, Function) and var.name_hint.endswith(_ENDING) and var not in used:
-            functions[var] = _Lazy(func, options).made() or func
+            functions[var] = _Lazy(func, options).make() or func
     changed = any(functions[var] is not func for var, func in mod.functions.items())
     return mod.with_functions(functions) if changed else mod
 
@@ -91,7 +91,7 @@ class _Lazy:
         self.wanted: dict[Var, list[int]] = {}
         """The results that are not set yet: which they are."""
 
-    def made(self) -> Function | None:
+    def make(self) -> Function | None:
         """Return the new function, or None where the old one has to stay."""
         func, options = self.func, self.options
         count = count_of_inputs(func) or 0

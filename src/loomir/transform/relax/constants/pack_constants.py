@@ -148,7 +148,7 @@ class _Pack(Rewriter):
                 for b in outputs
             ]
             run(f"pack{task[0]}")(*[x.once() for x in inputs], *arrays)
-            self.made[task] = tuple([Constant(Array.owning(array)) for array in arrays])
+            self.made[task] = tuple([Constant(Array.own(array)) for array in arrays])
 
     def rewrite_call(self, call: Call) -> RelaxExpr:
         """Call the kernel that takes packed constants."""

@@ -173,9 +173,9 @@ class _Backward:
                 for block in expr.blocks:
                     stack.extend(block.bindings)
             else:
-                stack += self._binding(item)
+                stack += self._constrain_binding(item)
 
-    def _binding(self, binding: Binding) -> Sequence[tuple[RelaxExpr, StructInfo | None]]:
+    def _constrain_binding(self, binding: Binding) -> Sequence[tuple[RelaxExpr, StructInfo | None]]:
         assert isinstance(binding, (VarBinding, MatchCast))
         value, span = binding.value, binding.span
         if isinstance(binding, MatchCast):

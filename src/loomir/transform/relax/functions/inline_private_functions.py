@@ -20,7 +20,7 @@ from loomir.relax.expr import (
 from loomir.relax.info.relations import Match, get_shape_var_mapping, is_subtype
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normal.rewriter import Rewriter, copy_with_fresh_vars
-from loomir.transform.relax.functions.private_functions import called_names, only_called
+from loomir.transform.relax.functions.private_functions import list_called_names, only_called
 
 __all__ = ["inline_private_functions"]
 
@@ -46,11 +46,11 @@ def inline_private_functions(mod: IRModule) -> IRModule:
         name
         for var, func in mod.functions.items()
         if isinstance(func, Function) and var.name_hint not in ready
-        for name in called_names(func)
+        for name in list_called_names(func)
     }
     stack = [name for name in used if name in ready]
     while stack:  # what stays may call others that stay
-        for name in called_names(ready[stack.pop()]) & ready.keys() - used:
+        for name in list_called_names(ready[stack.pop()]) & ready.keys() - used:
             used.add(name)
             stack.append(name)
     gone = ready.keys() - used
@@ -60,7 +60,7 @@ def inline_private_functions(mod: IRModule) -> IRModule:
 def _inlinable(mod: IRModule) -> dict[str, Function]:
     found = {n: f for n, f in only_called(mod).items() if not f.attrs.get("Primitive")}
     found = {n: f for n, f in found.items() if not f.attrs.get("relax.force_pure")}
-    calls = {n: called_names(f) & found.keys() for n, f in found.items()}
+    calls = {n: list_called_names(f) & found.keys() for n, f in found.items()}
     while True:  # what only calls functions that end is no part of a circle
         ends = {n for n, names in calls.items() if not names}
         if not ends:
@@ -70,7 +70,7 @@ def _inlinable(mod: IRModule) -> dict[str, Function]:
 
 
 def _callees_first(mod: IRModule, ready: dict[str, Function]) -> list[str]:
-    calls = {n: called_names(f) & ready.keys() for n, f in ready.items()}
+    calls = {n: list_called_names(f) & ready.keys() for n, f in ready.items()}
     order: list[str] = []
     while calls:
         ends = [n for n, names in calls.items() if not names]

@@ -50,12 +50,12 @@ def normalize_global_var(mod: IRModule) -> IRModule:
     for var in mod.functions:  # a use may be another object of the name
         by_name.setdefault(var.name_hint, var)
 
-    def renamed(use: GlobalVar) -> Node:
+    def rename(use: GlobalVar) -> Node:
         known = use if use in names else by_name.get(use.name_hint, use)
         return made.get(known, use)
 
     functions: dict[GlobalVar, BaseFunc] = {}
     for var, func in mod.functions.items():
         mentions = any(isinstance(part, GlobalVar) for part in pre_order(func))
-        functions[made.get(var, var)] = rewrite(func, {GlobalVar: renamed}) if mentions else func
+        functions[made.get(var, var)] = rewrite(func, {GlobalVar: rename}) if mentions else func
     return mod.with_functions(functions)

@@ -6,7 +6,7 @@ from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import children, pre_order
 from loomir.relax.expr import Call, Function
 
-__all__ = ["called_names", "only_called"]
+__all__ = ["list_called_names", "only_called"]
 
 
 def only_called(mod: IRModule) -> dict[str, Function]:
@@ -27,6 +27,6 @@ def only_called(mod: IRModule) -> dict[str, Function]:
     return found
 
 
-def called_names(func: Function) -> set[str]:
+def list_called_names(func: Function) -> set[str]:
     """Name the functions of the module that a function mentions."""
     return {part.name_hint for part in pre_order(func) if isinstance(part, GlobalVar)}

@@ -19,7 +19,7 @@ from loomir.relax.expr import (
 from loomir.relax.node import RelaxExpr
 from loomir.relax.struct_info import TupleStructInfo
 
-__all__ = ["Taken", "taken_fields"]
+__all__ = ["Taken", "find_taken_fields"]
 
 
 class Taken(NamedTuple):
@@ -30,7 +30,7 @@ class Taken(NamedTuple):
     times: int
 
 
-def taken_fields(func: Function) -> dict[Var, Taken]:
+def find_taken_fields(func: Function) -> dict[Var, Taken]:
     """Find calls of several results that are only taken out one by one, by what binds them."""
     calls: dict[Var, Call] = {}
     uses: list[RelaxExpr] = []

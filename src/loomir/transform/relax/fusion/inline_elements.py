@@ -196,7 +196,7 @@ def _sites(stmt: Stmt, buffer: Buffer) -> list[tuple[Block, list[_Site]]] | None
     result: list[tuple[Block, list[_Site]]] = []
     for block in leaf_blocks(stmt):
         found: dict[tuple[object, ...], _Site] = {}
-        bound = _bound_in(block.body)
+        bound = _find_bound(block.body)
         for load, free in _loads(block.body):
             if load.buffer is not buffer:
                 continue
@@ -217,7 +217,7 @@ def _sites(stmt: Stmt, buffer: Buffer) -> list[tuple[Block, list[_Site]]] | None
     return None if wanted else result
 
 
-def _bound_in(body: Stmt) -> set[Var]:
+def _find_bound(body: Stmt) -> set[Var]:
     found = by_class(body)
     lets = [n.var for cls in (LetStmt, Let) for n in found.get(cls, ())]
     return {*lets, *(loop.loop_var for loop in found.get(For, ()))}

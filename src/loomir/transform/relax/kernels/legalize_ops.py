@@ -40,7 +40,7 @@ from loomir.tir.expr import Var as PrimVar
 from loomir.tir.expr import const
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Evaluate
-from loomir.transform.relax.functions.taken_fields import Taken, taken_fields
+from loomir.transform.relax.functions.taken_fields import Taken, find_taken_fields
 from loomir.transform.relax.fusion.op_pattern import OpPattern, op_pattern
 from loomir.transform.relax.kernels.op_kernel import Kernel, KernelMaker
 from loomir.transform.relax.kernels.reference_call import reference_call
@@ -79,7 +79,7 @@ class _Legalizer:
         changed: dict[GlobalVar, BaseFunc] = {}
         for var, func in self.mod.functions.items():
             if isinstance(func, Function):
-                self.taken = taken_fields(func)
+                self.taken = find_taken_fields(func)
                 rules = {
                     BindingBlock: self._block,
                     DataflowBlock: self._block,
@@ -90,10 +90,10 @@ class _Legalizer:
                 changed[var] = func
         if all(changed[var] is func for var, func in self.mod.functions.items()):
             return self.mod
-        added = {var: self._placed(var, func) for var, func in self.added.items()}
+        added = {var: self._note_place(var, func) for var, func in self.added.items()}
         return self.mod.with_functions({**changed, **added})
 
-    def _placed(self, var: GlobalVar, func: BaseFunc) -> BaseFunc:
+    def _note_place(self, var: GlobalVar, func: BaseFunc) -> BaseFunc:
         """Say in a kernel's checks where its call is, so that errors do; where it has only one."""
         places = self.places.get(var, [])
         if len(places) != 1 or places[0] is None or not isinstance(func, PrimFunc):
@@ -117,14 +117,14 @@ class _Legalizer:
     def _block(self, block: BindingBlock) -> BindingBlock:
         made: list[Binding] = []
         for binding in block.bindings:
-            made += self._binding(binding, isinstance(block, DataflowBlock))
+            made += self._legalize_binding(binding, isinstance(block, DataflowBlock))
         if len(made) == len(block.bindings) and all(a is b for a, b in zip(made, block.bindings)):
             return block
         return type(block)(tuple(made), span=block.span)
 
-    def _binding(self, binding: Binding, in_dataflow: bool) -> list[Binding]:
+    def _legalize_binding(self, binding: Binding, in_dataflow: bool) -> list[Binding]:
         if self.taken and isinstance(binding, VarBinding):
-            one = self._taken_out(binding)
+            one = self._compute_field(binding)
             if one is not None:
                 return one
         if not isinstance(binding, VarBinding) or not isinstance(binding.value, Call):
@@ -139,7 +139,7 @@ class _Legalizer:
         kind = DataflowVar if in_dataflow else Var
         call = self._with_known_extents(definition, call, kind, made)
         if definition.legalize is not None:
-            return [*made, *self._written_out(definition, call, binding, in_dataflow)]
+            return [*made, *self._apply_own_rule(definition, call, binding, in_dataflow)]
         call = self._with_exponent(call)
         args = [self._info(arg) for arg in call.args]
         self._assume(args)
@@ -162,7 +162,7 @@ class _Legalizer:
                 return [*made, VarBinding(binding.var, Tuple((only,)), span=binding.span)]
         return [*made, VarBinding(binding.var, value, span=binding.span)]
 
-    def _taken_out(self, binding: VarBinding) -> list[Binding] | None:
+    def _compute_field(self, binding: VarBinding) -> list[Binding] | None:
         """Compute a field where it is taken out; None if the whole tuple has to be computed."""
         value = binding.value
         if not isinstance(value, TupleGetItem):
@@ -211,7 +211,7 @@ class _Legalizer:
             made[field] = kernel
         return made
 
-    def _written_out(
+    def _apply_own_rule(
         self, definition: OpDef, call: Call, binding: VarBinding, in_dataflow: bool
     ) -> list[Binding]:
         """Take what an operator's own rule makes of a call."""
@@ -234,7 +234,7 @@ class _Legalizer:
                 self.names.add(var.name_hint)
         made: list[Binding] = []
         for part in block.bindings:
-            made += self._binding(part, in_dataflow)
+            made += self._legalize_binding(part, in_dataflow)
         return [*made, VarBinding(binding.var, value, span=binding.span)]
 
     # -- arguments -------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ class _Legalizer:
         if all(a is b for a, b in zip(args, call.args)):
             return call
         named = Call(call.op, args, call.sinfo_args, call.attrs, span=call.span)
-        if definition.normalized(named) is not named:
+        if definition.normalize_call(named) is not named:
             return call  # of tensors whose extents have names it means something else
         made += casts
         return named

@@ -73,7 +73,7 @@ class Arrangement:
         parts = tuple((left.index(a), size) for a, size in self.parts if a not in gone)
         return Arrangement(len(left), parts)
 
-    def permuted(self, order: Sequence[int]) -> Arrangement:
+    def permute(self, order: Sequence[int]) -> Arrangement:
         """Return that of the original tensor with its axes in another order."""
         table = {axis % self.rank: at for at, axis in enumerate(order)}
         return Arrangement(self.rank, tuple((table[axis], size) for axis, size in self.parts))

@@ -67,7 +67,7 @@ class _Group(Rewriter):
         rows, result = _dims(left), _dims(var)
         if rows is None or result is None or len(rows) != 4 or not _is_few(rows[2]):
             return None
-        found = self._shared(right)
+        found = self._find_shared(right)
         if found is None or self.home.get(found[0]) != self.home[var]:
             return None
         shared, ways = found
@@ -92,12 +92,12 @@ class _Group(Rewriter):
         whole = emit(Call(call.op, (wide, other), attrs=call.attrs, span=call.span))
         return make_call("reshape", whole, list(result))
 
-    def _shared(self, right: RelaxExpr) -> tuple[Var, list[Call]] | None:
+    def _find_shared(self, right: RelaxExpr) -> tuple[Var, list[Call]] | None:
         """Return the tensor whose heads an operand repeats, and what was done after, last first."""
         ways: list[Call] = []
         call = self.made.get(right)
         while call is not None and len(ways) < 3:
-            source = _repeated(call, self.made)
+            source = _find_repeated(call, self.made)
             if source is not None:
                 return source, ways
             if not _keeps_heads(call):
@@ -118,7 +118,7 @@ def _keeps_heads(call: Call) -> bool:
     return isinstance(by, Constant) and math.prod(by.data.shape) == 1 and len(by.data.shape) <= 4
 
 
-def _repeated(call: Call, made: dict[RelaxExpr, Call]) -> Var | None:
+def _find_repeated(call: Call, made: dict[RelaxExpr, Call]) -> Var | None:
     """Return the tensor whose axis of heads a call repeats, each head as often, side by side."""
     if operator_of(call) == "repeat":
         source, axis = call.args[0], call.attrs.get("axis")

@@ -187,7 +187,7 @@ def _permute(call: Call, now: Now, result: Var) -> LayoutPlan | None:
         return None
     axes = call.attrs["axes"]
     order = range(own.rank)[::-1] if axes is None else axes
-    return LayoutPlan((own,), call.attrs, own.permuted(order))
+    return LayoutPlan((own,), call.attrs, own.permute(order))
 
 
 def _squeeze(call: Call, now: Now, result: Var) -> LayoutPlan | None:

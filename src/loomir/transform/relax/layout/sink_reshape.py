@@ -119,8 +119,8 @@ class _Sink(Rewriter):
 
     # -- moves -----------------------------------------------------------------------------------
     def _move(self, binding: VarBinding, value: Call, name: str, number: int) -> None:
-        source, info = value.args[0], _known(binding.var)
-        if not isinstance(source, Var) or info is None or _known(source) is None:
+        source, info = value.args[0], _find_known(binding.var)
+        if not isinstance(source, Var) or info is None or _find_known(source) is None:
             return self.emit_binding(binding, value)
         own = self._is_free(source, number)
         if name == "permute_dims":
@@ -131,7 +131,7 @@ class _Sink(Rewriter):
 
     def _transpose(self, binding: VarBinding, value: Call, source: Var, own: bool) -> None:
         given = value.attrs["axes"]
-        info = _known(source)
+        info = _find_known(source)
         assert info is not None
         rank = info.ndim
         axes = tuple([a % rank for a in given]) if given is not None else tuple(range(rank))[::-1]
@@ -140,7 +140,7 @@ class _Sink(Rewriter):
         if source in self.moved:
             source, before = self.moved[source]
             axes = tuple([before[a] for a in axes])
-            info = _known(source)
+            info = _find_known(source)
             assert info is not None
             value = _at(make_call("permute_dims", source, list(axes)), value)
         dims = info.dims
@@ -160,7 +160,7 @@ class _Sink(Rewriter):
     def _reshape(self, binding: VarBinding, value: Call, source: Var) -> None:
         """Bind what has the elements of a tensor, in their order, in another shape."""
         var = binding.var
-        info = _known(var)
+        info = _find_known(var)
         assert info is not None
         if not self._is_free(source, self.home[var]):
             return self.emit_binding(binding, value)
@@ -187,7 +187,7 @@ class _Sink(Rewriter):
             var = before
 
     def _same(self, a: RelaxExpr, b: RelaxExpr) -> bool:
-        first, second = _known(a), _known(b)
+        first, second = _find_known(a), _find_known(b)
         if first is None or second is None or first.dtype is not second.dtype:
             return False
         return first.vdevice == second.vdevice and self._equal(first.dims, second.dims)
@@ -201,12 +201,12 @@ class _Sink(Rewriter):
     def _product(self, call: Call, number: int) -> Call | None:
         """Multiply a flattened tensor as it was before; None where that is not the same."""
         left, right = call.args
-        mine, other = _known(left), _known(right)
+        mine, other = _find_known(left), _find_known(right)
         if mine is None or other is None or mine.dims is None or other.dims is None:
             return None
         if other.ndim == 2 and mine.ndim >= 2:
             for before in self._farthest(left, number):
-                dims = _known(before)
+                dims = _find_known(before)
                 assert dims is not None
                 assert dims.dims is not None
                 if self._equal(dims.dims[-1:], mine.dims[-1:]) and dims.ndim >= 2:
@@ -227,11 +227,11 @@ class _Sink(Rewriter):
     def _farthest(self, var: RelaxExpr, number: int) -> list[Var]:
         """List what a tensor was in shapes to compute in, the first that it had first."""
         found = [v for v in self._ways(var) if self._is_free(v, number)]
-        return [v for v in found[::-1] if (info := _known(v)) and info.ndim <= _HIGHEST]
+        return [v for v in found[::-1] if (info := _find_known(v)) and info.ndim <= _HIGHEST]
 
     def _is_batch(self, a: Var, left: RelaxExpr, b: Var, right: RelaxExpr) -> bool:
         """Whether two tensors are matrices as others are, with their own batches in one order."""
-        shapes = [info.dims if (info := _known(v)) else None for v in (a, left, b, right)]
+        shapes = [info.dims if (info := _find_known(v)) else None for v in (a, left, b, right)]
         first, one, second, two = [() if s is None else s for s in shapes]
         matrices = self._equal(first[-2:], one[-2:]) and self._equal(second[-2:], two[-2:])
         return matrices and len(first) > 2 and self._equal(first[:-2], second[:-2])
@@ -266,7 +266,7 @@ class _Sink(Rewriter):
                 return None, None
         args: list[RelaxExpr] = []
         for arg in call.args:
-            info = _known(arg)
+            info = _find_known(arg)
             if arg not in self.moved and not (info and self._is_number(info, first)):
                 return None, None
             args.append(self.moved[arg][0] if arg in self.moved else arg)
@@ -275,7 +275,7 @@ class _Sink(Rewriter):
     @staticmethod
     def _is_number(info: TensorStructInfo, beside: Var) -> bool:
         """Whether a tensor is a single element that fits beside one of any order of axes."""
-        other = _known(beside)
+        other = _find_known(beside)
         few = other is not None and info.ndim <= other.ndim
         return few and all(_is_one(d) for d in info.dims or ())
 
@@ -288,7 +288,7 @@ class _Sink(Rewriter):
         return None
 
     def _same_shape(self, a: RelaxExpr, b: RelaxExpr) -> bool:
-        first, second = _known(a), _known(b)
+        first, second = _find_known(a), _find_known(b)
         return first is not None and second is not None and self._equal(first.dims, second.dims)
 
     def _argument(
@@ -300,10 +300,10 @@ class _Sink(Rewriter):
         if arg in self.flat:
             ways = self._farthest(arg, number)
             return next((v for v in ways if self._same_shape(v, before)), None)
-        info = _known(arg)
+        info = _find_known(arg)
         if info is None or info.dims is None:
             return arg if not isinstance(arg, (Var, Constant)) else None
-        last, own = _known(whole), _known(before)
+        last, own = _find_known(whole), _find_known(before)
         assert last is not None
         assert own is not None
         if all(_is_one(d) for d in info.dims) and info.ndim <= min(last.ndim, own.ndim):
@@ -315,7 +315,7 @@ class _Sink(Rewriter):
         return arg if fits and self._equal(info.dims, own.dims[-1:]) else None
 
 
-def _known(leaf: object) -> TensorStructInfo | None:
+def _find_known(leaf: object) -> TensorStructInfo | None:
     """Return what is known of a tensor whose extents are all known, as numbers or symbols."""
     info = tensor_info(leaf)
     return None if info is None or info.dims is None else info

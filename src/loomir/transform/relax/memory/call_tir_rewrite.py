@@ -61,7 +61,7 @@ def _block(block: BindingBlock) -> BindingBlock:
     made: list[Binding] = []
     for binding in block.bindings:
         if isinstance(binding, VarBinding) and _is_kernel_call(binding.value):
-            made += _written_out(binding, cast("Call", binding.value))
+            made += _write_out(binding, cast("Call", binding.value))
         else:
             made.append(binding)
     if len(made) == len(block.bindings):
@@ -69,7 +69,7 @@ def _block(block: BindingBlock) -> BindingBlock:
     return BindingBlock(tuple(made), span=block.span)
 
 
-def _written_out(binding: VarBinding, call: Call) -> list[Binding]:
+def _write_out(binding: VarBinding, call: Call) -> list[Binding]:
     kernel, given = call.args[0], call.args[1]
     if not isinstance(kernel, GlobalVar) or not isinstance(given, Tuple):
         raise InternalError("call_tir is not in normal form")

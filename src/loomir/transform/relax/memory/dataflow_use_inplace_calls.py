@@ -87,7 +87,7 @@ class _InPlace:
         for block in seq.blocks:
             flow = isinstance(block, DataflowBlock)
             new = [
-                self._binding(b, number + k, aliases) if flow else b
+                self._rewrite_binding(b, number + k, aliases) if flow else b
                 for k, b in enumerate(block.bindings)
             ]
             number += len(new)
@@ -97,7 +97,7 @@ class _InPlace:
             return seq
         return SeqExpr(tuple(blocks), seq.body, span=seq.span)
 
-    def _binding(self, binding: Binding, number: int, aliases: Aliases) -> Binding:
+    def _rewrite_binding(self, binding: Binding, number: int, aliases: Aliases) -> Binding:
         call = _kernel_call(binding)
         if call is None or not isinstance(binding, VarBinding):
             return binding
@@ -136,7 +136,7 @@ class _InPlace:
                 hint = f"{stem}_{count}"
             self._names.add(hint)
             found = self._kernels[name, place] = GlobalVar(hint)
-            self.made[found] = _written_over(func, place)
+            self.made[found] = _write_over(func, place)
         return found
 
 
@@ -210,7 +210,7 @@ def _same_place(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
     )
 
 
-def _written_over(func: PrimFunc, place: int) -> PrimFunc:
+def _write_over(func: PrimFunc, place: int) -> PrimFunc:
     """Make the kernel that writes its result to an argument, of new variables throughout."""
     taken = func.buffer_map[func.params[place]]
     output = func.buffer_map[func.params[-1]]

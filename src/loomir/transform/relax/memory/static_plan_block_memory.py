@@ -69,7 +69,7 @@ def static_plan_block_memory(func: Function) -> Function:
     if not isinstance(func.body, SeqExpr):
         return func
     bindings = [b for block in func.body.blocks for b in block.bindings]
-    known = _bound_by_parameters(func)
+    known = _list_bound_by_parameters(func)
     analyzer = Analyzer()
     for var in known:
         analyzer.assume_size(var)
@@ -89,7 +89,7 @@ def static_plan_block_memory(func: Function) -> Function:
         places.setdefault(output.binding, []).append((output, offset))
     names: dict[Node, Node] = {}
     for i, binding in enumerate(bindings):
-        taken = _written_over(binding, aliases, places)
+        taken = _find_written_over(binding, aliases, places)
         if i in places:
             made += _place(cast("VarBinding", binding), places[i], storage)
         elif taken is not None and isinstance(binding, VarBinding):
@@ -103,7 +103,7 @@ def static_plan_block_memory(func: Function) -> Function:
     return Function(func.params, body, func.ret_struct_info, func.is_pure, attrs, span=func.span)
 
 
-def _bound_by_parameters(func: Function) -> dict[PrimVar, None]:
+def _list_bound_by_parameters(func: Function) -> dict[PrimVar, None]:
     """List the shape variables that the parameters bind, in order: products are written in it."""
     found: dict[PrimVar, None] = {}
     for param in func.params:
@@ -144,7 +144,9 @@ def _bytes(dims: Sequence[PrimExpr], itemsize: int, analyzer: Analyzer) -> PrimE
     return analyzer.simplify(reduce(lambda a, b: a * b, dims, size))
 
 
-def _written_over(binding: Binding, aliases: Aliases, places: Mapping[int, object]) -> Var | None:
+def _find_written_over(
+    binding: Binding, aliases: Aliases, places: Mapping[int, object]
+) -> Var | None:
     """Return the tensor of the arena that a kernel writes its one result over."""
     call = binding.value if isinstance(binding, VarBinding) else None
     if (

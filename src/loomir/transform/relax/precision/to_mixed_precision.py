@@ -122,7 +122,7 @@ def _with_narrow_inputs(
             known |= {p.name_hint for p in floats}
             chosen = [p for p in floats if p.name_hint in names]
             if chosen:
-                functions[var] = _narrowed(func, chosen, options, given)
+                functions[var] = _narrow_params(func, chosen, options, given)
     for name in sorted(names - known):
         guess = nearest(name, known)
         refuse(
@@ -133,7 +133,7 @@ def _with_narrow_inputs(
     return mod.with_functions(functions), given
 
 
-def _narrowed(
+def _narrow_params(
     func: Function,
     params: Sequence[Var],
     options: ToMixedPrecisionOptions,
@@ -320,7 +320,7 @@ class _Mixer(Rewriter):
         if self.out is _WIDE and not block.wants_narrow(binding.var):
             self.emit_binding(binding, low_call[0])
             return True
-        result: RelaxExpr = self._bound(*low_call, binding.var.name_hint)
+        result: RelaxExpr = self._bind(*low_call, binding.var.name_hint)
         if self.out is _WIDE:
             result = self.builder.emit(make_call("astype", result, self.low))
         self._keep(block, binding, result)
@@ -343,7 +343,7 @@ class _Mixer(Rewriter):
         low_call = self._narrow_call(block, value, value.attrs, len(value.args))
         if low_call is None:
             return False
-        self._keep(block, binding, self._bound(*low_call, binding.var.name_hint))
+        self._keep(block, binding, self._bind(*low_call, binding.var.name_hint))
         return True
 
     def _keep(self, block: _Block, binding: VarBinding, result: RelaxExpr) -> None:
@@ -387,7 +387,7 @@ class _Mixer(Rewriter):
         except CompileError:
             return None
 
-    def _bound(self, call: Call, info: StructInfo, name: str) -> Var:
+    def _bind(self, call: Call, info: StructInfo, name: str) -> Var:
         """Bind a call, of whose result is known already what can be."""
         var = self.builder.normalizer.fresh(name, info, False, call.span)
         self.builder.emit_normalized(VarBinding(var, call, span=call.span))

@@ -162,7 +162,7 @@ class _Rewrite(Rewriter):
 
     def _scale(self, scales: Sequence[tuple[Dequantized, int]], ndim: int) -> RelaxExpr | None:
         """Return the product of two scales, each in its place; None where it is no normal float."""
-        parts = [self._placed(operand, axis, ndim) for operand, axis in scales]
+        parts = [self._place_axis(operand, axis, ndim) for operand, axis in scales]
         arrays: list[Any] = [self.values.constant(part) for part in parts]
         if any(array is None for array in arrays):
             return self.builder.emit(make_call("multiply", *parts))
@@ -170,7 +170,7 @@ class _Rewrite(Rewriter):
         normal = (np.abs(exact) > 1e-37) & (np.abs(exact) < 1e37)
         return as_constant(exact.astype("float32")) if normal.all() else None
 
-    def _placed(self, operand: Dequantized, axis: int, ndim: int) -> RelaxExpr:
+    def _place_axis(self, operand: Dequantized, axis: int, ndim: int) -> RelaxExpr:
         """Return a scale with its axis at a place of the result."""
         known: Any = operand.values
         if known is not None:

@@ -21,7 +21,7 @@ from loomir.tir.stmt import (
     Stmt,
     seq,
 )
-from loomir.transform.tir.views import Layout, View, bound_names
+from loomir.transform.tir.views import Layout, View, list_bound
 
 __all__ = ["lower_match_buffer"]
 
@@ -41,7 +41,7 @@ def lower_match_buffer(func: PrimFunc) -> PrimFunc:
     layout = Layout(func)
     if not layout.matches:
         return func
-    bound = bound_names(func)
+    bound = list_bound(func)
     declared: dict[int, Buffer] = {}
 
     def access(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, Any]:

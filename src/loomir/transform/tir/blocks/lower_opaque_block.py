@@ -18,7 +18,7 @@ from loomir.tir.stmt import (
     Stmt,
 )
 from loomir.tir.types import PointerType, PrimType
-from loomir.transform.tir.views import bound_names, compact_strides, reach
+from loomir.transform.tir.views import compact_strides, list_bound, reach
 
 __all__ = ["allocation", "extents_of", "lower_opaque_block"]
 
@@ -78,7 +78,7 @@ def lower_opaque_block(func: PrimFunc) -> PrimFunc:
     def allocate(realize: BufferRealize) -> Stmt:
         made = allocation(realize.buffer, realize.body)
         if not bound:
-            bound.update(bound_names(func))
+            bound.update(list_bound(func))
         for var, value in reversed(_fresh_names(realize, bound)):
             made = LetStmt(var, cast(value, var.dtype), made, span=realize.span)
         return made

@@ -16,14 +16,14 @@ from loomir.tir.builtins.table import CHECKED_INDEX
 from loomir.tir.expr import GE, LT, Call, IntImm, PrimExpr, Ramp, StringImm
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BufferStore
-from loomir.transform.tir.known_variables import knowing_variables
+from loomir.transform.tir.known_variables import make_analyzer
 
 __all__ = [
     "BOUNDS_CHECKED",
     "UNCHECKED",
     "BoundOptions",
-    "checked_indices",
     "instrument_bound_checkers",
+    "wrap_indices",
 ]
 
 
@@ -50,10 +50,10 @@ def instrument_bound_checkers(func: PrimFunc, options: BoundOptions = UNCHECKED)
     """
     if not options.enable or func.attrs.get(BOUNDS_CHECKED):
         return func
-    analyzer = knowing_variables(func)
+    analyzer = make_analyzer(func)
 
     def check_indices(e: BufferLoad | BufferStore) -> tuple[PrimExpr, ...]:
-        return checked_indices(e.buffer, e.indices, e.span, analyzer)
+        return wrap_indices(e.buffer, e.indices, e.span, analyzer)
 
     def load(e: BufferLoad) -> BufferLoad:
         return BufferLoad(e.buffer, check_indices(e), span=e.span)
@@ -64,7 +64,7 @@ def instrument_bound_checkers(func: PrimFunc, options: BoundOptions = UNCHECKED)
     return rewrite(func, {BufferLoad: load, BufferStore: store})
 
 
-def checked_indices(
+def wrap_indices(
     buffer: Buffer,
     indices: tuple[PrimExpr, ...],
     span: Span | None,

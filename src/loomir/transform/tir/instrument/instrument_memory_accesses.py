@@ -90,7 +90,9 @@ def instrument_memory_accesses(mod: IRModule, options: WatchOptions = UNWATCHED)
     if not options.enable:
         return mod
     funcs = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
-    inner = {name: GlobalVar(_unused_name(f"{name}_watched", mod)) for name in _list_called(funcs)}
+    inner = {
+        name: GlobalVar(_find_unused_name(f"{name}_watched", mod)) for name in _list_called(funcs)
+    }
     plan = _Plan(mod, inner, _races(funcs), _least_item(funcs) if inner else None)
     functions: dict[GlobalVar, BaseFunc] = dict(mod.functions)
     for var, func in mod.functions.items():
@@ -111,7 +113,7 @@ class _Plan:
     granule: int | None
 
 
-def _unused_name(name: str, mod: IRModule) -> str:
+def _find_unused_name(name: str, mod: IRModule) -> str:
     taken = {v.name_hint for v in mod.functions}
     while name in taken:
         name += "_"

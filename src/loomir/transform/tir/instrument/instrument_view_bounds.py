@@ -11,7 +11,7 @@ from loomir.transform.tir.instrument.instrument_bound_checkers import (
     BOUNDS_CHECKED,
     UNCHECKED,
     BoundOptions,
-    checked_indices,
+    wrap_indices,
 )
 from loomir.transform.tir.views import Layout
 
@@ -31,12 +31,12 @@ def instrument_view_bounds(func: PrimFunc, options: BoundOptions = UNCHECKED) ->
     def load(e: BufferLoad) -> BufferLoad:
         if id(e.buffer) not in matches:
             return e
-        return BufferLoad(e.buffer, checked_indices(e.buffer, e.indices, e.span), span=e.span)
+        return BufferLoad(e.buffer, wrap_indices(e.buffer, e.indices, e.span), span=e.span)
 
     def store(s: BufferStore) -> BufferStore:
         if id(s.buffer) not in matches:
             return s
-        indices = checked_indices(s.buffer, s.indices, s.span)
+        indices = wrap_indices(s.buffer, s.indices, s.span)
         return BufferStore(s.buffer, s.value, indices, span=s.span)
 
     return rewrite(func, {BufferLoad: load, BufferStore: store})

@@ -199,22 +199,22 @@ class _Walk:
 
     def _visit(self, node: Node) -> None:
         if isinstance(node, For):
-            self._scoped(lambda: self._bind_loop(node), [node.body], self.loops.pop)
+            self._walk_scoped(lambda: self._bind_loop(node), [node.body], self.loops.pop)
             self.todo += [node.extent, node.min]
         elif isinstance(node, IfThenElse):
             if node.else_case is not None:
-                self._assuming(Not(node.condition), node.else_case)
-            self._assuming(node.condition, node.then_case)
+                self._assume(Not(node.condition), node.else_case)
+            self._assume(node.condition, node.then_case)
             self.todo.append(node.condition)
         elif isinstance(node, Call) and node.op is IF_THEN_ELSE:
             condition, then, other = node.args
-            self._assuming(Not(condition), other)
-            self._assuming(condition, then)
+            self._assume(Not(condition), other)
+            self._assume(condition, then)
             self.todo.append(condition)
         elif isinstance(node, BlockRealize):
             self._visit_block(node)
         elif isinstance(node, LetStmt):
-            self._scoped(lambda: self._bind_name(node), [node.body])
+            self._walk_scoped(lambda: self._bind_name(node), [node.body])
             self.todo.append(node.value)
         elif isinstance(node, BufferLoad):
             self._access(node.buffer, node.indices)
@@ -240,10 +240,10 @@ class _Walk:
                 self.analyzer.enter(node.predicate)
 
         leave = (lambda: None) if always else self.analyzer.exit
-        self._scoped(enter, parts, leave)
+        self._walk_scoped(enter, parts, leave)
         self.todo += [node.predicate, *reversed(node.values)]
 
-    def _scoped(
+    def _walk_scoped(
         self,
         enter: Callable[[], object],
         parts: list[Node],
@@ -251,8 +251,8 @@ class _Walk:
     ) -> None:
         self.todo += [self.analyzer.exit, leave, *reversed(parts), enter, self.analyzer.enter]
 
-    def _assuming(self, condition: PrimExpr, part: Node) -> None:
-        self._scoped(lambda: self.analyzer.enter(condition), [part], self.analyzer.exit)
+    def _assume(self, condition: PrimExpr, part: Node) -> None:
+        self._walk_scoped(lambda: self.analyzer.enter(condition), [part], self.analyzer.exit)
 
     def _bind_loop(self, loop: For) -> None:
         self.loops.append(loop)
@@ -269,7 +269,7 @@ class _Walk:
             key = (id(buffer), axis, id(index))
             if key in self.late:
                 continue
-            missing = self._unproved(index, extent)
+            missing = self._list_unproved(index, extent)
             if missing is not None and not missing:
                 self.proved.add(key)
                 continue
@@ -280,7 +280,7 @@ class _Walk:
                 self.early.add(key)
                 self._require(bounds)
 
-    def _unproved(self, index: PrimExpr, extent: PrimExpr) -> list[str] | None:
+    def _list_unproved(self, index: PrimExpr, extent: PrimExpr) -> list[str] | None:
         """List which of the two ends are not proved; None where nothing can be said of them."""
         if not index.dtype.is_integer or index.dtype.lanes != 1:
             return None

@@ -43,7 +43,7 @@ def loop_partition(func: PrimFunc) -> PrimFunc:
 
     def part(s: For) -> Stmt:
         if s.kind is ForKind.VECTORIZED:
-            return _asked_before(s)
+            return _hoist_condition(s)
         return _partition(s, names)
 
     body = rewrite(func.body, {For: part})
@@ -80,7 +80,7 @@ def _vars(e: Node) -> set[Var]:
     return set(by_class(e).get(Var, ()))
 
 
-def _asked_before(s: For) -> Stmt:
+def _hoist_condition(s: For) -> Stmt:
     """Take what is the same for all lanes out of a vector loop."""
     if not _asks(s.body):
         return s

@@ -63,7 +63,7 @@ def compact_buffer_allocation(func: PrimFunc) -> PrimFunc:
         return func
     if any(call.op in _LEAVES for call in found.get(Call, ())):
         return func
-    for data in _used_otherwise(found, owned):
+    for data in _list_used_otherwise(found, owned):
         owned.pop(data, None)
     if not owned:
         return func
@@ -103,7 +103,7 @@ def _may_shrink(s: Allocate, sizes: Analyzer) -> bool:
     )
 
 
-def _used_otherwise(found: dict[Any, list[Any]], owned: dict[Var, Allocate]) -> Iterator[Var]:
+def _list_used_otherwise(found: dict[Any, list[Any]], owned: dict[Var, Allocate]) -> Iterator[Var]:
     """Name memory that is reached by more than plain accesses of its buffer."""
     yield from (v for v in found.get(Var, ()) if v in owned)
     for access in (*found.get(BufferLoad, ()), *found.get(BufferStore, ())):
@@ -206,7 +206,7 @@ def _home(accesses: list[_Access]) -> _Home | None:
     for depth, loop in reversed(loops):
         inner = [_Access(a.node, a.around[depth + 1 :]) for a in accesses]
         if _keeps_to_itself(inner, analyzer):
-            return _shrunk(loop, inner, analyzer)
+            return _shrink(loop, inner, analyzer)
     return None
 
 
@@ -349,14 +349,14 @@ def _box(
     return made
 
 
-def _shrunk(loop: For, accesses: list[_Access], analyzer: Analyzer) -> _Home | None:
+def _shrink(loop: For, accesses: list[_Access], analyzer: Analyzer) -> _Home | None:
     """Return the part of the buffer that an iteration needs, None where it is most of it."""
     store = next((a for a in accesses if isinstance(a.node, BufferStore)), None)
     if store is None:
         return None
     buffer = store.node.buffer
     begin = {s.loop_var: s.min for s in store.loops}
-    inside = {v for access in accesses for v in _bound_in(access.around)}
+    inside = {v for access in accesses for v in _list_bound(access.around)}
     shape: list[PrimExpr] = []
     starts: list[PrimExpr | None] = []
     before = after = 1
@@ -393,7 +393,7 @@ def _shrunk(loop: For, accesses: list[_Access], analyzer: Analyzer) -> _Home | N
     return _Home(loop, buffer, made, tuple(starts), analyzer)
 
 
-def _bound_in(around: Sequence[Stmt]) -> Iterator[Var]:
+def _list_bound(around: Sequence[Stmt]) -> Iterator[Var]:
     for s in around:
         if isinstance(s, For):
             yield s.loop_var

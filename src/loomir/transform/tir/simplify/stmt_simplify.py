@@ -45,7 +45,7 @@ from loomir.tir.expr import (
 )
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import AssertStmt, For, IfThenElse, LetStmt, SeqStmt, Stmt, While
-from loomir.transform.tir.known_variables import knowing_variables
+from loomir.transform.tir.known_variables import make_analyzer
 
 __all__ = ["NOTHING", "stmt_simplify"]
 
@@ -117,7 +117,7 @@ class _Prover:
             known = self._known[key]
             return e if known is None else known
         if self._analyzer is None:
-            self._analyzer = knowing_variables(self._func)
+            self._analyzer = make_analyzer(self._func)
         made = self._analyzer.simplify(e, rules=False)
         if key is not None:
             self._known[key] = None if made is e else made

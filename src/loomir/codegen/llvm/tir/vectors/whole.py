@@ -13,7 +13,7 @@ from loomir.codegen.llvm.tir.vectors.dots import DOTS
 from loomir.codegen.llvm.tir.vectors.tiles import dot_tiles
 from loomir.ir.visit import Step
 from loomir.support.dtype import DataType
-from loomir.tir.builtins.hint import undefined_value
+from loomir.tir.builtins.hint import choose_undefined_value
 from loomir.tir.expr import Call, IntImm
 
 __all__ = ["WHOLE"]
@@ -97,7 +97,7 @@ def _undef(frame: FunctionFrame, e: Call) -> Step[Value]:
     t, dtype = register_type(e.dtype), e.dtype
     if dtype.is_bfloat:
         return const(I16.with_lanes(dtype.lanes), 0x7FC0)
-    return const(t, undefined_value(dtype))
+    return const(t, choose_undefined_value(dtype))
     yield
 
 
