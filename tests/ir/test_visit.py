@@ -10,7 +10,14 @@ import pytest
 from loomir.ir import visit
 from loomir.ir.node import DECLARED
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import by_class, nodes_outside, of_classes, pre_order, remembering, rewrite
+from loomir.ir.visit import (
+    by_class,
+    nodes_outside,
+    of_classes,
+    pre_order,
+    remember_classes,
+    rewrite,
+)
 from loomir.script import from_source
 from loomir.tir.expr import Add, BinaryOp, Mul, PrimExpr, Var
 from loomir.tir.function import PrimFunc
@@ -68,11 +75,11 @@ def test_nodes_of_classes_are_listed_in_order_with_those_of_subclasses() -> None
 
 def test_what_is_remembered_is_of_the_same_program_and_for_a_while() -> None:
     funcs = [from_source(PROGRAM) for _ in range(6)]
-    with remembering():
+    with remember_classes():
         found = [by_class(func) for func in funcs]
         assert by_class(funcs[-1]) is found[-1]
         assert by_class(funcs[0]) is not found[0]  # only the last ones are kept
-        with remembering():
+        with remember_classes():
             assert by_class(funcs[-1]) is not found[-1]
         assert by_class(funcs[-1]) is found[-1]
         for func, groups in zip(funcs, found):
@@ -91,7 +98,7 @@ def test_rewriting_sees_all_that_a_function_owns_while_passes_remember() -> None
         seen.append(stmt)
         return stmt
 
-    with remembering():
+    with remember_classes():
         assert rewrite(func, {BufferStore: note}) is func
         assert rewrite(func.body, {BufferStore: note}) is func.body
         assert len(seen) == 4

@@ -66,12 +66,12 @@ def _floor_quotient(a: int, b: int) -> int:
     return a // b
 
 
-def _truncated_quotient(a: int, b: int) -> int:
+def _truncate_quotient(a: int, b: int) -> int:
     quotient = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
-def _truncated_remainder(a: int, b: int) -> int:
+def _truncate_remainder(a: int, b: int) -> int:
     remainder = abs(a) % abs(b)
     return -remainder if a < 0 else remainder
 
@@ -80,8 +80,8 @@ _EXACT: Final[dict[type, Callable[[int, int], int]]] = {
     Add: operator.add,
     Sub: operator.sub,
     Mul: operator.mul,
-    Div: _truncated_quotient,
-    Mod: _truncated_remainder,
+    Div: _truncate_quotient,
+    Mod: _truncate_remainder,
     FloorDiv: _floor_quotient,
     FloorMod: operator.mod,
 }

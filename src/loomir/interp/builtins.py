@@ -83,7 +83,7 @@ def _infinity(x: float) -> float:
     return math.inf
 
 
-def _signed_infinity(x: float) -> float:
+def _sign_infinity(x: float) -> float:
     return math.copysign(math.inf, x)
 
 
@@ -148,7 +148,7 @@ _MATH: Final[dict[str, Function]] = {
     "sin": _total(math.sin, _infinity),
     "cos": _total(math.cos, _infinity),
     "tan": _total(math.tan, _infinity),
-    "sinh": _total(math.sinh, _signed_infinity),
+    "sinh": _total(math.sinh, _sign_infinity),
     "cosh": _total(math.cosh, _infinity),
     "asin": _total(math.asin, _infinity),
     "acos": _total(math.acos, _infinity),
@@ -177,7 +177,7 @@ TOLERANCE: Final[dict[str, int]] = {
 
 # -- functions that depend on the dtype ----------------------------------------------------------
 def _fma(dtype: DataType) -> Function:
-    once = _rounded_once if dtype.bits == 64 else _narrow_fma(rounder(dtype))
+    once = _round_once if dtype.bits == 64 else _narrow_fma(rounder(dtype))
 
     def fma(a: float, b: float, c: float) -> float:
         if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)) or not a or not b:
@@ -190,7 +190,7 @@ def _fma(dtype: DataType) -> Function:
     return fma
 
 
-def _rounded_once(a: float, b: float, c: float) -> float:
+def _round_once(a: float, b: float, c: float) -> float:
     (x, m), (y, n), (z, k) = a.as_integer_ratio(), b.as_integer_ratio(), c.as_integer_ratio()
     above = x * y * k + z * m * n
     try:
@@ -276,7 +276,7 @@ def _ones(dtype: DataType) -> One:
     return lambda x: bin(x & mask).count("1")
 
 
-def _leading_zeros(dtype: DataType) -> One:
+def _count_leading_zeros(dtype: DataType) -> One:
     bits, mask = dtype.bits, (1 << dtype.bits) - 1
     return lambda x: bits - (x & mask).bit_length()
 
@@ -350,7 +350,7 @@ _BY_DTYPE: Final[dict[str, Callable[[DataType], Function]]] = {
     "shift_left": _shift_left,
     "shift_right": _shift_right,
     "popcount": _ones,
-    "clz": _leading_zeros,
+    "clz": _count_leading_zeros,
     "q_multiply_shift": _q_multiply_shift,
     "q_multiply_shift_per_axis": _q_multiply_shift_per_axis,
     "likely": _same,

@@ -36,12 +36,12 @@ __all__ = [
     "NumbersTooLargeError",
     "OutOfStepsError",
     "Returned",
-    "calling",
+    "call_function",
     "choose_branch",
     "evaluate",
     "instruction",
     "is_shallow",
-    "reading",
+    "read_then",
     "run",
     "strict",
 ]
@@ -168,7 +168,7 @@ def strict(operands: Sequence[Code], function: Callable[..., Value]) -> Code:
     return Code(lambda env: function(*[r(env) for r in runs]), height)
 
 
-def reading(operands: Sequence[Code], function: Callable[..., Value]) -> Code:
+def read_then(operands: Sequence[Code], function: Callable[..., Value]) -> Code:
     """Evaluate all operands in order, then ``function(env, *values)``."""
     height = 1 + max((c.height for c in operands), default=0)
     if height > _HEIGHT or any(c.deep for c in operands):
@@ -197,7 +197,7 @@ def choose_branch(
     return Code(lambda env: choose(env, head(env)).run(env), height)
 
 
-def calling(operands: Sequence[Code], name: str, span: Span | None) -> Code:
+def call_function(operands: Sequence[Code], name: str, span: Span | None) -> Code:
     """Evaluate the arguments in order, then call a function of the module."""
 
     def request(env: Environment, *args: Value) -> CallRequest:
@@ -246,7 +246,7 @@ Action: TypeAlias = Callable[..., int]
 def instruction(operands: Sequence[Code], action: Action) -> Instruction:
     """Evaluate all operands in order, then ``action(env, *values)``, which gives what is next."""
     if any(c.deep for c in operands):
-        return _suspending(tuple(operands), action)
+        return _suspend(tuple(operands), action)
     if not operands:
         return action
     if len(operands) == 1:
@@ -262,7 +262,7 @@ def instruction(operands: Sequence[Code], action: Action) -> Instruction:
     return lambda env: action(env, *[r(env) for r in runs])
 
 
-def _suspending(operands: tuple[Code, ...], action: Action) -> Instruction:
+def _suspend(operands: tuple[Code, ...], action: Action) -> Instruction:
     def steps(env: Environment) -> Steps:
         values: list[Value] = []
         for code in operands:

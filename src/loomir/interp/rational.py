@@ -156,7 +156,7 @@ def _scale(x: Any, exponent: int) -> Any:
     return _plain(x * Fraction(2) ** max(-(1 << 15), min(exponent, 1 << 15)))
 
 
-def _copied_sign(x: Any, y: Any) -> Any:
+def _copy_sign(x: Any, y: Any) -> Any:
     negative = math.copysign(1.0, y) < 0 if type(y) is float else y < 0
     return -abs(x) if negative else abs(x)
 
@@ -189,7 +189,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "nearbyint": _to_whole(round),
     "fmod": _remainder,
     "ldexp": _scale,
-    "copysign": _copied_sign,
+    "copysign": _copy_sign,
     "isnan": _is_nan,
     "isinf": _is_infinite,
     "isfinite": _is_finite,

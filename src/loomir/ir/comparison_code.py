@@ -172,7 +172,7 @@ def _key(cls: type[Node], declared: str) -> type[Node] | None:
     return named if named is not None and issubclass(named, Node) else None
 
 
-def _compared_fields(cls: type[Node]) -> dict[str, str]:
+def _list_compared_fields(cls: type[Node]) -> dict[str, str]:
     """Return the declared types of the fields that count, plain data first."""
     declared = {f.name: str(f.type) for f in dataclasses.fields(cast("Any", cls))}
     names = [f.name for f in cls.node_fields if f.role is Role.ATTR]
@@ -191,7 +191,9 @@ def _is_nameless(cls: type[Node], declared: str, met: set[type]) -> bool:
             for kind in DECLARED:
                 if issubclass(kind, value_class) and (
                     kind.is_definition
-                    or not all(_is_nameless(kind, d, met) for d in _compared_fields(kind).values())
+                    or not all(
+                        _is_nameless(kind, d, met) for d in _list_compared_fields(kind).values()
+                    )
                 ):
                     return False
     return True
@@ -215,7 +217,7 @@ class _Nameless(dict[type, bool]):
     def __missing__(self, kind: type) -> bool:
         made = issubclass(kind, (DataType, Enum, *_PLAIN.values(), type(None)))
         if issubclass(kind, Node) and not kind.is_definition:
-            made = all(_is_nameless(kind, d, {kind}) for d in _compared_fields(kind).values())
+            made = all(_is_nameless(kind, d, {kind}) for d in _list_compared_fields(kind).values())
         self[kind] = made
         return made
 
@@ -301,7 +303,7 @@ class _Writer:
     def _is_known(self, cls: type[Node] | None) -> bool:
         """Tell whether two nodes are the same, up to their names, if all their fields are."""
         return cls is not None and all(
-            _is_nameless(cls, declared, {cls}) for declared in _compared_fields(cls).values()
+            _is_nameless(cls, declared, {cls}) for declared in _list_compared_fields(cls).values()
         )
 
     def _fields(self, cls: type[Node], makes: bool) -> dict[str, tuple[str, _Method, bool]]:
@@ -309,7 +311,7 @@ class _Writer:
         binds = {f.name for f in cls.scan if makes or f.role is Role.BINDS}
         return {
             name: (declared, _form(cls, declared, name in binds), name in binds)
-            for name, declared in _compared_fields(cls).items()
+            for name, declared in _list_compared_fields(cls).items()
         }
 
     def node(self, cls: type[Node]) -> list[str]:
@@ -423,7 +425,9 @@ class _Writer:
         """Tell whether two nodes may differ in more than their names."""
         name = self._name(kind)
         tests = [f"{a}.__class__ is not {name}", f"{b}.__class__ is not {name}"]
-        return " or ".join([*tests, *(f"{a}.{f} is not {b}.{f}" for f in _compared_fields(kind))])
+        return " or ".join(
+            [*tests, *(f"{a}.{f} is not {b}.{f}" for f in _list_compared_fields(kind))]
+        )
 
     def _bind(self, kind: type[Node]) -> list[str]:
         return [

@@ -9,9 +9,9 @@ from loomir.ir.node import Node, Role
 from loomir.ir.visit import (
     FieldForm,
     child_forms,
+    list_pending,
     map_children,
     nodes_in,
-    pending_in,
     plan_of,
     pre_order,
     remake_code,
@@ -231,7 +231,7 @@ def _replace_deep(
                 if id(value) in done:
                     continue
                 if not isinstance(value, Node):
-                    pending.extend(pending_in(value, done))
+                    pending.extend(list_pending(value, done))
                 elif value.child_names or not plan_of(value.__class__).leaf:
                     pending.append(value)
                 else:

@@ -30,18 +30,18 @@ __all__ = [
     "child_forms",
     "children",
     "fold",
+    "list_pending",
     "map_children",
     "nodes_in",
     "nodes_outside",
     "of_classes",
-    "pending_in",
     "plan_of",
     "post_order",
     "pre_order",
     "rebuild",
     "remake_code",
     "remake_node",
-    "remembering",
+    "remember_classes",
     "rewrite",
     "trampoline",
 ]
@@ -258,7 +258,7 @@ def by_class(root: Node) -> dict[type[Node], list[Any]]:
     """Group ``root`` and all it owns by class, in no order; many times faster than a walk.
 
     A node that occurs in several places may be listed as often. What is given is only read: within
-    ``remembering``, whoever asks again gets the same.
+    ``remember_classes``, whoever asks again gets the same.
     """
     known = _memory.groups
     if known is not None:
@@ -320,7 +320,7 @@ _WORTH_KEEPING: Final = 64
 
 
 @contextmanager
-def remembering() -> Generator[None]:
+def remember_classes() -> Generator[None]:
     """Cache what ``by_class`` finds in the latest programs, for passes that ask the same.
 
     Nodes do not change, so that it stays true; they are kept no longer than the ``with`` statement.
@@ -475,7 +475,7 @@ def map_children(
 Rule: TypeAlias = Callable[[Any], Node]
 
 
-def pending_in(value: Any, done: Mapping[int, object]) -> Iterable[Node]:
+def list_pending(value: Any, done: Mapping[int, object]) -> Iterable[Node]:
     """List the nodes in a field's value that are not done yet."""
     if not isinstance(value, Node) and not value:
         return ()
@@ -634,7 +634,7 @@ def _rewrite_deep(root: Node, done: dict[int, Any], table: Mapping[type, Rule]) 
                     if id(part) in done:
                         continue
                     if below is None:
-                        pending.extend(pending_in(part, done))
+                        pending.extend(list_pending(part, done))
                     elif below.leaf:
                         rule = find(part.__class__)
                         done[id(part)] = part if rule is None else rule(part)

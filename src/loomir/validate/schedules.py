@@ -16,7 +16,7 @@ from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.trace_steps import Step
 from loomir.interp.machine import OutOfStepsError
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
-from loomir.ir.visit import rebuild, remembering
+from loomir.ir.visit import rebuild, remember_classes
 from loomir.relax.expr import Function
 from loomir.support.argument_errors import explain_arguments
 from loomir.support.diagnostics import CompileError
@@ -67,7 +67,7 @@ def validate_schedule(
     Errors: CompileError where the program is none, RUN0043 for an entry that is not there.
     """
     machine = Target("native" if target is None else target)
-    with remembering():
+    with remember_classes():
         module = _module_of(program)
         loops = _loops_of(module)
         asked = _Options(dict(sizes or {}), arguments, tuple(seeds), budget)

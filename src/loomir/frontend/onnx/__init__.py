@@ -18,10 +18,10 @@ How to add a converter
                return op.nn.relu(node[0])
 
        ``node[i]`` is an input as an expression, ``node.get("axis", -1)`` an attribute,
-       ``node.dims(i)`` the extents of an input, ``node.known(i)`` its elements where they are
+       ``node.dims(i)`` the extents of an input, ``node.find_known(i)`` its elements where they are
        known at import; ``node.emit(expr)`` binds what is used more than once,
        ``node.compute`` makes a kernel of tensor expressions, and ``node.one("Add", a, b)`` is
-       another operator. What cannot be made raises ``node.unsupported("why")``; it is listed with
+       another operator. What cannot be made raises ``node.refuse("why")``; it is listed with
        all else.
     2. Add its row to ``ROWS`` at the end of the file: ``row("Relu", _relu)``, with ``since=``
        where a version changed what the operator means.

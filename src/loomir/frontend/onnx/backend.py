@@ -21,7 +21,7 @@ from loomir.frontend.onnx.model import (
     SequenceType,
     TensorType,
 )
-from loomir.frontend.onnx.proto import element_dtype, onnx_package, stored
+from loomir.frontend.onnx.proto import convert_stored, element_dtype, onnx_package
 from loomir.frontend.onnx.values import is_array
 from loomir.support.compiling import to_executable
 
@@ -135,7 +135,7 @@ def _argument(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple([_argument(v) for v in cast("Sequence[Any]", value)])
     array = np.asarray(value)
-    return stored(_element_of(array), array)
+    return convert_stored(_element_of(array), array)
 
 
 def _element_of(array: NPArray) -> str:

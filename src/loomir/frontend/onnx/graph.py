@@ -170,7 +170,7 @@ class GraphImporter:
         except CannotImport as error:
             self.problems.add(shown, error)
         except CompileError as error:
-            self.problems.refused(shown, error)
+            self.problems.note_refused(shown, error)
         except _FAULTS as error:
             self.problems.faulty(shown, error)
         _bind(frame, node, [Missing()] * len(node.outputs))
@@ -253,17 +253,17 @@ class GraphImporter:
         bind = self.builder.emit if self.dataflow else self.builder.emit_output
         var = bind(expr, name)
         info = var.struct_info
-        known = self._known_extents(info)
+        known = self._fill_known_extents(info)
         if known is info:
             return var
         return self.builder.match_cast(var, known, output=not self.dataflow)
 
-    def _known_extents(self, info: StructInfo) -> StructInfo:
+    def _fill_known_extents(self, info: StructInfo) -> StructInfo:
         if isinstance(info, TensorStructInfo) and info.ndim >= 0 and info.dims is None:
             dims = tuple([self._extent("d") for _ in range(info.ndim)])
             return TensorStructInfo(ShapeExpr(dims), info.dtype, info.vdevice)
         if isinstance(info, TupleStructInfo):
-            fields = tuple([self._known_extents(f) for f in info.fields])
+            fields = tuple([self._fill_known_extents(f) for f in info.fields])
             if any(a is not b for a, b in zip(fields, info.fields)):
                 return TupleStructInfo(fields)
         return info

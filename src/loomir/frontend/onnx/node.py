@@ -158,9 +158,9 @@ class Node:
 
     def axis(self, name: str, otherwise: int, rank: int) -> int:
         """Return an attribute that is an axis, counted from 0."""
-        return self.counted(int(self.get(name, otherwise)), rank)
+        return self.count_axis(int(self.get(name, otherwise)), rank)
 
-    def counted(self, axis: int, rank: int) -> int:
+    def count_axis(self, axis: int, rank: int) -> int:
         """Return an axis counted from 0."""
         if not -rank <= axis < max(rank, 1):
             raise CannotImport(f"axis {axis} is none of {rank}")
@@ -170,7 +170,7 @@ class Node:
         """Return the elements of an input that are numbers known at import, else None."""
         return self.tensor(index).constant if self.has(index) else None
 
-    def known(self, index: int) -> list[Any] | None:
+    def find_known(self, index: int) -> list[Any] | None:
         """Return numbers and expressions of extents that an input holds; None where unknown."""
         found = self.tensor(index).known if self.has(index) else None
         return None if found is None else [_number(v) for v in found.reshape(-1)]
@@ -220,7 +220,7 @@ class Node:
 
     def extents(self, index: int, count: int | None = None) -> list[Any]:
         """Return what an input says of extents, read when the program runs where it is unknown."""
-        known = self.known(index)
+        known = self.find_known(index)
         if known is not None:
             return known
         dims = self.dims(index)
@@ -248,7 +248,7 @@ class Node:
         (made,) = self.graph.convert(operator, inputs, attributes, 1)
         return self.graph.expression(made)
 
-    def unsupported(self, reason: str, help: str = "") -> CannotImport:
+    def refuse(self, reason: str, help: str = "") -> CannotImport:
         """Make the error of a node that cannot be imported, and say why."""
         return CannotImport(reason, help=help)
 

@@ -41,7 +41,7 @@ class Problems:
             remedy = f"register a converter that does: {_register(node.operator, node.domain)}"
         self._note(Diagnostic(error.code, where + error.reason, help=remedy))
 
-    def refused(self, node: NodeDef, error: CompileError) -> None:
+    def note_refused(self, node: NodeDef, error: CompileError) -> None:
         """Note what operators of Relax refuse. Code: ONX0013."""
         first = error.diagnostic
         if first.code.startswith("ONX"):

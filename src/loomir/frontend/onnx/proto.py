@@ -35,15 +35,15 @@ from loomir.support.array import Array
 from loomir.support.fork_safe import import_module
 
 __all__ = [
+    "convert_stored",
     "element_dtype",
+    "explain_reading",
     "is_standard_function",
     "onnx_package",
     "read_function",
     "read_model",
     "read_tensor",
-    "reading",
     "standard_function",
-    "stored",
 ]
 
 NPArray: TypeAlias = Any
@@ -71,7 +71,7 @@ def onnx_package(part: str = "") -> Any:
 
 
 @contextmanager
-def reading(name: str) -> Generator[None, None, None]:
+def explain_reading(name: str) -> Generator[None, None, None]:
     """Turn what the onnx package and NumPy raise into an error. Errors: ONX0002."""
     try:
         yield
@@ -248,7 +248,7 @@ class _Reader:
         array: NPArray = onnx_package("numpy_helper").to_array(proto)
         if array.shape != tuple(shape):
             raise ValueError(f"the tensor {proto.name!r} holds data of another shape")
-        return element, stored(element, array)
+        return element, convert_stored(element, array)
 
     def sparse(self, proto: Any) -> tuple[str, NPArray]:
         shape = [int(d) for d in proto.dims]
@@ -280,7 +280,7 @@ def element_dtype(element: str) -> Any:
     return onnx_package("helper").tensor_dtype_to_np_dtype(number)
 
 
-def stored(element: str, array: NPArray) -> NPArray:
+def convert_stored(element: str, array: NPArray) -> NPArray:
     """Return an array in the dtype that Relax holds such elements in."""
     if element not in STORED_AS or element in ("bfloat16", STORED_AS[element]):
         return array

@@ -29,4 +29,4 @@ def emit_scan(
     try:
         return loops.emit_scan(node.graph, scan, states, body)
     except LoopMistake as error:
-        raise node.unsupported(str(error)) from error
+        raise node.refuse(str(error)) from error

@@ -47,11 +47,11 @@ def take_out_draws(module: Any) -> list[Draw]:
         if node.op != "call_function":
             continue
         if name in _OF_SIZES:
-            found.append(_drawn_by_sizes(module.graph, node))
+            found.append(_draw_by_sizes(module.graph, node))
         elif name in _LIKE:
-            found.append(_drawn_like(module.graph, node, _LIKE[name]))
+            found.append(_draw_like(module.graph, node, _LIKE[name]))
         elif name == "aten.native_dropout.default" and node.args[1] != 0 and node.args[2]:
-            found.append(_dropped(module.graph, node))
+            found.append(_draw_dropout(module.graph, node))
     if found:
         module.graph.eliminate_dead_code()
         module.recompile()
@@ -67,7 +67,7 @@ def _placeholder(graph: Any, value: Any) -> Any:
     return made
 
 
-def _drawn_by_sizes(graph: Any, node: Any) -> Draw:
+def _draw_by_sizes(graph: Any, node: Any) -> Draw:
     target, args, kwargs = node.target, _values(node.args), dict(node.kwargs)
     made = _placeholder(graph, node.meta["val"])
     node.replace_all_uses_with(made)
@@ -94,14 +94,14 @@ def _empty(value: Any, dtype: Any, number: Callable[[Any], Any]) -> Any:
     return torch_package().empty([number(d) for d in value.shape], dtype=dtype)
 
 
-def _drawn_like(graph: Any, node: Any, draw: Callable[[Any, Sequence[Any]], Any]) -> Draw:
+def _draw_like(graph: Any, node: Any, draw: Callable[[Any, Sequence[Any]], Any]) -> Draw:
     value, rest = node.meta["val"], list(node.args[1:])
     made = _placeholder(graph, value)
     node.replace_all_uses_with(made)
     return Draw(made, lambda number: draw(_empty(value, value.dtype, number), rest))
 
 
-def _dropped(graph: Any, node: Any) -> Draw:
+def _draw_dropout(graph: Any, node: Any) -> Draw:
     """Draw the mask of a dropout as PyTorch does, and multiply by it in the graph."""
     torch = torch_package()
     x, rate = node.args[0], node.args[1]

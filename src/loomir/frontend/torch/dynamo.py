@@ -66,10 +66,10 @@ def backend(
     freezes = bool(given.pop("freeze", False))
 
     def compiler(graph: Any, _inputs: Sequence[Any]) -> Any:
-        return _compiled(graph, given, ())
+        return _compile_graph(graph, given, ())
 
     def inference_compiler(graph: Any, _inputs: Sequence[Any]) -> Any:
-        return _compiled(graph, given, _static_inputs() if freezes else ())
+        return _compile_graph(graph, given, _static_inputs() if freezes else ())
 
     made = common.aot_autograd(
         fw_compiler=compiler,
@@ -88,7 +88,7 @@ def _static_inputs() -> Sequence[int]:
     return tuple(found or ())
 
 
-def _compiled(graph: Any, options: Mapping[str, Any], static: Sequence[int]) -> Any:
+def _compile_graph(graph: Any, options: Mapping[str, Any], static: Sequence[int]) -> Any:
     """Return a function that runs a graph of core operators, given its inputs in a list."""
     boxed = torch_package("_functorch.aot_autograd").make_boxed_func
     if not _tensors_returned(graph):

@@ -124,13 +124,13 @@ class GraphImporter:
             arguments = self._arguments(node, scope)
             if any(_is_missing(v) for v in arguments.values()):
                 return self._all_missing(node)
-            return self._settled(node, row.convert(Node(node, arguments, self)))
+            return self._bind_outputs(node, row.convert(Node(node, arguments, self)))
         except BodyMissing:
             pass
         except CannotImport as error:
             self.problems.add(node, name, error)
         except CompileError as error:
-            self.problems.refused(node, name, error)
+            self.problems.note_refused(node, name, error)
         except _FAULTS as error:
             what = str(error).splitlines()[0] if str(error) else type(error).__name__
             self.problems.add(node, name, CannotImport(f"its converter fails: {what}"))
@@ -192,17 +192,19 @@ class GraphImporter:
         return made
 
     # -- results -----------------------------------------------------------------------------
-    def _settled(self, node: Any, made: Any) -> Any:
+    def _bind_outputs(self, node: Any, made: Any) -> Any:
         """Bind what a converter made, each output with the shape and dtype that torch says."""
         wanted = node.meta.get("val")
         if not isinstance(wanted, (list, tuple)):
-            return self._fitted(made, wanted)
+            return self._match_shape(made, wanted)
         outputs: list[Any] = [*made]
         expected: list[Any] = [*wanted]
         outputs += [None] * (len(expected) - len(outputs))
-        return [Missing() if m is None else self._fitted(m, w) for m, w in zip(outputs, expected)]
+        return [
+            Missing() if m is None else self._match_shape(m, w) for m, w in zip(outputs, expected)
+        ]
 
-    def _fitted(self, made: Any, wanted: Any) -> Any:
+    def _match_shape(self, made: Any, wanted: Any) -> Any:
         if not isinstance(made, RelaxExpr) or not hasattr(wanted, "shape"):
             return made
         expr = made if isinstance(made, (Var, Constant)) else self.emit(made)

@@ -132,9 +132,9 @@ class Node:
 
     def axis(self, place: int | str, rank: int) -> int:
         """Return an argument that is an axis, counted from 0."""
-        return self.counted(self[place], rank)
+        return self.count_axis(self[place], rank)
 
-    def counted(self, axis: Any, rank: int) -> int:
+    def count_axis(self, axis: Any, rank: int) -> int:
         """Return an axis counted from 0."""
         if not -rank <= axis < max(rank, 1):
             raise CannotImport(f"axis {axis} is none of {rank}")
@@ -145,11 +145,11 @@ class Node:
         given = self[place]
         if given is None:
             return None
-        return [self.counted(a, rank) for a in _listed(given)]
+        return [self.count_axis(a, rank) for a in _as_list(given)]
 
     def ints(self, place: int | str, count: int) -> list[int]:
         """Return an argument that has one number for each of ``count`` axes."""
-        listed = _listed(self[place])
+        listed = _as_list(self[place])
         if len(listed) == 1:
             listed = listed * count
         if len(listed) != count or not all(isinstance(v, int) for v in listed):
@@ -160,7 +160,7 @@ class Node:
     @property
     def result(self) -> Any:
         """The tensor without elements that torch says is the result; the first of several."""
-        return _listed(self.definition.meta.get("val"))[0]
+        return _as_list(self.definition.meta.get("val"))[0]
 
     @property
     def dtype(self) -> str:
@@ -180,7 +180,7 @@ class Node:
             if hasattr(user.target, "__name__")
         )
 
-    def promoted(self, *places: int | str) -> str:
+    def promote(self, *places: int | str) -> str:
         """Return the dtype in which PyTorch combines arguments."""
         torch = torch_package()
         given: list[Any] = []
@@ -220,12 +220,12 @@ class Node:
         """Tell whether two extents surely are the same."""
         return self.graph.sizes.is_equal(a, b)
 
-    def unsupported(self, reason: str, help: str = "") -> CannotImport:
+    def refuse(self, reason: str, help: str = "") -> CannotImport:
         """Make the error of a node that cannot be imported, and say why."""
         return CannotImport(reason, help=help)
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return [*value] if isinstance(value, (list, tuple)) else [value]
 
 

@@ -62,7 +62,7 @@ class Problems:
         message = f"{operator}: {error.reason}"
         self._note(Diagnostic(error.code, message, notes=notes, help=remedy))
 
-    def refused(self, node: Any, operator: str, error: CompileError) -> None:
+    def note_refused(self, node: Any, operator: str, error: CompileError) -> None:
         """Note what operators of Relax refuse. Code: PTC0012."""
         first = error.diagnostic
         if first.code.startswith("PTC"):

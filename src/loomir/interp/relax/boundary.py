@@ -24,7 +24,7 @@ from loomir.runtime.view import view_arguments
 from loomir.support.diagnostics import Diagnostic, nearest, with_count
 from loomir.support.dtype import DataType
 
-__all__ = ["Taken", "by_position", "give", "take", "taken_back"]
+__all__ = ["Taken", "by_position", "give", "take", "take_back"]
 
 
 class Taken(NamedTuple):
@@ -75,17 +75,17 @@ def _array(value: Any, parameter: Parameter) -> Array:
     return array
 
 
-def taken_back(value: object) -> Value:
+def take_back(value: object) -> Value:
     """Make a value of what a packed function returned; arrays of other strides are copied."""
-    return trampoline(_taken_back(value))
+    return trampoline(_take_back(value))
 
 
-def _taken_back(value: object) -> Step[Value]:
+def _take_back(value: object) -> Step[Value]:
     if is_tuple(value):
         fields: list[Value] = []
         given = value
         for field in given:
-            fields.append((yield _taken_back(field)))
+            fields.append((yield _take_back(field)))
         same = all(a is b for a, b in zip(fields, given, strict=True))
         return given if same else tuple(fields)
     if is_tensor(value):

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from loomir.interp.machine import RECURSION_LIMIT
-from loomir.interp.relax.boundary import by_position, give, take, taken_back
+from loomir.interp.relax.boundary import by_position, give, take, take_back
 from loomir.interp.relax.match import (
     Matcher,
     ValueLabel,
@@ -295,7 +295,7 @@ class Machine:
                     value = self._cast(binding, value, frame, sizes)
                 else:
                     assert isinstance(binding, VarBinding)
-                    value = yield self._bound_value(binding, frame)
+                    value = yield self._evaluate_bound(binding, frame)
                 if binding.var is not None:
                     frame.values[binding.var] = value
                     ends = isinstance(binding.var, DataflowVar) and isinstance(block, DataflowBlock)
@@ -311,7 +311,7 @@ class Machine:
             frame.sizes.pop(size, None)
         return result
 
-    def _bound_value(self, binding: VarBinding, frame: Environment) -> Step[Value]:
+    def _evaluate_bound(self, binding: VarBinding, frame: Environment) -> Step[Value]:
         """Evaluate what a name is bound to, and hold it to the annotation of the name."""
         var, node = binding.var, binding.value
         if isinstance(node, Function):
@@ -321,7 +321,7 @@ class Machine:
         known = var.struct_info_annotation
         if known is not None:
             span = var.span or binding.span or getattr(node, "span", None)
-            value = self.matched(
+            value = self.match_claim(
                 value, known, ValueLabel(f"the value of {var.name_hint}", span), frame
             )
         return value
@@ -339,7 +339,7 @@ class Machine:
         raise_all(matcher.errors)
         return value
 
-    def matched(
+    def match_claim(
         self,
         value: Value,
         info: StructInfo,
@@ -365,17 +365,17 @@ class Machine:
         function = yield self.evaluate(node.op, frame)
         args = yield self.evaluate_all(node.args, frame)
         value = yield self.apply(function, args, node.span)
-        return self.claimed(value, node, function, frame)
+        return self.check_claim(value, node, function, frame)
 
-    def claimed(self, value: Value, node: Call, function: Value, frame: Environment) -> Value:
+    def check_claim(self, value: Value, node: Call, function: Value, frame: Environment) -> Value:
         """Hold the result of a call to what ``sinfo_args`` claim of it."""
         claims = node.sinfo_args
         if not claims:
             return value
         info = claims[0] if len(claims) == 1 else TupleStructInfo(claims)
-        name = packed_name(node, function)
+        name = name_packed(node, function)
         place = ValueLabel(faults.result_of(name), node.span)
-        return self.matched(value, info, place, frame, claim=name)
+        return self.match_claim(value, info, place, frame, claim=name)
 
     def apply(self, function: Value, args: Sequence[Value], span: Span | None) -> Step[Value]:
         """Call any function. Errors: RUN0401 for what is none, RUN0204."""
@@ -410,7 +410,7 @@ class Machine:
         place = ValueLabel(
             faults.result_of(name), getattr(wanted, "span", None) or func.span or span
         )
-        return self.matched(result, wanted, place, frame)
+        return self.match_claim(result, wanted, place, frame)
 
     def _bind(
         self, func: Function, args: Sequence[Value], frame: Environment, span: Span | None
@@ -464,7 +464,7 @@ class Machine:
     def call_packed(self, function: Value, args: Sequence[Value], span: Span | None) -> Value:
         """Call a packed function; what it raises is what the program raises."""
         try:
-            return taken_back(function(*args))
+            return take_back(function(*args))
         except BaseException as error:
             own = with_place(error, span)
             if own is not error:
@@ -494,7 +494,7 @@ _RULES: Final[dict[type, Callable[[Machine, Any, Environment], Step[Value]]]] = 
 }
 
 
-def packed_name(node: Call, function: Value) -> str:
+def name_packed(node: Call, function: Value) -> str:
     """Name what a call calls, for messages."""
     named = next((a for a in (node.op, *node.args[:1]) if isinstance(a, ExternFunc)), None)
     if named is not None:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, cast
 
 import numpy as np
 
-from loomir.interp.relax.machine import Machine, packed_name
+from loomir.interp.relax.machine import Machine, name_packed
 from loomir.interp.relax.match import Matcher, ValueLabel, concrete, is_cpu, truth
 from loomir.interp.relax.memory import in_storage, new_storage, view_bytes
 from loomir.interp.relax.values import (
@@ -223,7 +223,7 @@ def _other_kind(s: Site, index: int, wanted: str) -> NoReturn:
     raise fault.error((kind_number(s.args[index]),))
 
 
-def _packed_ints(s: Site) -> list[int]:
+def _read_packed_ints(s: Site) -> list[int]:
     if len(s.args) < 3:
         return []
     if not isinstance(s.args[2], Shape):
@@ -253,7 +253,7 @@ def _call_tir_inplace(s: Site) -> Value:
             continue
         _writable(args, index, s)
         where = f"{s.shown}: output {number}, which is input {index}"
-        results.append(s.machine.matched(args[index], info, ValueLabel(where, s.span), s.frame))
+        results.append(s.machine.match_claim(args[index], info, ValueLabel(where, s.span), s.frame))
         inplace[index] = None
     _call_writing(s, args, made, inplace)
     return tuple(results) if as_tuple else results[0]
@@ -272,7 +272,7 @@ def _writable(args: list[Value], index: int, s: Site) -> None:
 
 def _call_writing(s: Site, args: list[Value], made: list[Array], inplace: dict[int, None]) -> None:
     """Call with the outputs last; only these, and what is said to be, may be written."""
-    function, ints = _prim(s), _packed_ints(s)
+    function, ints = _prim(s), _read_packed_ints(s)
     first = len(args) + len(ints)
     count = len(signature_of(function.func).parameters)
     wanted = max(0, count - len(args) - len(made))
@@ -291,18 +291,18 @@ def _call_dps_packed(s: Site) -> Step[Value]:
     shapes = [array.shape for array in made]
     function, args = s.args[0], [*_as_tuple(s.args[1]), *made]
     yield s.machine.apply(function, args, s.span)
-    name = packed_name(s.node, function)
+    name = name_packed(s.node, function)
     for array, shape, info in zip(made, shapes, infos, strict=True):
         if array.shape != shape:  # NumPy lets a function reshape what it was given
             place = ValueLabel(faults.result_of(name), s.span)
-            s.machine.matched(array, info, place, s.frame, claim=name)
+            s.machine.match_claim(array, info, place, s.frame, claim=name)
     return tuple(made) if as_tuple else made[0]
 
 
 def _call_pure_packed(s: Site) -> Step[Value]:
     """Call a packed function that has no effects."""
     value = yield s.machine.apply(s.args[0], s.args[1:], s.span)
-    return s.machine.claimed(value, s.node, s.args[0], s.frame)
+    return s.machine.check_claim(value, s.node, s.args[0], s.frame)
 
 
 def _call_inplace_packed(s: Site) -> Step[Value]:
@@ -312,13 +312,13 @@ def _call_inplace_packed(s: Site) -> Step[Value]:
         if index >= 0:
             _writable(args, index, s)
     value = yield s.machine.apply(s.args[0], args, s.span)
-    return s.machine.claimed(value, s.node, s.args[0], s.frame)
+    return s.machine.check_claim(value, s.node, s.args[0], s.frame)
 
 
 def _call_named(s: Site) -> Step[Value]:
     """Call a packed function with the fields of a tuple."""
     value = yield s.machine.apply(s.args[0], _as_tuple(s.args[1]), s.span)
-    return s.machine.claimed(value, s.node, s.args[0], s.frame)
+    return s.machine.check_claim(value, s.node, s.args[0], s.frame)
 
 
 def _call_tir_dyn(s: Site) -> Value:
@@ -337,7 +337,7 @@ def _call_tir_dyn(s: Site) -> Value:
 def _invoke_closure(s: Site) -> Step[Value]:
     """Call a closure with the fields of a tuple."""
     value = yield s.machine.apply(s.args[0], _as_tuple(s.args[1]), s.span)
-    return s.machine.claimed(value, s.node, s.args[0], s.frame)
+    return s.machine.check_claim(value, s.node, s.args[0], s.frame)
 
 
 def _make_closure(s: Site) -> Value:
@@ -399,7 +399,7 @@ def _shape_to_tensor(s: Site) -> Value:
     return np.array(s.args[0], np.int64)
 
 
-def _copied(s: Site) -> Value:
+def _copy_tensors(s: Site) -> Value:
     """Copy a tensor, or those in a tuple, to a device. Errors: RUN0414 for one that is not here."""
     device: Any = s.node.attrs.get("dst_vdevice")
     if isinstance(device, VDevice) and not is_cpu(device):
@@ -504,8 +504,8 @@ _RULES: Final[dict[str, Rule]] = {
     "relax.shape_of": _shape_of,
     "relax.tensor_to_shape": _tensor_to_shape,
     "relax.shape_to_tensor": _shape_to_tensor,
-    "relax.to_vdevice": _copied,
-    "relax.hint_on_device": _copied,
+    "relax.to_vdevice": _copy_tensors,
+    "relax.hint_on_device": _copy_tensors,
     "relax.print": _print,
     "relax.assert_op": _assert_op,
     "relax.builtin.require_order": _require_order,

@@ -255,10 +255,10 @@ def compact(array: Array) -> Array:
 # -- what is known of values ---------------------------------------------------------------------
 def describe(value: Value) -> StructInfo:
     """Return all that can be known of a value."""
-    return values.describe(value, _described_function)
+    return values.describe(value, _describe_function)
 
 
-def _described_function(value: Any) -> StructInfo:
+def _describe_function(value: Any) -> StructInfo:
     if isinstance(value, ProgramFunction):
         return value.info
     return FuncStructInfo(None, OBJECT, False, DEFAULT_DERIVE) if is_packed(value) else OBJECT

@@ -68,12 +68,12 @@ def call_out(
 
 
 def _compile_packed(node: Call, returns: DataType | None) -> Callable[[list[object]], Value]:
-    name, cut = name_of(node), _rounding(returns)
+    name, cut = name_of(node), _make_rounding(returns)
     return lambda values: cut(call_function(name, values, returns))
 
 
-def _packed_in_c(node: Call, returns: DataType | None) -> Callable[[list[object]], Value]:
-    name, cut = name_of(node), _rounding(returns)
+def _call_packed_in_c(node: Call, returns: DataType | None) -> Callable[[list[object]], Value]:
+    name, cut = name_of(node), _make_rounding(returns)
     return lambda values: cut(call_c_function(name, values, returns))
 
 
@@ -84,17 +84,17 @@ def _in_c(node: Call, returns: DataType | None) -> Callable[[list[object]], Valu
         raise CompileError(unknown_extern(name, node.span))
     dtypes = [a.dtype for a in node.args[1:]]
     # What nobody uses is returned all the same.
-    function, cut = c_function(address, name, dtypes, node.dtype), _rounding(node.dtype)
+    function, cut = c_function(address, name, dtypes, node.dtype), _make_rounding(node.dtype)
     return lambda values: cut(function(values))
 
 
-def _rounding(dtype: DataType | None) -> Callable[[Any], Value]:
+def _make_rounding(dtype: DataType | None) -> Callable[[Any], Value]:
     return rounder(dtype) if dtype is not None and dtype.is_float else lambda value: value
 
 
 CALLS: Final[dict[Op, Callable[[Call, DataType | None], Callable[[list[object]], Value]]]] = {
     CALL_PACKED: _compile_packed,
-    CALL_CPACKED: _packed_in_c,
+    CALL_CPACKED: _call_packed_in_c,
     CALL_EXTERN: _in_c,
     CALL_PURE_EXTERN: _in_c,
 }

@@ -23,9 +23,9 @@ from loomir.interp.machine import (
     Code,
     Environment,
     Returned,
-    calling,
+    call_function,
     choose_branch,
-    reading,
+    read_then,
     strict,
 )
 from loomir.interp.memory import View, finder, view_at
@@ -313,9 +313,9 @@ def _load(node: BufferLoad, parts: list[Code], scope: Scope) -> Code:
     view_in, span = find_view(node.buffer, scope, node.span), node.span
     many = bool(node.indices) and node.indices[-1].dtype.is_vector
     if scope.numbers.exact:
-        return reading(parts, load(view_in, span, node.buffer.dtype, len(parts), lanes=many))
+        return read_then(parts, load(view_in, span, node.buffer.dtype, len(parts), lanes=many))
     if many:
-        return reading(parts, _load_lanes(view_in, span, node.buffer.dtype))
+        return read_then(parts, _load_lanes(view_in, span, node.buffer.dtype))
     decode, find = decoder(node.buffer.dtype), finder(len(parts))
 
     def one(env: Environment, i: int) -> Value:
@@ -345,7 +345,7 @@ def _load(node: BufferLoad, parts: list[Code], scope: Scope) -> Code:
                 return cell if decode is None else decode(cell)
         return view.read(indices, span)
 
-    return reading(parts, {1: one, 2: two}.get(len(parts), any_rank))
+    return read_then(parts, {1: one, 2: two}.get(len(parts), any_rank))
 
 
 def _load_lanes(
@@ -374,7 +374,7 @@ def _load_lanes(
 def _call(node: Call, parts: list[Code], scope: Scope) -> Code:
     if isinstance(node.op, GlobalVar):
         operands = [_argument(arg, code, scope) for arg, code in zip(node.args, parts, strict=True)]
-        return calling(operands, node.op.name_hint, node.span)
+        return call_function(operands, node.op.name_hint, node.span)
     assert isinstance(node.op, Op)
     if node.op in OUTSIDE:
         return compile_outside(node, parts, scope, node.dtype)
@@ -418,10 +418,10 @@ def _address_of(node: Call, parts: list[Code], scope: Scope) -> Code:
     def address(env: Environment, *indices: int) -> Pointer:
         return view_in(env).address(indices, span)
 
-    return reading(parts, address)
+    return read_then(parts, address)
 
 
-def _checked_index(node: Call, parts: list[Code], scope: Scope) -> Code:
+def _check_index(node: Call, parts: list[Code], scope: Scope) -> Code:
     name, axis = node.args[2], node.args[3]
     outside = fault(
         "index",
@@ -467,7 +467,7 @@ def _return(node: Call, parts: list[Code], scope: Scope) -> Code:
         env[RESULT] = value
         raise Returned
 
-    return reading(parts, leave)
+    return read_then(parts, leave)
 
 
 def _loop_jump(node: Call, parts: list[Code], scope: Scope) -> Code:
@@ -503,7 +503,7 @@ _SPECIAL: Final[dict[str, Callable[[Call, list[Code], Scope], Code]]] = {
     "if_then_else": _if_then_else,
     "check": _check,
     "address_of": _address_of,
-    "checked_index": _checked_index,
+    "checked_index": _check_index,
     "watch_read": _compile_watched,
     **dict.fromkeys(
         (

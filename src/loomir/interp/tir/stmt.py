@@ -290,7 +290,7 @@ def _loop(
     def advance(after: int) -> Callable[..., int]:
         first = begun[0]
 
-        def following(env: Environment) -> int:
+        def follow(env: Environment) -> int:
             index = env[slot] + 1
             if index >= env[end]:
                 return after
@@ -299,7 +299,7 @@ def _loop(
                 trackers[-1].iteration = index
             return first
 
-        return following
+        return follow
 
     def close(after: int) -> Callable[..., int]:
         def stop(env: Environment) -> int:

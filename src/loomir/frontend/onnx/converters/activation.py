@@ -162,7 +162,7 @@ def _hardmax(node: Node) -> RelaxExpr:
     place = node.emit(op.argmax(x, axis))
     extent = node.dims_of(x)[axis]
     if not isinstance(extent, int):
-        raise node.unsupported("the extent of its axis is not known")
+        raise node.refuse("the extent of its axis is not known")
     values = [PrimValue(const(v, node.dtype(0))) for v in (1, 0)]
     hot = node.emit(op.one_hot(place, values[0], values[1], extent, axis))
     return op.reshape(hot, tuple(dims))

@@ -92,7 +92,7 @@ def _unroll(node: Node, body: GraphDef, states: list[Value], most: int | None) -
         if step == (MOST_UNROLLED if tensors else _MOST_STEPS):
             if tensors:
                 raise _Open
-            raise node.unsupported(
+            raise node.refuse(
                 f"it is a loop of more than {_MOST_STEPS} steps, which keeps a sequence"
             )
         number = TensorValue(None, "int64", np.array(step, "int64"))
@@ -142,7 +142,7 @@ def _emit(node: Node, body: GraphDef, given: Sequence[Value]) -> list[Value]:
             graph, _constant(True, "bool") if goes_on is None else goes_on, first, step
         )
     except LoopMistake as error:
-        raise node.unsupported(str(error)) from error
+        raise node.refuse(str(error)) from error
     return [
         *[TensorValue(s, e) for s, e in zip(states[1:], elements)],
         *[TensorValue(g, e) for g, e in zip(gathered, rows)],
@@ -154,7 +154,7 @@ def _check(node: Node, made: Sequence[Value]) -> None:
     if any(isinstance(v, Missing) for v in made):
         raise BodyMissing
     if not _are_tensors(made):
-        raise node.unsupported("its body gives what is no tensor")
+        raise node.refuse("its body gives what is no tensor")
 
 
 def _scalar(node: Node, x: RelaxExpr) -> RelaxExpr:
@@ -171,7 +171,7 @@ def _and(node: Node, a: RelaxExpr | None, b: RelaxExpr) -> RelaxExpr:
 
 def _stack(node: Node, values: Sequence[Value], axis: int, *, backwards: bool = False) -> Value:
     if not values:
-        raise node.unsupported("it makes no steps, and gathers what each of them gives")
+        raise node.refuse("it makes no steps, and gathers what each of them gives")
     parts = [node.graph.expression(v) for v in values]
     if backwards:
         parts.reverse()
@@ -199,7 +199,7 @@ def _unroll_scan(
         list(node.get(f"scan_input_{name}", [0] * count)) for name in ("axes", "directions")
     ]
     ranks = [len(node.dims_of(x)) for x in inputs]
-    axes = [node.counted(a, r) for a, r in zip(axes, ranks)]
+    axes = [node.count_axis(a, r) for a, r in zip(axes, ranks)]
     length = node.dims_of(inputs[0])[axes[0]]
     out_axes, out_directions = [
         list(node.get(f"scan_output_{name}", [0] * scanned)) for name in ("axes", "directions")
@@ -210,7 +210,7 @@ def _unroll_scan(
         ends, every = made[: len(states)], made[len(states) :]
         return [
             *ends,
-            *[_placed(node, v, a, bool(d)) for v, a, d in zip(every, out_axes, out_directions)],
+            *[_place_axis(node, v, a, bool(d)) for v, a, d in zip(every, out_axes, out_directions)],
         ]
     collected: list[list[Value]] = [[] for _ in range(scanned)]
     for step in range(length):
@@ -235,7 +235,7 @@ def _unroll_scan(
 def _emit_scan(node: Node, body: GraphDef, given: Sequence[Value], scan: Scanned) -> list[Value]:
     """Make a scan along axes whose extent is not known, or great."""
     if not _are_tensors(given):
-        raise node.unsupported("it keeps what is no tensor")
+        raise node.refuse("it keeps what is no tensor")
     graph = node.graph
     elements = [v.element for v in given if isinstance(v, TensorValue)]
     rows: list[str] = []
@@ -256,14 +256,14 @@ def _emit_scan(node: Node, body: GraphDef, given: Sequence[Value], scan: Scanned
     ]
 
 
-def _placed(node: Node, value: Value, axis: int, backwards: bool) -> Value:
+def _place_axis(node: Node, value: Value, axis: int, backwards: bool) -> Value:
     """Bring what was gathered along the first axis to another one."""
     assert isinstance(value, TensorValue)
     x = node.graph.expression(value)
     if backwards:
         x = node.emit(op.flip(x, 0))
     rank = len(node.dims_of(x))
-    axis = node.counted(axis, rank)
+    axis = node.count_axis(axis, rank)
     if axis:
         order = [*range(1, axis + 1), 0, *range(axis + 1, rank)]
         x = node.emit(op.permute_dims(x, order))
@@ -273,11 +273,11 @@ def _placed(node: Node, value: Value, axis: int, backwards: bool) -> Value:
 def _scan_of_batches(node: Node, body: GraphDef, count: int) -> list[Value]:
     """Scan each item of a batch, as the first version of the operator does."""
     if node.has(0):
-        raise node.unsupported("its sequences have lengths of their own")
+        raise node.refuse("its sequences have lengths of their own")
     first = len(node) - count
     batch = node.dims(first)[0]
     if not isinstance(batch, int):
-        raise node.unsupported("it is a scan of a batch whose size is not known")
+        raise node.refuse("it is a scan of a batch whose size is not known")
     columns: list[list[Value]] = []
     for k in range(batch):
         slices = [item(node, node[i], 0, k) for i in range(1, len(node))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from loomir import op
-from loomir.frontend.onnx.converters.windows import padding, per_axis
+from loomir.frontend.onnx.converters.windows import choose_padding, per_axis
 from loomir.frontend.onnx.node import Node
 from loomir.frontend.onnx.registry import Row, row
 from loomir.relax.node import RelaxExpr
@@ -23,9 +23,9 @@ def _kernel(node: Node) -> tuple[list[Any], list[int]]:
     image = node.dims(0)[2:]
     kernel = node.dims(1)[2:]
     if len(image) not in _CONVOLUTIONS:
-        raise node.unsupported(f"images of {len(image)} axes are not supported")
+        raise node.refuse(f"images of {len(image)} axes are not supported")
     if not all(isinstance(k, int) for k in kernel):
-        raise node.unsupported("the extents of its kernel are not known")
+        raise node.refuse("the extents of its kernel are not known")
     return image, kernel
 
 
@@ -43,7 +43,7 @@ def convolve(node: Node, data: RelaxExpr, weight: RelaxExpr, out: str | None = N
         data,
         weight,
         strides=strides,
-        padding=padding(node, image, kernel, strides, dilations),
+        padding=choose_padding(node, image, kernel, strides, dilations),
         dilation=dilations,
         groups=int(node.get("group", 1)),
         out_dtype=out,
@@ -64,7 +64,7 @@ def _conv_transpose(node: Node) -> RelaxExpr:
     axes = len(image)
     strides, dilations = [per_axis(node, name, axes) for name in ("strides", "dilations")]
     more = [int(v) for v in node.get("output_padding", [0] * axes)]
-    pads = _transposed_pads(node, image, kernel, strides, dilations, more)
+    pads = _read_transposed_pads(node, image, kernel, strides, dilations, more)
     # What is put after may be more than what the operator takes: it is added at the end.
     made = node.emit(
         _TRANSPOSES[axes](
@@ -108,7 +108,7 @@ def _with_tail(
     return node.emit(op.nn.pad(made, left)) if any(left) else made
 
 
-def _transposed_pads(
+def _read_transposed_pads(
     node: Node,
     image: list[Any],
     kernel: list[int],
@@ -120,13 +120,13 @@ def _transposed_pads(
     wanted = node.get("output_shape")
     auto = node.get("auto_pad", "NOTSET")
     if wanted is None and auto in ("NOTSET", "VALID", ""):
-        return padding(node, image, kernel, strides, dilations)
+        return choose_padding(node, image, kernel, strides, dilations)
     before: list[int] = []
     after: list[int] = []
     for i, (k, s, d) in enumerate(zip(kernel, strides, dilations)):
         extent = image[i]
         if not isinstance(extent, int):
-            raise node.unsupported("output_shape and auto_pad need extents that are known")
+            raise node.refuse("output_shape and auto_pad need extents that are known")
         target = extent * s if wanted is None else int(wanted[-axes:][i])
         total = s * (extent - 1) + more[i] + (k - 1) * d + 1 - target
         if total < 0:  # all that is made is too little: zeros follow it

@@ -68,7 +68,7 @@ def _bit_shift(node: Node) -> RelaxExpr:
     direction = node.get("direction", "")
     shift = {"LEFT": op.left_shift, "RIGHT": op.right_shift}.get(direction)
     if shift is None:
-        raise node.unsupported(f"it shifts to {direction!r}")
+        raise node.refuse(f"it shifts to {direction!r}")
     return shift(node[0], node[1])
 
 
@@ -107,7 +107,7 @@ def _clip(node: Node) -> RelaxExpr:
 
 def _cumulative(operator: _Operator) -> Converter:
     def convert(node: Node) -> RelaxExpr:
-        axis = node.counted(int(node.numbers(1, "axis").reshape(-1)[0]), node.rank(0))
+        axis = node.count_axis(int(node.numbers(1, "axis").reshape(-1)[0]), node.rank(0))
         x, flipped = node[0], bool(node.get("reverse", 0))
         if flipped:
             x = node.emit(op.flip(x, axis))
@@ -121,7 +121,7 @@ def _not_equal_zero(node: Node) -> RelaxExpr:
     return op.logical_not(node[0])
 
 
-def fused(*parts: Callable[[Node, RelaxExpr], RelaxExpr]) -> Converter:
+def fuse_steps(*parts: Callable[[Node, RelaxExpr], RelaxExpr]) -> Converter:
     """Import an operator as steps on its first input, one after the other."""
 
     def convert(node: Node) -> RelaxExpr:

@@ -26,12 +26,12 @@ def _affine_grid(node: Node) -> RelaxExpr:
     count = node.dims(1)[0]
     size = node.extents(1, count)[2:]
     if len(size) not in (2, 3):
-        raise node.unsupported(f"it makes a grid of {len(size)} axes")
+        raise node.refuse(f"it makes a grid of {len(size)} axes")
     aligned = bool(node.get("align_corners", 0))
-    return node.compute(_transformed_places, node[0], ShapeExpr(tuple(size)), aligned)
+    return node.compute(_transform_places, node[0], ShapeExpr(tuple(size)), aligned)
 
 
-def _transformed_places(theta: Tensor, size: Any, aligned: bool) -> Tensor:
+def _transform_places(theta: Tensor, size: Any, aligned: bool) -> Tensor:
     dtype, axes = theta.dtype, len(size)
 
     def place(index: Any, extent: Any) -> Any:
@@ -59,7 +59,7 @@ def _grid_sample(node: Node) -> RelaxExpr:
     padding = node.get("padding_mode", "zeros")
     aligned = bool(node.get("align_corners", 0))
     if mode is None or axes not in (2, 3) or (axes == 3 and mode == "bicubic"):
-        raise node.unsupported(f"it samples images of {axes} axes by {node.get('mode')!r}")
+        raise node.refuse(f"it samples images of {axes} axes by {node.get('mode')!r}")
     if axes == 3:
         return node.compute(_sample_volume, node[0], node[1], mode, padding, aligned)
     grid = node.emit(op.permute_dims(node[1], [0, 3, 1, 2]))
@@ -86,7 +86,7 @@ def _sample_volume(x: Tensor, grid: Tensor, mode: str, padding: str, aligned: bo
             return clamp(made, const(0, dtype), total - one)
         if padding == "reflection":
             low, width = (const(0, dtype), total - one) if aligned else (-half, total)
-            return clamp(_reflected(made, low, width, dtype), const(0, dtype), total - one)
+            return clamp(_reflect(made, low, width, dtype), const(0, dtype), total - one)
         return made
 
     def element(n: Any, c: Any, *cell: Any) -> Any:
@@ -122,7 +122,7 @@ def _even(value: Any, dtype: DataType) -> Any:
     return low + up
 
 
-def _reflected(value: Any, low: Any, width: Any, dtype: DataType) -> Any:
+def _reflect(value: Any, low: Any, width: Any, dtype: DataType) -> Any:
     """Reflect a place at both ends of an interval until it lies within."""
     zero, one, two = (const(v, dtype) for v in (0, 1, 2))
     wide = select(width > zero, width, one)

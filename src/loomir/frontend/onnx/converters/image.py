@@ -32,7 +32,7 @@ class _Axis:
 def _resize(node: Node) -> RelaxExpr:
     dims = node.dims(0)
     axes = node.get("axes")
-    axes = list(range(len(dims))) if axes is None else [node.counted(a, len(dims)) for a in axes]
+    axes = list(range(len(dims))) if axes is None else [node.count_axis(a, len(dims)) for a in axes]
     scales, sizes = _targets(node, dims, axes)
     crops = _mode(node) == "tf_crop_and_resize"
     starts, ends = [0.0] * len(axes), [1.0] * len(axes)
@@ -45,7 +45,7 @@ def _resize(node: Node) -> RelaxExpr:
         if not isinstance(extent, int):
             if scales[i] == 1.0:
                 continue
-            raise node.unsupported("it resizes an axis whose extent is not known")
+            raise node.refuse("it resizes an axis whose extent is not known")
         one = _Axis(extent, sizes[i], scales[i], starts[i], ends[i])
         if one.made == extent and one.scale == 1.0 and not crops:
             continue
@@ -62,7 +62,7 @@ def _targets(node: Node, dims: list[Any], axes: list[int]) -> tuple[list[float],
         else:
             given = [float(v) for v in node.numbers(place, "scales").reshape(-1)]
         if len(given) != len(axes):
-            raise node.unsupported(f"it has {len(given)} scales for {len(axes)} axes")
+            raise node.refuse(f"it has {len(given)} scales for {len(axes)} axes")
         made = [
             int(xp.floor(dims[a] * s)) if isinstance(dims[a], int) else 0
             for a, s in zip(axes, given)
@@ -70,7 +70,7 @@ def _targets(node: Node, dims: list[Any], axes: list[int]) -> tuple[list[float],
         return given, made
     sizes = [int(v) for v in node.numbers(3, "sizes").reshape(-1)]
     if len(sizes) != len(axes) or not all(isinstance(dims[a], int) for a in axes):
-        raise node.unsupported("it resizes axes whose extents are not known to sizes")
+        raise node.refuse("it resizes axes whose extents are not known to sizes")
     ratios = [s / dims[a] for a, s in zip(axes, sizes)]
     policy = node.get("keep_aspect_ratio_policy")
     if policy in ("not_larger", "not_smaller"):
@@ -108,7 +108,7 @@ def _places(node: Node, one: _Axis) -> NPArray:
         return offset + (x + 0.5) / one.scale - 0.5
     if mode == "half_pixel":
         return (x + 0.5) / one.scale - 0.5
-    raise node.unsupported(f"it places elements by {mode!r}")
+    raise node.refuse(f"it places elements by {mode!r}")
 
 
 def _along(node: Node, x: RelaxExpr, axis: int, one: _Axis) -> RelaxExpr:
@@ -120,7 +120,7 @@ def _along(node: Node, x: RelaxExpr, axis: int, one: _Axis) -> RelaxExpr:
         made = node.emit(op.take(x, _constant(xp.clip(index, 0, one.extent - 1)), axis))
     else:
         taps, weights = _weights(node, places, one, _kernel(node, mode))
-        made = _mixed(node, x, axis, taps, weights)
+        made = _mix_taps(node, x, axis, taps, weights)
     if _mode(node) != "tf_crop_and_resize" or not outside.any():
         return made
     shape = [1] * len(node.dims_of(made))
@@ -146,7 +146,7 @@ def _nearest(node: Node, places: NPArray) -> NPArray:
         "ceil": xp.ceil,
     }
     if kind not in rounders:
-        raise node.unsupported(f"it takes the nearest element by {kind!r}")
+        raise node.refuse(f"it takes the nearest element by {kind!r}")
     return rounders[kind](places).astype("int64")
 
 
@@ -155,7 +155,7 @@ def _kernel(node: Node, mode: str) -> tuple[float, Callable[[NPArray], NPArray]]
     if mode == "linear":
         return 1.0, lambda t: xp.maximum(1 - xp.abs(t), 0)
     if mode != "cubic":
-        raise node.unsupported(f"it resizes in mode {mode!r}")
+        raise node.refuse(f"it resizes in mode {mode!r}")
     a = float(node.get("cubic_coeff_a", -0.75))
 
     def keys(t: NPArray) -> NPArray:
@@ -184,7 +184,7 @@ def _weights(
     return xp.clip(taps, 0, one.extent - 1), weights
 
 
-def _mixed(node: Node, x: RelaxExpr, axis: int, taps: NPArray, weights: NPArray) -> RelaxExpr:
+def _mix_taps(node: Node, x: RelaxExpr, axis: int, taps: NPArray, weights: NPArray) -> RelaxExpr:
     dtype = node.dtype(0)
     wide = "float64" if dtype == "float64" else "float32"
     if dtype != wide:

@@ -32,7 +32,7 @@ def _reduction(node: Node) -> str:
     found = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
     name = node.get("reduction", "none")
     if name not in found:
-        raise node.unsupported(f"it combines updates by {name!r}")
+        raise node.refuse(f"it combines updates by {name!r}")
     return found[name]
 
 
@@ -52,19 +52,19 @@ def _slice(node: Node) -> RelaxExpr:
         axes: Any = list(node.get("axes", range(len(starts))))
         steps: Any = [1] * len(starts)
     else:
-        starts, ends = node.known(1), node.known(2)
-        axes = node.known(3) if node.has(3) else None
-        steps = node.known(4) if node.has(4) else None
+        starts, ends = node.find_known(1), node.find_known(2)
+        axes = node.find_known(3) if node.has(3) else None
+        steps = node.find_known(4) if node.has(4) else None
         if starts is None or ends is None or (node.has(4) and steps is None):
             return _slice_when_run(node)
         if node.has(3) and axes is None:
             raise node.unknown(3, "axes")
         axes = list(range(len(starts))) if axes is None else axes
         steps = [1] * len(starts) if steps is None else steps
-    axes = [node.counted(int(a), len(dims)) for a in axes]
+    axes = [node.count_axis(int(a), len(dims)) for a in axes]
     bounds = [_places(v, dims, axes, steps) for v in (starts, ends)]
     if any(isinstance(s, PrimExpr) or s == 0 for s in steps):
-        raise node.unsupported("its steps are 0, or extents")
+        raise node.refuse("its steps are 0, or extents")
     return op.strided_slice(node[0], axes, *bounds, [int(s) for s in steps])
 
 
@@ -84,12 +84,14 @@ def _slice_when_run(node: Node) -> RelaxExpr:
     (count,) = node.dims(1)
     if not isinstance(count, int):
         raise node.unknown(1, "numbers of axes")
-    axes = [int(a) for a in node.known(3) or range(count)] if node.has(3) else list(range(count))
-    if node.has(3) and node.known(3) is None:
+    axes = (
+        [int(a) for a in node.find_known(3) or range(count)] if node.has(3) else list(range(count))
+    )
+    if node.has(3) and node.find_known(3) is None:
         raise node.unknown(3, "axes")
-    axes = [node.counted(a, len(dims)) for a in axes]
-    steps = [int(s) for s in node.known(4) or [1] * count] if node.has(4) else [1] * count
-    if node.has(4) and node.known(4) is None:
+    axes = [node.count_axis(a, len(dims)) for a in axes]
+    steps = [int(s) for s in node.find_known(4) or [1] * count] if node.has(4) else [1] * count
+    if node.has(4) and node.find_known(4) is None:
         raise node.unknown(4, "steps")
     order = np.full(len(dims), count, "int64")
     order[axes] = np.arange(count)
@@ -106,7 +108,7 @@ def _slice_when_run(node: Node) -> RelaxExpr:
 
 def _one_extent(node: Node, index: int) -> Any:
     """Return the only element of a tensor as an extent."""
-    known = node.known(index)
+    known = node.find_known(index)
     if known is not None:
         return int(known[0]) if not isinstance(known[0], PrimExpr) else known[0]
     flat = node.emit(op.reshape(node.emit(op.astype(node[index], "int64")), (1,)))
@@ -166,7 +168,7 @@ def _top_k(node: Node) -> list[Any]:
         places = node.emit(op.strided_slice(places, [axis], [0], [PrimValue(k)]))
         return [node.emit(op.gather_elements(node[0], places, axis)), places]
     if k == 0:
-        raise node.unsupported("it takes no elements")
+        raise node.refuse("it takes no elements")
     made = node.emit(op.topk(node[0], int(k), axis, "both", largest, "int64"))
     return [node.emit(TupleGetItem(made, i)) for i in range(2)]
 

@@ -21,7 +21,7 @@ from loomir.tir.expr import PrimExpr
 
 def _reshape(node: Node) -> RelaxExpr:
     dims = node.dims(0)
-    given = list(node.get("shape", ())) if node.version < 5 else node.known(1)
+    given = list(node.get("shape", ())) if node.version < 5 else node.find_known(1)
     if given is None:
         given = _shape_when_run(node, dims)
     if not node.get("allowzero", 0):
@@ -90,7 +90,7 @@ def _flatten(node: Node) -> RelaxExpr:
     axis = node.get("axis", 1)
     axis = axis + len(dims) if axis < 0 else axis
     if not 0 <= axis <= len(dims):
-        raise node.unsupported(f"axis {axis} is none of {len(dims)}")
+        raise node.refuse(f"axis {axis} is none of {len(dims)}")
     parts = [node.simplify(reduce(mul, part, 1)) for part in (dims[:axis], dims[axis:])]
     return op.reshape(node[0], tuple(parts))
 
@@ -115,7 +115,7 @@ def _squeeze(node: Node) -> RelaxExpr:
     if axes is not None and not axes:
         return node[0]
     if axes is None and not all(isinstance(d, int) for d in node.dims(0)):
-        raise node.unsupported(
+        raise node.refuse(
             "it drops all axes of one element, and the extents of some are not known",
             help="give it axes, or the model's inputs shapes: load(model, shapes={'x': (1, 3)})",
         )
@@ -125,7 +125,7 @@ def _squeeze(node: Node) -> RelaxExpr:
 def _unsqueeze(node: Node) -> RelaxExpr:
     axes = _axes(node, 13)
     if axes is None:
-        raise node.unsupported("it has no axes")
+        raise node.refuse("it has no axes")
     return op.expand_dims(node[0], axes) if axes else node[0]
 
 
@@ -138,7 +138,7 @@ def _concat(node: Node) -> RelaxExpr:
 def _split(node: Node) -> list[Any]:
     dims = node.dims(0)
     axis = node.axis("axis", 0, len(dims))
-    given = list(node.get("split", ())) or None if node.version < 13 else node.known(1)
+    given = list(node.get("split", ())) or None if node.version < 13 else node.find_known(1)
     if node.version >= 13 and node.has(1) and given is None:
         raise node.unknown(1, "sizes")
     if given is None:
@@ -180,7 +180,7 @@ def _expand(node: Node) -> RelaxExpr:
     dims, wanted = node.dims(0), node.extents(1)
     rank = max(len(dims), len(wanted))
     own, other = [[1] * (rank - len(d)) + list(d) for d in (dims, wanted)]
-    known = node.known(1) is not None
+    known = node.find_known(1) is not None
     made: list[Any] = []
     for a, b in zip(own, other):
         if _is(b, 1) or (not _is(a, 1) and _same(node, a, b)):
@@ -252,7 +252,7 @@ def _dropout(node: Node) -> list[Any]:
     if node.has(2) and bool(node.numbers(2, "mode").reshape(-1)[0]):
         ratio = node.numbers(1, "ratio") if node.has(1) else None
         if ratio is None or float(ratio.reshape(-1)[0]) != 0.0:
-            raise node.unsupported(
+            raise node.refuse(
                 "it drops elements by chance, as in training",
                 help="export the model for inference: model.eval()",
             )

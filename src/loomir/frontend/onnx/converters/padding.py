@@ -22,30 +22,30 @@ def _pad(node: Node) -> RelaxExpr:
     rank = node.rank(0)
     mode = _MODES.get(node.get("mode", "constant"))
     if mode is None:
-        raise node.unsupported(f"it pads in mode {node.get('mode')!r}")
+        raise node.refuse(f"it pads in mode {node.get('mode')!r}")
     if node.version < 11:
         given = [int(v) for v in node.get("pads", node.get("paddings", ()))]
         value: Any = float(node.get("value", 0.0))
         axes = list(range(rank))
     else:
-        given = _known_pads(node)
+        given = _read_known_pads(node)
         value = node.constant(2) if node.has(2) else 0
         axes = list(range(rank))
         if node.has(3):
-            axes = [node.counted(int(a), rank) for a in node.numbers(3, "axes").reshape(-1)]
+            axes = [node.count_axis(int(a), rank) for a in node.numbers(3, "axes").reshape(-1)]
     if len(given) != 2 * len(axes):
-        raise node.unsupported(f"it has {len(given)} pads for {len(axes)} axes")
+        raise node.refuse(f"it has {len(given)} pads for {len(axes)} axes")
     before, after = [0] * rank, [0] * rank
     for i, axis in enumerate(axes):
         before[axis], after[axis] = given[i], given[len(axes) + i]
-    return _padded(node, mode, value, before, after)
+    return _pad_with(node, mode, value, before, after)
 
 
-def _known_pads(node: Node) -> list[int]:
+def _read_known_pads(node: Node) -> list[int]:
     return [int(v) for v in node.numbers(1, "pads").reshape(-1)]
 
 
-def _padded(node: Node, mode: str, value: Any, before: list[int], after: list[int]) -> RelaxExpr:
+def _pad_with(node: Node, mode: str, value: Any, before: list[int], after: list[int]) -> RelaxExpr:
     x, dims = node[0], node.dims(0)
     cut = [i for i in range(len(dims)) if before[i] < 0 or after[i] < 0]
     if cut:
@@ -69,17 +69,17 @@ def _center_crop_pad(node: Node) -> RelaxExpr:
     dims = node.dims(0)
     rank = len(dims)
     axes = node.get("axes")
-    axes = list(range(rank)) if axes is None else [node.counted(a, rank) for a in axes]
+    axes = list(range(rank)) if axes is None else [node.count_axis(a, rank) for a in axes]
     wanted = [int(v) for v in node.numbers(1, "extents").reshape(-1)]
     before, after = [0] * rank, [0] * rank
     for axis, extent in zip(axes, wanted):
         own = dims[axis]
         if not isinstance(own, int):
-            raise node.unsupported("it crops an axis whose extent is not known")
+            raise node.refuse("it crops an axis whose extent is not known")
         more = extent - own
         first = more // 2 if more >= 0 else -((-more) // 2)
         before[axis], after[axis] = first, more - first
-    return _padded(node, "constant", 0, before, after)
+    return _pad_with(node, "constant", 0, before, after)
 
 
 def _tensor_scatter(node: Node) -> RelaxExpr:
@@ -97,7 +97,7 @@ def _tensor_scatter(node: Node) -> RelaxExpr:
     if node.get("mode", "linear") == "circular":
         extent = dims[axis]
         if not isinstance(extent, int):
-            raise node.unsupported("its cache has an extent that is not known")
+            raise node.refuse("its cache has an extent that is not known")
         places = node.emit(op.floor_mod(places, constant(extent, "int64")))
     shape = [dims[0], *[1] * (axis - 1), count, *[1] * (len(dims) - axis - 1)]
     column = node.emit(op.reshape(places, tuple(shape)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from loomir import op
-from loomir.frontend.onnx.converters.windows import padding, per_axis
+from loomir.frontend.onnx.converters.windows import choose_padding, per_axis
 from loomir.frontend.onnx.node import Node, constant
 from loomir.frontend.onnx.registry import Converter, Row, row
 from loomir.relax.expr import Constant
@@ -23,12 +23,12 @@ def _options(node: Node) -> tuple[int, dict[str, Any]]:
     kernel = [int(v) for v in node.get("kernel_shape", ())]
     axes = len(image)
     if axes not in _MAX or len(kernel) != axes:
-        raise node.unsupported(f"windows of {len(kernel)} axes over images of {axes}")
+        raise node.refuse(f"windows of {len(kernel)} axes over images of {axes}")
     strides, dilations = [per_axis(node, name, axes) for name in ("strides", "dilations")]
     return axes, {
         "pool_size": kernel,
         "strides": strides,
-        "padding": padding(node, image, kernel, strides, dilations),
+        "padding": choose_padding(node, image, kernel, strides, dilations),
         "dilation": dilations,
         "ceil_mode": bool(node.get("ceil_mode", 0)),
     }
@@ -45,7 +45,7 @@ def _max_pool_with_places(node: Node, axes: int, options: dict[str, Any]) -> lis
     """Gather the elements of each window, by tables that are made at import."""
     dims = node.dims(0)
     if not all(isinstance(d, int) for d in dims):
-        raise node.unsupported("places of the greatest elements need extents that are known")
+        raise node.refuse("places of the greatest elements need extents that are known")
     made = node.dims_of(node.emit(_MAX[axes](node[0], **options)))
     image = dims[2:]
     places, inside = _window_places(image, made[2:], options)

@@ -64,7 +64,7 @@ class _Layer:
         """Return one gate of several that lie beside one another."""
         return _part(self.node, x, 1, k * self.hidden, (k + 1) * self.hidden)
 
-    def bounded(self, x: RelaxExpr) -> RelaxExpr:
+    def bound(self, x: RelaxExpr) -> RelaxExpr:
         """Bring what goes into an activation between the bounds that the layer has."""
         if self.clip is None:
             return x
@@ -80,7 +80,7 @@ class _Layer:
         made: list[_Function] = []
         for name in own:
             if name.lower() not in _ACTIVATIONS:
-                raise self.node.unsupported(f"its activation {name} is not supported")
+                raise self.node.refuse(f"its activation {name} is not supported")
             uses = name.lower() in _WITH_ALPHA
             alpha = alphas.pop(0) if alphas and uses else None
             beta = betas.pop(0) if betas and uses else None
@@ -212,7 +212,7 @@ def _rnn(node: Node) -> list[Any]:
         (f,) = layer.activations(["Tanh"])
 
         def step(x: RelaxExpr, states: list[RelaxExpr]) -> list[RelaxExpr]:
-            return [f(layer.bounded(node.emit(op.add(x, layer.recur(states[0])))))]
+            return [f(layer.bound(node.emit(op.add(x, layer.recur(states[0])))))]
 
         return step
 
@@ -229,14 +229,14 @@ def _gru(node: Node) -> list[Any]:
             (h,) = states
             inner = layer.recur(h, 0, 2)
             z, r = [
-                f(layer.bounded(node.emit(op.add(layer.gate(x, k), layer.gate(inner, k)))))
+                f(layer.bound(node.emit(op.add(layer.gate(x, k), layer.gate(inner, k)))))
                 for k in range(2)
             ]
             if after:
                 rest = node.emit(op.multiply(r, layer.recur(h, 2, 3)))
             else:
                 rest = layer.recur(node.emit(op.multiply(r, h)), 2, 3)
-            new = g(layer.bounded(node.emit(op.add(layer.gate(x, 2), rest))))
+            new = g(layer.bound(node.emit(op.add(layer.gate(x, 2), rest))))
             kept = node.emit(op.multiply(z, h))
             share = node.emit(op.subtract(node.constant_like(1), z))
             return [node.emit(op.add(node.emit(op.multiply(share, new)), kept))]
@@ -260,16 +260,16 @@ def _lstm(node: Node) -> list[Any]:
             if peepholes:
                 into = node.emit(op.add(into, node.emit(op.multiply(peepholes[0], cell))))
                 forget = node.emit(op.add(forget, node.emit(op.multiply(peepholes[2], cell))))
-            into = f(layer.bounded(into))
+            into = f(layer.bound(into))
             if couples:
                 forget = node.emit(op.subtract(node.constant_like(1), into))
             else:
-                forget = f(layer.bounded(forget))
+                forget = f(layer.bound(forget))
             kept = node.emit(op.multiply(forget, cell))
-            cell = node.emit(op.add(kept, node.emit(op.multiply(into, g(layer.bounded(new))))))
+            cell = node.emit(op.add(kept, node.emit(op.multiply(into, g(layer.bound(new))))))
             if peepholes:
                 out = node.emit(op.add(out, node.emit(op.multiply(peepholes[1], cell))))
-            out = f(layer.bounded(out))
+            out = f(layer.bound(out))
             return [node.emit(op.multiply(out, h(cell))), cell]
 
         return step

@@ -53,7 +53,7 @@ def _reduction(
 def _shape_of_nothing(node: Node) -> tuple[Any, ...] | None:
     """Return the shape of a reduction of axes that have no elements; None for any other."""
     dims, axes = node.dims(0), _axes(node, 18)
-    over = range(len(dims)) if axes is None else [node.counted(a, len(dims)) for a in axes]
+    over = range(len(dims)) if axes is None else [node.count_axis(a, len(dims)) for a in axes]
     if not any(isinstance(dims[a], int) and dims[a] == 0 for a in over):
         return None
     if node.get("keepdims", 1):

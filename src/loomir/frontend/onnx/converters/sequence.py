@@ -28,7 +28,7 @@ def _position(node: Node, index: int, length: int, otherwise: int) -> int:
         return otherwise
     place = int(node.numbers(index, "position").reshape(-1)[0])
     if not -length <= place <= length:
-        raise node.unsupported(f"position {place} is none of a sequence of {length}")
+        raise node.refuse(f"position {place} is none of a sequence of {length}")
     return place + length if place < 0 else place
 
 
@@ -48,7 +48,7 @@ def _at(node: Node) -> Value:
     items = node.sequence(0).items
     place = _position(node, 1, len(items), 0)
     if place == len(items):
-        raise node.unsupported(f"position {place} is none of a sequence of {place}")
+        raise node.refuse(f"position {place} is none of a sequence of {place}")
     return items[place]
 
 
@@ -67,7 +67,7 @@ def _split(node: Node) -> Value:
     axis = node.axis("axis", 0, len(dims))
     extent = dims[axis]
     if not isinstance(extent, int):
-        raise node.unsupported("it splits an axis whose extent is not known")
+        raise node.refuse("it splits an axis whose extent is not known")
     if not node.has(1):
         sizes = [1] * extent
     else:
@@ -100,7 +100,7 @@ def _has_element(node: Node) -> Value:
 def _get_element(node: Node) -> Value:
     found = node.value(0)
     if isinstance(found, Absent):
-        raise node.unsupported("it takes the value of an optional that has none")
+        raise node.refuse("it takes the value of an optional that has none")
     return found
 
 

@@ -31,7 +31,7 @@ def _constant(node: Node) -> Value:
             return constant_value(node.get(key))
     text = node.get("value_string", node.get("value_strings"))
     if text is None:
-        raise node.unsupported("it has no value")
+        raise node.refuse("it has no value")
     return TensorValue(None, "string", np.asarray(text, object))
 
 
@@ -42,14 +42,14 @@ def _identity(node: Node) -> Value:
 def _constant_of_shape(node: Node) -> Any:
     element, value = node.get("value", ("float32", np.zeros(1, "float32")))
     if element not in STORED_AS:
-        raise node.unsupported(f"it fills a tensor with elements of type {element}")
+        raise node.refuse(f"it fills a tensor with elements of type {element}")
     one = constant(value.reshape(-1)[0], element)
     dims = tuple(node.extents(0))
     return TensorValue(node.emit(op.full(dims, one, STORED_AS[element])), element)
 
 
 def _range(node: Node) -> RelaxExpr:
-    known = [node.known(i) for i in range(3)]
+    known = [node.find_known(i) for i in range(3)]
     dtype = node.dtype(0)
     if all(k is not None for k in known):
         start, limit, delta = [k[0] for k in known if k is not None]
@@ -79,7 +79,7 @@ def _bit_cast(node: Node) -> Any:
     if source == "bool" and target in ("int8", "uint8"):
         return op.astype(node[0], target)
     if target not in STORED_AS or is_low(source) or is_low(target) or "bool" in (source, target):
-        raise node.unsupported(f"it reads the bits of {source} as {target}")
+        raise node.refuse(f"it reads the bits of {source} as {target}")
     return node.compute(_reinterpret, node[0], target)
 
 
@@ -105,7 +105,7 @@ def cast_to(node: Node, target: str) -> Any:
     if source == target:
         return node.value(0)
     if source not in STORED_AS or target not in STORED_AS:
-        raise node.unsupported(f"it converts elements of type {source} to {target}")
+        raise node.refuse(f"it converts elements of type {source} to {target}")
     x = node[0]
     if is_low(source):
         x = decode(node, x, source, "float32" if is_low(target) else target)
@@ -121,7 +121,7 @@ def _cast_like(node: Node) -> Any:
 
 
 def _shape(node: Node) -> RelaxExpr:
-    raise node.unsupported("it asks for the shape of a tensor whose number of axes is not known")
+    raise node.refuse("it asks for the shape of a tensor whose number of axes is not known")
 
 
 ROWS: Final[tuple[Row, ...]] = (

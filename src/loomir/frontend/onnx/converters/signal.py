@@ -52,7 +52,7 @@ def _transform(
     last = len(dims) - 1
     extent = dims[last - 1]
     if not isinstance(extent, int):
-        raise node.unsupported("it transforms an axis whose extent is not known")
+        raise node.refuse("it transforms an axis whose extent is not known")
     if extent > length:
         x = node.emit(op.strided_slice(x, [last - 1], [0], [length]))
     elif extent < length:
@@ -61,7 +61,7 @@ def _transform(
         x = node.emit(op.nn.pad(x, pads))
     parts = dims[last]
     if inverse and onesided:
-        raise node.unsupported("it makes real numbers of half of a spectrum")
+        raise node.refuse("it makes real numbers of half of a spectrum")
     rows = length // 2 + 1 if onesided else length
     cosines, sines = _turns(rows, length, length, inverse, dtype)
     pieces = [
@@ -84,12 +84,12 @@ def _dft(node: Node) -> RelaxExpr:
         axis = int(node.get("axis", 1))
     else:
         axis = int(node.numbers(2, "axis").reshape(-1)[0]) if node.has(2) else -2
-    axis = node.counted(axis, rank)
+    axis = node.count_axis(axis, rank)
     length = dims[axis]
     if node.has(1):
         length = int(node.numbers(1, "length").reshape(-1)[0])
     if not isinstance(length, int):
-        raise node.unsupported("it transforms an axis whose extent is not known")
+        raise node.refuse("it transforms an axis whose extent is not known")
     order = [i for i in range(rank - 1) if i != axis] + [axis, rank - 1]
     x = node.emit(op.permute_dims(node[0], order))
     inverse = bool(node.get("inverse", 0))
@@ -108,7 +108,7 @@ def _real_inverse(node: Node, x: RelaxExpr, length: int, *, given: bool) -> Rela
     last = len(dims) - 1
     half = dims[last - 1]
     if not isinstance(half, int):
-        raise node.unsupported("it transforms an axis whose extent is not known")
+        raise node.refuse("it transforms an axis whose extent is not known")
     whole = length if given else 2 * (half - 1)
     dtype = str(node.info_of(x).dtype)
     used = min(half, whole // 2 + 1)
@@ -136,9 +136,9 @@ def _stft(node: Node) -> RelaxExpr:
     elif window is not None:
         length = int(node.dims(2)[0])
     else:
-        raise node.unsupported("it has neither a window nor a length")
+        raise node.refuse("it has neither a window nor a length")
     if not isinstance(samples, int):
-        raise node.unsupported("its signal has a length that is not known")
+        raise node.refuse("its signal has a length that is not known")
     frames = (samples - length) // step + 1
     places = step * xp.arange(frames)[:, None] + xp.arange(length)
     x = node[0] if parts else node.emit(op.expand_dims(node[0], [2]))

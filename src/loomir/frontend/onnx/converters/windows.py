@@ -7,7 +7,7 @@ from typing import Any
 
 from loomir.frontend.onnx.node import Node
 
-__all__ = ["padding", "per_axis"]
+__all__ = ["choose_padding", "per_axis"]
 
 
 def per_axis(node: Node, name: str, axes: int) -> list[int]:
@@ -15,11 +15,11 @@ def per_axis(node: Node, name: str, axes: int) -> list[int]:
     given = node.get(name)
     made = [1] * axes if given is None else [int(v) for v in given]
     if len(made) != axes:
-        raise node.unsupported(f"{name} has {len(made)} numbers for {axes} axes")
+        raise node.refuse(f"{name} has {len(made)} numbers for {axes} axes")
     return made
 
 
-def padding(
+def choose_padding(
     node: Node,
     extents: Sequence[Any],
     kernel: Sequence[int],
@@ -32,7 +32,7 @@ def padding(
     if auto in ("NOTSET", ""):
         given = [int(v) for v in node.get("pads", [0] * (2 * axes))]
         if len(given) != 2 * axes:
-            raise node.unsupported(f"pads has {len(given)} numbers for {axes} axes")
+            raise node.refuse(f"pads has {len(given)} numbers for {axes} axes")
         return given
     if auto == "VALID":
         return [0] * (2 * axes)
@@ -44,7 +44,7 @@ def padding(
         elif isinstance(extent, int):
             total = max((-(-extent // s) - 1) * s + d * (k - 1) + 1 - extent, 0)
         else:
-            raise node.unsupported("auto_pad with strides needs extents that are known")
+            raise node.refuse("auto_pad with strides needs extents that are known")
         less, more = total // 2, total - total // 2
         before.append(more if auto == "SAME_LOWER" else less)
         after.append(less if auto == "SAME_LOWER" else more)

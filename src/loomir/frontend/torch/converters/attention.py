@@ -42,7 +42,7 @@ def _scores(node: Node, q: RelaxExpr, k: RelaxExpr) -> RelaxExpr:
     scale = node["scale"]
     if scale is None:
         if not isinstance(features, int):
-            raise node.unsupported("the number of its features is not known")
+            raise node.refuse("the number of its features is not known")
         scale = features**-0.5
     made = node.emit(op.multiply(made, node.constant(float(scale), wide)))
     if node["attn_mask"] is not None:
@@ -63,25 +63,25 @@ def _flash_attention_backward(node: Node) -> list[Any]:
     grad, q, k, v, out = [node.cast(x, wide) for x in (grad, q, k, v, out)]
     sums = node.cast(node.emit(op.expand_dims(logarithm, [-1])), wide)
     weights = node.emit(op.exp(node.emit(op.subtract(scores, sums))))
-    of_value = node.emit(op.matmul(_transposed(node, weights), grad))
-    of_weights = node.emit(op.matmul(grad, _transposed(node, v)))
+    of_value = node.emit(op.matmul(_transpose(node, weights), grad))
+    of_weights = node.emit(op.matmul(grad, _transpose(node, v)))
     shares = node.emit(op.sum(node.emit(op.multiply(grad, out)), [-1], True))
     moved = node.emit(op.multiply(weights, node.emit(op.subtract(of_weights, shares))))
     scale = node["scale"]
     scale = node.dims_of(q)[-1] ** -0.5 if scale is None else float(scale)
     moved = node.emit(op.multiply(moved, node.constant(scale, wide)))
     of_query = node.emit(op.matmul(moved, k))
-    of_key = node.emit(op.matmul(_transposed(node, moved), q))
+    of_key = node.emit(op.matmul(_transpose(node, moved), q))
     return [of_query, of_key, of_value]
 
 
-def _transposed(node: Node, x: RelaxExpr) -> RelaxExpr:
+def _transpose(node: Node, x: RelaxExpr) -> RelaxExpr:
     return node.emit(op.permute_dims(x, [0, 1, 3, 2]))
 
 
 def _refuse_dropout(node: Node) -> None:
     if node["dropout_p"]:
-        raise node.unsupported("it drops elements by chance, as in training",
+        raise node.refuse("it drops elements by chance, as in training",
                                help="set its dropout to 0")  # fmt: skip
 
 
@@ -147,22 +147,22 @@ def _without_nothing(node: Node, made: RelaxExpr, mask: RelaxExpr) -> RelaxExpr:
 @register("aten._transformer_encoder_layer_fwd.default", note="masks")
 def _encoder_layer(node: Node) -> RelaxExpr:
     if node["mask"] is not None:
-        raise node.unsupported("it has a mask", help="call it under torch.enable_grad()")
+        raise node.refuse("it has a mask", help="call it under torch.enable_grad()")
     x = node.tensor("src")
     first = bool(node["norm_first"])
-    attended = _self_attention(node, _normalised(node, x, "1") if first else x)
+    attended = _self_attention(node, _normalise(node, x, "1") if first else x)
     x = node.emit(op.add(x, attended))
     if not first:
-        x = _normalised(node, x, "1")
-    y = _normalised(node, x, "2") if first else x
+        x = _normalise(node, x, "1")
+    y = _normalise(node, x, "2") if first else x
     y = node.emit(op.linear(y, node.tensor("ffn_weight_1"), node.tensor("ffn_bias_1")))
     y = node.emit((op.nn.gelu if node["use_gelu"] else op.nn.relu)(y))
     y = node.emit(op.linear(y, node.tensor("ffn_weight_2"), node.tensor("ffn_bias_2")))
     x = node.emit(op.add(x, y))
-    return x if first else _normalised(node, x, "2")
+    return x if first else _normalise(node, x, "2")
 
 
-def _normalised(node: Node, x: RelaxExpr, number: str) -> RelaxExpr:
+def _normalise(node: Node, x: RelaxExpr, number: str) -> RelaxExpr:
     gamma, beta = node.tensor(f"norm_weight_{number}"), node.tensor(f"norm_bias_{number}")
     axis = len(node.dims_of(x)) - 1
     return node.emit(op.nn.layer_norm(x, gamma, beta, [axis], float(node["eps"])))

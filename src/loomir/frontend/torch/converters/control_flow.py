@@ -66,7 +66,7 @@ def _truth(node: Node, value: Any) -> RelaxExpr:
 def _tensors(node: Node, values: Sequence[Any]) -> list[RelaxExpr]:
     for value in values:
         if not isinstance(value, RelaxExpr):
-            raise node.unsupported(
+            raise node.refuse(
                 "it is given, or gives, a number that is no tensor",
                 help="make it a tensor: torch.tensor(0)",
             )
@@ -89,7 +89,7 @@ def _while(node: Node) -> list[RelaxExpr]:
     try:
         return emit_loop(node.graph, asks(states), states, step)[0]
     except LoopMistake as error:
-        raise node.unsupported(str(error)) from error
+        raise node.refuse(str(error)) from error
 
 
 @register("scan")
@@ -128,7 +128,7 @@ def _along(
                 node.graph, Scanned(length, [(x, 0, False) for x in xs]), states, body
             )
         except LoopMistake as error:
-            raise node.unsupported(str(error)) from error
+            raise node.refuse(str(error)) from error
         return [*ends, *rows]
     gathered: list[list[RelaxExpr]] = []
     for k in range(length):

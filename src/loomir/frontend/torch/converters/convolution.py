@@ -17,7 +17,7 @@ _TRANSPOSES: Final = {
 }
 
 
-def _batched(node: Node, x: RelaxExpr, rank: int) -> RelaxExpr:
+def _add_batch(node: Node, x: RelaxExpr, rank: int) -> RelaxExpr:
     """Return images with an axis of a batch, which one image may lack."""
     dims = node.dims_of(x)
     return x if len(dims) == rank else node.emit(op.reshape(x, (1, *dims)))
@@ -30,7 +30,7 @@ def _with_bias(node: Node, made: RelaxExpr, bias: Any, axes: int) -> RelaxExpr:
     return op.add(made, node.emit(op.reshape(bias, (1, channels, *[1] * axes))))
 
 
-def _unbatched(node: Node, made: RelaxExpr) -> RelaxExpr:
+def _drop_batch(node: Node, made: RelaxExpr) -> RelaxExpr:
     shape = node.shape
     bound = node.emit(made)
     return bound if len(node.dims_of(bound)) == len(shape) else op.reshape(bound, tuple(shape))
@@ -45,9 +45,9 @@ def _same_padding(node: Node, kernel: list[int], dilation: list[int]) -> list[in
 def _kernel(node: Node, weight: RelaxExpr) -> list[int]:
     kernel = node.dims_of(weight)[2:]
     if len(kernel) not in _CONVOLUTIONS:
-        raise node.unsupported(f"images of {len(kernel)} axes are not supported")
+        raise node.refuse(f"images of {len(kernel)} axes are not supported")
     if not all(isinstance(k, int) for k in kernel):
-        raise node.unsupported("the extents of its kernel are not known")
+        raise node.refuse("the extents of its kernel are not known")
     return kernel
 
 
@@ -63,14 +63,14 @@ def _conv(node: Node) -> RelaxExpr:
         padding = _same_padding(node, kernel, dilation) if same else [0] * (2 * axes)
     else:
         padding = node.ints("padding", axes) * 2
-    data = _batched(node, node.tensor(0), axes + 2)
+    data = _add_batch(node, node.tensor(0), axes + 2)
     made = node.emit(
         _CONVOLUTIONS[axes](
             data, weight, strides=strides, padding=padding, dilation=dilation,
             groups=int(node["groups"]),
         )
     )  # fmt: skip
-    return _unbatched(node, _with_bias(node, made, node[2], axes))
+    return _drop_batch(node, _with_bias(node, made, node[2], axes))
 
 
 @register("aten.convolution.default", "aten._convolution.default")
@@ -82,10 +82,12 @@ def _convolution(node: Node) -> RelaxExpr:
         node.ints(name, axes) for name in ("stride", "padding", "dilation")
     ]
     groups = int(node["groups"])
-    data = _batched(node, node.tensor(0), axes + 2)
+    data = _add_batch(node, node.tensor(0), axes + 2)
     if node["transposed"]:
         more = node.ints("output_padding", axes)
-        made = _transposed(node, data, weight, (strides, padding, dilation, more), groups)
+        made = _transpose_convolution(
+            node, data, weight, (strides, padding, dilation, more), groups
+        )
     else:
         made = node.emit(
             _CONVOLUTIONS[axes](
@@ -93,7 +95,7 @@ def _convolution(node: Node) -> RelaxExpr:
                 groups=groups,
             )
         )  # fmt: skip
-    return _unbatched(node, _with_bias(node, made, node[2], axes))
+    return _drop_batch(node, _with_bias(node, made, node[2], axes))
 
 
 @register("aten.conv_transpose1d.default", "aten.conv_transpose2d.input",
@@ -104,12 +106,14 @@ def _conv_transpose(node: Node) -> RelaxExpr:
     strides, padding, dilation, more = [
         node.ints(name, axes) for name in ("stride", "padding", "dilation", "output_padding")
     ]
-    data = _batched(node, node.tensor(0), axes + 2)
-    made = _transposed(node, data, weight, (strides, padding, dilation, more), int(node["groups"]))
-    return _unbatched(node, _with_bias(node, made, node[2], axes))
+    data = _add_batch(node, node.tensor(0), axes + 2)
+    made = _transpose_convolution(
+        node, data, weight, (strides, padding, dilation, more), int(node["groups"])
+    )
+    return _drop_batch(node, _with_bias(node, made, node[2], axes))
 
 
-def _transposed(
+def _transpose_convolution(
     node: Node,
     data: RelaxExpr,
     weight: RelaxExpr,
@@ -138,7 +142,7 @@ def _transposed(
 def _convolution_backward(node: Node) -> list[Any]:
     grad, data, weight = node.tensor(0), node.tensor(1), node.tensor(2)
     if node["transposed"]:
-        raise node.unsupported("gradients of transposed convolutions are not supported")
+        raise node.refuse("gradients of transposed convolutions are not supported")
     kernel = _kernel(node, weight)
     axes = len(kernel)
     strides, padding, dilation = [
@@ -173,9 +177,9 @@ def _gradient_of_data(
         if strides[i] == 1:
             missing = 0
         if not isinstance(missing, int):
-            raise node.unsupported("the gradient of a strided convolution needs known extents")
+            raise node.refuse("the gradient of a strided convolution needs known extents")
         more.append(missing)
-    return _transposed(node, grad, weight, (strides, padding, dilation, more), groups)
+    return _transpose_convolution(node, grad, weight, (strides, padding, dilation, more), groups)
 
 
 def _gradient_of_weight(

@@ -13,23 +13,23 @@ from loomir.support.dtype import DataType
 from loomir.tir.expr import PrimExpr
 
 
-def _filled(node: Node, value: Any) -> RelaxExpr:
+def _fill_value(node: Node, value: Any) -> RelaxExpr:
     return op.full(tuple(node.shape), node.as_tensor(value, node.dtype))
 
 
 @register("aten.full.default")
 def _full(node: Node) -> RelaxExpr:
-    return _filled(node, node["fill_value"])
+    return _fill_value(node, node["fill_value"])
 
 
 @register("aten.full_like.default", "aten.new_full.default")
 def _full_like(node: Node) -> RelaxExpr:
-    return _filled(node, node["fill_value"])
+    return _fill_value(node, node["fill_value"])
 
 
 @register("aten.fill.Scalar", "aten.fill.Tensor")
 def _fill(node: Node) -> RelaxExpr:
-    return _filled(node, node["value"])
+    return _fill_value(node, node["value"])
 
 
 @register("aten.zeros.default", "aten.zeros_like.default", "aten.new_zeros.default",
@@ -37,12 +37,12 @@ def _fill(node: Node) -> RelaxExpr:
           "aten.new_empty.default", "aten.new_empty_strided.default",
           "aten.empty_permuted.default")  # fmt: skip
 def _zeros(node: Node) -> RelaxExpr:
-    return _filled(node, 0)
+    return _fill_value(node, 0)
 
 
 @register("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default")
 def _ones(node: Node) -> RelaxExpr:
-    return _filled(node, 1)
+    return _fill_value(node, 1)
 
 
 @register("aten.scalar_tensor.default")
@@ -54,15 +54,15 @@ def _scalar_tensor(node: Node) -> RelaxExpr:
 def _arange(node: Node) -> RelaxExpr:
     start = node.arguments.get("start", 0)
     step = node.arguments.get("step", 1)
-    return _counted(node, start, step)
+    return _count_up(node, start, step)
 
 
 @register("prims.iota.default")
 def _iota(node: Node) -> RelaxExpr:
-    return _counted(node, node["start"], node["step"])
+    return _count_up(node, node["start"], node["step"])
 
 
-def _counted(node: Node, start: Any, step: Any) -> RelaxExpr:
+def _count_up(node: Node, start: Any, step: Any) -> RelaxExpr:
     """Make ``start + i * step``, in integers where both are, else in floats of 64 bits."""
     (count,) = node.shape
     whole = not any(isinstance(v, float) or _is_float(v) for v in (start, step))
@@ -90,7 +90,7 @@ def _is_float(value: Any) -> bool:
 def _eye(node: Node) -> RelaxExpr:
     rows, columns = node.shape
     if isinstance(rows, PrimExpr) or isinstance(columns, PrimExpr):
-        raise node.unsupported("its extents are not known")
+        raise node.refuse("its extents are not known")
     return op.eye(rows, columns, 0, node.dtype)
 
 
@@ -98,5 +98,5 @@ def _eye(node: Node) -> RelaxExpr:
 def _item(node: Node) -> Any:
     found = node.result
     if not hasattr(found, "node") or DataType(node.dtype_of(node.tensor(0))).is_float:
-        raise node.unsupported("it reads a float out of a tensor")
+        raise node.refuse("it reads a float out of a tensor")
     return node.graph.bind_size(found, node.tensor(0))

@@ -151,7 +151,7 @@ def _binary(operator: _Operator, truth: _Operator | None = None) -> Converter:
     return convert
 
 
-def _scaled(operator: _Operator, truth: _Operator) -> Converter:
+def _import_scaled(operator: _Operator, truth: _Operator) -> Converter:
     """Import a sum or a difference, whose second operand is multiplied by ``alpha``."""
 
     def convert(node: Node) -> RelaxExpr:
@@ -168,8 +168,8 @@ def _scaled(operator: _Operator, truth: _Operator) -> Converter:
     return convert
 
 
-register("aten.add.Tensor", "aten.add.Scalar")(_scaled(op.add, op.logical_or))
-register("aten.sub.Tensor", "aten.sub.Scalar")(_scaled(op.subtract, op.logical_xor))
+register("aten.add.Tensor", "aten.add.Scalar")(_import_scaled(op.add, op.logical_or))
+register("aten.sub.Tensor", "aten.sub.Scalar")(_import_scaled(op.subtract, op.logical_xor))
 
 
 @register("aten.rsub.Tensor", "aten.rsub.Scalar")
@@ -199,18 +199,18 @@ register("aten.bitwise_right_shift.Tensor", "aten.__rshift__.Scalar", "aten.__rs
 )
 
 
-def _divided(node: Node) -> RelaxExpr:
+def _import_divide(node: Node) -> RelaxExpr:
     return op.divide(*_pair(node, node.dtype))
 
 
-register("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor")(_divided)
+register("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor")(_import_divide)
 
 
 @register("aten.div.Tensor_mode", "aten.div.Scalar_mode")
-def _divided_and_rounded(node: Node) -> RelaxExpr:
+def _import_rounding_divide(node: Node) -> RelaxExpr:
     mode = node["rounding_mode"]
     if mode is None:
-        return _divided(node)
+        return _import_divide(node)
     a, b = _pair(node, node.dtype)
     if mode == "floor":
         return _floor_divide(node, a, b)
@@ -264,7 +264,7 @@ def _power_of_number(node: Node) -> RelaxExpr:
 # -- comparisons ---------------------------------------------------------------------------------
 def _comparison(operator: _Operator) -> Converter:
     def convert(node: Node) -> RelaxExpr:
-        dtype = node.promoted(0, 1)
+        dtype = node.promote(0, 1)
         if dtype == "bool":
             dtype = "uint8"
         return operator(*_pair(node, dtype))
@@ -304,7 +304,7 @@ def _where(node: Node) -> RelaxExpr:
     return op.where(node.tensor(0, "bool"), node.tensor(1, node.dtype), node.tensor(2, node.dtype))
 
 
-def _bounded(node: Node, low: str | None, high: str | None) -> RelaxExpr:
+def _clamp_between(node: Node, low: str | None, high: str | None) -> RelaxExpr:
     """Bring elements between bounds that are arguments; of truths, these are 0 and 1."""
     dtype = node.dtype
     inner = "uint8" if dtype == "bool" else dtype
@@ -318,22 +318,22 @@ def _bounded(node: Node, low: str | None, high: str | None) -> RelaxExpr:
 
 @register("aten.clamp.default", "aten.clamp.Tensor")
 def _clamp(node: Node) -> RelaxExpr:
-    return _bounded(node, "min", "max")
+    return _clamp_between(node, "min", "max")
 
 
 @register("aten.clamp_min.default", "aten.clamp_min.Tensor")
 def _clamp_min(node: Node) -> RelaxExpr:
-    return _bounded(node, "min", None)
+    return _clamp_between(node, "min", None)
 
 
 @register("aten.clamp_max.default", "aten.clamp_max.Tensor")
 def _clamp_max(node: Node) -> RelaxExpr:
-    return _bounded(node, None, "max")
+    return _clamp_between(node, None, "max")
 
 
 # -- dtypes and copies ---------------------------------------------------------------------------
 @register("aten._to_copy.default", "aten.to.dtype", "prims.convert_element_type.default")
-def _converted(node: Node) -> RelaxExpr:
+def _import_conversion(node: Node) -> RelaxExpr:
     return _convert(node, node.tensor(0), node.dtype)
 
 

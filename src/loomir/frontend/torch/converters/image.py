@@ -52,11 +52,11 @@ def _nearest(node: Node) -> RelaxExpr:
     offset = 0.5 if "exact" in node.operator else 0.0
     x = node.tensor(0)
     for i in range(axes):
-        x = _repeated(node, x, i + 2, shape[i + 2], scales[i], offset)
+        x = _repeat(node, x, i + 2, shape[i + 2], scales[i], offset)
     return x
 
 
-def _repeated(
+def _repeat(
     node: Node, x: RelaxExpr, axis: int, count: Any, scale: float | None, offset: float
 ) -> RelaxExpr:
     extent = node.dims_of(x)[axis]
@@ -100,11 +100,11 @@ def _linear(node: Node) -> RelaxExpr:
         extent, count = dims[i + 2], shape[i + 2]
         if node.is_equal(extent, count) and (aligned or scales[i] in (None, 1.0)):
             continue
-        x = node.compute(_interpolating(i + 2, scales[i], aligned), x, extent, count)
+        x = node.compute(_make_interpolation(i + 2, scales[i], aligned), x, extent, count)
     return node.cast(x, dtype)
 
 
-def _interpolating(
+def _make_interpolation(
     axis: int, scale: float | None, aligned: bool
 ) -> Callable[[Tensor, Any, Any], Tensor]:
     """Make the kernel that interpolates along one axis."""

@@ -39,16 +39,16 @@ def _embedding_backward(node: Node) -> RelaxExpr:
 def _embedding_bag(node: Node) -> list[Any]:
     mode = int(node["mode"])
     if mode == 2:
-        raise node.unsupported("it takes the greatest of each bag")
+        raise node.refuse("it takes the greatest of each bag")
     if int(node["padding_idx"]) >= 0:
-        raise node.unsupported("it leaves out a padding index")
+        raise node.refuse("it leaves out a padding index")
     places, offsets = node.tensor("indices"), node.tensor("offsets")
     (count,), (bags,) = node.dims_of(places), node.dims_of(offsets)
     if node["include_last_offset"]:
         bags = node.simplify(bags - 1)
-        offsets = node.emit(op.strided_slice(offsets, [0], [0], [_bound(bags)]))
+        offsets = node.emit(op.strided_slice(offsets, [0], [0], [_wrap_bound(bags)]))
     offsets = node.cast(offsets, "int64")
-    order = node.emit(op.arange(0, _bound(count), 1, "int64"))
+    order = node.emit(op.arange(0, _wrap_bound(count), 1, "int64"))
     own = node.emit(op.bucketize(order, offsets, False, True))
     bag = node.emit(op.subtract(node.cast(own, "int64"), node.constant(1, "int64")))
     rows = node.emit(op.take(node.tensor("weight"), places, 0))
@@ -60,7 +60,7 @@ def _embedding_bag(node: Node) -> list[Any]:
     made = node.emit(op.index_put(zeros, (bag,), rows, True))
     if mode == 1:
         ends = node.emit(op.full((1,), node.as_tensor(count, "int64")))
-        rest = node.emit(op.strided_slice(offsets, [0], [1], [_bound(bags)]))
+        rest = node.emit(op.strided_slice(offsets, [0], [1], [_wrap_bound(bags)]))
         after = node.emit(op.concat((rest, ends), 0))
         size = node.cast(node.emit(op.subtract(after, offsets)), node.dtype)
         size = node.emit(op.maximum(size, node.constant(1)))
@@ -68,7 +68,7 @@ def _embedding_bag(node: Node) -> list[Any]:
     return [made, bag if node.wants(1) else None, None, None]
 
 
-def _bound(value: Any) -> Any:
+def _wrap_bound(value: Any) -> Any:
     return PrimValue(value) if isinstance(value, PrimExpr) else value
 
 
@@ -98,10 +98,10 @@ def _gather(node: Node) -> RelaxExpr:
         return op.reshape(made, tuple(node.shape))
     if any(isinstance(d, int) and d == 0 for d in node.shape):
         return op.full(tuple(node.shape), node.constant(0))
-    return op.gather_elements(_fitting(node, x, places), places, node.axis("dim", rank))
+    return op.gather_elements(_fit(node, x, places), places, node.axis("dim", rank))
 
 
-def _fitting(node: Node, x: RelaxExpr, places: RelaxExpr) -> RelaxExpr:
+def _fit(node: Node, x: RelaxExpr, places: RelaxExpr) -> RelaxExpr:
     if not node.dims_of(places):
         return node.emit(op.reshape(x, ()))
     return x
@@ -117,7 +117,7 @@ def _scatter(reduction: str | None) -> Converter:
     def convert(node: Node) -> RelaxExpr:
         how = reduction or _SCATTERS.get(str(node["reduce"]))
         if how is None:
-            raise node.unsupported(f"it reduces by {node['reduce']!r}")
+            raise node.refuse(f"it reduces by {node['reduce']!r}")
         x, places = node.tensor(0, node.dtype), node.tensor("index")
         rank = node.rank(0)
         dims = node.dims_of(places)
@@ -126,7 +126,7 @@ def _scatter(reduction: str | None) -> Converter:
         name = "src" if "src" in node.arguments else "value"
         if node.is_tensor(name):
             updates = node.tensor(name, node.dtype)
-            updates = _leading_part(node, updates, dims)
+            updates = _take_leading_part(node, updates, dims)
         else:
             updates = node.emit(op.full(tuple(dims), node.tensor(name, node.dtype)))
         if not node.arguments.get("include_self", True):
@@ -145,7 +145,7 @@ def _without_self(
     """Reduce only updates, where there are some; what was there stays elsewhere."""
     shape = node.dims_of(x)
     if not shape:
-        raise node.unsupported("its tensor has no axes")
+        raise node.refuse("its tensor has no axes")
     axis, dtype = node.axis("dim", len(shape)), node.dtype
     ones = node.emit(op.full(tuple(node.dims_of(places)), node.constant(1, "int32")))
     none = node.emit(op.full(tuple(shape), node.constant(0, "int32")))
@@ -171,13 +171,13 @@ def _identity(dtype: str, how: str) -> float | int:
     return 1 if how == "mul" else 0
 
 
-def _leading_part(node: Node, x: RelaxExpr, dims: list[Any]) -> RelaxExpr:
+def _take_leading_part(node: Node, x: RelaxExpr, dims: list[Any]) -> RelaxExpr:
     own = node.dims_of(x)
     axes = [i for i, (a, b) in enumerate(zip(own, dims)) if not node.is_equal(a, b)]
     if not axes:
         return x
     if any(isinstance(dims[a], PrimExpr) for a in axes):
-        raise node.unsupported("its updates have extents that are not known")
+        raise node.refuse("its updates have extents that are not known")
     return node.emit(op.strided_slice(x, axes, [0] * len(axes), [dims[a] for a in axes]))
 
 
@@ -198,7 +198,7 @@ def _without_masks(node: Node, given: list[Any]) -> list[Any]:
             continue
         rank = len(node.dims_of(places))
         if rank == 0:
-            raise node.unsupported("it is indexed by one truth")
+            raise node.refuse("it is indexed by one truth")
         found = node.emit(op.nonzero(node.cast(places, "bool")))
         count = node.dims_of(found)[1]
         for axis in range(rank):
@@ -370,12 +370,12 @@ def _col2im(node: Node) -> RelaxExpr:
     batch = dims[0] if batched else 1
     channels = dims[-2] // (kernel[0] * kernel[1])
     x = node.emit(op.reshape(x, (batch, channels, *kernel, *blocks)))
-    kernel_function = _folding(size, kernel, dilation, padding, stride, blocks)
+    kernel_function = _make_folding(size, kernel, dilation, padding, stride, blocks)
     made = node.compute(kernel_function, x)
     return made if batched else op.reshape(made, tuple(node.shape))
 
 
-def _folding(
+def _make_folding(
     size: list[int],
     kernel: list[int],
     dilation: list[int],

@@ -12,10 +12,10 @@ from loomir.support.dtype import DataType
 @register("aten.mm.default", "aten.bmm.default", "aten.matmul.default", "aten.mv.default",
           "aten.dot.default")  # fmt: skip
 def _product(node: Node) -> RelaxExpr:
-    return _multiplied(node, node.tensor(0), node.tensor(1))
+    return _multiply(node, node.tensor(0), node.tensor(1))
 
 
-def _multiplied(node: Node, a: RelaxExpr, b: RelaxExpr) -> RelaxExpr:
+def _multiply(node: Node, a: RelaxExpr, b: RelaxExpr) -> RelaxExpr:
     if node.dtype == "bool":
         made = node.emit(op.matmul(node.cast(a, "int32"), node.cast(b, "int32")))
         return node.emit(op.astype(made, "bool"))
@@ -23,16 +23,16 @@ def _multiplied(node: Node, a: RelaxExpr, b: RelaxExpr) -> RelaxExpr:
 
 
 @register("aten.addmm.default", "aten.baddbmm.default", "aten.addmv.default")
-def _added_product(node: Node) -> RelaxExpr:
-    made = node.emit(_multiplied(node, node.tensor(1), node.tensor(2)))
+def _add_product(node: Node) -> RelaxExpr:
+    made = node.emit(_multiply(node, node.tensor(1), node.tensor(2)))
     return _with_added(node, made)
 
 
 @register("aten.addbmm.default")
-def _added_sum_of_products(node: Node) -> RelaxExpr:
+def _add_sum_of_products(node: Node) -> RelaxExpr:
     a, b = node.tensor(1), node.tensor(2)
     narrow = DataType(node.dtype).is_float and DataType(node.dtype).bits == 16
-    made = node.emit(op.matmul(a, b, "float32") if narrow else _multiplied(node, a, b))
+    made = node.emit(op.matmul(a, b, "float32") if narrow else _multiply(node, a, b))
     return _with_added(node, node.cast(node.emit(op.sum(made, [0])), node.dtype))
 
 

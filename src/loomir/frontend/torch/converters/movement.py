@@ -33,7 +33,7 @@ def _axes_of_one(node: Node) -> RelaxExpr:
 @register("aten.permute.default", "aten.permute_copy.default")
 def _permute(node: Node) -> RelaxExpr:
     rank = node.rank(0)
-    order = [node.counted(a, rank) for a in node["dims"]]
+    order = [node.count_axis(a, rank) for a in node["dims"]]
     return node.tensor(0) if order == list(range(rank)) else op.permute_dims(node.tensor(0), order)
 
 
@@ -47,7 +47,7 @@ def _transpose(node: Node) -> RelaxExpr:
     rank = node.rank(0)
     if rank == 0:
         return node.tensor(0)
-    a, b = node.counted(node[1], rank), node.counted(node[2], rank)
+    a, b = node.count_axis(node[1], rank), node.count_axis(node[2], rank)
     order = list(range(rank))
     order[a], order[b] = b, a
     return op.permute_dims(node.tensor(0), order)
@@ -76,12 +76,12 @@ def _stack(node: Node) -> RelaxExpr:
     return op.stack(parts, node.axis("dim", len(node.shape)))
 
 
-def _bound(value: Any) -> Any:
+def _wrap_bound(value: Any) -> Any:
     return PrimValue(value) if isinstance(value, PrimExpr) else int(value)
 
 
 def _cut(x: RelaxExpr, axis: int, start: Any, end: Any, step: int = 1) -> RelaxExpr:
-    return op.strided_slice(x, [axis], [_bound(start)], [_bound(end)], [step])
+    return op.strided_slice(x, [axis], [_wrap_bound(start)], [_wrap_bound(end)], [step])
 
 
 def _within(node: Node, place: Any, extent: Any, otherwise: Any) -> Any:
@@ -149,7 +149,7 @@ def _slice_scatter(node: Node) -> RelaxExpr:
     if isinstance(start, int) and isinstance(end, int) and end <= start:
         return node.tensor(0)
     return op.slice_scatter(
-        node.tensor(0), source, _bound(start), _bound(end), int(node["step"]), axis
+        node.tensor(0), source, _wrap_bound(start), _wrap_bound(end), int(node["step"]), axis
     )
 
 
@@ -162,7 +162,7 @@ def _select_scatter(node: Node) -> RelaxExpr:
         place = node.simplify(dims[axis] + place)
     source = node.emit(op.expand_dims(node.tensor("src", node.dtype), [axis]))
     end = node.simplify(place + 1)
-    return op.slice_scatter(node.tensor(0), source, _bound(place), _bound(end), 1, axis)
+    return op.slice_scatter(node.tensor(0), source, _wrap_bound(place), _wrap_bound(end), 1, axis)
 
 
 @register("aten.split_with_sizes.default", "aten.split.Tensor", "aten.unbind.int",
@@ -217,13 +217,13 @@ def _roll(node: Node) -> RelaxExpr:
     if not axes:
         total = node.simplify(reduce(mul, dims, 1))
         x = node.emit(op.reshape(x, (total,)))
-        return op.reshape(_rolled(node, x, 0, shifts[0], total), tuple(dims))
+        return op.reshape(_roll_axis(node, x, 0, shifts[0], total), tuple(dims))
     for axis, shift in zip(axes, shifts):
-        x = _rolled(node, x, axis, shift, dims[axis])
+        x = _roll_axis(node, x, axis, shift, dims[axis])
     return x
 
 
-def _rolled(node: Node, x: RelaxExpr, axis: int, shift: Any, extent: Any) -> RelaxExpr:
+def _roll_axis(node: Node, x: RelaxExpr, axis: int, shift: Any, extent: Any) -> RelaxExpr:
     if isinstance(extent, int):
         if extent == 0:
             return x
@@ -250,7 +250,7 @@ def _constant_pad(node: Node) -> RelaxExpr:
     for i in reversed(range(len(given) // 2)):
         pairs.append((given[2 * i], given[2 * i + 1]))
     if any(isinstance(v, PrimExpr) for p in pairs for v in p):
-        return _padded_by_sizes(node, x, pairs, value)
+        return _pad_by_sizes(node, x, pairs, value)
     for axis, (before, after) in enumerate(pairs):
         if before < 0 or after < 0:
             end = node.simplify(dims[axis] + min(after, 0))
@@ -264,7 +264,7 @@ def _constant_pad(node: Node) -> RelaxExpr:
     return op.nn.pad(x, widths, "constant", float(value))
 
 
-def _padded_by_sizes(node: Node, x: RelaxExpr, pairs: list[Any], value: Any) -> RelaxExpr:
+def _pad_by_sizes(node: Node, x: RelaxExpr, pairs: list[Any], value: Any) -> RelaxExpr:
     """Pad by extents: parts of one value before and after each axis."""
     for axis, (before, after) in enumerate(pairs):
         dims = node.dims_of(x)
@@ -336,10 +336,10 @@ def _as_strided(node: Node) -> RelaxExpr:
     sizes, strides, dims = node["size"], node["stride"], node.dims(0)
     offset = node["storage_offset"] or 0
     if not all(isinstance(v, int) for v in [*sizes, *strides, *dims, offset]):
-        raise node.unsupported("its sizes are not known")
+        raise node.refuse("its sizes are not known")
     source = node.definition.args[0].meta["val"]
     if not source.is_contiguous() or source.storage_offset() != 0:
-        raise node.unsupported("its tensor does not lie in row-major order")
+        raise node.refuse("its tensor does not lie in row-major order")
     xp: Any = np
     places = xp.full(tuple(sizes), offset, "int64")
     for axis, (size, stride) in enumerate(zip(sizes, strides)):
@@ -353,12 +353,12 @@ def _as_strided(node: Node) -> RelaxExpr:
 
 @register("aten.tril.default")
 def _tril(node: Node) -> RelaxExpr:
-    return op.tril(node.tensor(0), _bound(node["diagonal"]))
+    return op.tril(node.tensor(0), _wrap_bound(node["diagonal"]))
 
 
 @register("aten.triu.default")
 def _triu(node: Node) -> RelaxExpr:
-    return op.triu(node.tensor(0), _bound(node["diagonal"]))
+    return op.triu(node.tensor(0), _wrap_bound(node["diagonal"]))
 
 
 @register("aten.pixel_shuffle.default")

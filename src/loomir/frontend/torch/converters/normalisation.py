@@ -134,7 +134,7 @@ def _by_batch(node: Node, epsilon: float) -> tuple[RelaxExpr, RelaxExpr, RelaxEx
     return node.cast(made, node.dtype), mean, inverse, variance
 
 
-def _moved(node: Node, name: str, by: RelaxExpr) -> RelaxExpr:
+def _move(node: Node, name: str, by: RelaxExpr) -> RelaxExpr:
     """Move a running statistic towards that of the batch."""
     own = node.tensor(name)
     momentum = float(node["momentum"])
@@ -144,7 +144,7 @@ def _moved(node: Node, name: str, by: RelaxExpr) -> RelaxExpr:
     return node.emit(op.add(kept, added))
 
 
-def _unbiased(node: Node, variance: RelaxExpr) -> RelaxExpr:
+def _correct_bias(node: Node, variance: RelaxExpr) -> RelaxExpr:
     dims = node.dims(0)
     count: Any = dims[0]
     for d in dims[2:]:
@@ -163,9 +163,9 @@ def _batch_norm_functional(node: Node) -> list[Any]:
     made, mean, inverse, variance = _by_batch(node, float(node["eps"]))
     outputs: list[Any] = [made, mean, inverse, None, None]
     if node.wants(3):
-        outputs[3] = _moved(node, "running_mean", mean)
+        outputs[3] = _move(node, "running_mean", mean)
     if node.wants(4):
-        outputs[4] = _moved(node, "running_var", _unbiased(node, variance))
+        outputs[4] = _move(node, "running_var", _correct_bias(node, variance))
     return outputs
 
 
@@ -181,7 +181,7 @@ def _batch_norm_legit(node: Node) -> list[Any]:
     if not node["training"]:
         return [_inference(node, float(node["eps"])), None, None]
     if node["running_mean"] is not None:
-        raise node.unsupported("it writes its statistics in place")
+        raise node.refuse("it writes its statistics in place")
     made, mean, inverse, _ = _by_batch(node, float(node["eps"]))
     return [made, mean, inverse]
 
@@ -189,7 +189,7 @@ def _batch_norm_legit(node: Node) -> list[Any]:
 @register("aten.batch_norm.default", note="training")
 def _batch_norm(node: Node) -> RelaxExpr:
     if node["training"]:
-        raise node.unsupported("it normalises by the batch, as in training",
+        raise node.refuse("it normalises by the batch, as in training",
                                help="export the model for inference: model.eval()")  # fmt: skip
     return _inference(node, float(node["eps"]))
 
@@ -197,10 +197,10 @@ def _batch_norm(node: Node) -> RelaxExpr:
 # -- groups --------------------------------------------------------------------------------------
 @register("aten.group_norm.default")
 def _group_norm(node: Node) -> RelaxExpr:
-    return _grouped(node, int(node["num_groups"]), float(node["eps"]))
+    return _normalise_groups(node, int(node["num_groups"]), float(node["eps"]))
 
 
-def _grouped(node: Node, groups: int, epsilon: float) -> RelaxExpr:
+def _normalise_groups(node: Node, groups: int, epsilon: float) -> RelaxExpr:
     rank = node.rank(0)
     channels = node.dims(0)[1:2]
     gamma = _or_constant(node, "weight", channels, 1.0, node.dtype)
@@ -214,7 +214,11 @@ def _grouped(node: Node, groups: int, epsilon: float) -> RelaxExpr:
 @register("aten.native_group_norm.default")
 def _native_group_norm(node: Node) -> list[Any]:
     groups = int(node["group"])
-    outputs: list[Any] = [node.emit(_grouped(node, groups, float(node["eps"]))), None, None]
+    outputs: list[Any] = [
+        node.emit(_normalise_groups(node, groups, float(node["eps"]))),
+        None,
+        None,
+    ]
     if node.wants(1) or node.wants(2):
         batch = node["N"]
         x = node.emit(op.reshape(node.tensor(0), (batch, groups, -1)))

@@ -46,12 +46,12 @@ class _Windows:
         }
 
 
-def _batched(node: Node, x: RelaxExpr, axes: int) -> RelaxExpr:
+def _add_batch(node: Node, x: RelaxExpr, axes: int) -> RelaxExpr:
     dims = node.dims_of(x)
     return x if len(dims) == axes + 2 else node.emit(op.reshape(x, (1, *dims)))
 
 
-def _shaped(node: Node, made: RelaxExpr, shape: list[Any]) -> RelaxExpr:
+def _bind_shape(node: Node, made: RelaxExpr, shape: list[Any]) -> RelaxExpr:
     bound = node.emit(made)
     same = len(node.dims_of(bound)) == len(shape)
     return bound if same else node.emit(op.reshape(bound, tuple(shape)))
@@ -60,16 +60,16 @@ def _shaped(node: Node, made: RelaxExpr, shape: list[Any]) -> RelaxExpr:
 def _max_pool(axes: int, *, places: bool) -> Converter:
     def convert(node: Node) -> Any:
         windows = _Windows(node, axes, dilated=True)
-        x = _batched(node, node.tensor(0), axes)
+        x = _add_batch(node, node.tensor(0), axes)
         shape = node.shape
-        made = _shaped(node, _MAX[axes](x, **windows.options()), shape)
+        made = _bind_shape(node, _MAX[axes](x, **windows.options()), shape)
         if not places:
             return made
         if not node.wants(1):
             return [made, None]
         out = shape if len(shape) == axes + 2 else [1, *shape]
         found = node.compute(_places(windows), x, out)
-        return [made, _shaped(node, found, shape)]
+        return [made, _bind_shape(node, found, shape)]
 
     return convert
 
@@ -122,17 +122,17 @@ def _places(windows: _Windows) -> Callable[[Tensor, list[Any]], Tensor]:
 def _avg_pool(axes: int) -> Converter:
     def convert(node: Node) -> RelaxExpr:
         windows = _Windows(node, axes, dilated=False)
-        x = _batched(node, node.tensor(0), axes)
+        x = _add_batch(node, node.tensor(0), axes)
         divisor = node.arguments.get("divisor_override")
         include = bool(node["count_include_pad"])
         if not divisor:
             made = _MEAN[axes](x, **windows.options(), count_include_pad=include)
-            return _shaped(node, made, node.shape)
+            return _bind_shape(node, made, node.shape)
         if windows.ceil:
-            raise node.unsupported("it divides by a number of its own, in ceil mode")
+            raise node.refuse("it divides by a number of its own, in ceil mode")
         made = node.emit(_MEAN[axes](x, **windows.options(), count_include_pad=True))
         by = reduce(mul, windows.size, 1) / float(divisor)
-        return _shaped(node, op.multiply(made, node.constant(by)), node.shape)
+        return _bind_shape(node, op.multiply(made, node.constant(by)), node.shape)
 
     return convert
 
@@ -143,13 +143,13 @@ for _axes in (1, 2, 3):
 
 def _adaptive_avg_pool(axes: int) -> Converter:
     def convert(node: Node) -> RelaxExpr:
-        x = _batched(node, node.tensor(0), axes)
+        x = _add_batch(node, node.tensor(0), axes)
         size = [int(v) for v in node.shape[-axes:]]
         if all(v == 1 for v in size):
             made = op.mean(x, list(range(2, 2 + axes)), True)
         else:
             made = _ADAPTIVE[axes](x, size)
-        return _shaped(node, made, node.shape)
+        return _bind_shape(node, made, node.shape)
 
     return convert
 
@@ -186,15 +186,15 @@ def _max_pool_backward(node: Node) -> RelaxExpr:
 def _avg_pool_backward(node: Node) -> RelaxExpr:
     axes = 2 if "2d" in node.operator else 3
     windows = _Windows(node, axes, dilated=False)
-    grad = _batched(node, node.tensor(0), axes)
+    grad = _add_batch(node, node.tensor(0), axes)
     dims = node.shape if len(node.shape) == axes + 2 else [1, *node.shape]
     include = bool(node["count_include_pad"])
     divisor = node["divisor_override"]
-    made = node.compute(_gathering(windows, include, divisor), grad, dims)
-    return _shaped(node, made, node.shape)
+    made = node.compute(_make_gathering(windows, include, divisor), grad, dims)
+    return _bind_shape(node, made, node.shape)
 
 
-def _gathering(
+def _make_gathering(
     windows: _Windows, include: bool, divisor: int | None
 ) -> Callable[[Tensor, list[Any]], Tensor]:
     """Make the kernel that sums, for each element, over the windows that it is in."""
@@ -248,12 +248,12 @@ def _adaptive_backward(node: Node) -> RelaxExpr:
             grad = node.emit(op.divide(grad, share))
             continue
         if not isinstance(extent, int) or not isinstance(count, int):
-            raise node.unsupported("the extents of its image are not known")
-        grad = node.compute(_covering(axis, extent, count), grad)
+            raise node.refuse("the extents of its image are not known")
+        grad = node.compute(_make_covering(axis, extent, count), grad)
     return op.broadcast_to(grad, tuple(dims))
 
 
-def _covering(axis: int, extent: int, count: int) -> Callable[[Tensor], Tensor]:
+def _make_covering(axis: int, extent: int, count: int) -> Callable[[Tensor], Tensor]:
     """Make the kernel that sums along an axis over the windows that each element is in."""
 
     def kernel(grad: Tensor) -> Tensor:

@@ -25,17 +25,17 @@ def _quantize(node: Node) -> RelaxExpr:
         by: RelaxExpr = node.cast(node.emit(op.divide(one, wide)), "float32")
     else:
         by = node.constant(1.0 / float(scale), "float32")
-    return _rounded(node, by, _number(node, "zero_point", "float32"))
+    return _round_to_range(node, by, _number(node, "zero_point", "float32"))
 
 
 @register(f"{_OF}.quantize_per_channel.default")
 def _quantize_channels(node: Node) -> RelaxExpr:
     scales = _along(node, node.tensor("scales"))
     by = node.emit(op.divide(node.constant(1.0, node.dtype_of(scales)), scales))
-    return _rounded(node, by, _along(node, node.tensor("zero_points", "float32")))
+    return _round_to_range(node, by, _along(node, node.tensor("zero_points", "float32")))
 
 
-def _rounded(node: Node, by: RelaxExpr, zero: RelaxExpr) -> RelaxExpr:
+def _round_to_range(node: Node, by: RelaxExpr, zero: RelaxExpr) -> RelaxExpr:
     """Multiply by the inverse of a scale, and bring whole numbers into a range."""
     x = node.cast(node.tensor(0), node.dtype_of(by))
     whole = node.emit(op.round(node.emit(op.multiply(x, by))))
@@ -47,20 +47,20 @@ def _rounded(node: Node, by: RelaxExpr, zero: RelaxExpr) -> RelaxExpr:
 @register(f"{_OF}.dequantize_per_tensor.default", f"{_OF}.dequantize_per_tensor.tensor",
           f"{_OF}.dequantize_per_tensor.tensor2")  # fmt: skip
 def _dequantize(node: Node) -> RelaxExpr:
-    return _scaled(node, _number(node, "scale", node.dtype), _number(node, "zero_point", "int32"))
+    return _scale(node, _number(node, "scale", node.dtype), _number(node, "zero_point", "int32"))
 
 
 @register(f"{_OF}.dequantize_per_channel.default")
 def _dequantize_channels(node: Node) -> RelaxExpr:
     zero = node["zero_points"]
     scales = _along(node, node.tensor("scales"))
-    made = _scaled(
+    made = _scale(
         node, scales, None if zero is None else _along(node, node.tensor("zero_points", "int32"))
     )
     return node.cast(node.emit(made), node.dtype)
 
 
-def _scaled(node: Node, scale: RelaxExpr, zero: RelaxExpr | None) -> RelaxExpr:
+def _scale(node: Node, scale: RelaxExpr, zero: RelaxExpr | None) -> RelaxExpr:
     """Multiply integers less a zero point by a scale; differences of small ones are exact."""
     x = node.tensor(0)
     dtype = node.dtype_of(scale)

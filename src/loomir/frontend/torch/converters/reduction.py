@@ -25,7 +25,7 @@ def _keeps(node: Node) -> bool:
     return bool(node.arguments.get("keepdim", False))
 
 
-def _reduced(node: Node, operator: _Operator, x: RelaxExpr) -> RelaxExpr:
+def _reduce(node: Node, operator: _Operator, x: RelaxExpr) -> RelaxExpr:
     """Reduce over the axes that a node names; without axes there is one element already."""
     if not node.dims_of(x):
         made = node.emit(operator(node.emit(op.reshape(x, (1,))), [0], False))
@@ -35,7 +35,7 @@ def _reduced(node: Node, operator: _Operator, x: RelaxExpr) -> RelaxExpr:
 
 def _reduction(operator: _Operator) -> Converter:
     def convert(node: Node) -> RelaxExpr:
-        return _reduced(node, operator, node.tensor(0, node.dtype))
+        return _reduce(node, operator, node.tensor(0, node.dtype))
 
     return convert
 
@@ -49,8 +49,8 @@ def _greatest(operator: _Operator) -> Converter:
     def convert(node: Node) -> RelaxExpr:
         x = node.tensor(0)
         if node.dtype == "bool":
-            return op.astype(node.emit(_reduced(node, operator, node.cast(x, "uint8"))), "bool")
-        return _reduced(node, operator, x)
+            return op.astype(node.emit(_reduce(node, operator, node.cast(x, "uint8"))), "bool")
+        return _reduce(node, operator, x)
 
     return convert
 
@@ -64,7 +64,7 @@ def _logical(operator: _Operator) -> Converter:
         x = node.cast(node.tensor(0, "bool"), "uint8")
         if any(isinstance(d, int) and d == 0 for d in node.dims(0)):
             return op.full(tuple(node.shape), node.constant(operator is op.min, node.dtype))
-        made = node.emit(_reduced(node, operator, x))
+        made = node.emit(_reduce(node, operator, x))
         return op.astype(made, node.dtype)
 
     return convert
@@ -154,7 +154,7 @@ def _log_sum_exp(node: Node) -> RelaxExpr:
     return op.add(node.emit(op.log(total)), finite)
 
 
-def _running(operator: _Operator) -> Converter:
+def _import_running(operator: _Operator) -> Converter:
     def convert(node: Node) -> RelaxExpr:
         rank = node.rank(0)
         axis = node.axis("dim", rank)
@@ -169,5 +169,5 @@ def _running(operator: _Operator) -> Converter:
     return convert
 
 
-register("aten.cumsum.default")(_running(op.cumsum))
-register("aten.cumprod.default")(_running(op.cumprod))
+register("aten.cumsum.default")(_import_running(op.cumsum))
+register("aten.cumprod.default")(_import_running(op.cumprod))

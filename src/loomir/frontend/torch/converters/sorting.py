@@ -17,7 +17,7 @@ def _sortable(node: Node) -> RelaxExpr:
     return node.cast(x, "uint8") if node.dtype_of(x) == "bool" else x
 
 
-def _sorted(node: Node, descending: bool) -> list[Any]:
+def _import_sort(node: Node, descending: bool) -> list[Any]:
     x = _sortable(node)
     rank = node.rank(0)
     if rank == 0:
@@ -33,12 +33,12 @@ def _sorted(node: Node, descending: bool) -> list[Any]:
 
 @register("aten.sort.default", "aten.sort.stable")
 def _sort(node: Node) -> list[Any]:
-    return _sorted(node, bool(node["descending"]))
+    return _import_sort(node, bool(node["descending"]))
 
 
 @register("aten.argsort.default", "aten.argsort.stable")
 def _argsort(node: Node) -> RelaxExpr:
-    return _sorted(node, bool(node["descending"]))[1]
+    return _import_sort(node, bool(node["descending"]))[1]
 
 
 @register("aten.topk.default")
@@ -49,7 +49,7 @@ def _topk(node: Node) -> list[Any]:
         return [x, node.emit(op.full((), node.constant(0, "int64")))]
     count = node["k"]
     if not isinstance(count, int):
-        raise node.unsupported("how many it takes is not known")
+        raise node.refuse("how many it takes is not known")
     axis = node.axis("dim", rank)
     if count == 0:
         shape = tuple(node.shape)

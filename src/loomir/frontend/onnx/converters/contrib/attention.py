@@ -93,9 +93,7 @@ def _within_lengths(node: Node, index: int, batch: Any, keys: Any) -> RelaxExpr:
     starts = None
     if not _same(node, count, batch):
         if not _same(node, count, 2 * batch):
-            raise node.unsupported(
-                "its mask has neither a length nor a start and end for each item"
-            )
+            raise node.refuse("its mask has neither a length nor a start and end for each item")
         starts = _part(node, ends, 0, batch, 2 * batch)
         ends = _part(node, ends, 0, 0, batch)
     places = node.emit(op.arange(0, keys, 1, node.dtype(index)))
@@ -136,7 +134,7 @@ def _attend(
 # -- operators -----------------------------------------------------------------------------------
 def _attention(node: Node) -> list[Any]:
     if node.get("past_present_share_buffer", 0) or node.get("do_rotary", 0):
-        raise node.unsupported("it rotates, or keeps its past in a buffer that is shared")
+        raise node.refuse("it rotates, or keeps its past in a buffer that is shared")
     heads = int(node.get("num_heads", 0))
     total = node.dims(1)[1]
     sizes = [int(v) for v in node.get("qkv_hidden_sizes", ())] or [total // 3] * 3
@@ -172,7 +170,7 @@ def _with_past(
 
 def _multi_head_attention(node: Node) -> list[Any]:
     if any(node.has(i) for i in (8, 9)) or node.wants(3):
-        raise node.unsupported("it keeps its past in a buffer that is shared, or returns scores")
+        raise node.refuse("it keeps its past in a buffer that is shared, or returns scores")
     heads = int(node.get("num_heads", 0))
     query, key, value = _three(node, heads)
     if node.has(3):
@@ -250,7 +248,7 @@ def _rotate(node: Node, x: RelaxExpr, cosines: RelaxExpr, sines: RelaxExpr) -> R
 
 def _rotary_embedding(node: Node) -> RelaxExpr:
     if node.get("is_packed_batching", 0) or float(node.get("scale", 1.0)) != 1.0:
-        raise node.unsupported("its batches are packed, or it has a scale")
+        raise node.refuse("its batches are packed, or it has a scale")
     dims = node.dims(0)
     heads, half = int(node.get("num_heads", 0)), node.dims(2)[1]
     if len(dims) == 4:
@@ -275,7 +273,7 @@ def _group_query_attention(node: Node) -> list[Any]:
     """
     _refuse_variants(node)
     heads, groups = int(node.get("num_heads", 0)), int(node.get("kv_num_heads", 0))
-    query, key, value = _grouped(node, heads, groups)
+    query, key, value = _group_heads(node, heads, groups)
     batch, length = node.dims_of(query)[:2]
     ends = node.emit(op.add(node.emit(op.reshape(node[5], (batch,))), constant(1, "int32")))
     past = node.emit(
@@ -291,7 +289,7 @@ def _group_query_attention(node: Node) -> list[Any]:
     for index, x in ((3, key), (4, value)):
         fresh = _exchange(node, x)
         if node.has(index):
-            fresh = node.compute(_appended, node[index], fresh, past)
+            fresh = node.compute(_append, node[index], fresh, past)
         grown.append(fresh)
     window = int(node.get("local_window_size", -1))
     bias: RelaxExpr = node.compute(_visible, past, ShapeExpr((length, keys)), window, node.dtype(0))
@@ -307,14 +305,14 @@ def _refuse_variants(node: Node) -> None:
     for name, plain in _PLAIN.items():
         given = node.get(name, plain)
         if given not in (plain, ""):
-            raise node.unsupported(f"its {name} is {given}, and only {plain} is supported")
+            raise node.refuse(f"its {name} is {given}, and only {plain} is supported")
     if node.wants(3):
-        raise node.unsupported("it returns its scores")
+        raise node.refuse("it returns its scores")
     if any(node.has(i) for i in range(11, 17)):
-        raise node.unsupported("it has sinks, scales of its cache, norms or lengths of queries")
+        raise node.refuse("it has sinks, scales of its cache, norms or lengths of queries")
 
 
-def _grouped(node: Node, heads: int, groups: int) -> tuple[RelaxExpr, RelaxExpr, RelaxExpr]:
+def _group_heads(node: Node, heads: int, groups: int) -> tuple[RelaxExpr, RelaxExpr, RelaxExpr]:
     if node.has(1):
         query = _split_heads(node, node[0], heads)
         return query, _split_heads(node, node[1], groups), _split_heads(node, node[2], groups)
@@ -340,7 +338,7 @@ def _places(node: Node, past: RelaxExpr, length: Any) -> RelaxExpr:
     return node.emit(op.add(node.emit(op.reshape(past, (batch, 1))), steps))
 
 
-def _appended(cache: Tensor, fresh: Tensor, past: Tensor) -> Tensor:
+def _append(cache: Tensor, fresh: Tensor, past: Tensor) -> Tensor:
     """Put the keys of this call behind those of the cache that count, (B, H, P + S, D)."""
     batch, heads, before, features = cache.shape
     length = fresh.shape[2]

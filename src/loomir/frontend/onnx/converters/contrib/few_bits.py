@@ -24,19 +24,19 @@ def _matmul_n_bits(node: Node) -> RelaxExpr:
     columns, rows = int(node.get("N", 0)), int(node.get("K", 0))
     bits, block = int(node.get("bits", 4)), int(node.get("block_size", 32))
     if bits not in (4, 8) or node.has(4):
-        raise node.unsupported(f"its weights have {bits} bits, or an order of their own")
+        raise node.refuse(f"its weights have {bits} bits, or an order of their own")
     blocks = -(-rows // block)
     kept = node.dtype(0)
     compact = _compact_weights(node, (columns, blocks, block), rows) if kept == "float32" else None
     if compact is not None:
         made = node.compute(_multiply_blocks, node[0], *map(_constant, compact), block)
         return op.add(made, node[5]) if node.has(5) else made
-    codes = _unpacked(node, node[1], bits, (columns, blocks, block))
+    codes = _unpack(node, node[1], bits, (columns, blocks, block))
     if node.has(3):
         if node.dtype(3) != "uint8":
-            raise node.unsupported("its zero points are floats")
+            raise node.refuse("its zero points are floats")
         padded = blocks if bits == 8 else 2 * -(-blocks // 2)
-        zero = _unpacked(node, node[3], bits, (columns, padded))
+        zero = _unpack(node, node[3], bits, (columns, padded))
         zero = node.emit(op.strided_slice(zero, [1], [0], [blocks]))
         zero = node.emit(op.reshape(zero, (columns, blocks, 1)))
     else:
@@ -90,7 +90,7 @@ def _multiply_blocks(x: Tensor, codes: Tensor, scale: Tensor, block: int) -> Ten
     return compute((*x.shape[:-1], codes.shape[1]), element, name="matmul_n_bits")
 
 
-def _unpacked(node: Node, x: RelaxExpr, bits: int, shape: tuple[int, ...]) -> RelaxExpr:
+def _unpack(node: Node, x: RelaxExpr, bits: int, shape: tuple[int, ...]) -> RelaxExpr:
     """Return the integers that lie in bytes, the lower half of a byte first."""
     if bits == 4:
         low = node.emit(op.bitwise_and(x, constant(15, "uint8")))

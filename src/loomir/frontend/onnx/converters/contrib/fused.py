@@ -33,29 +33,29 @@ def _activate(node: Node, x: RelaxExpr, given: Mapping[str, float]) -> RelaxExpr
     if not name:
         return x
     if name not in _PARAMETERS:
-        raise node.unsupported(f"its activation is {name!r}")
+        raise node.refuse(f"its activation is {name!r}")
     if name == "Clip":
         low, high = given.get("min"), given.get("max")
         if low is None or high is None:
-            raise node.unsupported("its Clip has no bounds")
+            raise node.refuse("its Clip has no bounds")
         return node.emit(op.clip(x, low, high))
     return node.one(name, x, **given)
 
 
 def _fused_matmul(node: Node) -> RelaxExpr:
-    a = _transposed(node, 0, bool(node.get("transA", 0)), bool(node.get("transBatchA", 0)))
-    b = _transposed(node, 1, bool(node.get("transB", 0)), bool(node.get("transBatchB", 0)))
+    a = _transpose(node, 0, bool(node.get("transA", 0)), bool(node.get("transBatchA", 0)))
+    b = _transpose(node, 1, bool(node.get("transB", 0)), bool(node.get("transBatchB", 0)))
     made = node.emit(op.matmul(a, b))
     alpha = float(node.get("alpha", 1.0))
     if alpha != 1.0:
         made = node.emit(op.multiply(made, node.constant_like(alpha)))
     names = ("alpha", "beta", "gamma")
     if node.operator == "FusedMatMulActivation":
-        return _activate(node, made, _numbered(node, {n: f"activation_{n}" for n in names}))
+        return _activate(node, made, _read_numbered(node, {n: f"activation_{n}" for n in names}))
     return made
 
 
-def _transposed(node: Node, index: int, last: bool, batch: bool) -> RelaxExpr:
+def _transpose(node: Node, index: int, last: bool, batch: bool) -> RelaxExpr:
     """Return a factor with its last two axes exchanged, and the first moved before the last."""
     x, rank = node[index], node.rank(index)
     if rank < 2:
@@ -68,7 +68,7 @@ def _transposed(node: Node, index: int, last: bool, batch: bool) -> RelaxExpr:
     return x if axes == [*range(rank)] else node.emit(op.permute_dims(x, axes))
 
 
-def _numbered(node: Node, names: Mapping[str, str]) -> dict[str, float]:
+def _read_numbered(node: Node, names: Mapping[str, str]) -> dict[str, float]:
     """Return the parameters of the activation that a node gives by attributes of its own."""
     wanted = _PARAMETERS.get(str(node.get("activation", "") or ""), ())
     found = {name: node.get(names.get(name, "")) for name in wanted}
@@ -80,7 +80,7 @@ def _fused_gemm(node: Node) -> RelaxExpr:
     given: dict[str, Any] = {n: v for n, v in attributes.items() if v is not None}
     made = node.one("Gemm", *_values(node, 3), **given)
     names = {n: f"activation_{n}" for n in ("alpha", "beta", "gamma")}
-    return _activate(node, made, _numbered(node, names))
+    return _activate(node, made, _read_numbered(node, names))
 
 
 def _fused_conv(node: Node) -> RelaxExpr:

@@ -54,14 +54,14 @@ def _average_pool(node: Node) -> Any:
     names = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
     given = {n: node.get(n) for n in names}
     kept = {n: v for n, v in given.items() if v is not None}
-    return _pooled(node, "AveragePool", kept)
+    return _pool(node, "AveragePool", kept)
 
 
 def _global_average_pool(node: Node) -> Any:
-    return _pooled(node, "GlobalAveragePool", {})
+    return _pool(node, "GlobalAveragePool", {})
 
 
-def _pooled(node: Node, operator: str, attributes: dict[str, Any]) -> Any:
+def _pool(node: Node, operator: str, attributes: dict[str, Any]) -> Any:
     x, rank = _floats(node, 0, 1, 2), node.rank(0)
     last = bool(node.get("channels_last", 0))
     if last:
@@ -111,7 +111,7 @@ def _of_standard(operator: str) -> Converter:
 
 
 # -- products ------------------------------------------------------------------------------------
-def _scaled_sums(node: Node, sums: RelaxExpr, a: RelaxExpr, b: RelaxExpr, bias: int) -> RelaxExpr:
+def _scale_sums(node: Node, sums: RelaxExpr, a: RelaxExpr, b: RelaxExpr, bias: int) -> RelaxExpr:
     """Return sums of products of integers times the scales of both factors, and a bias."""
     scale = node.emit(op.multiply(_single(node, a), _single(node, b)))
     made = node.emit(op.multiply(node.emit(op.astype(sums, "float32")), scale))
@@ -127,13 +127,13 @@ def _matmul_integer_to_float(node: Node) -> RelaxExpr:
     sums = node.one(
         "MatMulInteger", node.tensor(0), node.tensor(1), _optional(node, 4), _optional(node, 5)
     )
-    return _scaled_sums(node, sums, node[2], node[3], 6)
+    return _scale_sums(node, sums, node[2], node[3], 6)
 
 
 def _dynamic_quantize_matmul(node: Node) -> RelaxExpr:
     codes, scale, zero = node.convert("DynamicQuantizeLinear", node.tensor(0), outputs=3)
     sums = node.one("MatMulInteger", codes, node.tensor(1), zero, _optional(node, 3))
-    return _scaled_sums(node, sums, node.graph.expression(scale), node[2], 4)
+    return _scale_sums(node, sums, node.graph.expression(scale), node[2], 4)
 
 
 def _qgemm(node: Node) -> Any:
@@ -144,7 +144,7 @@ def _qgemm(node: Node) -> Any:
     if node.has(6):
         sums = node.emit(op.add(sums, node[6]))
     alpha = float(node.get("alpha", 1.0))
-    made = node.emit(_scaled_sums(node, sums, node[1], node[4], len(node)))
+    made = node.emit(_scale_sums(node, sums, node[1], node[4], len(node)))
     if alpha != 1.0:
         made = node.emit(op.multiply(made, constant(alpha, "float32")))
     return _integers(node, made, 7, 8) if node.has(7) else made

@@ -67,7 +67,7 @@ def _vectorizer(node: Node) -> RelaxExpr:
 
 
 def _zip_map(node: Node) -> RelaxExpr:
-    raise node.unsupported(
+    raise node.refuse(
         "it makes dictionaries of labels and scores, which no array holds",
         help='export without it: skl2onnx.to_onnx(model, x, options={"zipmap": False})',
     )

@@ -40,9 +40,9 @@ def _classifier(node: Node) -> list[Any]:
     rows = max(array_of(node, "intercepts").size, 1)
     labels = len(node.get("classlabels_ints") or node.get("classlabels_strings") or ())
     if rows == 1:
-        raise node.unsupported("it has one row of coefficients, for two classes")
+        raise node.refuse("it has one row of coefficients, for two classes")
     if labels and labels != rows:
-        raise node.unsupported(f"it has {rows} rows of coefficients for {labels} classes")
+        raise node.refuse(f"it has {rows} rows of coefficients for {labels} classes")
     made = _sums(node, rows)
     places = node.emit(op.argmax(made, -1))
     return [labels_of(node, places, "classlabels_ints"), scores_of(node, made)]
@@ -85,7 +85,7 @@ def _kernel(node: Node, x: RelaxExpr, vectors: Any, kind: str) -> RelaxExpr:
         return node.emit(op.tanh(inner))
     if kind == "POLY":
         return node.emit(op.power(inner, const(np.array(degree, "float32"))))
-    raise node.unsupported(f"its kernel_type {kind} is not supported")
+    raise node.refuse(f"its kernel_type {kind} is not supported")
 
 
 ROWS: Final[tuple[Row, ...]] = (

@@ -43,7 +43,7 @@ def matrix_of(node: Node) -> RelaxExpr:
     if rank == 1:
         return node.emit(op.expand_dims(x, 0))
     if rank != 2:
-        raise node.unsupported(f"it is given {rank} axes, and takes items with features")
+        raise node.refuse(f"it is given {rank} axes, and takes items with features")
     return x
 
 
@@ -56,7 +56,7 @@ def scores_of(node: Node, x: RelaxExpr) -> RelaxExpr:
         return node.emit(op.sigmoid(x))
     if named == "SOFTMAX":
         return node.emit(op.nn.softmax(x, -1))
-    raise node.unsupported(f"its post_transform {named} is not supported")
+    raise node.refuse(f"its post_transform {named} is not supported")
 
 
 def two_columns(node: Node, p: RelaxExpr, other: RelaxExpr) -> RelaxExpr:
@@ -69,7 +69,7 @@ def labels_of(node: Node, places: RelaxExpr, name: str) -> RelaxExpr | None:
     if not node.wants(0):
         return None
     if node.get("classlabels_strings"):
-        raise node.unsupported(
+        raise node.refuse(
             "its labels are strings",
             help="number the classes before training, or drop the output that has the labels",
         )

@@ -59,7 +59,7 @@ def _forest(node: Node) -> _Forest:
     numbers = {(int(t), int(i)): k for k, (t, i) in enumerate(zip(trees, ids))}
     used = sorted({m for m in named if m != "LEAF"})
     if any(m not in _MODES for m in used):
-        raise node.unsupported(f"its modes {', '.join(used)} are not all supported")
+        raise node.refuse(f"its modes {', '.join(used)} are not all supported")
     leaf = np.array([m == "LEAF" for m in named], bool)
     own = np.arange(len(ids))
     followed: list[Any] = []
@@ -94,7 +94,7 @@ def _depth(node: Node, forest: _Forest, leaf: Any) -> int:
         now = np.unique(np.concatenate([forest.if_true[now], forest.if_false[now]]))
         depth += 1
         if depth > _MOST_LEVELS:
-            raise node.unsupported(f"a tree is deeper than {_MOST_LEVELS}, or goes round")
+            raise node.refuse(f"a tree is deeper than {_MOST_LEVELS}, or goes round")
     return depth
 
 
@@ -148,7 +148,7 @@ def _sums(node: Node, forest: _Forest, leaves: RelaxExpr, prefix: str, columns: 
     ids = array_of(node, f"{prefix}_nodeids", "int64")
     how = str(node.get("aggregate_function", "SUM"))
     if how not in ("SUM", "AVERAGE", "MIN", "MAX"):
-        raise node.unsupported(f"its aggregate_function {how} is not supported")
+        raise node.refuse(f"its aggregate_function {how} is not supported")
     empty = {"MIN": np.inf, "MAX": -np.inf}.get(how, 0.0)
     table = np.full((len(forest.features), columns), empty, "float32")
     for target, weight, tree, own in zip(targets, weights, trees, ids):
