@@ -25,9 +25,9 @@ from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.passes import OnStage
 from loomir.ir.stage_files import StageFiles
 from loomir.ir.trust import is_untrusted
-from loomir.ir.visit import by_class, pre_order, rebuild, remembering
+from loomir.ir.visit import by_class, pre_order, rebuild, remember_classes
 from loomir.profiling.profiler import Lazy, Profiler
-from loomir.profiling.roof import measured_roof
+from loomir.profiling.roof import find_roof
 from loomir.relax import expr as relax
 from loomir.relax.check.verify import Verdict, judge
 from loomir.runtime.compile_options import CompileOptions
@@ -129,7 +129,7 @@ def compile_anew(
     needs to call the program.
     """
     started = time.perf_counter()
-    with remembering():
+    with remember_classes():
         made = _build(program, target, flags, dump, keep=keep)
     if flags.eager:
         made.native.prepare()
@@ -143,7 +143,7 @@ def compile_anew(
     def text() -> str:
         return _script(made.module)
 
-    runner = Lazy(profiler, lambda: measured_roof(again))
+    runner = Lazy(profiler, lambda: find_roof(again))
     return Executable(
         callables(made.tables, made.native),
         script=made.module.script,

@@ -30,7 +30,7 @@ from loomir.frontend.onnx.model import (
     TensorType,
 )
 from loomir.frontend.onnx.problems import Problems
-from loomir.frontend.onnx.proto import onnx_package, read_model, reading
+from loomir.frontend.onnx.proto import explain_reading, onnx_package, read_model
 from loomir.frontend.onnx.values import Absent, Missing, SequenceValue, TensorValue, Value
 from loomir.frontend.onnx.weights import LEAST, FileData, WeightFile, separate_weights
 from loomir.ir.module import IRModule
@@ -87,7 +87,7 @@ def read(model: Model) -> ModelDef:
         path = Path(cast("str", model))
         folder, shown = path.parent, str(path)
         data, weights = _read_file(path)
-    with reading(shown):
+    with explain_reading(shown):
         if isinstance(data, (bytes, bytearray, memoryview)):
             proto = onnx.ModelProto()
             proto.ParseFromString(bytes(cast("bytes", data)))

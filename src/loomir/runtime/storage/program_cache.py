@@ -231,5 +231,5 @@ def _read(key: str, memory: mmap.mmap) -> KeptProgram | None:
     for symbol, dtype, shape, place, size, _ in said["arrays"]:
         kind = numpy_of(DataType(dtype))
         flat: Any = np.frombuffer(view, kind, size // kind.itemsize, start + place)
-        arrays[symbol] = Array.owning(flat.reshape(tuple(shape)))
+        arrays[symbol] = Array.own(flat.reshape(tuple(shape)))
     return KeptProgram(said["known"], memory[start : start + places[0][1]], arrays)

@@ -135,7 +135,7 @@ def _define(graph: GraphUnit, what: Pending) -> Step[None]:
     """Write one function."""
     func = what.func
     frame = GraphFrame(graph, what.made, what.name, in_pieces=_length(func) > PIECE)
-    frame.local = local_tensors(func.body, lambda name: graph.linked(name) is not None)
+    frame.local = local_tensors(func.body, lambda name: graph.find_linked(name) is not None)
     _open_captured(frame, what)
     places: list[tuple[Value, StructInfo, CheckedValue]] = []
     for index, param in enumerate(func.params):
