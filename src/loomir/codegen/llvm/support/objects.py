@@ -45,7 +45,7 @@ def door_address() -> int:
                 known = (
                     None
                     if symbols is None
-                    else _load("fast_call_ir", "door_module", {**symbols, **own})
+                    else _load("fast_call", "door_module", {**symbols, **own})
                 )
                 _doors.append(0 if known is None else known.address(DOOR))
     return _doors[0]
@@ -56,14 +56,14 @@ def _objects() -> Library:
     if not _loaded:
         with _lock:
             if not _loaded:
-                _loaded.append(_load("objects_ir", "objects_module", {}))
+                _loaded.append(_load("objects", "objects_module", {}))
     return _loaded[0]
 
 
 def _load(module: str, function: str, symbols: dict[str, int]) -> Library:
     def text() -> str:
         # Loaded where nobody has compiled it before: with it comes the assembler.
-        made: Any = import_module(f"loomir.codegen.llvm.support.{module}")
+        made: Any = import_module(f"loomir.codegen.llvm.support.ir.{module}")
         return getattr(made, function)().render()
 
     library = load_own(module, text, symbols)
