@@ -20,7 +20,7 @@ from loomir.autoschedule.builders.reduction_ops import accumulate
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rewrite.affine_guards import affine_form
-from loomir.autoschedule.rewrite.forward_copies import computed_at
+from loomir.autoschedule.rewrite.forward_copies import compute_at
 from loomir.autoschedule.rules.elementwise.elementwise import plan_elementwise
 from loomir.ir.equality import structural_equal
 from loomir.ir.hashing import structural_hash
@@ -190,7 +190,7 @@ def _with_reader(stage: Stage, reader: Stage) -> Stage | None:
     own = [load for load in loads if load.buffer.data is stage.buffer.data]
     if not own or not all(structural_equal(load, own[0]) for load in own):
         return None
-    made = computed_at(stage, own[0], reader)
+    made = compute_at(stage, own[0], reader)
     if made is None:
         return None
     total = Var("total", stage.buffer.dtype)
