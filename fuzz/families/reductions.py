@@ -20,11 +20,13 @@ from fuzz.families.as_python import dtype_of, float_like
 from fuzz.families.cases import Case
 from fuzz.families.drafts import Array, Dim, Draft
 from fuzz.families.indexing import Indexing
+from fuzz.families.ordered import NAMES as ORDERED
+from fuzz.families.ordered import ordered_step
 from fuzz.families.scanning import Scanning
 
 __all__ = ["VERSION", "draw"]
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 _WORK: Final = ((4, 500), (6, 3_000), (3, 10_000), (1, 40_000))
 _EXACT: Final = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53}
@@ -127,7 +129,7 @@ class _Reductions:
         names = ["sum", "sum", "sum", "prod", "max", "min", "absmax", "squares", "count"]
         if not float_like(dtype):
             names += ["and", "or", "xor", "any", "all"]
-        name = c.pick(names)
+        name = c.pick(ORDERED if c.chance(0.15) else names)
         zero, one = f"T.{wide}(0)", f"T.{wide}(1)"
 
         def to(text: str) -> str:
@@ -140,6 +142,8 @@ class _Reductions:
                 return f"T.abs({to(text)})"
             return f"T.max({to(text)}, T.{wide}(0) - {to(text)})"
 
+        if name in ORDERED:
+            return _Reducer(name, wide, zero, ordered_step(name, wide, c, to))
         low = f'T.min_value("{wide}")'
         if name == "max" and float_like(wide) and c.chance(0.3):
             low = f'T.Cast("{wide}", T.float32(-3.0))'
@@ -260,9 +264,10 @@ class _Reductions:
                 depth,
                 [(use[at], "R" if gone[at] else "S", spans[at][1], spans[at][0]) for at in order],
             )
+            starts = [self.start(reducers[n], places[n](use)) for n in group]
             d.line(depth, "with T.init():")
-            for n in group:
-                d.line(depth + 1, f"{places[n](use)} = {reducers[n].start}")
+            for n, start in zip(group, starts, strict=True):
+                d.line(depth + 1, f"{places[n](use)} = {start}")
             read = x.at(*use)
             for n in group:
                 accumulator = places[n](use)
@@ -276,6 +281,15 @@ class _Reductions:
                 depth, _ = d.body(self.form, d.loops(0, kept), kept)
                 accumulator = places[n](use)
                 d.line(depth, f"{accumulator} = {reducer.after(accumulator)}")
+
+    def start(self, reducer: _Reducer, place: str) -> str:
+        """Write what a reduction starts from; some start from an element of an array."""
+        if reducer.total == "bool" or self.c.chance(0.85):
+            return reducer.start
+        out = next(a for a in self.d.arrays if place.startswith(f"{a.name}["))
+        small = self.d.content(reducer.total, out.shape, "small")
+        given = self.d.argument("S", reducer.total, out.dims, small)
+        return f"{given.name}{place[len(out.name) :]}"
 
     def plain(
         self,
