@@ -35,7 +35,7 @@ bench:  ## the tables of benchmarks/: speed and overhead beside NumPy
 
 COUNT ?= 100000
 START ?= 0
-FAMILIES ?= algorithms contractions elements idioms lengths named networks reductions tensors windows
+FAMILIES ?= algorithms constructs contractions directed elements firsts idioms lengths named nests networks primitives reductions tensors variants windows
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 fuzz:  ## random programs on every engine, random expressions and texts, then property tests on new cases

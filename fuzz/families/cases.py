@@ -47,6 +47,8 @@ def fresh(argument: Any) -> Any:
     if not isinstance(argument, np.ndarray):
         return argument
     base = _memory(argument)
+    if not base.size:
+        return argument.copy()
     memory = base.copy(order="K").ravel(order="K").view(np.uint8)
     start = argument.ctypes.data - base.ctypes.data
     return np.ndarray(argument.shape, argument.dtype, memory, start, argument.strides)

@@ -11,6 +11,7 @@ from fuzz.families.cases import Case
 from fuzz.families.contractions import contractions
 from fuzz.families.idioms import idioms
 from fuzz.families.networks import networks
+from fuzz.families.others import constructs, nests, primitives
 from fuzz.families.tensors import tensors
 from fuzz.families.variants import variants
 
@@ -21,6 +22,7 @@ Draw: TypeAlias = Callable[[int], Case]
 
 FAMILIES: Final[Mapping[str, Draw]] = {
     "algorithms": algorithms.draw,
+    "constructs": constructs,
     "contractions": contractions.draw,
     "directed": directed.draw,
     "elements": elements.draw,
@@ -28,7 +30,9 @@ FAMILIES: Final[Mapping[str, Draw]] = {
     "idioms": idioms.draw,
     "lengths": lengths.draw,
     "named": named.draw,
+    "nests": nests,
     "networks": networks.draw,
+    "primitives": primitives,
     "reductions": reductions.draw,
     "tensors": tensors.draw,
     "variants": variants.draw,

@@ -87,6 +87,20 @@ def test_what_a_call_leaves_is_judged() -> None:
     assert outcome(case, [beside, 1]) == "argument 0: memory around it changed"
 
 
+def test_arrays_without_elements_are_copied_whatever_their_strides() -> None:
+    nothing = np.zeros(0).reshape(8, 0)[::-1]
+    assert fresh(nothing).shape == (8, 0)
+    assert fresh(nothing[:, ::2].T).shape == (0, 8)
+
+
+def test_programs_scheduled_by_hand_keep_their_meaning() -> None:
+    """Steps of a schedule change the program; what it must give is what it gave before."""
+    changed = [FAMILIES["primitives"](seed) for seed in range(8)]
+    texts = [case.module.script() for case in changed]
+    assert any("T.vectorized" in text or "T.unroll" in text for text in texts)
+    assert any("T.where" in text or "cache" in text for text in texts)
+
+
 def test_a_wrong_schedule_is_told_and_kept(monkeypatch: Any, tmp_path: Any) -> None:
     one = FAMILIES["contractions"](3)
     other = fuzz.default_schedule.constants.schedule_function
