@@ -52,7 +52,7 @@ class ConstIntBound(NamedTuple):
 
 
 class Analyzer:
-    """Simplifies and proves, by what it was told about variables and conditions.
+    """Simplifies and proves expressions, from facts about variables and conditions.
 
     All results hold for the language's arithmetic: integers wrap, quotients round down, floats are
     left as they are, what may fail stays. A variable may be bound once in each scope; what is

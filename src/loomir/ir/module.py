@@ -39,7 +39,7 @@ class VDevice(Node):
 
 
 class BaseFunc(Uncompiled, Displayed, Node):
-    """The root of functions of all IRs."""
+    """The base class of functions of all IRs."""
 
     __slots__ = ()
 

@@ -68,7 +68,7 @@ DECLARED: list[type[Node]] = []
 
 
 class Node:
-    """The root of all IR nodes."""
+    """The base class of all IR nodes."""
 
     __slots__ = ()
 

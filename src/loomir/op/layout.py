@@ -126,7 +126,7 @@ layout_transform = define_op(
     ints("axis_separators", None),
     ints("input_axis_separators", None),
     infer=_layout_transform,
-    doc="""Put elements at the indices that an index map gives, such as ``lambda i, j: (j, i)``.
+    doc="""Move elements to the indices that an index map returns, such as ``lambda i, j: (j, i)``.
 
     The map is kept as text, which may be given in place of a function. Elements of the result that
     are none of ``x`` are ``pad_value``, or 0. Separators only say which axes lie together in
@@ -247,7 +247,7 @@ collapse_sum_to = define_op(
     tensor("data"),
     shape("shape"),
     infer=_sum_to,
-    doc="""Sum what broadcasting from a shape has repeated.
+    doc="""Sum over the axes along which broadcasting from a shape repeats.
 
     Shapes: ``shape``, which broadcasts to that of ``data``. Errors: OPS0007, OPS0008.""",
     family="manipulate",
@@ -272,7 +272,7 @@ collapse_sum_like = define_op(
     tensor("data"),
     tensor("collapse_target"),
     infer=_sum_like,
-    doc="""Sum what broadcasting from the shape of another tensor has repeated.
+    doc="""Sum over the axes along which broadcasting from the shape of another tensor repeats.
 
     Shapes: that of ``collapse_target``, which broadcasts to that of ``data``.
     Errors: OPS0007, OPS0008.""",

@@ -343,8 +343,8 @@ einsum = define_op(
     infer=_einsum,
     doc="""Sum products over letters, as in ``einsum((a, b), "ij,jk->ik")``.
 
-    Without ``->`` the sum goes over letters that stand more than once; the others stay, in
-    alphabetical order. A letter that one operand has twice takes its diagonal. Operands are
+    Without ``->`` the sum runs over letters that occur more than once; the others remain, in
+    alphabetical order. A letter that occurs twice in one operand takes the diagonal. Operands are
     multiplied in pairs where that takes fewer operations: sums of floats are rounded in that order.
     Shapes: those of the letters, each of one extent, or 1, which is repeated.
     Errors: OPS0006 to OPS0008, OPS0035, OPS0042.""",

@@ -61,9 +61,9 @@ reshape = define_op(
     tensor("x"),
     shape("shape"),
     infer=infer_reshape,
-    doc="""Take elements in row-major order into another shape.
+    doc="""Change the shape, keeping elements in row-major order.
 
-    One extent may be -1: it is what the number of elements leaves. An extent of 0 is 0.
+    One extent may be -1, to be inferred from the number of elements. An extent of 0 is 0.
     Whether the numbers of elements agree is checked when it runs, where it is not certain before.
     Shapes: ``shape``. Errors: OPS0032 where the numbers of elements differ, OPS0036.""",
     family="manipulate",
@@ -209,7 +209,7 @@ squeeze = define_op(
     tensor("x"),
     axes("axis", None),
     infer=_squeeze,
-    doc="""Drop axes of extent 1; where none is named, all that are known to have it.
+    doc="""Drop axes of extent 1; by default all that are known to have it.
 
     Shapes: without ``axis``. Errors: OPS0005, OPS0031, OPS0040.""",
     family="manipulate",
@@ -257,7 +257,7 @@ permute_dims = define_op(
     tensor("x"),
     axes("axes", None),
     infer=_permute_dims,
-    doc="""Order axes anew, backwards where no order is given.
+    doc="""Permute axes; reverse them by default.
 
     Shapes: extents in the new order. Errors: OPS0005, OPS0030, OPS0031.""",
     family="manipulate",
@@ -293,7 +293,7 @@ flip = define_op(
     tensor("data"),
     axes("axis"),
     infer=_flip,
-    doc="""Turn the order of elements round along axes.
+    doc="""Reverse the order of elements along axes.
 
     Shapes: that of ``data``. Errors: OPS0005, OPS0031.""",
     family="manipulate",

@@ -54,7 +54,7 @@ alloc_storage = define_op(
     text("storage_scope", "global"),
     kind_dtype("dtype", "uint8"),
     infer=describe_storage,
-    doc="Allocate bytes for tensors to lie in; what they hold is undefined.\n\nErrors: OPS0027.",
+    doc="Allocate storage for tensors, with undefined contents.\n\nErrors: OPS0027.",
     family=_FAMILY,
     mistakes=(Mistake((None,), {}, "OPS0003"),),
 )
@@ -82,7 +82,7 @@ alloc_tensor = define_op(
     kind_dtype("dtype"),
     integer("runtime_device_ind", 0),
     infer=describe_tensor,
-    doc="Give a tensor that lies in a storage, ``offset`` bytes from its start.",
+    doc="Return a tensor in a storage, ``offset`` bytes from its start.",
     family=_FAMILY,
     mistakes=(Mistake((None,), {}, "OPS0003"),),
 )
@@ -97,7 +97,7 @@ kill_storage = define_op(
     "memory.kill_storage",
     expr("storage"),
     infer=_nothing,
-    doc="Promise that a storage is not used any more.",
+    doc="Mark a storage as no longer used.",
     family=_FAMILY,
     mistakes=(Mistake((), {}, "OPS0001"),),
 )
@@ -105,7 +105,7 @@ kill_tensor = define_op(
     "memory.kill_tensor",
     tensor("tensor"),
     infer=_nothing,
-    doc="Promise that a tensor is not used any more.",
+    doc="Mark a tensor as no longer used.",
     family=_FAMILY,
     mistakes=(Mistake((), {}, "OPS0001"),),
 )
@@ -160,7 +160,7 @@ view = define_op(
     integer("relative_byte_offset", 0),
     infer=_view,
     doc=(
-        "Give a tensor of the same memory, read as another shape and dtype.\n\n"
+        "Return a view: the same memory with another shape and dtype.\n\n"
         "Errors: OPS0028 for a view that is certain to leave the tensor's bytes."
     ),
     family="memory/view",
@@ -170,7 +170,7 @@ ensure_zero_offset = define_op(
     "memory.ensure_zero_offset",
     tensor("x"),
     infer=lambda c: c.tensor(0),
-    doc="Give the tensor; every tensor starts where its memory does.",
+    doc="Return the tensor; every tensor starts at the beginning of its memory.",
     family="memory/view",
     mistakes=(Mistake((None,), {}, "OPS0003"),),
 )

@@ -159,9 +159,9 @@ quantize = define_op(
     integer("axis", -1),
     kind_dtype("out_dtype", "int8"),
     infer=_quantize,
-    doc="""Compute ``round(data / scale) + zero_point``, brought into the range of integers.
+    doc="""Compute ``round(data / scale) + zero_point``, clipped to the range of ``out_dtype``.
 
-    Halves are rounded to even. Quotients and sums are those of float64; a NaN gives 0.
+    Halves round to even. Quotients and sums are computed in float64; NaN becomes 0.
     Shapes: that of ``data``; ``scale`` and ``zero_point`` have no axes, or the one at ``axis``.
     Types: floats, floats and integers give ``out_dtype``.
     Errors: OPS0005, OPS0007, OPS0030, OPS0032.""",
@@ -207,7 +207,7 @@ dequantize = define_op(
     infer=_dequantize,
     doc="""Compute ``(data - zero_point) * scale``.
 
-    Differences are those of int64, products those of float32, rounded once more to ``out_dtype``.
+    Differences are computed in int64, products in float32, rounded once more to ``out_dtype``.
     Shapes: that of ``data``; ``scale`` and ``zero_point`` have no axes, or the one at ``axis``.
     Types: integers, floats and integers give ``out_dtype``.
     Errors: OPS0005, OPS0007, OPS0030, OPS0032.""",

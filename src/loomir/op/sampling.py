@@ -116,7 +116,7 @@ multinomial_from_uniform = define_op(
     tensor("sample_indices"),
     kind_dtype("dtype", _INT64),
     infer=_infer,
-    doc="Draw a place from a distribution for each number that was drawn evenly from 0 to 1."
+    doc="Sample an index from a distribution for each uniform random number between 0 and 1."
     "\n\n``prob`` has a distribution in each row, and ``sample_indices`` the row for each number."
     " Drawn is the first place up to which the probabilities add up to more than the number, the"
     " last where none do. Shapes: ``(rows, places)``, ``(n, 1)`` and ``(n, 1)`` give ``(n, 1)``.",

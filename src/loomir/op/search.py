@@ -49,7 +49,7 @@ where = define_op(
     tensor("x1"),
     tensor("x2"),
     infer=_infer_where,
-    doc="Choose elements of ``x1`` where the condition holds, of ``x2`` elsewhere."
+    doc="Select elements of ``x1`` where the condition holds, of ``x2`` elsewhere."
     "\n\nAll three broadcast; one of the choices may be a number.",
     family="search",
     lower=fit_lowering(topi.where),
@@ -96,8 +96,8 @@ def _define_place(name: str, what: str) -> Callable[..., Any]:
         flag("keepdims", False),
         infer=_infer_place,
         doc=f"Find the place of the {what}, the first of equals; of NaN the first comes before all."
-        "\n\nPlaces are int64, in the flat tensor where ``axis`` is None. Shapes: without ``axis``,"
-        " or with extents of 1 where ``keepdims`` holds.",
+        "\n\nIndices are int64, into the flat tensor if ``axis`` is None. Shapes: without ``axis``,"
+        " or with extents of 1 if ``keepdims``.",
         family="search",
         lower=require_elements(getattr(topi, name)),
         reference=reference,
@@ -151,7 +151,7 @@ bucketize = define_op(
     flag("out_int32", False),
     flag("right", False),
     infer=_infer_bucketize,
-    doc="Find the bucket of each element between boundaries, which are sorted."
+    doc="Return the bucket of each element, between sorted boundaries."
     "\n\nBucket ``i`` has what is above boundary ``i - 1`` and not above boundary ``i``; with"
     " ``right``, what is not below boundary ``i - 1`` and below boundary ``i``. NaN is in the last."
     " Shapes: that of ``input_tensor``.",

@@ -161,11 +161,11 @@ unique = define_op(
     flag("return_counts", False),
     integer("axis", None),
     infer=_infer_unique,
-    doc="Give each element once, in ascending order; with ``axis``, each slice along it."
-    "\n\nA NaN equals another, and is the greatest; of equal elements the first is given."
+    doc="Return distinct elements in ascending order; with ``axis``, distinct slices along it."
+    "\n\nNaN equals NaN, and is the greatest; of equal elements the first is returned."
     " ``return_index`` gives the places of the first ones too, ``return_inverse`` for each element"
     " the place in the result, ``return_counts`` how often each occurs; as int64, in a tuple."
-    " The order is the same where ``sorted`` does not hold.",
+    " The order is the same if ``sorted`` is false.",
     family="set",
     reference=_unique,
     legalize=_legalize_unique,
@@ -213,7 +213,7 @@ nonzero = define_op(
     "nonzero",
     tensor("x"),
     infer=_infer_nonzero,
-    doc="Find the places of elements that are not 0, in the order of the elements."
+    doc="Return the indices of elements that are not 0, in row-major order."
     "\n\nNaN is not 0. Shapes: a row for each axis, with a column for each element found; int64.",
     family="set",
     reference=_nonzero,

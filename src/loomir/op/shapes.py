@@ -69,7 +69,7 @@ def _infer_shape_to_tensor(c: OpContext) -> StructInfo:
 null_value = define_op(
     "null_value",
     infer=lambda c: OBJECT,
-    doc="Give null, which stands for an argument that is left out.",
+    doc="Return null, which stands for an omitted argument.",
     family="base",
 )
 
@@ -77,7 +77,7 @@ shape_of = define_op(
     "shape_of",
     tensor("expr"),
     infer=_infer_shape_of,
-    doc="Give the shape of a tensor.",
+    doc="Return the shape of a tensor.",
     family="base",
     mistakes=(_MISTAKE,),
 )
@@ -102,8 +102,8 @@ tensor_to_shape = define_op(
     "tensor_to_shape",
     tensor("expr"),
     infer=_infer_tensor_to_shape,
-    doc="Give the shape whose extents are the elements of a tensor.\n\nThe tensor has one axis and "
-    "integers, none of them negative. Errors: RLX0240.",
+    doc="Return the shape whose extents are the elements of a tensor."
+    "\n\nThe tensor has one axis, and no negative elements. Errors: RLX0240.",
     family="base",
     mistakes=(_MISTAKE,),
 )
@@ -112,7 +112,7 @@ shape_to_tensor = define_op(
     "shape_to_tensor",
     shape("expr"),
     infer=_infer_shape_to_tensor,
-    doc="Give the extents of a shape as a tensor of int64.",
+    doc="Return the extents of a shape as a tensor of int64.",
     family="base",
     mistakes=(_MISTAKE,),
 )

@@ -88,7 +88,7 @@ sort = define_op(
     integer("axis", -1),
     flag("descending", False),
     infer=_infer_sorted,
-    doc="Sort the elements along an axis; NaN is at the end in either order."
+    doc="Sort the elements along an axis; NaN comes last in either order."
     "\n\nShapes: that of ``x``.",
     family="sorting",
     lower=topi.sort,
@@ -114,7 +114,7 @@ argsort = define_op(
     flag("descending", False),
     kind_dtype("dtype", _INT32),
     infer=_infer_argsort,
-    doc="Give the places along an axis that sort it; NaN is at the end in either order."
+    doc="Return the indices along an axis that sort it; NaN comes last in either order."
     "\n\nShapes: that of ``data``.",
     family="sorting",
     lower=topi.argsort,
@@ -182,8 +182,8 @@ topk = define_op(
     flag("largest", True),
     kind_dtype("dtype", _INT32),
     infer=_infer_topk,
-    doc="Give the ``k`` greatest elements along an axis in order, and their places."
-    "\n\nAll of them where ``k`` is less than 1, and the least where ``largest`` does not hold. A"
+    doc="Return the ``k`` greatest elements along an axis in order, and their indices."
+    "\n\nAll of them where ``k`` is less than 1, and the least if ``largest`` is false. A"
     " NaN is the greatest. ``ret_type``: a tuple of both, or one of them. Shapes: that of ``data``,"
     " with ``k`` at ``axis``.",
     family="sorting",

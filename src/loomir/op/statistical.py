@@ -175,7 +175,7 @@ def _define(
         axes("axis", None),
         flag("keepdims", False),
         infer=_infer(kind, chooses),
-        doc=doc + "\n\nShapes: without ``axis``, or with extents of 1 where ``keepdims`` holds.",
+        doc=doc + "\n\nShapes: without ``axis``, or with extents of 1 if ``keepdims``.",
         family="statistical",
         lower=lower,
         reference=_in_float64(compute),
@@ -204,21 +204,35 @@ def require_elements(lower: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 sum = _define(  # noqa: A001 - the name users know
-    "sum", "Add up; integers wrap.", _lower_sum, _total, ulps=2, absolute=1e-6
+    "sum", "Sum; integers wrap.", _lower_sum, _total, ulps=2, absolute=1e-6
 )
 prod = _define("prod", "Multiply; integers wrap.", _lower_prod, _product, ulps=4)
 max = _define(  # noqa: A001 - the name users know
-    "max", "Find the greatest; there must be one.", require_elements(topi.max), np.max, chooses=True
+    "max",
+    "Compute the maximum; there must be at least one element.",
+    require_elements(topi.max),
+    np.max,
+    chooses=True,
 )
 min = _define(  # noqa: A001 - the name users know
-    "min", "Find the least; there must be one.", require_elements(topi.min), np.min, chooses=True
+    "min",
+    "Compute the minimum; there must be at least one element.",
+    require_elements(topi.min),
+    np.min,
+    chooses=True,
 )
 mean = _define(
-    "mean", "Average; NaN over nothing.", topi.mean, _mean, "float", ulps=2, absolute=1e-6
+    "mean",
+    "Compute the mean; NaN if there are no elements.",
+    topi.mean,
+    _mean,
+    "float",
+    ulps=2,
+    absolute=1e-6,
 )
 variance = _define(
     "variance",
-    "Average the squares of distances to the mean; NaN over nothing.",
+    "Compute variances; NaN if there are no elements.",
     topi.variance,
     _variance,
     "float",
@@ -227,7 +241,7 @@ variance = _define(
 )
 std = _define(
     "std",
-    "Take the square roots of variances; NaN over nothing.",
+    "Compute standard deviations; NaN if there are no elements.",
     topi.std,
     _std,
     "float",
@@ -308,10 +322,10 @@ median = define_op(
     axes("axis", None),
     flag("keepdims", False),
     infer=_infer_median,
-    doc="Find the element in the middle, the lesser of two; over one axis, its place too."
-    "\n\nA NaN is found before all else. Places are int64, of equal elements the one that a stable"
-    " sort puts in the middle. Shapes: without ``axis``, or with extents of 1 where ``keepdims``"
-    " holds; a tuple of two over one axis.",
+    doc="Compute the median, the lesser of two; over one axis, its index too."
+    "\n\nIf there is a NaN, the result is NaN. Indices are int64: of equal elements, that of the"
+    " one which a stable sort puts in the middle. Shapes: without ``axis``, or with extents of 1 if"
+    " ``keepdims``; a tuple of two over one axis.",
     family="statistical",
     lower=_lower_median,
     reference=_median,

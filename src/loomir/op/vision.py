@@ -247,7 +247,7 @@ roi_align = define_op(
     text("layout", "NCHW", ("NCHW", "NHWC")),
     text("mode", "avg", ("avg", "max")),
     infer=_roi_align,
-    doc="""Resample regions of images to one size each.
+    doc="""Resample regions of images to a fixed size (region of interest align).
 
     A row of ``rois`` has the number of an image and the corners ``x1, y1, x2, y2``, which
     ``spatial_scale`` turns into elements; with ``aligned`` these are half an element less, without

@@ -36,8 +36,7 @@ alloc_storage = define_op(
     kind_dtype("dtype", "uint8"),
     text("storage_scope", "global"),
     infer=describe_storage,
-    doc="Allocate bytes for tensors to lie in, as ``R.memory.alloc_storage`` does.\n\n"
-    "Errors: OPS0027.",
+    doc="Allocate storage for tensors, as ``R.memory.alloc_storage`` does.\n\nErrors: OPS0027.",
     family=_FAMILY,
     mistakes=(Mistake((None,), {}, "OPS0003"),),
 )
@@ -50,7 +49,7 @@ alloc_tensor = define_op(
     kind_dtype("dtype"),
     integer("runtime_device_ind", 0),
     infer=describe_tensor,
-    doc="Give a tensor that lies in a storage, as ``R.memory.alloc_tensor`` does.",
+    doc="Return a tensor in a storage, as ``R.memory.alloc_tensor`` does.",
     family=_FAMILY,
     mistakes=(Mistake((None,), {}, "OPS0003"),),
 )
@@ -65,7 +64,7 @@ kill_object = define_op(
     "vm.kill_object",
     expr("obj"),
     infer=_nothing,
-    doc="Promise that a value is not used any more.",
+    doc="Mark a value as no longer used.",
     family=_FAMILY,
     mistakes=(Mistake((), {}, "OPS0001"),),
 )

@@ -48,7 +48,7 @@ __all__ = [
 
 @node
 class Constant(Expr):
-    """A tensor of fixed contents; each evaluation gives one that nobody else may write.
+    """A tensor of fixed contents; each evaluation returns one that nothing else may write.
 
     Errors: RLX0001 for elements of a dtype that the language lacks.
     """
@@ -218,7 +218,7 @@ class If(Expr):
 
 
 class Binding(Expr):
-    """The root of bindings."""
+    """The base class of bindings."""
 
     __slots__ = ()
 
@@ -236,7 +236,7 @@ class VarBinding(Binding):
 
 @node
 class MatchCast(Binding):
-    """A check of ``value`` against ``struct_info`` while the program runs, bound to ``var`` if any.
+    """A run-time check of ``value`` against ``struct_info``, bound to ``var`` if any.
 
     A shape variable that is an extent by itself in ``struct_info``, and not bound yet, is bound.
     """
@@ -275,7 +275,7 @@ class DataflowBlock(BindingBlock):
 
 @node
 class SeqExpr(Expr):
-    """Blocks of bindings, then a value; what is bound ends with it."""
+    """Blocks of bindings, then a value; the bindings are local to it."""
 
     blocks: tuple[BindingBlock, ...]
     body: RelaxExpr

@@ -14,7 +14,7 @@ __all__ = ["Callee", "Expr", "RelaxExpr", "StructInfo"]
 
 
 class Expr(PythonValue, Node):
-    """The root of expressions that are Relax's own."""
+    """The base class of Relax expressions."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ class Expr(PythonValue, Node):
 
 
 class StructInfo(Node):
-    """The root of structural information: what is known of a value before the program runs."""
+    """The base class of structural information: what is known of a value statically."""
 
     __slots__ = ()
 

@@ -54,7 +54,7 @@ class RunRecursionError(RunError, RecursionError):
 
 
 class RunMemoryError(RunError, MemoryError):
-    """The program's memory could not be had."""
+    """Memory for the program could not be allocated."""
 
 
 class RunKeyError(RunError, KeyError):
@@ -62,7 +62,7 @@ class RunKeyError(RunError, KeyError):
 
 
 class CacheWarning(UserWarning):
-    """The cache of compiled code cannot be used; everything works, but compiles anew."""
+    """The cache of compiled code cannot be used; programs work, but are always compiled."""
 
 
 def refuse_pickle(what: str) -> RunTypeError:

@@ -66,7 +66,7 @@ _ERRORS: Final[dict[FaultKind, type[RunError]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The place in a message of one of the values that came with a fault."""
+    """A placeholder in a message for one of the values of a fault."""
 
     index: int
     unsigned: bool = False

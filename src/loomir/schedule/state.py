@@ -277,7 +277,7 @@ class _OldRefs:
 
 
 class State:
-    """A module under schedule: each of its functions when it is first asked for."""
+    """A module under schedule, whose functions are loaded on first use."""
 
     def __init__(self, mod: IRModule) -> None:
         self._mod = mod

@@ -14,7 +14,7 @@ _V = TypeVar("_V")
 
 
 def meta_var(value: _V) -> _V:
-    """Return the value; in a program, a name assigned so stands for it during parsing."""
+    """Return the value; in a program, name a value at parse time."""
     return value
 
 

@@ -208,7 +208,7 @@ def argsort(
     descending: _FlagLike = False,
     dtype: _DTypeOption = "int32",
 ) -> _Call:
-    """Give the places along an axis that sort it; NaN is at the end in either order."""
+    """Return the indices along an axis that sort it; NaN comes last in either order."""
 
 def asin(x: _TensorLike) -> _Call:
     """Compute inverse sines; NaN beyond 1 and -1."""
@@ -252,7 +252,7 @@ def bucketize(
     out_int32: _FlagLike = False,
     right: _FlagLike = False,
 ) -> _Call:
-    """Find the bucket of each element between boundaries, which are sorted."""
+    """Return the bucket of each element, between sorted boundaries."""
 
 def call_builtin_with_ctx(
     func: _FunctionLike,
@@ -301,10 +301,10 @@ def clip(x: _TensorLike, min: _NumberLike, max: _NumberLike) -> _Call:
     """Clip elements to a range; if ``min`` is above ``max``, all become ``max``."""
 
 def collapse_sum_like(data: _TensorLike, collapse_target: _TensorLike) -> _Call:
-    """Sum what broadcasting from the shape of another tensor has repeated."""
+    """Sum over the axes along which broadcasting from the shape of another tensor repeats."""
 
 def collapse_sum_to(data: _TensorLike, shape: _ShapeLike) -> _Call:
-    """Sum what broadcasting from a shape has repeated."""
+    """Sum over the axes along which broadcasting from a shape repeats."""
 
 def concat(tensors: _TensorsLike, axis: _IntLike = 0) -> _Call:
     """Join tensors of one dtype along an axis."""
@@ -384,7 +384,7 @@ def flatten(x: _TensorLike) -> _Call:
     """Flatten a tensor to one axis, in row-major order."""
 
 def flip(data: _TensorLike, axis: _AxesLike) -> _Call:
-    """Turn the order of elements round along axes."""
+    """Reverse the order of elements along axes."""
 
 def floor(x: _TensorLike) -> _Call:
     """Round towards minus infinity."""
@@ -456,7 +456,7 @@ def layout_transform(
     axis_separators: _IntsLike | None = None,
     input_axis_separators: _IntsLike | None = None,
 ) -> _Call:
-    """Put elements at the indices that an index map gives, such as ``lambda i, j: (j, i)``."""
+    """Move elements to the indices that an index map returns, such as ``lambda i, j: (j, i)``."""
 
 def left_shift(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Shift bits up."""
@@ -503,22 +503,22 @@ def matmul(x1: _TensorLike, x2: _TensorLike, out_dtype: _DTypeOption | None = No
     """Multiply matrices, as ``@`` does in NumPy."""
 
 def max(x: _TensorLike, axis: _AxesLike | None = None, keepdims: _FlagLike = False) -> _Call:
-    """Find the greatest; there must be one."""
+    """Compute the maximum; there must be at least one element."""
 
 def maximum(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Take the greater element; NaN if either is NaN."""
 
 def mean(x: _TensorLike, axis: _AxesLike | None = None, keepdims: _FlagLike = False) -> _Call:
-    """Average; NaN over nothing."""
+    """Compute the mean; NaN if there are no elements."""
 
 def median(x: _TensorLike, axis: _AxesLike | None = None, keepdims: _FlagLike = False) -> _Call:
-    """Find the element in the middle, the lesser of two; over one axis, its place too."""
+    """Compute the median, the lesser of two; over one axis, its index too."""
 
 def meshgrid(tensors: _TensorsLike, indexing: _Literal["ij", "xy"] | _Expr = "ij") -> _Call:
     """Return the coordinates of the points of a grid, axis by axis."""
 
 def min(x: _TensorLike, axis: _AxesLike | None = None, keepdims: _FlagLike = False) -> _Call:
-    """Find the least; there must be one."""
+    """Compute the minimum; there must be at least one element."""
 
 def minimum(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Take the lesser element; NaN if either is NaN."""
@@ -532,7 +532,7 @@ def multinomial_from_uniform(
     sample_indices: _TensorLike,
     dtype: _DTypeOption = "int64",
 ) -> _Call:
-    """Draw a place from a distribution for each number that was drawn evenly from 0 to 1."""
+    """Sample an index from a distribution for each uniform random number between 0 and 1."""
 
 def multiply(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Multiply; integers wrap."""
@@ -541,13 +541,13 @@ def negative(x: _TensorLike) -> _Call:
     """Negate each element; integers wrap."""
 
 def nonzero(x: _TensorLike) -> _Call:
-    """Find the places of elements that are not 0, in the order of the elements."""
+    """Return the indices of elements that are not 0, in row-major order."""
 
 def not_equal(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Test whether elements differ; NaN differs from everything."""
 
 def null_value() -> _Call:
-    """Give null, which stands for an argument that is left out."""
+    """Return null, which stands for an omitted argument."""
 
 def one_hot(
     indices: _TensorLike,
@@ -568,7 +568,7 @@ def outer(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Multiply each element of a vector with each of another."""
 
 def permute_dims(x: _TensorLike, axes: _AxesLike | None = None) -> _Call:
-    """Order axes anew, backwards where no order is given."""
+    """Permute axes; reverse them by default."""
 
 def power(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Raise to powers; integers wrap."""
@@ -586,7 +586,7 @@ def quantize(
     axis: _IntLike = -1,
     out_dtype: _DTypeOption = "int8",
 ) -> _Call:
-    """Compute ``round(data / scale) + zero_point``, brought into the range of integers."""
+    """Compute ``round(data / scale) + zero_point``, clipped to the range of ``out_dtype``."""
 
 def relax_assert_op(
     condition: _ValueLike,
@@ -599,7 +599,7 @@ def relax_print(*values: _ValueLike, format: _TextLike = "") -> _Call:
     """Print values by a Python format, such as ``'{} of {}'``, or separated by spaces."""
 
 def relax_shape_to_tensor(expr: _ShapeLike) -> _Call:
-    """Give the extents of a shape as a tensor of int64."""
+    """Return the extents of a shape as a tensor of int64."""
 
 def render_object(value: _ValueLike) -> _Call:
     """Return the string that ``print`` writes for a value."""
@@ -608,7 +608,7 @@ def repeat(data: _TensorLike, repeats: _IntLike, axis: _IntLike | None = None) -
     """Repeat each element along an axis, or all elements in row-major order."""
 
 def reshape(x: _TensorLike, shape: _ShapeLike) -> _Call:
-    """Take elements in row-major order into another shape."""
+    """Change the shape, keeping elements in row-major order."""
 
 def reverse_sequence(
     data: _TensorLike,
@@ -645,10 +645,10 @@ def scatter_nd(
     """Copy ``data`` and write parts at the indices in the rows of ``indices``, in order."""
 
 def shape_of(expr: _TensorLike) -> _Call:
-    """Give the shape of a tensor."""
+    """Return the shape of a tensor."""
 
 def shape_to_tensor(expr: _ShapeLike) -> _Call:
-    """Give the extents of a shape as a tensor of int64."""
+    """Return the extents of a shape as a tensor of int64."""
 
 def sigmoid(x: _TensorLike) -> _Call:
     """Compute 1 / (1 + exp(-x))."""
@@ -676,7 +676,7 @@ def slice_scatter(
     """Copy a tensor and write another into a slice of it along an axis."""
 
 def sort(x: _TensorLike, axis: _IntLike = -1, descending: _FlagLike = False) -> _Call:
-    """Sort the elements along an axis; NaN is at the end in either order."""
+    """Sort the elements along an axis; NaN comes last in either order."""
 
 def split(x: _TensorLike, indices_or_sections: _SectionsLike, axis: _IntLike = 0) -> _Call:
     """Split an axis into a number of equal parts, or at indices."""
@@ -688,13 +688,13 @@ def square(x: _TensorLike) -> _Call:
     """Multiply each element by itself; integers wrap."""
 
 def squeeze(x: _TensorLike, axis: _AxesLike | None = None) -> _Call:
-    """Drop axes of extent 1; where none is named, all that are known to have it."""
+    """Drop axes of extent 1; by default all that are known to have it."""
 
 def stack(tensors: _TensorsLike, axis: _IntLike = 0) -> _Call:
     """Join tensors of one shape and dtype along a new axis."""
 
 def std(x: _TensorLike, axis: _AxesLike | None = None, keepdims: _FlagLike = False) -> _Call:
-    """Take the square roots of variances; NaN over nothing."""
+    """Compute standard deviations; NaN if there are no elements."""
 
 def strided_slice(
     x: _TensorLike,
@@ -710,7 +710,7 @@ def subtract(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Subtract; integers wrap."""
 
 def sum(x: _TensorLike, axis: _AxesLike | None = None, keepdims: _FlagLike = False) -> _Call:
-    """Add up; integers wrap."""
+    """Sum; integers wrap."""
 
 def take(
     x: _TensorLike,
@@ -727,7 +727,7 @@ def tanh(x: _TensorLike) -> _Call:
     """Compute hyperbolic tangents."""
 
 def tensor_to_shape(expr: _TensorLike) -> _Call:
-    """Give the shape whose extents are the elements of a tensor."""
+    """Return the shape whose extents are the elements of a tensor."""
 
 def tile(data: _TensorLike, repeats: _AxesLike) -> _Call:
     """Repeat the whole tensor along each axis; missing axes or counts are 1, in front."""
@@ -743,7 +743,7 @@ def topk(
     largest: _FlagLike = True,
     dtype: _DTypeOption = "int32",
 ) -> _Call:
-    """Give the ``k`` greatest elements along an axis in order, and their places."""
+    """Return the ``k`` greatest elements along an axis in order, and their indices."""
 
 def tril(x: _TensorLike, k: _ScalarLike = 0) -> _Call:
     """Keep the lower triangle, and set zeros above."""
@@ -762,13 +762,13 @@ def unique(
     return_counts: _FlagLike = False,
     axis: _IntLike | None = None,
 ) -> _Call:
-    """Give each element once, in ascending order; with ``axis``, each slice along it."""
+    """Return distinct elements in ascending order; with ``axis``, distinct slices along it."""
 
 def variance(x: _TensorLike, axis: _AxesLike | None = None, keepdims: _FlagLike = False) -> _Call:
-    """Average the squares of distances to the mean; NaN over nothing."""
+    """Compute variances; NaN if there are no elements."""
 
 def where(condition: _TensorLike, x1: _TensorLike, x2: _TensorLike) -> _Call:
-    """Choose elements of ``x1`` where the condition holds, of ``x2`` elsewhere."""
+    """Select elements of ``x1`` where the condition holds, of ``x2`` elsewhere."""
 
 def wrap_param(data: _TensorLike, dtype: _DTypeOption = "float32") -> _Call:
     """Convert a parameter of a model to the dtype in which it is used, as ``astype`` does."""
@@ -880,7 +880,7 @@ class _memory:
         storage_scope: _TextLike = "global",
         dtype: _DTypeOption = "uint8",
     ) -> _Call:
-        """Allocate bytes for tensors to lie in; what they hold is undefined."""
+        """Allocate storage for tensors, with undefined contents."""
 
     @_b.staticmethod
     def alloc_tensor(
@@ -890,19 +890,19 @@ class _memory:
         dtype: _DTypeOption,
         runtime_device_ind: _IntLike = 0,
     ) -> _Call:
-        """Give a tensor that lies in a storage, ``offset`` bytes from its start."""
+        """Return a tensor in a storage, ``offset`` bytes from its start."""
 
     @_b.staticmethod
     def ensure_zero_offset(x: _TensorLike) -> _Call:
-        """Give the tensor; every tensor starts where its memory does."""
+        """Return the tensor; every tensor starts at the beginning of its memory."""
 
     @_b.staticmethod
     def kill_storage(storage: _ValueLike) -> _Call:
-        """Promise that a storage is not used any more."""
+        """Mark a storage as no longer used."""
 
     @_b.staticmethod
     def kill_tensor(tensor: _TensorLike) -> _Call:
-        """Promise that a tensor is not used any more."""
+        """Mark a tensor as no longer used."""
 
     @_b.staticmethod
     def view(
@@ -911,7 +911,7 @@ class _memory:
         dtype: _DTypeOption | None = None,
         relative_byte_offset: _IntLike = 0,
     ) -> _Call:
-        """Give a tensor of the same memory, read as another shape and dtype."""
+        """Return a view: the same memory with another shape and dtype."""
 
 memory: _memory
 
@@ -982,7 +982,7 @@ class _nn:
         causal_mask: _Literal["TopLeft", "BottomRight"] | _Expr | None = None,
         window_size: _IntLike | None = None,
     ) -> _Call:
-        """Attend within sequences that stand one after the other, each by itself."""
+        """Compute attention within packed sequences, each by itself."""
 
     @_b.staticmethod
     def avg_pool1d(
@@ -1028,7 +1028,7 @@ class _nn:
 
     @_b.staticmethod
     def batch_flatten(data: _TensorLike) -> _Call:
-        """Put all elements of each item into one axis, in row-major order."""
+        """Flatten each item to one axis, in row-major order."""
 
     @_b.staticmethod
     def batch_norm(
@@ -1141,11 +1141,11 @@ class _nn:
 
     @_b.staticmethod
     def cross_entropy_with_logits(predictions: _TensorLike, labels: _TensorLike) -> _Call:
-        """Sum products of predictions and labels, negated, and average over the first axis of many."""
+        """Compute the cross entropy of log-probabilities and labels, averaged over items."""
 
     @_b.staticmethod
     def dropout(data: _TensorLike, rate: _RealLike = 0.5) -> _Call:
-        """Return a tensor as it is, and a mask of ones: what is run is not trained."""
+        """Return a tensor as it is, and a mask of ones, since this is inference."""
 
     @_b.staticmethod
     def gelu(data: _TensorLike) -> _Call:
@@ -1252,7 +1252,7 @@ class _nn:
         reduction: _Literal["none", "sum", "mean"] | _Expr = "mean",
         ignore_index: _IntLike = -100,
     ) -> _Call:
-        """Take the logarithm of the probability of each target, negated and times its weight."""
+        """Compute the negative log-likelihood of targets, times their weights."""
 
     @_b.staticmethod
     def pad(
@@ -1265,7 +1265,7 @@ class _nn:
 
     @_b.staticmethod
     def pixel_shuffle(data: _TensorLike, upscale_factor: _IntLike) -> _Call:
-        """Make each group of channels a block of elements, so that images become larger."""
+        """Upscale images: each group of channels becomes a block of elements."""
 
     @_b.staticmethod
     def prelu(data: _TensorLike, alpha: _TensorLike, axis: _IntLike = 1) -> _Call:
@@ -1320,7 +1320,7 @@ class _vision:
         layout: _Literal["NCHW", "NHWC"] | _Expr = "NCHW",
         mode: _Literal["avg", "max"] | _Expr = "avg",
     ) -> _Call:
-        """Resample regions of images to one size each."""
+        """Resample regions of images to a fixed size (region of interest align)."""
 
 vision: _vision
 
@@ -1334,7 +1334,7 @@ class _vm:
         dtype: _DTypeOption = "uint8",
         storage_scope: _TextLike = "global",
     ) -> _Call:
-        """Allocate bytes for tensors to lie in, as ``R.memory.alloc_storage`` does."""
+        """Allocate storage for tensors, as ``R.memory.alloc_storage`` does."""
 
     @_b.staticmethod
     def alloc_tensor(
@@ -1344,7 +1344,7 @@ class _vm:
         dtype: _DTypeOption,
         runtime_device_ind: _IntLike = 0,
     ) -> _Call:
-        """Give a tensor that lies in a storage, as ``R.memory.alloc_tensor`` does."""
+        """Return a tensor in a storage, as ``R.memory.alloc_tensor`` does."""
 
     @_b.staticmethod
     def call_tir_dyn(func: _FunctionLike, args: _ArgsLike) -> _Call:
@@ -1352,6 +1352,6 @@ class _vm:
 
     @_b.staticmethod
     def kill_object(obj: _ValueLike) -> _Call:
-        """Promise that a value is not used any more."""
+        """Mark a value as no longer used."""
 
 vm: _vm

@@ -211,7 +211,7 @@ sblock_attr = blocks.block_attr
 
 
 def meta_var(value: _V) -> _V:
-    """Return the value; in a program, a name assigned so stands for it during parsing."""
+    """Return the value; in a program, name a value at parse time."""
     return value
 
 

@@ -18,12 +18,12 @@ from loomir.script.builder.expressions import broadcast as broadcast
 from loomir.script.builder.expressions import cast as cast
 from loomir.script.builder.expressions import cast_node as Cast
 from loomir.script.builder.expressions import ceildiv as ceildiv
+from loomir.script.builder.expressions import declare_var as Var
 from loomir.script.builder.expressions import float_imm as FloatImm
 from loomir.script.builder.expressions import if_then_else as if_then_else
 from loomir.script.builder.expressions import int_imm as IntImm
 from loomir.script.builder.expressions import ldexp as ldexp
 from loomir.script.builder.expressions import let as Let
-from loomir.script.builder.expressions import declare_var as Var
 from loomir.script.builder.expressions import raise_to as pow
 from loomir.script.builder.expressions import raise_to as power
 from loomir.script.builder.expressions import ramp as Ramp

@@ -12,7 +12,7 @@ __all__ = ["CompileWarning", "caution", "users_depth"]
 
 
 class CompileWarning(UserWarning):
-    """The program is right, but may not be what is meant; the text is that of a diagnostic."""
+    """The program is valid, but probably not what its author meant; the text is a diagnostic."""
 
 
 def caution(diagnostics: Iterable[Diagnostic]) -> None:

@@ -160,7 +160,7 @@ def with_article(word: object) -> str:
 
 
 class LoomirError(Exception):
-    """The root of all errors that Loomir raises."""
+    """The base class of all errors that Loomir raises."""
 
 
 class _Diagnosed(LoomirError):
@@ -219,11 +219,11 @@ class ScheduleError(CompileError):
 
 
 class RunError(_Diagnosed):
-    """A call, or the program while it ran, went wrong."""
+    """A call was invalid, or the program failed at run time."""
 
 
 class InternalError(LoomirError):
-    """A bug of ours, never the user's mistake."""
+    """A bug in Loomir, never a mistake of the user."""
 
     def __str__(self) -> str:
         return (

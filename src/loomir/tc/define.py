@@ -135,7 +135,7 @@ class Comprehension:
 
 @explain_methods
 class Operator:
-    """A function of a text: takes arrays, gives new ones or fills those passed as ``out``.
+    """A function of a text: takes arrays, returns new ones or fills those passed as ``out``.
 
     What it changes in place is both taken and returned. Numbers do for tensors of rank 0.
     """

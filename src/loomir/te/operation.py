@@ -155,7 +155,7 @@ def _shape(shape: object, name: str, span: Span | None) -> tuple[PrimExpr, ...]:
 def placeholder(
     shape: Shape, dtype: str | DataType = "float32", name: str = "placeholder"
 ) -> Tensor:
-    """Declare a tensor that the caller gives. Errors: TE0006."""
+    """Declare a tensor that the caller passes. Errors: TE0006."""
     span = user_span()
     op = PlaceholderOp(name=name, span=span)
     made = Tensor(name, DataType(str(dtype)), _shape(shape, name, span), op, span=span)

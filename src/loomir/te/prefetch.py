@@ -17,7 +17,7 @@ __all__ = ["Prefetch", "prefetch"]
 
 @node
 class Prefetch(Stmt):
-    """A hint that a region of ``buffer`` is read soon; it means nothing, and is lowered to nothing.
+    """A hint that a region of ``buffer`` will be read soon; lowering drops it.
 
     Errors: TE0001 for another number of ranges than axes.
     """
@@ -42,5 +42,5 @@ class Prefetch(Stmt):
 
 
 def prefetch(buffer: Buffer, bounds: tuple[Range, ...]) -> Prefetch:
-    """Say in the statement of a ``te.extern`` that a region is read soon. Errors: TE0001."""
+    """Hint in the statement of a ``te.extern`` that a region is read soon. Errors: TE0001."""
     return Prefetch(buffer, tuple(bounds), span=user_span())

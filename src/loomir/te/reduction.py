@@ -46,7 +46,7 @@ __all__ = [
 
 @node
 class ReduceAxis(Var):
-    """A variable that runs over ``dom`` inside of a reduction, in an order that nobody may know."""
+    """A variable that runs over ``dom`` inside of a reduction, in unspecified order."""
 
     lowered_by: ClassVar[str] = "te.create_prim_func"
 

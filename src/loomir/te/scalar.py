@@ -57,24 +57,24 @@ def const(value: int | float | bool, dtype: str | DataType = "int32") -> PrimExp
 
 
 def if_then_else(condition: ExprLike, then: ExprLike, other: ExprLike) -> PrimExpr:
-    """Return one value or the other; the one that is not given is not evaluated."""
+    """Return one of two values by a condition; the other is not evaluated."""
     return _call("if_then_else", convert(condition), *match_dtypes(then, other))
 
 
 def select(condition: ExprLike, then: ExprLike, other: ExprLike) -> PrimExpr:
-    """Return one value or the other; both are evaluated."""
+    """Return one of two values by a condition; both are evaluated."""
     with located():
         return Select(convert(condition), *match_dtypes(then, other))
 
 
 def all_of(*conditions: ExprLike) -> PrimExpr:
-    """Return whether all conditions hold; those after one that does not are not evaluated."""
+    """Return whether all conditions hold, with short-circuit evaluation."""
     with located():
         return reduce(And, map(convert, conditions)) if conditions else const(True, "bool")
 
 
 def any_of(*conditions: ExprLike) -> PrimExpr:
-    """Return whether a condition holds; those after one that does are not evaluated."""
+    """Return whether any condition holds, with short-circuit evaluation."""
     with located():
         return reduce(Or, map(convert, conditions)) if conditions else const(False, "bool")
 
@@ -85,7 +85,7 @@ def power(base: ExprLike, exponent: ExprLike) -> PrimExpr:
 
 
 def abs(x: ExprLike) -> PrimExpr:  # noqa: A001 - the name of the field
-    """Return the magnitude of x."""
+    """Return the absolute value of x."""
     return _call("abs", convert(x))
 
 
@@ -157,22 +157,22 @@ def cos(x: ExprLike) -> PrimExpr:
 
 
 def floor(x: ExprLike) -> PrimExpr:
-    """Return the greatest whole number not above x."""
+    """Round x down to an integer."""
     return _call("floor", _float(x))
 
 
 def ceil(x: ExprLike) -> PrimExpr:
-    """Return the least whole number not below x."""
+    """Round x up to an integer."""
     return _call("ceil", _float(x))
 
 
 def trunc(x: ExprLike) -> PrimExpr:
-    """Return x without its fraction."""
+    """Round x towards zero."""
     return _call("trunc", _float(x))
 
 
 def round(x: ExprLike) -> PrimExpr:  # noqa: A001 - the name of the field
-    """Return the nearest whole number, halves to even."""
+    """Round x to the nearest integer, halves to even."""
     return _call("round", _float(x))
 
 

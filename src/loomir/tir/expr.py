@@ -76,7 +76,7 @@ __all__ = [
 
 
 class PrimExpr(Comparable):
-    """The root of expressions; each has a ``dtype``."""
+    """The base class of expressions; each has a ``dtype``."""
 
     __slots__ = ("dtype",)
     in_words: ClassVar[str] = "an expression"
@@ -508,7 +508,7 @@ class Shuffle(PrimExpr):
 
 
 class BinaryOp(PrimExpr):
-    """The root of arithmetic on two operands of one dtype, which is the result's."""
+    """The base class of arithmetic on two operands of one dtype, which is the result's."""
 
     __slots__ = ()
 
@@ -521,7 +521,7 @@ class BinaryOp(PrimExpr):
 
 
 class CmpOp(PrimExpr):
-    """The root of comparisons of two operands of one dtype; the result is Bool, lane by lane."""
+    """The base class of comparisons of two operands of one dtype; the result is Bool."""
 
     __slots__ = ()
 
@@ -534,7 +534,7 @@ class CmpOp(PrimExpr):
 
 
 class LogicalOp(PrimExpr):
-    """The root of logic on Bool operands."""
+    """The base class of logic on Bool operands."""
 
     __slots__ = ()
 

@@ -72,7 +72,7 @@ _INT8 = DataType("int8")
 
 
 class Stmt(Node):
-    """The root of statements."""
+    """The base class of statements."""
 
     __slots__ = ()
 

@@ -21,14 +21,14 @@ __all__ = [
 
 
 class Type(Node):
-    """The root of types."""
+    """The base class of types."""
 
     __slots__ = ()
 
 
 @node
 class PrimType(Type):
-    """A value of ``dtype``, and nothing finer."""
+    """A scalar or vector of ``dtype``."""
 
     dtype: DataType = attr()
 
@@ -54,7 +54,7 @@ class PointerType(Type):
 
 @node
 class TupleType(Type):
-    """Without fields, the type of no value; the language has no other tuples."""
+    """The type of no value: a tuple without fields, the only one in the language."""
 
     fields: tuple[Type, ...] = child(default=())
 

@@ -25,7 +25,7 @@ Poly: TypeAlias = "dict[Atoms, int]"
 
 
 class IterMapError(NamedTuple):
-    """Why expressions are no iterator map, and the part that shows it."""
+    """Why expressions form no iterator map, and the offending part."""
 
     message: str
     expr: PrimExpr | None = None

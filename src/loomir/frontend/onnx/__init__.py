@@ -1,4 +1,4 @@
-"""Models of ONNX, brought into Relax.
+"""Import ONNX models as Relax modules.
 
 ``load`` gives a module that ``loomir.compile`` takes; ``register_converter`` teaches it an
 operator. Nothing here is imported before ``loomir.onnx`` is asked for, and the package onnx not

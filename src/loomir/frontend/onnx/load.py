@@ -34,7 +34,7 @@ def load(
     constants: Mapping[str, Any] | None = None,
     name: str = "main",
 ) -> IRModule:
-    """Import a model of ONNX: a path, the bytes of a file, or a ``ModelProto``.
+    """Import an ONNX model: a path, the bytes of a file, or a ``ModelProto``.
 
     The module has one function, whose parameters are the model's inputs in their order; weights are
     constants in it. It returns the output, or a tuple where there are several. Extents that the

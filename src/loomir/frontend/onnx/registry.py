@@ -73,7 +73,7 @@ def add_rows(rows: Sequence[Row]) -> None:
 def register_converter(
     operator: str, convert: Converter, *, domain: str = "", since: int = 1
 ) -> None:
-    """Teach ``loomir.onnx.load`` an operator, or another way to import one.
+    """Register a converter of an operator for ``loomir.onnx.load``, replacing any other.
 
     ``convert`` is given a ``Node`` and returns an expression of Relax for its output, or a sequence
     of them. ``domain`` is that of the operator, empty for those of the standard. The converter is

@@ -1,4 +1,4 @@
-"""Programs of PyTorch, brought into Relax, and Loomir as a backend of ``torch.compile``.
+"""Import PyTorch programs as Relax modules, and Loomir as a backend of ``torch.compile``.
 
 ``from_exported`` gives a module that ``loomir.compile`` takes; ``compile`` gives a module of
 PyTorch that runs what Loomir compiled; ``register_converter`` teaches both an operator. Nothing

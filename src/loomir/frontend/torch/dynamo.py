@@ -31,7 +31,7 @@ _MOST_WRITTEN: Final = 3
 def compile(  # noqa: A001
     model: Any, *, dynamic: bool | None = None, freeze: bool = False, **options: Any
 ) -> Any:
-    """Return a module, or function, of PyTorch that runs through Loomir.
+    """Return a PyTorch module or function that runs through Loomir.
 
     It is ``torch.compile(model, backend="loomir")``: graphs are compiled when they are first
     called, with their gradients where some are needed, and a graph with operators that have no

@@ -16,7 +16,7 @@ __all__ = ["from_exported"]
 
 
 def from_exported(program: Any, *, name: str = "main", decompose: bool = True) -> IRModule:
-    """Import a program that ``torch.export.export`` made.
+    """Import a program of ``torch.export.export``.
 
     The module has one function, whose parameters are the program's tensor inputs in their order.
     Parameters and buffers are constants in it that refer to the memory of their tensors. It

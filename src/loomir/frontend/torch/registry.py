@@ -51,7 +51,7 @@ def register(*operators: str, note: str = "") -> Callable[[Converter], Converter
 
 
 def register_converter(operator: Any, convert: Converter) -> None:
-    """Teach ``loomir.torch`` an operator, or another way to import one.
+    """Register a converter of an operator for ``loomir.torch``, replacing any other.
 
     ``operator`` is an overload, such as ``torch.ops.aten.relu.default``, or its name,
     ``"aten.relu.default"``. ``convert`` is given a ``Node`` and returns an expression of Relax for

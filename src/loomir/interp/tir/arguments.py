@@ -405,7 +405,7 @@ def explain(
     allow_alias: bool = False,
     module: IRModule | None = None,
 ) -> None:
-    """Raise why a call with these arguments is refused; return where nothing is wrong."""
+    """Raise the error of a refused call; return if the arguments are valid."""
     scope = Scope()
     binder = Binder(func, scope, module)
     binder.from_python(args, {}, scope.size, allow_alias)

@@ -32,7 +32,7 @@ __all__ = ["ExactRun", "Interpreter"]
 
 
 class ExactRun(NamedTuple):
-    """What a call gave without rounding: integers, fractions, infinities and NaN."""
+    """The results of a call without rounding: integers, fractions, infinities and NaN."""
 
     result: Value
     contents: tuple[Any, ...]

@@ -387,7 +387,7 @@ attention_var_len = define_op(
     tensor("max_seqlen_k", None),
     *_OPTIONS,
     infer=_infer_var_len,
-    doc="""Attend within sequences that stand one after the other, each by itself.
+    doc="""Compute attention within packed sequences, each by itself.
 
 ``seqstart_q`` and ``seqstart_k`` have the place where each sequence starts, none before the last,
 and after them where the last one ends; keys start where queries do where theirs are left out.

@@ -277,7 +277,7 @@ def _transpose(
 # -- definitions ---------------------------------------------------------------------------------
 _DOC = """{summary}
 
-Kernels are not flipped: this is cross-correlation. Channels fall into ``groups``, each of which is
+Kernels are not flipped (cross-correlation). Channels fall into ``groups``, each of which is
 convolved by itself.
 ``padding``: one number, one for each axis, or those before the axes and then those after. Layouts
 may have blocks, as in ``"NCHW4c"``; ``out_layout`` is that of the data where it is left out. Sums

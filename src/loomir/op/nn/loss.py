@@ -53,7 +53,7 @@ cross_entropy_with_logits = define_op(
     tensor("predictions"),
     tensor("labels"),
     infer=_infer_entropy,
-    doc="""Sum products of predictions and labels, negated, and average over the first axis of many.
+    doc="""Compute the cross entropy of log-probabilities and labels, averaged over items.
 
 Predictions are logarithms of probabilities, as ``R.nn.log_softmax`` makes them. Of no items it is
 NaN. Shapes: two equal ones of one axis or more to ().""",
@@ -151,7 +151,7 @@ nll_loss = define_op(
     text("reduction", "mean", ("none", "sum", "mean")),
     integer("ignore_index", -100),
     infer=_infer_nll,
-    doc="""Take the logarithm of the probability of each target, negated and times its weight.
+    doc="""Compute the negative log-likelihood of targets, times their weights.
 
 ``reduction``: each of them, their sum, or their mean, in which they count as their weights do; of
 no weight it is NaN. Targets of ``ignore_index`` weigh nothing; others that are no class raise

@@ -198,7 +198,7 @@ pixel_shuffle = define_op(
     tensor("data"),
     integer("upscale_factor"),
     infer=_infer_shuffle,
-    doc="""Make each group of channels a block of elements, so that images become larger.
+    doc="""Upscale images: each group of channels becomes a block of elements.
 
 Shapes: (…, C * r * r, H, W) to (…, C, H * r, W * r), where r is ``upscale_factor``.""",
     family="shaping",
@@ -239,7 +239,7 @@ batch_flatten = define_op(
     "nn.batch_flatten",
     tensor("data"),
     infer=_infer_flat,
-    doc="Put all elements of each item into one axis, in row-major order."
+    doc="Flatten each item to one axis, in row-major order."
     "\n\nShapes: (N, …) to (N, the number of elements of an item).",
     family="shaping",
     lower=_lower_flat,
@@ -284,7 +284,7 @@ dropout = define_op(
     tensor("data"),
     number("rate", 0.5),
     infer=_infer_dropout,
-    doc="""Return a tensor as it is, and a mask of ones: what is run is not trained.
+    doc="""Return a tensor as it is, and a mask of ones, since this is inference.
 
 Shapes: a tuple of two, both that of ``data``.""",
     family="shaping",

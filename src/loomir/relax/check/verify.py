@@ -26,7 +26,7 @@ class Verdict(NamedTuple):
 
 @explain_arguments
 def verify(program: BaseFunc | IRModule) -> tuple[Diagnostic, ...]:
-    """List every mistake of a function or a module; none where it is right.
+    """List every mistake of a function or a module; empty if there is none.
 
     Check kernels by the rules of TIR and graphs by those of well-formedness. Where a graph follows
     these, derive everything in it: operators accept their arguments, annotations are those of the
@@ -37,7 +37,7 @@ def verify(program: BaseFunc | IRModule) -> tuple[Diagnostic, ...]:
 
 @explain_arguments
 def warnings_of(program: BaseFunc | IRModule) -> tuple[Diagnostic, ...]:
-    """List what is no mistake, but may not be meant: what is left to be checked when it runs."""
+    """List warnings: code that may be unintended, and checks that are left to run time."""
     return judge(program).warnings
 
 

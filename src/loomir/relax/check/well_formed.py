@@ -18,7 +18,7 @@ __all__ = ["well_formed"]
 
 
 def well_formed(program: IRModule | BaseFunc) -> tuple[Diagnostic, ...]:
-    """List what breaks a rule, in program order; none where a program is well-formed.
+    """List violations of rules, in program order; empty if the program is well-formed.
 
     A function outside of a module may call itself by its name. Two rules only give warnings: that a
     module can be called from outside (12), and by the names of its functions (13).

@@ -48,7 +48,7 @@ _P = TypeVar("_P", IRModule, Function, PrimFunc)
 
 
 def normalize(program: _P, warnings: list[Diagnostic] | None = None) -> _P:
-    """Bring a program into normal form and derive what is known of its variables.
+    """Bring a program into normal form and derive the structural information of variables.
 
     A program that is in normal form comes back itself. ``warnings`` gets what is no mistake.
     Errors: those of derivation, and RLX0107, RLX0109, RLX0301, RLX0302; of all functions together.

@@ -93,7 +93,7 @@ def _refuse_cut_off(path: str | os.PathLike[str]) -> None:
 
 @explain_arguments
 def register_extern(name: str, function: Any) -> None:
-    """Let programs call a C function as ``name``; one that was there by that name is replaced.
+    """Register a C function that programs call as ``name``, replacing any previous one.
 
     ``function`` is an address, or a function of ``ctypes``, which is kept alive. Its types are
     those of the calls.

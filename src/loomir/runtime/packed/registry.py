@@ -29,7 +29,7 @@ def register_func(name: str, f: F, override: bool = False) -> F: ...
 @overload
 def register_func(name: str, f: None = None, override: bool = False) -> Callable[[F], F]: ...
 def register_func(name: str, f: F | None = None, override: bool = False) -> F | Callable[[F], F]:
-    """Make ``f`` callable from programs as ``name``; without ``f``, give a decorator.
+    """Make ``f`` callable from programs as ``name``; without ``f``, return a decorator.
 
     Errors: RUN0301 for a name that is taken and not to be overridden, RUN0302 for a name that is no
     text or empty, RUN0303 for what cannot be called.

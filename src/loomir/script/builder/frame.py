@@ -40,7 +40,7 @@ _ACTIVE = _Active()
 
 
 class IRBuilder:
-    """Collects what frames make; ``get`` gives the finished program.
+    """Builds a program from frames; ``get`` returns the finished program.
 
     Errors: SCR0024 where a builder function is used without a builder or the frame that it needs.
     """

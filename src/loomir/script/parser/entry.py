@@ -324,7 +324,7 @@ def macro(func: None = None, *, hygienic: bool = True) -> MacroDecorator: ...
 def macro(
     func: Callable[..., Any] | None = None, *, hygienic: bool = True
 ) -> Macro | MacroDecorator:
-    """Read statements with parameters, to be put where a program calls them.
+    """Parse a macro: statements with parameters, expanded at each call.
 
     Parameters stand for what is given, unevaluated. Other names mean what they mean here and now;
     with ``hygienic=False``, what they mean at the call.
@@ -338,7 +338,7 @@ def macro(
 
 
 def inline(func: Callable[..., Any]) -> Macro:
-    """Read statements with parameters, as ``macro`` does, whose names are looked up when called.
+    """Parse a macro, as ``macro`` does, whose names are looked up when it is called.
 
     Names mean what they mean at the definition, as in a function of Python's: those that are
     assigned after it are known too.

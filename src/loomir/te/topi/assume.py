@@ -53,7 +53,7 @@ def _copy_checked(
 
 
 def assume_shape(x: Tensor, shape: Sequence[Size]) -> Tensor:
-    """Return a tensor with another shape, which must be its own where the program runs.
+    """Return a tensor with another static shape, which must equal its own at run time.
 
     Shapes: ``shape``. Errors: TE0101 where an extent surely differs; RUN0212 where one turns out
     to.
@@ -69,7 +69,7 @@ def assume_shape(x: Tensor, shape: Sequence[Size]) -> Tensor:
 
 
 def assume_broadcast(x: Tensor, shape: Sequence[Size]) -> Tensor:
-    """Repeat axes that turn out to have extent 1 where the program runs, and add axes in front.
+    """Broadcast at run time: repeat axes of extent 1, and add axes in front.
 
     Shapes: ``shape``. Errors: TE0101 where an extent surely is neither 1 nor that of ``shape``;
     RUN0212 where one turns out not to be.

@@ -36,7 +36,7 @@ def _check_place(place: PrimExpr, extent: Size, name: str) -> PrimExpr:
 
 
 def count_nonzero(x: Tensor) -> Tensor:
-    """Count the elements that are not 0; a NaN is none.
+    """Count the elements that are not 0, including NaN.
 
     Shapes: (1), int64.
     """
@@ -52,7 +52,7 @@ def count_nonzero(x: Tensor) -> Tensor:
 
 
 def nonzero(x: Tensor, count: Size) -> Tensor:
-    """Return the places of the elements that are not 0, in their order.
+    """Return the indices of the elements that are not 0, in row-major order.
 
     Shapes: (the number of axes, ``count``), int64; ``count`` is what ``count_nonzero`` gives.
     """
@@ -153,7 +153,7 @@ def group_rows(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def distinct_rows(order: Tensor, group: Tensor, count: Size) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the place of the first row of each group, the group of each row, and groups' sizes.
+    """Return the index of the first row of each group, the group of each row, and group sizes.
 
     The inputs are what ``group_rows`` gives.
     Shapes: (``count``), (the number of rows), (``count``); int64.

@@ -77,7 +77,7 @@ def _along(
 
 
 def where(condition: Tensor, a: Tensor | PrimExpr | float, b: Tensor | PrimExpr | float) -> Tensor:
-    """Choose elements of ``a`` where the condition holds, of ``b`` elsewhere.
+    """Select elements of ``a`` where the condition holds, of ``b`` elsewhere.
 
     A number or a scalar expression takes the dtype of the tensor beside it.
     Shapes: what all three broadcast to. Errors: TE0101, TE0103, TE0104.

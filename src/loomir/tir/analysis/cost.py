@@ -50,7 +50,7 @@ __all__ = ["Cost", "estimate_cost"]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of one call of a function at most, with its sizes known.
+    """Upper bounds on the cost of one call of a function with known sizes.
 
     A branch that the sizes don't decide counts as taken, on both sides; a ``while`` loop counts as
     run once. ``exact`` says that neither was needed, and that no loop's length was estimated.

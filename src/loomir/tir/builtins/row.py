@@ -223,7 +223,7 @@ _CHECKS: Final[dict[Accepts, Callable[[Args], bool]]] = {
 
 
 def effect_of(expr: PrimExpr) -> Effect:
-    """Return what evaluating this one node may do, its parts left aside."""
+    """Return the effects of evaluating a node, without those of its operands."""
     if isinstance(expr, Call):
         return expr.op.effect if isinstance(expr.op, Op) else Effect.OPAQUE
     return Effect.PURE

@@ -101,7 +101,7 @@ def call_packed(
     out_ty: Infos | None = None,
     **attrs: object,
 ) -> Call:
-    """Call a packed function for its result; it may do anything besides."""
+    """Call a packed function, which may have side effects."""
     infos = _one("R.call_packed", out_sinfo, out_ty, sinfo_args, ty_args, needed=False)
     return Call(cast("Any", _pack(func)), as_values(args), infos, _plain_attrs(attrs))
 
@@ -114,7 +114,7 @@ def call_pure_packed(
     out_sinfo: Infos | None = None,
     out_ty: Infos | None = None,
 ) -> Call:
-    """Call a packed function that is known to do nothing but give its result."""
+    """Call a packed function without side effects."""
     infos = _one("R.call_pure_packed", out_sinfo, out_ty, sinfo_args, ty_args, needed=False)
     return _call("relax.call_pure_packed", (_pack(func), *as_values(args)), infos)
 
@@ -128,7 +128,7 @@ def call_inplace_packed(
     out_sinfo: Infos | None = None,
     out_ty: Infos | None = None,
 ) -> Call:
-    """Call a packed function that gives some of its arguments back, written over."""
+    """Call a packed function that overwrites some of its arguments and returns them."""
     infos = _one("R.call_inplace_packed", out_sinfo, out_ty, sinfo_args, ty_args)
     given = (_pack(func), *as_values(args))
     return _call("relax.call_inplace_packed", given, infos, _inplace(inplace_indices))
@@ -143,7 +143,7 @@ def invoke_closure(
     out_sinfo: Infos | None = None,
     out_ty: Infos | None = None,
 ) -> Call:
-    """Call a closure; it may do anything besides giving its result."""
+    """Call a closure, which may have side effects."""
     infos = _one("R.invoke_closure", out_sinfo, out_ty, sinfo_args, ty_args)
     return _call("relax.invoke_closure", (as_value(closure), _arguments(args)), infos)
 
@@ -157,7 +157,7 @@ def invoke_pure_closure(
     out_sinfo: Infos | None = None,
     out_ty: Infos | None = None,
 ) -> Call:
-    """Call a closure that is known to do nothing but give its result."""
+    """Call a closure without side effects."""
     infos = _one("R.invoke_pure_closure", out_sinfo, out_ty, sinfo_args, ty_args)
     return _call("relax.invoke_pure_closure", (as_value(closure), _arguments(args)), infos)
 

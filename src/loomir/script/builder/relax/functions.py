@@ -55,12 +55,12 @@ def func_attr(attrs: Mapping[str, Any]) -> None:
 
 
 def is_pure() -> None:
-    """Say that the function does nothing but give its result."""
+    """Declare that the function has no side effects."""
     _function("R.is_pure").pure = True
 
 
 def is_impure() -> None:
-    """Say that calls of the function may do more than give its result."""
+    """Declare that the function may have side effects."""
     _function("R.is_impure").pure = False
 
 
@@ -120,7 +120,7 @@ def emit(
 def emit_match_cast(
     value: object, struct_info: StructInfoLike | None = None, *, ty: StructInfoLike | None = None
 ) -> Var:
-    """Bind a value that is checked to be what is said of it while the program runs.
+    """Check a value against structural information at run time, and bind it.
 
     A shape variable that is an extent by itself in the description, and not bound yet, is bound.
     """
@@ -138,7 +138,7 @@ def dataflow() -> DataflowFrame:
 
 
 def output(*variables: Var) -> None:
-    """Say which variables of the dataflow block are seen after it."""
+    """Declare which variables of the dataflow block are visible after it."""
     frame = IRBuilder.current().need(
         DataflowFrame, "R.output", "write it as the last statement in `with R.dataflow():`"
     )

@@ -20,7 +20,7 @@ def match_cast(
     *,
     ty: info.StructInfoLike | None = None,
 ) -> Var:
-    """Bind a value that is checked to be what is said of it while the program runs."""
+    """Check a value against structural information at run time, and bind it."""
     return functions.emit_match_cast(value, struct_info, ty=ty)
 
 

@@ -45,7 +45,7 @@ def conv(
 ) -> Tensor:
     """Convolve images with kernels.
 
-    The kernel is not flipped: this is cross-correlation. Input and output channels fall into
+    The kernel is not flipped (cross-correlation). Input and output channels fall into
     ``groups``, each of which is convolved separately; as many groups as channels make it depthwise.
     ``padding``: zeros, as in ``max_pool``. ``layout``: channels first where it is left out,
     ``kernel_layout``: then ``"OIHW"``. ``dtype``: of the sums, that of ``x`` where it is left out,

@@ -33,7 +33,7 @@ Reduction: TypeAlias = Literal["none", "sum", "mean"]
 
 
 def cross_entropy(predictions: Tensor, labels: Tensor) -> Tensor:
-    """Sum products of logarithms of probabilities and labels, negated: a mean over the first axis.
+    """Compute the cross entropy of probabilities and labels, averaged over the first axis.
 
     A vector is one item. Shapes: two equal ones to (). Errors: TE0101, TE0103.
     """
@@ -65,7 +65,7 @@ def nll_loss(
     reduction: Reduction = "mean",
     ignore_index: int = -100,
 ) -> Tensor:
-    """Take the logarithm of the probability of each target, negated and times its weight.
+    """Compute the negative log-likelihood of targets, times their weights.
 
     ``reduction``: each of them, their sum, or their mean, in which they count as their weights do.
     Targets of ``ignore_index`` weigh nothing; others that are no class raise (RUN0203).
