@@ -144,6 +144,7 @@ def halves(lanes: int, bits: int, end: str) -> str:
 
 
 REDUCED = "%r = call i{bits} @llvm.vector.reduce.add.v{half}i{bits}(<{half} x i{bits}> %s)\n  ret i{bits} %r"
+REGISTERS = {"x86-64": 128, "haswell": 256, "icelake-server": 512}
 FIRST = "%r = extractelement <{half} x i{bits}> %s, i64 0\n  ret i{bits} %r"
 
 
@@ -171,6 +172,21 @@ def test_halves_of_any_width_are_hidden_at_no_cost(lanes: int, bits: int, cpu: s
     assert 'asm "", "=x,0"' in made
     assert compile_ir(made, target, 2)
     assert "vpdpbusd" not in assembly(made, target, 2)
+    register = REGISTERS[cpu]
+    text = text.replace("%b) {", '%b) "prefer-vector-width"="512" {')
+    made = avoid_forbidden_patterns(text, register)
+    assert made is not None
+    assert made.count('asm ""') == max(1, lanes // 2 * bits // register)
+    assert compile_ir(made, target, 2)
+    assert "vpdpbusd" not in assembly(made, target, 2)
+
+
+def test_wide_sums_of_halves_stay_in_whole_registers():
+    func = summed("a[i]", 256, "int8", "int8", "int32")
+    text = loomir.compile(func, "icelake-server", cache=False).assembly()
+    last = text.rindex("vpaddd")
+    assert "zmm" in text[:last]
+    assert "vinserti" not in text
 
 
 def test_other_code_stays_as_it_is():

@@ -192,6 +192,9 @@ def _target_of(triple: str, cpu: str, features: str) -> TargetMachine:
     return TargetMachine(triple, cpu, features)
 
 
+_WIDE: Final = '"prefer-vector-width"="512"'
+"""What lets LLVM use registers of 512 bits in a function."""
+
 # LLVM has no query for "does this CPU have it" here: a function that needs the feature is compiled,
 # and calls a library where the CPU lacks it.
 _PROBES: Final = {
@@ -318,7 +321,11 @@ def _selectable(
 ) -> Generator[llvm.ModuleRef, None, None]:
     """Yield what instructions are selected for: the module, without what LLVM gets wrong there."""
     text = str(module) if target.is_x86 else ""
-    safe = avoid_forbidden_patterns(text) if may_hold_forbidden_patterns(text) else None
+    safe = None
+    if may_hold_forbidden_patterns(text):
+        wide = target.has("avx512f") and _WIDE in text
+        register = 512 if wide else 256 if target.has("fma") else 128
+        safe = avoid_forbidden_patterns(text, register)
     if safe is None:
         yield module
         return

@@ -65,8 +65,11 @@ def may_hold_forbidden_patterns(text: str) -> bool:
     return _BYTES.search(text) is not None
 
 
-def avoid_forbidden_patterns(text: str) -> str | None:
-    """Return IR for x86 without such forms; None where there are none."""
+def avoid_forbidden_patterns(text: str, register: int = 128) -> str | None:
+    """Return IR for x86 without such forms; None where there are none.
+
+    ``register`` is the number of bits of the largest vector registers that the code may use.
+    """
     lines = text.split("\n")
     halves: dict[str, tuple[_Vector, bool]] = {}
     sums: dict[str, _Vector] = {}
@@ -90,7 +93,7 @@ def avoid_forbidden_patterns(text: str) -> str | None:
             source = _match_summed_halves(halves.get(added[4]), halves.get(added[5]))
             if source is not None:
                 sums[added[1]] = source
-                hidden, name = _hide(_Vector(added[5], int(added[2]), int(added[3])), at)
+                hidden, name = _hide(_Vector(added[5], int(added[2]), int(added[3])), at, register)
                 head, _, tail = whole.rpartition(f", {added[5]}")
                 changed[at] = [*hidden, f"{head}, {name}{tail}"]
         elif (every := _ALL.match(line)) and every[4] in sums:
@@ -107,7 +110,7 @@ def avoid_forbidden_patterns(text: str) -> str | None:
             if distance[3] in extremes and distance[4] in extremes and not lanes & (lanes - 1):
                 distances.add(distance[1])
         elif (signed := _SIGNED.match(line)) and signed[2] in distances:
-            hidden, name = _hide(_Vector(signed[2], int(signed[1]), 8), at)
+            hidden, name = _hide(_Vector(signed[2], int(signed[1]), 8), at, register)
             changed[at] = [*hidden, whole.replace(f" {signed[2]} to ", f" {name} to ")]
     if not changed:
         return None
@@ -148,26 +151,27 @@ def _match_summed_halves(
     return one[0]
 
 
-def _hide(value: _Vector, at: int) -> tuple[list[str], str]:
+def _hide(value: _Vector, at: int, register: int) -> tuple[list[str], str]:
     """Write a value out of an empty piece of assembly, and give its name.
 
     It costs no instruction, and instruction selection does not look through it.
     """
     size, bits = value.lanes * value.bits, value.bits
     hidden = f"%hidden.{at}"
-    if size == 128:
-        return [f'  {hidden} = call {value.type} asm "", "=x,0"({value.typed})'], hidden
+    kind = "v" if register > 256 else "x"  # any of 32 registers, or of 16
+    if 128 <= size <= register:
+        return [f'  {hidden} = call {value.type} asm "", "={kind},0"({value.typed})'], hidden
     made: list[str] = []
     if size > 128:
-        per = 128 // bits
+        per = register // bits
         part = f"<{per} x i{bits}>"
         names: list[tuple[str, int]] = []
-        for k in range(size // 128):
+        for k in range(size // register):
             mask = ", ".join(f"i32 {k * per + lane}" for lane in range(per))
             taken = f"shufflevector {value.typed}, {value.type} poison, <{per} x i32> <{mask}>"
             made += [
                 f"  {hidden}.{k} = {taken}",
-                f'  {hidden}.{k}.x = call {part} asm "", "=x,0"({part} {hidden}.{k})',
+                f'  {hidden}.{k}.x = call {part} asm "", "={kind},0"({part} {hidden}.{k})',
             ]
             names.append((f"{hidden}.{k}.x", per))
         level = 0
@@ -177,10 +181,10 @@ def _hide(value: _Vector, at: int) -> tuple[list[str], str]:
             for k in range(0, len(names), 2):
                 (low, lanes), (high, _) = names[k], names[k + 1]
                 mask = ", ".join(f"i32 {lane}" for lane in range(2 * lanes))
-                kind = f"<{lanes} x i{bits}>"
+                half = f"<{lanes} x i{bits}>"
                 name = f"{hidden}.{level}.{k}.j"
                 made.append(
-                    f"  {name} = shufflevector {kind} {low}, {kind} {high}, "
+                    f"  {name} = shufflevector {half} {low}, {half} {high}, "
                     f"<{2 * lanes} x i32> <{mask}>"
                 )
                 wider.append((name, 2 * lanes))
