@@ -167,6 +167,18 @@ def distances(
 
 
 @T.prim_func
+def bins(
+    edges: T.Buffer((9,), "float32"), x: T.Buffer((200,), "float32"), out: T.Buffer((200,), "int32")
+):
+    for i in range(200):
+        n = T.int32(0)
+        for k in range(9):
+            if x[i] >= edges[k]:
+                n += 1
+        out[i] = n
+
+
+@T.prim_func
 def wrapped(p: T.Buffer((40, 100), "float32"), out: T.Buffer((40, 100), "float32")):
     for y, x in T.grid(40, 100):
         acc = T.float32(0)
@@ -251,6 +263,7 @@ KERNELS: dict[str, Kernel] = {
     "distances": Kernel(lambda: distances),
     "roots of sums in registers": Kernel(lambda: euclidean),
     "windows that wrap around": Kernel(lambda: wrapped),
+    "counts of few terms": Kernel(lambda: bins),
     "position of the greatest": Kernel(partial(of_one, (16, 300), topi.argmax, 1)),
     "running sums": Kernel(partial(of_one, (64, 300), topi.cumsum, 1)),
     "transpose": Kernel(partial(of_one, (40, 70), topi.transpose, (1, 0))),

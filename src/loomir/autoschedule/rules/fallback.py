@@ -219,8 +219,8 @@ def _width(stage: Stage, across: Axis, lanes: int) -> int:
             along += 1
         elif places:
             return lanes if _is_strided(stage, across, lanes) else 1
-    if not along and loads:
-        return 1
+    if not along and loads and across.var not in by_class(stage.value).get(Var, ()):
+        return 1  # neighbours are the same
     size = across.size
     if size is None:
         return 2 * lanes
