@@ -25,12 +25,18 @@ from rich.console import Console
 from rich.table import Table
 
 import loomir
-from benchmarks.programs import images, linear, sequences, sparse
+from benchmarks.programs import images, linear, sequences, sparse, studies
 from benchmarks.programs.program import Program, read
 from loomir.autoschedule.driver import schedule_function
 from loomir.target import Target
 
-PROGRAMS = {**sparse.PROGRAMS, **images.PROGRAMS, **sequences.PROGRAMS, **linear.PROGRAMS}
+PROGRAMS = {
+    **sparse.PROGRAMS,
+    **images.PROGRAMS,
+    **sequences.PROGRAMS,
+    **linear.PROGRAMS,
+    **studies.PROGRAMS,
+}
 GOAL = 0.95
 """The least ratio that is wanted to the loops as written."""
 
