@@ -32,6 +32,7 @@ from loomir.script.parser.evaluate.namespaces import (
 from loomir.script.parser.evaluate.var_table import VarTable
 from loomir.script.parser.macros import check_macro
 from loomir.script.parser.module import check_rewriter, read_function, read_module, visit_module
+from loomir.script.parser.remedies import write_remedies
 from loomir.support.compile_warning import caution
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, with_article
 from loomir.support.span import Source, Span
@@ -141,7 +142,7 @@ def read_tree(parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST
                 span=None if node is None else node.span,
             ) from error
     if parser.problems:
-        raise CompileError(*sort_mistakes(parser.problems))
+        raise CompileError(*write_remedies(sort_mistakes(parser.problems), tree, places))
     if parser.poisoned:
         raise InternalError("a part of the program was left out, and no mistake was told")
     return parser.builder.get()

@@ -8,7 +8,7 @@ from typing import Any, Final
 from loomir.script.parser.evaluate.namespaces import Namespace, R, T
 from loomir.support.diagnostics import nearest
 
-__all__ = ["suggest_for_attribute", "suggest_for_name"]
+__all__ = ["operator_named", "suggest_for_attribute", "suggest_for_name"]
 
 _NO_LISTS: Final = "programs have no lists of values: pass them to T.call_packed one by one"
 _KERNEL_NAMES: Final = {
@@ -96,7 +96,7 @@ def suggest_for_name(space: Namespace, name: str) -> str:
         if known is not None:
             return known
     if space is R:
-        found = _operator(name)
+        found = operator_named(name)
         if found is not None:
             return f"did you mean {found}?"
     near = nearest(name, space.table) or nearest(name.lower(), space.table)
@@ -112,11 +112,11 @@ def suggest_for_attribute(name: str, tensor: str) -> str:
     form = _OF_TENSORS.get(name)
     if form is not None:
         return f"write {form.format(tensor)}"
-    found = _operator(name)
+    found = operator_named(name)
     return "use the value itself" if found is None else f"write {found}({tensor})"
 
 
-def _operator(name: str) -> str | None:
+def operator_named(name: str) -> str | None:
     """Return the operator that a name elsewhere stands for, as a program writes it."""
     lower = name.lower()
     named: object = R
