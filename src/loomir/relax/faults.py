@@ -120,7 +120,8 @@ def wrong_dtype(
     remedy = (
         f"give a number of NumPy, such as numpy.{wanted}(...)"
         if scalar
-        else f"convert it with .astype({str(wanted)!r}), or R.astype in a program"
+        else f"convert it: .astype({str(wanted)!r}) in NumPy, .to(torch.{wanted}) in PyTorch, "
+        "R.astype in a program"
     )
     return Fault(
         FaultKind.WRONG_TYPE,

@@ -242,9 +242,9 @@ class Function:
         for name in kwargs:
             if name not in names:
                 guess = nearest(name, names)
-                return self._keyword(
-                    f"has no parameter {name!r}", f"did you mean {guess!r}?" if guess else ""
-                )
+                known = f"its parameters are {', '.join(names)}"
+                help_ = f"did you mean {guess!r}?" if guess else known
+                return self._keyword(f"has no parameter {name!r}", help_)
             if name in names[: len(args)]:
                 return self._keyword(f"got {name!r} both by position and by name")
         missing = [name for name in names[len(args) :] if name not in kwargs]

@@ -12,10 +12,11 @@ from loomir.runtime.dlpack import Array, capsule_of, is_array, plain_array
 from loomir.runtime.errors import RunTypeError
 from loomir.runtime.ffi import is_tensor, tensor_from_capsule
 from loomir.runtime.parameter import Parameter
+from loomir.runtime.torch_tensor import is_torch_tensor
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType, numpy_of
 
-__all__ = ["Lender", "array_at", "view_arguments"]
+__all__ = ["Lender", "Views", "array_at", "view_arguments"]
 
 
 _NOWHERE: Final = 64
@@ -65,10 +66,22 @@ def view_arguments(
 
     Errors: RUN0105 for elements of a dtype that TIR lacks.
     """
-    return tuple(
+    views = Views(
         _view(parameter, before, after) if parameter.is_buffer else _number(parameter, after)
         for parameter, before, after in zip(parameters, given, adapted, strict=True)
     )
+    views.tensors = frozenset(
+        parameter.name
+        for parameter, value in zip(parameters, given, strict=True)
+        if is_torch_tensor(value)
+    )
+    return views
+
+
+class Views(tuple[object, ...]):
+    """Arguments as arrays and numbers; ``tensors`` names those that PyTorch made."""
+
+    tensors: frozenset[str] = frozenset()
 
 
 def _number(parameter: Parameter, value: Any) -> object:

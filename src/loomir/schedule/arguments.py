@@ -32,6 +32,7 @@ _PLAIN: Final[dict[Kind, tuple[type, str, str]]] = {
     Kind.STR: (str, "no string", "give a string"),
     Kind.MAP: (IndexMap, "no index map", "give an IndexMap"),
 }
+_BLOCK_FIRST: Final = frozenset(("compute_at", "reverse_compute_at"))
 _LISTS: Final = {
     Kind.LOOPS: (Kind.LOOP, "loops"),
     Kind.BLOCKS: (Kind.BLOCK, "blocks"),
@@ -148,10 +149,17 @@ class Arguments:
         if kind in _NAMED:
             classes, what = _NAMED[kind]
             if not isinstance(value, classes):
+                help_ = f"give what names {with_article(what)}, as get_sblock and get_loops do"
+                if isinstance(value, (list, tuple)) and kind is Kind.LOOP:
+                    help_ = f"give them one by one: sch.{primitive}(*loops)"
+                elif isinstance(value, LoopRV) and primitive in _BLOCK_FIRST:
+                    help_ = f"give the block first: sch.{primitive}(block, loop)"
+                elif isinstance(value, BlockRV):
+                    help_ = "give one of its loops: i, j = sch.get_loops(block)"
                 raise bad_argument(
                     primitive,
-                    f"{name} is {show_value(value)}, not {with_article(what)}",
-                    f"give what names {with_article(what)}, as get_sblock and get_loops do",
+                    f"{name} is {_show(cast('object', value))}, not {with_article(what)}",
+                    help_,
                 )
             return self.ref(value, primitive)
         if kind in _LISTS:
@@ -181,6 +189,12 @@ class Arguments:
                 raise bad_argument(primitive, f"{name} is {show_value(value)}, {what}", told)
             return value
         return self.plain(value, primitive) if kind is Kind.VALUE else value
+
+
+def _show(value: object) -> str:
+    if isinstance(value, (BlockRV, LoopRV)):
+        return "a block" if isinstance(value, BlockRV) else "a loop"
+    return show_value(value)
 
 
 def as_list(values: Any) -> Any:

@@ -16,6 +16,7 @@ from loomir.schedule.refusal import Refusal, Refused, diagnostic_of
 from loomir.schedule.state import FunctionState, Ref, State
 from loomir.schedule.table import MISSING, PRIMITIVES, Context, Kind, Parameter, Primitive, Sampled
 from loomir.schedule.trace import Instruction, Trace
+from loomir.schedule.unknown_names import NamedPrimitives, explain_misfits
 from loomir.schedule.variables import BlockRV, ExprRV, LoopRV
 from loomir.support.diagnostics import (
     CompileError,
@@ -42,7 +43,7 @@ _INT32 = DataType("int32")
 _S = TypeVar("_S", bound="Schedule")
 
 
-class Schedule(Displayed):
+class Schedule(Displayed, NamedPrimitives):
     """A program under schedule, and the primitives that edit it.
 
     Each primitive is checked before it changes anything: what would change the meaning of the
@@ -756,3 +757,4 @@ def _document(table: Mapping[str, Any], method: Callable[[str], Any]) -> None:
 
 
 _document(PRIMITIVES, lambda name: getattr(Schedule, name))
+explain_misfits(Schedule)

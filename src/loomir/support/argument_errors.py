@@ -27,6 +27,7 @@ __all__ = [
     "explain_parts",
     "misfit",
     "refuse_endless",
+    "refuse_missing",
     "refuse_unknown_options",
 ]
 
@@ -268,3 +269,27 @@ def _fields(cls: Any) -> dict[str, tuple[Declared, Declared]]:
         given = read_declared(hint if field.default is not None else hint | None, plain=True)
         made[field.name] = given, read_declared(hint)
     return made
+
+
+# -- names of modules ----------------------------------------------------------------------------
+class MissingNameError(CompileError, AttributeError):
+    """A module of Loomir has no such name."""
+
+
+def refuse_missing(
+    module: str, known: Sequence[str], instead: Mapping[str, str]
+) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a module: what others call things, then near names."""
+
+    def find(name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        form = instead.get(name)
+        near = nearest(name, known)
+        if form is not None:
+            help_ = f"write {form}"
+        else:
+            help_ = f"did you mean {module}.{near}?" if near else f"help({module}) lists its names"
+        raise MissingNameError(Diagnostic("SCR0004", f"there is no {module}.{name}", help=help_))
+
+    return find

@@ -4,6 +4,9 @@
 function.
 """
 
+from typing import TYPE_CHECKING
+
+from loomir.support.argument_errors import refuse_missing as _refuse_missing
 from loomir.te.arguments import explain_failures as _explain_failures
 from loomir.te.create_prim_func import create_prim_func
 from loomir.te.operation import (
@@ -114,3 +117,19 @@ __all__ = [
 ]
 
 globals().update(_explain_failures(globals(), __all__))
+
+if not TYPE_CHECKING:
+    __getattr__ = _refuse_missing(
+        "te",
+        __all__,
+        {
+            "create_schedule": "loomir.Schedule(te.create_prim_func([A, B]))",
+            "lower": "te.create_prim_func([A, B])",
+            "build": "loomir.compile(te.create_prim_func([A, B]))",
+            "if_else": "te.if_then_else(c, a, b)",
+            "relu": "topi.nn.relu(x), of loomir.te.topi",
+            "matmul": "topi.matmul(a, b), of loomir.te.topi",
+            "input": "te.placeholder((8,), name='A')",
+            "mean": "te.sum(...) as a tensor, and divide its elements by their number",
+        },
+    )

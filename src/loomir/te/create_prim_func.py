@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import rewrite
@@ -72,6 +72,8 @@ class _Maker:
         self.names: set[str] = set()
 
     def make(self) -> PrimFunc:
+        if isinstance(cast("object", self.args), Tensor):
+            self._refuse("a tensor is no list of tensors", "write te.create_prim_func([A, B])")
         params: list[Var] = []
         buffer_map: dict[Var, Buffer] = {}
         for arg in self.args:

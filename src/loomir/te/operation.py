@@ -260,7 +260,8 @@ def _check_reductions(body: tuple[PrimExpr, ...], name: str, span: Span | None) 
             refuse(
                 "TE0005",
                 f"{name!r} has a reduction inside of another expression",
-                help="compute the reduction as a tensor of its own, and use its elements",
+                help="compute the reduction as a tensor of its own, and use its elements: "
+                "s = te.compute(...), and s[i] here",
                 span=found.span or span,
             )
     for found in inside:

@@ -9,6 +9,7 @@ from loomir.ir.node import Node, attr, binds, child, meta, node
 from loomir.support.caller_span import located, user_span
 from loomir.support.diagnostics import with_article, with_count
 from loomir.support.dtype import BOOL, DataType
+from loomir.support.runtime_types import show_value
 from loomir.support.span import Span
 from loomir.tir.buffer import Range, extent_between
 from loomir.tir.expr import (
@@ -219,6 +220,12 @@ def _fit(value: Any, dtype: DataType, name: str, span: Span | None) -> PrimExpr:
     return made
 
 
+def _describe(value: object) -> str:
+    if isinstance(value, (int, float)):
+        return show_value(value)
+    return with_article(type(value).__name__)
+
+
 def _check(
     name: str,
     source: tuple[PrimExpr, ...],
@@ -237,12 +244,12 @@ def _check(
             "TE0003",
             f"{name!r} has no axis to reduce over"
             if not axes
-            else f"{name!r} cannot reduce over {with_article(type(wrong[0]).__name__)}"
+            else f"{name!r} cannot reduce over {_describe(wrong[0])}"
             if wrong
             else f"{name!r} reduces over an axis twice",
             help=f"write T.{name}(a, b) for two values: te.{name} reduces over axes"
             if pair
-            else "make axes with te.reduce_axis((0, n))",
+            else 'make an axis: k = te.reduce_axis((0, n), name="k"), and index with it',
             span=span,
         )
     if not condition.dtype.is_bool:

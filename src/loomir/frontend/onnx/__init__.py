@@ -39,6 +39,7 @@ from loomir.frontend.onnx.registry import (
     known_operators,
     register_converter,
 )
+from loomir.support.argument_errors import refuse_missing as _refuse_missing
 from loomir.support.fork_safe import import_module
 
 if TYPE_CHECKING:
@@ -54,11 +55,21 @@ __all__ = [
     "register_converter",
 ]
 
+_refuse = _refuse_missing(
+    "loomir.onnx",
+    __all__,
+    dict.fromkeys(
+        ("from_onnx", "import_model", "load_model", "convert", "import_onnx"),
+        'loomir.onnx.load("model.onnx"), or of a ModelProto',
+    ),
+)
 
-def __getattr__(name: str) -> Any:
-    # Loaded when it is asked for: with it come the operators.
-    if name != "Node":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = import_module("loomir.frontend.onnx.node").Node
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        # Loaded when it is asked for: with it come the operators.
+        if name != "Node":
+            return _refuse(name)
+        found = import_module("loomir.frontend.onnx.node").Node
+        globals()[name] = found
+        return found

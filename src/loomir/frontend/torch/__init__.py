@@ -32,6 +32,7 @@ How to add a converter
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from loomir.frontend.torch.converters import load_converters
 from loomir.frontend.torch.dynamo import backend, compile
@@ -43,6 +44,7 @@ from loomir.frontend.torch.registry import (
     known_operators,
     register_converter,
 )
+from loomir.support.argument_errors import refuse_missing as _refuse_missing
 
 __all__ = [
     "Converter",
@@ -61,3 +63,18 @@ def supported() -> Mapping[str, str]:
     """Return the overloads that have converters, with what each does not take."""
     load_converters()
     return {name: row.note for name, row in known_operators().items()}
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _refuse_missing(
+        "loomir.torch",
+        __all__,
+        {
+            **dict.fromkeys(
+                ("from_fx", "from_torch", "from_pytorch", "from_exported_program", "load"),
+                "loomir.torch.from_exported(torch.export.export(model, (x,)))",
+            ),
+            "optimize": "loomir.torch.compile(model)",
+            "jit": "loomir.torch.compile(model)",
+        },
+    )

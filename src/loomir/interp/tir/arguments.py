@@ -25,7 +25,7 @@ from loomir.runtime.arguments import adapt, diagnose
 from loomir.runtime.errors import RunOverflowError, RunTypeError, RunValueError
 from loomir.runtime.parameter import Parameter as Boundary
 from loomir.runtime.torch_tensor import is_torch_tensor
-from loomir.runtime.view import view_arguments
+from loomir.runtime.view import Views, view_arguments
 from loomir.support.diagnostics import (
     CompileError,
     Diagnostic,
@@ -174,6 +174,8 @@ class Binder:
             code = compile_expr(requirement.value, scope)
             lone = isinstance(requirement.value, Var)
             self._checks.append(_Check(requirement.source, code, needs, lone))
+        self.tensors: frozenset[str] = frozenset()
+        """The parameters that are given tensors of PyTorch, of which ``args`` has views."""
         self._buffers: list[tuple[int, int] | None] = []
         for p in self.signature.parameters:
             if p.buffer is None:
@@ -250,7 +252,8 @@ class Binder:
         if lanes > 1 and (array.ndim == 0 or array.shape[-1] != lanes):
             lanes = 1
         found = _array_of(array, lanes)
-        return found._replace(is_tensor=True) if is_torch_tensor(value) else found
+        is_tensor = parameter.name in self.tensors or is_torch_tensor(value)
+        return found._replace(is_tensor=True) if is_tensor else found
 
     def _bind(
         self, values: Sequence[object], size: int, allow_alias: bool, mistakes: _Mistakes
@@ -408,6 +411,8 @@ def explain(
     """Raise the error of a refused call; return if the arguments are valid."""
     scope = Scope()
     binder = Binder(func, scope, module)
+    if isinstance(args, Views):
+        binder.tensors = args.tensors
     binder.from_python(args, {}, scope.size, allow_alias)
 
 
@@ -432,6 +437,21 @@ def _number(arrays: Sequence[Array | None], source: Field) -> int | None:
     return array.strides[source.axis] if source.what == "strides" else 0
 
 
+def _with_dtype(parameter: Parameter, array: Array, dtype: str) -> str:
+    """Say how to get an array of the dtype, in the words of the library that it is of."""
+    name = parameter.name
+    if not parameter.written:
+        return (
+            f"pass {name}.to(torch.{dtype})"
+            if array.is_tensor
+            else f"pass {name}.astype({dtype!r})"
+        )
+    made = f"numpy.zeros({name}.shape, {dtype!r})"
+    if array.is_tensor:
+        made = f"torch.zeros({name}.shape, dtype=torch.{dtype})"
+    return f"the function writes it: pass an array made by {made}"
+
+
 def _check_kind(parameter: Parameter, array: Array, mistakes: _Mistakes) -> Array | None:
     """Check dtype and rank; an array of another rank is left out of later checks."""
     buffer = parameter.buffer
@@ -441,10 +461,7 @@ def _check_kind(parameter: Parameter, array: Array, mistakes: _Mistakes) -> Arra
             RunTypeError,
             "RUN0003",
             f"{parameter.name} must hold {buffer.dtype}, not {array.dtype}",
-            f"pass {parameter.name}.astype({str(buffer.dtype.element)!r})"
-            if not parameter.written
-            else "the function writes it: pass an array made by "
-            f"numpy.zeros({parameter.name}.shape, {str(buffer.dtype.element)!r})",
+            _with_dtype(parameter, array, str(buffer.dtype.element)),
             parameter.span,
         )
     if len(array.shape) != len(buffer.shape):

@@ -560,7 +560,8 @@ class _Walk:
             24,
             f"the device {device.target!r} {device.dev_id} is not among the global_info of the "
             "module",
-            "list it: I.module_global_infos({'vdevice': [I.vdevice(…)]})",
+            "list it, in a class under @I.ir_module: "
+            f"I.module_global_infos({{'vdevice': [I.vdevice({device.target!r})]}})",
             at,
             about=(str(device.target), device.dev_id, device.mem_scope),
         )

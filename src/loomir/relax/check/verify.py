@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import trampoline
@@ -10,7 +10,7 @@ from loomir.relax.check.well_formed import well_formed
 from loomir.relax.expr import Function
 from loomir.relax.normal.block_builder import BlockBuilder
 from loomir.support.argument_errors import explain_arguments
-from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.diagnostics import CompileError, Diagnostic, with_article
 from loomir.tir.check.verify import verify as verify_kernels
 from loomir.tir.function import PrimFunc
 
@@ -43,6 +43,15 @@ def warnings_of(program: BaseFunc | IRModule) -> tuple[Diagnostic, ...]:
 
 def judge(program: BaseFunc | IRModule) -> Verdict:
     """List the mistakes and the warnings of a program."""
+    if not isinstance(cast("object", program), (BaseFunc, IRModule)):
+        raise CompileError(
+            Diagnostic(
+                "TIR0005",
+                f"{with_article(type(program).__name__)} is not a program",
+                help="give a function decorated with @T.prim_func or @R.function, or a module with "
+                "@I.ir_module; a text is read by loomir.script.from_source",
+            )
+        )
     found: list[Diagnostic] = []
     if isinstance(program, (PrimFunc, IRModule)):
         found += verify_kernels(program)

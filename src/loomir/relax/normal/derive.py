@@ -533,6 +533,9 @@ def check_condition(expr: If, info: StructInfo) -> None:
         span, secondary = error_spans_of(expr.cond, expr)
         what = f"the condition is {format_info(info)}, not a bool"
         help_ = 'give R.Tensor((), "bool"), or a bool scalar'
+        if isinstance(info, TensorStructInfo) and info.dtype.is_bool:
+            secondary = ()
+            help_ = "choose for each element with R.where(c, a, b); a branch has one condition"
         raise CompileError(Diagnostic("RLX0205", what, span, "", secondary, (), help_))
 
 

@@ -14,7 +14,6 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, NoReturn, cast
 
 from loomir.ir.module import GlobalVar, VDevice
-from loomir.ir.node import Node
 from loomir.relax.expr import (
     Call,
     Constant,
@@ -25,13 +24,13 @@ from loomir.relax.expr import (
     Tuple,
 )
 from loomir.relax.node import Expr, StructInfo
+from loomir.relax.operator.given import refuse_loose_tensors, show_given
 from loomir.relax.operator.index_text import index_text
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.array import Array
 from loomir.support.diagnostics import with_count
 from loomir.support.dtype import DataType
-from loomir.support.runtime_types import show_value
 from loomir.tir.expr import FloatImm, IntImm, PrimExpr, const
 from loomir.tir.rules import refuse
 
@@ -255,7 +254,7 @@ def convert_option(op: str, param: Param, value: Any) -> Any:
         )
         refuse(
             "OPS0002",
-            f"{op}: {param.name} is {wanted}, not {_show(value)}",
+            f"{op}: {param.name} is {wanted}, not {show_given(value)}",
             help=f"give {wanted} for {param.name}, known when the program is written",
             span=getattr(value, "span", None),
         )
@@ -394,8 +393,10 @@ def convert_input(op: str, param: Param, value: Any, like: DataType | None = Non
         return Constant(value)
     return refuse(
         "OPS0003",
-        f"{op}: {param.name} is {param.kind.value}, not {_show(value)}",
-        help="give a variable, a constant made with R.const, or an expression",
+        f"{op}: {param.name} is {param.kind.value}, not {show_given(value)}",
+        help="give its .numpy(), as a name from around the program"
+        if show_given(value).endswith("torch.Tensor")
+        else "give a variable, a constant made with R.const, or an expression",
         span=getattr(value, "span", None),
     )
 
@@ -416,7 +417,7 @@ def _as_infos(op: str, param: Param, value: Any) -> tuple[StructInfo, ...]:
             return items
     return refuse(
         "OPS0003",
-        f"{op}: {param.name} is {param.kind.value}, not {_show(value)}",
+        f"{op}: {param.name} is {param.kind.value}, not {show_given(value)}",
         help='describe the results, as in R.Tensor((2, n), "float32")',
         span=getattr(cast("object", value), "span", None),
     )
@@ -467,6 +468,8 @@ def bind(
 
     Errors: OPS0001 for arguments that do not fit the signature, OPS0002, OPS0003.
     """
+    if len(args) > 1 and params[0].kind is Kind.TENSORS:
+        refuse_loose_tensors(op, args)
     given = _sort_arguments(op, params, args, keywords)
     if adapt is not None:
         given = adapt(given)
@@ -548,8 +551,9 @@ def check_bound(op: str, params: Sequence[Param], call: Call) -> None:
         if _form(made) != _form(given):
             refuse(
                 "OPS0002",
-                f"{op}: the option {name} of a call is {_show(made)}, not {_show(given)}",
-                help=f"give {_show(made)}, or make the call with {op}, which converts its options",
+                f"{op}: the option {name} of a call is {show_given(made)}, not {show_given(given)}",
+                help=f"give {show_given(made)}, or make the call with {op}, "
+                "which converts its options",
                 span=call.span,
             )
 
@@ -593,7 +597,3 @@ def _sort_arguments(
 def _refuse_call(op: str, why: str, params: Sequence[Param], span: Any) -> NoReturn:
     takes = ", ".join(map(str, params))
     refuse("OPS0001", f"{op} {why}", help=f"call it as {op}({takes})", span=span)
-
-
-def _show(value: Any) -> str:
-    return str(value) if isinstance(value, Node) else show_value(value)

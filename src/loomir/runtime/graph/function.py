@@ -284,7 +284,9 @@ class GraphFunction:
         else:
             guess = nearest(name, names)
             what = f"has no parameter {name!r}"
-            remedy = f"did you mean {guess!r}?" if guess else ""
+            remedy = (
+                f"did you mean {guess!r}?" if guess else f"its parameters are {', '.join(names)}"
+            )
         return RunTypeError(Diagnostic("RUN0102", f"{self.name} {what}", help=remedy))
 
 

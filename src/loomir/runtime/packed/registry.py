@@ -6,6 +6,7 @@ There is one table for the process; every function here may be used from any thr
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, Final, TypeVar, overload
 
 from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError
@@ -98,7 +99,13 @@ def list_funcs() -> tuple[str, ...]:
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name:
         raise RunTypeError(
-            Diagnostic("RUN0302", f"a packed function's name is a text, not {quote_name(name)}")
+            Diagnostic(
+                "RUN0302",
+                f"a packed function's name is a text, not {quote_name(name)}",
+                help=f'write @loomir.register_func("{name.__name__}")'
+                if isinstance(name, FunctionType)
+                else 'write @loomir.register_func("name")',
+            )
         )
 
 

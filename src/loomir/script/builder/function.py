@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule, VDevice
 from loomir.script.builder.arguments import as_annotations, as_int, as_items, as_text, describe
@@ -157,6 +157,36 @@ def func_name(name: str) -> None:
     _function("T.func_name").name = as_text(name, "the name of the function")
 
 
+def _type_of_python(annotation: object) -> str:
+    """Name an annotation; a type of Python's, or another library's, by its name."""
+    cls = getattr(annotation, "value", annotation)  # what the parser holds of Python's
+    if isinstance(cls, type):
+        home = "" if cls.__module__ == "builtins" else f"{cls.__module__}."
+        return f"{home}{cls.__qualname__}, a type of Python's"
+    name = getattr(annotation, "name", None)
+    if name in _OF_PYTHON:
+        return f"{name}, a type of Python's"
+    return describe(annotation)
+
+
+def _annotation_for(name: str, annotation: object) -> str:
+    """Say how to annotate a parameter."""
+    wanted = _OF_PYTHON.get(getattr(annotation, "name", ""))
+    if wanted is not None:
+        return f"write {name}: {wanted}"
+    if isinstance(getattr(annotation, "value", None), type):
+        return f'write {name}: T.Buffer((8,), "float32"), with the shape and dtype of the array'
+    return 'annotate with T.Buffer((8,), "float32"), T.handle, or a dtype such as T.int32'
+
+
+_OF_PYTHON: Final = {
+    "float": "T.float32",
+    "int": "T.int32",
+    "bool": "T.bool",
+    "list": 'T.Buffer((8,), "float32")',
+}
+
+
 def arg(name: str, annotation: ParameterLike, span: Span | None = None) -> Any:
     """Add a parameter; gives its buffer, or its variable where it has none."""
     func = _function("T.arg")
@@ -174,9 +204,9 @@ def arg(name: str, annotation: ParameterLike, span: Span | None = None) -> Any:
     else:
         raise wrong_argument(
             annotation,
-            f"parameter {name!r} is annotated with {describe(annotation)}",
+            f"parameter {name!r} is annotated with {_type_of_python(annotation)}",
             code="SCR0015",
-            help='annotate with T.Buffer((8,), "float32"), T.handle, or a dtype such as T.int32',
+            help=_annotation_for(name, annotation),
         )
     if var.dtype.is_void:
         raise mistake(

@@ -24,12 +24,14 @@ from loomir.relax.struct_info import (
     TupleStructInfo,
 )
 from loomir.script.builder.arguments import as_dtype, as_expr, as_int, as_text, describe
+from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.dtypes import DTypeFunction, DTypeLike
 from loomir.script.builder.frame import IRBuilder
 from loomir.script.builder.function import IRModuleFrame
 from loomir.script.builder.mistakes import wrong_argument
 from loomir.script.builder.relax.frames import FunctionFrame
 from loomir.support.dtype import DataType
+from loomir.tir.buffer import Buffer
 from loomir.tir.expr import PrimExpr, Var
 
 __all__ = [
@@ -225,7 +227,9 @@ def as_struct_info(value: object) -> StructInfo:
         value,
         f"{describe(value)} does not describe a value of Relax",
         code="SCR0033",
-        help='write R.Tensor((2, n), "float32"), R.Shape, R.Prim, R.Tuple, R.Callable or R.Object',
+        help="a function of buffers is a kernel: write it under @T.prim_func"
+        if isinstance(value, (Buffer, BufferSpec))
+        else 'write R.Tensor((2, n), "float32"), R.Shape, R.Prim, R.Tuple, R.Callable or R.Object',
     )
 
 

@@ -133,7 +133,9 @@ def as_value(value: object) -> RelaxExpr:
         value,
         f"{describe(value)} is no value of Relax",
         code="SCR0025",
-        help="use a variable, a call, or R.const(…) for numbers",
+        help="name each value, or return a tuple of them: (a, b)"
+        if isinstance(value, dict)
+        else "use a variable, a call, or R.const(…) for numbers",
     )
 
 

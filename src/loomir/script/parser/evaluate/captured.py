@@ -51,7 +51,9 @@ class Foreign:
             return f"the class {value.__name__}"
         if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
             return f"the Python function {value.__name__}"
-        return with_article(type(value).__name__)
+        cls = type(value)
+        is_tensor = cls.__module__ == "torch"
+        return with_article(f"torch.{cls.__name__}" if is_tensor else cls.__name__)
 
 
 class Captured:
