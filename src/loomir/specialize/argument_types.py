@@ -16,7 +16,7 @@ from loomir.support.diagnostics import Diagnostic, RunError, with_article
 from loomir.support.dtype import DataType, dtype_of_numpy
 from loomir.support.runtime_types import quote_name
 
-__all__ = ["types_of"]
+__all__ = ["share_extents", "types_of"]
 
 _INT: Final = DataType("int64")
 _BOOL: Final = DataType("bool")
@@ -26,17 +26,19 @@ _EXPORT_ERRORS: Final = (AttributeError, BufferError, RuntimeError, TypeError, V
 
 
 def types_of(
-    parameters: Sequence[OpenParameter], given: Mapping[str, object]
+    parameters: Sequence[OpenParameter], given: Mapping[str, object], *, is_graph: bool = False
 ) -> dict[str, ArgumentType]:
     """Return the types of the arguments for open parameters.
 
     A float of Python takes the widest float dtype of the arrays of the call, float64 where there
-    is none: as in NumPy, ``x * 2.0`` is float32 where ``x`` is.
+    is none: as in NumPy, ``x * 2.0`` is float32 where ``x`` is. In graphs, so does an integer of
+    Python, or it takes the dtype of the first array.
 
     Errors: RUN0103 for what is no array and no number, RUN0105 for elements without a dtype.
     """
     found: dict[str, ArgumentType] = {}
     plain: list[str] = []
+    integers: list[str] = []
     floats: set[DataType] = set()
     for p in parameters:
         if p.name not in given:
@@ -49,12 +51,43 @@ def types_of(
             plain.append(p.name)
             found[p.name] = ArgumentType(_WIDEST)
             continue
+        if is_graph and type(value) is int and p.may_be_number:
+            integers.append(p.name)
+            found[p.name] = ArgumentType(_INT)
+            continue
         found[p.name] = made = _type_of(p, value)
         if made.rank is not None and made.dtype.is_float:
             floats.add(made.dtype)
     for name in plain:
         found[name] = ArgumentType(_widest(floats))
+    arrays = [t.dtype for t in found.values() if t.rank is not None and not t.dtype.is_bool]
+    for name in integers:
+        if floats or arrays:
+            found[name] = ArgumentType(_widest(floats) if floats else arrays[0])
     return found
+
+
+def share_extents(
+    types: Mapping[str, ArgumentType], given: Mapping[str, object]
+) -> dict[str, ArgumentType]:
+    """Name the extents of arguments of a graph: equal ones by one name, 1 as it is.
+
+    What extents have in common decides how a graph broadcasts and what it can fuse.
+    """
+    names: dict[int, str | int] = {1: 1}
+    made: dict[str, ArgumentType] = {}
+    for name, found in types.items():
+        shape: Any = getattr(given[name], "shape", None)
+        if found.rank is None or shape is None or len(shape) != found.rank:
+            made[name] = found
+            continue
+        extents: list[str | int] = []
+        for axis, extent in enumerate(shape):
+            known = names.setdefault(int(extent), f"{name}_{axis}")
+            # Equal extents within one argument are more often chance than meaning.
+            extents.append(f"{name}_{axis}" if known in extents and known != 1 else known)
+        made[name] = found._replace(extents=tuple(extents))
+    return made
 
 
 def _widest(floats: set[DataType]) -> DataType:

@@ -23,7 +23,7 @@ from loomir.script.parser.open_function import (
     OpenParameter,
     open_function,
 )
-from loomir.specialize.argument_types import types_of
+from loomir.specialize.argument_types import share_extents, types_of
 from loomir.support.argument_errors import refuse_unknown_options
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest, with_article, with_count
 from loomir.support.fork_safe import ForkSafeLock
@@ -35,6 +35,7 @@ from loomir.tir.signature import signature_of
 __all__ = ["JitFunction", "jit"]
 
 _MOST_THREADS: Final = 256
+_MOST_KNOWN: Final = 4096
 
 
 class _Options(NamedTuple):
@@ -68,6 +69,9 @@ class JitFunction:
             self._parameters, self._open = program.parameters, program
         else:
             self.__name__ = getattr(program, "name", "module")
+        is_graph = self._open is not None and self._open.is_graph
+        self._size = "shape" if is_graph else "ndim"
+        """What of an array, beside its dtype, decides which code runs."""
         self._lock = ForkSafeLock()
         self._compiled: dict[tuple[tuple[str, ArgumentType], ...], _Compiled] = {}
         self._known: dict[tuple[object, ...], Callable[..., object]] = {}
@@ -80,8 +84,9 @@ class JitFunction:
         """
         if not kwargs:
             # Classes, dtypes and ranks decide; that of a number is its class.
+            size = self._size
             key = tuple(
-                [(a.__class__, getattr(a, "dtype", None), getattr(a, "ndim", None)) for a in args]
+                [(a.__class__, getattr(a, "dtype", None), getattr(a, size, None)) for a in args]
             )
             try:
                 known = self._known.get(key)
@@ -90,6 +95,8 @@ class JitFunction:
             if known is None:
                 known = self._find(args, kwargs).call
                 try:
+                    if len(self._known) > _MOST_KNOWN:
+                        self._known.clear()
                     self._known[key] = known
                 except TypeError:
                     return known(*args)
@@ -128,7 +135,10 @@ class JitFunction:
     def _find(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> _Compiled:
         types: dict[str, ArgumentType] = {}
         if self._open is not None and self._open.is_open:
-            types = types_of(self._parameters, self._bind(args, kwargs))
+            given = self._bind(args, kwargs)
+            types = types_of(self._parameters, given, is_graph=self._open.is_graph)
+            if self._open.is_graph:
+                types = share_extents(types, given)
         key = tuple(types.items())
         found = self._compiled.get(key)
         if found is None:
@@ -271,13 +281,15 @@ def jit(
 ) -> JitFunction | Callable[[Callable[..., Any] | Program], JitFunction]:
     """Compile a function at its first call, once for each set of dtypes and ranks.
 
-    The body is TVMScript for TIR, read and not run. Parameters without an annotation take dtype
-    and rank from the arguments, as does a bare ``T.Buffer``; ``T.Buffer(("n", "m"), ...)`` leaves
-    the dtype open, ``T.Buffer(dtype="float32")`` the shape. Sizes are symbolic: ``x.shape[0]``.
-    ``y: "T.Buffer(x.shape, x.dtype)"`` declares an output that a call may leave out. A float of
-    Python takes the widest float dtype of the call's arrays, float64 without any; other numbers
-    of Python are int64 and bool. Programs under ``@T.prim_func``, ``@R.function`` and
-    ``@I.ir_module`` are compiled as they are, at their first call.
+    The body is TVMScript, read and not run: a graph where it mentions ``R``, else a kernel.
+    Parameters without an annotation take dtype and rank from the arguments, as does a bare
+    ``T.Buffer``; ``T.Buffer(("n", "m"), ...)`` leaves the dtype open, ``T.Buffer(dtype="float32")``
+    the shape. Sizes are symbolic: ``x.shape[0]``. ``y: "T.Buffer(x.shape, x.dtype)"`` declares an
+    output that a call may leave out. A float of Python takes the widest float dtype of the call's
+    arrays, float64 without any; other numbers of Python are int64 and bool. Extents of graphs that
+    are equal, or 1, count too, and their numbers take the dtype of the arrays. Programs under
+    ``@T.prim_func``, ``@R.function`` and ``@I.ir_module`` are compiled as they are, at their first
+    call.
 
     An index out of bounds raises, unless ``check_bounds`` is false: sizes are compared before the
     loops run, and little is left in them. (That of graphs is off unless it is true.)

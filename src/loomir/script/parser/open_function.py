@@ -1,7 +1,8 @@
-"""Generic functions of TIR, whose parameters have open types, parsed once for each set of types.
+"""Generic functions, whose parameters have open types, parsed once for each set of types.
 
-An array is open if its parameter has no annotation or a bare ``T.Buffer``, or if ``T.Buffer`` lacks
-the shape or has ``...`` as the dtype; a number is open if it has no annotation.
+An array is open if its parameter has no annotation or a bare ``T.Buffer`` or ``R.Tensor``, or if
+this lacks the shape or has ``...`` as the dtype; a number is open if it has no annotation. A
+function that mentions the language of graphs is one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from types import FrameType, FunctionType, ModuleType
 from typing import Any, Final, NamedTuple, cast
 
+from loomir.relax.expr import Function
 from loomir.runtime.errors import RunTypeError
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.dtypes import DTypeFunction
@@ -26,7 +28,7 @@ from loomir.script.parser.core import Parser
 from loomir.script.parser.decorators import Options
 from loomir.script.parser.entry import read_tree
 from loomir.script.parser.evaluate.captured import Captured
-from loomir.script.parser.evaluate.namespaces import PRIM_FUNC
+from loomir.script.parser.evaluate.namespaces import FUNCTION, PRIM_FUNC
 from loomir.script.parser.module import read_function
 from loomir.support.compile_warning import caution
 from loomir.support.diagnostics import Diagnostic, with_article
@@ -39,14 +41,21 @@ __all__ = ["ArgumentType", "OpenFunction", "OpenParameter", "open_function"]
 
 
 class ArgumentType(NamedTuple):
-    """What an argument is: the dtype, and the number of axes, None for a number."""
+    """What an argument is: the dtype, and the number of axes, None for a number.
+
+    ``extents`` are those of an argument of a graph: names, of which equal ones stand for equal
+    extents, and 1.
+    """
 
     dtype: DataType
     rank: int | None = None
+    extents: tuple[str | int, ...] | None = None
 
     def __str__(self) -> str:
         if self.rank is None:
             return str(self.dtype)
+        if self.extents is not None:
+            return f"{self.dtype}[{', '.join(map(str, self.extents))}]"
         return f"{self.dtype}[{', '.join(':' * self.rank)}]"
 
 
@@ -78,6 +87,8 @@ class OpenFunction:
         self._node, self._places, self._values = node, places, dict(values)
         self._rest: Mapping[str, object] = {} if rest is None else rest
         self.name = node.name
+        own = (*_names_in(node), *_roots_of_annotations(node))
+        self._graphs = next((n for n in own if self._find(n) is _relax_script()), None)
         parts = [*node.args.posonlyargs, *node.args.args]
         self.parameters = tuple([self._parameter(part) for part in parts])
 
@@ -87,12 +98,13 @@ class OpenFunction:
         is_written = part.arg in _list_written_names(self._node)
         if given is None:
             return OpenParameter(part.arg, True, True, True, is_written, span)
-        if _is_buffer(given):
+        kind = "Tensor" if self.is_graph else "Buffer"
+        if _ends_with(given, kind):
             return OpenParameter(part.arg, True, True, False, is_written, span)
-        if not isinstance(given, ast.Call) or not _is_buffer(given.func):
+        if not isinstance(given, ast.Call) or not _ends_with(given.func, kind):
             return OpenParameter(part.arg, False, False, False, is_written, span)
         shape, dtype = _argument(given, 0, "shape"), _argument(given, 1, "dtype")
-        needs_dtype = _is_dots(dtype) or (shape is None and dtype is None)
+        needs_dtype = _is_dots(dtype) or (dtype is None and (shape is None or self.is_graph))
         return OpenParameter(part.arg, needs_dtype, shape is None, False, is_written, span)
 
     @property
@@ -100,10 +112,15 @@ class OpenFunction:
         """Whether any parameter leaves anything open."""
         return any(p.is_open for p in self.parameters)
 
-    def read(self, types: Mapping[str, ArgumentType]) -> PrimFunc:
+    @property
+    def is_graph(self) -> bool:
+        """Whether the function is a graph, and no kernel."""
+        return self._graphs is not None
+
+    def read(self, types: Mapping[str, ArgumentType]) -> PrimFunc | Function:
         """Read the function with the types that its open parameters are given.
 
-        Errors: those of ``T.prim_func``.
+        Errors: those of ``T.prim_func`` and ``R.function``.
         """
         node = copy.copy(self._node)
         node.decorator_list = []
@@ -115,6 +132,8 @@ class OpenFunction:
             if found is None:
                 return part
             given = _annotation(part)
+            if self._graphs is not None and not isinstance(given, ast.Call):
+                return _as_tensor(part, self._graphs, found)
             if isinstance(given, ast.Call):
                 return _with_types(part, given, found)
             declared[part.arg] = _describe(part.arg, found)
@@ -126,11 +145,12 @@ class OpenFunction:
         parser.declared = declared
 
         def read(made: doc.AST) -> None:
-            read_function(parser, cast("doc.FunctionDef", made), Options(), PRIM_FUNC)
+            marker = FUNCTION if self.is_graph else PRIM_FUNC
+            read_function(parser, cast("doc.FunctionDef", made), Options(), marker)
 
         made = read_tree(parser, node, self._places, read)
         caution(parser.builder.warnings)
-        return cast("PrimFunc", made)
+        return cast("PrimFunc | Function", made)
 
     # -- pickling ------------------------------------------------------------------------------
     def __reduce__(self) -> tuple[Any, ...]:
@@ -243,9 +263,26 @@ def _annotation(part: ast.arg) -> ast.expr | None:
     return given
 
 
-def _is_buffer(node: ast.expr) -> bool:
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-    return name == "Buffer"
+def _ends_with(node: ast.expr, name: str) -> bool:
+    found = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return found == name
+
+
+def _roots_of_annotations(node: ast.FunctionDef) -> Iterator[str]:
+    """List the names before the dot in annotations: ``R`` of ``R.Tensor``."""
+    for part in (*node.args.posonlyargs, *node.args.args):
+        given = _annotation(part)
+        given = given.func if isinstance(given, ast.Call) else given
+        if isinstance(given, ast.Attribute) and isinstance(given.value, ast.Name):
+            yield given.value.id
+
+
+def _relax_script() -> object:
+    """Return the language of graphs, where it was imported."""
+    return sys.modules.get("loomir.script.relax", _ABSENT)
+
+
+_ABSENT: Final = object()
 
 
 def _argument(call: ast.Call, place: int, name: str) -> ast.expr | None:
@@ -262,16 +299,34 @@ def _with_types(part: ast.arg, given: ast.Call, found: ArgumentType) -> ast.arg:
     """Write what ``T.Buffer(…)`` lacks into it."""
     shape, dtype = _argument(given, 0, "shape"), _argument(given, 1, "dtype")
     if shape is None:
-        names = [ast.Constant(f"{part.arg}_{axis}") for axis in range(found.rank or 0)]
-        shape = ast.Tuple(list[ast.expr](names), ast.Load())
+        shape = ast.Tuple(_extents(part.arg, found), ast.Load())
     if dtype is None or _is_dots(dtype):
         dtype = ast.Constant(str(found.dtype))
-    others = [word for word in given.keywords if word.arg not in ("shape", "dtype")]
-    call = ast.Call(given.func, [shape, dtype, *given.args[2:]], others)
+    others = [word for word in given.keywords if word.arg not in ("shape", "dtype", "ndim")]
+    return _annotated(part, ast.Call(given.func, [shape, dtype, *given.args[2:]], others))
+
+
+def _as_tensor(part: ast.arg, graphs: str, found: ArgumentType) -> ast.arg:
+    """Annotate a parameter of a graph with ``R.Tensor(…)``, or ``R.Prim(…)`` for a number."""
+    dtype = ast.Constant(str(found.dtype))
+    shape = ast.Tuple(_extents(part.arg, found), ast.Load())
+    args = [dtype] if found.rank is None else [shape, dtype]
+    kind = "Prim" if found.rank is None else "Tensor"
+    func = ast.Attribute(ast.Name(graphs, ast.Load()), kind, ast.Load())
+    return _annotated(part, ast.Call(func, list[ast.expr](args), []))
+
+
+def _extents(name: str, found: ArgumentType) -> list[ast.expr]:
+    """Return the extents of an argument as what declares them: names as texts, and 1."""
+    names = found.extents or tuple([f"{name}_{axis}" for axis in range(found.rank or 0)])
+    return [ast.Constant(extent) for extent in names]
+
+
+def _annotated(part: ast.arg, call: ast.Call) -> ast.arg:
     made = copy.copy(part)
     # As a string, which stands as a whole where the annotation does.
     made.annotation = ast.copy_location(
-        ast.Constant(ast.unparse(call)), cast("ast.expr", part.annotation)
+        ast.Constant(ast.unparse(call)), part if part.annotation is None else part.annotation
     )
     return made
 
