@@ -1,14 +1,17 @@
 """Time the kernels of the cookbook beside NumPy: ``python -m benchmarks.cookbook``.
 
 The kernels and their NumPy versions are read from ``docs/cookbook.md``. Each takes turns with
-NumPy, which uses the threads that its library chooses; the fastest call of each counts.
+NumPy, both on one thread; the call that took the least CPU time counts, so that what else runs on
+the machine matters little.
 """
 
 from __future__ import annotations
 
 import argparse
 import linecache
+import os
 import re
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +21,7 @@ import numpy as np
 
 import loomir
 
+ONE_THREAD = dict.fromkeys(("LOOMIR_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 PAGE = Path(__file__).parents[1] / "docs" / "cookbook.md"
 RNG = np.random.default_rng(0)
 _PARTS = re.compile(
@@ -85,7 +89,7 @@ def recipes() -> list[Recipe]:
 
 
 def measure(recipe: Recipe, seconds: float) -> tuple[float, float]:
-    """Return the least seconds of the kernel and of NumPy, called in turns."""
+    """Return the least seconds of the processor for the kernel and for NumPy, called in turns."""
     inputs = INPUTS[recipe.kernel.name]()
     wanted = np.asarray(recipe.reference(*inputs))
     out = np.empty(wanted.shape, wanted.dtype)
@@ -99,9 +103,9 @@ def measure(recipe: Recipe, seconds: float) -> tuple[float, float]:
         for taken, function in ((ours, lambda: call(*inputs, out)), (theirs, recipe.reference)):
             arguments = inputs if function is recipe.reference else ()
             function(*arguments)
-            start = time.perf_counter()
+            start = time.thread_time()
             function(*arguments)
-            taken.append(time.perf_counter() - start)
+            taken.append(time.thread_time() - start)
     return min(ours), min(theirs)
 
 
@@ -113,8 +117,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=2.0, help="for each kernel")
     seconds = parser.parse_args().seconds
+    if any(os.environ.get(name) != value for name, value in ONE_THREAD.items()):
+        # Libraries read these when they are loaded.
+        command = [sys.executable, "-m", "benchmarks.cookbook", *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, **ONE_THREAD})
     target = loomir.Target("native")
-    print(f"{target.cpu}, vectors of {target.vector_bits} bits, {target.cores} threads\n")
+    print(f"{target.cpu}, vectors of {target.vector_bits} bits, 1 thread\n")
     print("| kernel | inputs | Loomir | NumPy | times NumPy's speed |")
     print("| --- | --- | --- | --- | --- |")
     for recipe in recipes():
