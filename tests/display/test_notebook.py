@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
 import pytest
 from nbclient import NotebookClient
+
+from tests.display.screen import PROGRAM, look, page_of
 
 CELLS = {
     "set up": """
@@ -53,6 +57,19 @@ def wrong(x: T.Buffer((8,), "float32")):
     x[0] = missing
 """,
     "a wrong name": 'loomir.compile(scale)["scal"]',
+    "profile": 'loomir.compile(scale).profile(np.ones(8, "float32"), np.ones(8, "float32"))',
+    "a wrong formula": """
+from loomir import te
+def formula(i):
+    return [][i]
+te.compute((8,), formula)
+""",
+    "a bug": """
+from loomir.support.diagnostics import InternalError
+def broken():
+    raise InternalError("two and two are five")
+broken()
+""",
 }
 
 
@@ -100,6 +117,54 @@ def test_an_error_without_a_place_has_that_of_the_cell(outputs: dict[str, list[A
     text = text_of_error(outputs["a wrong name"])
     assert text.startswith("error[RUN0121]")
     assert "--> Cell In[15]:1:1" in text
+
+
+def test_an_error_of_the_users_own_formula_shows_his_frames_only(outputs: dict[str, list[Any]]):
+    text = text_of_error(outputs["a wrong formula"])
+    assert "return [][i]" in text
+    assert "te.compute((8,), formula)" in text
+    assert "loomir/" not in text
+    assert "hidden" not in text
+
+
+def test_a_bug_of_loomir_shows_where_its_traceback_is(outputs: dict[str, list[Any]]):
+    text = text_of_error(outputs["a bug"])
+    assert text.startswith("internal error: two and two are five\nThis is a bug in Loomir")
+    found = re.search(r"The traceback is in (\S+\.txt), which belongs in the report", text)
+    assert found is not None
+    file = Path(found[1])
+    assert "two and two are five" in file.read_text(encoding="utf-8")
+    file.unlink()
+
+
+PAGES = ("function", "module", "graph", "schedule", "trace", "executable", "profile")
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="needs Chromium or Chrome")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pages_can_be_seen_in_a_browser(theme: str, outputs: dict[str, list[Any]], tmp_path: Path):
+    shown = {name: outputs[name][0].data["text/html"] for name in PAGES}
+    parts, picture = look(page_of(shown, theme), tmp_path, theme)
+    paper = {"light": 255, "dark": 17}[theme]
+    assert set(parts) == set(PAGES)
+    for name, part in parts.items():
+        assert part["text"], name
+        assert part["wide"] == [], name
+        assert part["outside"] == [], name
+        top, left = round(part["y"]), round(part["x"])
+        area = picture[top : top + round(part["height"]), left : left + round(part["width"])]
+        assert area.shape[0] > 20, name
+        is_ink = np.abs(area.astype(int) - paper).max(axis=2) > 40
+        assert 0.002 < is_ink.mean() < 0.6, name
+        strongest = np.abs(area.astype(int).mean(axis=2) - paper).max()
+        assert strongest > 120, f"{name} is too faint on {theme}"
+    for name in ("graph", "module"):
+        assert parts[name]["drawings"] >= 1
+    profile = parts["profile"]
+    top, left = round(profile["y"]), round(profile["x"])
+    area = picture[top : top + round(profile["height"]), left : left + round(profile["width"])]
+    colourful = area.max(axis=2).astype(int) - area.min(axis=2)
+    assert (colourful > 40).sum() > 50, "the bars have a colour"
 
 
 @pytest.mark.parametrize(

@@ -229,3 +229,7 @@ class InternalError(LoomirError):
         return (
             f"{super().__str__()}\nThis is a bug in Loomir, not in your program: please report it."
         )
+
+    def _render_traceback_(self) -> list[str]:
+        """Write the lines that IPython shows."""
+        return import_module("loomir.support.uncaught.text").lines_for_notebook(self)

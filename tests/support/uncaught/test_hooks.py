@@ -109,3 +109,80 @@ def test_deep_calls_are_cut(tmp_path: Path):
     _, shown = run(tmp_path, text)
     assert "… 94 more calls" in shown
     assert len(shown.splitlines()) < 30
+
+
+OWN = """
+import numpy as np
+import loomir
+from loomir import te
+from loomir.script import relax as R
+
+def helper(i):
+    return 1 / 0
+
+def formula(i):
+    return helper(i)
+
+@loomir.register_func("mine.first")
+def first(x):
+    return [][3]
+
+@R.function
+def graph(x: R.Tensor((2,), "float32")):
+    return R.call_pure_packed("mine.first", x, sinfo_args=R.Tensor((2,), "float32"))
+"""
+
+
+def test_an_error_of_the_users_own_formula_has_his_frames_only(tmp_path: Path):
+    _, shown = run(tmp_path, OWN + "te.compute((8,), formula)\n")
+    assert "loomir/" not in shown
+    assert [line.strip() for line in shown.splitlines() if "in " in line] == [
+        'File "script.py", line 20, in <module>',
+        'File "script.py", line 11, in formula',
+        'File "script.py", line 8, in helper',
+    ]
+    assert shown.endswith("ZeroDivisionError: division by zero\n")
+    _, full = run(tmp_path, OWN + "te.compute((8,), formula)\n", LOOMIR_TRACEBACK="full")
+    assert "loomir/te/" in full
+
+
+def test_an_error_of_a_packed_function_says_where_it_was_raised(tmp_path: Path):
+    _, shown = run(tmp_path, OWN + 'loomir.compile(graph)(np.ones(2, "float32"))\n')
+    assert "loomir/" not in shown
+    assert "return [][3]" in shown
+    assert shown.endswith("IndexError: list index out of range\n")
+
+
+def test_threads_show_the_users_frames_only(tmp_path: Path):
+    text = (
+        OWN + "import threading\nt = threading.Thread(target=lambda: te.compute((8,), formula))\n"
+    )
+    _, shown = run(tmp_path, text + "t.start()\nt.join()\n")
+    assert "in helper" in shown
+    assert "loomir/" not in shown
+
+
+def test_an_error_that_loomir_raised_keeps_all_frames(tmp_path: Path):
+    text = HEAD + "from loomir.ir.passes import verify_facts\nverify_facts(None, {'x'}, '')\n"
+    _, shown = run(tmp_path, text)
+    assert "loomir/ir/passes.py" in shown
+
+
+def test_a_bug_is_told_in_a_few_lines_and_its_traceback_kept(tmp_path: Path):
+    text = HEAD + (
+        "from loomir.support.diagnostics import InternalError\n"
+        "def broken():\n    raise InternalError('two and two are five')\nbroken()\n"
+    )
+    status, shown = run(tmp_path, text, TMPDIR=str(tmp_path))
+    assert status == 1
+    first, second, place, where = shown.splitlines()
+    assert first == "internal error: two and two are five"
+    assert second == "This is a bug in Loomir, not in your program: please report it."
+    assert place == " --> script.py:18, in broken"
+    (file,) = tmp_path.glob("loomir-error-*.txt")
+    assert where == f"The traceback is in {file}, which belongs in the report."
+    kept = file.read_text(encoding="utf-8")
+    assert kept.startswith("Loomir 0.1.0, Python ")
+    assert "in broken" in kept
+    _, full = run(tmp_path, text, LOOMIR_TRACEBACK="full")
+    assert full.startswith("Traceback (most recent call last):")

@@ -43,7 +43,14 @@ from loomir.runtime.graph.values import (
 from loomir.runtime.interrupts import interrupt_of
 from loomir.runtime.packed.callback import interruption, take
 from loomir.runtime.packed.packed_call import find_function, mark_own, with_place
-from loomir.support.diagnostics import Diagnostic, InternalError, RunError, nearest, with_count
+from loomir.support.diagnostics import (
+    Diagnostic,
+    InternalError,
+    LoomirError,
+    RunError,
+    nearest,
+    with_count,
+)
 from loomir.support.fork_safe import ForkSafeLock
 from loomir.support.uncompiled_call import is_callable
 
@@ -350,8 +357,10 @@ class _Call:
     def _raise(self, report: bytes, signature: Signature, args: tuple[object, ...]) -> NoReturn:
         failure = self._failure(report, signature, args)
         try:
-            # Where the words of the failure were found is nothing to its reader.
-            raise failure.with_traceback(None)
+            if isinstance(failure, LoomirError):
+                # Where the words of the failure were found is nothing to its reader.
+                raise failure.with_traceback(None)
+            raise failure  # of the user's own function, whose frames say where
         finally:
             # Its traceback holds this frame, which must not hold it.
             self.error = None

@@ -7,7 +7,7 @@ import sys
 import threading
 from types import TracebackType
 
-from loomir.support.diagnostics import CompileError, RunError
+from loomir.support.diagnostics import CompileError, InternalError, RunError
 from loomir.support.fork_safe import import_module
 
 __all__ = ["hook_uncaught"]
@@ -19,31 +19,54 @@ def hook_uncaught() -> None:
         sys.excepthook = _in_script
     if threading.excepthook is threading.__excepthook__:
         threading.excepthook = _in_thread
+    if "IPython" in sys.modules:
+        import_module("loomir.support.uncaught.frames").hook_notebook()
 
 
 def _in_script(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     if not _is_written(error, ""):
-        sys.__excepthook__(kind, error, trace)
+        error = _without_our_frames(error)
+        sys.__excepthook__(kind, error, error.__traceback__)
 
 
 def _in_thread(args: threading.ExceptHookArgs) -> None:
     head = "" if args.thread is None else f"in thread {args.thread.name}:\n"
     if not _is_written(args.exc_value, head):
+        if args.exc_value is not None:
+            error = _without_our_frames(args.exc_value)
+            given = (args.exc_type, error, error.__traceback__, args.thread)
+            args = threading.ExceptHookArgs(given)
         threading.__excepthook__(args)
+
+
+def _without_our_frames(error: BaseException) -> BaseException:
+    """Return an error that the user's own code raised without the frames of Loomir around it."""
+    with contextlib.suppress(Exception):
+        if not import_module("loomir.support.uncaught.text").wants_frames():
+            find = import_module("loomir.support.uncaught.frames").without_our_frames
+            kept = find(error.__traceback__)
+            if kept is not None:
+                return error.with_traceback(kept)
+    return error
 
 
 def _is_written(error: BaseException | None, head: str) -> bool:
     """Write a diagnosed error to where errors go; tell whether nothing is left to do."""
     out = sys.stderr
-    if not isinstance(error, (CompileError, RunError)) or not hasattr(out, "write"):
+    diagnosed = isinstance(error, (CompileError, RunError, InternalError))
+    if not diagnosed or not hasattr(out, "write"):
         return False
     try:
         explain = import_module("loomir.support.uncaught.text")
         if explain.wants_frames():
             return False
-        text = f"{head}{explain.explain_uncaught(error)}\n"
+        if isinstance(error, InternalError):
+            written = import_module("loomir.support.uncaught.frames").explain_bug(error)
+        else:
+            written = explain.explain_uncaught(error)
+        text = f"{head}{written}\n"
     except Exception:  # noqa: BLE001 - Python's own traceback is better than none
         return False
     encoding = getattr(out, "encoding", None) or "utf-8"

@@ -17,8 +17,16 @@ from types import FrameType, TracebackType
 from typing import Any, Final
 
 from loomir.support.caller_span import span_of
-from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError, RunError, render
+from loomir.support.diagnostics import (
+    CompileError,
+    Diagnostic,
+    InternalError,
+    LoomirError,
+    RunError,
+    render,
+)
 from loomir.support.span import Source, Span
+from loomir.support.uncaught.frames import explain_bug
 
 __all__ = ["explain_uncaught", "lines_for_notebook", "wants_frames"]
 
@@ -105,10 +113,12 @@ def _is_library(file: str) -> bool:
 
 
 # -- notebooks -------------------------------------------------------------------------------------
-def lines_for_notebook(error: CompileError | RunError) -> list[str]:
+def lines_for_notebook(error: CompileError | RunError | InternalError) -> list[str]:
     """Write an error as the lines of the traceback that IPython shows."""
     if wants_frames():
         return traceback.format_exception(error)
+    if isinstance(error, InternalError):
+        return explain_bug(error).splitlines()
     lines = explain_uncaught(error).splitlines()
     for number, line in enumerate(lines):
         if line.startswith(("error[", "warning[")):
