@@ -175,3 +175,9 @@ def test_a_closed_output_is_told(tmp_path: Path):
     assert done.returncode == 1
     assert "error[CLI0009]: cannot write what is to be printed: it is closed" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_name_after_the_file_is_told_where_it_goes():
+    status, output = invoke("run", "file.py", "scale")
+    assert status == 2
+    assert "Write FILE.py:NAME for one program of a file." in output

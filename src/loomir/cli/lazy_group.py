@@ -59,6 +59,18 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
     @override
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that is called; say how a program of a file is named."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            message: Any = getattr(error, "message", None)
+            if isinstance(message, str) and message.startswith("Got unexpected extra argument"):
+                hint = "Write FILE.py:NAME for one program of a file."
+                setattr(error, "message", f"{message}. {hint}")  # noqa: B010 - typer's own class
+            raise
+
+    @override
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of commands without importing one."""
         with formatter.section("Commands"):
