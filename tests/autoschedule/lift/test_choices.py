@@ -12,6 +12,7 @@ from loomir.autoschedule.lift.lift_function import lift_function
 from loomir.script import from_source
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
+from tests.autoschedule.rules.reduction.test_ordered_sums import exactly
 
 SPECIAL = np.array([np.nan, 0.0, -0.0, np.inf, -np.inf, 1.0, -1.0], "float32")
 
@@ -92,3 +93,52 @@ def main(x: T.Buffer((11, 17), "float32"), o: T.Buffer((11,), "float32")):
     x, out = np.random.default_rng(2).random((11, 17), "float32"), np.zeros(11, "float32")
     loomir.compile(func, "x86-64")(x, out)
     np.testing.assert_array_equal(out, x.max(1))
+
+
+GUARDED = [
+    (f"if {{guard}}:\n                {update}", combine)
+    for update, combine in [
+        ("o[i] = T.max(o[i], x[i, k])", Combine.MAX),
+        ("o[i] = T.min(x[i, k], o[i])", Combine.LAST_MIN),
+        ("if x[i, k] > o[i]:\n                    o[i] = x[i, k]", Combine.GREATER),
+        ("if x[i, k] >= o[i]:\n                    o[i] = x[i, k]", Combine.NOT_LESS),
+        ("if x[i, k] < o[i]:\n                    o[i] = x[i, k]", Combine.LESS),
+        ("o[i] = T.Select(x[i, k] <= o[i], x[i, k], o[i])", Combine.NOT_GREATER),
+    ]
+]
+
+
+GUARDS = ["k > 2 and k + i < 60", "x[k % 40, i] > 0.5", "i > 50"]
+
+
+@pytest.mark.parametrize(
+    ("update", "combine", "guard"),
+    [(*way, GUARDS[place % 3]) for place, way in enumerate(GUARDED)],
+)
+def test_updates_behind_a_condition(update: str, combine: Combine, guard: str) -> None:
+    """Terms that a condition leaves out are infinities, which replace nothing, NaN neither."""
+    func = kernel(update.format(guard=guard))
+    (stage,) = lift_function(func).parts
+    assert getattr(stage, "combine", None) is combine
+    x = np.random.default_rng(2).choice(SPECIAL, (40, 70))
+    assert np.isnan(x[:, 0]).any()
+    exactly(func, x, np.zeros(40, "float32"), targets=("native",))
+
+
+def test_maxima_within_borders_are_windows() -> None:
+    func = from_source("""
+from loomir.script import tir as T
+@T.prim_func
+def main(p: T.Buffer((20, 40), "float32"), o: T.Buffer((20, 40), "float32")):
+    for y, x in T.grid(20, 40):
+        top = T.float32(-1e30)
+        for a, b in T.grid(3, 3):
+            if y + a >= 1 and y + a <= 20 and x + b >= 1 and x + b <= 40:
+                v = p[y + a - 1, x + b - 1]
+                if v > top:
+                    top = v
+        o[y, x] = top
+""")
+    assert isinstance(func, PrimFunc)
+    p = np.random.default_rng(3).choice(SPECIAL, (20, 40)).astype("float32")
+    assert exactly(func, p, np.zeros_like(p), targets=("native",)) == ["windows"]

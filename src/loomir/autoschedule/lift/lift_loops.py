@@ -293,6 +293,8 @@ def _neutral_term(body: Body, combine: Combine) -> PrimExpr | None:
         return start if start is not None and _is_neutral(start, combine) else None
     dtype = body.store.buffer.dtype
     known = combine in (Combine.SUM, Combine.PROD) or dtype.is_integer
+    # An infinity never replaces an element, and T.max and T.min keep an element that is NaN.
+    known = known or (dtype.is_float and combine not in (Combine.AND, Combine.OR))
     if combine is Combine.NONE or not known or dtype.lanes != 1:
         return None
     return identity(combine, dtype)
@@ -345,7 +347,7 @@ def _strip_guard(stmt: Stmt) -> tuple[PrimExpr | None, Stmt]:
     """Take a condition off a statement."""
     stmt = merge_branches(as_choice(stmt))
     if isinstance(stmt, IfThenElse) and stmt.else_case is None:
-        return stmt.condition, stmt.then_case
+        return stmt.condition, merge_branches(as_choice(stmt.then_case))
     return None, stmt
 
 
