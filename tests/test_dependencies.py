@@ -15,7 +15,7 @@ PAGE = ROOT / "docs" / "dependencies.md"
 # Distributions whose module has another name.
 MODULES = {"apache-tvm-ffi": "tvm_ffi"}
 # What is used only where the user has it; IPython and mypy only where they run already.
-OPTIONAL = {"IPython", "lsprotocol", "mypy", "onnx", "pygls", "torch"}
+OPTIONAL = {"IPython", "lsprotocol", "mypy", "onnx", "pygls", "sklearn", "torch"}
 
 
 def declared() -> list[str]:

@@ -19,6 +19,7 @@ import loomir
 from fuzz.choices import SeedChoices
 from fuzz.default_schedule.asked import RecordingTarget, answers_alike
 from fuzz.default_schedule.constants import constants_of, schedule_with
+from fuzz.default_schedule.deciding import DrawnSource
 from fuzz.default_schedule.exactly import as_written, differs, has_floats, kernels_differ
 from fuzz.default_schedule.small import small
 from fuzz.families.cases import Case, flat_results, fresh, is_graph, outcome
@@ -26,6 +27,7 @@ from fuzz.families.table import FAMILIES
 from fuzz.native import quick_codegen, set_threads
 from fuzz.reach import Recorder
 from fuzz.serving import answer_of, complaints, serve
+from loomir.autoschedule.ir.decision import decisions_from
 from loomir.interp import Interpreter, interpret
 from loomir.interp.machine import NumbersTooLargeError, OutOfStepsError
 from loomir.ir.hashing import structural_digest
@@ -63,6 +65,8 @@ _DIRECTED_STEPS: Final = 400_000
 """The same of programs that were drawn to fill tiles."""
 _LONG: Final = 0.02
 """The share of programs that are interpreted however long they take."""
+_DECIDED: Final = float(os.environ.get("LOOMIR_FUZZ_DECIDED", "0.3"))
+"""The share of programs of which candidates are drawn, in place of the default schedule."""
 _LEVELS: Final = ((6.0, 0), (3.0, 2), (0.5, 1), (0.5, 3))
 _IDIOM_LEVELS: Final = ((2.0, 0), (6.0, 2), (1.0, 1), (1.0, 3))
 _GRAPH_LEVELS: Final = ((7.0, 0), (2.0, 2), (0.5, 1), (0.5, 3))
@@ -272,10 +276,12 @@ def answer(seed: int, engines: list[str]) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run = WAYS[way](case)
+        decided = SeedChoices(f"decided {seed}").chance(_DECIDED)
 
         def ask(name: str) -> str:
             try:
-                said = run(name)
+                with decisions_from(DrawnSource(seed) if decided else None):
+                    said = run(name)
             except _TooLongError:
                 return ""
             done.append(name)

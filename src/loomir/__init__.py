@@ -17,7 +17,7 @@ from loomir.support.printing import set_printer, to_text
 from loomir.support.uncaught.hooks import hook_uncaught
 
 if TYPE_CHECKING:
-    from loomir import ir, op, relax, runtime, schedule, script, tc, te, tir
+    from loomir import ir, op, relax, runtime, schedule, script, tc, te, tir, tuning
     from loomir.build import compile  # the name that users expect
     from loomir.debug.bisection import bisect
     from loomir.debug.values import compare_stages
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         ScheduleError,
     )
     from loomir.target import Target
+    from loomir.tuning.tune import tune
     from loomir.validate import validate_schedule
 
     # What `jit` decorates is read by Loomir, not by checkers: see loomir/checkers/__init__.py.
@@ -86,6 +87,8 @@ __all__ = [
     "te",
     "tir",
     "torch",
+    "tune",
+    "tuning",
     "validate_schedule",
     "verify",
     "warnings_of",
@@ -115,12 +118,24 @@ _HOMES: Final = {
     "load_library": "loomir.runtime.packed.externs",
     "register_extern": "loomir.runtime.packed.externs",
     "register_func": "loomir.runtime.packed.registry",
+    "tune": "loomir.tuning.tune",
     "validate_schedule": "loomir.validate",
     "verify": "loomir.relax.check.verify",
     "warnings_of": "loomir.relax.check.verify",
 }
 _ALIASES: Final = {"onnx": "loomir.frontend.onnx", "torch": "loomir.frontend.torch"}
-_PACKAGES: Final = ("ir", "op", "relax", "runtime", "schedule", "script", "tc", "te", "tir")
+_PACKAGES: Final = (
+    "ir",
+    "op",
+    "relax",
+    "runtime",
+    "schedule",
+    "script",
+    "tc",
+    "te",
+    "tir",
+    "tuning",
+)
 
 
 def _print(node: object, *, constants: str) -> str:

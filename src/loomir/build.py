@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache as cached
 from typing import TYPE_CHECKING, Any
 
+from loomir.autoschedule.ir.decision import current_source
 from loomir.ir.module import IRModule, Origin
 from loomir.runtime.compile_options import CompileOptions, check_options
 from loomir.runtime.executable import Executable
@@ -44,6 +45,8 @@ def compile(  # noqa: A001 - the name that users expect
     eager: bool = False,
     copy_arguments: bool = False,
     optimize_graph: bool = True,
+    database: Any = None,
+    choices: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Executable:
     """Compile a function or a module to native code.
 
@@ -69,11 +72,16 @@ def compile(  # noqa: A001 - the name that users expect
     ``exe.compile_time`` says how long that took.
     ``copy_arguments`` lets calls copy arrays of other strides than the program takes, such as
     ``x.T``, and copy back what is written; they are refused otherwise (RUN0006).
+    ``database`` is a file of ``loomir.tune``, or a ``loomir.tuning.Database``: kernels that it has
+    a record for are scheduled by that one, and ``exe.schedules`` says which schedule each has.
+    ``choices`` decides otherwise than the default schedule, for kernels by name, each by keys that
+    ``loomir.tuning.list_choices`` lists.
     ``dump`` is a directory for what each pass made of the program, the LLVM IR and the assembly.
     Errors: RUN0012 for an option that is none, TGT0001; every mistake that ``loomir.verify`` finds,
     in one ``CompileError``, and RLX0112 and
     RLX0113 where a graph cannot be called by the name that it has in the module; RLX0330 for
-    ``constants`` that do not fit. What may not be meant is told by a ``CompileWarning``.
+    ``constants`` that do not fit; TUN0001, TUN0002 and TUN0004 for a database that cannot be read,
+    TUN0006 for ``choices`` that do not fit. What may not be meant is told by a ``CompileWarning``.
     """
     flags = CompileOptions(
         checked,
@@ -93,14 +101,16 @@ def compile(  # noqa: A001 - the name that users expect
     check_options(flags._asdict())
     origin = program.origin if isinstance(program, IRModule) else None
     key = None
-    if origin is not None and dump is None:
+    by_default = database is None and choices is None and current_source() is None
+    if origin is not None and dump is None and by_default:
         key = _key(origin, target, flags)
 
     def anew(keep: Keep | None = None) -> Executable:
         driver: Any = import_module("loomir.driver")
         # Named by the signature, which is looked at where an argument is not as declared.
         globals()["Program"] = driver.Program
-        return driver.compile_anew(program, target, flags, dump, compile, keep)
+        decided = None if by_default else driver.Decided(database, choices)
+        return driver.compile_anew(program, target, flags, dump, compile, keep, decided)
 
     if origin is None or key is None:
         return anew()

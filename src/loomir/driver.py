@@ -10,10 +10,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FunctionType
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from loomir import __version__
 from loomir.autoschedule.driver import schedule_function, schedule_module
+from loomir.autoschedule.ir.decision import (
+    Choice,
+    DecisionSource,
+    current_source,
+    decisions_from,
+)
 from loomir.autoschedule.prepack_constants import LEAST, prepare_constants
 from loomir.codegen.llvm.jit.engine import QUICKEST, machine_of
 from loomir.codegen.llvm.module import Options, generate
@@ -41,6 +47,7 @@ from loomir.support.compile_warning import caution
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import CompileError, Diagnostic, with_article
 from loomir.support.dtype import numpy_of
+from loomir.support.fork_safe import import_module
 from loomir.support.printing import to_text
 from loomir.target import Target
 from loomir.tir.builtins.calls import EXTERN, OUTSIDE, name_of, unknown_extern
@@ -63,7 +70,11 @@ from loomir.transform.tir.instrument.instrument_bound_checkers import BOUNDS_CHE
 from loomir.transform.tir.instrument.split_bounds_checks import split_bounds_checks
 from loomir.validate import validate_schedule
 
-__all__ = ["Keep", "Program", "as_module", "choose_packing", "compile_anew"]
+if TYPE_CHECKING:
+    from loomir.tuning.choices import ChoiceSource
+    from loomir.tuning.record_source import RecordSource
+
+__all__ = ["Decided", "Keep", "Program", "as_module", "choose_packing", "compile_anew"]
 
 Program: TypeAlias = IRModule | PrimFunc | relax.Function
 """The programs that ``compile`` takes: a module or a single function."""
@@ -146,21 +157,25 @@ def compile_anew(
     dump: str | os.PathLike[str] | None,
     again: Callable[..., Executable],
     keep: Keep | None = None,
+    decided: Decided | None = None,
 ) -> Executable:
     """Compile, whatever the cache of programs holds; ``loomir.compile`` says what options mean.
 
     ``again`` is that function, by which the machine is measured. ``keep`` is given what a process
-    needs to call the program.
+    needs to call the program. ``decided`` says where schedules come from that are not the default.
     """
     started = time.perf_counter()
-    with remember_classes():
+    source = current_source() if decided is None else decided.open()
+    with remember_classes(), decisions_from(source):
         made = _build(program, target, flags, dump, keep=keep)
+    described: Mapping[str, str] = {} if decided is None else decided.describe()
     if flags.eager:
         made.native.prepare()
     took = time.perf_counter() - started
 
     def profiler() -> Profiler:
-        clocked = _build(program, target, flags, None, timed=True)
+        with decisions_from(source):
+            clocked = _build(program, target, flags, None, timed=True)
         clocked.native.prepare()  # now: the time of the first call is that of the program
         return Profiler(callables(clocked.tables, clocked.native), clocked.native, clocked.tables)
 
@@ -178,7 +193,41 @@ def compile_anew(
         reduce=lambda: (from_bytes, (to_bytes(made.tables, made.native, text, __version__),)),
         profile=runner.run,
         compile_time=took if flags.eager else None,
+        schedules=described,
     )
+
+
+class Decided:
+    """Where schedules come from, in place of the default: records, or choices by hand."""
+
+    def __init__(
+        self, database: object, choices: Mapping[str, Mapping[str, Choice]] | None
+    ) -> None:
+        self._database, self._choices = database, choices
+        self._table: ChoiceSource | None = None
+        self._records: RecordSource | None = None
+
+    def open(self) -> DecisionSource | None:
+        """Return what decides for functions. Errors: TUN0001, TUN0002, TUN0004, RUN0012."""
+        if self._choices is not None:
+            by_hand: Any = import_module("loomir.tuning.choices")
+            by_hand.check_choices(self._choices)
+            self._table = by_hand.ChoiceSource(self._choices)
+            return self._table
+        if self._database is None or isinstance(self._database, DecisionSource):
+            return self._database or current_source()
+        records: Any = import_module("loomir.tuning.record_source")  # with SQLite
+        self._records = records.open_records(self._database)
+        return self._records
+
+    def describe(self) -> Mapping[str, str]:
+        """Say which schedule each kernel has; warn of records that do not fit. Errors: TUN0006."""
+        if self._table is not None and (mistakes := self._table.list_mistakes()):
+            raise CompileError.of(mistakes)
+        if self._records is None:
+            return {}
+        caution(self._records.list_warnings())
+        return self._records.describe()
 
 
 class _Built(NamedTuple):

@@ -34,6 +34,7 @@ PACKAGES: Final[dict[str, str]] = {
     "loomir.runtime": "Compiled functions, packed functions, errors of calls, the cache.",
     "loomir.interp": "The interpreter, which defines what programs mean.",
     "loomir.validate": "Comparison of schedules with the functions that they schedule.",
+    "loomir.tuning": "Tuning. See [Search for a faster schedule](../tutorials/tune.md).",
     "loomir.frontend.onnx": "Import of ONNX models, also as `loomir.onnx`.",
     "loomir.frontend.torch": "Import of programs of PyTorch, also as `loomir.torch`.",
 }

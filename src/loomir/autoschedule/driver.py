@@ -17,6 +17,16 @@ from typing import Final, NamedTuple, TypeAlias
 from loomir.autoschedule.builders.fold import fold_constants
 from loomir.autoschedule.builders.loops import allocate, declare_views, disable_outer_unrolling
 from loomir.autoschedule.builders.work import count_work
+from loomir.autoschedule.ir.decision import (
+    Decisions,
+    apply_decisions,
+    attempt,
+    current_decisions,
+    current_source,
+    decide,
+    nested,
+    suspend_decisions,
+)
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Combine, LiftedFunction, Stage
 from loomir.autoschedule.lift.lift_function import lift_function
@@ -96,8 +106,15 @@ _REACH: Final = 64
 Inner: TypeAlias = Callable[[int], "frozenset[Buffer]"]
 """Says which buffers are used by nothing but the first stages, so many of them."""
 
-Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] | None"]
+Planner: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] | None"]
 """Plans the first of the stages that it is given; says how many."""
+
+
+class Rule(NamedTuple):
+    """A rule by name, by which decisions name it."""
+
+    name: str
+    plan: Planner
 
 
 def _try_product(
@@ -111,7 +128,11 @@ def _try_product(
     for count in range(
         first + _count_with_consumers(stages[first:] if first else stages), first, -1
     ):
-        plan = plan_contraction(stages[:count], target, inner=inner(count), constants=constants)
+        plan = attempt(
+            partial(
+                plan_contraction, stages[:count], target, inner=inner(count), constants=constants
+            )
+        )
         if plan is not None:
             return replace(plan, stmt=disable_outer_unrolling(plan.stmt)), count
     return None
@@ -130,7 +151,7 @@ def _try_zero_points(
         return plan and replace(plan, stmt=disable_outer_unrolling(plan.stmt))
 
     def single(stage: Stage) -> Plan:
-        rules = _rules_within("zero points", constants)
+        rules = [Rule("", plan) for plan in _rules_within("zero points", constants)]
         return _plan_group(Usage((stage,)), 0, {}, target, rules)[0]
 
     return plan_zero_points(stages, count, inner, target, constants, (product, single))
@@ -138,7 +159,7 @@ def _try_zero_points(
 
 def _try_stencil(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
     for count in range(_count_with_consumers(stages), 0, -1):
-        plan = plan_windows(stages[:count], inner(count), target)
+        plan = attempt(partial(plan_windows, stages[:count], inner(count), target))
         if plan is not None:
             return plan, count
     return None
@@ -209,27 +230,23 @@ def _try_polyphase(
 
 def _rules(constants: Set[Var], sizes: Set[Var] = frozenset()) -> tuple[Rule, ...]:
     """List the rules in the order in which they are asked; ``sizes`` are never negative."""
-    zeros: Rule = partial(_try_zero_points, constants=constants)
-    products: Rule = partial(_try_product, constants=constants)
-    phases: Rule = partial(_try_polyphase, constants=constants)
-    across: Rule = partial(_try_transpose, sizes=sizes)
     return (
-        _try_attention,
-        phases,
-        _try_stencil,
-        zeros,
-        products,
-        plan_written_out,
-        _try_rows,
-        across,
-        _try_elementwise,
-        _apply_fallback,
+        Rule("attention", _try_attention),
+        Rule("transposed convolution", partial(_try_polyphase, constants=constants)),
+        Rule("windows", _try_stencil),
+        Rule("zero points", partial(_try_zero_points, constants=constants)),
+        Rule("product", partial(_try_product, constants=constants)),
+        Rule("written out", plan_written_out),
+        Rule("rows", _try_rows),
+        Rule("transpose", partial(_try_transpose, sizes=sizes)),
+        Rule("element-wise", _try_elementwise),
+        Rule("loops", _apply_fallback),
     )
 
 
-def _rules_within(name: str, constants: Set[Var]) -> tuple[Rule, ...]:
+def _rules_within(name: str, constants: Set[Var]) -> tuple[Planner, ...]:
     """List the rules that other rules use for the stages that they create."""
-    rules = _rules(constants)[2:]
+    rules = tuple(rule.plan for rule in _rules(constants)[2:])
     if not is_verifying():
         return rules
 
@@ -267,14 +284,24 @@ def schedule_function(
     if func.attrs.get(SCHEDULED) or arrangement_of(func):
         return Scheduled(func, ())
     announce(f"schedule of {func.name}")
-    made = _schedule_body(func, target, constants, on_step=on_step)
+    source = current_source()
+    decisions = None if source is None else source.find_decisions(func, constants, target)
+    with apply_decisions(decisions):
+        if decide("loops", "scheduled", lambda: ("as written",)) == "as written":
+            made = _Result(func.body, (), unplanned=(func.body,))
+        else:
+            made = _schedule_body(func, target, constants, on_step=on_step)
     if not made.plans:
+        if decisions is not None:
+            decisions.on_scheduled(func)
         return Scheduled(func, (), unplanned=made.unplanned)
     attrs = {**func.attrs, SCHEDULED: True}
     body = fold_constants(made.stmt)
     if on_step is not None:
         on_step(Step("tidying", lambda: body))
     new = PrimFunc(func.params, body, func.ret_type, func.buffer_map, attrs, span=func.span)
+    if decisions is not None:
+        decisions.on_scheduled(new)
     if is_verifying():
         verify_scheduled(
             func, new, made.plans, lambda stmt: made.declare(allocate(made.between, stmt))
@@ -374,7 +401,8 @@ def _schedule_body(
         inner = _keep_unplanned(part) if plan is None else _Result(plan.stmt, (plan,))
         if plan is None and len(around) < _DEPTH and is_repeated(part, around):
             within = None if on_step is None else _prefix_steps(on_step, tuple(made), whole)
-            inner = _schedule_loop_body(func, part, target, around, within)
+            with nested(place):
+                inner = _schedule_loop_body(func, part, target, around, within)
         one = None if inner.plans else plan_around_one(part, target, around)
         inner = inner if one is None else _Result(one.stmt, (one,))
         if verifier is not None:
@@ -484,12 +512,43 @@ def _plan_group(
         own = (d for d in touched if d in between and usage.only_in(d, place, place + count))
         return frozenset(between[data] for data in own)
 
+    with nested(place):
+        plan, covered = _first_plan(stages, inner, target, rules)
+    return _attach_work(plan, stages[:covered], inner(covered)), covered
+
+
+def _first_plan(
+    stages: Sequence[Stage], inner: Inner, target: Target, rules: Sequence[Rule]
+) -> tuple[Plan, int]:
+    """Plan by the first rule that takes the stages, or by a later one that decisions name."""
+    decisions = current_decisions()
+    if decisions is not None and all(rule.name for rule in rules):
+        rules = _decide_rule(stages, inner, target, rules, decisions)
     for rule in rules:
-        found = rule(stages, inner, target)
+        found = attempt(partial(rule.plan, stages, inner, target))
         if found is not None:
-            plan, covered = found
-            return _attach_work(plan, stages[:covered], inner(covered)), covered
+            return found
     raise InternalError("no rule takes a stage")
+
+
+def _decide_rule(
+    stages: Sequence[Stage],
+    inner: Inner,
+    target: Target,
+    rules: Sequence[Rule],
+    decisions: Decisions,
+) -> Sequence[Rule]:
+    """List the rule that is chosen, and those after it."""
+
+    def fit(rule: Rule) -> bool:
+        with suspend_decisions():
+            return rule.plan(stages, inner, target) is not None
+
+    if not decisions.explores and not any(key.endswith("rule") for key in decisions.given):
+        return rules
+    fitting = (rule.name for rule in rules if fit(rule))
+    name = decide("rule", next(fitting), lambda: fitting)
+    return rules[[rule.name for rule in rules].index(name) :]
 
 
 def _attach_work(plan: Plan, stages: Sequence[Stage], inner: frozenset[Buffer]) -> Plan:

@@ -9,9 +9,9 @@ import typer
 from loomir.cli.files.source import load_file, pick, programs_of, split_target
 from loomir.cli.inputs import make_inputs
 from loomir.cli.names import check_names
-from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import Sizes, read_settings
+from loomir.cli.work.progress import Progress
 from loomir.debug.bisection import bisect as search
 from loomir.debug.values import entry_of
 from loomir.driver import as_module

@@ -10,9 +10,9 @@ import typer
 import loomir
 from loomir.cli.files.source import load_file, pick, programs_of, split_target
 from loomir.cli.names import check_names
-from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import OptimizeGraph, Sizes, read_settings
+from loomir.cli.work.progress import Progress
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
 
 __all__ = ["build"]

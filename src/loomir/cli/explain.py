@@ -23,10 +23,10 @@ from loomir.cli.files.sizes import size_of
 from loomir.cli.files.source import Program, load_file, pick, programs_of, split_target
 from loomir.cli.graphs import graphs_of
 from loomir.cli.names import check_names
-from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import OptimizeGraph, Sizes, read_settings
 from loomir.cli.valid_inputs import make_valid_inputs
+from loomir.cli.work.progress import Progress
 from loomir.driver import as_module, choose_packing
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order

@@ -20,6 +20,7 @@ COMMANDS: Final = (
     "check",
     "cost",
     "explain",
+    "tune",
     "diff",
     "bisect",
     "fmt",

@@ -48,10 +48,10 @@ from loomir.cli.guarded import check_indices
 from loomir.cli.inputs import make_inputs
 from loomir.cli.models import ModelRun, run_model
 from loomir.cli.names import check_names, functions_of, public_functions
-from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import OptimizeGraph, Sizes, read_settings
 from loomir.cli.work.other_backends import refuse_other
+from loomir.cli.work.progress import Progress
 from loomir.cli.work.steps import steps
 from loomir.cli.work.timing import time_call
 from loomir.driver import as_module

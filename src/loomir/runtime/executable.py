@@ -32,6 +32,8 @@ class Executable(Displayed):
     ``script``, ``llvm_ir`` and ``assembly`` are made when first asked for.
     ``compile_time`` is how many seconds it took to compile all of it, with the machine code; None
     where that is left to the first call (``eager=True`` generates it at once), or was loaded.
+    ``schedules`` says of each kernel whether its schedule is the default or that of a record, where
+    it was compiled with a database of tuning.
     """
 
     __slots__ = (
@@ -46,6 +48,7 @@ class Executable(Displayed):
         "_save",
         "_script",
         "compile_time",
+        "schedules",
     )
 
     def __init__(
@@ -60,8 +63,10 @@ class Executable(Displayed):
         export: Callable[[str | os.PathLike[str]], None] | None = None,
         profile: Callable[[str, tuple[object, ...]], Profile] | None = None,
         compile_time: float | None = None,
+        schedules: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.compile_time = compile_time
+        self.schedules = MappingProxyType(dict(schedules))
         self._functions = MappingProxyType(dict(functions))
         main = self._functions.get("main")
         if main is None and len(self._functions) == 1:

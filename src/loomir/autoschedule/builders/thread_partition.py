@@ -8,6 +8,7 @@ from typing import Final
 from loomir.arith.fold import imm
 from loomir.autoschedule.builders.evaluate import number
 from loomir.autoschedule.builders.loops import INDEX, allocate, loop, parallel
+from loomir.autoschedule.ir.decision import decide
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Min, PrimExpr
 from loomir.tir.stmt import Stmt
@@ -20,6 +21,10 @@ TASK: Final = 8_000.0
 """Least work of one task, in nanoseconds."""
 
 _LONG: Final = 4
+_USUAL: Final = 16
+_NONE: Final = 0
+_TASKS: Final = (1, 4, _USUAL, 64, 256)
+"""Sizes of tasks, in sixteenths of the size that takes ``TASK``; none for one thread."""
 
 
 def is_worth(nanoseconds: float) -> bool:
@@ -56,12 +61,13 @@ def parallelize(
         return allocate(private, stmt) if private else stmt
 
     known = number(count)
-    if known is not None and not is_worth(known * each):
-        spent = f"{known * each / 1000:.1f} us"
-        return allocate_private(
-            loop("item", count, body)
-        ), f"one thread: {spent} of work do not pay for waking more"
-    together = task_size(each)
+    worth = known is None or is_worth(known * each)
+    tasks = decide("tasks", _USUAL if worth else _NONE, lambda: (*_TASKS, _NONE))
+    if tasks == _NONE:
+        spent = "" if known is None else f": {known * each / 1000:.1f} us"
+        why = f"{spent} of work do not pay for waking more" if not worth else ", by decision"
+        return allocate_private(loop("item", count, body)), f"one thread{why}"
+    together = max(1, int(task_size(each) * tasks // _USUAL))
     if known is not None:
         together = min(together, known)
     if together == 1:

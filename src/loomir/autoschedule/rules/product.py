@@ -8,6 +8,7 @@ from typing import Final
 
 from loomir.arith.fold import imm64
 from loomir.autoschedule.builders.operand_access import extent_of, size_of, stride_along
+from loomir.autoschedule.ir.decision import attempt
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Combine, Stage
 from loomir.autoschedule.rules.convolution.implicit_gemm import convolution
@@ -71,8 +72,16 @@ def plan_contraction(
     if found.by_vector:  # nothing is read more than once: only rows that lie along the sum gain
         plan = None if pad or found.ordered else plan_dot_products(found, target, unwritten(found))
     else:
-        plan = None if pad else plan_strips(found, target, unwritten, views, constants)
-        plan = plan or convolution(found, target, unwritten, views, pad, constants)
+        plan = None
+        if not pad:
+            plan = attempt(
+                lambda: plan_strips(found, target, unwritten, views, constants), "strips"
+            )
+        if plan is None:
+            plan = attempt(
+                lambda: convolution(found, target, unwritten, views, pad, constants),
+                "" if pad else "convolution",
+            )
     if plan is None and pad is None and not found.by_vector:
         plan = _blocks_or_dots(swap_to_channel_columns(found), target, unwritten, views, constants)
     if plan is None:
@@ -92,7 +101,7 @@ def _blocks_or_dots(
     plan = plan_amx(found, target, unread, views, constants)
     plain = not found.ordered and find_dot_groups(found, target) is None
     if plan is None and plain and not is_prepacked(found, constants):
-        plan = plan_dot_products(found, target, unread)
+        plan = attempt(lambda: plan_dot_products(found, target, unread), "dot products")
         few = plan_few_rows(found, target, unread)
         if few:
             least = fewest_steps(found, target)

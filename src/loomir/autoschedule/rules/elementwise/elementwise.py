@@ -23,6 +23,7 @@ from loomir.autoschedule.builders.evaluate import (
 from loomir.autoschedule.builders.loops import INDEX, loop, unroll, vectorize
 from loomir.autoschedule.builders.strip_mine import partial_vector_widths, strip_mine
 from loomir.autoschedule.builders.thread_partition import is_worth, parallelize, task_size
+from loomir.autoschedule.ir.decision import decide
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rewrite.affine_guards import affine_form
@@ -149,9 +150,13 @@ def _width(known: int | None, lanes: int, heavy: bool, target: Target) -> int:
     # A math function is a chain of dependent operations. With registers enough for the constants of
     # two, two at a time take 0.75 (silu) to 1.0 (exp) of the time (on a Xeon, Emerald Rapids).
     width = lanes if heavy and target.registers < 32 else 2 * lanes
-    if known is None or known >= width:
-        return width
-    return 1 if known < lanes else lanes
+    if known is not None and known < width:
+        width = 1 if known < lanes else lanes
+
+    def others() -> list[int]:
+        return [w for w in (lanes // 2, lanes, 2 * lanes, 4 * lanes) if 1 < w <= (known or w)]
+
+    return decide("vector", width, others)
 
 
 def _chunk_rows(
@@ -222,7 +227,7 @@ def _in_vectors(
     def one(first: PrimExpr, lanes: int) -> Stmt:
         return store(first) if lanes == 1 else vectorize("lane", lanes, lambda x: store(first + x))
 
-    sizes = list(dict.fromkeys([width, *parts, 1]))
+    sizes = list(dict.fromkeys([width, *(part for part in parts if part < width), 1]))
     return seq(strip_mine(imm(0, INDEX), size, sizes, one))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from loomir.autoschedule.ir.decision import decide
 from loomir.support.dtype import DataType
 from loomir.target import Target
 
@@ -66,6 +67,9 @@ _PAGES: Final = 4096
 
 _LOWEST: Final = 4
 """Least rows of a tile that must divide a line: without it, lines of 29 got tiles of one row."""
+
+_CANDIDATES: Final = 10
+"""Tiles among which a search chooses: those of least predicted time."""
 
 _IN_FLIGHT: Final = 10
 """Independent accumulators that keep two FMA pipelines of five cycles busy."""
@@ -131,8 +135,14 @@ def choose_tiles(
         if m is not None and n is not None:
             few = [s for s in shapes if div_up(m, s[0]) <= FEW_TILES and n % (s[1] * lanes) == 0]
             shapes = few or shapes
-    best = max(shapes, key=lambda shape: _estimate_speed(*shape, lanes, m, n))
-    rows, vectors = best
+
+    def predict(shape: tuple[int, int]) -> tuple[float, int, int]:
+        return _estimate_speed(*shape, lanes, m, n)
+
+    best = max(shapes, key=predict)
+    rows, vectors = decide(
+        "tile", best, lambda: sorted(shapes, key=predict, reverse=True)[:_CANDIDATES]
+    )
     first, second, _ = target.caches
     size = dtype.itemsize
     # A panel of the columns takes half of L2 at most, together with one of the rows.
@@ -163,7 +173,18 @@ def choose_tiles(
         down = min(down, max(1, div_up(m, rows)))
     if n is not None:
         across = min(across, max(1, div_up(n, columns)))
+    depth = decide("depth", max(1, depth), lambda: _list_near(depth, k))
+    down = decide("down", down, lambda: _list_near(down, None if m is None else div_up(m, rows)))
+    wide = None if n is None else div_up(n, columns)
+    across = decide("across", across, lambda: _list_near(across, wide))
     return Tiles(rows, vectors, lanes, max(1, depth), down, across, shallow)
+
+
+def _list_near(size: int, most: int | None) -> list[int]:
+    """List sizes around the predicted one, from a quarter to four times as many."""
+    near = {max(1, size // 4), max(1, size // 2), size, 2 * size, 4 * size}
+    limit = max(near) if most is None else max(1, most)
+    return sorted({min(each, limit) for each in near})
 
 
 def choose_row_tiles(m: int | None, n: int | None, dtype: DataType, target: Target) -> Tiles | None:

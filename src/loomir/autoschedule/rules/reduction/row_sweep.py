@@ -21,6 +21,7 @@ from loomir.autoschedule.builders.reduction_ops import (
     reduce_vectors,
 )
 from loomir.autoschedule.builders.strip_mine import add_offset, partial_vector_widths, strip_mine
+from loomir.autoschedule.ir.decision import decide
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rules.elementwise.elementwise import is_heavy, values_join
 from loomir.autoschedule.rules.reduction.memory_streams import Reading
@@ -102,7 +103,15 @@ def width_of(walks: Sequence[Walk], length: int | None, target: Target) -> tuple
     width = min(lanes * vectors, _MOST_LANES, max(lanes, _MOST_BITS // bits))
     while length is not None and width > max(lanes, length):
         width //= 2
-    return width, lanes
+
+    def others() -> list[int]:
+        return [
+            w
+            for w in (lanes, 2 * lanes, 4 * lanes, 8 * lanes)
+            if w <= min(_MOST_LANES, length or w)
+        ]
+
+    return decide("vector", width, others), lanes
 
 
 class _Sums(NamedTuple):

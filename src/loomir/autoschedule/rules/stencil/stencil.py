@@ -25,6 +25,7 @@ from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, u
 from loomir.autoschedule.builders.operand_access import let
 from loomir.autoschedule.builders.reduction_ops import accumulate
 from loomir.autoschedule.builders.thread_partition import parallelize, task_size
+from loomir.autoschedule.ir.decision import decide
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rewrite.affine_guards import (
@@ -232,8 +233,10 @@ def _read(stages: Sequence[Stage], inner: frozenset[Buffer], target: Target) -> 
     while length is not None and lanes > max(1, length):
         lanes //= 2
     vectors = 2 if length is None or length >= 2 * lanes else 1
+    vectors = decide("vectors", vectors, lambda: (1, 2, 4))
     low, high = padding.inside.get(down.var, (imm64(0), down.extent))
     rows = _rows(number(sub(high, low)), vectors, target.registers)
+    rows = decide("rows", rows, lambda: [r for r in (1, 2, 3, 4, 6, 8) if r <= 2 * rows])
     fused = target.fma and _is_fused(first)
     return _Window(
         first, fused, epilogue, inner, outer, down, across, padding, rows, vectors, lanes, copies

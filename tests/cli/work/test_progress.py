@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import loomir
-from loomir.cli.progress import Progress
 from loomir.cli.report import Report, fail, showable
+from loomir.cli.work.progress import Progress
 from loomir.runtime.report.profile import Profile, Roof
 from loomir.script import from_source
 from loomir.support.announcing import announce
