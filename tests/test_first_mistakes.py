@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import loomir
-from loomir import te
+from loomir import relax, te
 from loomir.script import relax as R
 from loomir.script import tir as T
 
@@ -214,3 +214,11 @@ def test_annotations_of_python_are_named():
     assert first.help == "write a: T.float32"
     assert second.message == "parameter 'x' is annotated with numpy.ndarray, a type of Python's"
     assert second.help.startswith('write x: T.Buffer((8,), "float32")')
+
+
+def test_values_of_the_builder_have_no_truth_and_take_no_tensors():
+    x: Any = relax.Var("x", relax.TensorStructInfo((4,), "float32"))
+    assert remedy(lambda: 1 if x > 0 else 2).startswith("choose for each element with op.where")
+    assert remedy(lambda: x + torch.ones(4)) == "give its array: relax.const(tensor.numpy())"
+    assert bool(x)
+    assert bool(x + 1.0)

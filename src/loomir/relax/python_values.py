@@ -6,10 +6,12 @@ here.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from loomir.tir.numpy_operands import build_by_ufunc
+from loomir.tir.rules import refuse
 
 __all__ = ["PythonMeaning", "PythonValue", "set_meaning"]
 
@@ -26,6 +28,9 @@ class PythonMeaning(NamedTuple):
 
 
 _meaning: list[PythonMeaning] = []
+_COMPARISONS: Final = frozenset(
+    f"relax.{name}" for name in ("less", "less_equal", "greater", "greater_equal")
+)
 
 
 def set_meaning(meaning: PythonMeaning) -> None:
@@ -59,6 +64,22 @@ class PythonValue:
     def __iter__(self) -> Iterator[Any]:
         """Return the fields of a tuple. Errors: RLX0006 for what is none."""
         return iter(_meaning[0].fields(self))
+
+    def __bool__(self) -> bool:
+        """Refuse the truth of a comparison where a user asks; any other value is there.
+
+        Errors: RLX0006.
+        """
+        name: str = getattr(getattr(self, "op", None), "name", "")
+        if name in _COMPARISONS:
+            asks = str(sys._getframe(1).f_globals.get("__name__", ""))  # pyright: ignore[reportPrivateUsage]
+            if not asks.startswith("loomir."):
+                refuse(
+                    "RLX0006",
+                    "what a comparison gives is not known before the graph runs",
+                    help="choose for each element with op.where(c, a, b), or write relax.If",
+                )
+        return True
 
     def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **options: Any) -> Any:
         """Build what NumPy's operators mean; refuse its functions. Errors: TIR0115."""

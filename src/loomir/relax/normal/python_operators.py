@@ -106,6 +106,12 @@ def _apply(name: str, operands: Sequence[object]) -> object:
             given.append(operand)
         elif isinstance(operand, (bool, int, float)) or is_numpy_value(operand):
             given.append(constant_beside(operand, beside))
+        elif type(operand).__module__.partition(".")[0] == "torch":
+            refuse(
+                "RLX0006",
+                f"a torch.{type(operand).__name__} is no value of a graph",
+                help="give its array: relax.const(tensor.numpy())",
+            )
         else:
             return NotImplemented
     return _call(name, *given)
