@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import loomir
 from loomir import te
-from loomir.autoschedule.driver import Scheduled
+from loomir.autoschedule.driver import Scheduled, schedule_function
 from loomir.script import from_source
 from loomir.script import tir as T
+from loomir.target import Target
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
 from tests.autoschedule.equivalence import assert_same_results, kinds, schedule_for
@@ -159,3 +162,35 @@ def mixed(A: T.Buffer((12, 60), "float32"), B: T.Buffer((7, 30), "float32")):
 
 def test_reads_that_move_differently_are_left_where_they_are():
     assert not is_copied(schedule_for(mixed, "native", tasks=False))
+
+
+@T.prim_func
+def from_starts(
+    A: T.Buffer((12, 9), "int64"), S: T.Buffer((9, 7), "int64"), B: T.Buffer((9, 7), "int64")
+):
+    for i, j in T.grid(9, 7):
+        B[i, j] = S[i, j]
+        for k, h in T.grid(4, 3):
+            B[i, j] = B[i, j] + A[i + k, j + h]
+
+
+@T.prim_func
+def with_own_weights(
+    A: T.Buffer((12, 9), "int64"), W: T.Buffer((4, 3, 7), "int64"), B: T.Buffer((9, 7), "int64")
+):
+    for i, j in T.grid(9, 7):
+        B[i, j] = T.int64(0)
+        for k, h in T.grid(4, 3):
+            B[i, j] = B[i, j] + W[k, h, j] * T.if_then_else(j + h < 9, A[i + k, j + h], T.int64(0))
+
+
+@pytest.mark.parametrize(("func", "other"), [(from_starts, (9, 7)), (with_own_weights, (4, 3, 7))])
+def test_nothing_is_read_beyond_the_last_result(func: PrimFunc, other: tuple[int, ...]) -> None:
+    """Rows of 7 in vectors of 8 lanes: what is not copied has no eighth element."""
+    made = schedule_function(func, Target("skylake-avx512"))
+    assert not is_copied(made)
+    given = [np.arange(math.prod(s), dtype="int64").reshape(s) for s in ((12, 9), other)]
+    wanted, found = np.zeros((9, 7), "int64"), np.zeros((9, 7), "int64")
+    loomir.interpret(func, *given, wanted)
+    loomir.interpret(made.func, *given, found)
+    np.testing.assert_array_equal(found, wanted)

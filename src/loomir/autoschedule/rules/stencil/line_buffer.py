@@ -30,11 +30,13 @@ from loomir.tir.expr import (
     LT,
     And,
     Call,
+    Div,
     FloorDiv,
     FloorMod,
     IntImm,
     Let,
     Min,
+    Mod,
     PrimExpr,
     Sub,
     Var,
@@ -170,6 +172,10 @@ def read_sliding(
         return None
     while lanes > 2 and lanes // 2 >= across.size:
         lanes //= 2
+    # Lanes beyond the last result are computed too: they may only read the copy.
+    others = (whole,) if stage.init is None else (whole, stage.init)
+    if across.size % lanes and any(_is_computed_within(expr, across.var) for expr in others):
+        return None
     tile, vectors = _tile(ways, lanes, target.registers)
     return Sliding(
         stage, whole, copied, *ways, y, x, read, other, rows, low, high, tile, vectors, lanes
@@ -189,6 +195,16 @@ def _find_moving(value: PrimExpr, across: Axis) -> Call | BufferLoad | None:
         if any(across.var in by_class(index).get(Var, ()) for index in load.indices)
     ]
     return moving[0] if len(moving) == 1 else None
+
+
+def _is_computed_within(expr: PrimExpr, var: Var) -> bool:
+    """Whether a value of a variable beyond its range may be read out of bounds, or trap."""
+    groups = by_class(expr)
+    return any(
+        var in by_class(node).get(Var, ())
+        for kind in (BufferLoad, Div, FloorDiv, FloorMod, Mod)
+        for node in groups.get(kind, ())
+    )
 
 
 def _parts(found: Call | BufferLoad) -> tuple[list[PrimExpr], PrimExpr, PrimExpr | None]:
