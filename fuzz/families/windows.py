@@ -23,7 +23,7 @@ from fuzz.families.stencils import Stencils
 
 __all__ = ["VERSION", "draw"]
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 _WORK: Final = ((5, 300), (6, 1_200), (4, 3_000), (1, 12_000))
 """Products of a program, a quarter of them, by how often."""
@@ -399,7 +399,7 @@ class _Windows:
         fills_first = self.outside == "if" or c.chance(0.25)
         use = {tag: f"v{var}" for tag, var in self.names.items()}
         place = self.y.at(*(use[t] for t in self.outs))
-        empty = self.empty(self.total)
+        empty = self.start(use)
         if fills_first:
             depth, _ = d.body(self.form, d.loops(0, outer), outer)
             d.line(depth, f"{place} = {empty}")
@@ -413,6 +413,17 @@ class _Windows:
         self.step(depth, use, place)
         if self.reducer == "mean" or c.chance(0.4):
             self.after()
+
+    def start(self, use: dict[str, str]) -> str:
+        """Write what a window starts from; some sums start from an element of an array."""
+        c, d, total = self.c, self.d, self.total
+        exact = total not in ("float16", "bfloat16")
+        if self.reducer != "sum" or not exact or c.chance(0.8):
+            return self.empty(total)
+        tags = [t for t in self.outs if c.chance(0.7)] or self.outs[-1:]
+        dims = self.dims(tags)
+        small = d.content(total, [dim.value for dim in dims], "small")
+        return d.argument("S", total, dims, small).at(*(use[t] for t in tags))
 
     def plain(self) -> None:
         """Write loops, with a sum in the result or in a scalar."""
@@ -430,7 +441,7 @@ class _Windows:
                     depth, f'{accumulator} = T.alloc_buffer((1,), "{self.total}", scope="local")'
                 )
                 accumulator = f"{accumulator}[0]"
-        d.line(depth, f"{accumulator} = {self.empty(self.total)}")
+        d.line(depth, f"{accumulator} = {self.start(self.names)}")
         self.step(d.loops(depth, inner), self.names, accumulator)
         if self.reducer == "mean":
             d.line(depth, f"{place} = {self.mean(accumulator)}")
