@@ -185,7 +185,8 @@ def _allocated(shape: Any, dtype: str = "float32", **_: Any) -> Any:
 
 def _declared(shape: Any, dtype: str, data: Any = None, elem_offset: int = 0, **_: Any) -> Any:
     size = math.prod(shape)
-    return data.reshape(-1)[elem_offset : elem_offset + size].reshape(shape)
+    elements = data.reshape(-1).view(dtype_of(dtype))
+    return elements[elem_offset : elem_offset + size].reshape(shape)
 
 
 def _viewed(region: Any, shape: Any, dtype: str = "", **_: Any) -> Any:

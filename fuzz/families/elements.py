@@ -21,7 +21,7 @@ from fuzz.families.updates import Updates
 
 __all__ = ["VERSION", "draw"]
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 _WORK: Final = ((4, 300), (6, 1_500), (3, 5_000), (1, 20_000))
 _ULPS: Final = 64

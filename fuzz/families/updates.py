@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from fuzz.choices import Choices
 from fuzz.families.drafts import Array, Dim, Draft
 from fuzz.families.formulas import Formulas
 
 __all__ = ["Updates"]
+
+_BYTES: Final = {
+    **dict.fromkeys(("int8", "uint8"), 1),
+    **dict.fromkeys(("int16", "uint16"), 2),
+    **dict.fromkeys(("int32", "uint32"), 4),
+    **dict.fromkeys(("int64", "uint64"), 8),
+}
 
 
 class Updates:
@@ -224,20 +232,28 @@ class Updates:
     def viewed(self, x: Array) -> None:
         """Change an array by way of another view of its memory."""
         c, d = self.c, self.d
-        size = x.dims[0].value
+        size, dtype = x.dims[0].value, self.dtype
+        if dtype in _BYTES and c.chance(0.4):  # the same bytes as other integers
+            dtype = c.pick([kind for kind in _BYTES if _BYTES[kind] <= _BYTES[self.dtype]])
+            size = size * _BYTES[self.dtype] // _BYTES[dtype]
         offset = c.pick([0, 0, 1, 3])
         offset = min(offset, size)
         columns = c.pick([1, 2, 3, 4, 8])
         rows = (size - offset) // columns
         name = d.name("V")
         more = f", elem_offset={offset}" if offset else ""
-        shape = f'({rows}, {columns}), "{self.dtype}"'
+        shape = f'({rows}, {columns}), "{dtype}"'
         d.line(0, f"{name} = T.decl_buffer({shape}, data={x.name}.data{more})")
         i, j = d.name("i"), d.name("j")
         depth = d.loops(0, [(i, Dim(rows, str(rows))), (j, Dim(columns, str(columns)))])
         place = f"{name}[{i}, {j}]"
         near = f"{x.name}[{c.pick([i, f'{i} * {columns} + {j}'])}]"
-        d.line(depth, f"{place} = {self.value(place, near)}")
+        if dtype != self.dtype:
+            less = _BYTES[self.dtype] // _BYTES[dtype]
+            near = f'T.Cast("{dtype}", {x.name}[({i} * {columns} + {j}) // {less}])'
+            d.line(depth, f"{place} = {place} {c.pick('+-*')} {near}")
+        else:
+            d.line(depth, f"{place} = {self.value(place, near)}")
         if c.chance(0.5):
             depth, use = self.nest(x.dims)
             d.line(depth, f"{x.at(*use)} = {self.value(x.at(*use))}")
