@@ -85,3 +85,24 @@ def test_formulas_have_16_bits_where_all_values_fit(r: int, wanted: set[str]):
     func = read(GRAY, r=r)
     assert wanted <= dtypes_of(func)
     assert_same(func, np.full((33, 70, 3), 255, "uint8"))
+
+
+BLEND = """
+from loomir.script import tir as T
+@T.prim_func
+def blend(x: T.Buffer((70, 3), "uint8"), o: T.Buffer((70,), "uint8")):
+    for i in range(70):
+        alpha = T.cast(x[i, 2], "int32")
+        v = T.cast(x[i, 0], "int32") * alpha + T.cast(x[i, 1], "int32") * (255 - alpha)
+        o[i] = T.cast(v {end}, "uint8")
+"""
+
+
+@pytest.mark.parametrize("end", ["// 255", ">> 8"])
+def test_what_would_be_widened_at_once_stays_as_it_is(end: str):
+    """The sum of both products needs 17 bits, as far as anybody sees."""
+    func = read(BLEND, end=end)
+    assert dtypes_of(func) == {"int32"}
+    x = np.random.default_rng(4).integers(0, 256, (70, 3)).astype("uint8")
+    x[:2] = [[255, 255, 255], [255, 255, 0]]
+    assert_same(func, x)

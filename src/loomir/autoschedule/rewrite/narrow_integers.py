@@ -151,7 +151,10 @@ def _narrow(value: PrimExpr) -> PrimExpr:
             outermost[id(part)] = made[id(part)]
             kinds.add(type(part))
         else:
-            pending += children(part)
+            below = children(part)
+            if _computes(part) and any(id(operand) in made for operand in below):
+                return value  # what is narrow would be widened at once, and the rest gains nothing
+            pending += below
     if not outermost:
         return value
 
@@ -159,6 +162,11 @@ def _narrow(value: PrimExpr) -> PrimExpr:
         return outermost.get(id(e), e)
 
     return rewrite(value, dict.fromkeys(kinds, narrow))
+
+
+def _computes(node: Node) -> bool:
+    """Whether a node computes in 32 bits what vectors would convert operands for."""
+    return isinstance(node, (*_OPERATIONS, FloorDiv)) and node.dtype is _INT32
 
 
 def _in_dtype(e: PrimExpr, dtype: DataType, parts: list[PrimExpr | None]) -> PrimExpr | None:
