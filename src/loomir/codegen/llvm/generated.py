@@ -22,6 +22,7 @@ __all__ = [
     "FunctionInfo",
     "Generated",
     "Graph",
+    "Part",
     "Timed",
 ]
 
@@ -84,6 +85,13 @@ class Graph:
     packed: tuple[str, ...] = ()
 
 
+class Part(NamedTuple):
+    """A part of a module that is compiled by itself; whether its loops are shaped."""
+
+    text: str
+    shaped: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Generated:
     """What generating gives: IR, what its faults mean, and the symbols of its public functions.
@@ -91,7 +99,8 @@ class Generated:
     ``externs`` maps symbols that the object leaves open to the names of the C functions meant;
     ``graph`` is what Python needs of graph functions, where there are any; ``timed`` are the
     functions that note when they ran, by the number in their records. Where loops are ``shaped``,
-    LLVM has nothing to gain by rearranging them.
+    LLVM has nothing to gain by rearranging them. ``parts`` are the same IR as several modules,
+    where there is much of it.
     """
 
     text: str
@@ -103,3 +112,4 @@ class Generated:
     graph: Graph | None = None
     timed: tuple[Timed, ...] = ()
     shaped: bool = False
+    parts: tuple[Part, ...] = ()

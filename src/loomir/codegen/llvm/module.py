@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from loomir.codegen.llvm.assembler.split import split_module
 from loomir.codegen.llvm.assembler.text import Callee, Function, Module, Param
 from loomir.codegen.llvm.assembler.types import I32, PTR, function
-from loomir.codegen.llvm.generated import Generated, Timed
+from loomir.codegen.llvm.generated import Generated, Part, Timed
 from loomir.codegen.llvm.jit.engine import machine_of
 from loomir.codegen.llvm.math.floats import register_type
 from loomir.codegen.llvm.needs_loop_passes import is_shaped
@@ -150,8 +151,11 @@ def generate(
         bodies = {name: ways[name] for name in sorted(named)}
         graph = generate_graph(unit, program, bodies)
     define_room(module)
+    text = module.render()
+    shaped = {name: is_shaped(func, target) for name, func in functions.items()}
+    splits = graph is not None and not (options.watched or options.for_c or options.timed)
     return Generated(
-        module.render(),
+        text,
         tuple(unit.faults.rows),
         MappingProxyType(entries),
         unit.needs_pool,
@@ -159,8 +163,46 @@ def generate(
         MappingProxyType(unit.externs),
         graph,
         tuple(clocked),
-        all(is_shaped(func, target) for func in functions.values()),
+        all(shaped.values()),
+        _parts(unit, shaped) if splits and len(text) >= _SPLIT else (),
     )
+
+
+_SPLIT: Final = 1 << 17
+"""Bytes of text of a module from which it is compiled in parts, and of a part."""
+
+
+def _parts(unit: Unit, shaped: Mapping[str, bool]) -> tuple[Part, ...]:
+    """Write a module as several: one for all but kernels, and those for some kernels each.
+
+    What is in which depends on the program only, so that equal programs give equal code.
+    """
+    sizes: dict[str, int] = dict.fromkeys(shaped, 0)
+    names: dict[str, set[str]] = {name: set() for name in shaped}
+    by_symbol = {unit.functions[name].symbol: name for name in shaped}
+    for made in unit.module.functions:
+        symbol, body, _ = made.name.partition(".body")
+        if body and symbol in by_symbol:
+            names[by_symbol[symbol]].add(made.name)
+            sizes[by_symbol[symbol]] += made.lines
+    groups: list[tuple[set[str], bool]] = []
+    for is_one in (False, True):
+        lines = _LINES
+        for name in shaped:
+            if shaped[name] is is_one:
+                if lines >= _LINES:
+                    groups.append((set(), is_one))
+                    lines = 0
+                groups[-1][0].update(names[name])
+                lines += sizes[name]
+    texts = split_module(unit.module, [functions for functions, _ in groups])
+    if texts is None:
+        return ()
+    return tuple(map(Part, texts, [True, *[is_one for _, is_one in groups]]))
+
+
+_LINES: Final = 2500
+"""Lines of kernels from which a part takes no more."""
 
 
 def _find_signature(signatures: Mapping[str, Signature], name: str) -> Signature:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from loomir.codegen.llvm.generated import ENTER, FUNCTION, PACKED_CODE, Generated
 from loomir.codegen.llvm.jit import engine
+from loomir.codegen.llvm.jit.bundle import pack_objects
 from loomir.codegen.llvm.jit.object_store import compile_kept
 from loomir.codegen.llvm.support.checks import check_symbols
 from loomir.codegen.llvm.support.objects import object_symbols
@@ -53,7 +54,7 @@ class Native:
         "_machine",
         "_object",
         "_on_loaded",
-        "_passes",
+        "_texts",
         "_timing",
         "records",
     )
@@ -73,8 +74,11 @@ class Native:
         self._machine = engine.machine_of(target) if isinstance(target, Target) else target
         self._level = level
         shaped = generated.shaped and level < HARDEST
-        by_itself = engine.Passes.FEW if shaped else engine.Passes.USUAL
-        self._passes = by_itself if passes is None else passes
+        few, usual = engine.Passes.FEW, engine.Passes.USUAL
+        self._texts = [(generated.text, passes or (few if shaped else usual))]
+        if generated.parts and 0 < level < HARDEST:
+            parts = generated.parts
+            self._texts = [(part.text, passes or (few if part.shaped else usual)) for part in parts]
         self._cache = cache
         self._lock = ForkSafeLock()
         self._object = compiled
@@ -165,18 +169,19 @@ class Native:
         return self._generated.text
 
     def assembly(self) -> str:
-        """Return the machine code as text."""
-        return engine.assembly(
-            self._generated.text, self._machine, self._level, passes=self._passes
+        """Return the machine code as text; that of parts one after the other."""
+        return "".join(
+            [
+                engine.assembly(text, self._machine, self._level, passes=passes)
+                for text, passes in self._texts
+            ]
         )
 
     def _compile(self) -> bytes:
         if self._object is None:
-            self._object = compile_kept(
-                self._generated.text,
-                self._machine,
-                self._level,
-                passes=self._passes,
-                cache=self._cache,
-            )
+            made = [
+                compile_kept(text, self._machine, self._level, passes=passes, cache=self._cache)
+                for text, passes in self._texts
+            ]
+            self._object = pack_objects(made)
         return self._object

@@ -15,15 +15,15 @@ locals are hints.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.assembler.names import escape, global_name, local_hint
 from loomir.codegen.llvm.assembler.types import I8, PTR, Type, array, function, name_struct
 from loomir.codegen.llvm.assembler.values import Value, bytes_of
 from loomir.support.diagnostics import InternalError
 
-__all__ = ["Block", "Callee", "Function", "Metadata", "Module", "Param", "Phi"]
+__all__ = ["Block", "Callee", "Function", "Metadata", "Module", "Param", "Phi", "Variable"]
 
 _LINKAGES: Final = frozenset(
     ["external", "internal", "private", "linkonce_odr", "weak_odr", "available_externally"]
@@ -188,6 +188,22 @@ class Function(Callee):
         self._attributes = [f" {p[2]}" if len(p) > 2 and p[2] else "" for p in params]
         self._head, self._tail = head, tail
 
+    @property
+    def is_internal(self) -> bool:
+        """Whether no other module sees it."""
+        return self._head.startswith("define internal ")
+
+    @property
+    def declaration(self) -> str:
+        """The line that names it in another module."""
+        listed = [f"{p.type.text}{a}" for p, a in zip(self.params, self._attributes, strict=True)]
+        result = self.signature.result.text
+        return f"declare {result} {self.text}({', '.join(listed)}) nounwind"
+
+    def exported(self, body: str) -> str:
+        """Return its rendered text such that other modules see it."""
+        return body.replace("define internal ", "define ", 1) if self.is_internal else body
+
     def block(self, hint: str = "b") -> Block:
         """Append a block; the order of blocks is the order of these calls."""
         block = Block(self, f"{local_hint(hint)}.{self.serial()}")
@@ -198,6 +214,11 @@ class Function(Callee):
         """Return a name that no other local of this function has."""
         return f"%{local_hint(hint)}.{self.serial()}"
 
+    @property
+    def lines(self) -> int:
+        """About how many lines it has."""
+        return sum(len(block.lines) for block in self.blocks)
+
     def render(self, out: list[str]) -> None:
         """Append the definition."""
         listed = [
@@ -207,6 +228,45 @@ class Function(Callee):
         for block in self.blocks:
             block.render(out)
         out.append("}")
+
+
+class Variable(NamedTuple):
+    """A variable of a module, ``@name``: its type, what follows the linkage, and the linkage."""
+
+    name: str
+    type: Type
+    kind: str
+    tail: str
+    linkage: str
+    """As it is written; for one of another module, ``external``."""
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether the module defines it."""
+        return not self.linkage.startswith("external")
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is data whose address means nothing."""
+        return self.linkage == "private unnamed_addr" and self.kind == "constant"
+
+    @property
+    def text(self) -> str:
+        """The line that defines or declares it."""
+        return self._line(self.linkage, self.tail)
+
+    @property
+    def exported(self) -> str:
+        """The line that defines it where other modules see it."""
+        return self._line("", self.tail)
+
+    @property
+    def declaration(self) -> str:
+        """The line that names it in another module."""
+        return self._line("external", self.type.text)
+
+    def _line(self, linkage: str, tail: str) -> str:
+        return f"{self.name} = {linkage and linkage + ' '}{self.kind} {tail}"
 
 
 class Module:
@@ -232,7 +292,7 @@ class Module:
         self.features = frozenset(features)
         self.attributes: dict[str, str | None] = dict(attributes or {})
         self._structs: dict[str, Type] = {}
-        self._globals: dict[str, str] = {}
+        self._globals: dict[str, Variable] = {}
         self._strings: dict[bytes, Value] = {}
         self._declared: dict[str, tuple[Callee, str]] = {}
         self._defined: dict[str, Function] = {}
@@ -334,22 +394,19 @@ class Module:
         """Define a variable that holds ``init`` at the start; give its address."""
         if linkage not in _LINKAGES:
             raise InternalError(f"unknown linkage {linkage!r}")
-        word = "" if linkage == "external" else f"{linkage} "
-        if linkage == "private":
-            word += "unnamed_addr "
-        if thread_local:
-            word += "thread_local "
-        word += "constant" if constant else "global"
+        word = {"external": "", "private": "private unnamed_addr"}.get(linkage, linkage)
+        kind = "thread_local " if thread_local else ""
+        kind += "constant" if constant else "global"
         tail = f", align {align}" if align else ""
-        return self._add_global(name, f"{word} {init.typed}{tail}")
+        return self._add_global(name, init.type, kind, f"{init.typed}{tail}", word)
 
     def declare_global(self, name: str, type: Type, *, thread_local: bool = False) -> Value:
         """Name a variable that another module defines; give its address."""
-        word = "external thread_local global" if thread_local else "external global"
-        text = f"{global_name(name)} = {word} {type.text}"
-        if self._globals.get(name) == text:
+        kind = "thread_local global" if thread_local else "global"
+        made = Variable(global_name(name), type, kind, type.text, "external")
+        if self._globals.get(name) == made:
             return Value(PTR, global_name(name))
-        return self._add_global(name, f"{word} {type.text}")
+        return self._add_global(name, type, kind, type.text, "external")
 
     def promise_global(self, name: str) -> Value:
         """Name a variable that this module defines later; give its address."""
@@ -365,11 +422,26 @@ class Module:
         """The functions defined so far."""
         return self._defined.values()
 
-    def _add_global(self, name: str, text: str) -> Value:
+    @property
+    def variables(self) -> Collection[Variable]:
+        """The variables that were defined or declared so far."""
+        return self._globals.values()
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """The functions of other modules by how they are written, with their lines."""
+        return {callee.text: line for callee, line in self._declared.values()}
+
+    @property
+    def kept(self) -> Collection[str]:
+        """The functions that ``keep`` was told of, as they are written."""
+        return self._kept
+
+    def _add_global(self, name: str, type: Type, kind: str, tail: str, linkage: str) -> Value:
         if name in self._globals or name in self._defined or name in self._declared:
             raise InternalError(f"the name {name!r} is taken")
         address = Value(PTR, global_name(name))
-        self._globals[name] = f"{address.text} = {text}"
+        self._globals[name] = Variable(address.text, type, kind, tail, linkage)
         return address
 
     def string(self, text: str | bytes) -> Value:
@@ -435,6 +507,18 @@ class Module:
 
         Errors: InternalError for a block without a terminator.
         """
+        out = self.render_head()
+        out.extend(variable.text for variable in self._globals.values())
+        out.extend(self.render_kept(self._kept))
+        for defined in self._defined.values():
+            defined.render(out)
+        out.extend(text for _, text in self._declared.values())
+        out.extend(self.render_metadata())
+        out.append("")
+        return "\n".join(out)
+
+    def render_head(self) -> list[str]:
+        """Return what stands before variables and functions."""
         out = [f'source_filename = "{escape(self.name.encode("utf-8", "surrogatepass"))}"']
         if self.data_layout:
             out.append(f'target datalayout = "{self.data_layout}"')
@@ -443,21 +527,22 @@ class Module:
         for made in self._structs.values():
             fields = ", ".join(f.text for f in made.fields)
             out.append(f"{made.text} = type {{ {fields} }}")
-        out.extend(self._globals.values())
-        if self._kept:
-            listed = ", ".join(f"ptr {name}" for name in self._kept)
-            out.append(
-                f"@llvm.compiler.used = appending global [{len(self._kept)} x ptr] [{listed}], "
-                'section "llvm.metadata"'
-            )
-        for defined in self._defined.values():
-            defined.render(out)
-        out.extend(text for _, text in self._declared.values())
+        return out
+
+    def render_kept(self, inside: Container[str]) -> list[str]:
+        """Return the line by which passes drop none of those functions that must be kept."""
+        kept = [name for name in self._kept if name in inside]
+        listed = ", ".join(f"ptr {name}" for name in kept)
+        line = f"@llvm.compiler.used = appending global [{len(kept)} x ptr] [{listed}], "
+        return [line + 'section "llvm.metadata"'] if kept else []
+
+    def render_metadata(self) -> list[str]:
+        """Return what stands behind functions."""
+        out: list[str] = []
         for name, nodes in self._named_metadata.items():
             out.append(f"!{name} = !{{{', '.join(nodes)}}}")
         out.extend(f"!{i} = {text}" for i, text in enumerate(self._metadata))
-        out.append("")
-        return "\n".join(out)
+        return out
 
     __str__ = render
 

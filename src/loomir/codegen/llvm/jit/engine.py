@@ -23,6 +23,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding.ffi import ObjectRef, lib
 from llvmlite.binding.newpassmanagers import NewPassManager
 
+from loomir.codegen.llvm.jit.bundle import unpack_objects
 from loomir.codegen.llvm.jit.forbidden_patterns import (
     avoid_forbidden_patterns,
     may_hold_forbidden_patterns,
@@ -557,23 +558,32 @@ def _jit() -> _Jit:
 def load(
     data: bytes, symbols: Mapping[str, int] | None = None, exports: Sequence[str] | None = None
 ) -> Library:
-    """Load an object file made for this machine.
+    """Load an object file made for this machine, or several of a bundle.
 
     What it leaves undefined is looked up in ``symbols`` (name to address), then in the process (the
     C library and its mathematics). ``exports`` limits the symbols whose address can be asked.
     Errors: MissingSymbolError naming what is found nowhere; InternalError for what is no object.
     """
     given = dict(symbols or {})
-    table = symbols_of(data)
-    # LLVM's loader ends the process when given code for another machine.
-    if table.machine != _ELF_MACHINES.get(platform.machine().lower()):
-        raise InternalError(f"object code for ELF machine {table.machine}, not for this one")
-    missing = [n for n in table.undefined if n not in given and not address_in_process(n)]
+    objects = unpack_objects(data)
+    builder = llvm.JITLibraryBuilder()
+    defined: set[str] = set()
+    needed: set[str] = set()
+    for one in objects:
+        table = symbols_of(one)
+        # LLVM's loader ends the process when given code for another machine.
+        if table.machine != _ELF_MACHINES.get(platform.machine().lower()):
+            raise InternalError(f"object code for ELF machine {table.machine}, not for this one")
+        defined.update(table.defined)
+        needed.update(table.undefined)
+        builder = builder.add_object_img(one)
+    undefined = sorted(needed - defined)
+    missing = [n for n in undefined if n not in given and not address_in_process(n)]
     if missing:
         raise MissingSymbolError(missing)
-    wanted = tuple(table.defined if exports is None else exports)
-    builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
-    for name in table.undefined:
+    wanted = tuple(sorted(defined) if exports is None else exports)
+    builder = builder.add_current_process()
+    for name in undefined:
         if name in given:
             builder.import_symbol(name, given[name])
         else:
