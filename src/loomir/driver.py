@@ -22,6 +22,7 @@ from loomir.autoschedule.ir.decision import (
 )
 from loomir.autoschedule.prepack_constants import LEAST, prepare_constants
 from loomir.codegen.llvm.jit.engine import QUICKEST, machine_of
+from loomir.codegen.llvm.jit.parallel_compile import expect_work
 from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native import Native
 from loomir.deploy.callables import callables
@@ -316,6 +317,15 @@ def _build(
     return _Built(module, tables, native, source)
 
 
+_LONG: Final = 40
+"""Bindings of graphs from which there will be code enough for two processes."""
+
+
+def _is_long(module: IRModule) -> bool:
+    found = [by_class(f) for f in module.functions.values() if isinstance(f, relax.Function)]
+    return sum(len(parts.get(relax.VarBinding, ())) for parts in found) >= _LONG
+
+
 def _warn(verdict: Verdict, nothing_to_check: bool) -> bool:
     """Tell what may not be meant; whether there was anything."""
     found = [*verdict.warnings, *([no_graph()] if nothing_to_check else [])]
@@ -357,6 +367,8 @@ def _apply_options(
     module: IRModule, flags: CompileOptions, machine: Target, on_stage: OnStage | None
 ) -> IRModule:
     """Apply the passes that options ask for."""
+    if flags.schedule and flags.opt_level > 0 and _is_long(module):
+        expect_work()  # it starts while passes run
     if flags.optimize_graph:
         module = optimize_relax(module, on_stage=on_stage)
     if flags.winograd:

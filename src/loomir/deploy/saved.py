@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from loomir.codegen.llvm.generated import Part
 from loomir.codegen.llvm.jit.engine import TargetMachine
 from loomir.codegen.llvm.native import Native
 from loomir.deploy.callables import callables
@@ -35,7 +37,7 @@ from loomir.support.diagnostics import LoomirError
 
 __all__ = ["from_bytes", "load", "save", "to_bytes"]
 
-_PARTS: Final = ("object", "tables", "script", "llvm_ir", "constants")
+_PARTS: Final = ("object", "tables", "script", "llvm_ir", "constants", "ir_parts")
 _WHAT_ELSE: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
 
 
@@ -70,6 +72,7 @@ def to_bytes(tables: Tables, native: Native, script: Callable[[], str], version:
         "script": script().encode("utf-8", "surrogatepass"),
         "llvm_ir": native.llvm_ir().encode("utf-8", "surrogatepass"),
         "constants": constants,
+        "ir_parts": json.dumps(tables.generated.parts).encode(),
     }
     data, digest = pack(header, parts)
     return append_seal(data, digest, seal(digest))
@@ -103,7 +106,7 @@ def _read(data: bytes, name: str, trusted: bool) -> Executable:
     try:
         target = dict(container.header["target"])
         stamp, version = str(container.header["abi"]), str(container.header["loomir"])
-        parts = [container.parts[part] for part in _PARTS]
+        parts = [container.parts.get(part, b"") for part in _PARTS]
         check_machine(target, name)
     except _WHAT_ELSE as error:
         if isinstance(error, LoomirError):
@@ -146,11 +149,12 @@ def _refuse_unreadable(name: str, error: BaseException) -> NoReturn:
 def _make_executable(
     name: str, container: Container, parts: list[bytes], target: dict[str, Any]
 ) -> Executable:
-    code, known, script, llvm_ir, constants = parts
+    code, known, script, llvm_ir, constants, ir_parts = parts
     try:
         machine = TargetMachine.of(target["cpu"], target["features"], target["triple"])
         tables = read_tables(json.loads(known), constants, llvm_ir.decode("utf-8", "surrogatepass"))
-        native = Native(tables.generated, machine, compiled=code)
+        each = tuple([Part(str(text), bool(shaped)) for text, shaped in json.loads(ir_parts)])
+        native = Native(replace(tables.generated, parts=each), machine, compiled=code)
         functions = callables(tables, native)
         text = script.decode("utf-8", "surrogatepass")
     except (*_WHAT_ELSE, LoomirError) as error:

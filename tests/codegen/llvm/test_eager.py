@@ -22,13 +22,13 @@ PROGRAM = te.create_prim_func([X, te.compute((4,), lambda i: X[i] * 2.0)], name=
 def generated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """List the texts of which code is generated."""
     texts: list[str] = []
-    compile_kept = native.compile_kept
+    compile_all_kept = native.compile_all_kept
 
-    def count(text: str, *args: Any, **kwargs: Any) -> bytes:
-        texts.append(text)
-        return compile_kept(text, *args, **kwargs)
+    def count(given: Any, *args: Any, **kwargs: Any) -> list[bytes]:
+        texts.extend(text for text, _ in given)
+        return compile_all_kept(given, *args, **kwargs)
 
-    monkeypatch.setattr(native, "compile_kept", count)
+    monkeypatch.setattr(native, "compile_all_kept", count)
     return texts
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from loomir.codegen.llvm.generated import ENTER, FUNCTION, PACKED_CODE, Generated
 from loomir.codegen.llvm.jit import engine
 from loomir.codegen.llvm.jit.bundle import pack_objects
-from loomir.codegen.llvm.jit.object_store import compile_kept
+from loomir.codegen.llvm.jit.object_store import compile_all_kept
 from loomir.codegen.llvm.support.checks import check_symbols
 from loomir.codegen.llvm.support.objects import object_symbols
 from loomir.codegen.llvm.support.pool import pool_symbols
@@ -179,9 +179,6 @@ class Native:
 
     def _compile(self) -> bytes:
         if self._object is None:
-            made = [
-                compile_kept(text, self._machine, self._level, passes=passes, cache=self._cache)
-                for text, passes in self._texts
-            ]
+            made = compile_all_kept(self._texts, self._machine, self._level, cache=self._cache)
             self._object = pack_objects(made)
         return self._object

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import llvmlite.binding as llvm
 
 from loomir.codegen.llvm.jit import engine
+from loomir.codegen.llvm.jit.parallel_compile import compile_all
+from loomir.codegen.llvm.jit.worker import Job
 from loomir.runtime.storage.digests import key_of, source_stamp
 from loomir.runtime.storage.object_cache import ObjectCache
 
-__all__ = ["compile_kept", "load_own"]
+__all__ = ["compile_all_kept", "compile_kept", "load_own"]
 
 _LLVM: Final = ".".join(map(str, llvm.llvm_version_info))
 _CACHE_FORMAT: Final = "2"
@@ -35,6 +37,25 @@ def compile_kept(
         found = engine.compile_ir(text, machine, level, passes=passes)
         cache.put(key, found)
     return found
+
+
+def compile_all_kept(
+    texts: Sequence[tuple[str, engine.Passes]],
+    machine: engine.TargetMachine,
+    level: int,
+    *,
+    cache: ObjectCache | None,
+) -> list[bytes]:
+    """Compile several texts, each with its passes, or find their objects in the cache."""
+    keys = [_key(text, machine, level, passes) if cache else "" for text, passes in texts]
+    made = [cache.get(key) if cache else None for key in keys]
+    missing = [number for number, found in enumerate(made) if found is None]
+    jobs = [Job(texts[number][0], machine, level, texts[number][1]) for number in missing]
+    for number, data in zip(missing, compile_all(jobs), strict=True):
+        made[number] = data
+        if cache is not None:
+            cache.put(keys[number], data)
+    return [data for data in made if data is not None]
 
 
 def load_own(name: str, text: Callable[[], str], symbols: Mapping[str, int]) -> engine.Library:
