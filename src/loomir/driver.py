@@ -24,18 +24,18 @@ from loomir.autoschedule.prepack_constants import LEAST, prepare_constants
 from loomir.codegen.llvm.jit.engine import QUICKEST, machine_of
 from loomir.codegen.llvm.jit.parallel_compile import expect_work
 from loomir.codegen.llvm.module import Options, generate
-from loomir.codegen.llvm.native import Native
+from loomir.codegen.llvm.native import Native, load_library_early
 from loomir.deploy.callables import callables
 from loomir.deploy.library import LibrarySource, export_library
 from loomir.deploy.saved import from_bytes, save, to_bytes
 from loomir.deploy.tables import KernelSignature, Tables
+from loomir.ir.garbage import collect_seldom
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.passes import OnStage
 from loomir.ir.stage_files import StageFiles
 from loomir.ir.trust import is_untrusted
 from loomir.ir.visit import by_class, pre_order, rebuild, remember_classes
 from loomir.profiling.profiler import Lazy, Profiler
-from loomir.profiling.roof import find_roof
 from loomir.relax import expr as relax
 from loomir.relax.check.verify import Verdict, judge
 from loomir.runtime.compile_options import CompileOptions
@@ -43,6 +43,7 @@ from loomir.runtime.executable import Executable
 from loomir.runtime.packed.externs import find_extern
 from loomir.runtime.packed.nan_check import no_graph
 from loomir.runtime.parameter import Parameter
+from loomir.runtime.report.profile import Roof
 from loomir.runtime.storage.object_cache import ObjectCache
 from loomir.support.compile_warning import caution
 from loomir.support.config import SETTINGS
@@ -69,7 +70,6 @@ from loomir.transform.relax.constants.pack_constants import PackConstantsOptions
 from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions
 from loomir.transform.tir.instrument.instrument_bound_checkers import BOUNDS_CHECKED
 from loomir.transform.tir.instrument.split_bounds_checks import split_bounds_checks
-from loomir.validate import validate_schedule
 
 if TYPE_CHECKING:
     from loomir.tuning.choices import ChoiceSource
@@ -167,7 +167,7 @@ def compile_anew(
     """
     started = time.perf_counter()
     source = current_source() if decided is None else decided.open()
-    with remember_classes(), decisions_from(source):
+    with remember_classes(), collect_seldom(), decisions_from(source):
         made = _build(program, target, flags, dump, keep=keep)
     described: Mapping[str, str] = {} if decided is None else decided.describe()
     if flags.eager:
@@ -183,7 +183,11 @@ def compile_anew(
     def text() -> str:
         return _script(made.module)
 
-    runner = Lazy(profiler, lambda: find_roof(again))
+    def roof() -> Roof:
+        # Loaded when it is asked for: its kernels are written in the languages of users.
+        return import_module("loomir.profiling.roof").find_roof(again)
+
+    runner = Lazy(profiler, roof)
     return Executable(
         callables(made.tables, made.native),
         script=made.module.script,
@@ -356,7 +360,8 @@ def _schedule_checked(loops: IRModule, machine: Target) -> IRModule:
 
 def _verify_schedule(module: IRModule, machine: Target) -> None:
     """Compare schedules with the functions as they are written. Errors: SCH0011."""
-    report = validate_schedule(module, machine)
+    # Loaded where it is asked for: with it come the interpreters.
+    report = import_module("loomir.validate").validate_schedule(module, machine)
     mistakes = report.mistakes()
     if mistakes:
         raise CompileError.of(mistakes)
@@ -368,7 +373,10 @@ def _apply_options(
 ) -> IRModule:
     """Apply the passes that options ask for."""
     if flags.schedule and flags.opt_level > 0 and _is_long(module):
-        expect_work()  # it starts while passes run
+        # What takes LLVM a while, and can start before the passes.
+        expect_work()
+        if machine.cores > 1:
+            load_library_early()
     if flags.optimize_graph:
         module = optimize_relax(module, on_stage=on_stage)
     if flags.winograd:

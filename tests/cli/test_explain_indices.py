@@ -69,7 +69,7 @@ def test_they_are_explained_and_measured(
 ):
     roof = Roof(1e10, 1e11)
     monkeypatch.setattr("loomir.cli.explain.find_roof", lambda compile: roof)
-    monkeypatch.setattr("loomir.driver.find_roof", lambda compile: roof)
+    monkeypatch.setattr("loomir.profiling.roof.find_roof", lambda compile: roof)
     path = tmp_path / "file.py"
     path.write_text("from loomir.script import tir as T, relax as R\n" + text)
     status, output = invoke("explain", str(path), "--json")

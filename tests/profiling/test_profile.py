@@ -54,7 +54,7 @@ ROOF = Roof(1e9, 1e10)
 
 @pytest.fixture(autouse=True)
 def _roof(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loomir.driver.find_roof", lambda compile: ROOF)
+    monkeypatch.setattr("loomir.profiling.roof.find_roof", lambda compile: ROOF)
 
 
 def compiled(text: str) -> Any:

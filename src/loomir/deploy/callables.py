@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from loomir.codegen.llvm.generated import FunctionInfo
 from loomir.codegen.llvm.graphs import graph_functions
 from loomir.codegen.llvm.native import Native
 from loomir.deploy.tables import Tables
-from loomir.interp.program import interpret
-from loomir.interp.tir.arguments import explain
-from loomir.interp.tir.missing_outputs import OutputAllocator
 from loomir.relax import expr as relax
 from loomir.runtime.copying import CopyingFunction, CopyingGraphFunction
 from loomir.runtime.function import Complete, Function
 from loomir.runtime.graph.function import GraphFunction
+from loomir.support.fork_safe import import_module
 from loomir.tir.function import PrimFunc
 from loomir.tir.signature import signature_of
+
+if TYPE_CHECKING:
+    from loomir.interp.tir.missing_outputs import OutputAllocator
 
 __all__ = ["callables", "explain_graph"]
 
@@ -60,7 +62,9 @@ def explain_graph(known: FunctionInfo, args: tuple[object, ...]) -> None:
     infos = known.info.params or ()
     params = [relax.Var(n, i, span=s) for n, i, s in zip(known.names, infos, spans, strict=True)]
     attrs = {"global_symbol": known.name}
-    interpret(relax.Function(tuple(params), relax.Tuple(()), attrs=attrs), *args)
+    # Loaded for what is refused only, as below.
+    interp: Any = import_module("loomir.interp.program")
+    interp.interpret(relax.Function(tuple(params), relax.Tuple(()), attrs=attrs), *args)
 
 
 def _address(native: Native, name: str) -> Callable[[], int]:
@@ -71,7 +75,8 @@ def _explain(tables: Tables, name: str) -> Callable[[tuple[object, ...]], None]:
     def explain_call(args: tuple[object, ...]) -> None:
         for var, func in tables.loops.functions.items():
             if var.name_hint == name and isinstance(func, PrimFunc):
-                explain(func, args, tables.allow_alias, tables.loops)
+                arguments: Any = import_module("loomir.interp.tir.arguments")
+                arguments.explain(func, args, tables.allow_alias, tables.loops)
 
     return explain_call
 
@@ -79,9 +84,10 @@ def _explain(tables: Tables, name: str) -> Callable[[tuple[object, ...]], None]:
 def _complete(tables: Tables, name: str) -> Complete:
     @cache
     def allocator() -> OutputAllocator:
+        outputs: Any = import_module("loomir.interp.tir.missing_outputs")
         func = tables.loops[name]
         assert isinstance(func, PrimFunc)
-        return OutputAllocator(func, tables.loops)
+        return outputs.OutputAllocator(func, tables.loops)
 
     def complete(
         args: Sequence[object], kwargs: Mapping[str, object]

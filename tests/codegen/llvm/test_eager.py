@@ -80,7 +80,7 @@ def test_the_first_profile_counts_no_code_generation(generated: list[str]):
         return run(self, *args, **kwargs)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("loomir.driver.find_roof", lambda compile: Roof(1e9, 1e10))
+        patch.setattr("loomir.profiling.roof.find_roof", lambda compile: Roof(1e9, 1e10))
         patch.setattr(function.Function, "__call__", noted)
         exe.profile(np.ones(4, "float32"), np.zeros(4, "float32"))
     assert (seen, len(generated)) == ([1], 1)

@@ -1,6 +1,7 @@
 """Object code in memory: what it refers to can be reached from wherever it lies."""
 
 import ctypes
+import os
 import struct
 import subprocess
 import sys
@@ -147,3 +148,16 @@ def test_what_loaded_code_goes_with_it():
     # That of the one that is kept, and the one that takes the next.
     assert len(left) <= 2
     assert ctypes.CFUNCTYPE(ctypes.c_int32)(kept.address("seven"))() == 7
+
+
+def test_the_library_is_loaded_early_and_a_process_may_end_meanwhile():
+    program = "from loomir.codegen.llvm.native import load_library_early\nload_library_early()\n"
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "LOOMIR_CACHE_DIR": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert found.stderr == ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from loomir.codegen.llvm.generated import ENTER, FUNCTION, PACKED_CODE, Generated
@@ -27,12 +29,28 @@ from loomir.target import Target
 if TYPE_CHECKING:
     from loomir.support.array import Array
 
-__all__ = ["Native"]
+__all__ = ["Native", "load_library_early"]
 
 
 def _data(arrays: Mapping[str, Array]) -> dict[str, int]:
     """Return the addresses of constants, which live as long as the code."""
     return {symbol: array.data.__array_interface__["data"][0] for symbol, array in arrays.items()}
+
+
+def load_library_early() -> None:
+    """Load the native run-time library in another thread: LLVM works while passes run here.
+
+    Where nothing of it is in the cache, that takes LLVM half a second.
+    """
+    # Python waits for it before it ends: LLVM must not be at work when it is taken down.
+    threading.Thread(target=_load_library).start()
+
+
+def _load_library() -> None:
+    for symbols in (check_symbols, process_symbols, pool_symbols, object_symbols):
+        # Who needs it says what is wrong.
+        with suppress(Exception):
+            symbols()
 
 
 class Native:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 from loomir.frontend.onnx import registry
+from loomir.ir.garbage import collect_seldom
 from loomir.ir.module import IRModule, Origin
 from loomir.runtime.storage.digests import (
     file_digest,
@@ -66,7 +67,9 @@ def load(
 
 def _import(model: Model, **options: Any) -> IRModule:
     # Loaded when it is needed: with it come operators, and the package onnx.
-    return import_module("loomir.frontend.onnx.importer").load_anew(model, **options)
+    importer: Any = import_module("loomir.frontend.onnx.importer")
+    with collect_seldom():
+        return importer.load_anew(model, **options)
 
 
 class _Given:

@@ -24,6 +24,7 @@ WAITING: Any = vars(parallel_compile)["_waiting"]
 PROGRAM = """
 import os, signal, sys
 from loomir.codegen.llvm.jit import parallel_compile
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as on a terminal
 parallel_compile.usable_cpus = lambda: 2
 parallel_compile.expect_work()
 print(parallel_compile._waiting[0]._process.pid, flush=True)

@@ -92,19 +92,17 @@ def long_loops(body: Stmt, sizes: Collection[Var]) -> dict[int, Long]:
     if not {For, While} & by_class(body).keys():
         return {}
     plan = _Plan(body, sizes)
-    stack: list[tuple[Stmt, bool, int]] = [(body, False, 0)]
+    stack: list[tuple[Stmt, tuple[list[Stmt], float] | None, int]] = [(body, None, 0)]
     while stack:
-        stmt, done, depth = stack.pop()
-        if not done:
-            inner, nodes = _parts(stmt)
+        stmt, parts, depth = stack.pop()
+        if parts is None:
+            parts = _parts(stmt)
             deeper = depth + isinstance(stmt, (For, While))
-            if inner:
-                stack.append((stmt, True, depth))
-                stack += [(part, False, deeper) for part in inner]
+            if parts[0]:
+                stack.append((stmt, parts, depth))
+                stack += [(part, None, deeper) for part in parts[0]]
                 continue
-            plan.settle(stmt, inner, nodes, depth)
-        else:
-            plan.settle(stmt, *_parts(stmt), depth)
+        plan.settle(stmt, *parts, depth)
     return plan.found
 
 
