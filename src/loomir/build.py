@@ -125,7 +125,7 @@ def compile(  # noqa: A001 - the name that users expect
 
 
 def _key(origin: Origin, target: str | Target, flags: CompileOptions) -> str | None:
-    """Return what a program of the cache is found by; None where it is not to be kept."""
+    """Return what a program of the cache is found by; None if it is not to be kept."""
     if not flags.cache or flags.constants or flags.verify_schedule or flags.copy_arguments:
         return None
     stamp = source_stamp()

@@ -166,7 +166,7 @@ def _try_stencil(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple
 
 
 def _count_with_consumers(stages: Sequence[Stage]) -> int:
-    """Count a reduction and the stages behind it that use its elements one by one."""
+    """Count a reduction and the stages after it that use its elements one by one."""
     if stages[0].combine is Combine.NONE:
         return 1
     made, count = {id(stages[0].buffer.data)}, 1

@@ -22,7 +22,7 @@ __all__ = ["outline_group"]
 def outline_group(scheduled: Scheduled, plan: Plan) -> PrimFunc | None:
     """Outline a group's loops as a function of the arrays that it reads and writes.
 
-    Arrays between groups are arguments too. None where the loops need more than arrays and scalars.
+    Arrays between groups are arguments too. None if the loops need more than arrays and scalars.
     """
     func = scheduled.func
     stmt = scheduled.declare(plan.stmt)

@@ -29,7 +29,7 @@ LEAST: Final = 1 << 12
 def prepare_constants(
     func: PrimFunc, constants: Set[int], target: Target, *, least: int = LEAST
 ) -> Prepared | None:
-    """Schedule a function of which some arguments never change; None where that changes nothing.
+    """Schedule a function of which some arguments never change; None if that changes nothing.
 
     ``constants`` are places of parameters. What the schedule packs of them becomes a parameter, in
     the place of the first constant that it is made of, and functions that pack it. Constants of

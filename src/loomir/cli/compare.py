@@ -131,7 +131,7 @@ def outcome(signature: Signature, arguments: Sequence[Argument], returned: Any) 
 def call_reference(
     module: ModuleType, name: str, signature: Signature, arguments: Sequence[Argument]
 ) -> Outcome | None:
-    """Ask the file's NumPy reference, ``NAME_reference`` or ``reference``; None where it has none.
+    """Ask the file's NumPy reference, ``NAME_reference`` or ``reference``; None if it has none.
 
     It takes the arguments in order, and gives the written arrays in order, then the returned value.
     """
@@ -163,7 +163,7 @@ def allowed_share(dtype: DataType) -> float:
 def compare(
     signature: Signature, got: Outcome, wanted: Outcome, *, exact: bool, math: bool = False
 ) -> str | None:
-    """Say where two outcomes differ, or None where they agree; NaNs are all equal.
+    """Say where two outcomes differ, or None if they agree; NaNs are all equal.
 
     Exact means bit for bit, except that functions such as exp may differ in the last places.
     """

@@ -98,7 +98,7 @@ def doctor(
 
 
 def _model() -> str:
-    """Return what the maker calls the CPU; empty where the system does not say."""
+    """Return what the maker calls the CPU; empty if the system does not say."""
     try:
         if sys.platform == "darwin":
             command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]

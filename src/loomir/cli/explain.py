@@ -215,7 +215,7 @@ class _Explained:
     def _time_of_group(
         self, scheduled: Scheduled, plan: Plan, sizes: Mapping[str, int]
     ) -> float | None:
-        """Run a group by itself; gives its best time, or None where it cannot be called so."""
+        """Run a group by itself; gives its best time, or None if it cannot be called so."""
         func = outline_group(scheduled, plan)
         if func is None:
             return None

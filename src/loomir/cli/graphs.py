@@ -168,7 +168,7 @@ def _copy(value: Any) -> Step[Any]:
 def call_graph_reference(module: ModuleType, name: str, arguments: Sequence[object]) -> Any:
     """Ask the file's NumPy reference, ``NAME_reference`` or ``reference``, for the result.
 
-    Gives a tuple of one: the result; empty where the file has no reference.
+    Gives a tuple of one: the result; empty if the file has no reference.
     """
     reference = getattr(module, f"{name}_reference", None) or getattr(module, "reference", None)
     return (
@@ -177,7 +177,7 @@ def call_graph_reference(module: ModuleType, name: str, arguments: Sequence[obje
 
 
 def compare_graphs(got: GraphOutcome, wanted: GraphOutcome) -> str | None:
-    """Say where two outcomes differ, or None where they agree up to the order of sums."""
+    """Say where two outcomes differ, or None if they agree up to the order of sums."""
     found = compare_values(got.returned, wanted.returned, "the result")
     for name, value in got.arguments.items():
         found = found or compare_values(value, wanted.arguments[name], name)

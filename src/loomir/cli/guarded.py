@@ -28,7 +28,7 @@ def check_indices(program: Program, name: str, arguments: Callable[[], Sequence[
 
 
 def compile_checked(program: Program, name: str) -> Callable[..., object] | None:
-    """Return a function with its indices checked; None where all are proved to be within."""
+    """Return a function with its indices checked; None if all are proved to be within."""
     if not _may_leave(program):
         return None
     return loomir.compile(cast("Any", program), check_bounds=True, opt_level=1)[name]

@@ -40,7 +40,7 @@ class LazyGroup(TyperGroup):
 
     @override
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command; None where there is none of this name."""
+        """Import a command; None if there is none of this name."""
         if cmd_name not in COMMANDS:
             return None
         if cmd_name not in _loaded:

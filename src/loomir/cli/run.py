@@ -415,7 +415,7 @@ class _Job:
     ) -> tuple[str, str | None] | None:
         """Compare with the interpreter, on smaller constants where the file names them.
 
-        Returns None where it would take too long and nothing says how to make it shorter.
+        Returns None if it would take too long and nothing says how to make it shorter.
         """
         smaller = constants(self.module, "INTERPRET")
         judge = "interpreter"

@@ -158,7 +158,7 @@ def _check(
     wanted: Trace,
     tolerance: float | None,
 ) -> tuple[ValueDifference | None, RunError | None] | None:
-    """Run a stage: what differs from what is wanted, or the error; None where all is well."""
+    """Run a stage: what differs from what is wanted, or the error; None if all is well."""
     try:
         got = trace(module, name, inputs)
     except RunError as error:

@@ -52,7 +52,7 @@ class ValueDifference:
     """A value that two programs compute differently.
 
     ``name`` is the variable, with the field of a tuple; ``index`` the element that is farthest off,
-    None where not even shape and dtype agree; ``ulps`` counts representable numbers between.
+    None if not even shape and dtype agree; ``ulps`` counts representable numbers between.
     """
 
     name: str

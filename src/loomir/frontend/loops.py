@@ -283,7 +283,7 @@ def emit_scan(
     """Emit steps along an axis, and return the last states and what the steps give, as rows.
 
     ``body`` is given states and the slices of a step, and returns new states with what is gathered
-    behind them, and how many of these are states.
+    after them, and how many of these are states.
 
     Raises LoopMistake where states change their dtypes or ranks.
     """

@@ -183,7 +183,7 @@ class View:
         return self.start + at * self.dtype.lanes
 
     def places(self, indices: Sequence[Any]) -> Sequence[int] | None:
-        """Return the cells at indices of which the last is a vector; None where one is outside.
+        """Return the cells at indices of which the last is a vector; None if one is outside.
 
         For a view whose valid indices need no other check. Lanes at equal distances have a range.
         """

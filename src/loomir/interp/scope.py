@@ -86,7 +86,7 @@ class Scope:
         return self._slots[id(name)]
 
     def buffer_slot(self, buffer: Buffer) -> int | None:
-        """Return the slot of a buffer, or None where only its data variable is visible."""
+        """Return the slot of a buffer, or None if only its data variable is visible."""
         return self._slots[id(buffer)] if id(buffer) in self._visible else None
 
     def buffer_of(self, data: Var) -> Buffer | None:

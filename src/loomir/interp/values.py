@@ -193,7 +193,7 @@ _ENCODERS: Final[dict[str, Callable[[Any], int]]] = {
 
 
 def decoder(dtype: DataType) -> Callable[[int], Scalar] | None:
-    """Return the function from a memory cell to a value, or None where they are the same."""
+    """Return the function from a memory cell to a value, or None if they are the same."""
     element = dtype.element
     return _table(str(element)) if element.bits == 16 else _DECODERS.get(str(element))
 
@@ -206,7 +206,7 @@ def _table(name: str) -> Callable[[int], Scalar] | None:
 
 
 def encoder(dtype: DataType) -> Callable[[Any], int] | None:
-    """Return the function from a value to a memory cell, or None where they are the same."""
+    """Return the function from a value to a memory cell, or None if they are the same."""
     return _ENCODERS.get(str(dtype.element))
 
 

@@ -200,7 +200,7 @@ def _is_nameless(cls: type[Node], declared: str, met: set[type]) -> bool:
 
 
 def _is_rare(cls: type[Node], name: str) -> bool:
-    """Tell whether a field holds nothing where it is not given."""
+    """Tell whether a field holds nothing if it is not given."""
     for field in dataclasses.fields(cast("Any", cls)):
         if field.name == name:
             return field.default in (None, ()) or field.default_factory is dict

@@ -44,7 +44,7 @@ class _Task(NamedTuple):
 
 
 def first_difference(left: Node, right: Node) -> Difference | None:
-    """Find the first place where two programs differ, or None where they are equal."""
+    """Find the first place where two programs differ, or None if they are equal."""
     return None if structural_equal(left, right) else _search(left, right)
 
 

@@ -144,7 +144,7 @@ class IRModule(Uncompiled, Displayed, _Deferred):
 
     @property
     def origin(self) -> Origin | None:
-        """Where the module comes from, as it is; None where that is not known."""
+        """Where the module comes from, as it is; None if that is not known."""
         try:
             return self._origin
         except AttributeError:
@@ -197,7 +197,7 @@ class IRModule(Uncompiled, Displayed, _Deferred):
         return self.with_functions(functions)
 
     def with_functions(self, functions: Mapping[GlobalVar, BaseFunc]) -> IRModule:
-        """Return a module of these functions, all else as here."""
+        """Return a module of these functions, everything else as here."""
         return IRModule(functions, self.attrs, self.global_info, span=self.span)
 
     def script(self, *, constants: str = "stored") -> str:

@@ -61,7 +61,7 @@ Checker: TypeAlias = Callable[[IRModule], Iterable[Diagnostic]]
 OnStage: TypeAlias = Callable[[str, IRModule], None]
 
 FACTS: dict[str, Checker] = {}
-"""The checker of each fact: it lists what contradicts the fact, nothing where the fact holds."""
+"""The checker of each fact: it lists what contradicts the fact, nothing if the fact holds."""
 
 _C = TypeVar("_C", bound=Checker)
 _Unit = TypeVar("_Unit", bound=Node)

@@ -111,7 +111,7 @@ class Plan:
     get: Getter
     """Reads the fields that own parts."""
     get_refs: Getter | None
-    """Reads the fields that define or refer to definitions, None where the class has none."""
+    """Reads the fields that define or refer to definitions, None if the class has none."""
     get_attrs: Getter
     get_scan: Getter
     """Reads the fields that can hold nodes, in the order in which names come alive."""
@@ -308,7 +308,7 @@ def _group_levels(values: list[Any], found: dict[type[Node], list[Any]]) -> None
 
 
 class _Memory(threading.local):
-    """The cache of this thread: roots with their parts; None where caching is off."""
+    """The cache of this thread: roots with their parts; None if caching is off."""
 
     groups: dict[int, tuple[Node, dict[type[Node], list[Any]]]] | None = None
 

@@ -45,7 +45,7 @@ def aliases_of(text: str) -> dict[str, str]:
 
 
 def _find(dotted: str, aliases: dict[str, str]) -> Any:
-    """Find what a dotted name stands for; None where it is none of a dialect."""
+    """Find what a dotted name stands for; None if it is none of a dialect."""
     first, *rest = dotted.split(".")
     value: Any = _MODULES.get(aliases.get(first, ""))
     for part in rest:

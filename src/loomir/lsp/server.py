@@ -100,7 +100,7 @@ class Server(LanguageServer):
         )
 
     def page_of(self, code: str) -> str:
-        """Return the address of the page of an error; empty where none is known."""
+        """Return the address of the page of an error; empty if none is known."""
         if not code:
             return ""
         if self.pages:

@@ -238,7 +238,7 @@ zeros_like = _define_filled_like("zeros_like", 0)
 
 # -- matrices --------------------------------------------------------------------------------
 def _integer(c: OpContext, index: int) -> PrimExpr | None:
-    """Return the value of an argument that is an integer, None where it is unknown.
+    """Return the value of an argument that is an integer, None if it is unknown.
 
     Errors: OPS0004, OPS0007.
     """
@@ -438,7 +438,7 @@ def _infer_arange(c: OpContext) -> StructInfo:
 
 
 def _steps(c: OpContext, values: Sequence[PrimExpr]) -> PrimExpr | None:
-    """Return the number of steps, None where that depends on values that are unknown."""
+    """Return the number of steps, None if that depends on values that are unknown."""
     start, end, step = values
     if not isinstance(step, (IntImm, FloatImm)):
         return None

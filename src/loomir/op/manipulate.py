@@ -313,7 +313,7 @@ flip = define_op(
 def _match_extents(
     c: OpContext, found: Sequence[TensorStructInfo], along: int | None
 ) -> list[PrimExpr] | None:
-    """Return the extents that tensors share, of which one axis may differ; None where unknown."""
+    """Return the extents that tensors share, of which one axis may differ; None if unknown."""
     known = [list(info.dims) for info in found if info.dims is not None]
     if not known:
         return None

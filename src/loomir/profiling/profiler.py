@@ -51,7 +51,7 @@ class Profiler:
         return Profile(name, tuple(calls), start, end, roof, dropped > 0)
 
     def _estimate(self, name: str, sizes: Mapping[str, int]) -> Work | None:
-        """Count what a call of these sizes does; None where it cannot be counted."""
+        """Count what a call of these sizes does; None if it cannot be counted."""
         func = self._kernels[name]
         assert isinstance(func, PrimFunc)
         try:

@@ -357,7 +357,7 @@ def outside_storage(span: Span | None, what: str) -> Fault:
 def misaligned_offset(span: Span | None, what: str, dtype: DataType | None) -> Fault:
     """Describe an offset that lies between two elements. Numbers: the offset.
 
-    The dtype is None where it is known only at run time.
+    The dtype is None if it is known only at run time.
     """
     element = "an element" if dtype is None else f"an element of {dtype}"
     size = "the bytes of an element" if dtype is None else str(dtype.itemsize)

@@ -181,7 +181,7 @@ class TensorStructInfo(StructInfo):
 
     @property
     def dims(self) -> tuple[PrimExpr, ...] | None:
-        """The extents, or None where they are unknown or those of a variable of unknown shape."""
+        """The extents, or None if they are unknown or those of a variable of unknown shape."""
         if isinstance(self.shape, ShapeExpr):
             return self.shape.values
         info = getattr(self.shape, "struct_info_annotation", None)

@@ -41,7 +41,7 @@ class Function:
     ``entry`` gives the address of the native entry point; it is asked once, at the first call.
     ``faults`` are numbered by site. ``explain`` raises the ``RunError`` for arguments that the
     native entry refused; it gets them as NumPy arrays and Python numbers. ``keep_alive`` owns the
-    code. ``returns`` is the dtype of the result, None where there is none. ``complete`` adds the
+    code. ``returns`` is the dtype of the result, None if there is none. ``complete`` adds the
     outputs that a call leaves out, or says why it cannot: the call then returns them.
 
     Errors: RUN01xx for the arguments, RUN02xx for what happens inside, and those of ``explain``.

@@ -78,7 +78,7 @@ def plain_tensor(parameter: Parameter, value: Any) -> object:
 
 
 def zeros_of(shape: tuple[int, ...], dtype: str) -> Any:
-    """Return a tensor of zeros, None where PyTorch has no such dtype; there must be a tensor."""
+    """Return a tensor of zeros, None if PyTorch has no such dtype; there must be a tensor."""
     torch = _found[0].module
     kind = getattr(torch, dtype, None)
     return torch.zeros(shape, dtype=kind) if isinstance(kind, torch.dtype) else None

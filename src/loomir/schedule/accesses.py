@@ -91,7 +91,7 @@ def _declare_accesses(block: Block) -> Block:
 
 
 def obstacle_in(stmt: Stmt, opaque: tuple[type[Stmt], ...] = _OPAQUE) -> str:
-    """Name what a statement has in it besides loops, blocks and stores; empty where nothing."""
+    """Name what a statement has in it besides loops, blocks and stores; empty if nothing."""
     for node in pre_order(stmt):
         if isinstance(node, opaque):
             return f"{type(node).__name__} stands in it"
@@ -180,7 +180,7 @@ def _boxes(block: Block) -> list[Access]:
 
 @lru_cache(maxsize=_KEPT)
 def _elements(block: Block) -> tuple[Access, ...] | None:
-    """Return the single elements that a block reads and writes, None where these are not known.
+    """Return the single elements that a block reads and writes, None if these are not known.
 
     Regions are boxes around all of them: three neighbours are the whole axis there.
     """

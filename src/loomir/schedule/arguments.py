@@ -58,7 +58,7 @@ class Arguments:
         return made
 
     def describe(self, rv: object) -> str | None:
-        """Write what a random variable stands for in a few words; None where it is gone."""
+        """Write what a random variable stands for in a few words; None if it is gone."""
         ref = self.refs.get(cast("Any", rv))
         if ref is None or ref.stmt is None:
             return None

@@ -95,7 +95,7 @@ def _are_same(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
 
 
 def _explain_overlapping_writes(block: Block, writes: tuple[BufferRegion, ...]) -> str:
-    """Say why instances of different spatial iterators may write the same; empty where not."""
+    """Say why instances of different spatial iterators may write the same; empty if not."""
     own = {v: r for v, r in spatial(block).items() if not _is_one(r)}
     for region in writes:
         if any(not _is_one(r) for r in region.region):
@@ -114,7 +114,7 @@ def _is_one(r: Range) -> bool:
 
 
 def complete_mistake(block: Block) -> str:
-    """Say why a block is not complete; empty where it is."""
+    """Say why a block is not complete; empty if it is."""
     for it in block.iter_vars:
         if it.iter_type is not IterVarType.DATA_PAR:
             return f"its iterator {it.var.name_hint!r} is not spatial"
@@ -129,7 +129,7 @@ def complete_mistake(block: Block) -> str:
 
 
 def explain_sharing(block: Block) -> str:
-    """Say why instances at different points may touch what others write; empty where not."""
+    """Say why instances at different points may touch what others write; empty if not."""
     if why := obstacle_in(block):
         return why
     reads, writes = block_regions(block)
@@ -144,7 +144,7 @@ def explain_sharing(block: Block) -> str:
 def explain_repetition(
     realize: BlockRealize, loops: Sequence[Ref], around: Ref, *, limited: bool = False
 ) -> str:
-    """Say why some loops may run an instance of a block more than once; empty where they do not.
+    """Say why some loops may run an instance of a block more than once; empty if they do not.
 
     What its condition leaves out is run no more often: only with ``limited`` must it be plain which
     iterations that is.
@@ -163,7 +163,7 @@ def explain_repetition(
 
 
 def reduction_mistake(block: Block) -> str:
-    """Say why a block is not a reduction that may be regrouped; empty where it is."""
+    """Say why a block is not a reduction that may be regrouped; empty if it is."""
     if not block.is_reduction:
         return "it has no reducing iterator"
     for it in block.iter_vars:
@@ -185,7 +185,7 @@ def reduction_mistake(block: Block) -> str:
 
 
 def affine_mistake(realize: BlockRealize, loops: list[Ref]) -> str:
-    """Say why the bindings of a block are not independent iterators; empty where they are."""
+    """Say why the bindings of a block are not independent iterators; empty if they are."""
     ranges = {r.loop.loop_var: Range(r.loop.min, r.loop.extent) for r in loops}
     found = detect_iter_map(realize.values, ranges, realize.predicate, check_level="surjective")
     return "" if found.ok else str(found.errors[0])
@@ -198,7 +198,7 @@ def cannot_start(place: Ref, new: Stmt, advice: str) -> Refusal | None:
 
 
 def init_mistake(place: Ref, new: Stmt) -> str:
-    """Say which init would not come first with ``new`` in its place; empty where all do."""
+    """Say which init would not come first with ``new`` in its place; empty if all do."""
     if not any(isinstance(n, Block) and n.init is not None for n in pre_order(new)):
         return ""
     made: Stmt = new

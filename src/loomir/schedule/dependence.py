@@ -36,7 +36,7 @@ def find_carrying_loops(loops: Sequence[For], outer: Mapping[Var, Range]) -> lis
 
 
 def explain_dependence(loop: For, outer: Mapping[Var, Range], nest: Nest | None = None) -> str:
-    """Say why iterations of a loop may depend on one another; empty where they do not.
+    """Say why iterations of a loop may depend on one another; empty if they do not.
 
     ``nest`` is a nest around the loop: its other loops may have any values then.
     """

@@ -33,7 +33,7 @@ __all__ = [
 
 
 def cannot_cover(ref: Ref) -> Refusal | None:
-    """Say why a block does not surely run at each point of its domain."""
+    """Say why a block does not certainly run at each point of its domain."""
     realize = ref.realize
     loops = {r.loop.loop_var: Range(r.loop.min, r.loop.extent) for r in ref.loops()}
     analyzer = analyzer_for(sizes_of(ref))
@@ -88,7 +88,7 @@ def inner_buffer(ref: Ref) -> Buffer | Refusal:
 
 
 def plain_indices(block: Block, indices: Sequence[PrimExpr]) -> dict[Var, int] | None:
-    """Say which axis each spatial iterator is the index of, None where indices are else.
+    """Say which axis each spatial iterator is the index of, None if indices are else.
 
     Iterators of one value need not be an index, and an index may be a constant.
     """
@@ -186,7 +186,7 @@ def _other_use(body: Stmt, buffer: Buffer) -> str:
 
 
 def repeatable(ref: Ref) -> str:
-    """Say why running instances of a block again could change something; empty where not."""
+    """Say why running instances of a block again could change something; empty if not."""
     return complete_mistake(ref.block) and reduction_mistake(ref.block)
 
 

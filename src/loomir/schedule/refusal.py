@@ -100,7 +100,7 @@ class _Link(NamedTuple):
 
 
 def replace_part(root: Stmt, old: Stmt, new: Stmt, *, enter: bool = True) -> Stmt | None:
-    """Put ``new`` in the place of ``old``, or give None where ``old`` is not in ``root``.
+    """Put ``new`` in the place of ``old``, or give None if ``old`` is not in ``root``.
 
     Without ``enter``, loops and blocks below ``root`` are not looked into.
     """

@@ -128,7 +128,7 @@ def _loads(part: Node, boxes: list[_Box]) -> bool:
 
 
 def _hull(r: Range, loops: dict[Var, Range], analyzer: Analyzer) -> Range | None:
-    """Return the range of all that a range is while loops run, None where this is not known."""
+    """Return the range of all that a range is while loops run, None if this is not known."""
     if r.extent is None or r.min.dtype.lanes != 1:
         return None
     if any(isinstance(n, BufferLoad) for n in pre_order(r)):

@@ -250,7 +250,7 @@ def _axis(
 def _ends(
     r: Range, inner: Mapping[Var, Range], hidden: set[int], analyzer: Analyzer, dtype: DataType
 ) -> tuple[PrimExpr, PrimExpr] | None:
-    """Return the least and the greatest index of a range, None where they are not known."""
+    """Return the least and the greatest index of a range, None if they are not known."""
     low = analyzer.int_set(r.min, inner).min_value
     top = r.min
     if r.extent is not None:
@@ -413,7 +413,7 @@ def insert_nest(
 ) -> BlockRealize:
     """Return a scope with a nest put in a place below it, and with more buffers.
 
-    ``behind`` is put behind the part before which the nest is put.
+    ``behind`` is put after the part before which the nest is put.
     """
     parts = [part for part, _ in parts_of(place.ref)]
     rest = parts[place.at :]

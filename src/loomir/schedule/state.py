@@ -152,7 +152,7 @@ class FunctionState:
 
     # -- edits ---------------------------------------------------------------------------------
     def replace(self, ref: Ref, new: Stmt, blocks: Mapping[Block, Block] | None = None) -> None:
-        """Put a statement in the place of a loop or block.
+        """Replace a loop or block by a statement.
 
         References stay with the loops and blocks of ``new`` that were there before, with loops of
         the same variable, and with the blocks that ``blocks`` gives for old ones; without it, with
@@ -296,7 +296,7 @@ class State:
         return self._mod
 
     def function(self, name: str) -> FunctionState | None:
-        """Return the state of a function, None where there is no such loop-level function."""
+        """Return the state of a function, None if there is no such loop-level function."""
         found = self._functions.get(name)
         if found is None and name in self._mod:
             func = self._mod[name]

@@ -174,7 +174,7 @@ class Trace(Displayed):
         return {n: i.decision for n, i in enumerate(self.insts) if i.primitive.is_sampling}
 
     def get_decision(self, inst: Instruction) -> Any:
-        """Return what an instruction decided, None where it decides nothing."""
+        """Return what an instruction decided, None if it decides nothing."""
         return inst.decision
 
     def append(self, inst: Instruction) -> None:
@@ -182,7 +182,7 @@ class Trace(Displayed):
         self.insts.append(inst)
 
     def pop(self) -> Instruction | None:
-        """Take the last instruction away, None where there is none."""
+        """Take the last instruction away, None if there is none."""
         return self.insts.pop() if self.insts else None
 
     def with_decision(self, inst: Instruction, decision: Any) -> Trace:

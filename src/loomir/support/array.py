@@ -31,7 +31,7 @@ _SAMPLE: Final = 1024
 def empty_on_line(shape: Sequence[int], dtype: Any) -> Any:
     """Return memory for an array that begins with a line of the cache.
 
-    NumPy's begin 16 bytes behind it where they are large, and a vector as long as a line then lies
+    NumPy's begin 16 bytes after it where they are large, and a vector as long as a line then lies
     in two: to read weights once takes 1.2 of the time.
     """
     numpy = _numpy()

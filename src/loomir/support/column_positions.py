@@ -40,7 +40,7 @@ def columns_of(
 ) -> tuple[int, int, int, int] | None:
     """Return first line, last line, and columns in bytes of what an instruction evaluates.
 
-    None where that is in doubt.
+    None if that is in doubt.
     """
     tree = _parse(text)
     names = {i.offset: i.opname for i in dis.get_instructions(code)}

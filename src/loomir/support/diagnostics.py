@@ -136,7 +136,7 @@ _GUESSED: Final = 3
 
 
 def nearest(name: object, known: Iterable[str]) -> str | None:
-    """Return the known name closest to a misspelt one, or None where none is close.
+    """Return the known name closest to a misspelt one, or None if none is close.
 
     One or two letters are too few to be a misspelling of another name, but for their case.
     """

@@ -327,5 +327,5 @@ def numpy_of(dtype: DataType) -> np.dtype[np.generic]:
 
 
 def dtype_of_numpy(dtype: np.dtype[np.generic]) -> DataType | None:
-    """Return the dtype of a NumPy array's elements, or None where the language has none."""
+    """Return the dtype of a NumPy array's elements, or None if the language has none."""
     return _our_dtypes().get(dtype)

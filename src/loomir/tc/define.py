@@ -215,7 +215,7 @@ def _is_number(value: object) -> bool:
 
 
 def _sizes_of(unit: Unit, args: Sequence[Array]) -> dict[Var, int] | None:
-    """Read the size variables from the arrays; None where an array has another rank."""
+    """Read the size variables from the arrays; None if an array has another rank."""
     sizes: dict[Var, int] = {}
     for tensor, arg in zip(unit.taken, args, strict=False):
         shape = tuple(getattr(arg, "shape", ()))

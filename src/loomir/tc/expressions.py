@@ -63,7 +63,7 @@ _COMPUTE: Final[dict[str, Callable[..., PrimExpr]]] = {
 _CAST: Final = "write the type before it, as in float(x)"
 
 Value = PrimExpr | None
-"""The value of an expression; None where it has a mistake, which was reported."""
+"""The value of an expression; None if it has a mistake, which was reported."""
 
 
 class Expressions:

@@ -122,7 +122,7 @@ def _statement(statement: Statement) -> str:
 
 
 def _where(statement: Statement) -> str:
-    """Write the ranges and conditions of a statement; empty where it has none."""
+    """Write the ranges and conditions of a statement; empty if it has none."""
     if isinstance(statement, CallStatement) or not statement.where:
         return ""
     parts: list[str] = []

@@ -120,7 +120,7 @@ def variables_in(expr: PrimExpr, wanted: Iterable[Var]) -> list[Var]:
 
 
 def linear_of(expr: PrimExpr, variables: Iterable[Var]) -> Linear | None:
-    """Read an index as a linear form of the variables, or give None where it is none."""
+    """Read an index as a linear form of the variables, or give None if it is none."""
     known = {id(v) for v in variables}
 
     def join(node: Any, parts: list[Linear | None]) -> Linear | None:

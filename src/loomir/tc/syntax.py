@@ -161,7 +161,7 @@ Statement: TypeAlias = Assignment | CallStatement
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Param:
-    """``type(sizes) name``; ``sizes`` is None where no list was written."""
+    """``type(sizes) name``; ``sizes`` is None if no list was written."""
 
     type: Ident
     sizes: tuple[Ident, ...] | None

@@ -146,7 +146,7 @@ class Drawer:
         return made
 
     def _find_bound(self, buffer: Buffer, known: Mapping[Var, Any]) -> int | None:
-        """Return an upper bound for the elements of an array, None where none is needed."""
+        """Return an upper bound for the elements of an array, None if none is needed."""
         bounds = [_STEERED] if id(buffer.data) in self.steering else []
         for extent in self.limits.get(id(buffer.data), ()):
             size = _value(extent, known)
@@ -164,7 +164,7 @@ def _names_in(expr: PrimExpr) -> list[Var]:
 
 
 def _value(expr: PrimExpr, known: Mapping[Var, Any]) -> int | None:
-    """Evaluate a size; None where it needs more than is known."""
+    """Evaluate a size; None if it needs more than is known."""
     if isinstance(expr, IntImm):
         return expr.value
     names = set(_names_in(expr))

@@ -163,7 +163,7 @@ class _Comparison:
         self.drawer = Drawer(func, module) if asked.arguments is None else None
         self.names = _names(func)
         self.raised = ""
-        """The error of every call so far; empty where one raised none."""
+        """The error of every call so far; empty if one raised none."""
 
     def compare_calls(self, calls: Iterable[Drawn]) -> FunctionReport:
         """Compare calls with these arguments."""

@@ -187,13 +187,13 @@ def shift_right(a: Interval, amount: int) -> Interval:
 
 
 def mask(a: Interval, b: Interval) -> Interval | None:
-    """Return values of a bitwise and, or None where neither side is certain to be at least 0."""
+    """Return values of a bitwise and, or None if neither side is certain to be at least 0."""
     tops = [x.high for x in (a, b) if x.low >= 0]
     return Interval(0, min(tops)) if tops else None
 
 
 def call(name: str, args: list[Any], bits: int) -> Interval | None:
-    """Return the values of a builtin of integers, or None where only its dtype bounds them.
+    """Return the values of a builtin of integers, or None if only its dtype bounds them.
 
     Shifts are by the amount modulo the width, ``bits``.
     """

@@ -172,7 +172,7 @@ class Digits:
         return digit.extent == self.sizes.ceil_divide(whole, digit.lower)
 
     def cut(self, digit: Digit, at: Size) -> tuple[Digit, Digit] | None:
-        """Cut a digit in two, the upper one first; None where the cut falls into a digit."""
+        """Cut a digit in two, the upper one first; None if the cut falls into a digit."""
         sizes = self.sizes
         upper = sizes.divide(digit.extent, at)
         lower = sizes.mul(digit.lower, at)
@@ -184,7 +184,7 @@ class Digits:
         return high, Digit(digit.mark, digit.lower, at, digit.scale)
 
     def _end(self, digit: Digit) -> Size | None:
-        """Return where a digit ends, None where its mark ends too."""
+        """Return where a digit ends, None if its mark ends too."""
         return None if self.is_top(digit) else self.sizes.mul(digit.lower, digit.extent)
 
     def _move_to_owner(
@@ -192,7 +192,7 @@ class Digits:
     ) -> tuple[list[Digit], Poly] | None:
         """Move a digit that overlaps a part towards the part's owner, or cut it at the part's ends.
 
-        Returns None where they do not overlap, or not in a way that digits can express.
+        Returns None if they do not overlap, or not in a way that digits can express.
         """
         sizes = self.sizes
         inside = sizes.divide(digit.lower, part.lower)
@@ -424,7 +424,7 @@ class Digits:
         return self.sizes.is_nonnegative(low) and self.sizes.is_nonnegative(gap)
 
     def bounds(self, digits: Iterable[Digit], base: Poly) -> tuple[Poly, Poly] | None:
-        """Return the least and the greatest value of a sum, None where signs are not known."""
+        """Return the least and the greatest value of a sum, None if signs are not known."""
         sizes = self.sizes
         low, high = base, base
         for digit in digits:

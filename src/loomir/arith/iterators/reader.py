@@ -276,7 +276,7 @@ class Reader:
             self._limit(part, made, is_equal)
 
     def _comparison(self, part: PrimExpr) -> tuple[Sum, bool] | None:
-        """Read a condition as ``sum < 0`` or ``sum == 0``; None where no iterator is in it."""
+        """Read a condition as ``sum < 0`` or ``sum == 0``; None if no iterator is in it."""
         if isinstance(part, IntImm):
             if part.value:
                 return None

@@ -96,7 +96,7 @@ class _Divider:
         self._sides: dict[int, bool | None] = {}
 
     def _is_inner(self, mark: Mark) -> bool | None:
-        """Tell on which side a mark lies; None where it has parts on both."""
+        """Tell on which side a mark lies; None if it has parts on both."""
         stack = [mark]
         while stack:
             top = stack[-1]

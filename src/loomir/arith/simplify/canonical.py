@@ -478,7 +478,7 @@ class Canonical(Facts):
         return found
 
     def _inequality(self, terms: Terms, const: int, dtype: DataType) -> PrimExpr | None:
-        """Write ``terms + const >= 0``, or give None where a side does not fit the dtype."""
+        """Write ``terms + const >= 0``, or give None if a side does not fit the dtype."""
         left: Terms = {m: -c for m, c in terms.items() if c < 0}
         right: Terms = {m: c for m, c in terms.items() if c > 0}
         strict, less, more = False, 0, 0

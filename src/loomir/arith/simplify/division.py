@@ -84,7 +84,7 @@ class Canonical(Protocol):
 
 
 def floor_divide(c: Canonical, a: Form, b: Form, dtype: DataType) -> Form | None:
-    """Return the quotient, or None where nothing is known about it."""
+    """Return the quotient, or None if nothing is known about it."""
     if b.is_constant:
         if b.const < 0:
             down = _negate(c, a, b.const, dtype)
@@ -107,7 +107,7 @@ def floor_divide(c: Canonical, a: Form, b: Form, dtype: DataType) -> Form | None
 
 
 def remainder(c: Canonical, a: Form, b: Form, dtype: DataType) -> Form | None:
-    """Return the remainder, or None where nothing is known about it."""
+    """Return the remainder, or None if nothing is known about it."""
     if b.is_constant:
         if b.const < 0:
             down = _negate(c, a, b.const, dtype)
@@ -132,7 +132,7 @@ def remainder(c: Canonical, a: Form, b: Form, dtype: DataType) -> Form | None:
 
 
 def _negate(c: Canonical, a: Form, by: int, dtype: DataType) -> Form | None:
-    """Negate a dividend for a divisor below 0, or give None where one of them would wrap.
+    """Negate a dividend for a divisor below 0, or give None if one of them would wrap.
 
     A divisor of -1 needs no dividend: the quotient is congruent, the remainder is 0.
     """

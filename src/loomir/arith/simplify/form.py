@@ -143,7 +143,7 @@ def multiply_terms(a: Form, b: Form) -> Terms:
 
 
 def divide_monomial(mono: Monomial, divisor: Monomial) -> Monomial | None:
-    """Divide a monomial by another one, or give None where it is no multiple."""
+    """Divide a monomial by another one, or give None if it is no multiple."""
     left = list(mono)
     for number in divisor:
         if number not in left:
@@ -160,7 +160,7 @@ def divide_terms(
 ) -> tuple[Terms, int, Terms, int] | None:
     """Divide a polynomial by one that is no constant, as long as terms are multiples of its first.
 
-    Returns quotient and rest with ``terms + const == quotient * divisor + rest``, or None where no
+    Returns quotient and rest with ``terms + const == quotient * divisor + rest``, or None if no
     term is a multiple.
     """
     lead = max(divisor, key=lambda mono: (len(mono), mono))

@@ -130,7 +130,7 @@ _COMPARE: Final[dict[type, Callable[[Any, Any], bool]]] = {
 def _bound_without_wrap(
     pattern: Pattern, names: Names, dtype: DataType, known: Known
 ) -> Interval | None:
-    """Bound a side of a rule over unbounded integers; None where some part may wrap."""
+    """Bound a side of a rule over unbounded integers; None if some part may wrap."""
     kind = pattern.kind
     if kind == "number":
         value = int(pattern.value)
@@ -176,7 +176,7 @@ def _element(e: Any) -> DataType:
 
 
 def apply_rule(rule: Rule, e: Any, known: Known) -> PrimExpr | None:
-    """Return what a rule makes of a node, or None where it does not apply."""
+    """Return what a rule makes of a node, or None if it does not apply."""
     names: Names = {}
     if not matches(rule.left, e, names):
         return None

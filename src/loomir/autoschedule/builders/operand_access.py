@@ -117,7 +117,7 @@ def is_contiguous_along(factor: PrimExpr, axes: Sequence[Axis]) -> bool:
 def stride_along(factor: PrimExpr, axes: Sequence[Axis]) -> int | None:
     """Compute the stride of a factor along the last of ``axes``; 1 is contiguous.
 
-    None where that differs from place to place, or between the arrays of a factor.
+    None if that differs from place to place, or between the arrays of a factor.
     """
     last = next((axis for axis in reversed(axes) if axis.size != 1), None)
     if last is None:

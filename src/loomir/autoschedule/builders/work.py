@@ -52,7 +52,7 @@ def count_work(
     inner: frozenset[Buffer] = frozenset(),
     size: Callable[[PrimExpr], int | None] = _number,
 ) -> StageWork | None:
-    """Count what one run of the stages does; ``size`` gives extents, None where it cannot."""
+    """Count what one run of the stages does; ``size`` gives extents, None if it cannot."""
     flops = 0
     touched: dict[int, tuple[Buffer, int]] = {}
     kept = {id(buffer.data) for buffer in inner}

@@ -25,7 +25,7 @@ class Plan:
     """Loops that compute the stages of a group.
 
     ``kind`` names the rule (``matrix product``, ``rows``, …); ``choices`` says what was chosen and
-    why, a sentence each; ``flops`` and ``bytes`` are the work of one call, None where sizes are
+    why, a sentence each; ``flops`` and ``bytes`` are the work of one call, None if sizes are
     symbolic. Rules leave these to their caller, and also ``stages``, those of the group, and
     ``inner``, the buffers that only they use.
     """

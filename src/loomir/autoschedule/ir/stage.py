@@ -63,7 +63,7 @@ class Stage:
     ``indices`` mention axes only, each at most once, as ``axis``, ``axis + number`` or a number.
     ``value`` is the term that is combined with the element at each step of ``reduced``. It never
     loads ``buffer``, but for the element that is stored where nothing is reduced (``in_place``).
-    ``init`` is what an element starts from, None where it starts from what it holds.
+    ``init`` is what an element starts from, None if it starts from what it holds.
     ``free_order``: the terms may be combined in any order and grouping (iterators of a block that
     reduce, and integers, which wrap); otherwise each element takes its terms in the order of
     ``reduced``, the last fastest.

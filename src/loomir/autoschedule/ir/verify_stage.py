@@ -15,7 +15,7 @@ __all__ = ["stage_violations"]
 
 
 def stage_violations(stage: Stage, *, of_block: bool = False) -> Iterator[str]:
-    """List what contradicts the definition of a stage; nothing where it is well-formed.
+    """List what contradicts the definition of a stage; nothing if it is well-formed.
 
     A stage ``of_block`` computes elements from a place on that loops around it determine.
     """

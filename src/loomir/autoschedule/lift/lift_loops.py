@@ -177,7 +177,7 @@ class Reader:
         return fold_node(Max(extent, const(0, extent.dtype)))
 
     def box(self, stmt: Stmt) -> tuple[list[Loop], Stmt] | None:
-        """Read the loops of a nest, and what is in them; None where they are no box."""
+        """Read the loops of a nest, and what is in them; None if they are no box."""
         loops, inner = nest_of(stmt)
         rectangular = {loop.var for loop in loops}
         for loop in loops:

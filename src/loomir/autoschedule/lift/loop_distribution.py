@@ -68,7 +68,7 @@ class _Split(NamedTuple):
 def distribute(
     stmt: Stmt, private: Mapping[int, Buffer], trip_count: TripCount
 ) -> Distributed | None:
-    """Distribute a nest; None where there is nothing to distribute.
+    """Distribute a nest; None if there is nothing to distribute.
 
     ``private`` are buffers, by the identity of their pointers, that nothing else uses.
     ``trip_count`` returns how often a loop of some extent runs, which may be negative.

@@ -74,7 +74,7 @@ class Resolved(NamedTuple):
 
 
 def resolve_names(stmt: Stmt) -> Resolved | None:
-    """Resolve the names in a nest; None where there are none, or one has to stay.
+    """Resolve the names in a nest; None if there are none, or one has to stay.
 
     What iterations allocate for themselves is taken out where it is a scalar: such memory is among
     ``buffers``, under a new name from each assignment outside of inner loops on.
@@ -92,7 +92,7 @@ def resolve_names(stmt: Stmt) -> Resolved | None:
 
 
 def resolve_outer_names(stmt: Stmt) -> Resolved | None:
-    """Resolve names around the parts of a function; None where there are none, or one must stay."""
+    """Resolve names around the parts of a function; None if there are none, or one must stay."""
     outer: list[LetStmt | DeclBuffer] = []
     before: list[list[Stmt]] = []
     parts = [stmt]

@@ -57,7 +57,7 @@ class _Search(NamedTuple):
 
 
 def split_searches(stmt: Stmt) -> SplitSearches | None:
-    """Split the searches of a statement; None where there are none."""
+    """Split the searches of a statement; None if there are none."""
     buffers: list[Buffer] = []
 
     def split(loop: For) -> Stmt:

@@ -18,7 +18,7 @@ __all__ = ["unwrap_spatial_block"]
 
 
 def unwrap_spatial_block(reader: Reader, stmt: Stmt) -> Stmt | None:
-    """Return a nest around a spatial block as plain loops; None where it is none."""
+    """Return a nest around a spatial block as plain loops; None if it is none."""
     outer: list[For] = []
     loops, inner = nest_of(stmt)
     if not isinstance(inner, BlockRealize) or not _is_transparent(inner):

@@ -25,7 +25,7 @@ __all__ = ["merge_zero_trip_fill"]
 def merge_zero_trip_fill(condition: IfThenElse, fill: Stage, stage: Stage) -> Stage | None:
     """Merge a nest that fills a buffer if axes are empty with the reduction after it.
 
-    None where the two are not that: a buffer that the program leaves as it is has to stay so.
+    None if the two are not that: a buffer that the program leaves as it is has to stay so.
     """
     block = stage.block
     if block is None or block.init is None or stage.init is None or condition.else_case is not None:

@@ -58,7 +58,7 @@ class AffineForm(NamedTuple):
 
 
 def affine_form(expr: PrimExpr, axes: Sequence[Axis]) -> AffineForm | None:
-    """Read an integer expression as an affine form; None where it is not affine."""
+    """Read an integer expression as an affine form; None if it is not affine."""
     names = {axis.var for axis in axes}
 
     def node(e: Any, parts: list[AffineForm | None]) -> AffineForm | None:
@@ -124,7 +124,7 @@ class PaddingGuards:
 def read_padding_guards(
     value: PrimExpr, axes: Sequence[Axis], reduced: Sequence[Axis]
 ) -> PaddingGuards | None:
-    """Read the conditions of a value; None where one is of another kind."""
+    """Read the conditions of a value; None if one is of another kind."""
     calls: list[Call] = by_class(value).get(Call, [])
     tests: dict[int, Var] = {}
     inside: dict[Var, tuple[PrimExpr, PrimExpr]] = {}

@@ -36,7 +36,7 @@ class _Digit(NamedTuple):
 
     var: Var
     size: Monomial | None
-    """None where an axis is as long as something that is no product: it stays whole."""
+    """None if an axis is as long as something that is no product: it stays whole."""
     extent: PrimExpr
 
 
@@ -136,7 +136,7 @@ def _split(stage: Stage, digits: _Digits, wanted: _SplitError, sizes: Set[Var]) 
 
 
 def _read(index: PrimExpr, digits: _Digits, known: Set[Var]) -> _Sum | None:
-    """Read an index as a sum of digits; None where it is none."""
+    """Read an index as a sum of digits; None if it is none."""
     sizes = {part.var: part.size for parts in digits.values() for part in parts}
 
     def node(e: Any, parts: list[_Sum | Monomial | None]) -> _Sum | Monomial | None:

@@ -65,7 +65,7 @@ def _redirect(stage: Stage, copy: Stage) -> Stage | None:
 def compute_at(stage: Stage, load: BufferLoad, reader: Stage) -> Stage | None:
     """Rewrite a reduction over the axes of its reader, to write what that writes.
 
-    None where the reader does not load each element of the reduction once, in its own iteration.
+    None if the reader does not load each element of the reduction once, in its own iteration.
     """
     if load.buffer is not stage.buffer or load.dtype.lanes != 1 or stage.init is None:
         return None

@@ -53,7 +53,7 @@ class IndexRange(NamedTuple):
 
 
 def split_index_set(value: PrimExpr, axes: Sequence[Axis], axis: Axis) -> list[IndexRange] | None:
-    """Split the index set of an axis at its guards; None where there are none, or too many."""
+    """Split the index set of an axis at its guards; None if there are none, or too many."""
     found = None if axis.size is None else _split_at_constants(value, axes, axis.var, axis.size)
     return found or _split_at_symbols(value, axes, axis)
 

@@ -20,7 +20,7 @@ class Monomial(NamedTuple):
 
     @staticmethod
     def of(expr: PrimExpr) -> Monomial | None:
-        """Read an integer expression; None where it is something else."""
+        """Read an integer expression; None if it is something else."""
 
         def node(e: Any, parts: list[Monomial | None]) -> Monomial | None:
             if isinstance(e, IntImm):
@@ -41,7 +41,7 @@ class Monomial(NamedTuple):
         return Monomial(self.number * other.number, tuple(names))
 
     def over(self, other: Monomial) -> Monomial | None:
-        """Divide; None where something is left, or by 0."""
+        """Divide; None if something is left, or by 0."""
         left = Counter(self.names)
         left.subtract(Counter(other.names))
         if not other.number or self.number % other.number or any(n < 0 for n in left.values()):

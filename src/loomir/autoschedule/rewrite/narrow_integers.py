@@ -44,7 +44,7 @@ _TERMS: Final = 144
 _INT32: Final = DataType("int32")
 
 _Narrow = tuple["PrimExpr | None", "PrimExpr | None"]
-"""An expression in each of the narrow dtypes, None where it does not fit."""
+"""An expression in each of the narrow dtypes, None if it does not fit."""
 
 
 def narrow_integers(kernel: LiftedFunction) -> LiftedFunction:

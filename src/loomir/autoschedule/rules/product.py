@@ -54,7 +54,7 @@ def plan_contraction(
 ) -> Plan | None:
     """Plan a stage that sums products, and the element-wise stages after it.
 
-    ``inner`` are buffers that nothing reads after these stages. None where the stages are no such
+    ``inner`` are buffers that nothing reads after these stages. None if the stages are no such
     thing. The first stage may pad an image for a convolution. ``constants`` are the memory of what
     is the same in all calls: it is prepacked.
     """

@@ -29,7 +29,7 @@ def whole(name: str, value: int | float) -> int:
 
 
 def size_of(expr: PrimExpr, values: Mapping[Var, int]) -> int | None:
-    """Evaluate an integer expression; None where it depends on what has no value here."""
+    """Evaluate an integer expression; None if it depends on what has no value here."""
     scope = Scope()
     slots: dict[int, int] = {}
     for name in free_definitions(expr):

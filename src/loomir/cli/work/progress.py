@@ -16,7 +16,7 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """A line on the terminal that says what is being done; nothing where there is no terminal.
+    """A line on the terminal that says what is being done; nothing if there is no terminal.
 
     Use it in a ``with`` statement: at its end, the line disappears. It stands on the standard
     error, steps aside while the report prints, and tells the stages of compiling by itself.

@@ -319,7 +319,7 @@ def _interleaves(body: _Body) -> bool:
 
 
 def _step(indices: tuple[PrimExpr, ...], var: Var) -> int | None:
-    """Return by how much an index grows in each iteration; None where that is not plain to see."""
+    """Return by how much an index grows in each iteration; None if that is not plain to see."""
     (index,) = indices
     step = 0
     todo = [(index, 1)]

@@ -22,7 +22,7 @@ How to add a converter
        known at import; ``node.emit(expr)`` binds what is used more than once,
        ``node.compute`` makes a kernel of tensor expressions, and ``node.one("Add", a, b)`` is
        another operator. What cannot be made raises ``node.refuse("why")``; it is listed with
-       all else.
+       everything else.
     2. Add its row to ``ROWS`` at the end of the file: ``row("Relu", _relu)``, with ``since=``
        where a version changed what the operator means.
     3. Prove it: ``python -m tools.onnx_node_tests --only relu`` compiles and runs the standard's

@@ -177,7 +177,7 @@ class GraphImporter:
         return None
 
     def _convert(self, node: Node) -> list[Value] | None:
-        """Return the outputs of a node; None where its operator has no converter."""
+        """Return the outputs of a node; None if its operator has no converter."""
         folded = fold(node)
         if folded is not None:
             return [folded]

@@ -131,7 +131,7 @@ class _Given:
     def remember(self, files: Mapping[Path, tuple[int, ...]]) -> _ModelOrigin | None:
         """Note that the model was imported, with the states of other files that it was read of.
 
-        None where files have changed meanwhile.
+        None if files have changed meanwhile.
         """
         folder = self.path.parent.resolve()
         try:

@@ -71,7 +71,7 @@ class OptionalType:
 
 
 NodeType: TypeAlias = "TensorType | SequenceType | OptionalType | None"
-"""What is said of a value; None where nothing is."""
+"""What is said of a value; None if nothing is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ class Node:
         return self.tensor(index).constant if self.has(index) else None
 
     def find_known(self, index: int) -> list[Any] | None:
-        """Return numbers and expressions of extents that an input holds; None where unknown."""
+        """Return numbers and expressions of extents that an input holds; None if unknown."""
         found = self.tensor(index).known if self.has(index) else None
         return None if found is None else [_number(v) for v in found.reshape(-1)]
 

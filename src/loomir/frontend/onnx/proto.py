@@ -323,7 +323,7 @@ _ATTRIBUTES: Final[Mapping[int, Callable[[_Reader, Any], Any]]] = {
 
 # -- operators that the standard defines by others -----------------------------------------------
 def _schema(node: NodeDef, version: int) -> Any:
-    """Return what the standard says of an operator; None where it has none of that name."""
+    """Return what the standard says of an operator; None if it has none of that name."""
     defs = onnx_package("defs")
     try:
         return defs.get_schema(node.operator, version, node.domain)
@@ -344,7 +344,7 @@ def is_standard_function(node: NodeDef, version: int) -> bool:
 def standard_function(
     node: NodeDef, version: int, types: list[tuple[str, list[int | None] | None] | None]
 ) -> FunctionDef | None:
-    """Return how the standard defines an operator by others; None where it does not."""
+    """Return how the standard defines an operator by others; None if it does not."""
     schema = _schema(node, version)
     if schema is None:
         return None

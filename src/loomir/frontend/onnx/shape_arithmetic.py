@@ -26,7 +26,7 @@ _Fold: TypeAlias = Callable[[Node, "list[NPArray]"], Any]
 
 
 def fold(node: Node) -> TensorValue | None:
-    """Return the output of a node that is known at import; None where it is not."""
+    """Return the output of a node that is known at import; None if it is not."""
     found = _FOLDS.get(node.operator)
     if found is None or node.definition.domain or not node.inputs:
         return None
@@ -134,7 +134,7 @@ def _divide(a: Any, b: Any) -> Any:
 
 
 def _is_extent(expr: PrimExpr) -> bool:
-    """Tell whether an expression surely is not below 0."""
+    """Tell whether an expression certainly is not below 0."""
     todo = [expr]
     while todo:
         part = todo.pop()

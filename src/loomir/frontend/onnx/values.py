@@ -50,14 +50,14 @@ class TensorValue:
 
     @property
     def constant(self) -> NPArray | None:
-        """The elements as an array of numbers; None where they are not known, or are symbolic."""
+        """The elements as an array of numbers; None if they are not known, or are symbolic."""
         if isinstance(self.expr, Constant):
             return self.expr.data.once()
         return None if self._known is None or self._known.dtype.hasobject else self._known
 
     @property
     def known(self) -> NPArray | None:
-        """The elements, numbers or expressions of extents; None where unknown, or too many."""
+        """The elements, numbers or expressions of extents; None if unknown, or too many."""
         if self._known is not None:
             return self._known
         # Looked at first: a weight may be in its file still.

@@ -23,7 +23,7 @@ How to add a converter
        ``node.tensor(i, dtype)`` is one as a tensor; ``node.dtype`` and ``node.shape`` are those
        that torch says the result has; ``node.emit(expr)`` binds what is used more than once, and
        ``node.compute`` makes a kernel of tensor expressions. What cannot be made raises
-       ``node.refuse("why")``; it is listed with all else.
+       ``node.refuse("why")``; it is listed with everything else.
     2. Prove it: ``python -m tools.opinfo_table --only relu`` compares it with PyTorch on the
        samples that PyTorch tests its own operators with.
     3. ``python -m tools.torch_page`` writes the table of operators anew.

@@ -141,7 +141,7 @@ class Node:
         return int(axis + rank if axis < 0 else axis)
 
     def axes(self, place: int | str, rank: int) -> list[int] | None:
-        """Return axes counted from 0; None where none is named."""
+        """Return axes counted from 0; None if none is named."""
         given = self[place]
         if given is None:
             return None
@@ -217,7 +217,7 @@ class Node:
         return self.graph.sizes.simplify(expr)
 
     def is_equal(self, a: Any, b: Any) -> bool:
-        """Tell whether two extents surely are the same."""
+        """Tell whether two extents certainly are the same."""
         return self.graph.sizes.is_equal(a, b)
 
     def refuse(self, reason: str, help: str = "") -> CannotImport:

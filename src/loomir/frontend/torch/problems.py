@@ -17,7 +17,7 @@ _MOST_LABELS: Final = 8
 
 
 def source_line(node: Any) -> str:
-    """Return the line of the user's program that made a node, or nothing where it is not known."""
+    """Return the line of the user's program that made a node, or nothing if it is not known."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
     own = [f for f in frames if not _is_library(f[0].replace("\\", "/"))]
     if not own:

@@ -65,7 +65,7 @@ class Sizes:
         return found.value if isinstance(found, IntImm) else found
 
     def is_equal(self, a: Any, b: Any) -> bool:
-        """Tell whether two sizes surely are the same."""
+        """Tell whether two sizes certainly are the same."""
         if isinstance(a, PrimExpr) or isinstance(b, PrimExpr):
             found = self.simplify(a - b)
             return not isinstance(found, PrimExpr) and found == 0

@@ -232,7 +232,7 @@ class Matcher:
     def _expect(
         self, expr: PrimExpr, found: Scalar, where: str, span: Span | None
     ) -> Scalar | None:
-        """Return what an expression demands; None where it was bound, or nothing can be said."""
+        """Return what an expression demands; None if it was bound, or nothing can be said."""
         sizes = self._frame.sizes
         if isinstance(expr, SizeVar) and expr not in sizes and self._bind:
             sizes[expr] = found
@@ -256,7 +256,7 @@ class Matcher:
     def _of_dtype(
         self, value: Value, given: DataType, wanted: DataType, place: ValueLabel
     ) -> Value | None:
-        """Return a scalar in the dtype that is asked for; None where it is of another."""
+        """Return a scalar in the dtype that is asked for; None if it is of another."""
         if type(value) not in (bool, int, float):
             if given is wanted:
                 return value

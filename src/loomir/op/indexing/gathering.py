@@ -107,7 +107,7 @@ gather_elements = define_op(
 def row_length(
     c: OpContext, x: TensorStructInfo, indices: TensorStructInfo, batch: int
 ) -> int | None:
-    """Return how many axes a row of indices names, None where that is unknown.
+    """Return how many axes a row of indices names, None if that is unknown.
 
     Errors: OPS0030 for more than there are.
     """

@@ -113,7 +113,7 @@ def _infer(c: OpContext) -> StructInfo:
 
 # -- lowering ------------------------------------------------------------------------------------
 def _fit(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Return keys and values of surely fitting extents."""
+    """Return keys and values of certainly fitting extents."""
     batch, _, _, features = dims(query)
     _, positions, groups, _ = dims(key)
     keys = topi.assume_shape(key, [batch, positions, groups, features])

@@ -93,7 +93,7 @@ def extents(
 ) -> list[PrimExpr] | None:
     """Return the extents of an argument in the order of ``letters``, blocks merged.
 
-    None where they are unknown. Errors: OPS0030, OPS0060 for blocks of another size.
+    None if they are unknown. Errors: OPS0030, OPS0060 for blocks of another size.
     """
     if info.ndim >= 0 and info.ndim != len(layout.parts):
         c.refuse(
@@ -125,7 +125,7 @@ def extents_in_layout(
 ) -> list[PrimExpr] | None:
     """Return extents, which are in the order of ``letters``, in a layout.
 
-    None where an axis may not be made of whole blocks. Errors: OPS0037 where one surely is not.
+    None if an axis may not be made of whole blocks. Errors: OPS0037 where one certainly is not.
     """
     by_letter = dict(zip(letters, map(as_dim, made), strict=True))
     for letter, size in layout.blocks.items():

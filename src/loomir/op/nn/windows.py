@@ -80,7 +80,7 @@ def steps(
 ) -> PrimExpr:
     """Count the windows that fit an axis; ``ceil_mode`` adds one that only starts inside.
 
-    Errors: OPS0062 where surely none does.
+    Errors: OPS0062 where certainly none does.
     """
     before, after = pads
     whole = Add(as_dim(extent), as_dim(before + after))

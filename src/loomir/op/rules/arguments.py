@@ -39,7 +39,7 @@ __all__ = [
 
 # -- extents -------------------------------------------------------------------------------------
 def number_of(dim: Dim) -> int | None:
-    """Return an extent as a number, None where it is symbolic."""
+    """Return an extent as a number, None if it is symbolic."""
     if isinstance(dim, int):
         return dim
     return dim.value if isinstance(dim, IntImm) else None
@@ -184,7 +184,7 @@ def as_floats(*names: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 # -- values --------------------------------------------------------------------------------------
 def values_of(c: OpContext, index: int) -> tuple[PrimExpr | None, ...] | None:
-    """Return the scalars of a tuple, None where one is unknown, or where their number is.
+    """Return the scalars of a tuple, None if one is unknown, or where their number is.
 
     Errors: OPS0004 for what is no tuple of scalars.
     """

@@ -52,7 +52,7 @@ class Arguments(NamedTuple):
 
 
 def arguments_of(c: OpContext, index: int = 1) -> Arguments | None:
-    """Return the fields of the argument that is a tuple, None where not even their number is known.
+    """Return the fields of the argument that is a tuple, None if not even their number is known.
 
     Errors: RLX0231 for what is no tuple.
     """
@@ -166,7 +166,7 @@ def _name(c: OpContext) -> str:
 
 
 def _integers(c: OpContext) -> tuple[Any, ...] | None:
-    """Return the integers passed besides tensors, None where their number is not known."""
+    """Return the integers passed besides tensors, None if their number is not known."""
     if not c.has(2):
         return ()
     info = c.shape(2)

@@ -42,7 +42,7 @@ def infer_of_shape(c: OpContext, index: int, like: TensorStructInfo) -> TensorSt
 
 # -- reshape -------------------------------------------------------------------------------------
 def _rest(dims: Sequence[Dim], others: Sequence[Dim], analyzer: Analyzer) -> PrimExpr | None:
-    """Divide the number of elements by the extents that are given; None where that is no number.
+    """Divide the number of elements by the extents that are given; None if that is no number.
 
     Symbolic factors that both have cancel out, also where they may be 0.
     """

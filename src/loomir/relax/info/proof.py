@@ -131,7 +131,7 @@ def each_equal(pairs: Iterable[tuple[PrimExpr, PrimExpr]], analyzer: Analyzer) -
 
 
 def dims_of(shape: Expr | None) -> tuple[PrimExpr, ...] | None:
-    """Return the extents of what may be a tensor's shape, None where they are not known."""
+    """Return the extents of what may be a tensor's shape, None if they are not known."""
     if isinstance(shape, ShapeExpr):
         return shape.values
     info: Any = getattr(shape, "struct_info_annotation", None)

@@ -312,9 +312,9 @@ class BlockBuilder:
         """Make a call of a kernel from a function of ``te.Tensor``, and add the kernel.
 
         The result is one tensor, or a tuple of several. Tensors among the arguments, in lists and
-        tuples too, become ``te.Tensor``; shapes and scalars of known value expressions; all else is
-        passed on as it is.
-        Errors: RLX0309 for a tensor of unknown extents, or a result that is no tensor.
+        tuples too, become ``te.Tensor``; shapes and scalars of known value expressions; everything
+        else is passed on as it is. Errors: RLX0309 for a tensor of unknown extents, or a result
+        that is no tensor.
         """
         kernel = make_kernel(
             te_func,

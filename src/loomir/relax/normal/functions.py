@@ -118,7 +118,7 @@ class Functions:
         return found
 
     def definition(self, gv: GlobalVar) -> BaseFunc | None:
-        """Return a function, None where it is not made yet."""
+        """Return a function, None if it is not made yet."""
         return self._made.get(gv.name_hint)
 
     def _unknown(self, gv: GlobalVar) -> NoReturn:

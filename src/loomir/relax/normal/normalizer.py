@@ -174,7 +174,7 @@ class Normalizer:
 
     # -- variables -------------------------------------------------------------------------------
     def rename(self, old: Var | ShapeVar, new: RelaxExpr | PrimExpr) -> None:
-        """Put a leaf in the place of a variable, from here on; an extent in a shape variable's."""
+        """Replace a variable by a leaf, from here on; an extent in a shape variable's."""
         self.renamed[old] = new
         self._shapes_renamed = self._shapes_renamed or isinstance(old, ShapeVar)
 

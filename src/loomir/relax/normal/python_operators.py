@@ -187,7 +187,7 @@ def _part(value: Expr, rank: int, index: Any) -> Expr:
 
 
 def _slice_of(item: Any) -> tuple[Any, Any, Any] | None:
-    """Return begin, end and step of an index; None where it takes the whole axis."""
+    """Return begin, end and step of an index; None if it takes the whole axis."""
     cut: Any = item
     if isinstance(item, slice):
         given = [as_number(part) for part in (cut.start, cut.stop, cut.step)]

@@ -102,7 +102,7 @@ class Rewriter:
         return expr if found is None else found
 
     def replace(self, old: Var | ShapeVar, new: RelaxExpr | PrimExpr) -> None:
-        """Put a leaf in the place of a variable, or an extent in that of a shape variable."""
+        """Replace a variable by a leaf, or an extent in that of a shape variable."""
         self._normalizer.rename(old, new)
 
     def emit_binding(self, binding: VarBinding, value: RelaxExpr) -> None:

@@ -91,7 +91,7 @@ class Scope:
         return new
 
     def info_of(self, var: Var) -> StructInfo | None:
-        """Return what is known of a variable, None where nothing is yet.
+        """Return what is known of a variable, None if nothing is yet.
 
         The shape variables of a function's parameters are others at each use, unless captured.
         """

@@ -66,7 +66,7 @@ def _axis(
     known: Sequence[tuple[PrimExpr, ...] | None],
     at: int,
 ) -> PrimExpr | None:
-    """Return the extent at an axis counted from the end, None where it is uncertain."""
+    """Return the extent at an axis counted from the end, None if it is uncertain."""
     here = [d[at] for d in known if d is not None and len(d) >= -at]
     one = next((d for d in here if isinstance(d, IntImm)), None)
     wide = [d for d in here if not (isinstance(d, IntImm) and d.value == 1)]

@@ -79,7 +79,7 @@ class OpContext:
         """Gives the structural information of a leaf expression, functions of the module too."""
         self.warn = warn
         self.definition = definition or _find_none
-        """Gives a function of the module itself, None where it is not there (yet)."""
+        """Gives a function of the module itself, None if it is not there (yet)."""
         self.memory: dict[Any, Any] = {} if memory is None else memory
         """What rules keep from call to call of one program."""
         self.assume = assume
@@ -120,7 +120,7 @@ class OpContext:
     def require_order(
         self, code: str, low: Dim, high: Dim, message: str, *, help: str, arg: int | None = None
     ) -> None:
-        """Refuse the call where ``low`` is surely above ``high``; note where that is open.
+        """Refuse the call where ``low`` is certainly above ``high``; note where that is open.
 
         ``message`` and what it stands for: see ``Required``.
         """
@@ -151,7 +151,7 @@ class OpContext:
         )
 
     def tensors(self, index: int) -> tuple[TensorStructInfo, ...] | None:
-        """Return what is known of a tuple of tensors, None where not even their number is.
+        """Return what is known of a tuple of tensors, None if not even their number is.
 
         Errors: OPS0004 for another kind of value.
         """
@@ -190,7 +190,7 @@ class OpContext:
         )
 
     def prim(self, index: int) -> PrimStructInfo | None:
-        """Return what is known of an argument that must be a scalar, None where nothing is.
+        """Return what is known of an argument that must be a scalar, None if nothing is.
 
         Errors: OPS0004 for another kind of value.
         """
@@ -218,7 +218,7 @@ class OpContext:
 
     # -- proofs ----------------------------------------------------------------------------------
     def equal(self, a: Dim, b: Dim) -> bool | None:
-        """Tell whether two extents are equal; None where neither is certain."""
+        """Tell whether two extents are equal; None if neither is certain."""
         x, y = as_dim(a), as_dim(b)
         if self.analyzer.can_prove_equal(x, y):
             return True

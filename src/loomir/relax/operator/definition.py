@@ -217,7 +217,7 @@ def op_def(op: Op) -> OpDef:
 
 
 def find_op(name: str) -> OpDef | None:
-    """Find an operator by its qualified name, such as ``relax.add``; None where there is none."""
+    """Find an operator by its qualified name, such as ``relax.add``; None if there is none."""
     load_operators()
     return _TABLE.get(name)
 

@@ -141,7 +141,7 @@ def _takes(info: Operand, dtype: DataType) -> bool:
 
 # -- devices ---------------------------------------------------------------------------------
 def common_device(c: OpContext, indices: Sequence[int]) -> VDevice | None:
-    """Return the device on which tensors are, None where that of none is known.
+    """Return the device on which tensors are, None if that of none is known.
 
     Errors: OPS0009 for two devices.
     """

@@ -105,7 +105,7 @@ def _reads(array: Any) -> bool:
 
 
 def _numpy_functions() -> tuple[int, int] | None:
-    """Return the addresses of NumPy's functions by its stable table; None where that is another."""
+    """Return the addresses of NumPy's functions by its stable table; None if that is another."""
     module: Any = import_module("numpy._core._multiarray_umath")
     get = ctypes.PYFUNCTYPE(_VOID, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)
@@ -118,7 +118,7 @@ def _numpy_functions() -> tuple[int, int] | None:
 
 
 def _host() -> Any:
-    """Make the words of the host, once; None where the fast entry is not available."""
+    """Make the words of the host, once; None if the fast entry is not available."""
     with _lock:
         if not _hosts:
             found = _numpy_functions() if _is_known() else None
@@ -143,7 +143,7 @@ _kept: Final[list[object]] = []
 
 
 def host_symbols() -> dict[str, int] | None:
-    """Return what the code is linked with; None where the fast entry is not available."""
+    """Return what the code is linked with; None if the fast entry is not available."""
     host = _host()
     if host is None:
         return None
@@ -173,7 +173,7 @@ class FastEntry(NamedTuple):
 def fast_entry_for(enter: int, function: int, count: int, values: int) -> FastEntry | None:
     """Make what Python calls a function of a graph by.
 
-    None where the fast entry is not available. ``values`` is how many come with a fault.
+    None if the fast entry is not available. ``values`` is how many come with a fault.
     """
     code = _connected[0]() if _connected else 0
     if not code:

@@ -54,7 +54,7 @@ TENSOR_CAPACITY: Final = TENSOR_OWNER + 8  # i64: the bytes that are there from 
 TENSOR_EXTENTS: Final = TENSOR_CAPACITY + 8  # i64 each
 DATA_ALIGNMENT: Final = 64
 
-# Tuples, shapes and strings: how many, then the items, extents or bytes (a zero behind them).
+# Tuples, shapes and strings: how many, then the items, extents or bytes (a zero after them).
 LENGTH: Final = HEADER_SIZE  # i64
 ITEMS: Final = LENGTH + 8
 

@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 Wanted: TypeAlias = "DataType | tuple[Wanted, ...] | None"
-"""The dtype that a scalar must have, of a tuple's fields; None where anything goes."""
+"""The dtype that a scalar must have, of a tuple's fields; None if anything goes."""
 
 _FLOAT32: Final = DataType("float32")
 _LENT: Final = ctypes.c_int64

@@ -40,7 +40,7 @@ _pending: Final[dict[int, dict[int, BaseException]]] = {}
 
 
 class _Plan(NamedTuple):
-    """The parsed description of a call; ``returns`` is None where the result is dropped."""
+    """The parsed description of a call; ``returns`` is None if the result is dropped."""
 
     function: Callable[..., Any]
     returns: DataType | None
@@ -50,7 +50,7 @@ class _Plan(NamedTuple):
 def take(root: int, ticket: int) -> BaseException | None:
     """Return the exception of a ticket, and forget all others of the same call.
 
-    None where the call was interrupted before it could say by what.
+    None if the call was interrupted before it could say by what.
     """
     return _pending.pop(root, {}).get(ticket)
 

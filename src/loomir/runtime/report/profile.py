@@ -41,7 +41,7 @@ class Work(NamedTuple):
 class KernelCall(NamedTuple):
     """One call of a kernel: nanoseconds of the monotonic clock, sizes, and what it did.
 
-    ``work`` is None where it cannot be counted.
+    ``work`` is None if it cannot be counted.
     """
 
     kernel: str

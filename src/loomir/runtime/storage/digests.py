@@ -96,7 +96,7 @@ def file_state(path: str | os.PathLike[str]) -> tuple[int, ...]:
 
 @functools.cache
 def source_stamp() -> str | None:
-    """Return a digest that changes with Loomir's source; None where that is no folder.
+    """Return a digest that changes with Loomir's source; None if that is no folder.
 
     It is of names, sizes and times of all modules: what another version, or an edited one, has
     computed is not found by this one.

@@ -130,7 +130,7 @@ def blockize_nest(place: Ref, keep_units: bool) -> Blockized | Refusal:
 
 
 def substitute_all(block: Block, given: Mapping[Var, PrimExpr]) -> tuple[Node, ...]:
-    """Put expressions in the place of iterators in the regions that a block matches."""
+    """Replace iterators in the regions that a block matches by expressions."""
     return tuple(substitute(match, given) for match in block.match_buffers)
 
 
@@ -210,7 +210,7 @@ def _divide_bindings(ref: Ref, chain: Sequence[Ref], keep_units: bool) -> _Parts
 
 
 def _side(it: IterVar, extent: PrimExpr, name: str, keep: bool) -> IterVar | None:
-    """Make an iterator of one side; None where it would have one value, and need not be there."""
+    """Make an iterator of one side; None if it would have one value, and need not be there."""
     if isinstance(extent, IntImm) and extent.value == 1 and not keep:
         return None
     var = Var(name, it.var.dtype)

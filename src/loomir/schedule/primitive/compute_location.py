@@ -540,7 +540,7 @@ def _carries(around: Ref, buffer: Buffer, outer: dict[Var, Range]) -> str:
 
 
 def plain_indices_of(ref: Ref, load: BufferLoad) -> dict[Var, int] | None:
-    """Say which axis of an operand each iterator is the index of; None where there is none."""
+    """Say which axis of an operand each iterator is the index of; None if there is none."""
     axes: dict[Var, int] = {}
     own = {it.var for it in ref.block.iter_vars if it.iter_type is IterVarType.DATA_PAR}
     for axis, index in enumerate(load.indices):

@@ -337,7 +337,7 @@ def _pad_element(ref: Ref, buffer: Buffer, value: Any, own: list[Var]) -> PrimEx
 def _make_padding(
     ref: Ref, buffer: Buffer, new: Buffer, index_map: IndexMap, value: Any
 ) -> Stmt | None:
-    """Make a block that fills what no element of the old layout is; None where there is nothing."""
+    """Make a block that fills what no element of the old layout is; None if there is nothing."""
     analyzer = analyzer_for(ranges_with_sizes(ref))
     if is_bijective(index_map, buffer.shape, analyzer=analyzer):
         return None

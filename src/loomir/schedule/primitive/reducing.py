@@ -50,7 +50,7 @@ def _names_bound_by(ref: Ref, kind: IterVarType) -> set[Node]:
 
 
 def _chain(ref: Ref, loop: Ref) -> list[Ref] | None:
-    """Return the loops from one to a block, None where something else stands between."""
+    """Return the loops from one to a block, None if something else stands between."""
     loops = ref.loops()
     place = next((n for n, r in enumerate(loops) if r is loop), None)
     if place is None:

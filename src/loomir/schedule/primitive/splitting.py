@@ -347,7 +347,7 @@ def _cannot_partition(ref: Ref, factors: Sequence[int | None]) -> Refusal | None
 
 
 def _number_blocks(stmt: Stmt, number: int) -> Stmt:
-    """Put a number behind the names of the blocks of a copy."""
+    """Put a number after the names of the blocks of a copy."""
     return _rename_blocks(stmt, f"_{number}")
 
 

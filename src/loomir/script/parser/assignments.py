@@ -395,7 +395,7 @@ def _bind_value(parser: Parser, name: str, value: PrimExpr, span: Span, at: Span
 
 
 def local_of(parser: Parser, node: doc.AnnAssign, var: Var) -> MutableLocal | None:
-    """Make the local variable that a name with a type is; None where it is only bound.
+    """Make the local variable that a name with a type is; None if it is only bound.
 
     Errors: SCR0015 for a pointer, which no local variable holds.
     """

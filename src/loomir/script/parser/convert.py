@@ -219,7 +219,7 @@ def _syntax_place(error: SyntaxError, places: Places) -> Span | None:
 def convert(root: ast.AST, places: Places, problems: list[Diagnostic]) -> doc.AST | None:
     """Make the Doc AST of Python's; what is not in the language is added to ``problems``.
 
-    None where the root itself is refused. A refused part leaves a ``doc.Name`` of no name in its
+    None if the root itself is refused. A refused part leaves a ``doc.Name`` of no name in its
     place, which nothing complains about again.
     """
     holder: list[Any] = [None]

@@ -211,7 +211,7 @@ class Docsifier:
         return doc
 
     def find_known(self, definition: Node) -> ExprDoc | None:
-        """Return what a definition is written as, or None where it is not in scope."""
+        """Return what a definition is written as, or None if it is not in scope."""
         found = self.docs.get(id(definition))
         return None if found is None else found[1]
 

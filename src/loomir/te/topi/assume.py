@@ -55,7 +55,7 @@ def _copy_checked(
 def assume_shape(x: Tensor, shape: Sequence[Size]) -> Tensor:
     """Return a tensor with another static shape, which must equal its own at run time.
 
-    Shapes: ``shape``. Errors: TE0101 where an extent surely differs; RUN0212 where one turns out
+    Shapes: ``shape``. Errors: TE0101 where an extent certainly differs; RUN0212 where one turns out
     to.
     """
     own, wanted = dims(x), [size(s) for s in shape]
@@ -71,7 +71,7 @@ def assume_shape(x: Tensor, shape: Sequence[Size]) -> Tensor:
 def assume_broadcast(x: Tensor, shape: Sequence[Size]) -> Tensor:
     """Broadcast at run time: repeat axes of extent 1, and add axes in front.
 
-    Shapes: ``shape``. Errors: TE0101 where an extent surely is neither 1 nor that of ``shape``;
+    Shapes: ``shape``. Errors: TE0101 where an extent certainly is neither 1 nor that of ``shape``;
     RUN0212 where one turns out not to be.
     """
     own, wanted = dims(x), [size(s) for s in shape]

@@ -143,7 +143,7 @@ class _Counts:
         return _Way(self.elements(self.inputs[k]), left, (plain,))
 
     def pair(self, a: _Way, b: _Way, inside: int) -> _Way | None:
-        """Multiply two; None where the product is too large to be kept."""
+        """Multiply two; None if the product is too large to be kept."""
         every = "".join(dict.fromkeys(a.letters + b.letters))
         left = self.letters_kept(every, inside)
         if self.elements(left) > self.room:

@@ -68,7 +68,7 @@ def check_place(place: PrimExpr, x: Tensor, axis: int) -> PrimExpr:
 def _along(
     i: Sequence[PrimExpr], at: PrimExpr, x: Tensor, along: int, within: Sequence[Size]
 ) -> list[PrimExpr]:
-    """Return indices with a place at one axis; those not surely inside are checked."""
+    """Return indices with a place at one axis; those not certainly inside are checked."""
     made: list[PrimExpr] = []
     for a, (v, d, e) in enumerate(zip(i, dims(x), within, strict=True)):
         inside = equal_sizes(d, e) or (isinstance(d, int) and isinstance(e, int) and e <= d)

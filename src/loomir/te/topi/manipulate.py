@@ -181,7 +181,7 @@ def _groups(own: list[Size], shape: list[Size]) -> list[_Group]:
 
 
 def _tail(a: list[Size], b: list[Size]) -> tuple[int, int] | None:
-    """Return how many axes at the end of two shapes have one product, None where that is unsure."""
+    """Return how many axes at the end of two shapes have one product, None if that is unsure."""
     if not a or not b:
         return None
     if equal_sizes(a[-1], b[-1]):
@@ -204,7 +204,7 @@ def _tail(a: list[Size], b: list[Size]) -> tuple[int, int] | None:
 def reshape(x: Tensor, shape: Sequence[Size]) -> Tensor:
     """Take elements in row-major order into another shape, of which one extent may be -1.
 
-    Shapes: ``shape``. Errors: TE0104 unless it has surely as many elements.
+    Shapes: ``shape``. Errors: TE0104 unless it has certainly as many elements.
     """
     return _regroup("reshape", x, _resolve_shape(x, shape))
 
@@ -514,7 +514,7 @@ def _layout(text: str) -> list[tuple[str, int]]:
 def layout_transform(x: Tensor, source: str, target: str) -> Tensor:
     """Permute and split axes, as layouts such as ``"NCHW"`` and ``"NCHW4c"`` say.
 
-    Shapes: extents in the layout ``target``. Errors: TE0104 unless they are surely multiples.
+    Shapes: extents in the layout ``target``. Errors: TE0104 unless they are certainly multiples.
     """
     old, new = _layout(source), _layout(target)
     same = {a for a, _ in old if a.isupper()} == {a for a, _ in new if a.isupper()}

@@ -169,7 +169,7 @@ def _arg(name: str, x: Tensor, axis: int | None, keepdims: bool, greatest: bool)
         return select(keep, a[0], b[0]), select(keep, a[1], b[1])
 
     def identity(place_dtype: str, dtype: str) -> Any:
-        # As far as any element, and behind it: of equals the first counts.
+        # As far as any element, and after it: of equals the first counts.
         least = min_value(dtype) if greatest else max_value(dtype)
         if DataType(dtype).is_float:
             least = const(float("-inf" if greatest else "inf"), dtype)

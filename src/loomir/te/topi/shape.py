@@ -69,7 +69,7 @@ def product(sizes: Iterable[Size]) -> Size:
 
 
 def equal_sizes(a: Size, b: Size) -> bool:
-    """Tell whether two extents are surely the same."""
+    """Tell whether two extents are certainly the same."""
     x, y = convert(a), convert(b)
     if is_same_size(x, y):
         return True

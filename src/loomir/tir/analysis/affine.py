@@ -102,7 +102,7 @@ class Sum(NamedTuple):
         return Sum({}, 0).plus(self, factor) if factor else Sum({}, 0)
 
     def range(self) -> tuple[int | None, int | None]:
-        """Return the least and the greatest value, None where it is not known."""
+        """Return the least and the greatest value, None if it is not known."""
         low: int | None = self.constant
         high: int | None = self.constant
         for atom, times in self.terms.items():
@@ -112,7 +112,7 @@ class Sum(NamedTuple):
         return low, high
 
     def divide(self, divisor: int) -> tuple[Sum, Sum] | None:
-        """Return quotient and remainder by a positive constant or None where ranges do not tell."""
+        """Return quotient and remainder by a positive constant or None if ranges do not tell."""
         whole = {a: t // divisor for a, t in self.terms.items() if t % divisor == 0}
         rest = Sum({a: t for a, t in self.terms.items() if t % divisor}, self.constant % divisor)
         low, high = rest.range()

@@ -31,7 +31,7 @@ def constant_span(index: object) -> tuple[int, int] | None:
 def outside(
     buffer: Buffer, indices: Sequence[PrimExpr], span: Span | None, code: str
 ) -> Diagnostic | None:
-    """Describe the first constant index that is outside of its axis, None where none is."""
+    """Describe the first constant index that is outside of its axis, None if none is."""
     for axis, (index, extent) in enumerate(zip(indices, buffer.shape, strict=False)):
         found = constant_span(index)
         if found is None:

@@ -105,7 +105,7 @@ def _covers(stored: _Stored, indices: Sequence[PrimExpr]) -> bool:
 
 
 def _stores_of(root: Stmt, outputs: dict[int, Buffer]) -> list[_Stored]:
-    """List what a statement surely stores, whatever its conditions are."""
+    """List what a statement certainly stores, whatever its conditions are."""
     found: list[_Stored] = []
     waiting: list[tuple[Stmt, tuple[For, ...], dict[int, PrimExpr]]] = [(root, (), {})]
     while waiting:

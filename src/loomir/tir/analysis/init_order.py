@@ -251,7 +251,7 @@ class _Proof:
 
     # -- the proof -------------------------------------------------------------------------------
     def refusal(self) -> str | None:
-        """Return the reason why the proof fails, or None where it holds."""
+        """Return the reason why the proof fails, or None if it holds."""
         block = self.realize.block
         values = [self.affine.read(value) for value in self.realize.values]
         reducing: frozenset[Atom] = frozenset()

@@ -143,7 +143,7 @@ _RULES: Final[dict[type, Callable[[ValueRange, ValueRange], ValueRange | None]]]
 def value_range_of(expr: PrimExpr, known: Mapping[Var, ValueRange]) -> ValueRange | None:
     """Return the values of an integer or truth value; of a vector, those of all its lanes.
 
-    None where they are not numbers, or depend on data.
+    None if they are not numbers, or depend on data.
     """
 
     def step(node: Any, parts: list[ValueRange | None]) -> ValueRange | None:

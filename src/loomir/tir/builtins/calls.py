@@ -109,13 +109,13 @@ def call_outside(
 
 
 def name_of(call: Call) -> str:
-    """Return the name of what is called; empty where the call has none."""
+    """Return the name of what is called; empty if the call has none."""
     first = call.args[0] if call.args else None
     return first.value if isinstance(first, StringImm) else ""
 
 
 def mistake_of(call: Call) -> Diagnostic | None:
-    """Say what is wrong with a call of something outside, None where nothing is."""
+    """Say what is wrong with a call of something outside, None if nothing is."""
     row = OUTSIDE[call.op] if isinstance(call.op, Op) else None
     assert row is not None
     name = name_of(call)

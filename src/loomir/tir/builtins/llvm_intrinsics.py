@@ -267,7 +267,7 @@ INTRINSICS: Final[dict[str, Intrinsic]] = {
 def call_llvm(
     op: Op, name: str, args: tuple[PrimExpr, ...], dtype: DataType, span: Span | None = None
 ) -> Call:
-    """Call an intrinsic by its name, with or without its types behind it.
+    """Call an intrinsic by its name, with or without its types after it.
 
     A count of arguments before the others, as older texts have it, is left out.
     Errors: TIR0123 for the name, TIR0124 for the arguments.
@@ -318,7 +318,7 @@ def mistake_of_machine_intrinsic(call: Call) -> Diagnostic | None:
 
 
 def mistake_of_llvm(call: Call) -> Diagnostic | None:
-    """Say what is wrong with a call of an intrinsic, None where nothing is."""
+    """Say what is wrong with a call of an intrinsic, None if nothing is."""
     name, dtype, args = name_of(call), call.dtype, call.args[1:]
     row = _row(name, dtype)
     if row is None and mistake_of_machine_intrinsic(call) is not None:

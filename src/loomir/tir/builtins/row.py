@@ -54,7 +54,7 @@ class Kind(NamedTuple):
 
 
 class Param(NamedTuple):
-    """A parameter of a builtin; ``kind`` is None where ``Accepts`` says what it takes."""
+    """A parameter of a builtin; ``kind`` is None if ``Accepts`` says what it takes."""
 
     name: str
     kind: Kind | None = None
@@ -63,7 +63,7 @@ class Param(NamedTuple):
 class Builtin(NamedTuple):
     """A row of the table.
 
-    - ``arity`` is None where any number of arguments goes.
+    - ``arity`` is None if any number of arguments goes.
     - ``corners`` says what holds at the edges, for the reference.
     - ``says_dtype`` marks those whose result has the dtype that the caller names as well.
     - ``inside`` names the operators that take the result, for those of ``SPECIAL_CALL_ARG``.
@@ -80,7 +80,7 @@ class Builtin(NamedTuple):
     says_dtype: bool = False
     inside: frozenset[str] = frozenset()
     check: Callable[[Args, DataType], str | None] | None = None
-    """A rule beyond those on single arguments: what is wrong, None where nothing is."""
+    """A rule beyond those on single arguments: what is wrong, None if nothing is."""
 
     @property
     def signature(self) -> str:

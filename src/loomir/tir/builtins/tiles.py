@@ -26,7 +26,7 @@ _BFLOAT16: Final = DataType("bfloat16")
 
 
 def sum_dtype(left: DataType, right: DataType) -> DataType | None:
-    """Return the dtype that sums of products have, None where tiles do not hold such factors."""
+    """Return the dtype that sums of products have, None if tiles do not hold such factors."""
     if left in (_INT8, _UINT8) and right in (_INT8, _UINT8):
         return DataType("int32")
     return DataType("float32") if left is right is _BFLOAT16 else None

@@ -116,7 +116,7 @@ def check_ranges(func: PrimFunc) -> list[Diagnostic]:
 
 
 def _loops_with_jumps(body: Stmt) -> frozenset[int] | None:
-    """List by ``id`` the loops whose iterations a jump may end; None where a return may end all."""
+    """List by ``id`` the loops whose iterations a jump may end; None if a return may end all."""
     found: set[int] = set()
     stack: list[tuple[Stmt, int, bool]] = [(body, 0, False)]
     while stack:
@@ -247,7 +247,7 @@ class _Walk:
         self.push_choice(around, node.condition, node.true_value, node.false_value)
 
     def call(self, node: Call, around: _Around | None) -> None:
-        """Enter arguments; an address may be that of the element behind the last.
+        """Enter arguments; an address may be that of the element after the last.
 
         What a program only promises is not evaluated.
         """
@@ -423,7 +423,7 @@ class _Proof:
                 self.least[atom] = max(least, self.least.get(atom, least))
 
     def fault(self, element: _Element, value: Sum, length: Sum) -> _Fault | None:
-        """Return the first point that proves the access wrong, None where there is none."""
+        """Return the first point that proves the access wrong, None if there is none."""
         used, points = self._points(value.loops | length.loops)
         for point in points:
             at = self._index(element, value, point)
@@ -466,7 +466,7 @@ class _Proof:
         return used, points
 
     def _conditions(self) -> list[_Condition] | None:
-        """Read the conditions around the access; None where one is not understood."""
+        """Read the conditions around the access; None if one is not understood."""
         found: list[_Condition] = []
         read = self.affine.read
 
@@ -514,7 +514,7 @@ class _Proof:
         return values
 
     def _point(self, chosen: tuple[Sum, ...]) -> dict[Atom, Sum] | None:
-        """Return the values of loops, from the outermost; None where a loop does not run there."""
+        """Return the values of loops, from the outermost; None if a loop does not run there."""
         point: dict[Atom, Sum] = {}
         for loop, choice in zip(self.loops, chosen, strict=True):
             value = choice.with_atoms(point)

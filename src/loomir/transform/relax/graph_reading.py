@@ -41,7 +41,7 @@ __all__ = [
 
 
 def operator_of(value: object) -> str:
-    """Name the operator that an expression calls, without ``relax.``; nothing for all else."""
+    """Name the operator that an expression calls, without ``relax.``; nothing for anything else."""
     if isinstance(value, Call) and isinstance(value.op, Op):
         return value.op.name.removeprefix("relax.")
     return ""
@@ -91,13 +91,13 @@ def tensor_info(leaf: object) -> TensorStructInfo | None:
 
 
 def extent_of(info: TensorStructInfo, axis: int) -> int | None:
-    """Return the extent of an axis, None where it is no number."""
+    """Return the extent of an axis, None if it is no number."""
     dim = None if info.dims is None else info.dims[axis]
     return dim.value if isinstance(dim, IntImm) else None
 
 
 def integers_of(call: Call) -> list[PrimValue] | None:
-    """List the integers that a kernel is given behind tensors, None where they have no names."""
+    """List the integers that a kernel is given after tensors, None if they have no names."""
     if len(call.args) < 3:
         return []
     sizes = call.args[2]

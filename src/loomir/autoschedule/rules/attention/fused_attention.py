@@ -283,7 +283,7 @@ class _Blocks:
         self.strip = 1
         """Keys that the first product takes at a time, where it does not take them all at once."""
         self.hides: PrimExpr | None = None
-        """What holds where hidden keys may be left out; None where no keys are hidden."""
+        """What holds where hidden keys may be left out; None if no keys are hidden."""
         self.seen: PrimExpr = chain.keys.extent
         """How many keys the block at hand goes over."""
 

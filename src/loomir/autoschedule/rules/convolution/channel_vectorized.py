@@ -124,7 +124,7 @@ _LEAST_STEPS: Final = 256
 def in_channel_vectors(
     image: Image, target: Target, inner: Set[Buffer], constants: Set[Var]
 ) -> Plan | None:
-    """Plan a convolution in vectors of channels; None where vectors of pixels are better."""
+    """Plan a convolution in vectors of channels; None if vectors of pixels are better."""
     found = image.product
     used: set[Var] = set(by_class(found.left).get(Var, ()))
     groups = tuple(axis for axis in found.batch if axis.var in used)
@@ -220,7 +220,7 @@ def _is_near(image: Image, shape: tuple[int, int, int], target: Target) -> bool:
 
 
 def _stride_of(image: Image, place: PrimExpr, axis: Axis) -> int | None:
-    """Compute the stride of an address along an axis, None where it is dynamic."""
+    """Compute the stride of an address along an axis, None if it is dynamic."""
     if axis.size == 1:
         return 0
     axes = (*image.product.batch, *image.steps, *image.places)
@@ -231,7 +231,7 @@ def _stride_of(image: Image, place: PrimExpr, axis: Axis) -> int | None:
 
 
 def _sort_by_stride(image: Image) -> list[Axis] | None:
-    """Sort the reduced axes by their strides in the image; None where those are dynamic."""
+    """Sort the reduced axes by their strides in the image; None if those are dynamic."""
     far = {axis.var: _stride_of(image, image.base, axis) for axis in image.steps}
     if None in far.values():
         return None

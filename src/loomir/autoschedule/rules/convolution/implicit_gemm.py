@@ -218,7 +218,7 @@ class _Convolution:
 
     @property
     def work(self) -> int | None:
-        """Count the multiply-adds of one call, None where the batch is dynamic."""
+        """Count the multiply-adds of one call, None if the batch is dynamic."""
         return None if self.count is None else self.m * self.n * self.k * self.count
 
     def _for_tasks(self, name: str, extent: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:

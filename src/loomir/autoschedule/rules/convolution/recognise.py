@@ -210,7 +210,7 @@ def _find_addresses(
     """Find the stride of pixels, and their addresses in a copy of the image.
 
     Also whether they are shifted by the taps of a kernel or ``padded_or_nested``, which says that
-    the image is padded or has outer axes. None where they have no such addresses.
+    the image is padded or has outer axes. None if they have no such addresses.
     """
     axes = (*places, *steps)
     forms = [affine_form(index, axes) for index in load.indices]

@@ -17,7 +17,7 @@ __all__ = ["plan_requested"]
 
 
 def plan_requested(stmt: Stmt, target: Target, around: Mapping[Var, Range]) -> Plan | None:
-    """Vectorise innermost loops of a nest with a parallel loop; None where there is none.
+    """Vectorise innermost loops of a nest with a parallel loop; None if there is none.
 
     ``around`` are the loops around the statement.
     """

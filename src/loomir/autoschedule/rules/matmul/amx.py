@@ -83,7 +83,7 @@ def plan_amx(
     views: Views,
     constants: Set[Var] = frozenset(),
 ) -> Plan | None:
-    """Plan a GEMM of narrow types; None where the target has no matrix unit for it."""
+    """Plan a GEMM of narrow types; None if the target has no matrix unit for it."""
     if _amx_groups(found, target, constants) is None:
         return None
     plan = _AmxTiles(found, target, inner, views, constants)

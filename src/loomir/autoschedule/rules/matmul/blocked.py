@@ -215,7 +215,7 @@ class Blocked:
 
     @property
     def work(self) -> int | None:
-        """Count the multiply-adds of one call, None where sizes are dynamic."""
+        """Count the multiply-adds of one call, None if sizes are dynamic."""
         if None in (self.m, self.n, self.k, self.count, size_of(self.found.rows)):
             return None
         return self.m * self.n * self.k * self.count  # type: ignore[operator]

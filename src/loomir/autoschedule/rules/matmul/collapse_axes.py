@@ -49,7 +49,7 @@ class Views:
         return declare_views(self.made.values(), stmt)
 
     def flatten(self, load: BufferLoad, axes: Sequence[Axis], var: Var) -> BufferLoad | None:
-        """Collapse the nested axes of a load to one variable; None where they are not nested."""
+        """Collapse the nested axes of a load to one variable; None if they are not nested."""
         many = [axis for axis in axes if axis.size != 1]
         for at in range(len(load.indices) - len(many) + 1):
             if _is_nested_at(load, many, at):

@@ -42,7 +42,7 @@ class Packing:
     last: Callable[[Values, PrimExpr], PrimExpr] | None = None
     """Gives a partial step, where a step is several of the reduced axes' iterations."""
     complete: PrimExpr | None = None
-    """The number of complete steps, None where all are."""
+    """The number of complete steps, None if all are."""
     steps: int = field(kw_only=True)
     """The rows and steps of a block that is transposed in registers, a divisor of ``lanes``."""
 

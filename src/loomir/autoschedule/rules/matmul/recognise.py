@@ -254,7 +254,7 @@ def has_overlap(stages: Sequence[Stage]) -> bool:
 
 # -- epilogue ----------------------------------------------------------------------------------
 def find_epilogue(stages: Sequence[Stage]) -> tuple[Stage, ...] | None:
-    """Rewrite the stages after the first by its axes; None where one is not element-wise."""
+    """Rewrite the stages after the first by its axes; None if one is not element-wise."""
     first = stages[0]
     known: dict[Any, tuple[PrimExpr, ...]] = {first.buffer: first.indices}
     made: list[Stage] = []
@@ -276,7 +276,7 @@ def find_epilogue(stages: Sequence[Stage]) -> tuple[Stage, ...] | None:
 def _match_axes(
     stage: Stage, known: Mapping[Buffer, tuple[PrimExpr, ...]], first: Stage
 ) -> dict[Var, PrimExpr] | None:
-    """Map the axes of a later stage to axes of the product; None where they do not match."""
+    """Map the axes of a later stage to axes of the product; None if they do not match."""
     loads: list[BufferLoad] = by_class(stage.value).get(BufferLoad, [])
     reads = [load for load in loads if load.buffer in known]
     if not reads:

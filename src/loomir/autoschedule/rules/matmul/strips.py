@@ -87,7 +87,7 @@ def plan_strips(
     views: Views,
     constants: Set[Var],
 ) -> Plan | None:
-    """Plan a GEMM in strips of columns; None where another order is better or sizes dynamic."""
+    """Plan a GEMM in strips of columns; None if another order is better or sizes dynamic."""
     many = [axis for axis in found.columns if axis.size != 1]
     if found.ordered or found.starts_from_init or found.stage.init is None or not many:
         return None

@@ -113,7 +113,7 @@ def choose_tiles(
     within: bool = False,
     run: int | None = None,
 ) -> Tiles:
-    """Choose tiles by the sizes of the product, None where they are dynamic.
+    """Choose tiles by the sizes of the product, None if they are dynamic.
 
     ``streamed``: the rows are few, and the right operand is read in place. ``within``: it can be
     read in place, where a tile is no wider than it. ``run``: so many rows lie in a line, at whose
@@ -188,7 +188,7 @@ def _list_near(size: int, most: int | None) -> list[int]:
 
 
 def choose_row_tiles(m: int | None, n: int | None, dtype: DataType, target: Target) -> Tiles | None:
-    """Choose tiles of one row for ``FEW_STEPS`` steps; None where rows are too short for it."""
+    """Choose tiles of one row for ``FEW_STEPS`` steps; None if rows are too short for it."""
     lanes = target.lanes(dtype.bits)
     columns = _VECTORS * lanes
     if n is None or n < columns:

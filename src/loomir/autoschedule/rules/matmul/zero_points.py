@@ -60,7 +60,7 @@ def plan_zero_points(
 ) -> tuple[Plan, int] | None:
     """Plan a sum of products of bytes less zero points, with at most ``count`` stages in all.
 
-    None where it is no such sum, or the target has no instructions for bytes. The first stage may
+    None if it is no such sum, or the target has no instructions for bytes. The first stage may
     pad one of the factors.
     """
     pad, lead = None, 0
@@ -192,7 +192,7 @@ class _Decomposed:
 
 
 def _split_factor(factor: PrimExpr) -> _Factor | None:
-    """Split a factor into bytes and their zero point; None where it is of another form."""
+    """Split a factor into bytes and their zero point; None if it is of another form."""
     if factor.dtype is not _INT32:
         return None
     value = strip_widening(factor)

@@ -49,7 +49,7 @@ Inner = Callable[[int], AbstractSet[Buffer]]
 
 
 def plan_rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
-    """Plan the first stages that share rows, with their number; None where there are none."""
+    """Plan the first stages that share rows, with their number; None if there are none."""
     group = _Group.collect(stages)
     if group is None:
         return None
@@ -132,7 +132,7 @@ class _Group:
 
     @classmethod
     def collect(cls, stages: Sequence[Stage]) -> _Group | None:
-        """Collect the stages up to the first reduction; None where they share no rows."""
+        """Collect the stages up to the first reduction; None if they share no rows."""
         place = 0
         while place < len(stages) and stages[place].combine is Combine.NONE:
             place += 1

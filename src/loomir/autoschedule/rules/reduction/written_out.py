@@ -181,7 +181,7 @@ def _bounds(clamp: Max | Min, kept: PrimExpr, other: PrimExpr, axes: Sequence[Ax
 
 
 def _with_reader(stage: Stage, reader: Stage) -> Stage | None:
-    """Write out a reduction in the stage that reads each of its results; None where it can't be."""
+    """Write out a reduction in the stage that reads each of its results; None if it can't be."""
     if reader.combine is not Combine.NONE or reader.in_place:
         return None
     if stage.reads() & {id(reader.buffer.data)} or Let in by_class(reader.value):

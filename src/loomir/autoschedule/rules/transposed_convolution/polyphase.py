@@ -115,7 +115,7 @@ def _names(load: BufferLoad) -> set[Var]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """The results of some phases: ``buffer`` by axes, phases and turns; None where all are zero."""
+    """The results of some phases: ``buffer`` by axes, phases and turns; None if all are zero."""
 
     phases: tuple[Phases, ...]
     buffer: Buffer | None

@@ -36,5 +36,5 @@ def global_name(name: str, sigil: str = "@") -> str:
 
 
 def local_hint(hint: str) -> str:
-    """Make a readable part of a local name of any text; the number behind it keeps it unique."""
+    """Make a readable part of a local name of any text; the number after it keeps it unique."""
     return "_" + _NOT_PLAIN.sub("_", hint) if hint[:1].isdigit() else _NOT_PLAIN.sub("_", hint)

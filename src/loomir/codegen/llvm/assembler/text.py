@@ -445,7 +445,7 @@ class Module:
         return address
 
     def string(self, text: str | bytes) -> Value:
-        """Return the address of a constant C string: UTF-8, a zero behind it, equal ones shared."""
+        """Return the address of a constant C string: UTF-8, a zero after it, equal ones shared."""
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         found = self._strings.get(data)
         if found is None:

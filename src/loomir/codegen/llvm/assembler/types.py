@@ -120,7 +120,7 @@ class Type:
 
     @property
     def store_size(self) -> int:
-        """Bytes that a value takes in memory, without padding behind it.
+        """Bytes that a value takes in memory, without padding after it.
 
         Errors: InternalError for what has no such size here (void, functions, structs).
         """

@@ -66,7 +66,7 @@ def may_hold_forbidden_patterns(text: str) -> bool:
 
 
 def avoid_forbidden_patterns(text: str, register: int = 128) -> str | None:
-    """Return IR for x86 without such forms; None where there are none.
+    """Return IR for x86 without such forms; None if there are none.
 
     ``register`` is the number of bits of the largest vector registers that the code may use.
     """

@@ -40,7 +40,7 @@ HALF_PI: Final = (
 HALF_PI_SINGLE: Final = _h("0x1.921fb6p+0"), _h("-0x1.777a5cp-25"), _h("-0x1.ee59dap-50")
 """The same, floats."""
 
-# The bits of 2/pi behind the point, after 64 zeros: for angles below 2**53 some are whole turns.
+# The bits of 2/pi after the point, after 64 zeros: for angles below 2**53 some are whole turns.
 _BITS: Final = (
     0x0000000000000000,
     0xA2F9836E4E441529,
@@ -114,7 +114,7 @@ def reduce_far(b: Builder, x: Value) -> tuple[Value, Value, Value]:
         b.shl(b.zext(b.mul(number, high), _I128), const(_I128, 64)),
     )
     carried = b.lshr(b.mul(wide, b.zext(low, _I128)), const(_I128, 64))
-    turns = b.add(product, carried)  # two bits of quarter turns, 126 behind the point
+    turns = b.add(product, carried)  # two bits of quarter turns, 126 after the point
     n = b.lshr(b.add(turns, const(_I128, 1 << 125)), const(_I128, 126))
     r, tail, below = _radians(b, b.shl(turns, const(_I128, 2)))
     negative = b.xor(below, b.icmp("slt", bits, const(I64, 0)))

@@ -41,7 +41,7 @@ class Format(NamedTuple):
     """The layout of float or double."""
 
     bits: int
-    fraction: int  # bits behind the leading one
+    fraction: int  # bits after the leading one
     bias: int
     magic: float  # adding it rounds to an integer, which is then in the low bits
     suffix: str  # of functions of the C library

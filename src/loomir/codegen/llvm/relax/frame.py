@@ -311,7 +311,7 @@ class GraphFrame(FunctionFrame):
     def take_tensor(self, rank: int, what: object = None) -> tuple[Location, bool]:
         """Return memory for a tensor that only kernels see, and whether that is there already.
 
-        ``what``: equal for equal tensors, None where that is not known.
+        ``what``: equal for equal tensors, None if that is not known.
         """
         words = at.TENSOR_EXTENTS // 8 + rank
         free = self._free_tensors.setdefault(words, [])

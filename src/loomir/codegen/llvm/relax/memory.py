@@ -159,7 +159,7 @@ def lay_in_storage(s: Site) -> Laid | None:
 
 
 class _Elements(NamedTuple):
-    """The elements of a tensor: their dtype, None where that is known only at run time.
+    """The elements of a tensor: their dtype, None if that is known only at run time.
 
     ``word`` has the dtype as a DLTensor has it, over a rank of 0.
     """

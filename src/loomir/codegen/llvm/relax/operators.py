@@ -104,7 +104,7 @@ def _results(s: Site, values: Sequence[Value], as_tuple: bool) -> Slot:
 
 # -- calls of kernels --------------------------------------------------------------------------
 def _integers(s: Site, others: int) -> Step[list[Value]]:
-    """Return the numbers that come as a shape behind the tensors; ``others`` counts the latter."""
+    """Return the numbers that come as a shape after the tensors; ``others`` counts the latter."""
     if not s.has(2):
         return []
     e, frame = s.arg(2), s.frame

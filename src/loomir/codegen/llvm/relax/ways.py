@@ -37,7 +37,7 @@ class Laid(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The byte behind it."""
+        """The byte after it."""
         size = self.dtype.itemsize
         for extent in self.extents:
             size *= extent

@@ -147,7 +147,7 @@ class Cleanup:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop around the current place; ``exit`` is None where iterations may run in any order."""
+    """A loop around the current place; ``exit`` is None if iterations may run in any order."""
 
     next: Block
     exit: Block | None

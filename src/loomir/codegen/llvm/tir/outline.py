@@ -45,7 +45,7 @@ _NEAR: Final = {BREAK_LOOP, CONTINUE_LOOP}
 
 
 def measure(body: Stmt) -> dict[int, Size]:
-    """Measure the statements of a large body, by id; empty where the body stays whole."""
+    """Measure the statements of a large body, by id; empty if the body stays whole."""
     if _is_short(body):
         return {}
     sizes: dict[int, Size] = {}

@@ -175,7 +175,7 @@ def _steps(
         made = step(part, old)
         if lengths is None or at is None:
             return [made[0], *made]
-        # What is behind the end of a sequence changes nothing, and is 0.
+        # What is after the end of a sequence changes nothing, and is 0.
         there = node.emit(op.greater(lengths, at))
         kept = [_select(node, there, m, n) for m, n in zip(made, old)]
         return [node.emit(op.where(there, made[0], zero)), *kept]

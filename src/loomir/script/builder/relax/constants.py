@@ -45,7 +45,7 @@ def inline_reference(array: Array) -> str:
 
 
 def _file_of(digest: str) -> Path | None:
-    """Return where an array is stored, None where no cache is."""
+    """Return where an array is stored, None if no cache is."""
     directory = SETTINGS.cache_dir
     return None if directory is None else directory / "constants" / f"{digest}.npy"
 

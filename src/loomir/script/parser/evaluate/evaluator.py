@@ -805,7 +805,7 @@ def _with_dtype(
 ) -> tuple[list[object], dict[str, object], object]:
     """Place ``dtype=`` of a builtin: first among the arguments, or beside them as a claim.
 
-    Gives the dtype that the result must have, None where the function takes the dtype itself.
+    Gives the dtype that the result must have, None if the function takes the dtype itself.
     """
     names = list(_signature(target).parameters)
     if names[:1] == ["dtype"] or target in DTYPE_FIRST:

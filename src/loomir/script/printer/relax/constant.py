@@ -41,7 +41,7 @@ def _reference(array: Array, constants: str) -> str:
 
 
 def _write_list(array: Array) -> ExprDoc | None:
-    """Return an array as numbers in lists; None where these would not make it again."""
+    """Return an array as numbers in lists; None if these would not make it again."""
     kind = array.data.dtype.type
     data: Any = array.data
     values = [_number(item, kind) for item in data.reshape(-1)]

@@ -208,7 +208,7 @@ def _count_leading(row: OpDef, count: int) -> int:
 
 
 def _options(row: OpDef, node: Call) -> dict[str, Any] | None:
-    """Return options to write; None where the operator makes another call of what is written."""
+    """Return options to write; None if the operator makes another call of what is written."""
     given: dict[str, Any] = {}
     for param in row.options:
         if param.name not in node.attrs:

@@ -350,7 +350,7 @@ def domain(d: Docsifier, dom: Range) -> Step[ExprDoc]:
 def _bounds(
     d: Docsifier, start: PrimExpr, extent: PrimExpr
 ) -> Step[tuple[ExprDoc, ExprDoc] | None]:
-    """Ask for begin and end; None where no pair reads back as this range."""
+    """Ask for begin and end; None if no pair reads back as this range."""
     dtype = start.dtype
     if extent.dtype is not dtype:
         return None

@@ -41,7 +41,7 @@ class _Involved(Exception):
 
 
 def plain_text(d: Docsifier, node: Any) -> ExprDoc | None:
-    """Write an expression at once; None where it takes more."""
+    """Write an expression at once; None if it takes more."""
     if d.tokens[-1] != "tir":
         return None
     try:
@@ -51,7 +51,7 @@ def plain_text(d: Docsifier, node: Any) -> ExprDoc | None:
 
 
 def store_text(d: Docsifier, node: BufferStore) -> LineDoc | None:
-    """Write a store at once; None where it takes more."""
+    """Write a store at once; None if it takes more."""
     if d.tokens[-1] != "tir":
         return None
     value = node.value
@@ -63,7 +63,7 @@ def store_text(d: Docsifier, node: BufferStore) -> LineDoc | None:
 
 
 def buffer_text(d: Docsifier, buffer: Buffer) -> TextDoc | None:
-    """Write ``T.Buffer`` for a buffer at once; None where it takes more."""
+    """Write ``T.Buffer`` for a buffer at once; None if it takes more."""
     if not is_default(buffer) or not all(map(_is_plain, buffer.shape)):
         return None
     shape = ", ".join([str(extent.value) for extent in buffer.shape])  # type: ignore[attr-defined]
@@ -72,7 +72,7 @@ def buffer_text(d: Docsifier, buffer: Buffer) -> TextDoc | None:
 
 
 def call_text(name: str, args: list[ExprDoc]) -> TextDoc | None:
-    """Write a call of what is written already; None where something is not."""
+    """Write a call of what is written already; None if something is not."""
     texts = [arg.text for arg in args if isinstance(arg, TextDoc)]
     return TextDoc(f"{name}({', '.join(texts)})") if len(texts) == len(args) else None
 

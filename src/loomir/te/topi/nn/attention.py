@@ -101,7 +101,7 @@ class _Parts:
             self.tensors = (assume_shape(query, whole), key, value)
 
     def _shares(self) -> int | None:
-        """Count the heads of queries that share a head of keys: 0 for none, None where unknown."""
+        """Count the heads of queries that share a head of keys: 0 for none, None if unknown."""
         heads, groups = self.heads, self.groups
         if equal_sizes(heads, groups):
             return 1

@@ -20,7 +20,7 @@ __all__ = ["adjust_matmul_order"]
 
 @register("relax.AdjustMatmulOrder", requires={"relax_normal_form"})
 def adjust_matmul_order(func: Function) -> Function:
-    """Write ``(x @ a) @ b`` as ``x @ (a @ b)``, or the other way, where that is surely cheaper.
+    """Write ``(x @ a) @ b`` as ``x @ (a @ b)``, or the other way, where that is certainly cheaper.
 
     In dataflow blocks, where nothing else uses the first product, ``a`` and ``b`` are matrices, and
     ``x`` has two axes or more. What is cheaper is told from extents, whatever symbolic ones are.

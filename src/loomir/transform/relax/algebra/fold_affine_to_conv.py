@@ -218,7 +218,7 @@ class _Reader:
         return field, normalization_factors(call, statistics), taker.var
 
     def match(self, binding: VarBinding, chain: _Chain) -> _Match | None:
-        """Scale the kernel of a convolution; None where it must stay."""
+        """Scale the kernel of a convolution; None if it must stay."""
         conv, info = binding.value, tensor_info(binding.var)
         assert isinstance(conv, Call)
         assert info is not None
@@ -245,7 +245,7 @@ class _Reader:
 def _per_channel(
     array: NPArray, info: TensorStructInfo, axis: int, channels: int
 ) -> NPArray | None:
-    """Return a constant as one number for each channel, None where it has others."""
+    """Return a constant as one number for each channel, None if it has others."""
     if array.ndim > info.ndim or array.dtype != numpy_of(info.dtype):
         return None
     dims = [1] * (info.ndim - array.ndim) + list(array.shape)

@@ -127,7 +127,7 @@ class _Reader:
         """How often a field of each tuple is taken in this block."""
 
     def match(self, binding: VarBinding) -> _Match | None:
-        """Return what to do with a normalisation, None where it must stay."""
+        """Return what to do with a normalisation, None if it must stay."""
         call = binding.value
         if operator_of(call) != "nn.batch_norm":
             return None
@@ -166,7 +166,7 @@ class _Reader:
 
 
 def channel_axis(layout: str) -> int | None:
-    """Tell which axis counts channels, None where they stand in blocks."""
+    """Tell which axis counts channels, None if they stand in blocks."""
     read = read_layout(layout)
     if read is None or read.blocks:
         return None

@@ -33,7 +33,7 @@ class JointRewriter(Rewriter, ABC):
     # -- hooks -----------------------------------------------------------------------------------
     @abstractmethod
     def match(self, call: Call, result: Var) -> Sequence[RelaxExpr] | None:
-        """List the variables of ``single`` that go into a call; None where it must stay."""
+        """List the variables of ``single`` that go into a call; None if it must stay."""
 
     @abstractmethod
     def write(self, call: Call, result: Var) -> Call:

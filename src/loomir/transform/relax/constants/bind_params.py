@@ -30,7 +30,7 @@ class BindParamsOptions:
 
 @register("relax.BindParams", requires={"relax_normal_form"})
 def bind_params(mod: IRModule, options: BindParamsOptions = BindParamsOptions()) -> IRModule:
-    """Put constants in the place of parameters, which the function no longer has.
+    """Replace parameters by constants, which the function no longer has.
 
     Shape variables that they bind become numbers.
     Errors: RLX0330 for a name that no parameter has, and for a tensor that does not fit.

@@ -32,7 +32,7 @@ class BindSymbolicVarsOptions:
 def bind_symbolic_vars(
     mod: IRModule, options: BindSymbolicVarsOptions = BindSymbolicVarsOptions()
 ) -> IRModule:
-    """Put numbers in the place of shape variables that parameters bind.
+    """Replace shape variables that parameters bind by numbers.
 
     Errors: RLX0330 for a name that no such variable has.
     """

@@ -23,7 +23,7 @@ class BundleModelParamsOptions:
 def bundle_model_params(
     func: Function, options: BundleModelParamsOptions = BundleModelParamsOptions()
 ) -> Function:
-    """Make one tuple of the parameters behind the first ``num_input``, an attribute of functions.
+    """Make one tuple of the parameters after the first ``num_input``, an attribute of functions.
 
     Functions without it stay, and those whose only weight is a tuple. Calls inside of the module
     are not changed: it is meant for functions that are called from outside.

@@ -58,7 +58,7 @@ def lazy_transform_params(
 ) -> IRModule:
     """Let functions named ``..transform_params`` get weights and set results by packed functions.
 
-    Weights are the parameters behind the first ``num_input`` (an attribute; all without it), or the
+    Weights are the parameters after the first ``num_input`` (an attribute; all without it), or the
     fields of the only one where that is a tuple. Each is got before its first use, those with
     symbolic extents at the beginning; each result is set as soon as it is made, so that few of
     them are in memory at a time. A function stays as it is where the module uses it, where
@@ -92,7 +92,7 @@ class _Lazy:
         """The results that are not set yet: which they are."""
 
     def make(self) -> Function | None:
-        """Return the new function, or None where the old one has to stay."""
+        """Return the new function, or None if the old one has to stay."""
         func, options = self.func, self.options
         count = count_of_inputs(func) or 0
         body = func.body

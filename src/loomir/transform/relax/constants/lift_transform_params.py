@@ -40,7 +40,7 @@ _STAYS: Final = frozenset(
 def lift_transform_params(mod: IRModule) -> IRModule:
     """Move what dataflow blocks compute only of weights to a function ``NAME_transform_params``.
 
-    Weights are the parameters behind the first ``num_input``, an attribute. The new function takes
+    Weights are the parameters after the first ``num_input``, an attribute. The new function takes
     a tuple of them, and gives a tuple of what takes their place as parameters: weights that are
     still used, then what was computed. So ``f(x, *weights)`` becomes
     ``f(x, *f_transform_params(weights))``, of which the inner call is needed once. A value that

@@ -11,7 +11,7 @@ __all__ = ["count_of_inputs"]
 
 
 def count_of_inputs(func: Function) -> int | None:
-    """Return the attribute ``num_input``, None where a function has none.
+    """Return the attribute ``num_input``, None if a function has none.
 
     Errors: RLX0331 where it is not a number of parameters.
     """

@@ -45,7 +45,7 @@ def lambda_lift(mod: IRModule) -> IRModule:
     """Move local functions to the module, as private functions named ``lifted_`` and their name.
 
     One that captures nothing is called as a function of the module. What another captures becomes
-    its last parameters, sizes that no other parameter tells as one shape behind them: a closure is
+    its last parameters, sizes that no other parameter tells as one shape after them: a closure is
     made of it by ``make_closure`` where it stood, and called by ``invoke_pure_closure``, or
     ``invoke_closure`` where it has effects. One that calls itself passes on what it was given.
     """
@@ -60,13 +60,13 @@ class _Captured(NamedTuple):
 
     @property
     def args(self) -> tuple[RelaxExpr, ...]:
-        """What the lifted function is given behind its own arguments."""
+        """What the lifted function is given after its own arguments."""
         return (*self.values, ShapeExpr(self.sizes)) if self.sizes else self.values
 
 
 class _Lifter(Rewriter):
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
-        """Lift a function; bind all else as it is."""
+        """Lift a function; bind everything else as it is."""
         if not isinstance(value, Function):
             self.emit_binding(binding, value)
             return

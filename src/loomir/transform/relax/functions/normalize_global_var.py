@@ -15,7 +15,7 @@ __all__ = ["normalize_global_var"]
 def normalize_global_var(mod: IRModule) -> IRModule:
     """Name each function by its ``global_symbol``, and private ones differently from these.
 
-    A private function whose name another one needs, or has already, gets a number behind it.
+    A private function whose name another one needs, or has already, gets a number after it.
     Errors: RLX0336 for two functions of one ``global_symbol``.
     """
     names: dict[GlobalVar, str] = {}

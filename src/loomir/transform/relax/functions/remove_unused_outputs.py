@@ -69,7 +69,7 @@ def remove_unused_outputs(mod: IRModule) -> IRModule:
 
 
 def _find_used(mod: IRModule, names: set[str]) -> dict[str, set[int | None]]:
-    """Tell which fields of the results of functions are taken out; None where it is more."""
+    """Tell which fields of the results of functions are taken out; None if it is more."""
     found: dict[str, set[int | None]] = {name: set() for name in names}
     for func in mod.functions.values():
         results: dict[Var, str] = {}

@@ -49,8 +49,8 @@ def fuse_tir(mod: IRModule) -> IRModule:
 
     Those that are more than a group of kernels, with one tensor as result, stay functions.
     What computes single elements is computed where they are used, unless that would repeat much
-    work; all else is kept in memory that the kernel allocates. Results have the same bits, but for
-    those of a NaN.
+    work; everything else is kept in memory that the kernel allocates. Results have the same bits,
+    but for those of a NaN.
     """
     groups = groups_of(mod)
     if not groups:

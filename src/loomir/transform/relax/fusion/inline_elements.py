@@ -190,7 +190,7 @@ def _is_simple(block: Block) -> bool:
 
 
 def _sites(stmt: Stmt, buffer: Buffer) -> list[tuple[Block, list[_Site]]] | None:
-    """List the places where a statement loads a buffer; None where some cannot be replaced."""
+    """List the places where a statement loads a buffer; None if some cannot be replaced."""
     loads: list[BufferLoad] = by_class(stmt).get(BufferLoad, [])
     wanted = {id(load) for load in loads if load.buffer is buffer}
     result: list[tuple[Block, list[_Site]]] = []

@@ -26,7 +26,7 @@ __all__ = ["Bound", "ScalarOf", "bind_kernel", "is_known", "output_of", "scalar_
 _INT64: Final = DataType("int64")
 
 ScalarOf: TypeAlias = Callable[[Var], "PrimVar | None"]
-"""Gives the variable of loops that stands for a scalar of a graph, None where there is none."""
+"""Gives the variable of loops that stands for a scalar of a graph, None if there is none."""
 
 
 class Bound(NamedTuple):
@@ -54,7 +54,7 @@ def output_of(func: PrimFunc) -> Buffer | None:
 
 
 def scalar_argument(expr: RelaxExpr) -> PrimStructInfo | None:
-    """Return what is known of an argument that is a scalar; None for all else."""
+    """Return what is known of an argument that is a scalar; None for anything else."""
     if isinstance(expr, PrimValue):
         return PrimStructInfo(expr.value.dtype, expr.value)
     info = expr.struct_info_annotation if isinstance(expr, Var) else None
@@ -71,7 +71,7 @@ def bind_kernel(
 ) -> Bound | None:
     """Bind the parameters of a kernel with one output, as a ``call_tir`` would.
 
-    None where the call does not give it exactly what it takes, or where the kernel would have to
+    None if the call does not give it exactly what it takes, or where the kernel would have to
     check something when it is called.
     """
     output = output_of(func)

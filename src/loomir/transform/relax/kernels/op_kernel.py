@@ -77,7 +77,7 @@ class KernelMaker:
         result: StructInfo,
         field: int | None = None,
     ) -> Kernel | None:
-        """Make the kernel of a call, or None where shapes and dtypes are not known well enough.
+        """Make the kernel of a call, or None if shapes and dtypes are not known well enough.
 
         Of several results, ``field`` is the only one that it gives.
         """
@@ -118,7 +118,7 @@ def _is_refusal(error: CompileError) -> bool:
 
 
 def _outputs(result: StructInfo) -> tuple[TensorStructInfo, ...] | None:
-    """Return the tensors that a call makes, None where a kernel cannot write them."""
+    """Return the tensors that a call makes, None if a kernel cannot write them."""
     fields = result.fields if isinstance(result, TupleStructInfo) else (result,)
     found: list[TensorStructInfo] = []
     for field in fields:

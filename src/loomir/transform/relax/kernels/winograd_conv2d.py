@@ -220,7 +220,7 @@ class _Rewriter(Rewriter):
         return leaf.data.once() if isinstance(leaf, Constant) else None
 
     def _tile(self, conv: _Conv) -> int | None:
-        """Choose the tile of a convolution; None where it stays as it is."""
+        """Choose the tile of a convolution; None if it stays as it is."""
         sizes = _POINTS if self.options.tile is None else (self.options.tile,)
         lanes = self.machine.lanes(conv.dtype.bits)
         costs = {tile: _estimate_transformed(conv, _way(tile), lanes) for tile in sizes}

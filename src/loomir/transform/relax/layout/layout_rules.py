@@ -41,7 +41,7 @@ Rule: TypeAlias = Callable[[Call, Now, Var], "LayoutPlan | None"]
 
 
 def layout_rule(definition: OpDef) -> Rule | None:
-    """Return the rule of an operator; None where it needs its arguments as they were."""
+    """Return the rule of an operator; None if it needs its arguments as they were."""
     found = _RULES.get(definition.name.removeprefix("relax."))
     if found is None and definition.elementwise:
         return _elementwise

@@ -199,7 +199,7 @@ class _Sink(Rewriter):
 
     # -- products --------------------------------------------------------------------------------
     def _product(self, call: Call, number: int) -> Call | None:
-        """Multiply a flattened tensor as it was before; None where that is not the same."""
+        """Multiply a flattened tensor as it was before; None if that is not the same."""
         left, right = call.args
         mine, other = _find_known(left), _find_known(right)
         if mine is None or other is None or mine.dims is None or other.dims is None:
@@ -240,7 +240,7 @@ class _Sink(Rewriter):
     def _elements(self, call: Call, number: int) -> tuple[Call | None, tuple[int, ...] | None]:
         """Compute elements before they are reshaped or transposed, and give the order of axes then.
 
-        None where arguments do not allow it.
+        None if arguments do not allow it.
         """
         definition = find_op(f"relax.{operator_of(call)}")
         is_cast = operator_of(call) in _CHANGE_DTYPE

@@ -27,7 +27,7 @@ _KILLS: Final = frozenset({"relax.memory.kill_storage", "relax.memory.kill_tenso
 
 @register("relax.KillAfterLastUse", requires={"relax_normal_form"})
 def kill_after_last_use(mod: IRModule) -> IRModule:
-    """Put ``memory.kill_tensor`` and ``memory.kill_storage`` behind the last use of what is made.
+    """Put ``memory.kill_tensor`` and ``memory.kill_storage`` after the last use of what is made.
 
     That is what the operators of allocation make and nothing keeps; a storage is used as long as a
     tensor in it is. Blocks of effects only: where memory is planned there are no others. What is

@@ -359,7 +359,7 @@ class _Mixer(Rewriter):
     def _narrow_call(
         self, block: _Block, call: Call, attrs: Mapping[str, Any], count: int
     ) -> tuple[Call, StructInfo] | None:
-        """Return a call with its first arguments in 16 bits, None where one does not fit.
+        """Return a call with its first arguments in 16 bits, None if one does not fit.
 
         ``count`` says how many arguments those are. Gives what is known of the result too.
         """

@@ -196,7 +196,7 @@ def _one_number(values: GraphValues, leaf: RelaxExpr) -> float | None:
 def find_axis(leaf: RelaxExpr | None, ndim: int) -> int | None:
     """Return the axis of a tensor along which a parameter varies, -1 for none.
 
-    None where it varies along several, or along extents that are not known.
+    None if it varies along several, or along extents that are not known.
     """
     if leaf is None:
         return -1

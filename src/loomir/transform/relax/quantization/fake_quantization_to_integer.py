@@ -161,7 +161,7 @@ class _Rewrite(Rewriter):
         return made if len(call.args) == 2 else make_call("add", emit(made), call.args[2])
 
     def _scale(self, scales: Sequence[tuple[Dequantized, int]], ndim: int) -> RelaxExpr | None:
-        """Return the product of two scales, each in its place; None where it is no normal float."""
+        """Return the product of two scales, each in its place; None if it is no normal float."""
         parts = [self._place_axis(operand, axis, ndim) for operand, axis in scales]
         arrays: list[Any] = [self.values.constant(part) for part in parts]
         if any(array is None for array in arrays):
@@ -332,7 +332,7 @@ def _result_rank(call: Call) -> int:
 
 
 def _steps(call: Call, left: Any, right: Any) -> int | None:
-    """Return how many products are summed for an element; None where that is not known."""
+    """Return how many products are summed for an element; None if that is not known."""
     if left is None or right is None:
         return None
     name = operator_of(call)

@@ -120,7 +120,7 @@ def clip_bounds(clip: Call) -> tuple[float, float] | None:
 
 
 def _number(arg: RelaxExpr) -> Any:
-    """Return a number or a shape that is written as an argument; None for all else."""
+    """Return a number or a shape that is written as an argument; None for anything else."""
     if isinstance(arg, PrimValue) and isinstance(arg.value, (IntImm, FloatImm)):
         return numpy_of(arg.value.dtype).type(arg.value.value)
     if isinstance(arg, ShapeExpr):

@@ -32,7 +32,7 @@ class IntegerFactor(NamedTuple):
 
 
 def read_factor(values: GraphValues, leaf: RelaxExpr) -> IntegerFactor | None:
-    """Read a tensor of int32 as a factor; None where it is of another form."""
+    """Read a tensor of int32 as a factor; None if it is of another form."""
     codes = _read_widened(values, leaf)
     if codes is not None:
         return IntegerFactor(codes, None)

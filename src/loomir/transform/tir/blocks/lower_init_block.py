@@ -14,7 +14,7 @@ __all__ = ["at_start", "lower_init_block"]
 
 
 def at_start(block: Block) -> PrimExpr | None:
-    """Return the condition under which ``init`` runs, None where it always does."""
+    """Return the condition under which ``init`` runs, None if it always does."""
     condition: PrimExpr | None = None
     for it in block.iter_vars:
         if it.iter_type is IterVarType.COMM_REDUCE:

@@ -261,7 +261,7 @@ class _Walk:
         return made
 
     def region_of(self, buffer: Buffer) -> Var | None:
-        """Find what describes the memory of a buffer, None where it is not watched."""
+        """Find what describes the memory of a buffer, None if it is not watched."""
         while id(buffer) in self.layout.matches:
             buffer = self.layout.matches[id(buffer)].source.buffer
         return self.regions.get(id(buffer.data))

@@ -68,7 +68,7 @@ class SplitChecks(NamedTuple):
 
 
 def split_bounds_checks(func: PrimFunc) -> SplitChecks | None:
-    """Split the checks of a function; None where two of its buffers may name the same memory."""
+    """Split the checks of a function; None if two of its buffers may name the same memory."""
     if _has_views(func):
         return None
     plain = _Walk(func, None)
@@ -281,7 +281,7 @@ class _Walk:
                 self._require(bounds)
 
     def _list_unproved(self, index: PrimExpr, extent: PrimExpr) -> list[str] | None:
-        """List which of the two ends are not proved; None where nothing can be said of them."""
+        """List which of the two ends are not proved; None if nothing can be said of them."""
         if not index.dtype.is_integer or index.dtype.lanes != 1:
             return None
         wide, size = int64(index), int64(extent)
@@ -304,7 +304,7 @@ class _Walk:
     def _at_entry(
         self, index: PrimExpr, extent: PrimExpr, missing: list[str]
     ) -> list[PrimExpr] | None:
-        """Return what must hold at the entry; None where that is not known, or never does."""
+        """Return what must hold at the entry; None if that is not known, or never does."""
         wide, size = int64(index), int64(extent)
         if not self._is_of_entry(size):
             return None

@@ -93,7 +93,7 @@ def study(loop: For) -> Loop:
 
 
 def cannot_vectorize(known: Loop) -> Refusal | None:
-    """Say what keeps the body from running once for all lanes, None where nothing does.
+    """Say what keeps the body from running once for all lanes, None if nothing does.
 
     Whatever may fail or act keeps it: with lanes side by side, the order of failures and effects
     would not be that of the iterations.

@@ -173,7 +173,7 @@ def _around(s: Stmt, end: Stmt, above: dict[int, Stmt]) -> tuple[Stmt, ...]:
 class _Home(NamedTuple):
     """The loop of which each iteration gets its own ``made`` for ``buffer``.
 
-    ``starts`` says for each axis which element is the first; None where the axis stays whole.
+    ``starts`` says for each axis which element is the first; None if the axis stays whole.
     """
 
     loop: For
@@ -315,7 +315,7 @@ def _box(
 ) -> list[tuple[PrimExpr, int]] | None:
     """Return where the elements start that all iterations store, and how many there are, by axis.
 
-    None where they leave gaps, or where that is not plain to see.
+    None if they leave gaps, or where that is not plain to see.
     """
     begin = {loop.loop_var: loop.min for loop in loops}
     taken: set[Var] = set()
@@ -350,7 +350,7 @@ def _box(
 
 
 def _shrink(loop: For, accesses: list[_Access], analyzer: Analyzer) -> _Home | None:
-    """Return the part of the buffer that an iteration needs, None where it is most of it."""
+    """Return the part of the buffer that an iteration needs, None if it is most of it."""
     store = next((a for a in accesses if isinstance(a.node, BufferStore)), None)
     if store is None:
         return None

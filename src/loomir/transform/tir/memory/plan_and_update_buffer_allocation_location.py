@@ -92,7 +92,7 @@ class _Plan:
         """The nodes that contain an access."""
 
     def target(self) -> Stmt | None:
-        """Find the statement to which the allocation moves, None where it stays."""
+        """Find the statement to which the allocation moves, None if it stays."""
         if self.escapes or not self.touched:
             return None
         at: Stmt = self.declare.body
@@ -110,7 +110,7 @@ class _Plan:
         return None if best is self.declare.body else best
 
     def _only(self, s: Stmt) -> Stmt | None:
-        """Return the one part of a statement that holds all accesses, None where none does."""
+        """Return the one part of a statement that holds all accesses, None if none does."""
         parts = [part for part in children(s) if id(part) in self.touched]
         if len(parts) == 1 and isinstance(parts[0], Stmt):
             return parts[0]
@@ -170,7 +170,7 @@ def _loads_known(e: PrimExpr, plan: _Plan, known: frozenset[int]) -> bool:
 
 
 def _find_assigned(s: Any, plan: _Plan, known: frozenset[int]) -> Step[frozenset[int] | None]:
-    """Return the elements that are certainly stored after a statement, None where a load fails."""
+    """Return the elements that are certainly stored after a statement, None if a load fails."""
     if id(s) not in plan.touched:
         return known
     own = [part for part in children(s) if isinstance(part, PrimExpr)]

@@ -129,7 +129,7 @@ _MOST_PARTS: Final = 64
 
 
 def _key(e: PrimExpr) -> tuple[object, ...] | None:
-    """Return what equal expressions share; None where it is long, or where evaluation may fail."""
+    """Return what equal expressions share; None if it is long, or where evaluation may fail."""
     key: list[object] = []
     for part in pre_order(e):
         kind = part.__class__

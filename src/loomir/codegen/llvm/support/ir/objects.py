@@ -454,7 +454,7 @@ def _fill(
     owner: Value,
     capacity: Value,
 ) -> None:
-    """Write a tensor behind its header; its extents are copied."""
+    """Write a tensor after its header; its extents are copied."""
     tensor = place(b, block, at.TENSOR_DLTENSOR)
     own = place(b, block, at.TENSOR_EXTENTS)
     fields = (

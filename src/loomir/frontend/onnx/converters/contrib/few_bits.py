@@ -53,7 +53,7 @@ def _matmul_n_bits(node: Node) -> RelaxExpr:
 def _compact_weights(node: Node, shape: tuple[int, int, int], rows: int) -> tuple[Any, Any] | None:
     """Return constant weights as a matrix of int8, and a scale for each block of a column.
 
-    None where they are not constant, or do not fit into int8.
+    None if they are not constant, or do not fit into int8.
     """
     columns, blocks, block = shape
     bits = int(node.get("bits", 4))

@@ -65,7 +65,7 @@ def two_columns(node: Node, p: RelaxExpr, other: RelaxExpr) -> RelaxExpr:
 
 
 def labels_of(node: Node, places: RelaxExpr, name: str) -> RelaxExpr | None:
-    """Return the labels of classes; None where nobody asks for them."""
+    """Return the labels of classes; None if nobody asks for them."""
     if not node.wants(0):
         return None
     if node.get("classlabels_strings"):
