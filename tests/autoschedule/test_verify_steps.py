@@ -94,7 +94,7 @@ BROKEN: dict[str, tuple[Callable[[Stage], Stage], str]] = {
         lambda s: replace(s, indices=(*s.indices, imm64(0))),
         "2 indices for 1 dimensions of 'sums'",
     ),
-    "an index that is no axis": (
+    "an index that is not an axis": (
         lambda s: replace(s, indices=(s.axes[0].var * 2,)),
         r"index 0 is v\w* \* T.int64\(2\), neither an axis",
     ),

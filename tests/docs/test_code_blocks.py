@@ -17,7 +17,7 @@ from tests.docs.markdown import Block, blocks, name_of, pages
 from tests.docs.running import PageError, Reader, commands, with_outputs
 
 RUN = {"python", "console", "output"}
-# Shown to be read: text that is no program, and files of other tools.
+# Shown to be read: text that is not a program, and files of other tools.
 READ = {"text", "toml", "diff", "json", "ebnf", "asm", "llvm", "lua", "lisp", "javascript"}
 # The pages of errors are run by test_error_pages.py, which asks more of them.
 WITH_CODE = [

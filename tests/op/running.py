@@ -183,7 +183,7 @@ def assert_describes(info: StructInfo, value: Any, values: Mapping[tir.Var, int]
     if isinstance(info, ObjectStructInfo):
         return
     if isinstance(info, TensorStructInfo):
-        assert isinstance(value, np.ndarray), f"{type(value)} is no tensor"
+        assert isinstance(value, np.ndarray), f"{type(value)} is not a tensor"
         assert info.ndim in (-1, value.ndim), f"rank {info.ndim}, not {value.ndim}"
         dtype = dtype_of_numpy(value.dtype)
         assert info.dtype.is_void or info.dtype is dtype, f"{info.dtype}, not {dtype}"
@@ -191,7 +191,7 @@ def assert_describes(info: StructInfo, value: Any, values: Mapping[tir.Var, int]
             assert tuple(value_of(d, values) for d in info.dims) == value.shape, str(info)
         return
     if isinstance(info, TupleStructInfo):
-        assert isinstance(value, tuple), f"{type(value)} is no tuple"
+        assert isinstance(value, tuple), f"{type(value)} is not a tuple"
         assert len(info.fields) == len(value)
         for field, item in zip(info.fields, value, strict=True):
             assert_describes(field, item, values)

@@ -121,7 +121,7 @@ def test_what_no_primitive_takes():
         ("split", {"loop": loop}, "factors is missing"),
         ("splitt", {}, "there is no primitive 'splitt'"),
         ("fuse", {"loops": loop}, "not a list"),
-        ("split", {"loop": loop, "factors": [2, True]}, "factors is True, which is no integer"),
+        ("split", {"loop": loop, "factors": [2, True]}, "factors is True, which is not an integer"),
         (
             "annotate",
             {"block_or_loop": loop, "ann_key": 3, "ann_val": 1},
@@ -131,7 +131,7 @@ def test_what_no_primitive_takes():
     for name, arguments, why in refused:
         with pytest.raises(CompileError, match=why):
             sch.perform(name, arguments)
-    with pytest.raises(CompileError, match="mod is no program"):
+    with pytest.raises(CompileError, match="mod is not a program"):
         Schedule(3)  # type: ignore[arg-type]
 
 
@@ -148,5 +148,5 @@ def test_drawings_take_probabilities_only():
     for probs in ([0.5, float("nan")], [-1.0, 2.0], [0.0, 0.0], ["a", 1.0]):
         with pytest.raises(CompileError, match="SCH0003"):
             sch.sample_categorical([1, 2], probs)  # type: ignore[arg-type]
-    with pytest.raises(CompileError, match="no product"):
+    with pytest.raises(CompileError, match="not a product"):
         sch.sample_perfect_tile(sch.get_loops("relu")[0], 2, decision=[-2, -2])

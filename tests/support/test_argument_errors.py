@@ -253,9 +253,9 @@ def test_option_of_another_name_is_refused_with_the_nearest_one():
     program = te.create_prim_func([x, te.compute((4,), lambda i: x[i] * 2.0)])
     options: dict[str, Any] = {"optlevel": 3}
     with pytest.raises(
-        CompileError, match=r"RUN0012.*optlevel is no option of loomir.compile"
+        CompileError, match=r"RUN0012.*optlevel is not an option of loomir.compile"
     ) as e:
         loomir.compile(program, **options)
     assert e.value.diagnostic.help == "did you mean opt_level?"
-    with pytest.raises(CompileError, match=r"optlevel is no option of loomir\.jit"):
+    with pytest.raises(CompileError, match=r"optlevel is not an option of loomir\.jit"):
         loomir.jit(**options)

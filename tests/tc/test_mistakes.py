@@ -66,11 +66,11 @@ REFUSED = [
     ("TC0104", "def g(float(N) A) -> (B) { B(i) = A(i) } " + V + "^B, C = g(A) }", "1 result"),
     ("TC0105", V + "B(i) = A(i) / ^A.1 }", "count axes from 0"),
     ("TC0106", V + "B = ^g(A) }", "functions on numbers"),
-    ("TC0107", V + "B = ^f(A) }", "write the statements out"),
+    ("TC0107", V + "B = ^f(A) }", "write out the statements"),
     (
         "TC0107",
         "def g(float(N) A) -> (B) { B = f(A) } " + V + "B = ^g(A) }",
-        "write the statements out",
+        "write out the statements",
     ),
     ("TC0108", "def f(float(N) A) -> (^C) { B(i) = A(i) }", "assign it"),
     ("TC0108", "def f(float(N) A) -> (^A) { B(i) = A(i) }", "assign it"),

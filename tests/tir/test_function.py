@@ -83,7 +83,7 @@ def test_all_returns_give_one_type():
 
 def test_buffers_belong_to_parameters_that_are_handles():
     buffer = decl_buffer((4,))
-    with refused("TIR0306", "no parameter"):
+    with refused("TIR0306", "not a parameter"):
         PrimFunc((), NOTHING, buffer_map={Var("a", "handle"): buffer})
     number = Var("a", "int64")
     with refused("TIR0306", "int64"):

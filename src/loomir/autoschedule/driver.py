@@ -278,8 +278,8 @@ def schedule_function(
     """Schedule a function for the target; return it unchanged where nothing is to be done.
 
     ``constants`` are pointers of arrays that are the same in every call. What plans compute ahead
-    of them is read by the new loops, and is no parameter yet: ``prepare_constants`` sees to that.
-    ``on_step`` sees what each step makes of the body.
+    of them is read by the new loops, and is not a parameter yet: ``prepare_constants`` sees to
+    that. ``on_step`` sees what each step makes of the body.
     """
     if func.attrs.get(SCHEDULED) or arrangement_of(func):
         return Scheduled(func, ())

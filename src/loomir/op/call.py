@@ -158,7 +158,7 @@ def _infer_packed(c: OpContext) -> StructInfo:
     if not c.call.sinfo_args:
         c.refuse(
             "RLX0239",
-            "nothing says what the packed function returns",
+            "the result of the packed function is not described",
             help="describe the result, as in sinfo_args=R.Object",
         )
     return result_of(c)

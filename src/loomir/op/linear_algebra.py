@@ -246,7 +246,7 @@ def _letters(c: OpContext, text: str, count: int) -> tuple[list[str], str]:
     if parsed is None:
         c.refuse(
             "OPS0042",
-            f"{text!r} are no subscripts",
+            f"{text!r} are not subscripts",
             help='write a letter for each axis, as in "ij,jk->ik"',
         )
     inputs, output = parsed

@@ -243,7 +243,7 @@ def _permute_dims(c: OpContext) -> StructInfo:
         if len(order) != x.ndim:
             c.refuse(
                 "OPS0030",
-                f"{wanted} is no order of {x.ndim} axes",
+                f"{wanted} is not an order of {x.ndim} axes",
                 help="name each axis once",
                 arg=0,
             )

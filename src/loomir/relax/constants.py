@@ -40,7 +40,7 @@ def make_constant(value: Any, dtype: DataType | None) -> Constant:
         try:
             found = numpy.asarray(given)
         except (ValueError, TypeError, OverflowError) as error:
-            message = f"these are no numbers of a tensor: {error}"
+            message = f"these are not numbers of a tensor: {error}"
             raise NoNumbers(message, "give lists of equal length") from error
         if found.dtype.kind not in "biuf":
             message = f"a constant holds numbers, not {with_article(type(given).__name__)}"

@@ -235,7 +235,7 @@ _CONDITION: Final = "the condition must be a tensor of bool without axes, or a b
 
 
 def bad_condition(span: Span | None) -> Fault:
-    """Describe a condition that is no tensor. Numbers: its kind."""
+    """Describe a condition that is not a tensor. Numbers: its kind."""
     return Fault(
         FaultKind.WRONG_TYPE,
         (_CONDITION, Value(0, names=KINDS)),

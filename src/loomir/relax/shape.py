@@ -26,7 +26,7 @@ def as_dim(value: Any, span: Span | None = None) -> PrimExpr:
     """Return an extent as an int64 expression; narrower integers are widened.
 
     A name means one shape variable wherever it is written, so that shapes with it agree.
-    Errors: RLX0002 for what is no integer.
+    Errors: RLX0002 for what is not an integer.
     """
     if isinstance(value, PrimExpr):
         if value.dtype is INT64:
@@ -48,7 +48,7 @@ def as_dim(value: Any, span: Span | None = None) -> PrimExpr:
 def as_dims(values: Iterable[Any], span: Span | None = None) -> tuple[PrimExpr, ...]:
     """Return extents as int64 expressions.
 
-    Errors: RLX0002 for what is no integer.
+    Errors: RLX0002 for what is not an integer.
     """
     return tuple([as_dim(value, span) for value in values])
 
@@ -57,7 +57,7 @@ def as_dims(values: Iterable[Any], span: Span | None = None) -> tuple[PrimExpr, 
 class ShapeExpr(Expr):
     """A shape: extents in int64, of any shape variables in scope.
 
-    Errors: RLX0002 for an extent that is no integer.
+    Errors: RLX0002 for an extent that is not an integer.
     """
 
     values: tuple[PrimExpr, ...] = child(converter=as_dims)

@@ -125,7 +125,7 @@ def _array(parameter: Parameter, array: Any) -> object:
             parameter,
             RunValueError,
             "RUN0109",
-            f"has strides of {array.strides} bytes, which are no multiples of its elements' "
+            f"has strides of {array.strides} bytes, which are not multiples of its elements' "
             f"{array.itemsize} bytes",
             f"pass {parameter.name}.copy()",
         )

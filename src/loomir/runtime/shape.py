@@ -21,7 +21,7 @@ class Shape(tuple[int, ...]):
     __slots__ = ()
 
     def __new__(cls, extents: Iterable[SupportsIndex] = ()) -> Shape:
-        """Take extents. Errors: RUN0401, a TypeError, for what is no integer."""
+        """Take extents. Errors: RUN0401, a TypeError, for what is not an integer."""
         try:
             made = [operator.index(e) for e in extents]
         except TypeError as error:

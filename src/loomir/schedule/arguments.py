@@ -99,7 +99,7 @@ class Arguments:
         """
         if isinstance(value, bool) or not isinstance(value, (Integral, PrimExpr)):
             said = f"{name} is {show_value(value)}, which" if name else show_value(value)
-            raise bad_argument(primitive, f"{said} is no integer", "use an integer")
+            raise bad_argument(primitive, f"{said} is not an integer", "use an integer")
         if isinstance(value, Integral):
             if not _INT64[0] <= int(value) <= _INT64[1]:
                 why = f"{name or 'an argument'} is {show_value(value)}, which int64 does not hold"
@@ -111,7 +111,7 @@ class Arguments:
         values = {v: IntImm(self.numbers[v], v.dtype) for v in free}
         made = Analyzer().simplify(substitute(value, values))
         if not isinstance(made, IntImm):
-            raise bad_argument(primitive, f"{value} is no number", "compute with what was drawn")
+            raise bad_argument(primitive, f"{value} is not a number", "compute with what was drawn")
         return made.value
 
     def plain(self, value: Any, primitive: str, depth: int = 0) -> Any:

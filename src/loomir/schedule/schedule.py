@@ -58,7 +58,7 @@ class Schedule(Displayed, NamedPrimitives):
         if isinstance(mod, PrimFunc):
             mod = IRModule({GlobalVar(mod.name): mod})
         if not isinstance(cast("object", mod), IRModule):
-            raise bad_argument("Schedule", "mod is no program", "give an IRModule or a PrimFunc")
+            raise bad_argument("Schedule", "mod is not a program", "give an IRModule or a PrimFunc")
         self._state = State(mod)
         self._arguments = Arguments()
         self._trace = Trace()
@@ -640,7 +640,7 @@ class Schedule(Displayed, NamedPrimitives):
             return function
         if not callable(function):
             raise bad_argument(
-                name, f"{show_value(function)} is no function", "give a function of indices"
+                name, f"{show_value(function)} is not a function", "give a function of indices"
             )
         found = axes()
         dtype = str(found[0].dtype) if found else "int32"

@@ -38,14 +38,14 @@ class Ref:
     def loop(self) -> For:
         """The loop that it is."""
         if not isinstance(self.stmt, For):
-            raise InternalError("this reference is no loop")
+            raise InternalError("this reference is not a loop")
         return self.stmt
 
     @property
     def realize(self) -> BlockRealize:
         """The block that it is, with its bindings."""
         if not isinstance(self.stmt, BlockRealize):
-            raise InternalError("this reference is no block")
+            raise InternalError("this reference is not a block")
         return self.stmt
 
     @property

@@ -298,7 +298,7 @@ def jit(
     ``loomir.compile``.
 
     Errors: RUN0012 for an option that is none, TGT0001, SCR0011 where Python does not keep the
-    source, SCR0014 for what is no program; where no type is open, those of ``T.prim_func``.
+    source, SCR0014 for what is not a program; where no type is open, those of ``T.prim_func``.
     """
     given = {
         "opt_level": opt_level,
@@ -332,7 +332,7 @@ def _decorate(func: object, options: _Options, frame: Any) -> JitFunction:
         raise CompileError(
             Diagnostic(
                 "SCR0014",
-                f"{with_article(type(func).__name__)} is no function",
+                f"{with_article(type(func).__name__)} is not a function",
                 help="write @loomir.jit above a def, or above its @T.prim_func or @R.function",
             )
         )

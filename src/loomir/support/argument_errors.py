@@ -101,7 +101,7 @@ def refuse_unknown_options(function: _F) -> _F:
             raise CompileError(
                 Diagnostic(
                     "RUN0012",
-                    f"{unknown} is no option of loomir.{function.__name__}",
+                    f"{unknown} is not an option of loomir.{function.__name__}",
                     help=f"did you mean {guess}?"
                     if guess
                     else f"help(loomir.{function.__name__}) lists the options",

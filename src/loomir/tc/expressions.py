@@ -142,7 +142,7 @@ class Expressions:
             sizes = [n for n, e in self.names.items() if isinstance(e, Size)]
             self.mistakes.add(
                 "TC0110",
-                f"{expr.name!r} is no size",
+                f"{expr.name!r} is not a size",
                 expr.span,
                 "the ends of a range are made of sizes and numbers",
                 help=guess(expr.name, sizes, "use a size variable, T.0, or a number"),

@@ -117,8 +117,8 @@ class _Lowering:
                             "TC0107",
                             f"{callee!r} calls itself",
                             call.callee.span,
-                            "this call closes a circle",
-                            help="write the statements out: calls are put in place, and end",
+                            "this call closes a cycle",
+                            help="write out the statements: calls are inlined, so they must end",
                         )
                     elif callee in self.functions and callee not in state:
                         stack.append((callee, False))

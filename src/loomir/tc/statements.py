@@ -378,7 +378,7 @@ class _Assign:
             span = self.indices.spans[var.name_hint]
             self.mistakes.add(
                 "TC0301",
-                f"where {var.name_hint!r} runs cannot be told",
+                f"the range of {var.name_hint!r} cannot be inferred",
                 span,
                 "no access tells its range",
                 notes=tuple(dict.fromkeys(notes)),

@@ -114,7 +114,7 @@ def _cannot(name: str, why: str, help: str) -> CompileError:
     return CompileError(
         Diagnostic(
             "TC0203",
-            f"{name!r} is no tensor expression: {why}",
+            f"{name!r} is not a tensor expression: {why}",
             notes=("to_tir() takes every function",),
             help=help,
         )

@@ -113,7 +113,7 @@ class _Maker:
         return made
 
     def _buffer(self, tensor: Tensor) -> Buffer:
-        """Return the buffer of a tensor; one that is no argument is allocated."""
+        """Return the buffer of a tensor; one that is not an argument is allocated."""
         found = self.buffers.get(tensor)
         if found is None:
             found = self._declare(tensor)

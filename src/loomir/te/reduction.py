@@ -63,7 +63,7 @@ Axes: TypeAlias = ReduceAxis | Sequence[ReduceAxis]
 
 
 def reduce_axis(dom: tuple[ExprLike, ExprLike] | Range, name: str = "k") -> ReduceAxis:
-    """Make an axis over ``[start, stop)``. Errors: TE0003 for bounds that are no integers."""
+    """Make an axis over ``[start, stop)``. Errors: TE0003 for bounds that are not integers."""
     span = user_span()
     if isinstance(dom, Range):
         least, extent = dom.min, dom.extent

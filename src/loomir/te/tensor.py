@@ -121,8 +121,8 @@ def _refuse_operator(tensor: Tensor, symbol: str, name: str) -> NoReturn:
 class TensorLoad(PrimExpr):
     """An element of a tensor; a constant index must lie within the axis.
 
-    Errors: TE0001 for another number of indices than axes, TE0002 for an index that is no integer
-    or lies outside.
+    Errors: TE0001 for another number of indices than axes, TE0002 for an index that is not an
+    integer or lies outside.
     """
 
     lowered_by: ClassVar[str] = "te.create_prim_func"

@@ -381,7 +381,7 @@ class Ramp(PrimExpr):
         if self.lanes <= 1:
             refuse(
                 "TIR0108",
-                f"a ramp of {self.lanes} lanes is no vector",
+                f"a ramp of {self.lanes} lanes is not a vector",
                 help="use at least 2 lanes",
                 span=self.span,
             )
@@ -412,7 +412,7 @@ class Broadcast(PrimExpr):
         if self.lanes <= 1:
             refuse(
                 "TIR0108",
-                f"a broadcast to {self.lanes} lanes is no vector",
+                f"a broadcast to {self.lanes} lanes is not a vector",
                 help="use at least 2 lanes",
                 span=self.span,
             )

@@ -46,7 +46,7 @@ class PrimFunc(BaseFunc):
             if not any(param is p for p in self.params):
                 refuse(
                     "TIR0306",
-                    f"{param.name_hint!r} has a buffer but is no parameter",
+                    f"{param.name_hint!r} has a buffer but is not a parameter",
                     help="match buffers of parameters only",
                     span=self.span,
                 )

@@ -219,7 +219,7 @@ class BufferRealize(Stmt):
         if any(not e.dtype.is_integer or e.dtype is not parts[0].dtype for e in parts):
             refuse(
                 "TIR0210",
-                f"the bounds of {self.buffer.called} differ in dtype or are no integers",
+                f"the bounds of {self.buffer.called} differ in dtype or are not integers",
                 help="give all bounds one scalar integer dtype",
                 span=self.span,
             )
@@ -251,7 +251,7 @@ class Allocate(Stmt):
         if not fits:
             refuse(
                 "TIR0204",
-                f"variable {self.buffer_var.name_hint!r} is no pointer to {self.dtype}",
+                f"variable {self.buffer_var.name_hint!r} is not a pointer to {self.dtype}",
                 help="allocate the dtype that the variable points to",
                 span=self.span,
             )

@@ -46,7 +46,7 @@ def test_a_map_is_made_of_a_function():
         (lambda: IndexMap.from_func(lambda i: i, ndim=2), "takes 1 indices, not 2"),
         (lambda: IndexMap.from_func(lambda i: "i"), "gives indices, not 'i'"),
         (lambda: tiled().map_indices([1]), "is of 2 indices, not of 1"),
-        (lambda: tiled().inverse([10, 4]), "no multiple of its digits: i"),
+        (lambda: tiled().inverse([10, 4]), "not a multiple of its digits: i"),
         (lambda: tiled().map_shape([8]), "is of 2 indices, not of 1"),
         (
             lambda: IndexMap.from_func(lambda i, j: i).non_surjective_inverse([4, 4]),

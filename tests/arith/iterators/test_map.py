@@ -105,7 +105,7 @@ REFUSED = [
     ("j*8 + i + i%2, j", "two iterators step by the same amount"),
     ("i, i", "digits of an iterator are used twice, or overlap: i"),
     ("i // 3, j", "a digit of an iterator is not used: i"),
-    ("i // 3, i % 3", "the extent of an iterator is no multiple of its digits: i"),
+    ("i // 3, i % 3", "the extent of an iterator is not a multiple of its digits: i"),
     ("i // 2, i % 4", "digits of an iterator are used twice, or overlap: i"),
     ("j", "an iterator is not used, or only some of its digits: i"),
     ("i % 4, j", "an iterator is not used, or only some of its digits: i"),
@@ -198,7 +198,7 @@ def test_a_predicate_limits_fused_iterators(text: str, predicate: str, wanted: s
 @pytest.mark.parametrize(
     ("predicate", "wanted"),
     [
-        ("i*4 + j < 14", "the extent of an iterator is no multiple of its digits: i"),
+        ("i*4 + j < 14", "the extent of an iterator is not a multiple of its digits: i"),
         ("i + j < 5", "two iterators step by the same amount, so that values coincide: i + j < 5"),
         ("i < j", "an iterator runs backwards, or its step may be negative: i < j"),
         ("i < n", "it is not known whether a condition limits an iterator: i < n"),

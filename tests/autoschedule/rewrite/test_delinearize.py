@@ -40,7 +40,7 @@ def test_digits():
 
 
 def test_what_has_no_digits():
-    assert stage_of(lambda x, i, j: x[i, j // 2, 0], (6, 7)) is None  # 7 is no multiple of 2
+    assert stage_of(lambda x, i, j: x[i, j // 2, 0], (6, 7)) is None  # 7 is not a multiple of 2
     assert stage_of(lambda x, i, j: x[i, j % 4, 0], (6, 6)) is None
     assert stage_of(lambda x, i, j: x[i, (9 - j) // 3, 0], (6, 10)) is None  # backwards
     assert stage_of(lambda x, i, j: x[i, (j + 1) // 3, 0], (6, 9)) is None  # across the digits

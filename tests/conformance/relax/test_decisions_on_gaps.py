@@ -144,7 +144,7 @@ def test_R14_scalars_are_known_by_value():
 
 
 def test_R15_parameters_of_kernels_are_scalars():
-    """A parameter of a kernel that is no buffer is a scalar of its dtype."""
+    """A parameter of a kernel that is not a buffer is a scalar of its dtype."""
     kernel = from_source("@T.prim_func\ndef f(c: T.float16):\n    T.evaluate(0)\n")
     equal(func_struct_info(kernel), FuncStructInfo((prim("float16"),), UNIT, False))
 

@@ -85,7 +85,7 @@ def test_R1_property_nothing_is_known_of_what_may_be_an_object(info: Any):
 
 
 def test_R1_negative_what_may_be_an_object_is_no_tensor():
-    """What may be an object is no tensor."""
+    """What may be an object is not a tensor."""
     refused(
         "RLX0214",
         'c: R.Tensor((), "bool"), x: R.Tensor((2,), "float32"), y: R.Object'
@@ -233,7 +233,7 @@ def test_R10_property_extents_must_agree(given_: Any, wanted: Any):
 
 
 def test_R10_negative_an_object_is_no_tensor():
-    """An object is no tensor."""
+    """An object is not a tensor."""
     refused("RLX0210", "x: R.Object)", *INNER, "r = inner(x)", "return r")
 
 

@@ -410,7 +410,7 @@ def k(a: T.handle, c: T.float32, s: T.int64):
 
 
 def test_RX_DER_17_scalars_of_kernels():
-    """A parameter of a kernel that is no buffer is a scalar of its dtype."""
+    """A parameter of a kernel that is not a buffer is a scalar of its dtype."""
     found = func_struct_info(from_source(KERNEL))
     equal(found.params[1], prim("float32"))
     equal(found.params[2], prim("int64"))

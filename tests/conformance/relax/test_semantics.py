@@ -214,7 +214,7 @@ def test_RX_SEM_19_operators_may_write_to_arguments_and_give_them_back():
 
 
 def test_RX_SEM_20_logical_operators_are_of_tensors():
-    """Both arguments of R.logical_and are evaluated: it is no operator of control."""
+    """Both arguments of R.logical_and are evaluated: it is not an operator of control."""
     note = 'R.call_packed("test.note", R.prim_value({}), c, sinfo_args=R.Tensor((), "bool"))'
     text = graph(
         "c: R.Tensor((), 'bool')",

@@ -369,7 +369,7 @@ def test_RX_NF_02a_leaves():
 
 
 def test_RX_NF_02b_tuples_hold_leaves():
-    """What is no leaf in a tuple is bound to a variable."""
+    """What is not a leaf in a tuple is bound to a variable."""
     given = main(block(let(Var("y"), Tuple((PARAM, Tuple((neg(PARAM),)))))))
     assert codes(given) == {"RLX0311"}
     assert len(bindings(normal(given))) == 2

@@ -193,7 +193,7 @@ def test_TIR_OTY_05f_axes_left_out():
 
 
 def test_TIR_OTY_05g_extents_of_views():
-    """An extent of a view that is no variable is known to be the region's (T6)."""
+    """An extent of a view that is not a variable is known to be the region's (T6)."""
     assert both(view("1:3, n:n + 4", "(2, 4)"), 2, zeros(4, 8))[1, 2] == 5
     assert both(view("0:n, n:n + n", "(n, n * 2 - n)"), 2, zeros(4, 8))[0, 2] == 5
     refused("TIR0412", view("1:3, 2:6", "(2, 5)"))
@@ -233,7 +233,7 @@ def test_TIR_OTY_06b_a_variable_is_returned():
 
 
 def test_TIR_OTY_06c_a_handle_is_returned():
-    """A returned handle that is no variable gives the result some pointer type."""
+    """A returned handle that is not a variable gives the result some pointer type."""
     value = Cast(convert(0), HANDLE)
     assert isinstance(func(ret(value)).ret_type, PointerType)
     assert mistakes(func(ret(value), ret_type=PointerType(PrimType(dt("int8"))))) == []
@@ -241,7 +241,7 @@ def test_TIR_OTY_06c_a_handle_is_returned():
 
 
 def test_TIR_OTY_06d_a_number_is_returned():
-    """A returned number that is no variable gives the result its dtype (T41)."""
+    """A returned number that is not a variable gives the result its dtype (T41)."""
     x = of("int32")
     made = func(ret(x + 1), x)
     assert structural_equal(made.ret_type, PrimType(dt("int32")))

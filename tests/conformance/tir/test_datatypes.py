@@ -98,7 +98,7 @@ def test_TIR_DT_06_bool():
 
 
 def test_TIR_DT_07_void():
-    """Void is the handle of no bits; it is no pointer."""
+    """Void is the handle of no bits; it is not a pointer."""
     assert (VOID.code, VOID.bits) == (HANDLE.code, 0)
     assert VOID.is_void
     assert not VOID.is_handle

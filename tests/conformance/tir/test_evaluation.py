@@ -534,7 +534,7 @@ def test_TIR_EVAL_13_results_of_calls():
 
 
 def test_TIR_EVAL_14_calls_of_other_functions():
-    """A call of something that is no loop program is an error, told before it runs."""
+    """A call of something that is not a loop program is an error, told before it runs."""
     call = Evaluate(Call(dt("void"), GlobalVar("graph"), ()))
     main = PrimFunc((), call, attrs={"global_symbol": "main"})
     refused("TIR0410", IRModule({GlobalVar("graph"): Elsewhere(), GlobalVar("main"): main}))

@@ -90,7 +90,7 @@ def test_TIR_TE_01_built_by_hand(name: str):
     func = built_by_hand(name)
     assert [d.code for d in verify(func)] == ["TIR0420"]
     for run in (loomir.compile, loomir.interpret):
-        with pytest.raises(CompileError, match=rf"te\.{name} is no part of programs"):
+        with pytest.raises(CompileError, match=rf"te\.{name} is not part of a program"):
             run(func)
 
 

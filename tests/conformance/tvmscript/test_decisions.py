@@ -239,7 +239,7 @@ class Traps:
     "use", ["K", "K.x", "K()", "K[0]", "K + 1", "-K", "f'{K}'", "str(K)", "K == K"]
 )
 def test_S7_negative_objects_from_around_are_not_used(use: str):
-    """An object that is no value of a program is refused without a call of any of its methods."""
+    """An object that is not a value of a program is refused without a call of any of its methods."""
     with pytest.raises(CompileError):
         from_source(body(f"A[0] = {use}"), values={"K": Traps()})
     assert isinstance(from_source(body("A[0] = K"), values={"K": 3}), PrimFunc)

@@ -193,7 +193,7 @@ def test_only_prim_funcs_can_be_called() -> None:
     main = func([X], IfThenElse(X > 0, Evaluate(call("other"))), ret(X))
     m = IRModule({GlobalVar("main"): main, GlobalVar("other"): Foreign()})
     assert interpret(m, "main", 0) == 0
-    with pytest.raises(RunError, match="other is no PrimFunc"):
+    with pytest.raises(RunError, match="other is not a PrimFunc"):
         interpret(m, "main", 1)
     with pytest.raises(CompileError, match="no function named 'mian'"):
         interpret(m, "mian", 1)

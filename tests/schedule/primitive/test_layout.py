@@ -88,7 +88,7 @@ def test_transform_layout_of_a_packed_operand():
         (lambda i, j: (i * 10**6, j * 10**4), "too large"),
         (lambda i, j: (i, j + Var("q", "int32")), "layout by q"),
         (lambda i, j: "ij", "gives indices, not 'ij'"),
-        ("ij", "is no function"),
+        ("ij", "is not a function"),
     ],
 )
 def test_transform_layout_refuses_maps_that_are_none(function: Any, says: str):
@@ -108,7 +108,9 @@ def test_maps_have_as_many_indices_as_buffers_have_axes():
     refused(sch, "SCH0003", "takes 1 indices, not 2", "transform_layout", "C", "C", lambda i: (i,))
     refused(sch, "SCH0003", "has no such layout", "transform_layout", "C", "C",
             IndexMap.from_func(lambda i: (i,)))  # fmt: skip
-    refused(sch, "SCH0003", "is no buffer of block", "transform_layout", "C", ("rea", 0), IndexMap)
+    refused(
+        sch, "SCH0003", "is not a buffer of block", "transform_layout", "C", ("rea", 0), IndexMap
+    )
 
 
 @pytest.mark.parametrize(

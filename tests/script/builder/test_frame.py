@@ -181,10 +181,10 @@ def refused(code: str, message: str) -> Any:
 
 
 def test_what_needs_a_builder_or_a_frame_says_so():
-    with refused("SCR0024", "this makes part of a program, but"):
+    with refused("SCR0024", "this builds part of a program, but"):
         T.evaluate(1)
     with IRBuilder() as ib:
-        with refused("SCR0024", "a statement stands outside of a function"):
+        with refused("SCR0024", "a statement is outside of a function"):
             T.evaluate(1)
         with refused("SCR0024", "the builder has no finished program"):
             ib.get()
@@ -193,7 +193,7 @@ def test_what_needs_a_builder_or_a_frame_says_so():
         with refused("SCR0024", "I.module_attrs is used outside of `with I.ir_module"):
             I.module_attrs({})
         with T.prim_func():
-            with refused("SCR0017", "T.reads stands outside of a block"):
+            with refused("SCR0017", "T.reads is outside of a block"):
                 T.reads()
             with refused("SCR0024", "a branch has no case"), T.If(Var("c", "bool")):
                 pass

@@ -47,7 +47,7 @@ def test_the_dialect_s_handler_wins_then_the_default_then_the_generic_visit():
     span = Span(Source("x", "x"), 1, 1, 1, 2)
     with pytest.raises(CompileError) as caught:
         parser.visit(doc.While(span, doc.Name(span, "x"), [], []))
-    assert caught.value.diagnostic.message == "while cannot stand here"
+    assert caught.value.diagnostic.message == "while is not allowed here"
 
 
 @clauses("TS-DISP-04")

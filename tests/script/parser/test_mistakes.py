@@ -187,7 +187,7 @@ BLOCKS = [
     (
         "for j in range(8):\n                with T.init():\n                    A[0, 0] = 1.0",
         6,
-        "T.init() stands in a statement of a block",
+        "T.init() is in a statement of a block",
         "write it directly in the body",
     ),
     (

@@ -385,11 +385,11 @@ def test_a_decorator_on_the_wrong_thing():
         T.prim_func(int)
     assert (caught.value.diagnostic.code, caught.value.diagnostic.message) == (
         "SCR0014",
-        "a type is no function",
+        "a type is not a function",
     )
     with pytest.raises(CompileError) as caught:
         I.ir_module(lambda: 0)  # type: ignore[call-overload]
-    assert caught.value.diagnostic.message == "a function is no class"
+    assert caught.value.diagnostic.message == "a function is not a class"
     with pytest.raises(CompileError) as caught:
         T.prim_func(lambda: 0)
     assert caught.value.diagnostic.code == "SCR0011"

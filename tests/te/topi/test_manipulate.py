@@ -171,7 +171,7 @@ def test_mistakes():
         topi.squeeze(x, 0)
     with refused("TE0102", "named twice"):
         topi.expand_dims(x, (0, -4))
-    with refused("TE0104", "(0, 0) is no order of 2 axes"):
+    with refused("TE0104", "(0, 0) is not an order of 2 axes"):
         topi.transpose(x, (0, 0))
     with refused("TE0101", "(2, 3) and (n, 4)"):
         topi.concatenate([x, y])
@@ -187,7 +187,7 @@ def test_mistakes():
         topi.strided_slice(x, [0, 0], [1])
     with refused("TE0104", "negative count"):
         topi.tile(x, (-1,))
-    with refused("TE0104", "'NC3' is no layout"):
+    with refused("TE0104", "'NC3' is not a layout"):
         topi.layout_transform(x, "NC", "NC3")
     with refused("TE0104", "3 is not surely a multiple of 2"):
         topi.layout_transform(x, "NC", "NC2c")

@@ -395,7 +395,7 @@ class Digits:
         at = sizes.divide(by, digit.scale)
         pieces = None if at is None else self.cut(digit, at)
         if pieces is None:
-            raise NotAnIterMap("the divisor is no multiple of what the iterators step by", expr)
+            raise NotAnIterMap("the divisor is not a multiple of what the iterators step by", expr)
         high, low = pieces
         return self.gather((*upper, high._replace(scale=ONE)), whole), self.gather((low,), {})
 

@@ -62,7 +62,7 @@ class IndexMap:
         try:
             parameters = inspect.signature(function).parameters
         except (TypeError, ValueError):
-            _refuse(f"{function!r} is no function of indices", "give a lambda of indices")
+            _refuse(f"{function!r} is not a function of indices", "give a lambda of indices")
         for name, parameter in parameters.items():
             if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 rest = name

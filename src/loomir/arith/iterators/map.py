@@ -172,7 +172,9 @@ class _Check:
         padded = not sizes.is_nonnegative(gap)
         if padded and self._level in ("surjective", "bijective"):
             if used:
-                raise NotAnIterMap("the extent of an iterator is no multiple of its digits", where)
+                raise NotAnIterMap(
+                    "the extent of an iterator is not a multiple of its digits", where
+                )
             raise NotAnIterMap("an iterator that is not used may have no values", where)
         if self._level in ("injective", "bijective"):
             end = ONE

@@ -330,7 +330,7 @@ class Reader:
         if exact is not None:
             return sizes.poly(exact)
         if size.atoms or chain.scale.atoms:
-            raise NotAnIterMap("the limit is no multiple of what the iterators step by", part)
+            raise NotAnIterMap("the limit is not a multiple of what the iterators step by", part)
         return sizes.poly(sizes.ceil_divide(size, chain.scale))
 
 

@@ -143,7 +143,7 @@ def multiply_terms(a: Form, b: Form) -> Terms:
 
 
 def divide_monomial(mono: Monomial, divisor: Monomial) -> Monomial | None:
-    """Divide a monomial by another one, or give None if it is no multiple."""
+    """Divide a monomial by another one, or give None if it is not a multiple."""
     left = list(mono)
     for number in divisor:
         if number not in left:
@@ -158,7 +158,7 @@ _MOST_STEPS: Final = 16
 def divide_terms(
     terms: Terms, const: int, divisor: Terms, offset: int
 ) -> tuple[Terms, int, Terms, int] | None:
-    """Divide a polynomial by one that is no constant, as long as terms are multiples of its first.
+    """Divide a polynomial by a non-constant one, as long as terms are multiples of its first.
 
     Returns quotient and rest with ``terms + const == quotient * divisor + rest``, or None if no
     term is a multiple.

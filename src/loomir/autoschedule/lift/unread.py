@@ -183,7 +183,7 @@ def _find_scattered(stmt: Stmt) -> tuple[str, str] | None:
                 )
             if len(names.intersection(inner.get(Var, ()))) > 1 or not _is_shifted(index):
                 return (
-                    f"{store.buffer.name}[{index}] is no loop variable by itself",
+                    f"{store.buffer.name}[{index}] is not a loop variable by itself",
                     f"a result with an axis for each loop, written at {store.buffer.name}[i, j]",
                 )
     return None

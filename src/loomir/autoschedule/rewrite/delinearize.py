@@ -36,7 +36,7 @@ class _Digit(NamedTuple):
 
     var: Var
     size: Monomial | None
-    """None if an axis is as long as something that is no product: it stays whole."""
+    """None if an axis is as long as something that is not a product: it stays whole."""
     extent: PrimExpr
 
 
@@ -264,7 +264,7 @@ def _times(a: _Sum, factor: Monomial) -> _Sum | None:
 def _divide(
     a: _Sum, divisor: Monomial, sizes: Mapping[Var, _Size]
 ) -> tuple[_Sum | None, _Sum | None]:
-    """Return quotient and remainder, if the terms that are no multiples stay below the divisor."""
+    """Return quotient and remainder, if the terms that are not multiples stay below the divisor."""
     if divisor.names and a.rest:
         return None, None
     high, low = _Sum(), _Sum()

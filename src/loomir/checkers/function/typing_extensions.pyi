@@ -1,4 +1,4 @@
-"""What pyright takes ``R.function`` for: ``no_type_check``, with a result that is no function.
+"""What pyright takes ``R.function`` for: ``no_type_check``, with a result that is not a function.
 
 With nothing but options, it is what its first parameter holds: a decorator of the same kind. A
 type variable says which, because a decorator with overloads would not be taken for

@@ -1,4 +1,4 @@
-"""What pyright takes ``loomir.jit`` for: ``no_type_check``, with a result that is no function.
+"""What pyright takes ``loomir.jit`` for: ``no_type_check``, with a result that is not a function.
 
 With nothing but options, it is what its first parameter holds: a decorator of the same kind. See
 ``loomir.checkers.prim_func``, and ``loomir.specialize`` for what runs.

@@ -75,7 +75,7 @@ def _find(said: Mapping[str, str], folder: Path | None, name: str, size: int) ->
     except (OSError, ValueError, RuntimeError) as error:
         raise _refusal(name, location, str(error)) from error
     if not inside:
-        raise _refusal(name, location, "that is no file in the folder of the model")
+        raise _refusal(name, location, "that is not a file in the folder of the model")
     offset = _number(said.get("offset"), 0)
     length = _number(said.get("length"), size)
     if offset < 0 or length != size:

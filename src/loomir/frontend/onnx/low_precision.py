@@ -23,7 +23,7 @@ __all__ = ["decode", "encode", "is_low"]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A float of few bits: of its mantissa, its bias, and what stands for what is no number."""
+    """A float of few bits: of its mantissa, its bias, and what stands for what is not a number."""
 
     mantissa: int
     bias: int

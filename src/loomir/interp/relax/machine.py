@@ -149,7 +149,7 @@ class Machine:
             elif isinstance(func, PrimFunc):
                 found = PrimFunction(name, func_struct_info(func), self, func)
             else:
-                refuse(f"{name!r} is no function that graphs can call", "call another", None)
+                refuse(f"{name!r} is not a function that graphs can call", "call another", None)
             self._globals[name] = found
         return found
 
@@ -202,7 +202,9 @@ class Machine:
         """Evaluate an expression."""
         rule = _RULES.get(node.__class__)
         if rule is None:
-            refuse(f"{node} is no value", "use it as what is called", getattr(node, "span", None))
+            refuse(
+                f"{node} is not a value", "use it as what is called", getattr(node, "span", None)
+            )
         return rule(self, node, frame)
 
     def evaluate_all(self, nodes: Sequence[Any], frame: Environment) -> Step[list[Value]]:

@@ -135,7 +135,7 @@ class Interpreter:
                 raise RunTypeError(
                     Diagnostic(
                         "RUN0095",
-                        f"{name} is no PrimFunc, and only those can be called here",
+                        f"{name} is not a PrimFunc, and only those can be called here",
                         span=span,
                         help="call a PrimFunc of the module",
                     )

@@ -102,7 +102,7 @@ def _evaluate(node: Evaluate, w: Writer) -> None:
         w.add((w.expr(value.args[0]),), lambda after: leave)
     elif isinstance(value, Call) and value.op in (BREAK_LOOP, CONTINUE_LOOP):
         if not w.loops:
-            refuse("break or continue stands outside of a loop", "put it into a loop", value.span)
+            refuse("break or continue is outside of a loop", "put it into a loop", value.span)
         w.jump(w.loops[-1][0 if value.op is BREAK_LOOP else 1])
     else:
         code = _compile_unused(value, w)
@@ -342,7 +342,7 @@ def _attr(node: AttrStmt, w: Writer) -> None:
     var = node.node.var if isinstance(node.node, IterVar) else node.node
     if not isinstance(var, Var):
         refuse(
-            f"the node of attribute {node.attr_key!r} is no variable",
+            f"the node of attribute {node.attr_key!r} is not a variable",
             "give the variable that counts the threads",
             node.span,
         )

@@ -33,7 +33,7 @@ _ROUNDINGS: Final = ("round", "round_prefer_floor", "round_prefer_ceil", "floor"
 
 
 def _axes(layout: str) -> tuple[int, ...] | None:
-    """Return the axes of images in their order, None for what is no layout of images."""
+    """Return the axes of images in their order, None for what is not a layout of images."""
     for spatial in ("HW", "DHW"):
         if sorted(layout) == sorted("NC" + spatial):
             return tuple([layout.index(letter) for letter in spatial])
@@ -54,7 +54,7 @@ def _resize(count: int) -> Infer:
         if axes is None or len(axes) != count:
             c.refuse(
                 "OPS0044",
-                f"{c['layout']!r} is no layout of images",
+                f"{c['layout']!r} is not a layout of images",
                 help=f"order the letters {names}, each once",
             )
         if size.ndim not in (-1, 1, count):

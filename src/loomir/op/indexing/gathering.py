@@ -129,7 +129,7 @@ def row_length(
     if count is not None and x.ndim >= 0 and not 1 <= count <= x.ndim - batch:
         c.refuse(
             "OPS0030",
-            f"rows of {count} places are no places in a tensor of rank {x.ndim}",
+            f"rows of {count} places are not places in a tensor of rank {x.ndim}",
             help=f"give rows of 1 to {x.ndim - batch} places" if x.ndim > batch else "use R.take",
             arg=1,
         )

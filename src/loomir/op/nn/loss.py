@@ -111,7 +111,7 @@ def _nll(
     classes = predictions.shape[axis]
     chosen = xp.asarray(targets.astype(object) != ignore_index, bool)
     if any(not 0 <= t < classes for t in targets[chosen].tolist()):
-        raise IndexError(f"a target is no class of 0 to {classes - 1}")
+        raise IndexError(f"a target is not a class of 0 to {classes - 1}")
     places = xp.where(chosen, targets, 0).astype("int64")
     wide = predictions.astype("float64")
     factors = xp.ones(classes) if weights is None else weights.astype("float64")

@@ -186,7 +186,7 @@ def as_floats(*names: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 def values_of(c: OpContext, index: int) -> tuple[PrimExpr | None, ...] | None:
     """Return the scalars of a tuple, None if one is unknown, or where their number is.
 
-    Errors: OPS0004 for what is no tuple of scalars.
+    Errors: OPS0004 for what is not a tuple of scalars.
     """
     info = c.args[index]
     if isinstance(info, TupleStructInfo):

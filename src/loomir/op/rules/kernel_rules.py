@@ -54,7 +54,7 @@ class Arguments(NamedTuple):
 def arguments_of(c: OpContext, index: int = 1) -> Arguments | None:
     """Return the fields of the argument that is a tuple, None if not even their number is known.
 
-    Errors: RLX0231 for what is no tuple.
+    Errors: RLX0231 for what is not a tuple.
     """
     expr, info = c.call.args[index], c.args[index]
     if isinstance(info, TupleStructInfo):
@@ -154,7 +154,7 @@ def kernel_of(c: OpContext) -> FuncStructInfo | None:
         name = repr(callee.name_hint) if isinstance(callee, GlobalVar) else "the first argument"
         c.refuse(
             "RLX0230",
-            f"{name} is no PrimFunc of the module",
+            f"{name} is not a PrimFunc of the module",
             help="call functions of Relax directly; packed ones with R.call_dps_packed",
             arg=0,
         )

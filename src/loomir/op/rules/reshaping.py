@@ -42,7 +42,7 @@ def infer_of_shape(c: OpContext, index: int, like: TensorStructInfo) -> TensorSt
 
 # -- reshape -------------------------------------------------------------------------------------
 def _rest(dims: Sequence[Dim], others: Sequence[Dim], analyzer: Analyzer) -> PrimExpr | None:
-    """Divide the number of elements by the extents that are given; None if that is no number.
+    """Divide the number of elements by the extents that are given; None if that is not a number.
 
     Symbolic factors that both have cancel out, also where they may be 0.
     """
@@ -73,7 +73,7 @@ def infer_reshape(c: OpContext) -> StructInfo:
     if len(left) > 1 or wrong is not None:
         c.refuse(
             "OPS0036",
-            f"{format_dims(wanted)} is no shape",
+            f"{format_dims(wanted)} is not a shape",
             help="give extents of 0 or more, and -1 at most once for what is left",
             arg=1,
         )

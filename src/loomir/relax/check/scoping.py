@@ -195,7 +195,7 @@ class _Walk:
         elif isinstance(part, Op):
             self._report(
                 9,
-                f"the operator {part.name} stands where a value is expected",
+                f"the operator {part.name} is used where a value is expected",
                 "call it; a function that calls it can be passed on",
             )
         elif isinstance(part, StructInfo):
@@ -219,7 +219,7 @@ class _Walk:
             if isinstance(part, If) and self._in_dataflow():
                 self._report(
                     7,
-                    "a branch stands in a dataflow block",
+                    "a branch is inside of a dataflow block",
                     "end the dataflow block before it, or use R.where",
                     part,
                 )
@@ -250,7 +250,7 @@ class _Walk:
             ):
                 self._report(
                     rule,
-                    f"a {part.__class__.__name__} is no arithmetic on shape variables",
+                    f"a {part.__class__.__name__} is not arithmetic on shape variables",
                     "compute the value with operators, and name it with R.match_cast",
                     at,
                 )
@@ -482,7 +482,7 @@ class _Walk:
         if func.ret_struct_info is None and any(part is var for part in pre_order(func.body)):
             self._report(
                 8,
-                f"{var.name_hint!r} calls itself, and nothing says what it returns",
+                f"{var.name_hint!r} calls itself, and its result is not annotated",
                 "annotate what it returns, as in -> R.Tensor((n,), 'float32')",
                 func,
             )

@@ -46,7 +46,7 @@ def _find_unannotated(var: GlobalVar, func: Function, program: Program) -> Itera
         way = f" by way of {', '.join(others)}" if others else ""
         yield Diagnostic(
             "RLX0108",
-            f"{var.name_hint!r} calls itself{way}, and nothing says what it returns (rule 8)",
+            f"{var.name_hint!r} calls itself{way}, and its result is not annotated (rule 8)",
             func.span,
             help="annotate what it returns, as in -> R.Tensor((n,), 'float32')",
         )

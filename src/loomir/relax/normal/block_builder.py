@@ -314,7 +314,7 @@ class BlockBuilder:
         The result is one tensor, or a tuple of several. Tensors among the arguments, in lists and
         tuples too, become ``te.Tensor``; shapes and scalars of known value expressions; everything
         else is passed on as it is. Errors: RLX0309 for a tensor of unknown extents, or a result
-        that is no tensor.
+        that is not a tensor.
         """
         kernel = make_kernel(
             te_func,

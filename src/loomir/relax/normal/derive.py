@@ -72,8 +72,8 @@ Definitions = Callable[[GlobalVar], "BaseFunc | None"]
 def struct_info_of(expr: RelaxExpr | Op, functions: Functions | None = None) -> StructInfo:
     """Return what is known of a leaf: a variable, a constant, a tuple of leaves, a function's name.
 
-    Errors: RLX0003 for a variable of which nothing is known, RLX0217 for what is no leaf, or has no
-    structural information of its own.
+    Errors: RLX0003 for a variable of which nothing is known, RLX0217 for what is not a leaf, or has
+    no structural information of its own.
     """
     return trampoline(_leaf(expr, functions))
 
@@ -94,7 +94,10 @@ def _leaf(expr: RelaxExpr | Op, functions: Functions | None) -> Step[StructInfo]
 
 def _no_value(expr: Node) -> NoReturn:
     if isinstance(expr, Op):
-        what, help_ = f"the operator {expr.name} is no value", "call it, or wrap it in a function"
+        what, help_ = (
+            f"the operator {expr.name} is not a value",
+            "call it, or wrap it in a function",
+        )
     elif isinstance(expr, GlobalVar):
         what = f"nothing is known of the function {expr.name_hint!r}"
         help_ = "define it in the module"
@@ -185,7 +188,7 @@ class Deriver:
         if found is None and var in self.scope.relax_vars:
             refuse(
                 "RLX0216",
-                f"the function {var.name_hint!r} calls itself, and nothing says what it returns",
+                f"the function {var.name_hint!r} calls itself, and its result is not annotated",
                 help=f"annotate what {var.name_hint!r} returns, as in -> R.Tensor(…)",
                 span=var.span,
             )

@@ -161,7 +161,7 @@ class _Check:
         else:
             self._report(
                 "RLX0313",
-                f"{what} is no sequence (normal form 3)",
+                f"{what} is not a sequence (normal form 3)",
                 "wrap it: relax.SeqExpr((), value), or normalize the program",
                 expr,
             )
@@ -228,7 +228,7 @@ class _Check:
             if not self._is_leaf(expr):
                 self._report(
                     "RLX0311",
-                    f"a {expr.__class__.__name__} stands within another expression (normal form 1)",
+                    f"a {expr.__class__.__name__} is nested in another expression (normal form 1)",
                     "bind it to a variable, or normalize the program",
                     expr,
                 )

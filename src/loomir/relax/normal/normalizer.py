@@ -291,7 +291,7 @@ class Normalizer:
         if self.scope.dataflow:
             refuse(
                 "RLX0107",
-                "a branch cannot stand in a dataflow block (rule 7)",
+                "a branch is not allowed in a dataflow block (rule 7)",
                 help="end the dataflow block before it, or use R.where",
                 span=expr.span,
             )
@@ -329,7 +329,7 @@ class Normalizer:
                 if block.bindings and not is_dataflow(block):
                     refuse(
                         "RLX0301",
-                        "an ordinary block cannot stand within a dataflow block",
+                        "an ordinary block is not allowed in a dataflow block",
                         help="end the dataflow block before it, or make the inner one dataflow",
                         span=block.bindings[0].span or block.span or expr.span,
                     )
@@ -468,12 +468,12 @@ def _refuse_expression(expr: object) -> NoReturn:
     if isinstance(expr, Op):
         refuse(
             "RLX0109",
-            f"the operator {expr.name} stands where a value is expected (rule 9)",
+            f"the operator {expr.name} is used where a value is expected (rule 9)",
             help="call it; a function that calls it can be passed on",
         )
     refuse(
         "RLX0302",
-        f"a {type(expr).__name__} is no expression of a graph",
+        f"a {type(expr).__name__} is not an expression of a graph",
         help="give a variable, a constant made with R.const, or a call",
         span=getattr(expr, "span", None),
     )

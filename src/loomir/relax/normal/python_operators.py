@@ -121,7 +121,7 @@ def _apply(name: str, operands: Sequence[object]) -> object:
 def _item(value: Expr, index: Any) -> Expr:
     """Return a field of a tuple, or a part of a tensor as NumPy takes it.
 
-    Errors: RLX0006 for an index that is no number, slice, None or ``...``, or one too many.
+    Errors: RLX0006 for an index that is not a number, slice, None or ``...``, or one too many.
     """
     info = info_of(value)
     if isinstance(info, TupleStructInfo) or isinstance(value, Tuple):

@@ -62,7 +62,7 @@ def make_kernel(
     """Make the kernel of ``te_func`` on arguments.
 
     ``leaf`` emits what is none, ``describe`` gives what is known of a leaf.
-    Errors: RLX0309 for an argument of unknown extents, or a result that is no tensor.
+    Errors: RLX0309 for an argument of unknown extents, or a result that is not a tensor.
     """
     return _Maker(leaf, describe).make(te_func, args, keywords, attrs)
 
@@ -220,6 +220,6 @@ def _tensors(given: Any, te_func: Callable[..., Any]) -> list[Tensor]:
     name = getattr(te_func, "__name__", "the function")
     refuse(
         "RLX0309",
-        f"{name} gives something else than tensors",
+        f"{name} returns something other than tensors",
         help="return a te.Tensor, or a list of them",
     )

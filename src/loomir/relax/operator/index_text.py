@@ -37,7 +37,7 @@ def index_function(text: str) -> Callable[..., Any]:
     except SyntaxError as error:
         raise ValueError(str(error)) from error
     if not isinstance(tree.body, ast.Lambda):
-        raise ValueError("it is no lambda")
+        raise ValueError("it is not a lambda")
     taken = tree.body.args
     names = {arg.arg for arg in taken.args}
     if taken.defaults or taken.vararg or taken.kwarg or taken.kwonlyargs:

@@ -104,7 +104,7 @@ def register_extern(name: str, function: Any) -> None:
         raise RunTypeError(
             Diagnostic(
                 "RUN0309",
-                f"{name!r} cannot be a C function: {function!r} is no address of one",
+                f"{name!r} cannot be a C function: {function!r} is not an address of one",
                 help="pass an address, a function of ctypes.CDLL, or a ctypes.CFUNCTYPE(...)(f)",
             )
         )

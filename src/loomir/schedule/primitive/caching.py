@@ -97,7 +97,7 @@ def _readers(ref: Ref, buffer: Buffer, given: list[Ref] | None) -> list[Ref]:
                 _refusal(
                     "SCH0003",
                     block,
-                    f"it is no block of this scope that only reads {buffer.name!r}",
+                    f"it is not a block of this scope that only reads {buffer.name!r}",
                     "name consumers of the buffer, as get_consumers lists them",
                 )
             )
@@ -324,7 +324,7 @@ def cannot_delay(ref: Ref, buffer: Buffer, readers: list[Ref]) -> Refusal | None
     for reader in readers:
         later = part_with(parts, scope, reader) > part_with(parts, scope, ref)
         if not any(r is reader for r in others):
-            why = f"it is no block of this scope that only reads {buffer.name!r}"
+            why = f"it is not a block of this scope that only reads {buffer.name!r}"
             return _refusal("SCH0003", reader, why, "name consumers of the buffer")
         if not whole and not (later and writes_whole(ref, buffer)):
             why = f"it may read elements of {buffer.name!r} that {block.name_hint!r} did not write"

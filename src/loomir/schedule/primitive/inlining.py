@@ -140,8 +140,8 @@ def compute_inline(context: Context, block: Sblock) -> None:
     -->
     for i in range(8): C[i] = (A[i] + 1) * 2
 
-    Errors: SCH0006 where its operands change in between, SCH0007 for a block that is no value for
-    each element of an intermediate result.
+    Errors: SCH0006 where its operands change in between, SCH0007 for a block that is not a value
+    for each element of an intermediate result.
     """
     if why := cannot_inline(block):
         refuse(why)

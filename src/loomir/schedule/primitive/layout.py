@@ -278,7 +278,7 @@ def resolve_buffer(block: Ref, given: object) -> Buffer:
     refuse(
         Refusal(
             "SCH0003",
-            "{!r} is no buffer of block {!r}",
+            "{!r} is not a buffer of block {!r}",
             (given, block.block.name_hint),
             'give ("read", 0), ("write", 0), or the name of a buffer',
             block.stmt,

@@ -101,7 +101,7 @@ def vectorize(context: Context, loop: Loop) -> None:
     -->
     for i in T.vectorized(8): f(i)
 
-    Errors: SCH0005 for an extent that is no constant, SCH0006 where iterations depend on one
+    Errors: SCH0005 for an extent that is not a constant, SCH0006 where iterations depend on one
     another.
     """
     _run_as(loop, ForKind.VECTORIZED)
@@ -115,7 +115,7 @@ def unroll(context: Context, loop: Loop) -> None:
     -->
     for i in T.unroll(2): f(i)             # compiled as f(0); f(1)
 
-    Errors: SCH0005 for an extent that is no constant.
+    Errors: SCH0005 for an extent that is not a constant.
     """
     _run_as(loop, ForKind.UNROLLED)
 

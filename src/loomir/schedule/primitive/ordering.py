@@ -170,7 +170,7 @@ def reorder_block_iter_var(context: Context, block: Sblock, new_order: Ints) -> 
         refuse(
             Refusal(
                 "SCH0003",
-                "{} is no order of {} iterators",
+                "{} is not an order of {} iterators",
                 (list(new_order), len(old.iter_vars)),
                 "name each iterator once, by its place from 0",
                 realize,

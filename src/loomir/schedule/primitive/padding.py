@@ -228,7 +228,7 @@ def _einsum_of(ref: Ref) -> _Einsum | str:
         elif isinstance(part, BufferLoad):
             loads.append(part)
         else:
-            return "what it sums is no product of elements"
+            return "what it sums is not a product of elements"
     for indices in (update.store.indices, *(load.indices for load in loads)):
         if any(i not in own for i in indices) or len(set(map(id, indices))) < len(indices):
             return "an index is not one of its iterators, each once"

@@ -39,7 +39,7 @@ def sample_categorical(
         refuse(
             Refusal(
                 "SCH0003",
-                "{} are no probabilities",
+                "{} are not probabilities",
                 (list(probs),),
                 "give finite numbers from 0, of which one is more",
             )
@@ -68,7 +68,7 @@ def sample_perfect_tile(
 ) -> Sampled:
     """Sample ``n`` factors whose product is a loop's extent; the decision is the factors.
 
-    Errors: SCH0003, SCH0005 for an extent that is no constant.
+    Errors: SCH0003, SCH0005 for an extent that is not a constant.
     """
     extent = _extent(loop)
     if not 1 <= n <= _MOST_FACTORS or max_innermost_factor < 1:
@@ -100,7 +100,7 @@ def sample_partitioned_tile(
     The product of those from ``partition_pos`` on is a multiple of ``innerpart_factor``, if the
     extent is one.
 
-    Errors: SCH0003, SCH0005 for an extent that is no constant.
+    Errors: SCH0003, SCH0005 for an extent that is not a constant.
     """
     extent = _extent(loop)
     if not 0 <= partition_pos <= n or not 1 <= n <= _MOST_FACTORS or innerpart_factor < 1:
@@ -150,7 +150,7 @@ def _check_decision(decision: Sequence[int] | None, n: int, extent: int) -> list
         refuse(
             Refusal(
                 "SCH0003",
-                "decision {} is no product of {} factors that is {}",
+                "decision {} is not a product of {} factors that is {}",
                 (made, n, extent),
                 "give as many factors as are drawn, with the extent as their product",
             )

@@ -300,7 +300,7 @@ def loop_partition(
     invalid.
 
     Errors: SCH0003 for factors that are none, SCH0004 for a loop that is marked, SCH0005 for an
-    extent that is no constant or not the sum of the factors, SCH0006 where a reduction would not
+    extent that is not a constant or not the sum of the factors, SCH0006 where a reduction would not
     start at its start.
     """
     if why := _cannot_partition(loop, factors):

@@ -100,7 +100,7 @@ def describe(value: object) -> str:
 def as_expr(value: object, what: str = "this") -> PrimExpr:
     """Make an expression of a value; a region of a buffer becomes a vector load.
 
-    Errors: SCR0025 for what is no value of the program.
+    Errors: SCR0025 for what is not a value of the program.
     """
     if isinstance(value, PrimExpr):
         return value
@@ -392,7 +392,7 @@ def _vector_index(buffer: Buffer, axis: int, part: Range, is_last: bool) -> Prim
     elif not isinstance(extent, IntImm) or extent.value not in LANES:
         raise wrong_argument(
             part,
-            f"the slice of {buffer.called} is no vector of a fixed number of lanes",
+            f"the slice of {buffer.called} is not a vector of a fixed number of lanes",
             code="SCR0008",
             help=f"write A[i:i + n] with a constant n among {', '.join(map(str, LANES))}",
         )

@@ -132,7 +132,7 @@ def declare_buffer(spec: BufferSpec, name: str, names: dict[str, Var], span: Spa
 def _elements(given: object, dtype: DataType, offset: PrimExpr | None) -> PrimExpr:
     """Return an offset in bytes as one in elements.
 
-    Errors: SCR0005 for one that is no multiple of the element, or beside an offset in elements.
+    Errors: SCR0005 for one that is not a multiple of the element, or beside an offset in elements.
     """
     if offset is not None:
         raise wrong_argument(

@@ -253,11 +253,11 @@ def float_imm(dtype: DTypeLike, value: float | str | PrimExpr) -> PrimExpr:
     made = value.value if isinstance(value, (nodes.IntImm, nodes.FloatImm)) else value
     if isinstance(made, PrimExpr):
         raise wrong_argument(
-            made, f"{describe(made)} is no constant", help="write T.cast(…) for other values"
+            made, f"{describe(made)} is not a constant", help="write T.cast(…) for other values"
         )
     if not isinstance(made, (int, float)) and made not in ("inf", "-inf", "nan"):
         raise wrong_argument(
-            made, f"{describe(made)} is no number", help="write a number, as in 1.5"
+            made, f"{describe(made)} is not a number", help="write a number, as in 1.5"
         )
     return nodes.FloatImm(float(made), as_dtype(dtype))
 

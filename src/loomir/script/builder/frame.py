@@ -76,7 +76,7 @@ class IRBuilder:
         if not _ACTIVE.builders:
             raise mistake(
                 "SCR0024",
-                "this makes part of a program, but no program is being built",
+                "this builds part of a program, but no program is under construction",
                 help="use it in a function under @T.prim_func, or in `with IRBuilder():`",
             )
         return _ACTIVE.builders[-1]
@@ -118,7 +118,7 @@ class IRBuilder:
         if not isinstance(top, StmtFrame):
             raise mistake(
                 "SCR0024",
-                "a statement stands outside of a function",
+                "a statement is outside of a function",
                 help="write statements in a function, a loop, a block or a branch",
                 span=getattr(statement, "span", None),
             )

@@ -344,7 +344,7 @@ def _declares_again(entry: Entry | None, value: object, target: doc.Name) -> boo
     if known.dtype is not value.dtype:
         raise mistake(
             "SCR0026",
-            f"{target.id!r} already stands for an extent, an {known.dtype}",
+            f"{target.id!r} already names an extent, an {known.dtype}",
             label=f"this is {value.dtype}",
             help=f"write T.{known.dtype}(), or choose another name",
             span=target.span,
@@ -362,7 +362,7 @@ def _not_assignable(value: object, span: Span) -> CompileError:
         )
     return mistake(
         "SCR0025",
-        f"{kind(value)} is no value that a name can stand for",
+        f"{kind(value)} is not a value that a name can be bound to",
         help="use a number, a buffer, or an expression of the program",
         span=span,
     )
@@ -455,7 +455,7 @@ def _store(parser: Parser, target: doc.Subscript, value: object, span: Span) -> 
 def store_at(place: object, value: object, target: doc.Subscript, span: Span) -> Any:
     """Make the store to an element or a slice.
 
-    Errors: SCR0008 for what is no buffer.
+    Errors: SCR0008 for what is not a buffer.
     """
     if not isinstance(place, (BufferLoad, BufferRegion)):
         raise mistake(

@@ -126,7 +126,7 @@ class Parser(doc.NodeVisitor):
         kind = type(node).__name__
         raise mistake(
             "SCR0002",
-            f"{_STATEMENTS.get(kind, kind)} cannot stand here",
+            f"{_STATEMENTS.get(kind, kind)} is not allowed here",
             help="see the reference of TVMScript for what a program holds",
             span=header(node),
         )

@@ -63,7 +63,7 @@ def read_decorators(
         if not isinstance(value, Marker) or found is not None:
             raise mistake(
                 "SCR0014",
-                f"{kind(value)} is no decorator of programs"
+                f"{kind(value)} is not a decorator of programs"
                 if not isinstance(value, Marker)
                 else "a program has one decorator",
                 help="use @T.prim_func or @R.function, or @I.ir_module for a class",
@@ -104,11 +104,11 @@ def _options(parser: Parser, decorator: doc.Call, marker: Marker) -> Options:
 
 
 def refuse_undecorated(node: doc.FunctionDef | doc.ClassDef, wanted: str) -> CompileError:
-    """Make the error of a definition that is no program."""
+    """Make the error of a definition that is not a program."""
     what = "function" if isinstance(node, doc.FunctionDef) else "class"
     return mistake(
         "SCR0014",
-        f"the {what} {node.name!r} is no program",
+        f"the {what} {node.name!r} is not a program",
         label=f"not decorated with {wanted}",
         help=f"write {wanted} above it",
         span=header(node),

@@ -72,7 +72,7 @@ def from_source(
     Errors: SCR0001 to SCR0035, TIR01xx to TIR03xx, RLX and OPS, all mistakes of the text at once.
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise mistake("SCR0001", "a text is wanted", help="pass the program as a str")
+        raise mistake("SCR0001", "the argument is not a text", help="pass the program as a str")
     made = Source(name, text)
     tree, places = parse_text(made)
     parser = Parser(None if values is None else Captured(values))
@@ -112,7 +112,7 @@ def parse(program: object, extra_vars: Mapping[str, object] | None = None) -> Bu
         return _read_class(program, frame, extra)
     raise mistake(
         "SCR0014",
-        f"{with_article(type(program).__name__)} is no program",
+        f"{with_article(type(program).__name__)} is not a program",
         help="pass a text, a function or a class",
     )
 
@@ -262,7 +262,7 @@ def _function(func: object) -> FunctionType:
         return func
     raise mistake(
         "SCR0014",
-        f"{with_article(type(func).__name__)} is no function",
+        f"{with_article(type(func).__name__)} is not a function",
         help="write @T.prim_func or @R.function above a def, @I.ir_module above a class",
     )
 
@@ -401,7 +401,7 @@ def ir_module(
     if not isinstance(cls, type):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise mistake(
             "SCR0014",
-            f"{with_article(type(cls).__name__)} is no class",
+            f"{with_article(type(cls).__name__)} is not a class",
             help="write @I.ir_module above a class, and @T.prim_func above a def",
         )
     return _read_class(cls, sys._getframe(1), [])  # pyright: ignore[reportPrivateUsage]

@@ -211,7 +211,7 @@ def open_function(func: FunctionType, frame: FrameType) -> OpenFunction:
     Errors: SCR0011 where Python does not keep the source, SCR0014 for a lambda.
     """
     if func.__name__ == "<lambda>":
-        raise mistake("SCR0014", "a lambda is no program", help="write the program with def")
+        raise mistake("SCR0014", "a lambda is not a program", help="write the program with def")
     found = source.find_function(func.__code__, func.__globals__)
     node = cast("ast.FunctionDef", found.node)
     scopes = source.scopes_of(frame, func)

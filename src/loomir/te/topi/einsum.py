@@ -33,7 +33,7 @@ def _subscripts(text: str, count: int) -> tuple[list[str], str]:
     """Read the letters of the operands and of the result, in NumPy's order where it is implied."""
     found = re.fullmatch(r"([A-Za-z]*(?:,[A-Za-z]*)*)(->([A-Za-z]*))?", text.replace(" ", ""))
     if found is None:
-        bad("einsum", f"{text!r} are no subscripts", 'write letters, as in "ij,jk->ik"')
+        bad("einsum", f"{text!r} are not subscripts", 'write letters, as in "ij,jk->ik"')
     inputs = found[1].split(",")
     every = "".join(inputs)
     output = found[3] if found[2] else "".join(c for c in sorted({*every}) if every.count(c) == 1)

@@ -23,7 +23,7 @@ def default_layout(ndim: int) -> str:
 def places(name: str, layout: str, axes: str) -> list[int]:
     """Return where each of ``axes`` stands in a layout. Errors: TE0104."""
     if sorted(layout) != sorted(axes):
-        bad(name, f"{layout!r} is no layout here", f"order the letters {', '.join(axes)}")
+        bad(name, f"{layout!r} is not a layout here", f"order the letters {', '.join(axes)}")
     return [layout.index(letter) for letter in axes]
 
 

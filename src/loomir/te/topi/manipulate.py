@@ -86,7 +86,7 @@ def _resolve_shape(x: Tensor, shape: Sequence[Size]) -> list[Size]:
     wanted = [size(s) for s in shape]
     unknown = [k for k, s in enumerate(wanted) if _is(-1, s)]
     if len(unknown) > 1 or any(isinstance(s, int) and s < -1 for s in wanted):
-        bad("reshape", f"{write_shape(wanted)} is no shape", "give sizes, and -1 at most once")
+        bad("reshape", f"{write_shape(wanted)} is not a shape", "give sizes, and -1 at most once")
     others = [s for k, s in enumerate(wanted) if k not in unknown]
     own, rest = _cancel_shared(dims(x), others)
     if unknown:
@@ -258,7 +258,11 @@ def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     if axes is not None:
         order = [as_axis("transpose", a, x.ndim) for a in axes]
     if sorted(order) != list(range(x.ndim)):
-        bad("transpose", f"{tuple(axes or ())} is no order of {x.ndim} axes", "name each axis once")
+        bad(
+            "transpose",
+            f"{tuple(axes or ())} is not an order of {x.ndim} axes",
+            "name each axis once",
+        )
     return make(
         "transpose",
         [dims(x)[a] for a in order],
@@ -507,7 +511,11 @@ def _layout(text: str) -> list[tuple[str, int]]:
         for letter, c in found
     )
     if not right or len({*letters}) < len(letters):
-        bad("layout_transform", f"{text!r} is no layout", 'write layouts as in "NCHW" or "NCHW4c"')
+        bad(
+            "layout_transform",
+            f"{text!r} is not a layout",
+            'write layouts as in "NCHW" or "NCHW4c"',
+        )
     return found
 
 

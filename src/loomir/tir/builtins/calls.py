@@ -129,7 +129,7 @@ def mistake_of(call: Call) -> Diagnostic | None:
     if row.op in EXTERN and not _C_NAME.match(name):
         return Diagnostic(
             "TIR0121",
-            f"{name!r} is no name of a C function",
+            f"{name!r} is not the name of a C function",
             call.span,
             help="give the name of its symbol: letters, digits and underscores",
         )
@@ -145,7 +145,7 @@ def mistake_of(call: Call) -> Diagnostic | None:
     if call.dtype.is_vector or (row.op in EXTERN and _is_short(call.dtype)):
         return Diagnostic(
             "TIR0122",
-            f"{name!r} is to return {call.dtype}, which such calls do not",
+            f"{name!r} is to return {call.dtype}, which such calls cannot return",
             call.span,
             help="let the function write to a buffer that is passed to it",
         )
@@ -158,7 +158,7 @@ def unknown_extern(name: str, span: Span | None) -> Diagnostic:
         "TIR0511",
         f"there is no C function {name!r} in this process",
         span,
-        help="load its library with loomir.load_library(path), or make it known with "
+        help="load its library with loomir.load_library(path), or register it with "
         "loomir.register_extern(name, address)",
     )
 

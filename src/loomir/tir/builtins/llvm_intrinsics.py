@@ -364,7 +364,7 @@ def _unknown(call: Call, name: str) -> Diagnostic:
     near = nearest(name, INTRINSICS)
     return Diagnostic(
         "TIR0123",
-        f"{name!r} is no intrinsic of LLVM that programs can call",
+        f"{name!r} is not an LLVM intrinsic that programs can call",
         call.span,
         help=f"did you mean {near!r}?" if near else "use a builtin of T, such as T.sqrt",
     )

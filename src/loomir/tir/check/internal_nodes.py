@@ -12,11 +12,11 @@ __all__ = ["mistake_of_foreign", "refuse_foreign"]
 
 
 def mistake_of_foreign(node: Node, around: Span | None = None) -> Diagnostic:
-    """Say that a node is no part of programs; ``around`` is the place where it has none."""
+    """Say that a node is not part of a program; ``around`` is the place where it has none."""
     span: object = getattr(node, "span", None)
     return Diagnostic(
         "TIR0420",
-        f"{node.node_kind} is no part of programs",
+        f"{node.node_kind} is not part of a program",
         span if isinstance(span, Span) else around,
         help=f"let {node.lowered_by} lower it",
     )

@@ -388,7 +388,7 @@ class _Walk:
         if not loops.innermost:
             self._report(
                 "TIR0414",
-                f"{word} stands outside of a loop",
+                f"{word} is outside of a loop",
                 help="use it inside of a serial or while loop",
                 span=call.span,
             )
@@ -464,7 +464,7 @@ class _Walk:
         elif not isinstance(func, PrimFunc):
             self._report(
                 "TIR0410",
-                f"{name!r} is no PrimFunc, so a PrimFunc cannot call it",
+                f"{name!r} is not a PrimFunc, so a PrimFunc cannot call it",
                 help="call it from Relax",
                 span=span,
             )
@@ -481,9 +481,9 @@ class _Walk:
             if call.dtype is not dtype_of_type(func.ret_type):
                 self._report(
                     "TIR0409",
-                    f"the call of {name!r} is taken to give {call.dtype}, but the function returns "
+                    f"the call of {name!r} has dtype {call.dtype}, but the function returns "
                     f"{str_of(func.ret_type)}",
-                    help="give the call the dtype of what the function returns",
+                    help="give the call the dtype that the function returns",
                     span=span,
                 )
 
@@ -618,7 +618,7 @@ class _Walk:
         if loops.vectorized:
             self._report(
                 "TIR0411",
-                "a while loop stands inside of a vectorized loop",
+                "a while loop is inside of a vectorized loop",
                 help="make the outer loop serial",
             )
         if isinstance(node.condition, IntImm) and not (

@@ -147,7 +147,7 @@ def arenas_planned(subject: Subject) -> Iterator[Diagnostic]:
     """Tensors in an arena lie within it, on cache lines, and none where another is in use.
 
     An arena is what planning binds before everything else, by a name of its own: programs may lay
-    tensors over others in storage of theirs. Sizes that are no numbers are not compared.
+    tensors over others in storage of theirs. Sizes that are not numbers are not compared.
     """
     body = subject.func.body
     if not isinstance(body, SeqExpr) or Call not in subject.parts:

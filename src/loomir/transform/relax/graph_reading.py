@@ -91,7 +91,7 @@ def tensor_info(leaf: object) -> TensorStructInfo | None:
 
 
 def extent_of(info: TensorStructInfo, axis: int) -> int | None:
-    """Return the extent of an axis, None if it is no number."""
+    """Return the extent of an axis, None if it is not a number."""
     dim = None if info.dims is None else info.dims[axis]
     return dim.value if isinstance(dim, IntImm) else None
 

@@ -265,7 +265,7 @@ def test_sizes_are_known_at_run_time() -> None:
             np.testing.assert_array_equal(arrays[-1], wanted[-1])
 
 
-# -- what is no product, though it looks like one ----------------------------------------------
+# -- what is not a product, though it looks like one ----------------------------------------------
 @T.prim_func
 def reads_its_result(a: T.Buffer((20, 20), "float32"), c: T.Buffer((20, 20), "float32")):
     for i, j in T.grid(20, 20):

@@ -160,7 +160,7 @@ def test_a_sum_of_a_sum_of_halves_is_one_of_the_whole():
 @pytest.mark.parametrize("cpu", ["x86-64", "haswell", "icelake-server"])
 def test_halves_of_any_width_are_hidden_at_no_cost(lanes: int, bits: int, cpu: str):
     if bits == 8 and lanes == 2:
-        return  # a half of one lane is no vector that is summed on
+        return  # a half of one lane is not a vector that is summed on
     target = TargetMachine("x86_64-unknown-linux-gnu", cpu, "")
     text = halves(lanes, bits, FIRST)
     if bits == 8:

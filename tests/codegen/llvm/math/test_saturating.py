@@ -24,7 +24,7 @@ def f(X: T.Buffer(({n},), "{source}"), {params}):
 
 
 def edges(dtype: type[np.floating]) -> np.ndarray:
-    """Return every limit of an integer and its neighbours, halves, and what is no number."""
+    """Return every limit of an integer and its neighbours, halves, and what is not a number."""
     found = [0.0, -0.0, 0.5, -0.5, 0.99, -0.99, 1.5, math.nan, -math.nan, math.inf, -math.inf, 1e30]
     for bits in (7, 8, 15, 16, 31, 32, 63, 64):
         for value in (2.0**bits, -(2.0**bits)):

@@ -83,7 +83,7 @@ GOOD = tensor(np.array([1.5, -2.0], "float32"))
         (section(("ffi.Map", [1]), ("ffi.String", "a"), root=-2), "ValueError"),
         (section(("ffi.Map", [5, 6])), "place of no node"),
         (section(("ffi.Map", [True, -1])), "place of no node"),
-        (section(("node.of.others", {})), "'node.of.others' is no kind of value"),
+        (section(("node.of.others", {})), "'node.of.others' is not a kind of value"),
         (section((["ffi.Map"], {})), "TypeError"),  # type: ignore[arg-type]
         (section(("ir.IntImm", {"value": 300, "dtype": "int8"})), "TIR0103"),
         (constant("ir.GenericConst", "value", GOOD[:20]), "end too early"),

@@ -224,5 +224,5 @@ def test_mistakes():
         topi.attention(q, k, k, causal="left")
     with refused("TE0104", "4 axes"):
         topi.attention(te.placeholder((3, 8)), k, k)
-    with refused("TE0104", "'BSH' is no layout"):
+    with refused("TE0104", "'BSH' is not a layout"):
         topi.attention(q, k, k, layout="BSH")

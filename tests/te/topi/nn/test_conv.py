@@ -248,5 +248,5 @@ def test_mistakes():
         topi.conv(x, te.placeholder((6, 4, 3), "float64"))
     with refused("TE0104", "leaves an extent of -3"):
         topi.conv_transpose(x, te.placeholder((4, 2, 3)), padding=5)
-    with refused("TE0104", "'OWH' is no layout"):
+    with refused("TE0104", "'OWH' is not a layout"):
         topi.conv(x, w, kernel_layout="OWH")

@@ -217,7 +217,7 @@ def test_mistakes():
         topi.max_pool(x, 2, 0)
     with refused("TE0104", "padding is (1, 2, 3)"):
         topi.max_pool(x, 2, padding=(1, 2, 3))
-    with refused("TE0104", "'NXYC' is no layout"):
+    with refused("TE0104", "'NXYC' is not a layout"):
         topi.max_pool(x, 2, layout="NXYC")
     with refused("TE0104", "1 to 3 more axes"):
         topi.max_pool(te.placeholder((2, 3)), 2)

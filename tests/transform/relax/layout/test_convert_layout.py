@@ -186,7 +186,7 @@ def test_ordinary_blocks_stay_and_closures_take_what_they_know():
     ("layouts", "message"),
     [
         ({"relax.nn.conv2": ["NHWC", "OHWI"]}, "did you mean 'relax.nn.conv2d'?"),
-        ({"relax.add": ["NHWC"]}, "no operator that has a layout"),
+        ({"relax.add": ["NHWC"]}, "not an operator that has a layout"),
         ({"relax.nn.conv2d": ["NHWC"]}, "data_layout, kernel_layout, out_layout"),
         ({"relax.nn.conv2d": "NHWC"}, "data_layout, kernel_layout, out_layout"),
         ({"relax.nn.conv2d": ["NHWC", "HWI"]}, "cannot have 'HWI' as kernel_layout"),

@@ -332,7 +332,7 @@ def main(a: T.handle, b: T.handle):
 
 
 def extents(mod: IRModule) -> list[list[int | None]]:
-    """Return the extents of all allocations of the only function; None for what is no constant."""
+    """Return the extents of all allocations of the only function; None for what is not a constant."""
     allocations: list[Allocate] = by_class(only(mod).body).get(Allocate, [])
     return [[getattr(extent, "value", None) for extent in s.extents] for s in allocations]
 

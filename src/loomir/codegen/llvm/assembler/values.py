@@ -77,12 +77,12 @@ def const(type: Type, value: int | float) -> Value:
     element = type.element if type.lanes > 1 or type.kind == "vector" else type
     if element.kind == "int":
         if not isinstance(value, int):
-            raise InternalError(f"{value!r} is no constant of type {type.text}")
+            raise InternalError(f"{value!r} is not a constant of type {type.text}")
         text = _integer(element.bits, value)
     elif element.kind == "float":
         text = _float(element, float(value))
     else:
-        raise InternalError(f"{value!r} is no constant of type {type.text}")
+        raise InternalError(f"{value!r} is not a constant of type {type.text}")
     return Value(type, text if element is type else f"splat ({element.text} {text})")
 
 
@@ -149,7 +149,7 @@ def aggregate(type: Type, values: Sequence[Value]) -> Value:
         wanted = type.fields
         text = f"{{ {listed} }}" if values else "{}"
     else:
-        raise InternalError(f"{type.text} is no aggregate")
+        raise InternalError(f"{type.text} is not an aggregate")
     if [v.type for v in values] != list(wanted) or any(v.text[:1] == "%" for v in values):
         raise InternalError(f"the values do not make a constant of type {type.text}")
     return Value(type, text)

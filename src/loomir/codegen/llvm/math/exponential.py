@@ -205,7 +205,7 @@ def _exp(b: Builder, x: Value, how: _Exp) -> Value:
     down = b.select(small, const(t, 2.0**-_LIFT), const(t, 1.0))
     down = b.select(lost, const(t, 0.0), down)
     result = b.fmul(b.bitcast(lifted, t), down)
-    # Too large, or NaN, of whose bits n is no integer.
+    # Too large, or NaN, of whose bits n is not an integer.
     beyond = b.fcmp("ugt", x, const(t, how.most))
     return b.select(beyond, b.fadd(x, const(t, float("inf"))), result)
 

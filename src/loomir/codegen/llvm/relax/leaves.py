@@ -42,7 +42,9 @@ def leaf(frame: GraphFrame, expr: RelaxExpr) -> Step[Value]:
     """Return the value of a leaf expression: a reference, valid while the binding is made."""
     rule = LEAVES.get(expr.__class__)
     if rule is None:
-        raise InternalError(f"a {type(expr).__name__} is no leaf: the graph is not in normal form")
+        raise InternalError(
+            f"a {type(expr).__name__} is not a leaf: the graph is not in normal form"
+        )
     return rule(frame, expr)
 
 

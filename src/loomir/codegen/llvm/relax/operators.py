@@ -55,7 +55,7 @@ def _outputs(s: Site) -> tuple[list[TensorStructInfo], bool]:
         infos, as_tuple = infos[0].fields, True
     found = [i for i in infos if isinstance(i, TensorStructInfo)]
     if len(found) != len(infos):
-        raise InternalError(f"{s.shown} claims results that are no tensors")
+        raise InternalError(f"{s.shown} claims results that are not tensors")
     return found, as_tuple
 
 
@@ -208,7 +208,7 @@ def _find_kernel(s: Site) -> Linked:
     """Return the kernel that is called."""
     e = s.arg(0)
     if not isinstance(e, GlobalVar):
-        raise InternalError(f"{s.shown} calls what is no function of the module")
+        raise InternalError(f"{s.shown} calls what is not a function of the module")
     linked = s.frame.graph.find_linked(e.name_hint)
     if linked is None:
         raise InternalError(f"{s.shown} calls {e.name_hint!r}, which is no loop-level function")

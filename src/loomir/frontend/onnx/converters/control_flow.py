@@ -154,7 +154,7 @@ def _check(node: Node, made: Sequence[Value]) -> None:
     if any(isinstance(v, Missing) for v in made):
         raise BodyMissing
     if not _are_tensors(made):
-        raise node.refuse("its body gives what is no tensor")
+        raise node.refuse("its body gives what is not a tensor")
 
 
 def _scalar(node: Node, x: RelaxExpr) -> RelaxExpr:
@@ -235,7 +235,7 @@ def _unroll_scan(
 def _emit_scan(node: Node, body: GraphDef, given: Sequence[Value], scan: Scanned) -> list[Value]:
     """Make a scan along axes whose extent is not known, or great."""
     if not _are_tensors(given):
-        raise node.refuse("it keeps what is no tensor")
+        raise node.refuse("it keeps what is not a tensor")
     graph = node.graph
     elements = [v.element for v in given if isinstance(v, TensorValue)]
     rows: list[str] = []

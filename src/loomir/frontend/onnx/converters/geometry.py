@@ -72,7 +72,7 @@ def _sample_volume(x: Tensor, grid: Tensor, mode: str, padding: str, aligned: bo
     one, half = const(1, dtype), const(0.5, dtype)
 
     def clamp(value: Any, low: Any, high: Any) -> Any:
-        value = select(value > low, value, low)  # which brings what is no number to a bound
+        value = select(value > low, value, low)  # which brings what is not a number to a bound
         return select(value < high, value, high)
 
     def position(at: Any, extent: Any) -> Any:

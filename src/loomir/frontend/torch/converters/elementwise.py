@@ -28,7 +28,7 @@ def _unary(operator: _Operator) -> Converter:
 
 
 def _kernel(operator: _Operator) -> Converter:
-    """Import what is no operator of graphs, as a kernel."""
+    """Import what is not an operator of graphs, as a kernel."""
 
     def convert(node: Node) -> RelaxExpr:
         return node.compute(operator, node.tensor(0, node.dtype))

@@ -43,7 +43,9 @@ def _callee(op: object) -> Callee:
         return found
     raise wrong_argument(
         op,
-        f"no operator is named {op!r}" if isinstance(op, str) else f"{describe(op)} is no operator",
+        f"no operator is named {op!r}"
+        if isinstance(op, str)
+        else f"{describe(op)} is not an operator",
         code="SCR0004",
         help='write its qualified name, as in "relax.nn.relu"',
     )

@@ -184,7 +184,7 @@ def _one(name: str, *given: Infos | None, needed: bool = True) -> tuple[StructIn
     if len(found) != 1:
         raise mistake(
             "SCR0005",
-            f"{name} lacks out_sinfo" if not found else f"{name} is told twice what it gives",
+            f"{name} lacks out_sinfo" if not found else f"{name} describes its result twice",
             help='describe the result: out_sinfo=R.Tensor((2, n), "float32")',
         )
     return as_struct_infos(found[0])

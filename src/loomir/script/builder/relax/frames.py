@@ -197,7 +197,7 @@ class SequenceFrame(Frame[None]):
         if self.flow is not None and self.flow.outputs is not None:
             raise mistake(
                 "SCR0031",
-                "a binding stands after R.output",
+                "a binding comes after R.output",
                 help="write R.output as the last statement of the dataflow block",
             )
         return self.scope()
@@ -257,7 +257,7 @@ class FunctionFrame(SequenceFrame):
         if self.result is not None:
             raise mistake(
                 "SCR0030",
-                "a statement stands after the return",
+                "a statement comes after the return",
                 help="write the return as the last statement",
             )
         return super()._ready()
@@ -277,7 +277,7 @@ class FunctionFrame(SequenceFrame):
         if self.flow is not None:
             raise mistake(
                 "SCR0030",
-                "a return stands in a dataflow block",
+                "a return is inside of a dataflow block",
                 help="end the block with R.output, and return after it",
                 span=span,
             )
@@ -334,7 +334,7 @@ class DataflowFrame(Frame["DataflowFrame"]):
         if owner.flow is not None:
             raise mistake(
                 "SCR0031",
-                "a dataflow block stands in another",
+                "a dataflow block is inside of another",
                 help="write one block: all its bindings are one graph",
             )
         owner.scope().begin_dataflow_block()
@@ -409,7 +409,7 @@ class IfFrame(Frame["IfFrame"]):
         if sequence("R.If").flow is not None:
             raise mistake(
                 "SCR0032",
-                "a branch stands in a dataflow block",
+                "a branch is inside of a dataflow block",
                 help="end the block before it, and begin another one after it",
             )
         return self

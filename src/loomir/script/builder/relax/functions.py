@@ -72,7 +72,7 @@ def arg(name: str, annotation: StructInfoLike, span: Span | None = None) -> Var:
     func = _function("R.arg")
     if func.builder is not None:
         raise mistake(
-            "SCR0024", "R.arg stands after a binding", help="add all parameters first", span=span
+            "SCR0024", "R.arg comes after a binding", help="add all parameters first", span=span
         )
     var = Var(as_text(name, "the name"), as_struct_info(annotation), span=span)
     func.params.append(var)
@@ -93,7 +93,7 @@ def func_ret_value(value: object) -> None:
     if not isinstance(scope, FunctionFrame):
         raise mistake(
             "SCR0030",
-            "a return stands in a branch",
+            "a return is inside of a branch",
             help="bind the same name last in both cases, and return it after the branch",
         )
     scope.returns(as_value(value))

@@ -115,7 +115,7 @@ def is_value(value: object) -> bool:
 def as_value(value: object) -> RelaxExpr:
     """Make an expression of a value; Python's tuples, numbers and strings become the program's.
 
-    Errors: SCR0025 for what is no value.
+    Errors: SCR0025 for what is not a value.
     """
     if isinstance(value, (Expr, GlobalVar)):
         return value
@@ -131,7 +131,7 @@ def as_value(value: object) -> RelaxExpr:
         return Constant(cast("Any", value))
     raise wrong_argument(
         value,
-        f"{describe(value)} is no value of Relax",
+        f"{describe(value)} is not a value of Relax",
         code="SCR0025",
         help="name each value, or return a tuple of them: (a, b)"
         if isinstance(value, dict)

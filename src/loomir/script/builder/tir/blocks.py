@@ -149,7 +149,7 @@ def head_of_block(what: str) -> SBlockFrame:
         inside = builder.find(SBlockFrame) is not None
         raise mistake(
             "SCR0017",
-            f"{what} stands {'in a statement of a block' if inside else 'outside of a block'}",
+            f"{what} is {'in a statement of a block' if inside else 'outside of a block'}",
             help="write it directly in the body of `with T.sblock(name):`, before its statements",
         )
     if scope.statements or builder.frames[-1] is not scope:
@@ -258,7 +258,7 @@ class Axis:
             if letter not in _LETTERS:
                 raise wrong_argument(
                     kinds,
-                    f"{letter!r} is no kind of axis",
+                    f"{letter!r} is not a kind of axis",
                     help="use S for spatial, R for reduce, O for scan",
                 )
             dom = range_of_loop(IRBuilder.current(), binding)

@@ -73,7 +73,7 @@ def _describe_after_param(
 def match_buffer(param: Var | BufferLoad | BufferRegion | Buffer, spec: BufferSpec) -> Buffer:
     """Return a parameter the shape of a buffer, or a region of a buffer another name.
 
-    Errors: SCR0018 for what is no parameter and no region, or has a buffer already.
+    Errors: SCR0018 for what is not a parameter and no region, or has a buffer already.
     """
     if spec.shape is None:
         if not isinstance(param, (BufferLoad, BufferRegion)):
@@ -105,7 +105,7 @@ def _match_parameter(func: PrimFuncFrame, param: Var, spec: BufferSpec) -> Buffe
     if not any(param is p for p in func.params):
         raise wrong_argument(
             param,
-            f"{describe(param)} is no parameter of the function",
+            f"{describe(param)} is not a parameter of the function",
             code="SCR0018",
             help="match a parameter annotated with T.handle, or a region such as A[0:4, j]",
         )

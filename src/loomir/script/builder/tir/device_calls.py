@@ -47,7 +47,7 @@ def comm_reducer(combiner: str, identity: Any) -> PrimExpr:
     text = as_text(combiner, "the function")
     if not text.startswith("lambda "):
         raise wrong_argument(
-            combiner, f"{text!r} is no lambda", help="write lambda x, y: x + y, or its text"
+            combiner, f"{text!r} is not a lambda", help="write lambda x, y: x + y, or its text"
         )
     values = [as_expr(value, "a neutral value") for value in as_items(identity, "identity")]
     return Call(dtype_given(DEVICE[COMM_REDUCER], ()), COMM_REDUCER, (StringImm(text), *values))

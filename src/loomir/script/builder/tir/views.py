@@ -112,7 +112,7 @@ def _infer(buffer: Buffer, shape: list[PrimExpr]) -> list[ExprLike]:
         shown = ", ".join(str(e.value) for e in shape if isinstance(e, IntImm))
         raise wrong_argument(
             shape,
-            f"({shown}) is no shape of the {total} elements of {buffer.name!r}",
+            f"({shown}) is not a shape of the {total} elements of {buffer.name!r}",
             help="give extents whose product is that number; one may be -1",
         )
     for k in free:

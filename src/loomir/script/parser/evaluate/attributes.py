@@ -252,7 +252,7 @@ def item(value: object, index: object) -> object:
         if isinstance(index, Node):
             raise mistake(
                 "SCR0008",
-                f"the index of {kind(container)} is known only when the program runs",
+                f"the index of {kind(container)} is known only at run time",
                 help="use a constant; to index at run time, use a buffer",
             )
         try:

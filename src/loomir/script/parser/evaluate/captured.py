@@ -34,7 +34,7 @@ MISSING: Final = Missing()
 
 
 class Foreign:
-    """A value of Python's that is no value of a program; its attributes may be."""
+    """A value of Python's that is not a value of a program; its attributes may be."""
 
     __slots__ = ("value",)
 

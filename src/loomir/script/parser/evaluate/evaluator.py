@@ -206,7 +206,7 @@ def _dtype_beside(
     try:
         return DataType(given) if isinstance(given, str) else _SIZE
     except CompileError:
-        return _SIZE  # what is no dtype is told by what takes it
+        return _SIZE  # what is not a dtype is told by what takes it
 
 
 class ExprEvaluator:
@@ -309,7 +309,7 @@ class ExprEvaluator:
         """Refuse ``*items`` where there is no list of elements around it."""
         raise mistake(
             "SCR0002",
-            "a starred expression is no argument or element here",
+            "a starred expression is not an argument or element here",
             help="write it among arguments or elements",
             span=node.span,
         )
@@ -445,7 +445,7 @@ class ExprEvaluator:
         if any(is_expr(b) for b in bounds):
             raise mistake(
                 "SCR0008",
-                "the bounds of this slice are known only when the program runs",
+                "the bounds of this slice are known only at run time",
                 help="use constants; to slice at run time, use a buffer",
                 span=node.span,
             )

@@ -72,7 +72,9 @@ class _Nodes:
             node = self.nodes[index]
             read = _READERS.get(node["type"])
             if read is None:
-                raise _refusal(f"{str(node['type'])[:80]!r} is no kind of value that programs have")
+                raise _refusal(
+                    f"{str(node['type'])[:80]!r} is not a kind of value that programs have"
+                )
             self.made[index] = read(self, node.get("data"), depth + 1)
         return self.made[index]
 

@@ -54,7 +54,7 @@ _STATIC: Final = frozenset((bool, int, float, str, tuple, list, dict, range, typ
 
 
 def is_expr(value: object) -> bool:
-    """Whether a value is known only when the program runs."""
+    """Whether a value is known only at run time."""
     return isinstance(value, (PrimExpr, BufferRegion))
 
 
@@ -136,7 +136,7 @@ _COMPARISONS: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in", "not in
 
 
 def holds_expr(value: object) -> bool:
-    """Whether a tuple, list or dict holds what is known only when the program runs."""
+    """Whether a tuple, list or dict holds what is known only at run time."""
     stack = [value]
     while stack:
         item = stack.pop()
@@ -163,7 +163,7 @@ def binary(op: str, a: object, b: object) -> object:
 
 
 def combine_conditions(op: str, a: object, b: object) -> PrimExpr:
-    """Apply ``and`` or ``or`` to conditions that are known only when the program runs.
+    """Apply ``and`` or ``or`` to conditions that are known only at run time.
 
     Errors: SCR0009, TIR0101, TIR0102.
     """

@@ -56,7 +56,7 @@ class PlainFunction:
     def call(self, *args: object, **keywords: object) -> object:
         """Call it.
 
-        Errors: SCR0005 where an argument is known only when the program runs, or the call fails.
+        Errors: SCR0005 where an argument is known only at run time, or the call fails.
         """
         if self.name == "range":
             return _range(args, keywords)

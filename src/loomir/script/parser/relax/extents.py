@@ -66,5 +66,7 @@ def read_extent(text: str, names: Mapping[str, Var]) -> PrimExpr:
     if isinstance(value, int) and not isinstance(value, bool):
         return convert(value)
     raise mistake(
-        "SCR0025", f"{text!r} is no extent", help="write a number, a name, or arithmetic of both"
+        "SCR0025",
+        f"{text!r} is not an extent",
+        help="write a number, a name, or arithmetic of both",
     )

@@ -95,7 +95,7 @@ def _declare_recursive(
 def _missing_annotation(node: doc.FunctionDef) -> CompileError:
     return mistake(
         "SCR0035",
-        f"the function {node.name!r} calls itself, and does not say what it returns",
+        f"the function {node.name!r} calls itself, and its result is not annotated",
         help=f'write the annotation, as in `def {node.name}(…) -> R.Tensor((2, n), "float32"):`',
         span=header(node),
     )

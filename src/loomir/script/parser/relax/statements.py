@@ -217,7 +217,7 @@ def _bind_name(parser: Parser, target: doc.Name, value: object, node: doc.ExprNo
     if no_value and not _dialect(parser).holds(value):
         raise mistake(
             "SCR0025",
-            f"{kind_of_value(value)} is no value that a name can stand for",
+            f"{kind_of_value(value)} is not a value that a name can be bound to",
             help="use a value of the program, or R.const(…) for numbers",
             span=node.span,
         )
@@ -234,7 +234,7 @@ def _same_kind(known: ShapeVar, declared: ShapeVar, node: doc.ExprNode) -> None:
     if known.dtype is not declared.dtype:
         raise mistake(
             "SCR0026",
-            f"'{known.name_hint}' already stands for an extent, an {known.dtype}",
+            f"'{known.name_hint}' already names an extent, an {known.dtype}",
             label=f"this is {declared.dtype}",
             help=f"write T.{known.dtype}(), or choose another name",
             span=node.span,
@@ -346,7 +346,7 @@ def visit_return(parser: Parser, node: doc.Return) -> None:
     if not isinstance(scope, FunctionFrame):
         raise mistake(
             "SCR0030",
-            "a return stands in a branch",
+            "a return is inside of a branch",
             help="bind the same name last in both cases, and return it after the branch",
             span=node.span,
         )

@@ -191,7 +191,7 @@ class RelaxValues:
     def item(self, value: object, index: object) -> object:
         """Return the field of a tuple.
 
-        Errors: SCR0008 for what is no tuple, and an index that is not known or too large.
+        Errors: SCR0008 for what is not a tuple, and an index that is not known or too large.
         """
         info = info_of(value)
         if isinstance(value, Tuple):

@@ -272,7 +272,7 @@ def visit_refused(parser: Parser, node: doc.FunctionDef | doc.ClassDef | doc.Imp
     word = "import" if is_import else "def" if isinstance(node, doc.FunctionDef) else "class"
     raise mistake(
         "SCR0002",
-        f"{word} is not part of TVMScript" if is_import else f"{word} cannot stand in a function",
+        f"{word} is not part of TVMScript" if is_import else f"{word} is not allowed in a function",
         label="not supported",
         help="import around the function"
         if is_import

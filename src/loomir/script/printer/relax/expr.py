@@ -51,7 +51,7 @@ _IN_PLACE: Final = frozenset({"call_tir_inplace", "call_inplace_packed"})
 _OUTSIDE: Final = frozenset(
     {*_OUT_TY, *_IN_PLACE, "call_pure_packed", "invoke_closure", "invoke_pure_closure"}
 )
-"""Operators that call what is no operator, of arguments in an order of their own."""
+"""Operators that call what is not an operator, of arguments in an order of their own."""
 
 
 # -- leaves --------------------------------------------------------------------------------------

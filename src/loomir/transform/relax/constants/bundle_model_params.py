@@ -27,7 +27,7 @@ def bundle_model_params(
 
     Functions without it stay, and those whose only weight is a tuple. Calls inside of the module
     are not changed: it is meant for functions that are called from outside.
-    Errors: RLX0331 for a ``num_input`` that is no number of parameters.
+    Errors: RLX0331 for a ``num_input`` that is not a number of parameters.
     """
     count = count_of_inputs(func)
     weights = () if count is None else func.params[count:]

@@ -63,7 +63,7 @@ def lazy_transform_params(
     symbolic extents at the beginning; each result is set as soon as it is made, so that few of
     them are in memory at a time. A function stays as it is where the module uses it, where
     its tuple is used as a whole, and where the extents of weights do not follow from those before.
-    Errors: RLX0331 for a ``num_input`` that is no number of parameters.
+    Errors: RLX0331 for a ``num_input`` that is not a number of parameters.
     """
     used = {v for func in mod.functions.values() for v in by_class(func).get(GlobalVar, ())}
     functions: dict[GlobalVar, BaseFunc] = {}

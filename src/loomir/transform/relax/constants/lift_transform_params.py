@@ -46,7 +46,7 @@ def lift_transform_params(mod: IRModule) -> IRModule:
     ``f(x, *f_transform_params(weights))``, of which the inner call is needed once. A value that
     something may write to, or that is returned, is computed by each call as before, and so is what
     ``builtin.stop_lift_params`` gives.
-    Errors: RLX0331 for a ``num_input`` that is no number of parameters.
+    Errors: RLX0331 for a ``num_input`` that is not a number of parameters.
     """
     functions: dict[GlobalVar, BaseFunc] = {}
     names = {var.name_hint for var in mod.functions}

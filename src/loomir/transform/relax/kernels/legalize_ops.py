@@ -246,7 +246,7 @@ class _Legalizer:
         if found is None:
             func = self.mod[var]
             if not isinstance(func, (Function, PrimFunc)):
-                raise InternalError(f"{var.name_hint} is no function of a graph or of loops")
+                raise InternalError(f"{var.name_hint} is not a function of a graph or of loops")
             found = self.infos[var.name_hint] = func_struct_info(func)
         return found
 

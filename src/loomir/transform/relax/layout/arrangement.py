@@ -107,5 +107,5 @@ def _letters(text: str) -> list[str] | None:
     """List the letters of a layout; None for one that has blocks."""
     made: Layout | None = read_layout(text)
     if made is None:
-        raise InternalError(f"{text!r} is no layout")
+        raise InternalError(f"{text!r} is not a layout")
     return None if made.blocks else [letter for letter, _ in made.parts]

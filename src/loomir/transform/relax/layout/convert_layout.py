@@ -93,7 +93,7 @@ def _read(name: str, given: Sequence[str]) -> tuple[str, ...]:
         guess = nearest(name, _with_layouts())
         refuse(
             "RLX0331",
-            f"{name!r} is no operator that has a layout to convert",
+            f"{name!r} is not an operator that has a layout to convert",
             help=f"did you mean {guess!r}?" if guess else "name a convolution or a pooling",
         )
     if isinstance(given, str) or not len(options) - 1 <= len(given) <= len(options):

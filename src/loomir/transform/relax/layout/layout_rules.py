@@ -20,7 +20,7 @@ from loomir.transform.relax.layout.arrangement import Arrangement
 __all__ = ["LayoutPlan", "Now", "conv_in", "layout_rule", "pool_in"]
 
 Now: TypeAlias = Callable[[RelaxExpr], "Arrangement | None"]
-"""Gives the arrangement of an argument; None for what is no tensor of known rank."""
+"""Gives the arrangement of an argument; None for what is not a tensor of known rank."""
 Wanted: TypeAlias = "Arrangement | tuple[Arrangement | None, ...] | None"
 
 

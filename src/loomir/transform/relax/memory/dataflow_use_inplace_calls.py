@@ -128,7 +128,7 @@ class _InPlace:
         if found is None:
             func = self.functions[name]
             if not isinstance(func, PrimFunc):
-                raise InternalError(f"{name} is no kernel")
+                raise InternalError(f"{name} is not a kernel")
             stem = hint = f"{name}_inplace"
             count = 0
             while hint in self._names:

@@ -25,7 +25,7 @@ def lower_thread_binding(func: PrimFunc) -> PrimFunc:
     too little to be worth tasks of their own. ``thread_extent`` and ``virtual_thread`` become
     loops from 0. Other attribute statements mean nothing and go, but for ``volatile_scope``,
     which code generation reads.
-    Errors: TIR0503 for an attribute of threads whose node is no variable.
+    Errors: TIR0503 for an attribute of threads whose node is not a variable.
     """
 
     def loop(s: For) -> For:
@@ -46,7 +46,7 @@ def lower_thread_binding(func: PrimFunc) -> PrimFunc:
             raise CompileError(
                 Diagnostic(
                     "TIR0503",
-                    f"the node of {s.attr_key} is no variable",
+                    f"the node of {s.attr_key} is not a variable",
                     s.span,
                     help="give the variable that runs over the threads",
                 )

@@ -254,7 +254,7 @@ def _may_not_count(loop: For) -> bool:
 
 
 def _element(buffer: Buffer, indices: Iterable[PrimExpr]) -> _Element | None:
-    """Name what constants index; None if an index is no constant.
+    """Name what constants index; None if an index is not a constant.
 
     Lanes between the same two ends are the same elements, in whatever order.
     """

@@ -31,8 +31,8 @@ class UnrollOptions:
 def unroll_loop(func: PrimFunc, options: UnrollOptions = UnrollOptions()) -> PrimFunc:
     """Write out loops marked ``UNROLLED``, innermost first; the means stay those of a loop.
 
-    One whose extent is no constant, that is too large, or that is left by break or continue becomes
-    serial.
+    One whose extent is not a constant, that is too large, or that is left by break or continue
+    becomes serial.
     """
     if not any(s.kind is ForKind.UNROLLED for s in by_class(func.body).get(For, ())):
         return func

@@ -81,7 +81,7 @@ def vectorize_loop(func: PrimFunc) -> PrimFunc:
     """Run the iterations of loops marked ``VECTORIZED`` as lanes of vectors, innermost first.
 
     The most lanes that divide the extent are taken, else what is left over runs serially. A loop
-    becomes serial where its extent is no constant, or where lanes side by side could change what
+    becomes serial where its extent is not a constant, or where lanes side by side could change what
     the program does: where the body may fail, acts beyond stores, or branches by lane.
     """
     if not any(p.kind is ForKind.VECTORIZED for p in by_class(func.body).get(For, ())):

@@ -139,7 +139,8 @@ class _Door:
         """Define what tells whether a tensor can become an array here.
 
         It is one that nothing else holds, that may be written, in memory of its own or of a
-        tensor's that is no constant and has its own: no code, no object of Python's comes into it.
+        tensor's that is not a constant and has its own: no code, no object of Python's comes into
+        it.
         """
         made = self.module.define("is_own", I32, [("given", PTR)], linkage="internal")
         b = Builder(made)

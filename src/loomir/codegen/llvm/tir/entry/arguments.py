@@ -181,7 +181,7 @@ def _sites(frame: FunctionFrame, parameter: Parameter, buffer: Buffer) -> tuple[
     """Add the faults of an array for itself: its kind, its offset, its extents."""
     add, size = frame.unit.faults.add, buffer.dtype.itemsize
     kind = f"{parameter.name} must be an array of {buffer.dtype} with {len(buffer.shape)} axes"
-    offset = f"{parameter.name} starts at a byte offset that is no multiple of {size}"
+    offset = f"{parameter.name} starts at a byte offset that is not a multiple of {size}"
     extents = f"{parameter.name} has extents that no memory can have, or none"
     return (
         add(_misfit(parameter, "RUN0003", f"{kind} on the CPU")),
