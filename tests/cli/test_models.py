@@ -1,4 +1,4 @@
-"""Models of ONNX on the command line."""
+"""Models of ONNX, and programs that torch.export saved, on the command line."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+import torch
+from typer.testing import CliRunner, Result
 
 from loomir.cli import app
 from loomir.cli.work.other_backends import differences
@@ -219,3 +219,38 @@ def test_explain_and_build_take_models(file: Path):
     assert "rows: sum" in run("explain", file, "--no-measure")
     run("build", file, "-o", file.parent / "sum.so")
     assert (file.parent / "sum.so").exists()
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rows = torch.export.Dim("rows", min=3, max=64)
+    module = torch.nn.Softmax(dim=1)
+    given = (torch.ones(5, 4),)
+    made = torch.export.export(module, given, dynamic_shapes=({0: rows},))
+    path = tmp_path_factory.mktemp("saved") / "softmax.pt2"
+    torch.export.save(made, path)
+    return path
+
+
+def test_saved_programs_run_checked_and_built(saved: Path):
+    output = run("run", saved)
+    assert "input input: float32 (3, 4)" in output
+    assert "\noutput: float32 (3, 4), from " in output
+    assert "1 program, no mistakes" in run("check", saved)
+    assert "softmax" in run("explain", saved, "--no-measure")
+    run("build", saved, "-o", saved.with_suffix(".so"))
+    assert saved.with_suffix(".so").exists()
+
+
+def test_open_extents_of_saved_programs_have_names(saved: Path):
+    (name,) = re.findall(r"R.Tensor\(\((\w+), 4\)", run("run", saved, "--show", "script"))[:1]
+    assert "input input: float32 (9, 4)" in run("run", saved, "--dim", f"{name}=9", "--interpret")
+    done = CliRunner().invoke(app, ["run", str(saved), "--dim", "lines=9"])
+    assert done.exit_code == 1
+    assert "no extent of that name" in done.output
+
+
+def test_saved_programs_have_no_other_backends(saved: Path):
+    done = CliRunner().invoke(app, ["run", str(saved), "--compare", "peer"])
+    assert done.exit_code == 1
+    assert "CLI0015" in done.output

@@ -1,4 +1,4 @@
-"""ONNX models in ``loomir run``: read or draw inputs, describe outputs, time calls."""
+"""Models in ``loomir run``: read or draw inputs, describe outputs, time calls."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 import loomir
-from loomir.cli.files.source import load_model
+from loomir.cli.files.source import is_onnx, load_model
 from loomir.cli.graphs import graph_inputs, graph_sizes
 from loomir.cli.report import Report
-from loomir.cli.work.other_backends import OtherBackend, differences, measure_in_turns
+from loomir.cli.work.other_backends import OtherBackend, differences, measure_in_turns, refuse_other
 from loomir.frontend.onnx.backend import as_onnx_value
 from loomir.frontend.onnx.importer import read
 from loomir.frontend.onnx.model import GraphDef
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
+from loomir.relax.struct_info import TupleStructInfo
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 from loomir.transform.pipelines import CHECK_NAN
 
@@ -71,6 +72,8 @@ def run_model(
     start = time.perf_counter()
     module = load_model(path, dims)
     took = time.perf_counter() - start
+    if options.others and not is_onnx(path):
+        raise refuse_other(options.others[0], "it takes models of ONNX")
     others = [OtherBackend(name, path) for name in options.others]
     start = time.perf_counter() - took
     if options.nan:
@@ -89,8 +92,7 @@ def run_model(
     func = module["main"]
     assert isinstance(func, Function)
     given = _read_pairs(inputs, [p.name_hint for p in func.params])
-    unknown = graph_sizes(func, {})
-    arguments = graph_inputs(func, dict.fromkeys(unknown, 1), given, seed)
+    arguments = graph_inputs(func, _sizes(func, dims, path), given, seed)
     for param, value in zip(func.params, arguments, strict=True):
         drawn = "" if param.name_hint in given else ", drawn at random"
         report.line(f"input {param.name_hint}: {_describe(value)}{drawn}")
@@ -99,11 +101,13 @@ def run_model(
         if options.interpret
         else program["main"](*arguments)
     )
-    graph = read(path).graph
-    outputs = (made,) if len(graph.outputs) == 1 else made
-    for name, value in zip(graph.outputs, outputs, strict=True):
+    graph = read(path).graph if is_onnx(path) else None
+    names = _output_names(func) if graph is None else list(graph.outputs)
+    outputs = (made,) if len(names) == 1 else made
+    for name, value in zip(names, outputs, strict=True):
         report.fact(name, _describe(value))
-        report.line(f"output {name}: {_describe(value)}", "bold")
+        shown = name if graph is None else f"output {name}"
+        report.line(f"{shown}: {_describe(value)}", "bold")
     if options.timed:
         _time(report, lambda: program["main"](*arguments))
     if options.profiled:
@@ -112,10 +116,38 @@ def run_model(
         found = program.profile(*arguments)
         report.fact("profile", [kernel._asdict() for kernel in found.kernels])
         report.line(f"\n{found}")
+    if graph is None:
+        return True
     passed = [as_onnx_value(v, graph.inputs[n]) for n, v in zip(_parameters(graph), arguments)]
     call = None if program is None else lambda: program["main"](*arguments)
     agrees = [_compare(report, other, graph, passed, outputs, call, options) for other in others]
     return all(agrees)
+
+
+def _sizes(func: Function, dims: Mapping[str, int], path: Path) -> dict[str, int]:
+    """Return each extent that is open its size: the one given, else the least, or 1.
+
+    Errors: CLI0013 for an extent that the model does not name.
+    """
+    ranges: Any = func.attrs.get("torch_ranges", {})
+    least = {name: max(1, int(bounds[0])) for name, bounds in dict(ranges).items()}
+    unknown = graph_sizes(func, {})
+    if not is_onnx(path):  # importing one of ONNX has looked at the names, and used them
+        for name in dims:
+            if name not in unknown:
+                guess = nearest(name, unknown)
+                listing = ", ".join(unknown) or "none"
+                raise _refusal(
+                    f"--dim {name}={dims[name]}: the model has no extent of that name",
+                    f"did you mean {guess!r}?" if guess else f"its open extents: {listing}",
+                )
+    return {name: dims.get(name, least.get(name, 1)) for name in unknown}
+
+
+def _output_names(func: Function) -> list[str]:
+    info = func.ret_struct_info
+    count = len(info.fields) if isinstance(info, TupleStructInfo) else 1
+    return ["output"] if count == 1 else [f"output[{i}]" for i in range(count)]
 
 
 def _parameters(graph: GraphDef) -> list[str]:

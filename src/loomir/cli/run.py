@@ -73,7 +73,10 @@ _MOST_STEPS = 5_000_000
 
 def run(
     target: Annotated[
-        str, typer.Argument(metavar="FILE.py[:NAME]", help="What to run; a model, FILE.onnx, too.")
+        str,
+        typer.Argument(
+            metavar="FILE.py[:NAME]", help="What to run; a model, FILE.onnx or .pt2, too."
+        ),
     ],
     size: Sizes = None,
     inputs: Annotated[
@@ -143,8 +146,8 @@ def run(
     The judges are the interpreter and, where the file defines NAME_reference or reference, NumPy. A
     file may also define SIZES (sizes of symbolic shapes), INTERPRET (smaller constants for the
     interpreter), inputs(rng, **sizes), and for --time baseline(*arguments) and flops(). For a file
-    in Tensor Comprehensions, FILE.tc, these stand in FILE.py beside it. A model of ONNX, FILE.onnx,
-    is run on --input and --dim, and what comes out is described; --compare judges it.
+    in Tensor Comprehensions, FILE.tc, these stand in FILE.py beside it. A model, FILE.onnx or
+    FILE.pt2, is run on --input and --dim, and what comes out is described; --compare judges it.
     """
     report = Report(json)
     try:

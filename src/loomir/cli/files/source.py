@@ -13,7 +13,7 @@ from types import CodeType, ModuleType
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from loomir.cli.files.user_traceback import explain_failures
-from loomir.frontend import onnx
+from loomir.frontend import onnx, torch
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
 from loomir.runtime.storage.container import MAGIC
@@ -25,6 +25,7 @@ from loomir.tir.function import PrimFunc
 __all__ = [
     "Program",
     "is_model",
+    "is_onnx",
     "is_tc",
     "load_file",
     "load_model",
@@ -48,8 +49,8 @@ def split_target(target: str) -> tuple[Path, str | None]:
     return Path(target), None
 
 
-_OF_TORCH: Final = (".pt", ".pt2", ".pth")
-"""Files of PyTorch. Its loader unpickles, and evaluates sizes that are written as text."""
+_OF_TORCH: Final = (".pt", ".pth")
+"""Files of PyTorch that are pickled."""
 
 
 def read_text(path: Path) -> str:
@@ -59,11 +60,8 @@ def read_text(path: Path) -> str:
             Diagnostic(
                 "CLI0001",
                 f"cannot read {path}: loading what PyTorch saved may run code that is in the file",
-                help="where you trust it, load it in Python: "
-                f"loomir.torch.from_exported(torch.export.load({str(path)!r}))"
-                if path.suffix == ".pt2"
-                else "export the model: torch.onnx.export, or in Python torch.export.export and "
-                "loomir.torch.from_exported",
+                help="export the model: torch.export.export and torch.export.save, to a file "
+                "that ends in .pt2, or torch.onnx.export",
             )
         )
     try:
@@ -128,7 +126,7 @@ class _Constants(ast.NodeTransformer):
 def load_file(path: Path, overrides: Mapping[str, int | float] | None = None) -> ModuleType:
     """Run a Python file and give its module; ``overrides`` replace top-level constants.
 
-    A model of ONNX is imported, and gives a module that has it as ``model``. A file in Tensor
+    A model is imported, and gives a module that has it as ``model``. A file in Tensor
     Comprehensions is read, and gives a module of its functions beside what the
     Python file of the same name defines, where there is one.
 
@@ -157,13 +155,21 @@ def load_file(path: Path, overrides: Mapping[str, int | float] | None = None) ->
 
 
 def is_model(path: Path) -> bool:
+    """Tell whether a file is a model: of ONNX, or a program that torch.export saved."""
+    return path.suffix in (".onnx", ".pt2")
+
+
+def is_onnx(path: Path) -> bool:
     """Tell whether a file is a model of ONNX."""
     return path.suffix == ".onnx"
 
 
 def load_model(path: Path, dims: Mapping[str, int] | None = None) -> IRModule:
-    """Import a model of ONNX. Errors: ONX0001 to ONX0013."""
-    return onnx.load(path, dims=dims)
+    """Import a model; ``dims`` sets extents in one of ONNX, which others leave open.
+
+    Errors: ONX0001 to ONX0013, PTC0001 to PTC0013.
+    """
+    return onnx.load(path, dims=dims) if is_onnx(path) else torch.load(path)
 
 
 def is_tc(path: Path) -> bool:

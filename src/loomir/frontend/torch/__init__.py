@@ -1,10 +1,12 @@
 """Import PyTorch programs as Relax modules, and Loomir as a backend of ``torch.compile``.
 
-``from_exported`` gives a module that ``loomir.compile`` takes; ``compile`` gives a module of
-PyTorch that runs what Loomir compiled; ``register_converter`` teaches both an operator. Nothing
-here is imported before ``loomir.torch`` is asked for, and the package torch not before it is used.
+``from_exported`` and ``load`` give a module that ``loomir.compile`` takes; ``compile`` gives a
+module of PyTorch that runs what Loomir compiled; ``register_converter`` teaches both an operator.
+Nothing here is imported before ``loomir.torch`` is asked for, and the package torch not before it
+is used.
 
 How a program is imported
+    ``saved`` reads a file of ``torch.export.save``, without pickle.
     ``exported`` and ``dynamo`` have torch break a program into core operators
     (``decompositions``), ``program`` makes a function of its inputs and outputs, and ``graph``
     walks its nodes in order. Sizes are expressions of symbols, which ``sizes`` brings over; every
@@ -44,6 +46,7 @@ from loomir.frontend.torch.registry import (
     known_operators,
     register_converter,
 )
+from loomir.frontend.torch.saved import load
 from loomir.support.argument_errors import refuse_missing as _refuse_missing
 
 __all__ = [
@@ -54,6 +57,7 @@ __all__ = [
     "compile",
     "from_exported",
     "known_operators",
+    "load",
     "register_converter",
     "supported",
 ]
