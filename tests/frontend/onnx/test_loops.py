@@ -161,9 +161,11 @@ def test_scan_of_an_axis_whose_extent_is_not_known():
 LAYERS = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
-def layer(kind: str, direction: str, lengths: bool, length: str | int = "n") -> onnx.ModelProto:
+def layer(
+    kind: str, direction: str, lengths: bool, length: str | int = "n", hidden: int = 5
+) -> onnx.ModelProto:
     rng = np.random.default_rng(1)
-    two, gates, hidden = 1 + (direction == "bidirectional"), LAYERS[kind], 5
+    two, gates = 1 + (direction == "bidirectional"), LAYERS[kind]
     outputs = ["y", "h", "c"][: 2 + (kind == "LSTM")]
     kinds = [f"float[{'a, b, c, d' if o == 'y' else 'a, b, c'}] {o}" for o in outputs]
     taken = ", int32[2] lengths" if lengths else ""
@@ -208,6 +210,16 @@ def test_many_steps_need_no_deep_stack_and_no_more_code():
     np.testing.assert_array_equal(every[-1], last)
     first = loomir.compile(short)(x[:100])[0]
     np.testing.assert_allclose(every[:100], first, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_weights_of_each_step_are_packed_before_any_call(kind: str):
+    steps = 40
+    program = loomir.compile(loomir.onnx.load(layer(kind, "forward", False, steps, hidden=64)))
+    found = program.profile(np.ones((steps, 2, 3), "float32"))
+    every = [k.kernel for k in found.kernels if k.calls == steps and "matmul" in k.kernel]
+    assert every
+    assert all("packed" in name for name in every)
 
 
 def test_interpreter_makes_the_same_steps():

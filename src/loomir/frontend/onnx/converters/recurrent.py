@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from loomir import op
 from loomir.frontend.onnx.converters.sequence import item
-from loomir.frontend.onnx.node import Node
+from loomir.frontend.onnx.node import Node, constant
 from loomir.frontend.onnx.registry import Row, row
 from loomir.frontend.onnx.scanning import MOST_UNROLLED, Scanned, emit_scan
-from loomir.relax.expr import PrimValue
+from loomir.relax.expr import Constant, PrimValue
 from loomir.relax.node import RelaxExpr
 from loomir.tir.expr import PrimExpr
 
@@ -34,6 +34,10 @@ class _Layer:
         self.clip = node.get("clip")
 
     def _own(self, index: int) -> RelaxExpr:
+        """Return what an input has for this direction; a constant stays one, in loops too."""
+        whole = self.node.constant(index)
+        if whole is not None:
+            return constant(whole[self.direction], self.node.dtype(index))
         return item(self.node, self.node[index], 0, self.direction)
 
     def start(self, index: int, batch: Any) -> RelaxExpr:
@@ -115,6 +119,8 @@ _ACTIVATIONS: Final = {
 
 
 def _part(node: Node, x: RelaxExpr, axis: int, start: int, end: int) -> RelaxExpr:
+    if isinstance(x, Constant) and axis == 0:
+        return Constant(x.data.data[start:end])
     return node.emit(op.strided_slice(x, [axis], [start], [end]))
 
 
