@@ -5,14 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import loomir
-from loomir.frontend.onnx import registry
+from loomir.frontend.onnx import backend, registry
 from loomir.frontend.onnx.mistakes import NeedsConstants
 from loomir.relax.expr import Function
+from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import CompileError
 from tests.frontend.onnx.models import model, onnx, reference
 
@@ -254,6 +256,74 @@ def test_squeeze_of_unknown_extents_needs_axes():
     text = "main (float[N, 1, 3] x) => (float[N, 3] y) { y = Squeeze (x) }"
     with pytest.raises(CompileError, match="the extents of some are not known"):
         loomir.onnx.load(model(text))
+
+
+def test_backend_compiles_for_shapes_where_extents_must_be_known():
+    made = model("main (float[N, M, 3] x) => (float[A, B] y) { y = Squeeze (x) }")
+    prepared = backend.prepare(made)
+    for shape in ((1, 4, 3), (5, 1, 3), (1, 4, 3)):
+        (got,) = prepared.run([floats(*shape)])
+        np.testing.assert_array_equal(got, floats(*shape).squeeze())
+    with pytest.raises(CompileError, match=r"own\.Missing"):
+        backend.prepare(model("main (float[N] x) => (float[N] y) { y = own.Missing (x) }")).run(
+            [floats(3)]
+        )
+
+
+PADDED = """
+main (float[1, 2, H, W] x) => (float[1, 2, A, B] y) {
+  own = Constant <value_ints = [1, 2, 3, 0]> ()
+  four = Constant <value_ints = [4]> ()
+  none = ConstantOfShape <value = int64[1] {0}> (four)
+  all = Concat <axis = 0> (own, none)
+  rows = Constant <value_ints = [-1, 2]> ()
+  pairs = Reshape (all, rows)
+  first = Constant <value_ints = [0]> ()
+  last = Constant <value_ints = [-1]> ()
+  end = Constant <value_ints = [-9223372036854775807]> ()
+  back = Slice (pairs, last, end, first, last)
+  crossed = Transpose <perm = [1, 0]> (back)
+  flat = Reshape (crossed, last)
+  pads = Cast <to = 7> (flat)
+  y = Pad <mode = "reflect"> (x, pads)
+}
+"""
+
+
+def test_pads_as_the_older_exporter_of_pytorch_writes_them():
+    made = model(PADDED)
+    x = floats(1, 2, 6, 5)
+    np.testing.assert_array_equal(loomir.compile(loomir.onnx.load(made))(x), reference(made, x)[0])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "shape"),
+    [
+        ("b = ReduceMax <keepdims = 0> (two) t = Unsqueeze (b, zero)", [3]),
+        ("k = Constant <value_ints = [2]> () t = Tile (two, k)", [2, 3, 2, 3]),
+        ("t = ReduceSum (two)", [5]),
+        ("a = Neg (two) b = Abs (a) t = ReduceMin <keepdims = 1> (b)", [2]),
+        ("t = ScatterND (s, place, three)", [2, 3]),
+        ("a = Transpose (two) t = Identity (a)", [2, 3]),
+        ("a = Expand (six, one) t = Identity (a)", [6]),
+    ],
+)
+def test_more_of_shape_arithmetic(nodes: str, shape: list[int]):
+    text = f"""
+    main (float[6] x) => (float[{", ".join("abcd"[: len(shape)])}] y) {{
+      two = Constant <value_ints = [2, 3]> () zero = Constant <value_ints = [0]> ()
+      s = Constant <value_ints = [2, 1]> () three = Constant <value_ints = [3]> ()
+      place = Constant <value = int64[1, 1] {{1}}> () six = Constant <value_ints = [6]> ()
+      one = Constant <value_ints = [1]> ()
+      {nodes}
+      z = ConstantOfShape <value = float[1] {{1.0}}> (t)
+      y = Identity (z)
+    }}"""
+    func = loomir.onnx.load(model(text))["main"]
+    assert isinstance(func, Function)
+    info = func.ret_struct_info
+    assert isinstance(info, TensorStructInfo)
+    assert [d.value for d in cast("Any", info.dims)] == shape
 
 
 def test_slopes_of_old_prelu_are_one_for_each_channel():

@@ -170,6 +170,120 @@ def test_features(operator: str, attributes: dict[str, Any]):
     agree(model(operator, {"y": (FLOAT, 4)}, **attributes), x)
 
 
+def mapped(operator: str, kind: int, x: np.ndarray[Any, Any], **attributes: Any) -> None:
+    """Compare an operator on numbers, as version 4 has it, with the reference."""
+    node = helper.make_node(operator, ["x"], ["y"], domain="ai.onnx.ml", **attributes)
+    given = helper.np_dtype_to_tensor_dtype(x.dtype)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", given, ["n", 4])],
+        [helper.make_tensor_value_info("y", kind, ["n", 4])],
+    )
+    versions = [helper.make_opsetid("ai.onnx.ml", 4), helper.make_opsetid("", 17)]
+    agree(helper.make_model(graph, opset_imports=versions, ir_version=8), x)
+
+
+KEYS = np.random.default_rng(5).integers(0, 5, (20, 4))
+
+
+def test_labels_of_numbers():
+    mapped(
+        "LabelEncoder", FLOAT, KEYS, keys_int64s=[3, 0, 2], values_floats=[0.5, 1.5, -1.0],
+        default_float=9.0,
+    )  # fmt: skip
+    mapped("LabelEncoder", INT64, KEYS, keys_int64s=[1, 2], values_int64s=[7, 8])
+
+
+def test_a_nan_is_a_key_and_the_last_of_equal_keys_counts():
+    node = helper.make_node(
+        "LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", keys_floats=[np.nan, 0.5, 1.0, 0.5],
+        values_int64s=[1, 2, 3, 4], default_int64=-7,
+    )  # fmt: skip
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", FLOAT, [4])],
+        [helper.make_tensor_value_info("y", INT64, [4])],
+    )
+    versions = [helper.make_opsetid("ai.onnx.ml", 4), helper.make_opsetid("", 17)]
+    made = helper.make_model(graph, opset_imports=versions, ir_version=8)
+    x = np.array([np.nan, 0.5, 1.0, 2.0], "float32")
+    assert loomir.compile(loomir.onnx.load(made))(x).tolist() == [1, 4, 3, -7]
+
+
+def test_labels_in_tensors():
+    keys, values = np.array([4, 1], "int64"), np.array([0.25, 4.0], "float32")
+    mapped(
+        "LabelEncoder",
+        FLOAT,
+        KEYS,
+        keys_tensor=onnx.numpy_helper.from_array(keys),
+        values_tensor=onnx.numpy_helper.from_array(values),
+        default_tensor=onnx.numpy_helper.from_array(np.array([1], "float32")),
+    )
+
+
+def test_categories_become_rows_of_one_and_zeros():
+    x = np.random.default_rng(2).integers(0, 4, (20, 4))
+    node = helper.make_node(
+        "OneHotEncoder", ["x"], ["y"], domain="ai.onnx.ml", cats_int64s=[3, 1, 0]
+    )
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", INT64, ["n", 4])],
+        [helper.make_tensor_value_info("y", FLOAT, ["n", 4, 3])],
+    )
+    versions = [helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("", 17)]
+    made = helper.make_model(graph, opset_imports=versions, ir_version=8)
+    got = loomir.compile(loomir.onnx.load(made))(x)
+    np.testing.assert_array_equal(got, (x[..., None] == [3, 1, 0]).astype("float32"))
+
+
+@pytest.mark.parametrize("aggregate", [0, 1, 2, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_trees_with_leaves_of_their_own(aggregate: int, dtype: str):
+    """Two trees; one asks whether a feature is one of several numbers."""
+
+    def tensor(values: Any, kind: str) -> Any:
+        return onnx.numpy_helper.from_array(np.array(values, kind))
+
+    node = helper.make_node(
+        "TreeEnsemble", ["x"], ["y"], domain="ai.onnx.ml", n_targets=2,
+        aggregate_function=aggregate, post_transform=0, tree_roots=[0, 2],
+        nodes_featureids=[0, 1, 2, 3], nodes_modes=tensor([0, 6, 3, 5], "uint8"),
+        nodes_splits=tensor([2.5, 0, 1, 4], dtype),
+        nodes_truenodeids=[1, 0, 3, 3], nodes_trueleafs=[0, 1, 0, 1],
+        nodes_falsenodeids=[2, 1, 4, 5], nodes_falseleafs=[1, 1, 1, 1],
+        leaf_targetids=[0, 1, 0, 1, 0, 1],
+        leaf_weights=tensor([1.5, -2, 3.25, 4, -5.5, 6], dtype),
+        membership_values=tensor([1, 3, 4, np.nan], dtype),
+    )  # fmt: skip
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", kind, ["n", 4])],
+        [helper.make_tensor_value_info("y", kind, ["n", 2])],
+    )
+    versions = [helper.make_opsetid("ai.onnx.ml", 5), helper.make_opsetid("", 21)]
+    made = helper.make_model(graph, opset_imports=versions, ir_version=10)
+    x = KEYS.astype(dtype)
+    got: Any = loomir.compile(loomir.onnx.load(made))(x)
+    first = np.where(x[:, 0] <= 2.5, np.where(np.isin(x[:, 1], [1, 3, 4]), 1.5, -2), 3.25)
+    second = np.where(x[:, 2] > 1, np.where(x[:, 3] != 4, 4, 6), -5.5)
+    ones = [np.where((x[:, 0] <= 2.5) & ~np.isin(x[:, 1], [1, 3, 4]), 1, 0)]
+    ones.append(np.where(x[:, 2] > 1, 1, 0))
+    empty = [0.0, 0.0, np.inf, -np.inf][aggregate]
+    want = np.full((len(x), 2), empty)
+    for value, target in zip((first, second), ones, strict=True):
+        for row, (v, t) in enumerate(zip(value, target, strict=True)):
+            how = [np.add, np.add, np.minimum, np.maximum][aggregate]
+            want[row, t] = how(want[row, t], v / 2 if aggregate == 0 else v)
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
 def test_labels_that_are_strings_are_refused_with_advice():
     made = model(
         "TreeEnsembleClassifier", {"label": (TensorProto.STRING,), "scores": (FLOAT, 3)},

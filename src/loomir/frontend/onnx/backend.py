@@ -1,7 +1,8 @@
 """Loomir as a backend of the onnx package (``onnx.backend.base``).
 
 ``prepare(model)`` returns an object whose ``run`` takes arrays. A model whose shapes or axes are
-inputs is compiled at its first run for the values of these inputs, and again for other values.
+inputs is compiled at its first run for the values of these inputs, and again for other values. One
+that cannot be imported with open extents is compiled for the shapes of its inputs.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from loomir.frontend.onnx.model import (
 from loomir.frontend.onnx.proto import convert_stored, element_dtype, onnx_package
 from loomir.frontend.onnx.values import is_array
 from loomir.support.compiling import to_executable
+from loomir.support.diagnostics import CompileError
 
 __all__ = [
     "LoomirBackend",
@@ -48,6 +50,8 @@ class Prepared:
         self.options = options
         self.names = [k for k in model.graph.inputs if k not in model.graph.constants]
         self._bound: frozenset[str] = frozenset()
+        self._has_fixed_shapes = False
+        """Whether programs are compiled for the shapes of their inputs."""
         self._programs: dict[Any, tuple[Any, list[str]]] = {}
 
     @property
@@ -83,6 +87,11 @@ class Prepared:
                     raise
                 self._bound = more
                 continue
+            except CompileError as error:
+                if self._has_fixed_shapes or error.diagnostics[0].code != "ONX0012":
+                    raise
+                self._has_fixed_shapes = True  # it may be extents that are not known
+                continue
             passed = [n for n in self.names if n not in constants or is_open(constants[n])]
             made = (to_executable(module, **self.options), passed)
             self._programs[key] = made
@@ -97,7 +106,7 @@ class Prepared:
             if name in self._bound or value is None:
                 made[name] = value
             elif isinstance(kind, (SequenceType, OptionalType)) or (
-                isinstance(kind, TensorType) and kind.dims is None
+                isinstance(kind, TensorType) and (kind.dims is None or self._has_fixed_shapes)
             ):
                 made[name] = _open(value)
         return made

@@ -240,6 +240,41 @@ def _reshape(node: Node, arrays: list[NPArray]) -> NPArray | None:
     return arrays[0].reshape(wanted)
 
 
+def _transpose(node: Node, arrays: list[NPArray]) -> NPArray | None:
+    order = node.get("perm")
+    return np.transpose(arrays[0], None if order is None else [int(a) for a in order])
+
+
+def _expand(node: Node, arrays: list[NPArray]) -> NPArray | None:
+    if _is_symbolic(arrays[1]):
+        return None
+    dims = tuple([int(v) for v in arrays[1].reshape(-1)])
+    if any(d < 0 for d in dims) or int(np.prod(dims, dtype=object)) > MOST_KNOWN:
+        return None
+    return np.broadcast_to(arrays[0], np.broadcast_shapes(arrays[0].shape, dims))
+
+
+def _tile(node: Node, arrays: list[NPArray]) -> NPArray | None:
+    if len(arrays) != 2 or _is_symbolic(arrays[1]):
+        return None
+    repeats = [int(v) for v in arrays[1].reshape(-1)]
+    total = int(np.prod(repeats, dtype=object)) * arrays[0].size
+    if len(repeats) != arrays[0].ndim or min(repeats, default=0) < 0 or total > MOST_KNOWN:
+        return None
+    return np.tile(arrays[0], repeats)
+
+
+def _scatter(node: Node, arrays: list[NPArray]) -> NPArray | None:
+    """Put elements into a shape, as ScatterND along its one axis does."""
+    data, places, updates = arrays
+    simple = data.ndim == 1 and places.ndim == 2 and places.shape[1] == 1 and updates.ndim == 1
+    if not simple or _is_symbolic(places) or node.get("reduction", "none") != "none":
+        return None
+    made = data.copy()
+    made[places.reshape(-1).astype("int64")] = updates
+    return made
+
+
 def _constant_of_shape(node: Node, arrays: list[NPArray]) -> NPArray | None:
     if _is_symbolic(arrays[0]):
         return None
@@ -293,14 +328,25 @@ def _not(node: Node, arrays: list[NPArray]) -> NPArray | None:
     return None if _is_symbolic(arrays[0]) else np.logical_not(arrays[0].astype(bool))
 
 
-def _reduce_prod(node: Node, arrays: list[NPArray]) -> NPArray | None:
-    if arrays[0].dtype.kind == "f" or arrays[0].ndim != 1:
-        return None
-    total: Any = 1
-    for value in arrays[0]:
-        total = total * value
-    made = objects([total], (1,))
-    return made if node.get("keepdims", 1) else made.reshape(())
+def _reduce(start: Any, apply: Callable[[Any, Any], Any]) -> _Fold:
+    """Combine all elements of a list; ``start`` is what an empty one makes, None for nothing."""
+
+    def convert(node: Node, arrays: list[NPArray]) -> NPArray | None:
+        if arrays[0].dtype.kind == "f" or arrays[0].ndim != 1 or len(arrays) > 2:
+            return None
+        if node.get("noop_with_empty_axes", 0) and not _axes(node, arrays):
+            return None
+        total: Any = start
+        for value in arrays[0]:
+            total = value if total is None else apply(total, value)
+            if total is None:
+                return None
+        if total is None:
+            return None
+        made = objects([total], (1,))
+        return made if node.get("keepdims", 1) else made.reshape(())
+
+    return convert
 
 
 _TRUTHS: Final = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Not"}
@@ -338,5 +384,13 @@ _FOLDS: Final[Mapping[str, _Fold]] = {
     "Relu": _elementwise(lambda a: np.maximum(a, 0)),
     "Max": _binary(_compare(np.maximum)),
     "Min": _binary(_compare(np.minimum)),
-    "ReduceProd": _reduce_prod,
+    "ReduceProd": _reduce(1, lambda a, b: a * b),
+    "ReduceSum": _reduce(0, lambda a, b: a + b),
+    "ReduceMax": _reduce(None, _compare(max)),
+    "ReduceMin": _reduce(None, _compare(min)),
+    "Transpose": _transpose,
+    "Expand": _expand,
+    "Tile": _tile,
+    "ScatterND": _scatter,
+    "Abs": _elementwise(np.abs),
 }

@@ -190,7 +190,84 @@ def _add_windows(
     return compute((x.shape[0], x.shape[1] // taps, *image), element, name="col2im")
 
 
+# -- displaced windows ---------------------------------------------------------------------------
+def _deform_conv(node: Node) -> RelaxExpr:
+    batch, channels, *image = node.dims(0)
+    filters, per_group, *kernel = node.dims(1)
+    if len(image) != 2:
+        raise node.refuse(f"it is given images of {len(image)} axes")
+    if not all(isinstance(v, int) for v in (channels, filters, per_group, *kernel)):
+        raise node.refuse("the extents of its weights, or its channels, are not known")
+    rows, columns = node.dims(2)[2:]
+    groups = int(node.get("group", 1))
+    how = (
+        channels,
+        [int(v) for v in kernel],
+        [int(v) for v in node.get("strides", (1, 1))],
+        [int(v) for v in node.get("pads", (0, 0, 0, 0))[:2]],
+        [int(v) for v in node.get("dilations", (1, 1))],
+        int(node.get("offset_group", 1)),
+    )
+    given = [node[0], node[2], *([node[4]] if node.has(4) else [])]
+    windows = node.compute(lambda *tensors: _displaced(tensors, *how), *given)
+    taps = per_group * kernel[0] * kernel[1]
+    parts = node.emit(op.reshape(windows, (batch, groups, taps, node.simplify(rows * columns))))
+    weights = node.emit(op.reshape(node[1], (1, groups, filters // groups, taps)))
+    made = node.emit(op.matmul(weights, parts))
+    made = node.emit(op.reshape(made, (batch, filters, rows, columns)))
+    if node.has(3):
+        made = node.emit(op.add(made, node.emit(op.reshape(node[3], (1, filters, 1, 1)))))
+    return made
+
+
+def _displaced(
+    given: Sequence[Tensor],
+    channels: int,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    offset_groups: int,
+) -> Tensor:
+    """Gather the elements of all windows: batch, channel and tap, row, column."""
+    x, offset, *masks = given
+    dtype, taps = x.dtype, kernel[0] * kernel[1]
+    extents = [e.astype("int64") for e in x.shape[2:]]
+    together = channels // offset_groups
+    zero, one = const(0, dtype), const(1, dtype)
+
+    def element(n: Any, k: Any, i: Any, j: Any) -> Any:
+        channel, tap = k // taps, k % taps
+        number = (channel // together) * taps + tap
+        starts = [i, j]
+        steps = [tap // kernel[1], tap % kernel[1]]
+        corners: list[list[tuple[Any, Any, Any]]] = []
+        for axis in range(2):
+            fixed = starts[axis] * strides[axis] - pads[axis] + steps[axis] * dilations[axis]
+            at = fixed.astype(dtype) + offset[n, number * 2 + axis, i, j]
+            low = floor(at)
+            share, place = at - low, low.astype("int64")
+            corners.append(
+                [
+                    (p, weight, all_of(p >= 0, p < extents[axis]))
+                    for p, weight in ((place, one - share), (place + 1, share))
+                ]
+            )
+        total: Any = zero
+        for row_at, row_weight, row_fits in corners[0]:
+            for column_at, column_weight, column_fits in corners[1]:
+                fits = all_of(row_fits, column_fits)
+                down, across = (select(fits, p, const(0, "int64")) for p in (row_at, column_at))
+                part = row_weight * column_weight * x[n, channel, down, across]
+                total = total + select(fits, part, zero)
+        return total * masks[0][n, number, i, j] if masks else total
+
+    shape = (x.shape[0], channels * taps, *offset.shape[2:])
+    return compute(shape, element, name="displaced")
+
+
 ROWS: Final[tuple[Row, ...]] = (
+    row("DeformConv", _deform_conv, note="volumes"),
     row("AffineGrid", _affine_grid),
     row("Col2Im", _col2im),
     row("GridSample", _grid_sample, note="volumes by `cubic`"),

@@ -47,9 +47,9 @@ def matrix_of(node: Node) -> RelaxExpr:
     return x
 
 
-def scores_of(node: Node, x: RelaxExpr) -> RelaxExpr:
-    """Return sums after the transform that the node names."""
-    named = str(node.get("post_transform", "NONE"))
+def scores_of(node: Node, x: RelaxExpr, transform: str = "") -> RelaxExpr:
+    """Return sums after a transform, by default the one that the node names."""
+    named = transform or str(node.get("post_transform", "NONE"))
     if named == "NONE":
         return x
     if named == "LOGISTIC":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -87,6 +87,93 @@ def _forest(node: Node) -> _Forest:
     return made
 
 
+def _tensor(node: Node, name: str) -> Any:
+    """Return the elements of an attribute that is a tensor: its type, and they."""
+    given = node.get(name)
+    found: Any = np.zeros(0, "float32") if given is None else np.asarray(given[1])
+    return found.reshape(-1)
+
+
+_MEMBER: Final = 6
+_NAMES: Final = (*_MODES,)
+_SUMS: Final = ("AVERAGE", "SUM", "MIN", "MAX")
+_TRANSFORMS: Final = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+
+def _ensemble(node: Node) -> RelaxExpr:
+    """Import trees whose leaves are numbered by themselves, as from version 5 on."""
+    forest = _numbered_forest(node)
+    leaves = _leaves(node, matrix_of(node), forest)
+    targets = array_of(node, "leaf_targetids", "int64")
+    weights = _tensor(node, "leaf_weights")
+    how = _SUMS[int(node.get("aggregate_function", 1))]
+    first = len(array_of(node, "nodes_featureids"))
+    places = zip(range(first, first + len(targets)), targets, weights)
+    count = int(node.get("n_targets", 1))
+    made = _reduced(node, forest, leaves, how, count, [(int(k), int(t), w) for k, t, w in places])
+    return scores_of(node, made, _TRANSFORMS[int(node.get("post_transform", 0))])
+
+
+def _numbered_forest(node: Node) -> _Forest:
+    """Return the nodes, the leaves behind them, and last those that ask for further members."""
+    modes = [int(m) for m in _tensor(node, "nodes_modes")]
+    features = [int(f) for f in array_of(node, "nodes_featureids", "int64")]
+    values = [float(v) for v in _tensor(node, "nodes_splits")]
+    tracks = array_of(node, "nodes_missing_value_tracks_true", "int64")
+    missing = [bool(m) for m in tracks] or [False] * len(modes)
+    count, leaves = len(modes), len(array_of(node, "leaf_targetids"))
+    ways: list[list[int]] = []
+    for kind in ("true", "false"):
+        ids = array_of(node, f"nodes_{kind}nodeids", "int64")
+        ends = array_of(node, f"nodes_{kind}leafs", "int64")
+        ways.append([int(i) + (count if end else 0) for i, end in zip(ids, ends)])
+    modes += [0] * leaves
+    features += [0] * leaves
+    values += [0.0] * leaves
+    missing += [False] * leaves
+    for way in ways:
+        way.extend(range(count, count + leaves))
+    members = iter(_tensor(node, "membership_values").tolist())
+    for k in [k for k in range(count) if modes[k] == _MEMBER]:
+        last, otherwise = k, ways[1][k]
+        modes[k] = _NAMES.index("BRANCH_EQ")
+        values[k] = next(members, np.nan)
+        for value in members:
+            if np.isnan(value):
+                break
+            ways[1][last] = last = len(modes)
+            modes.append(modes[k])
+            features.append(features[k])
+            values.append(value)
+            missing.append(missing[k])
+            ways[0].append(ways[0][k])
+            ways[1].append(otherwise)
+    total = len(modes)
+    if any(not 0 <= m < len(_NAMES) for m in modes) or len(values) != total:
+        raise node.refuse("its nodes have modes or splits that are not known")
+    if any(not 0 <= k < total for way in ways for k in way) or len(ways[0]) != total:
+        raise node.refuse("a branch of it leads to no node")
+    used = sorted(set(modes))
+    leaf = np.zeros(total, bool)
+    leaf[count : count + leaves] = True
+    roots = array_of(node, "tree_roots", "int64").astype("int32")
+    made = _Forest(
+        {},
+        # A tree of one leaf has a node that leads to it both ways.
+        roots,
+        np.array(features, "int32"),
+        np.array(values, "float64"),
+        np.array([used.index(m) for m in modes], "int32"),
+        [_NAMES[m] for m in used],
+        np.array(missing, bool) if any(missing) else None,
+        np.array(ways[0], "int32"),
+        np.array(ways[1], "int32"),
+        0,
+    )
+    made.depth = _depth(node, made, leaf)
+    return made
+
+
 def _depth(node: Node, forest: _Forest, leaf: Any) -> int:
     """Return how many steps the longest way from a root to a leaf has."""
     now, depth = np.unique(forest.roots), 0
@@ -147,12 +234,29 @@ def _sums(node: Node, forest: _Forest, leaves: RelaxExpr, prefix: str, columns: 
     trees = array_of(node, f"{prefix}_treeids", "int64")
     ids = array_of(node, f"{prefix}_nodeids", "int64")
     how = str(node.get("aggregate_function", "SUM"))
-    if how not in ("SUM", "AVERAGE", "MIN", "MAX"):
+    if how not in _SUMS:
         raise node.refuse(f"its aggregate_function {how} is not supported")
+    places = zip(targets, weights, trees, ids)
+    rows = [(forest.numbers[int(tree), int(own)], int(t), w) for t, w, tree, own in places]
+    return _reduced(node, forest, leaves, how, columns, rows)
+
+
+def _reduced(
+    node: Node,
+    forest: _Forest,
+    leaves: RelaxExpr,
+    how: str,
+    columns: int,
+    weights: Sequence[tuple[int, int, Any]],
+) -> RelaxExpr:
+    """Combine the weights of all trees: each is that of a node for a target."""
+    dtype = (
+        "float64" if node.dtype(0) == "float64" and node.operator == "TreeEnsemble" else "float32"
+    )
     empty = {"MIN": np.inf, "MAX": -np.inf}.get(how, 0.0)
-    table = np.full((len(forest.features), columns), empty, "float32")
-    for target, weight, tree, own in zip(targets, weights, trees, ids):
-        place = forest.numbers[int(tree), int(own)], int(target)
+    table = np.full((len(forest.features), columns), empty, dtype)
+    for row_at, target, weight in weights:
+        place = row_at, target
         table[place] = weight if how in ("MIN", "MAX") else table[place] + weight
     taken = node.emit(op.take(const(table), leaves, 0))
     reduce = {"MIN": op.min, "MAX": op.max, "AVERAGE": op.mean}.get(how, op.sum)
@@ -205,6 +309,7 @@ def _two_classes(node: Node, forest: _Forest, leaves: RelaxExpr, used: int, base
 
 
 ROWS: Final[tuple[Row, ...]] = (
+    row("TreeEnsemble", _ensemble, domain=ML, note="PROBIT"),
     row("TreeEnsembleClassifier", _classifier, domain=ML, note="labels that are strings, PROBIT"),
     row("TreeEnsembleRegressor", _regressor, domain=ML, note="PROBIT"),
 )
