@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from loomir.frontend.onnx import registry
+from loomir.frontend.onnx.converters import load_converters as load_onnx_converters
 from loomir.frontend.torch import registry as torch_registry
+from loomir.frontend.torch.converters import load_converters as load_torch_converters
 from loomir.support.diagnostics import CompileError, RunError
 from tests.docs.markdown import ROOT, blocks, headings, links
 from tests.docs.running import Reader, with_outputs
@@ -64,6 +66,8 @@ def test_the_index_lists_every_page():
 @pytest.fixture
 def own_converters() -> Iterator[None]:
     """Leave the table of converters as it was, for other tests."""
+    load_onnx_converters()  # importing them puts them there, once
+    load_torch_converters()
     before = {key: list(rows) for key, rows in registry._rows.items()}
     torch_before = dict(torch_registry._rows)
     yield
