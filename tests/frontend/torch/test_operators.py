@@ -58,6 +58,14 @@ CASES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("masked_scatter.default", (floats(2, 3), floats(2, 3) > 0, floats(6)), {}),
     ("native_group_norm.default",
      (floats(2, 4, 3), floats(4), floats(4), 2, 4, 3, 2, 1e-5), {}),
+    ("median.dim", (torch.tensor([[3.0, 1, 2, 0], [1, NAN, 0, 2]]), 1, True), {}),
+    ("median.default", (floats(3, 5),), {}),
+    ("kthvalue.default", (floats(4, 5), 2, 0), {}),
+    ("unfold.default", (floats(2, 9, 3), 1, 4, 2), {}),
+    ("_cdist_forward.default", (floats(2, 3, 4), floats(2, 5, 4), 2.0, None), {}),
+    ("_cdist_forward.default", (floats(3, 4), floats(5, 4), INF, None), {}),
+    ("_cdist_forward.default", (floats(3, 4), floats(5, 4), 0.0, None), {}),
+    ("_cdist_forward.default", (floats(3, 4), floats(5, 4), 3.0, None), {}),
     ("_to_copy.default", (torch.tensor([300.7, -1.5]),), {"dtype": torch.uint8}),
 ]  # fmt: skip
 
@@ -65,6 +73,18 @@ CASES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 @pytest.mark.parametrize(("name", "args", "kwargs"), CASES, ids=[c[0] for c in CASES])
 def test_operator_agrees(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]):
     assert check(f"aten.{name}", args, kwargs) == ""
+
+
+def test_elements_that_differ_are_counted_when_it_runs():
+    class Different(nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return *torch.unique(x, return_inverse=True, return_counts=True), torch.unique(x, dim=1)
+
+    x = places(4, 3, 5)
+    run = loomir.compile(loomir.torch.from_exported(torch.export.export(Different(), (x,))))
+    for given in (x, x // 2):
+        for got, want in zip(run(given), Different()(given), strict=True):
+            torch.testing.assert_close(got, want)
 
 
 def test_number_of_chosen_elements_is_known_when_it_runs():

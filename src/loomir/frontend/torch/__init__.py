@@ -75,7 +75,7 @@ if not TYPE_CHECKING:
         __all__,
         {
             **dict.fromkeys(
-                ("from_fx", "from_torch", "from_pytorch", "from_exported_program", "load"),
+                ("from_fx", "from_torch", "from_pytorch", "from_exported_program"),
                 "loomir.torch.from_exported(torch.export.export(model, (x,)))",
             ),
             "optimize": "loomir.torch.compile(model)",

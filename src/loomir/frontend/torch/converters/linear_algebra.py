@@ -60,3 +60,24 @@ def _linear(node: Node) -> RelaxExpr:
 @register("aten.outer.default")
 def _outer(node: Node) -> RelaxExpr:
     return op.outer(node.tensor(0, node.dtype), node.tensor(1, node.dtype))
+
+
+@register("aten._cdist_forward.default", "aten._euclidean_dist.default")
+def _distances(node: Node) -> RelaxExpr:
+    """Return the distance of each row of one matrix from each of another."""
+    power = float(node.arguments.get("p", 2.0))
+    a = node.emit(op.expand_dims(node.tensor(0), -2))
+    b = node.emit(op.expand_dims(node.tensor(1), -3))
+    gaps = node.emit(op.subtract(a, b))
+    if power == 2.0:
+        return op.sqrt(node.emit(op.sum(node.emit(op.square(gaps)), [-1])))
+    sizes = node.emit(op.abs(gaps))
+    if power == float("inf"):
+        return op.max(sizes, [-1])
+    if power == 0.0:
+        others = node.emit(op.not_equal(gaps, node.constant(0)))
+        return op.sum(node.cast(others, node.dtype), [-1])
+    if power == 1.0:
+        return op.sum(sizes, [-1])
+    total = node.emit(op.sum(node.emit(op.power(sizes, node.constant(power))), [-1]))
+    return op.power(total, node.constant(1.0 / power))

@@ -382,3 +382,22 @@ def _pixel_unshuffle(node: Node) -> RelaxExpr:
     order = [*range(rank), rank, rank + 2, rank + 4, rank + 1, rank + 3]
     del h, w
     return op.reshape(node.emit(op.permute_dims(x, order)), tuple(node.shape))
+
+
+@register("aten.unfold.default")
+def _unfold(node: Node) -> RelaxExpr:
+    """Return windows along an axis, their elements along a new last one."""
+    step, shape, rank = node["step"], node.shape, node.rank(0)
+    if rank == 0:
+        return op.reshape(node.tensor(0), tuple(shape))
+    axis = node.axis("dimension", rank)
+
+    def windows(x: Tensor) -> Tensor:
+        def element(*index: PrimExpr) -> PrimExpr:
+            *outer, within = index
+            outer[axis] = outer[axis] * step + within
+            return x[tuple(outer)]
+
+        return compute(tuple(shape), element, name="windows")
+
+    return node.compute(windows, node.tensor(0))

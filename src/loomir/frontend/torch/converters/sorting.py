@@ -56,3 +56,88 @@ def _topk(node: Node) -> list[Any]:
         return [op.full(shape, node.constant(0)), op.full(shape, node.constant(0, "int64"))]
     made = node.emit(op.topk(x, count, axis, "both", bool(node["largest"]), "int64"))
     return [node.emit(TupleGetItem(made, 0)), node.emit(TupleGetItem(made, 1))]
+
+
+def _chosen(node: Node, x: RelaxExpr, axis: int, place: int, *, finds_nan: bool) -> list[Any]:
+    """Return the elements at a place of sorted rows, and where these were; NaNs come last.
+
+    With ``finds_nan``, a row that has a NaN gives that.
+    """
+    count = node.dims_of(x)[axis]
+
+    def places(data: Tensor) -> Tensor:
+        return topi.argsort(data, axis, False, dtype="int64", nan="greatest")
+
+    order = node.compute(places, x)
+
+    def at(k: int) -> tuple[RelaxExpr, RelaxExpr]:
+        where = node.emit(op.strided_slice(order, [axis], [k], [k + 1]))
+        return node.emit(op.gather_elements(x, where, axis)), where
+
+    value, where = at(place)
+    if finds_nan and node.dtype_of(x).startswith(("float", "bfloat")):
+        last, last_at = at(count - 1)
+        there = node.emit(op.isnan(last))
+        value = node.emit(op.where(there, last, value))
+        where = node.emit(op.where(there, last_at, where))
+    if node.arguments.get("keepdim", False):
+        return [value, where]
+    return [node.emit(op.squeeze(v, [axis])) for v in (value, where)]
+
+
+def _known_extent(node: Node, axis: int) -> int:
+    count = node.dims(0)[axis]
+    if not isinstance(count, int) or not count:
+        raise node.refuse("how many elements it chooses from is not known")
+    return count
+
+
+@register("aten.median.dim", note="axes whose extents are not known")
+def _median(node: Node) -> list[Any]:
+    x, rank = _sortable(node), node.rank(0)
+    if rank == 0:
+        return [x, node.emit(op.full((), node.constant(0, "int64")))]
+    axis = node.axis("dim", rank)
+    place = (_known_extent(node, axis) - 1) // 2
+    return _chosen(node, x, axis, place, finds_nan=True)
+
+
+@register("aten.median.default", note="arrays whose extents are not known")
+def _median_of_all(node: Node) -> RelaxExpr:
+    x = node.emit(op.reshape(_sortable(node), (-1,)))
+    count = node.dims_of(x)[0]
+    if not isinstance(count, int) or not count:
+        raise node.refuse("how many elements it chooses from is not known")
+    return _chosen(node, x, 0, (count - 1) // 2, finds_nan=True)[0]
+
+
+@register("aten.kthvalue.default", note="axes whose extents are not known")
+def _kth(node: Node) -> list[Any]:
+    x, rank = _sortable(node), node.rank(0)
+    if rank == 0:
+        return [x, node.emit(op.full((), node.constant(0, "int64")))]
+    axis = node.axis("dim", rank)
+    _known_extent(node, axis)
+    return _chosen(node, x, axis, int(node["k"]) - 1, finds_nan=False)
+
+
+# -- each element once ---------------------------------------------------------------------------
+def _unique(node: Node, axis: int | None) -> list[Any]:
+    """Return the elements that differ, the place of each element among them, and their counts."""
+    x = _sortable(node)
+    made = node.emit(op.unique(x, True, True, True, True, axis))
+    values, _, inverse, counts = [node.emit(TupleGetItem(made, i)) for i in range(4)]
+    values = node.cast(values, node.dtype)
+    if axis is None:
+        inverse = node.emit(op.reshape(inverse, tuple(node.dims(0))))
+    return [values, inverse, counts]
+
+
+@register("aten._unique2.default")
+def _unique_elements(node: Node) -> list[Any]:
+    return _unique(node, None)
+
+
+@register("aten.unique_dim.default")
+def _unique_slices(node: Node) -> list[Any]:
+    return _unique(node, node.axis("dim", node.rank(0)))
