@@ -198,6 +198,17 @@ def test_tensor_that_says_more_than_it_holds_takes_no_memory():
         loomir.onnx.load(made)
 
 
+@pytest.mark.parametrize("name", ["first_input", "last_output"])
+def test_names_that_are_no_text_are_refused(name: str):
+    text = (
+        "main (float[2] first_input) => (float[2] last_output) { last_output = Relu (first_input) }"
+    )
+    data = model(text).SerializeToString()
+    broken = data.replace(name.encode(), b"\xff" + name.encode()[1:])
+    with pytest.raises(CompileError, match="is no text in UTF-8"):
+        loomir.onnx.load(broken)
+
+
 def test_mutated_files_end_in_an_error_or_a_module():
     data = model(CNN, WEIGHTS).SerializeToString()
     rng = np.random.default_rng(0)

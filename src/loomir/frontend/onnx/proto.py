@@ -134,6 +134,13 @@ def _versions(imports: Iterable[Any]) -> dict[str, int]:
     return {_domain(each.domain): int(each.version) for each in imports}
 
 
+def _named(name: Any) -> str:
+    """Return a name; protobuf reads one that is no text as bytes."""
+    if not isinstance(name, str):
+        raise ValueError(f"the name {name!r} is no text in UTF-8")
+    return name
+
+
 class _Reader:
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
@@ -150,8 +157,8 @@ class _Reader:
         constants.update({t.values.name: self.sparse(t) for t in proto.sparse_initializer})
         made = GraphDef(
             proto.name,
-            {v.name: self.type(v.type) for v in proto.input},
-            {v.name: self.type(v.type) for v in proto.output},
+            {_named(v.name): self.type(v.type) for v in proto.input},
+            {_named(v.name): self.type(v.type) for v in proto.output},
             constants,
             tuple([self.node(n) for n in proto.node]),
         )
