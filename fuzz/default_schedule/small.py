@@ -51,7 +51,7 @@ _NUMBERS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     },
     "rules.convolution.implicit_gemm": {"_STEPS": (64, 8), "_ROWS": (64, 4), "_BLOCKS": (16, 2)},
     "rules.convolution.channel_vectorized": {
-        "_LEAST_STEPS": (256, 4),
+        "_LEAST_STEPS": (256, 4, 4),
         "_PANELS": (0.88, 0.01),
         "_LEFT_OVER": (0.95, 0.01),
         "_TILES": (16, 2),
@@ -73,6 +73,8 @@ _CACHES: Final = (
     (1 << 9, 1 << 11, 1 << 13),
     (1 << 11, 0, 0),
     (1 << 12, 1 << 14, 1 << 16),
+    (1 << 13, 1 << 17, 0),
+    (1 << 14, 1 << 18, 1 << 20),
 )
 
 

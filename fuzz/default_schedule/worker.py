@@ -53,7 +53,7 @@ _KERNELS: Final = 0.15
 """The share of graphs of which each kernel is also looked at by itself."""
 _CONSTANT: Final = 0.35
 """The share of functions that are scheduled as if some arrays never changed."""
-_DIRECTED_CONSTANT: Final = 0.5
+_DIRECTED_CONSTANT: Final = 0.8
 """The same for programs that were drawn for rules which pack constants."""
 _ROUNDED: Final = 0.3
 """The share of programs of floats that also run with rounding, beside the reference."""

@@ -19,7 +19,7 @@ from loomir.support.dtype import DataType, numpy_of
 
 __all__ = ["VERSION", "draw"]
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 _PAIRS: Final = (
     ("int8", "int8", "int32"),
@@ -34,6 +34,8 @@ _PAIRS: Final = (
 )
 """Dtypes of two factors and of their sums."""
 _WIDTHS: Final = (4, 8, 16, 32)
+_MOST: Final = 40_000
+"""Products of most convolutions: those of tiles and channels, by few pixels."""
 _HEAD: Final = """
 from loomir.script import ir as I, tir as T
 
@@ -156,6 +158,9 @@ class _Directed:
         images, channels = c.weighted([(3.0, 1), (1.0, 2)]), self._size(16)
         kernels = c.pick([self._size(32), 48, 64])
         last = c.chance(0.5)  # channels lie innermost
+        work = images * channels * kernels * kernel * kernel
+        while work * high * wide > _MOST and (high > kernel or wide > kernel):  # tiles stay
+            high, wide = (high, max(kernel, wide - 4)) if wide > high else (high - 1, wide)
         rows, columns = ((size + 2 * border - kernel) // step + 1 for size in (high, wide))
         x = self._filled((images, channels, high, wide), self.left)
         w = self._filled((kernels, channels, kernel, kernel), self.right)
