@@ -140,10 +140,6 @@ class Side:
             made = cast(made, dtype.with_lanes(index.dtype.lanes))
         return made
 
-    def along(self, lanes: int, *tables: Values) -> PrimExpr:
-        """Load a vector of steps along the reduced axis, with the operand's conversions."""
-        return load_vector(self.factor, self.element(*tables), lanes)
-
     def clamp(self, places: Places, first: PrimExpr) -> Places:
         """Clamp rows to the last one; results of rows beyond it are never stored."""
         if self.even:
