@@ -163,9 +163,15 @@ def _repeats(reader: Stage, load: BufferLoad) -> bool:
 
 def _scatters(reader: Stage, load: BufferLoad) -> bool:
     """Whether a sum divides to find its elements, as a transposed convolution with a stride."""
-    if not reader.reduced or reader.combine is not Combine.SUM:
+    if reader.combine is not Combine.SUM:
         return False
-    return any(issubclass(cls, _COSTLY) for index in load.indices for cls in by_class(index))
+    steps = {axis.var for axis in reader.reduced}
+    return any(
+        issubclass(cls, _COSTLY)
+        and any(v in steps for node in nodes for v in by_class(node).get(Var, ()))
+        for index in load.indices
+        for cls, nodes in by_class(index).items()
+    )
 
 
 def _substitute_loads(reader: Stage, stage: Stage) -> Stage:

@@ -127,6 +127,16 @@ def test_what_a_transposed_convolution_reads_is_computed_before():
     assert kinds == ["element-wise", "transposed convolution"]
 
 
+def test_what_a_depthwise_convolution_reads_is_padded_in_its_loops():
+    def build(_: Any, x: Any, w: Any) -> Any:
+        return op.nn.conv2d(x, w, padding=(1, 1), groups=8)
+
+    func = fused(build, (1, 8, 12, 12), (8, 1, 3, 3))["conv2d"]
+    assert isinstance(func, PrimFunc)
+    (plan,) = schedule_function(func, loomir.Target("haswell")).plans
+    assert plan.stages[0].name == "conv"
+
+
 REUSED = """
 from loomir.script import ir as I, relax as R, tir as T
 @I.ir_module

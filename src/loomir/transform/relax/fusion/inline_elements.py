@@ -20,7 +20,7 @@ from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, children, rewrite
 from loomir.tir.analysis.access_regions import infer_access_regions
-from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.buffer import Buffer, BufferLoad, IterVarType
 from loomir.tir.expr import (
     And,
     Call,
@@ -176,9 +176,13 @@ def _scatters(block: Block, indices: tuple[PrimExpr, ...]) -> bool:
 
     It reads each at many steps, and a schedule for it copies them as they are.
     """
-    if not block.is_reduction:
-        return False
-    return any(issubclass(cls, _DIVISIONS) for index in indices for cls in by_class(index))
+    steps = {it.var for it in block.iter_vars if it.iter_type is IterVarType.COMM_REDUCE}
+    return any(
+        issubclass(cls, _DIVISIONS)
+        and any(v in steps for node in nodes for v in by_class(node).get(Var, ()))
+        for index in indices
+        for cls, nodes in by_class(index).items()
+    )
 
 
 def _is_simple(block: Block) -> bool:
