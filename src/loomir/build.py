@@ -40,7 +40,7 @@ def compile(  # noqa: A001 - the name that users expect
     dump: str | os.PathLike[str] | None = None,
     check_nan: bool = False,
     constants: Mapping[str, Any] | None = None,
-    winograd: bool = False,
+    winograd: bool | None = None,
     verify_schedule: bool = False,
     eager: bool = False,
     copy_arguments: bool = False,
@@ -64,7 +64,8 @@ def compile(  # noqa: A001 - the name that users expect
     ``optimize_graph``: whether graphs are rewritten to faster ones whose results may differ by
     rounding, such as batch normalisation folded into weights; not where loops run as written.
     ``winograd`` computes convolutions of graphs by Winograd's transforms where that is faster
-    (``relax.WinogradConv2D``), with larger rounding errors.
+    (``relax.WinogradConv2D``); None, where ``optimize_graph`` holds, those of constant kernels of
+    float32. An error, an infinity or a NaN then reaches results next to those it belongs to.
     ``verify_schedule`` compares each schedule with the function as it is written, by the
     interpreter without rounding, on small arguments: SCH0011 where one computes something else,
     and a warning (SCH0012) where that could not be checked.

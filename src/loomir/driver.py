@@ -378,7 +378,10 @@ def _apply_options(
         if machine.cores > 1:
             load_library_early()
     if flags.optimize_graph:
-        module = optimize_relax(module, on_stage=on_stage)
+        unasked = WinogradConv2DOptions(target=machine, constant=True)
+        module = optimize_relax(
+            module, unasked if flags.winograd is None else None, on_stage=on_stage
+        )
     if flags.winograd:
         given = {"relax.WinogradConv2D": WinogradConv2DOptions(target=machine)}
         module = WINOGRAD.run(module, given, on_stage=on_stage)

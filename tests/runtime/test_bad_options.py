@@ -30,6 +30,12 @@ OPTIONS = (
     "eager",
     "constants",
 )
+FITTING: dict[str, tuple[Any, ...]] = {
+    "constants": (None, {}),
+    "opt_level": (3,),
+    "check_bounds": (None,),
+    "winograd": (None,),
+}
 
 
 def refused(call: Any) -> Diagnostic:
@@ -42,7 +48,7 @@ def refused(call: Any) -> Diagnostic:
 @pytest.mark.parametrize("name", OPTIONS)
 def test_options_have_kinds(name: str):
     for value in ODD:
-        fits = {"constants": (None, {}), "opt_level": (3,), "check_bounds": (None,)}.get(name, ())
+        fits = FITTING.get(name, ())
         if any(value is fit or (type(value) is type(fit) and value == fit) for fit in fits):
             continue
         wrong: dict[str, Any] = {name: value}

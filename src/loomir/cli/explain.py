@@ -41,6 +41,7 @@ from loomir.tir.link_calls import link_calls
 from loomir.tir.prepared import Prepared
 from loomir.tir.stmt import Stmt
 from loomir.transform.pipelines import lower_relax, optimize_relax
+from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions
 
 __all__ = ["explain"]
 
@@ -134,7 +135,8 @@ class _Explained:
             return prepared
 
         packing = dataclasses.replace(choose_packing(self.target), prepare=prepare)
-        faster = optimize_relax(module) if self.optimize_graph else module
+        winograd = WinogradConv2DOptions(target=self.target, constant=True)
+        faster = optimize_relax(module, winograd) if self.optimize_graph else module
         functions = lower_relax(faster, packing).functions
         kernels = {v.name_hint: f for v, f in functions.items() if isinstance(f, PrimFunc)}
         return kernels, packed

@@ -28,6 +28,7 @@ from loomir.target import Target
 from loomir.tir.function import PrimFunc
 from loomir.tir.link_calls import link_calls
 from loomir.transform.pipelines import lower, lower_relax, optimize_relax
+from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions
 
 __all__ = ["Culprit", "bisect"]
 
@@ -103,7 +104,8 @@ def _stages(module: IRModule) -> Iterator[tuple[str, IRModule]]:
     def keep(stage: str, mod: IRModule) -> None:
         stages.append((stage, mod))
 
-    faster = optimize_relax(module, on_stage=keep)
+    winograd = WinogradConv2DOptions(constant=True)
+    faster = optimize_relax(module, winograd, on_stage=keep)
     graph = link_calls(lower_relax(faster, packing, on_stage=keep))
     yield from stages
     kernels = {v: f for v, f in graph.functions.items() if isinstance(f, PrimFunc)}

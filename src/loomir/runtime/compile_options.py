@@ -27,7 +27,7 @@ class CompileOptions(NamedTuple):
     cache: bool = True
     check_nan: bool = False
     constants: Mapping[Any, Any] = MappingProxyType({})
-    winograd: bool = False
+    winograd: bool | None = None
     verify_schedule: bool = False
     eager: bool = False
     copy_arguments: bool = False

@@ -22,7 +22,10 @@ from loomir.transform.relax.fusion.annotate_tir_op_pattern import annotate_tir_o
 from loomir.transform.relax.fusion.fuse_ops import fuse_ops
 from loomir.transform.relax.fusion.fuse_tir import fuse_tir
 from loomir.transform.relax.kernels.legalize_ops import legalize_ops
-from loomir.transform.relax.kernels.winograd_conv2d import winograd_conv2d
+from loomir.transform.relax.kernels.winograd_conv2d import (
+    WinogradConv2DOptions,
+    winograd_conv2d,
+)
 from loomir.transform.relax.layout.group_shared_heads import group_shared_heads
 from loomir.transform.relax.layout.sink_reshape import sink_reshape
 from loomir.transform.relax.layout.slice_constant_take import slice_constant_take
@@ -70,6 +73,7 @@ __all__ = [
     "LOWER_RELAX",
     "OPTIMIZE_RELAX",
     "WINOGRAD",
+    "WINOGRAD_UNASKED",
     "LowerOptions",
     "lower",
     "lower_relax",
@@ -134,6 +138,12 @@ WINOGRAD: Final = Pipeline(
         winograd_conv2d,
     ),
     assumes={"relax_derived", "relax_well_formed"},
+)
+
+WINOGRAD_UNASKED: Final = Pipeline(
+    "relax.winograd_unasked",
+    (winograd_conv2d,),  # of a graph whose constants are folded already
+    assumes={"relax_derived", "relax_normal_form", "relax_well_formed"},
 )
 
 LOWER_CPU: Final = Pipeline(
@@ -207,6 +217,7 @@ def lower(
 
 def optimize_relax(
     mod: IRModule,
+    winograd: WinogradConv2DOptions | None = None,
     *,
     on_stage: OnStage | None = None,
     times: list[Ran] | None = None,
@@ -214,11 +225,16 @@ def optimize_relax(
 ) -> IRModule:
     """Rewrite the graphs of a module to faster ones, whose results may differ by rounding.
 
+    ``winograd`` says which convolutions are computed by Winograd's transforms; none without it.
     A module without graphs comes back as it is.
     """
     if not any(isinstance(func, Function) for func in mod.functions.values()):
         return mod
-    return OPTIMIZE_RELAX.run(mod, on_stage=on_stage, times=times, verify=verify)
+    mod = OPTIMIZE_RELAX.run(mod, on_stage=on_stage, times=times, verify=verify)
+    if winograd is None:
+        return mod
+    given: dict[str, object] = {"relax.WinogradConv2D": winograd}
+    return WINOGRAD_UNASKED.run(mod, given, on_stage=on_stage, times=times, verify=verify)
 
 
 def lower_relax(

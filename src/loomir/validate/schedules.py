@@ -25,6 +25,7 @@ from loomir.tir.analysis.cost import estimate_cost
 from loomir.tir.function import PrimFunc
 from loomir.tir.link_calls import link_calls
 from loomir.transform.pipelines import lower_relax, optimize_relax
+from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions
 from loomir.validate.arguments import LEVELS, Drawer, Drawn, NotDrawnError
 from loomir.validate.comparing import Difference, Outcome, compare_outcomes, outcome_of, size_of
 from loomir.validate.report import FunctionReport, ScheduleDifference, ScheduleReport
@@ -69,7 +70,7 @@ def validate_schedule(
     machine = Target("native" if target is None else target)
     with remember_classes():
         module = _module_of(program)
-        loops = _loops_of(module)
+        loops = _loops_of(module, machine)
         asked = _Options(dict(sizes or {}), arguments, tuple(seeds), budget)
         names = [v.name_hint for v, f in loops.functions.items() if isinstance(f, PrimFunc)]
         if entry is not None and isinstance(module[entry], PrimFunc):
@@ -98,11 +99,12 @@ class _Options(NamedTuple):
     budget: int
 
 
-def _loops_of(module: IRModule) -> IRModule:
+def _loops_of(module: IRModule, machine: Target) -> IRModule:
     """Return the kernels of graphs, and the functions of loops."""
     linked = link_calls(module)
     if any(isinstance(f, Function) for f in linked.functions.values()):
-        linked = link_calls(lower_relax(optimize_relax(linked)))
+        winograd = WinogradConv2DOptions(target=machine, constant=True)
+        linked = link_calls(lower_relax(optimize_relax(linked, winograd)))
     loops = {v: f for v, f in linked.functions.items() if isinstance(f, PrimFunc)}
     return linked.with_functions(loops)
 

@@ -213,8 +213,10 @@ def test_only_where_it_pays():
     assert not taken("1, 3, 224, 224", "64, 3, 3, 3")
     assert not taken("1, 64, 4, 4", "64, 64, 3, 3")
     assert taken("8, 64, 56, 56", "64, 64, 3, 3")
-    assert not taken('"n", 64, 56, 56', "64, 64, 3, 3")  # memory for 8 images is not kept
-    assert not taken("1, 64, 224, 224", "64, 64, 3, 3")
+    assert taken('"n", 64, 56, 56', "64, 64, 3, 3")
+    assert taken("1, 64, 224, 224", "64, 64, 3, 3")
+    assert not taken('"n", 64, 112, 112', "64, 64, 3, 3")  # memory for 8 images is not kept
+    assert not taken("1, 64, 448, 448", "64, 64, 3, 3")
 
 
 def test_everything_else_stays_and_kernels_are_shared():
@@ -238,13 +240,47 @@ def test_everything_else_stays_and_kernels_are_shared():
 def test_as_an_option_of_compiling():
     x, w = random(1, 64, 20, 20), random(64, 64, 3, 3, seed=1)
     mod = module(text("1, 64, 20, 20", "64, 64, 3, 3", ", padding=1", tail="R.nn.relu(y)"))
-    plain = loomir.compile(mod, constants={"w": w})
+    plain = loomir.compile(mod, constants={"w": w}, winograd=False)
     fast = loomir.compile(mod, constants={"w": w}, winograd=True)
     assert "winograd_image" in fast.llvm_ir()
     assert "winograd_image" not in plain.llvm_ir()
     wanted = np.maximum(direct(x, w, (1, 1, 1, 1)), 0)
     run_it: Any = fast["main"]
     np.testing.assert_allclose(run_it(x), wanted, rtol=0, atol=bound(x, w, 4))
+
+
+@pytest.mark.parametrize(
+    ("options", "dtype", "constant", "taken"),
+    [
+        ({}, "float32", True, True),
+        ({}, "float32", False, False),
+        ({}, "float64", True, False),
+        ({"winograd": True}, "float32", False, True),
+        ({"winograd": True}, "float64", True, True),
+        ({"winograd": True, "optimize_graph": False}, "float32", True, True),
+        ({"winograd": False}, "float32", True, False),
+        ({"optimize_graph": False}, "float32", True, False),
+        ({"schedule": False}, "float32", True, False),
+        ({"opt_level": 0}, "float32", True, False),
+    ],
+)
+def test_compiling_takes_constant_kernels_of_float32_unless_asked_not_to(
+    options: dict[str, Any], dtype: str, constant: bool, taken: bool
+):
+    w = random(64, 64, 3, 3, dtype=dtype, seed=1)
+    mod = module(text("1, 64, 28, 28", "64, 64, 3, 3", ", padding=1", dtype=dtype))
+    made = loomir.compile(mod, constants={"w": w} if constant else None, **options)
+    assert ("winograd_image" in made.llvm_ir()) is taken
+
+
+def test_what_saves_little_is_left_unless_asked_for():
+    w = random(512, 512, 3, 3, seed=1)
+    mod = module(text("1, 512, 7, 7", "512, 512, 3, 3", ", padding=1"))
+    mod = bind_params(normalize(mod), BindParamsOptions("main", {"w": w}))
+    target = "skylake-avx512"
+    for constant in (False, True):
+        options = WinogradConv2DOptions(target=target, constant=constant)
+        assert (winograd_conv2d(mod, options) is mod) is constant
 
 
 def test_a_wrong_tile_is_refused():

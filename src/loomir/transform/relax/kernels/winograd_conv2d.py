@@ -44,11 +44,13 @@ class WinogradConv2DOptions:
     """``tile``: results of a tile along an axis, 2 or 4; the faster one where it is left out.
 
     ``always``: also where it is not expected to pay. ``target``: the machine that is asked that.
+    ``constant``: only kernels of float32 that are constant, where it pays clearly.
     """
 
     tile: int | None = None
     always: bool = False
     target: str | Target = "native"
+    constant: bool = False
 
 
 @register("relax.WinogradConv2D", requires={"relax_normal_form"})
@@ -227,21 +229,27 @@ class _Rewriter(Rewriter):
         best = min(costs, key=lambda tile: costs[tile])
         if self.options.always:
             return best
-        pays = costs[best] < _GAIN * _direct(conv, lanes)
+        gain = _GAIN
+        if self.options.constant:
+            gain = _CLEAR_GAIN
+            if conv.kernel is None or str(conv.dtype) != "float32":
+                return None
+        pays = costs[best] < gain * _direct(conv, lanes)
         return best if pays and _fits(conv, _way(best)) else None
 
 
 # -- cost ----------------------------------------------------------------------------------------
 _GAIN: Final = 0.9
 """What it must take at most, as a share of what the direct way takes."""
+_CLEAR_GAIN: Final = 0.75
+"""The same where nobody asked for it: transformed kernels take up to four times the memory."""
 _BYTES: Final = 8
 """Bytes of tiles that move in the time of a multiplication of vectors."""
 _WEIGHT_BYTES: Final = 5
 """Bytes of weights that do, which come from farther away."""
-_MOST_BYTES: Final = 1 << 25
-"""Bytes of tiles from which memory is fresh in each call: C libraries give larger blocks back to
-the system at once. Then 8 images of 64 channels of 56 x 56 took 1.5 of the time of the direct way,
-and a half where the memory was kept."""
+_MOST_BYTES: Final = 1 << 27
+"""Bytes of tiles that a convolution may take: an arena of up to twice as many is kept between
+calls, and writing to fresh pages costs more than is saved."""
 _PART_BYTES: Final = 1 << 23
 """Bytes of tiles up to which several images are computed together. One by one, those 8 images took
 a half of the time for 4 together; but each time all weights are read."""
