@@ -122,3 +122,24 @@ def of_vectors(A: T.Buffer((6, 34), "float32x4"), B: T.Buffer((4, 32), "float32x
 
 def test_elements_that_are_vectors_are_left_to_other_rules():
     assert "windows" not in kinds(schedule_for(of_vectors, "native", tasks=True))
+
+
+@pytest.mark.parametrize(
+    ("width", "wanted"),
+    [
+        (7, ["windows", "element-wise"]),
+        (37, ["windows", "element-wise"]),
+        (2**20, ["windows"]),  # no cache holds the sums
+    ],
+)
+def test_math_functions_on_results_are_a_stage_of_their_own_where_a_cache_holds_these(
+    width: int, wanted: list[str]
+):
+    x, w, b = image(1, 8, 7, width), image(8, 1, 3, 3, name="w"), image(8, 1, 1, name="b")
+    y = topi.add(topi.conv(x, w, 1, 1, groups=8), b)
+    func = te.create_prim_func([x, w, b, topi.sqrt(topi.multiply(y, y))])
+    made = schedule_for(func, "haswell", tasks=True)
+    assert kinds(made) == wanted
+    if width == 7:
+        shape = (1, 8, 7, width)
+        assert_same_results(func, shape, (8, 1, 3, 3), (8, 1, 1), shape, rtol=1e-5)
