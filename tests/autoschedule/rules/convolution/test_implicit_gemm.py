@@ -297,3 +297,18 @@ def test_columns_that_are_packed_before_calls_stay_so() -> None:
     constant = schedule_function(func, Target("x86-64-v4"), constants={data})
     assert [plan.kind for plan in free.plans] == ["convolution"]
     assert [plan.kind for plan in constant.plans] == ["matrix product"]
+
+
+def test_kernels_that_exceed_l1_are_prefetched_where_they_are_read_in_place() -> None:
+    target = Target("x86-64-v4")
+    few, many = product_of(48, 17, 64), product_of(120, 17, 128)
+    assert target.caches[0] < 120 * 128 * 4
+    assert "prefetch" not in schedule_function(few, target).func.script()
+    made = schedule_function(many, target)
+    assert "prefetch" in made.func.script()
+    assert not loomir.verify(made.func)
+    rng = np.random.default_rng(9)
+    x, w = (rng.integers(-4, 5, s).astype("float32") for s in ((1, 128, 17), (120, 128, 1)))
+    result = np.full((1, 120, 17), np.nan, "float32")
+    interpret(made.func, made.func.name, x, w, result)
+    np.testing.assert_array_equal(result[0], w[:, :, 0] @ x[0])

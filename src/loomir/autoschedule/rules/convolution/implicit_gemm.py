@@ -56,7 +56,7 @@ from loomir.autoschedule.rules.matmul.micro_kernel import (
     multiply_then_add,
     run_tile,
 )
-from loomir.autoschedule.rules.matmul.operands import Places, Side, Values
+from loomir.autoschedule.rules.matmul.operands import Places, Side, Values, count_tiles
 from loomir.autoschedule.rules.matmul.prepack import is_constant, loop_over_steps
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS, Tiles, choose_tiles, div_up
@@ -413,7 +413,7 @@ class _Convolution:
 
             walk = loop(
                 "tile",
-                _count_tiles(self.left, down),
+                count_tiles(self.left, down),
                 lambda t: self._tile(
                     batch,
                     tile,
@@ -431,7 +431,7 @@ class _Convolution:
         begin = [self._pack(batch, ravel(across, self.right.per_block, zero), zero, zero)]
         if self.n % tiles.columns:
             begin.insert(0, self._clear(imm64(1), imm64(self.units)))
-        strips = _count_tiles(self.right, across)
+        strips = count_tiles(self.right, across)
         walk = loop("strip", strips, lambda s: loop("panel", panels, lambda p: one(s, p)))
         return seq([*begin, walk])
 
@@ -458,14 +458,14 @@ class _Convolution:
                     slot,
                     lambda x: loop(
                         "tile",
-                        _count_tiles(self.left, down),
+                        count_tiles(self.left, down),
                         lambda t: self._tile(batch, tile, (down, t), panel, x, part, s),
                     ),
                 )
             )
             return seq(parts)
 
-        return loop("strip", _count_tiles(self.right, across), strip)
+        return loop("strip", count_tiles(self.right, across), strip)
 
     def _tile(
         self,
@@ -512,7 +512,10 @@ class _Convolution:
                     multiply_then_add if self.found.ordered else choose_multiply(self.target),
                 )
 
-            steps = self._steps(mul(self._depth(panel), imm64(self.unit)), one, meanwhile)
+            between = meanwhile
+            if self.left_over is not None:
+                between = self.left_over.prefetch(self.target, fixed, source)
+            steps = self._steps(mul(self._depth(panel), imm64(self.unit)), one, between)
             end = self._end(batch, row, column, rows, sums)
             fill = self._begin(fixed, row, column, (rows, source), sums)
             if part is None:
@@ -560,7 +563,7 @@ class _Convolution:
         return seq(made)
 
     def _rests(self, batch: PrimExpr, down: PrimExpr, panel: PrimExpr, sums: Buffer) -> Stmt:
-        tiles = _count_tiles(self.left, down)
+        tiles = count_tiles(self.left, down)
         made = loop("tile", tiles, lambda t: self._rest(batch, (down, t), panel, sums))
         if not self.own_panels or self.left_over is None:
             return made
@@ -680,11 +683,3 @@ class _Convolution:
             *([f"dot products for pixels that fill no vector: {self.rest}"] if self.rest else []),
             f"the image is copied with its padding: {how}",
         )
-
-
-def _count_tiles(side: Side, block: PrimExpr) -> PrimExpr:
-    """Count the tiles of a block; the last may have fewer."""
-    count, each = div_up(side.size or 0, side.width), side.per_block
-    if count % each == 0:
-        return imm64(each)
-    return minimum(imm64(each), sub(imm64(count), mul(block, imm64(each))))

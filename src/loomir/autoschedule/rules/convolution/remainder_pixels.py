@@ -26,6 +26,7 @@ from loomir.autoschedule.ir.stage import Combine
 from loomir.autoschedule.rules.convolution.recognise import Image
 from loomir.autoschedule.rules.matmul.micro_kernel import multiply_add
 from loomir.autoschedule.rules.matmul.operands import Places, Side, Values, load_vector
+from loomir.autoschedule.rules.matmul.prefetch import prefetch_rows
 from loomir.autoschedule.rules.matmul.prepack import is_constant
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.autoschedule.rules.matmul.tile_sizes import div_up
@@ -131,6 +132,22 @@ class RemainderPixels:
             )
 
         return step(0, fixed, imm64(0))
+
+    def prefetch(
+        self, target: Target, fixed: Values, rows: Places
+    ) -> Callable[[PrimExpr, PrimExpr], Stmt] | None:
+        """Return what prefetches the next tile of rows between steps; None for kernels in L1.
+
+        A graph has read other kernels since the last call: 160 to 960 channels of 7 x 7 take 0.74
+        of the time in MobileNetV2, 96 to 576 of 14 x 14 0.91 (on an AMD Zen 4, one core).
+        """
+        found = self.found
+        first = self.left.element(fixed, {found.reduced[0].var: imm64(0)}, rows(imm64(0)))
+        size = (size_of(found.rows) or 0) * self.steps * found.dtype.itemsize
+        if size <= target.caches[0] or not isinstance(first, BufferLoad):
+            return None
+        fetch = prefetch_rows(first, self.left.width, self.steps)
+        return lambda turn, _: fetch(turn)
 
     def tile(
         self,

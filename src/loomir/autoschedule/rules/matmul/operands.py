@@ -24,7 +24,16 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Eq, FloorDiv, IntImm, Max, PrimExpr, Select, Var, cast
 from loomir.tir.stmt import Stmt
 
-__all__ = ["Places", "Side", "Source", "Values", "at_tile", "bind_values", "load_vector"]
+__all__ = [
+    "Places",
+    "Side",
+    "Source",
+    "Values",
+    "at_tile",
+    "bind_values",
+    "count_tiles",
+    "load_vector",
+]
 
 Values: TypeAlias = Mapping[Var, PrimExpr]
 """The values of axes at some point of the loops."""
@@ -146,6 +155,14 @@ class Side:
             return places
         most = sub(self.extent, imm64(1))
         return lambda i: unravel(self.axes, minimum(add(first, i), most))
+
+
+def count_tiles(side: Side, block: PrimExpr) -> PrimExpr:
+    """Count the tiles of a block of static size; the last may have fewer."""
+    count, each = -(-(side.size or 0) // side.width), side.per_block
+    if count % each == 0:
+        return imm64(each)
+    return minimum(imm64(each), sub(imm64(count), mul(block, imm64(each))))
 
 
 def load_vector(factor: PrimExpr, element: PrimExpr, lanes: int) -> PrimExpr:

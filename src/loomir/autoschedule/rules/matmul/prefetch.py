@@ -30,6 +30,7 @@ __all__ = [
     "Fetch",
     "prefetch_columns",
     "prefetch_result",
+    "prefetch_rows",
     "prefetch_stream",
     "run_in_groups",
 ]
@@ -125,6 +126,21 @@ def prefetch_stream(right: Side, batch: PrimExpr, tile: PrimExpr, start: PrimExp
         begin = add(mul(g, imm64(size)), imm64(_AHEAD))
         places = [add(begin, imm64(i)) for i in range(0, size, _LINE)]
         return seq(_prefetch_line(element, place, near=True) for place in places)
+
+    return group
+
+
+def prefetch_rows(first: BufferLoad, rows: int, steps: int) -> Fetch:
+    """Prefetch the next ``rows`` of a matrix, which ``steps`` long rows lie behind ``first``.
+
+    Each group of steps asks for its share of them, as one stream.
+    """
+    size = first.dtype.itemsize
+    lines = div_up(rows * GROUP * size, _LINE)
+
+    def group(g: PrimExpr) -> Stmt:
+        begin = add(imm64(rows * steps * size), mul(g, imm64(lines * _LINE)))
+        return seq(_prefetch_line(first, add(begin, imm64(i * _LINE))) for i in range(lines))
 
     return group
 
