@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -254,3 +257,25 @@ def test_saved_programs_have_no_other_backends(saved: Path):
     done = CliRunner().invoke(app, ["run", str(saved), "--compare", "peer"])
     assert done.exit_code == 1
     assert "CLI0015" in done.output
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such terminal")
+def test_a_terminal_shows_what_is_done_and_nothing_else_does(file: Path):
+    import pty
+
+    command = [sys.executable, "-m", "loomir", "run", str(file)]
+    settings = {**os.environ, "TERM": "xterm", "COLUMNS": "200", "LOOMIR_CACHE_DIR": ""}
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=settings) as child:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # a terminal that nobody writes to any more
+            while piece := os.read(ours, 4096):
+                shown += piece
+        assert child.stdout is not None
+        said = child.stdout.read()
+    os.close(ours)
+    assert child.returncode == 0
+    assert b"sum.onnx: " in shown
+    assert b"output y" in said
+    assert b"sum.onnx: " not in said

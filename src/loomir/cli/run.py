@@ -169,7 +169,9 @@ def run(
                 tuple(others or ()),
                 tolerance,
             )
-            right = run_model(report, path, inputs or [], dims, seed, how)
+            with Progress(report) as progress:
+                progress.step(path.name)
+                right = run_model(report, path, inputs or [], dims, seed, how)
             report.fact("ok", right)
             report.finish()
             if not right:
