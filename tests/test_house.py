@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,41 @@ READ_BY_PEOPLE = ("src/", "tests/", "fuzz/", "benchmarks/", "tools/", "examples/
 QUOTED = ("tests/golden/", "docs/reference/clauses-", "tests/test_house.py")
 # Each is one class: what it means must not depend on where one reads.
 ONE_MEANING = ("Access", "Form", "Frame", "Kernel", "Place", "Refused")
+# Names of functions: verbs for what they do, ``is_`` and ``has_`` where they tell whether.
+PARTICIPLE = re.compile(r"[a-z]{2,}(ed|ing)")
+IRREGULAR = re.compile(
+    r"begun|bound|broken|brought|built|caught|chosen|done|drawn|fallen|felt|found|frozen|"
+    r"given|gone|grown|hidden|kept|known|laid|left|lent|lost|made|meant|met|paid|ran|said|"
+    r"seen|sent|shown|shrunk|slid|sold|spent|struck|stuck|sunk|swept|taken|taught|thought|"
+    r"thrown|told|torn|understood|won|worn|wound|written"
+)
+NO_PARTICIPLES = re.compile(
+    r"bring|embed|exceed|feed|need|nothing|ping|proceed|ring|seed|speed|spring|string|thing"
+)
+ADJECTIVES = re.compile(
+    r"adjacent|all|any|below|certain|each|either|equal|in|injective|inside|nonnegative|never|"
+    r"once|only|open|opaque|plain|same|separate|single|small|within"
+)
+"""What begins no name of a predicate: ``is_equal``, not ``equal``."""
+MISTAKES = re.compile(r"\b(\w*Error|Diagnostic|Fault|CannotImport|BaseException)\b")
+"""What functions return that are named for what went wrong."""
+NAMED_ELSEWHERE = ("frontend/onnx/converters/", "frontend/torch/converters/")
+"""Where functions have the names of operators of others."""
+# Names that users write, and one of the field's. This list may only shrink.
+PARTICIPLES = {
+    ("codegen/llvm/tir/arithmetic.py", "fused_multiply_add"),
+    ("frontend/onnx/registry.py", "known_operators"),
+    ("frontend/torch/__init__.py", "supported"),
+    ("frontend/torch/registry.py", "known_operators"),
+    ("ir/module.py", "called_as"),
+    ("ir/passes.py", "verifying"),
+    ("schedule/trace.py", "simplified"),
+    ("script/builder/tir/loops.py", "vectorized"),
+    ("support/uncompiled_call.py", "called_as"),
+    ("te/topi/manipulate.py", "strided_slice"),
+    ("te/topi/search.py", "searchsorted"),
+    ("tir/analysis/written_buffers.py", "written_buffers"),
+}
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|root|home)/")
 
 
@@ -123,3 +160,40 @@ def test_a_class_name_has_one_meaning(name: str):
     pattern = re.compile(rf"^class {name}\b", re.MULTILINE)
     homes = [f for f in SOURCES if pattern.search(f.read_text(encoding="utf-8"))]
     assert len(homes) <= 1, "name the others by what they are"
+
+
+def functions_of(file: Path) -> Iterator[tuple[str, str]]:
+    """List names and results of the functions that are called: no property, no method of Python's."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("__"):
+            marks = " ".join(ast.unparse(mark) for mark in node.decorator_list)
+            if not re.search(r"property|setter|overload", marks):
+                yield node.name, ast.unparse(node.returns) if node.returns else ""
+
+
+def is_participle(word: str) -> bool:
+    found = PARTICIPLE.fullmatch(word) is not None and not NO_PARTICIPLES.fullmatch(word)
+    return found or IRREGULAR.fullmatch(word) is not None
+
+
+def test_functions_are_named_by_verbs():
+    participles: set[tuple[str, str]] = set()
+    for file in SOURCES:
+        name = file.relative_to(PACKAGE).as_posix()
+        for function, result in functions_of(file):
+            word = function.strip("_").split("_")[0]
+            if is_participle(word) and not MISTAKES.search(result):
+                participles.add((name, function))
+            tells = result in {"bool", "Step[bool]"}
+            assert not (tells and ADJECTIVES.fullmatch(word)), (name, function)
+    found = {p for p in participles if not p[0].startswith(NAMED_ELSEWHERE)}
+    assert found - PARTICIPLES == set(), "say what the function does: move, not moved"
+    assert PARTICIPLES - found == set(), "shorten the list"
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [("moved", True), ("coming", True), ("kept", True), ("need", False), ("string", False)],
+)
+def test_participles_are_known(word: str, expected: bool):
+    assert is_participle(word) is expected

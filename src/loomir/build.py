@@ -118,7 +118,7 @@ def compile(  # noqa: A001 - the name that users expect
     started = time.perf_counter()
     found = _find(key, cached(anew))
     if found is None:
-        return anew(_keeping(key, origin))
+        return anew(_make_keep(key, origin))
     if eager:
         found.prepare()
         found.executable.compile_time = time.perf_counter() - started
@@ -149,7 +149,7 @@ def _find(key: str, again: Callable[[], Executable]) -> Any:
     return import_module("loomir.deploy.kept").find_kept(key, again)
 
 
-def _keeping(key: str, origin: Origin) -> Keep:
+def _make_keep(key: str, origin: Origin) -> Keep:
     def keep(tables: Any, code: bytes) -> None:
         # Else it was made of other files than those of the key.
         if origin.is_current():

@@ -298,7 +298,7 @@ def _build(
         on_stage=on_stage,
     )
     options = Options(allow_alias=allow_alias, watched=checked, timed=timed)
-    every = signatures | _added_signatures(lowered, signatures)
+    every = signatures | _derive_added_signatures(lowered, signatures)
     generated = generate(lowered, machine, options, signatures=every, program=graph)
     store = ObjectCache(SETTINGS.cache_dir) if cache and SETTINGS.cache_dir is not None else None
     source = LibrarySource(
@@ -306,7 +306,7 @@ def _build(
             lowered, machine, replace(options, for_c=True), signatures=every, program=graph
         ),
         every,
-        _called_functions(loops),
+        _list_called_functions(loops),
         machine_of(machine),
         opt_level,
         checked,
@@ -435,7 +435,7 @@ def _check_externs(module: IRModule) -> None:
         raise CompileError.of(missing)
 
 
-def _called_functions(module: IRModule) -> tuple[str, ...]:
+def _list_called_functions(module: IRModule) -> tuple[str, ...]:
     """List the functions of Python that loops call."""
     found = {
         name_of(part): None
@@ -447,7 +447,9 @@ def _called_functions(module: IRModule) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _added_signatures(lowered: IRModule, known: Mapping[str, Signature]) -> dict[str, Signature]:
+def _derive_added_signatures(
+    lowered: IRModule, known: Mapping[str, Signature]
+) -> dict[str, Signature]:
     """Return the signatures of the functions that lowering made."""
     return {
         var.name_hint: signature_of(func, lowered)

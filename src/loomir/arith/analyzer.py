@@ -317,14 +317,14 @@ class Analyzer:
         test = c.test_of(made)
         if test is not None:
             ordered, terms, const = test
-            if not c.nonnegative(terms, const, FUEL):
+            if not c.is_nonnegative(terms, const, FUEL):
                 return False
-            return ordered or c.nonnegative(scale_terms(terms, -1), -const, FUEL)
+            return ordered or c.is_nonnegative(scale_terms(terms, -1), -const, FUEL)
         if isinstance(made, CmpOp) and isinstance(made, NE):
             a, b = c.read(made.a), c.read(made.b)
             if isinstance(a, Form) and isinstance(b, Form) and a.exact and b.exact:
                 terms, const = add_terms(a.terms, b.terms, -1), a.const - b.const
-                return c.nonnegative(terms, const - 1, FUEL) or c.nonnegative(
+                return c.is_nonnegative(terms, const - 1, FUEL) or c.is_nonnegative(
                     scale_terms(terms, -1), -const - 1, FUEL
                 )
         return False
@@ -349,7 +349,7 @@ class Analyzer:
                 terms, const = add_terms(p.terms, q.terms, -1), p.const - q.const
             if not terms and const == 0:
                 return True
-            return c.nonnegative(terms, const, FUEL) and c.nonnegative(
+            return c.is_nonnegative(terms, const, FUEL) and c.is_nonnegative(
                 scale_terms(terms, -1), -const, FUEL
             )
         return p is q and not c.does(a) & (Does.FAILS | Does.ACTS)
@@ -361,7 +361,7 @@ class Analyzer:
         if not isinstance(form, Form):
             return False
         form = c.exact(form)
-        return c.nonnegative(form.terms, form.const - bound, FUEL)
+        return c.is_nonnegative(form.terms, form.const - bound, FUEL)
 
     def int_set(self, expr: PrimExpr, dom_map: Mapping[Var, Range]) -> IntSet:
         """Return an interval of all values of an expression while variables run their ranges.

@@ -509,7 +509,7 @@ def _plan_group(
 
     def inner(count: int) -> frozenset[Buffer]:
         touched = set[int]().union(*(reads_of(s) | writes_of(s) for s in stages[:count]))
-        own = (d for d in touched if d in between and usage.only_in(d, place, place + count))
+        own = (d for d in touched if d in between and usage.is_only_in(d, place, place + count))
         return frozenset(between[data] for data in own)
 
     with nested(place):

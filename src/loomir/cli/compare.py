@@ -22,7 +22,7 @@ from loomir.tir.signature import Parameter, Signature
 __all__ = [
     "Argument",
     "Outcome",
-    "allowed_share",
+    "choose_tolerance",
     "compare",
     "default_sizes",
     "difference",
@@ -155,7 +155,7 @@ _TOLERANCE = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-4, "float64": 1e-
 _MATH_TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-6, "float64": 1e-14}
 
 
-def allowed_share(dtype: DataType) -> float:
+def choose_tolerance(dtype: DataType) -> float:
     """Return how far sums of a dtype may differ, as a share of the largest; 0 for integers."""
     return _TOLERANCE.get(str(dtype), 0.0)
 

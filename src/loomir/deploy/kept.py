@@ -69,7 +69,7 @@ def find_kept(key: str, compile_again: Callable[[], Executable]) -> Found | None
     found = ProgramCache().get(key)
     if found is None:
         return None
-    generated = _generated(found)
+    generated = _rebuild_generated(found)
     native = Native(generated, TargetMachine.host(), compiled=found.code)
     executable = Executable(
         graph_functions(generated, native, _explain),
@@ -84,7 +84,7 @@ def find_kept(key: str, compile_again: Callable[[], Executable]) -> Found | None
     return Found(executable, native.prepare)
 
 
-def _generated(found: KeptProgram) -> Generated:
+def _rebuild_generated(found: KeptProgram) -> Generated:
     known: Any = found.known
     spans = read_spans(known)
 

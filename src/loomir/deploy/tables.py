@@ -155,16 +155,16 @@ def graph_rows(graph: Graph, root: Callable[[Node], int], places: SpanTable) -> 
         "checks": checks,
         "values": graph.values,
         "signatures": [
-            [s.name, list(s.names), [_wanted(w) for w in s.wanted], list(s.sizes)]
+            [s.name, list(s.names), [_write_wanted(w) for w in s.wanted], list(s.sizes)]
             for s in graph.signatures
         ],
         "packed": list(graph.packed),
     }
 
 
-def _wanted(wanted: Wanted) -> object:
+def _write_wanted(wanted: Wanted) -> object:
     if isinstance(wanted, tuple):
-        return [_wanted(part) for part in wanted]
+        return [_write_wanted(part) for part in wanted]
     return None if wanted is None else str(wanted)
 
 

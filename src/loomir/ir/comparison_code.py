@@ -74,11 +74,11 @@ def is_same_leaf(a: object, b: object) -> bool:
 # -- values of no class of nodes -----------------------------------------------------------------
 
 
-def _value(x: Any, y: Any, found: Found) -> bool:
+def _compare_value(x: Any, y: Any, found: Found) -> bool:
     return x == y
 
 
-def _float(x: Any, y: Any, found: Found) -> bool:
+def _compare_float(x: Any, y: Any, found: Found) -> bool:
     return is_same_leaf(x, y)
 
 
@@ -485,7 +485,7 @@ class _Table(dict[type, Same]):
             return _compare_made_tuple if makes else _compare_used_tuple
         if issubclass(kind, Mapping):
             return _compare_made_mapping if makes else _compare_used_mapping
-        return _float if issubclass(kind, float) else _value
+        return _compare_float if issubclass(kind, float) else _compare_value
 
 
 _NAMELESS: Final = _Nameless()

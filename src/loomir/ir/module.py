@@ -130,7 +130,7 @@ class IRModule(Uncompiled, Displayed, _Deferred):
             reset(self, "global_info", made)
 
     @staticmethod
-    def deferred(origin: Origin) -> IRModule:
+    def defer(origin: Origin) -> IRModule:
         """Return the module of an origin, which is made when something of it is asked for."""
         made = IRModule.__new__(IRModule)
         reset(made, "_origin", origin)

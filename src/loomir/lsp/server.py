@@ -275,13 +275,15 @@ def document_symbol(
 
 
 @_guard
-def formatting(server: Server, params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
+def format_document(
+    server: Server, params: lsp.DocumentFormattingParams
+) -> list[lsp.TextEdit] | None:
     """Lay out a document."""
     return _edits(server, params.text_document.uri)
 
 
 @_guard
-def range_formatting(
+def format_range(
     server: Server, params: lsp.DocumentRangeFormattingParams
 ) -> list[lsp.TextEdit] | None:
     """Lay out the lines of a range."""
@@ -310,8 +312,8 @@ def make_server() -> Server:
     server.feature(lsp.TEXT_DOCUMENT_DEFINITION)(definition)
     server.feature(lsp.TEXT_DOCUMENT_COMPLETION, completing)(completion)
     server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)(document_symbol)
-    server.feature(lsp.TEXT_DOCUMENT_FORMATTING)(formatting)
-    server.feature(lsp.TEXT_DOCUMENT_RANGE_FORMATTING)(range_formatting)
+    server.feature(lsp.TEXT_DOCUMENT_FORMATTING)(format_document)
+    server.feature(lsp.TEXT_DOCUMENT_RANGE_FORMATTING)(format_range)
     return server
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from loomir.ir.module import VDevice
 from loomir.ir.visit import Step, trampoline
 from loomir.relax.info.describe import format_info
-from loomir.relax.info.relations import same_device
+from loomir.relax.info.relations import is_same_device
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, define_op
@@ -76,7 +76,7 @@ def _move(c: OpContext, info: StructInfo) -> Step[StructInfo]:
 def _infer_hint(c: OpContext) -> StructInfo:
     """Return what is known of the tensor; one that is elsewhere is moved, so so it is not there."""
     info = c.tensor(0)
-    if info.vdevice is None or same_device(info.vdevice, c["dst_vdevice"]):
+    if info.vdevice is None or is_same_device(info.vdevice, c["dst_vdevice"]):
         return info
     return TensorStructInfo(info.shape, info.dtype, None, info.ndim)
 

@@ -27,7 +27,7 @@ from loomir.te.scalar import if_then_else
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import wide
 from loomir.te.topi.shape import compute_dtype as working_in
-from loomir.te.topi.shape import equal_sizes
+from loomir.te.topi.shape import has_equal_sizes
 from loomir.tir.expr import Eq, IntImm, PrimExpr, Select, cast, const
 
 __all__ = ["collapse_sum_like", "collapse_sum_to", "layout_transform"]
@@ -197,14 +197,14 @@ def _sum(data: Tensor, wanted: Sequence[Any]) -> Tensor:
     dims = [wide(w) for w in wanted]
     # An extent that is not known to be 1 is then that of the tensor.
     own = [
-        d if is_one(w) or equal_sizes(d, w) else Select(Eq(w, as_dim(1)), wide(d), w)
+        d if is_one(w) or has_equal_sizes(d, w) else Select(Eq(w, as_dim(1)), wide(d), w)
         for d, w in zip(data.shape[front:], dims, strict=True)
     ]
     data = topi.assume_shape(data, [*data.shape[:front], *own])
     axes: dict[int, Any] = {}
     for at, d in enumerate(data.shape):
         w = as_dim(1) if at < front else dims[at - front]
-        if at < front or not equal_sizes(d, w):
+        if at < front or not has_equal_sizes(d, w):
             extent = wide(d) if is_one(w) else Select(Eq(w, as_dim(1)), wide(d), as_dim(1))
             axes[at] = te.reduce_axis((0, extent), f"k{at}")
     inner = working_in(data.dtype)

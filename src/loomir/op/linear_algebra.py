@@ -33,7 +33,7 @@ from loomir.support.dtype import DataType, dtype_of_numpy, numpy_of
 from loomir.te import topi
 from loomir.te.operation import compute
 from loomir.te.tensor import Tensor
-from loomir.te.topi.shape import equal_sizes
+from loomir.te.topi.shape import has_equal_sizes
 from loomir.tir.expr import Mul, PrimExpr
 
 __all__ = ["einsum", "linear", "matmul", "outer"]
@@ -301,7 +301,9 @@ def _sum(operands: Sequence[Tensor], subscripts: str) -> Tensor:
     for letters, x in zip(inputs, operands, strict=True):
         for letter, extent in zip(letters, x.shape, strict=True):
             beside.setdefault(letter, []).append(extent)
-    extents = {letter: broadcast_extents(found, equal_sizes) for letter, found in beside.items()}
+    extents = {
+        letter: broadcast_extents(found, has_equal_sizes) for letter, found in beside.items()
+    }
 
     def fit(x: Tensor, letters: str) -> Tensor:
         pairs = zip(x.shape, letters, strict=True)

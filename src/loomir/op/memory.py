@@ -137,7 +137,7 @@ def _view(c: OpContext) -> StructInfo:
         one = as_dim(1)
         have = reduce(mul, given.dims, one) * given.dtype.itemsize
         need = reduce(mul, wanted.values, one) * dtype.itemsize + offset
-        if c.never_equal(have, need) and c.analyzer.can_prove(need > have):
+        if c.is_never_equal(have, need) and c.analyzer.can_prove(need > have):
             c.refuse(
                 "OPS0028",
                 "the view is larger than the tensor",

@@ -200,7 +200,7 @@ def _elements(block: Block) -> tuple[Access, ...] | None:
             return None
         made = Access(node.buffer, region, isinstance(node, BufferStore))
         same = seen.setdefault((id(node.buffer), made.is_write), [])
-        if not any(_equal(made, other) for other in same):
+        if not any(_is_equal(made, other) for other in same):
             same.append(made)
             found.append(made)
             if len(same) > _MOST:
@@ -224,5 +224,5 @@ def _element(node: BufferLoad | BufferStore, hidden: set[int]) -> tuple[Range, .
     return tuple(made)
 
 
-def _equal(a: Access, b: Access) -> bool:
+def _is_equal(a: Access, b: Access) -> bool:
     return all(structural_equal(x, y) for x, y in zip(a.region, b.region, strict=True))

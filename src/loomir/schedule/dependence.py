@@ -49,19 +49,19 @@ def explain_dependence(loop: For, outer: Mapping[Var, Range], nest: Nest | None 
     for access in nest.accesses:
         groups.setdefault(id(access.buffer.data), []).append(access)
     for group in groups.values():
-        if any(a.is_write for a in group) and not _separate(loop, group, nest, outer):
+        if any(a.is_write for a in group) and not _is_separate(loop, group, nest, outer):
             name = group[0].buffer.name
             return f"iterations of {loop.loop_var.name_hint!r} share elements of {name!r}"
     return ""
 
 
-def _separate(loop: For, group: list[Access], nest: Nest, outer: Mapping[Var, Range]) -> bool:
+def _is_separate(loop: For, group: list[Access], nest: Nest, outer: Mapping[Var, Range]) -> bool:
     """Tell whether different iterations of a loop touch different elements."""
     buffer = group[0].buffer
     if any(a.buffer is not buffer for a in group):
         return False
     distinct = _drop_unwritten_reads(_distinct(group), nest, outer)
-    if len(distinct) == 1 and _injective(loop.loop_var, distinct[0], nest, outer):
+    if len(distinct) == 1 and _is_injective(loop.loop_var, distinct[0], nest, outer):
         return True
     return any(_is_ordered(loop, axis, distinct, nest, outer) for axis in range(len(buffer.shape)))
 
@@ -91,10 +91,11 @@ def _drop_unwritten_reads(
     def is_disjoint(a: Access, b: Access) -> bool:
         pairs = zip(ends[id(a)], ends[id(b)], strict=True)
         return any(
-            x is not None and y is not None and (before(x, y) or before(y, x)) for x, y in pairs
+            x is not None and y is not None and (is_before(x, y) or is_before(y, x))
+            for x, y in pairs
         )
 
-    def before(a: Ends, b: Ends) -> bool:
+    def is_before(a: Ends, b: Ends) -> bool:
         return a.high.dtype is b.low.dtype and analyzer.can_prove(LT(a.high, b.low))
 
     return [a for a in group if a.is_write or not all(is_disjoint(a, w) for w in writes)]
@@ -112,7 +113,7 @@ def _is_same_box(a: Access, b: Access) -> bool:
     return all(structural_equal(x, y) for x, y in zip(a.region, b.region, strict=True))
 
 
-def _injective(var: Var, access: Access, nest: Nest, outer: Mapping[Var, Range]) -> bool:
+def _is_injective(var: Var, access: Access, nest: Nest, outer: Mapping[Var, Range]) -> bool:
     """Tell whether the indices that mention a loop have different values where the loop has.
 
     What is shown is more: all loops that these indices mention are known from the indices.

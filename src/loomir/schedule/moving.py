@@ -212,7 +212,7 @@ def cannot_feed(
         for access in nest.accesses:
             if not access.is_write or id(access.buffer.data) not in wanted:
                 continue
-            if first <= number <= last and not _only_by(ref, access.buffer):
+            if first <= number <= last and not _is_only_writer(ref, access.buffer):
                 return _change_refusal(ref, access.buffer, "is written between there and here")
     if place.is_loop:  # what other iterations leave must be the same as well
         for buffer in wanted.values():
@@ -225,7 +225,7 @@ def cannot_feed(
     return None
 
 
-def _only_by(ref: Ref, buffer: Buffer) -> bool:
+def _is_only_writer(ref: Ref, buffer: Buffer) -> bool:
     """Tell whether a block is the only one of its scope that writes a buffer."""
     writers, _, other = users(ref.scope, buffer)
     return not other and all(w is ref for w in writers)

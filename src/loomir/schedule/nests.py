@@ -191,7 +191,7 @@ def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
 
 def guard_stmt(stmt: Stmt, condition: PrimExpr) -> Stmt:
     """Run a statement only where a condition holds: by the predicates of its blocks, if it can."""
-    if not _only_blocks(stmt):
+    if not _has_only_blocks(stmt):
         return IfThenElse(condition, stmt)
 
     def guard(realize: BlockRealize) -> BlockRealize:
@@ -202,7 +202,7 @@ def guard_stmt(stmt: Stmt, condition: PrimExpr) -> Stmt:
     return _map_realizes(stmt, guard)
 
 
-def _only_blocks(stmt: Stmt) -> bool:
+def _has_only_blocks(stmt: Stmt) -> bool:
     """Tell whether a statement does nothing but loop over blocks."""
     stack = [stmt]
     while stack:

@@ -67,7 +67,9 @@ def narrow_regions(
             return region
         whole = region.buffer.whole().region
         made = tuple(
-            box if box is not None and structural_equal(r, w) and _inside(box, w, analyzer) else r
+            box
+            if box is not None and structural_equal(r, w) and _is_inside(box, w, analyzer)
+            else r
             for r, w, box in zip(region.region, whole, axes, strict=True)
         )
         return BufferRegion(region.buffer, made)
@@ -162,7 +164,7 @@ def _union(a: Range | None, b: Range | None, analyzer: Analyzer) -> Range | None
     return Range(low, analyzer.simplify(sub(end, low)))
 
 
-def _inside(box: Range, whole: Range, analyzer: Analyzer) -> bool:
+def _is_inside(box: Range, whole: Range, analyzer: Analyzer) -> bool:
     assert box.extent is not None
     assert whole.extent is not None
     end = add(box.min, to_int(box.extent, box.min.dtype))

@@ -121,7 +121,7 @@ class Preconditions:
     ) -> None:
         tests: list[PrimExpr] = [GE(least, _ZERO), LT(greatest, access.size)]
         runs = [LT(ranges[v].start, ranges[v].stop) for v in variables]
-        if self._certain(runs, tests):
+        if self._is_certain(runs, tests):
             return
         certain = all(self.plain.can_prove(r) for r in runs)
         if certain and any(self.plain.can_prove(Not(t)) for t in tests):
@@ -137,7 +137,7 @@ class Preconditions:
         self.asserts.append((condition, self._text(access), access.span))
         analyzer.enter(condition)
 
-    def _certain(self, assumed: Sequence[PrimExpr], wanted: Sequence[PrimExpr]) -> bool:
+    def _is_certain(self, assumed: Sequence[PrimExpr], wanted: Sequence[PrimExpr]) -> bool:
         for condition in assumed:
             self.analyzer.enter(condition)
         try:
@@ -157,7 +157,7 @@ class Preconditions:
             for var in variables:
                 extent = Sub(ranges[var].stop, ranges[var].start)
                 self.analyzer.bind(var, Range(ranges[var].start, extent))
-            if self._certain(known, tests):
+            if self._is_certain(known, tests):
                 return
         finally:
             self.analyzer.exit()

@@ -143,15 +143,15 @@ def linear_of(expr: PrimExpr, variables: Iterable[Var]) -> Linear | None:
     form = fold(expr, join)
     if form is None or any(abs(f) >= _LARGE for f in form.factors.values()):
         return None
-    return form if _small(form.rest) else None
+    return form if _is_small(form.rest) else None
 
 
 def is_plain(analyzer: Analyzer, expr: PrimExpr) -> bool:
     """Tell whether a size is certainly computed without leaving 64 bits."""
-    return _small(expr) and analyzer.is_exact(expr)
+    return _is_small(expr) and analyzer.is_exact(expr)
 
 
-def _small(expr: PrimExpr) -> bool:
+def _is_small(expr: PrimExpr) -> bool:
     numbers = (node.value for node in post_order(expr) if isinstance(node, IntImm))
     return all(abs(n) < _FAR for n in numbers)
 

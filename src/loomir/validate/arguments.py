@@ -72,7 +72,7 @@ class Drawer:
         self.limits, self.steering = _roles(func)
         loops: list[For] = by_class(func.body).get(For, [])
         self.counted = {v for f in loops for e in (f.min, f.extent) for v in _names_in(e)}
-        strange = [p.name for p in self.signature.parameters if p.buffer is None and _opaque(p)]
+        strange = [p.name for p in self.signature.parameters if p.buffer is None and _is_opaque(p)]
         if strange:
             raise NotDrawnError(f"no value can be made up for the handle {', '.join(strange)}")
 
@@ -155,7 +155,7 @@ class Drawer:
         return max(1, min(bounds)) if bounds else None
 
 
-def _opaque(p: Parameter) -> bool:
+def _is_opaque(p: Parameter) -> bool:
     return p.dtype.is_handle or p.dtype.lanes != 1
 
 

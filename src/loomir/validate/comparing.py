@@ -59,7 +59,7 @@ def compare_outcomes(names: Sequence[str], one: Outcome, other: Outcome) -> Diff
         if one.code == other.code:
             return None
         return Difference("the call", None, _describe(one), _describe(other))
-    if not _equal(one.run.result, other.run.result):
+    if not _is_equal(one.run.result, other.run.result):
         return Difference("the result", None, one.run.result, other.run.result)
     for name, a, b in zip(names, one.run.contents, other.run.contents, strict=True):
         if a is None:
@@ -69,12 +69,12 @@ def compare_outcomes(names: Sequence[str], one: Outcome, other: Outcome) -> Diff
             continue
         for place in np.argwhere(wrong):
             index = tuple(int(i) for i in place)
-            if not _equal(a[index], b[index]):
+            if not _is_equal(a[index], b[index]):
                 return Difference(name, index, a[index], b[index])
     return None
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _is_equal(a: Any, b: Any) -> bool:
     return bool(a == b or (a != a and b != b))
 
 

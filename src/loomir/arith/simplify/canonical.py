@@ -360,9 +360,9 @@ class Canonical(Facts):
         a, b = self.form_of(e.a), self.form_of(e.b)
         smaller = e.__class__ is Min
         gap, const = add_terms(b.terms, a.terms, -1), b.const - a.const
-        if self.nonnegative(gap, const):
+        if self.is_nonnegative(gap, const):
             return a if smaller else b
-        if self.nonnegative(scale_terms(gap, -1), -const):
+        if self.is_nonnegative(scale_terms(gap, -1), -const):
             return b if smaller else a
         kind = AtomKind.MIN if smaller else AtomKind.MAX
         if (sorted(b.terms.items()), b.const) < (sorted(a.terms.items()), a.const):
@@ -459,9 +459,9 @@ class Canonical(Facts):
         if high < 0:
             return FALSE
         if len(terms) > 1 or self.facts or self.relations:
-            if self.nonnegative(terms, const):
+            if self.is_nonnegative(terms, const):
                 return TRUE
-            if self.nonnegative(scale_terms(terms, -1), -const - 1):
+            if self.is_nonnegative(scale_terms(terms, -1), -const - 1):
                 return FALSE
         grain = common_factor(terms.values())
         if grain > 1:
@@ -515,9 +515,9 @@ class Canonical(Facts):
         if not residue_of(form, self.atoms).holds(0):
             return no
         down = scale_terms(terms, -1)
-        if self.nonnegative(terms, const - 1) or self.nonnegative(down, -const - 1):
+        if self.is_nonnegative(terms, const - 1) or self.is_nonnegative(down, -const - 1):
             return no
-        if self.nonnegative(terms, const) and self.nonnegative(down, -const):
+        if self.is_nonnegative(terms, const) and self.is_nonnegative(down, -const):
             return yes
         if terms[min(terms)] < 0:
             terms, const = down, -const

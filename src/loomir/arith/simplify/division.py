@@ -39,7 +39,7 @@ class Canonical(Protocol):
         """Bound a polynomial."""
         ...
 
-    def nonnegative(self, terms: Terms, const: int) -> bool:
+    def is_nonnegative(self, terms: Terms, const: int) -> bool:
         """Tell whether a polynomial is certainly at least 0."""
         ...
 
@@ -143,9 +143,9 @@ def _negate(c: Canonical, a: Form, by: int, dtype: DataType) -> Form | None:
 
 def _is_below(c: Canonical, rest: Form, b: Form) -> bool:
     """Tell whether a rest is at least 0 and below the divisor."""
-    if not c.nonnegative(rest.terms, rest.const):
+    if not c.is_nonnegative(rest.terms, rest.const):
         return False
-    return c.nonnegative(add_terms(b.terms, rest.terms, -1), b.const - 1 - rest.const)
+    return c.is_nonnegative(add_terms(b.terms, rest.terms, -1), b.const - 1 - rest.const)
 
 
 def _quotient(c: Canonical, a: Form, b: Form, dtype: DataType) -> Form:

@@ -19,7 +19,7 @@ from loomir.arith.simplify.form import (
     key_of,
     residue_of,
 )
-from loomir.arith.simplify.prover import CASES, Inequality, nonnegative
+from loomir.arith.simplify.prover import CASES, Inequality, is_nonnegative
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Add, Cast, IntImm, Mul, PrimExpr, Sub
 
@@ -134,9 +134,9 @@ class Facts:
         """Return a lower bound of a polynomial by the bounds of its atoms."""
         return self.bounds(terms, const)[0]
 
-    def nonnegative(self, terms: Terms, const: int, fuel: int = _SEARCH) -> bool:
+    def is_nonnegative(self, terms: Terms, const: int, fuel: int = _SEARCH) -> bool:
         """Tell whether a polynomial is certainly at least 0."""
-        return nonnegative(self, terms, const, fuel, 0 if fuel == _SEARCH else CASES)
+        return is_nonnegative(self, terms, const, fuel, 0 if fuel == _SEARCH else CASES)
 
     # -- atoms and forms ---------------------------------------------------------------------------
     def atom(

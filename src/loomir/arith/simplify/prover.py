@@ -23,7 +23,7 @@ from loomir.arith.simplify.form import (
     key_of,
 )
 
-__all__ = ["CASES", "FUEL", "Inequality", "Knowledge", "nonnegative"]
+__all__ = ["CASES", "FUEL", "Inequality", "Knowledge", "is_nonnegative"]
 
 FUEL: Final = 80
 _MOST_TERMS: Final = 24
@@ -58,7 +58,7 @@ class Knowledge(Protocol):
         ...
 
 
-def nonnegative(
+def is_nonnegative(
     known: Knowledge, terms: Terms, const: int, fuel: int = FUEL, most_cases: int = CASES
 ) -> bool:
     """Tell whether a polynomial is certainly at least 0.

@@ -127,7 +127,7 @@ _COMPARE: Final[dict[type, Callable[[Any, Any], bool]]] = {
 }
 
 
-def _bound_without_wrap(
+def _find_bound_without_wrap(
     pattern: Pattern, names: Names, dtype: DataType, known: Known
 ) -> Interval | None:
     """Bound a side of a rule over unbounded integers; None if some part may wrap."""
@@ -138,13 +138,13 @@ def _bound_without_wrap(
     elif kind in ("int", "const"):
         return known.interval_of(names[pattern.name])
     elif kind in TRANSFER:
-        a = _bound_without_wrap(pattern.args[0], names, dtype, known)
-        b = _bound_without_wrap(pattern.args[1], names, dtype, known)
+        a = _find_bound_without_wrap(pattern.args[0], names, dtype, known)
+        b = _find_bound_without_wrap(pattern.args[1], names, dtype, known)
         if a is None or b is None:
             return None
         made = TRANSFER[kind](a, b)
     else:
-        parts = [_bound_without_wrap(part, names, dtype, known) for part in pattern.args]
+        parts = [_find_bound_without_wrap(part, names, dtype, known) for part in pattern.args]
         return None if None in parts else Interval(0, 1)
     return made if fits(made, dtype) else None
 
@@ -189,8 +189,8 @@ def apply_rule(rule: Rule, e: Any, known: Known) -> PrimExpr | None:
     if rule.when and not _holds(rule.condition, names, known):
         return None
     if rule.cls == "N" and (
-        _bound_without_wrap(rule.left, names, dtype, known) is None
-        or _bound_without_wrap(rule.right, names, dtype, known) is None
+        _find_bound_without_wrap(rule.left, names, dtype, known) is None
+        or _find_bound_without_wrap(rule.right, names, dtype, known) is None
     ):
         return None
     for name in rule.dropped:

@@ -32,7 +32,7 @@ def lift_function(func: PrimFunc) -> LiftedFunction:
     """Return the parts of a function, in order."""
     between: tuple[Buffer, ...] = ()
     body = func.body
-    if isinstance(body, BlockRealize) and _only_allocates(body):
+    if isinstance(body, BlockRealize) and _is_only_allocation(body):
         between, body = body.block.alloc_buffers, body.block.body
     named = resolve_outer_names(body)
     if named is not None:
@@ -156,7 +156,7 @@ def _read_behind_checks(reader: Reader, part: Stmt) -> tuple[Stage | Stmt, ...]:
     return (part,) if hoisted is None or stage is None else (hoisted.checks, stage)
 
 
-def _only_allocates(realize: BlockRealize) -> bool:
+def _is_only_allocation(realize: BlockRealize) -> bool:
     block = realize.block
     plain = not block.iter_vars and not block.match_buffers and block.init is None
     return plain and not block.annotations and is_number(realize.predicate, 1)

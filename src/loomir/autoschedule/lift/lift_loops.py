@@ -216,7 +216,7 @@ class Reader:
                 loop = Loop(it.var, value, IntImm(1, it.var.dtype))  # an axis of one value
             elif loop is None or not is_number(loop.start, 0) or not starts:
                 return None
-            if extent is not None and not self._same(extent, loop.extent):
+            if extent is not None and not self._is_same(extent, loop.extent):
                 return None
             made = Loop(it.var, loop.start, loop.extent)
             if it.iter_type is IterVarType.DATA_PAR:
@@ -231,7 +231,7 @@ class Reader:
             return None  # it uses a loop and not an iterator that stands for it
         return tuple(axes), tuple(reduced)
 
-    def _same(self, a: PrimExpr, b: PrimExpr) -> bool:
+    def _is_same(self, a: PrimExpr, b: PrimExpr) -> bool:
         return structural_equal(a, b) or self.analyzer.can_prove_equal(a, b)
 
     def _stage(self, body: Body, *, may_fail: bool) -> Stage | None:
@@ -247,7 +247,7 @@ class Reader:
             term = Call(term.dtype, IF_THEN_ELSE, (body.guard, term, nothing))
         parts = [term, *store.indices]
         if init is not None:
-            if init.buffer is not store.buffer or not _equal_all(init.indices, store.indices):
+            if init.buffer is not store.buffer or not _are_all_equal(init.indices, store.indices):
                 return None
             if combine is Combine.NONE or _loads(init.value, store.buffer):
                 return None
@@ -263,7 +263,7 @@ class Reader:
             return None
         moved = Rebased(body)
         indices = tuple(moved.index(i) for i in store.indices)
-        if not _once(indices, moved.axes, moved.reduced):
+        if not _is_injective(indices, moved.axes, moved.reduced):
             return None
         value = moved.value(term)
         if body.guard is not None and isinstance(value, Call):
@@ -370,7 +370,7 @@ def _split_update(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
         for acc, term in ((value.a, value.b), (value.b, value.a)):
             if not isinstance(acc, BufferLoad) or acc.buffer is not store.buffer:
                 continue
-            if not _equal_all(acc.indices, store.indices):
+            if not _are_all_equal(acc.indices, store.indices):
                 return None
             made = term
             for let in reversed(lets):
@@ -382,7 +382,7 @@ def _split_update(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
     own = [load for load in loads if load.buffer is store.buffer]
     if body.reduced or body.init is not None:
         return None
-    if any(not _equal_all(load.indices, store.indices) for load in own):
+    if any(not _are_all_equal(load.indices, store.indices) for load in own):
         return None
     return Combine.NONE, store.value, bool(own)
 
@@ -403,7 +403,7 @@ def _loads(value: PrimExpr, buffer: Buffer) -> bool:
     return any(load.buffer.data is buffer.data for load in loads)
 
 
-def _equal_all(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
+def _are_all_equal(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
     return len(a) == len(b) and all(x is y or structural_equal(x, y) for x, y in zip(a, b))
 
 
@@ -467,7 +467,9 @@ class Rebased:
         return BufferLoad(load.buffer, made, span=load.span)
 
 
-def _once(indices: tuple[PrimExpr, ...], axes: tuple[Axis, ...], reduced: tuple[Axis, ...]) -> bool:
+def _is_injective(
+    indices: tuple[PrimExpr, ...], axes: tuple[Axis, ...], reduced: tuple[Axis, ...]
+) -> bool:
     """Whether different values of the axes name different elements (the map is injective)."""
     left = {axis.var: axis for axis in axes}
     for written in indices:

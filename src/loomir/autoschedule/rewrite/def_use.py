@@ -67,7 +67,7 @@ class Usage:
         """Return the places of the parts that may write some memory."""
         return self._writers[data]
 
-    def only_in(self, data: int, first: int, last: int) -> bool:
+    def is_only_in(self, data: int, first: int, last: int) -> bool:
         """Tell whether no part outside of ``range(first, last)`` reads or writes some memory."""
         places = self._readers[data] | self._writers[data]
         return all(first <= place < last for place in places)

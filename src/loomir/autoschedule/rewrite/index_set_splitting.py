@@ -92,7 +92,7 @@ def _split_at_constants(
             assert isinstance(form.rest, IntImm)
             return form.terms[axis] * low + form.rest.value >= 0
 
-        def known(part: CmpOp) -> PrimExpr:
+        def fold_condition(part: CmpOp) -> PrimExpr:
             found = holds(part)
             return part if found is None else const(found, "bool")
 
@@ -112,7 +112,7 @@ def _split_at_constants(
             return whole if isinstance(node, FloorDiv) else sub(node.a, mul(whole, node.b))
 
         rules = {
-            **dict.fromkeys((GE, GT, LE, LT), known),
+            **dict.fromkeys((GE, GT, LE, LT), fold_condition),
             **dict.fromkeys((Max, Min), edge_of),
             **dict.fromkeys((FloorDiv, FloorMod), digit),
         }
@@ -307,8 +307,8 @@ def _clamp_to(place: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
 def _replace_node(value: PrimExpr, node: PrimExpr, by: PrimExpr) -> PrimExpr:
     """Replace a node, and clamps that are equal to it."""
 
-    def replaced(e: PrimExpr) -> PrimExpr:
+    def replace(e: PrimExpr) -> PrimExpr:
         same = e is node or (isinstance(node, Max | Min) and structural_equal(e, node))
         return by if same else e
 
-    return fold_expr(rewrite(value, {type(node): replaced}))
+    return fold_expr(rewrite(value, {type(node): replace}))

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from loomir.cli.compare import allowed_share
+from loomir.cli.compare import choose_tolerance
 from loomir.frontend.onnx.backend import as_onnx_value
 from loomir.frontend.onnx.model import NodeType
 from loomir.frontend.onnx.proto import onnx_package
@@ -163,7 +163,7 @@ def _difference(got: Array, wanted: Array, tolerance: float | None) -> Differenc
     dtype = dtype_of_numpy(got.dtype)
     share = tolerance
     if share is None:
-        share = 0.0 if dtype is None else allowed_share(dtype)
+        share = 0.0 if dtype is None else choose_tolerance(dtype)
     x, y = got.astype(np.float64), wanted.astype(np.float64)
     both = np.isfinite(x) & np.isfinite(y)
     other = ~both & (x != y) & ~(np.isnan(x) & np.isnan(y))

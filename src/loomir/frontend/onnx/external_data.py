@@ -14,13 +14,13 @@ from loomir.frontend.onnx.mistakes import refuse_model
 from loomir.frontend.onnx.weights import FileData, WeightFile
 from loomir.runtime.storage.digests import file_state
 
-__all__ = ["external_data", "noting_files", "read_external"]
+__all__ = ["external_data", "note_files", "read_external"]
 
 _noting: Final[list[dict[Path, tuple[int, ...]]]] = []
 
 
 @contextmanager
-def noting_files() -> Generator[dict[Path, tuple[int, ...]], None, None]:
+def note_files() -> Generator[dict[Path, tuple[int, ...]], None, None]:
     """Yield a table that gets the files that are read, with their states before that."""
     noted: dict[Path, tuple[int, ...]] = {}
     _noting.append(noted)

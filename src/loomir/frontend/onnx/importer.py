@@ -192,7 +192,7 @@ class _Loading:
         values = {k: self._input(k, t) for k, t in self.inputs.items()}
         for key, given in self.constants.items():
             if key not in values:
-                values[key] = self._bound(self.model.graph.inputs[key], given)
+                values[key] = self._bind(self.model.graph.inputs[key], given)
         self._stop()
         try:
             return self._function(values, dataflow=True)
@@ -234,7 +234,7 @@ class _Loading:
         if name in self.constants:
             bound = self.constants[name]
             if not is_open(bound):
-                return self._bound(kind, bound)
+                return self._bind(kind, bound)
         info = self._info(name, kind, self.constants.get(name))
         if info is None:
             return Missing()
@@ -287,13 +287,13 @@ class _Loading:
         key = dim or otherwise
         return self.sizes.setdefault(key, ShapeVar(identifier(key), INT64))
 
-    def _bound(self, kind: NodeType, given: Any) -> Value:
+    def _bind(self, kind: NodeType, given: Any) -> Value:
         if given is None:
             return Absent()
         if isinstance(kind, OptionalType):
-            return self._bound(kind.element, given)
+            return self._bind(kind.element, given)
         if isinstance(kind, SequenceType):
-            return SequenceValue(tuple([self._bound(kind.element, v) for v in given]))
+            return SequenceValue(tuple([self._bind(kind.element, v) for v in given]))
         assert isinstance(kind, TensorType)
         array = np.asarray(given)
         if kind.element in STORED_AS:

@@ -57,9 +57,9 @@ def load(
     except OSError:  # the importer says why it cannot be read
         return _import(model, dims=dims, shapes=shapes, name=name)
     if origin is not None:
-        return IRModule.deferred(origin)
+        return IRModule.defer(origin)
     external: Any = import_module("loomir.frontend.onnx.external_data")
-    with external.noting_files() as files:
+    with external.note_files() as files:
         made = _import(model, dims=dims, shapes=shapes, name=name)
     origin = given.remember(files)
     return made if origin is None else made.from_origin(origin)

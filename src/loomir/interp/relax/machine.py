@@ -24,8 +24,8 @@ from loomir.interp.relax.match import (
     bind_sizes,
     concrete,
     raise_all,
+    read_truth,
     require_parameter,
-    truth,
 )
 from loomir.interp.relax.sizes import Sizes
 from loomir.interp.relax.values import (
@@ -282,7 +282,7 @@ class Machine:
         """Evaluate the condition, then one branch. Errors: RUN0408."""
         value = yield self.evaluate(node.cond, frame)
         span = getattr(node.cond, "span", None) or node.span
-        chosen = node.true_branch if truth(value, span) else node.false_branch
+        chosen = node.true_branch if read_truth(value, span) else node.false_branch
         return (yield self.evaluate(chosen, frame))
 
     def sequence(self, node: SeqExpr, frame: Environment) -> Step[Value]:

@@ -62,8 +62,8 @@ __all__ = [
     "concrete",
     "is_cpu",
     "raise_all",
+    "read_truth",
     "require_parameter",
-    "truth",
 ]
 
 
@@ -351,7 +351,7 @@ def require_parameter(value: Value, p: Parameter, span: Span | None) -> None:
             raise fault.error((dtype_number(given),))
 
 
-def truth(value: Value, span: Span | None) -> bool:
+def read_truth(value: Value, span: Span | None) -> bool:
     """Return what a condition says. Errors: RUN0408."""
     if is_tensor(value):
         dtype = dtype_of_numpy(value.dtype)

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, cast
 import numpy as np
 
 from loomir.interp.relax.machine import Machine, name_packed
-from loomir.interp.relax.match import Matcher, ValueLabel, concrete, is_cpu, truth
+from loomir.interp.relax.match import Matcher, ValueLabel, concrete, is_cpu, read_truth
 from loomir.interp.relax.memory import in_storage, new_storage, view_bytes
 from loomir.interp.relax.values import (
     Array,
@@ -425,7 +425,7 @@ def _print(s: Site) -> Value:
 
 def _assert_op(s: Site) -> Value:
     """Go on where the condition holds. Errors: RUN0202, RUN0408."""
-    if not truth(s.args[0], s.span):
+    if not read_truth(s.args[0], s.span):
         text = _format(s, s.args[1:])
         raise faults.failed_assertion(
             s.span, text or "the condition of R.assert_op is false"

@@ -201,24 +201,24 @@ def _not(node: Not, parts: list[Code], scope: Scope) -> Code:
     return strict(parts, _lanes(operator.not_, node.dtype))
 
 
-def _both(a: bool, b: bool) -> bool:
+def _evaluate_both(a: bool, b: bool) -> bool:
     return a and b
 
 
-def _either(a: bool, b: bool) -> bool:
+def _evaluate_either(a: bool, b: bool) -> bool:
     return a or b
 
 
 def _and(node: And, parts: list[Code], scope: Scope) -> Code:
     if node.dtype.is_vector:
-        return strict(parts, _lanes(_both, node.dtype))
+        return strict(parts, _lanes(_evaluate_both, node.dtype))
     other, decided = parts[1], _constant(False)
     return choose_branch(parts[0], lambda env, a: other if a else decided, parts[1:])
 
 
 def _or(node: Or, parts: list[Code], scope: Scope) -> Code:
     if node.dtype.is_vector:
-        return strict(parts, _lanes(_either, node.dtype))
+        return strict(parts, _lanes(_evaluate_either, node.dtype))
     other, decided = parts[1], _constant(True)
     return choose_branch(parts[0], lambda env, a: decided if a else other, parts[1:])
 

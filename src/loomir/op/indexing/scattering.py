@@ -36,7 +36,7 @@ from loomir.te.scalar import if_then_else
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import wide
 from loomir.te.topi.shape import compute_dtype as working_in
-from loomir.te.topi.shape import equal_sizes
+from loomir.te.topi.shape import has_equal_sizes
 from loomir.tir.expr import And, Eq, PrimExpr
 
 __all__ = ["index_put", "scatter_elements", "scatter_nd", "slice_scatter"]
@@ -305,7 +305,8 @@ def _broadcast(shapes: Sequence[Sequence[PrimExpr]]) -> list[Any]:
     """Return the shape that shapes broadcast to, also where it is not certain which is 1."""
     places = range(-max(map(len, shapes)), 0)
     return [
-        broadcast_extents([s[at] for s in shapes if len(s) >= -at], equal_sizes) for at in places
+        broadcast_extents([s[at] for s in shapes if len(s) >= -at], has_equal_sizes)
+        for at in places
     ]
 
 

@@ -32,7 +32,7 @@ from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import InternalError
 from loomir.te import topi
 from loomir.te.tensor import Tensor
-from loomir.te.topi.shape import dims, equal_sizes
+from loomir.te.topi.shape import dims, has_equal_sizes
 from loomir.tir.expr import FloorMod, PrimExpr
 
 __all__ = ["attention", "attention_bias", "attention_var_len"]
@@ -134,7 +134,7 @@ def _lower(
     if bias is not None:
         q, k = dims(query), dims(key)
         shape = [q[0], q[2], q[1], k[1]]
-        fits = (d == 1 or equal_sizes(d, w) for d, w in zip(dims(bias), shape, strict=True))
+        fits = (d == 1 or has_equal_sizes(d, w) for d, w in zip(dims(bias), shape, strict=True))
         bias = bias if all(fits) else topi.assume_broadcast(bias, shape)
     causal: Any = None if causal_mask is None else _MASKS[causal_mask]
     return topi.attention(query, key, value, bias, scale, causal, "BSHD", window_size)

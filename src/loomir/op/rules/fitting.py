@@ -9,7 +9,7 @@ from loomir.op.rules.arguments import is_one
 from loomir.relax.operator.broadcast import broadcast_extents
 from loomir.te import topi
 from loomir.te.tensor import Tensor
-from loomir.te.topi.shape import equal_sizes
+from loomir.te.topi.shape import has_equal_sizes
 
 __all__ = ["fit_lowering", "fit_shapes"]
 
@@ -24,7 +24,7 @@ def fit_shapes(tensors: Sequence[Tensor], inner: int = 0) -> list[Tensor]:
     wanted: dict[int, Any] = {}
     for at in range(-rank, 0):
         here = [front[at] for front in fronts if len(front) >= -at]
-        wanted[at] = broadcast_extents(here, equal_sizes)
+        wanted[at] = broadcast_extents(here, has_equal_sizes)
 
     def fit(tensor: Tensor, front: Sequence[Any]) -> Tensor:
         count = len(front)

@@ -23,7 +23,7 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.free_vars import shape_vars_bound_by
-from loomir.relax.info.relations import same_device
+from loomir.relax.info.relations import is_same_device
 from loomir.relax.node import StructInfo
 from loomir.relax.normal.blocks import is_dataflow
 from loomir.relax.operator.definition import find_op
@@ -216,7 +216,7 @@ class _Walk:
         elif isinstance(part, (VarBinding, MatchCast)):
             self._check_binding(part)
         else:
-            if isinstance(part, If) and self._in_dataflow():
+            if isinstance(part, If) and self._is_in_dataflow():
                 self._report(
                     7,
                     "a branch is inside of a dataflow block",
@@ -225,7 +225,7 @@ class _Walk:
                 )
             self.stack.extend(reversed(children(part)))
 
-    def _in_dataflow(self) -> bool:
+    def _is_in_dataflow(self) -> bool:
         return bool(self.blocks) and self.blocks[-1] is not None
 
     def _prim_value(self, part: PrimValue) -> None:
@@ -273,7 +273,7 @@ class _Walk:
 
     def _call(self, call: Call) -> None:
         callee = call.op
-        if self._in_dataflow():
+        if self._is_in_dataflow():
             self._not_recursive(call)
         self.stack.extend(reversed(call.sinfo_args))
         self.stack.extend(reversed(call.args))
@@ -501,7 +501,7 @@ class _Walk:
         if isinstance(binding, MatchCast) or not isinstance(binding.value, Function):
             self._define(var, binding)
         if isinstance(var, DataflowVar):
-            if self._in_dataflow():
+            if self._is_in_dataflow():
                 self.depth_of[var] = self.depth
                 block = self.blocks[-1]
                 assert block is not None
@@ -554,7 +554,7 @@ class _Walk:
 
     def _device(self, device: VDevice, at: Node | None) -> None:
         devices = self.program.devices
-        if devices is None or any(same_device(device, d) for d in devices):
+        if devices is None or any(is_same_device(device, d) for d in devices):
             return
         self._report(
             24,

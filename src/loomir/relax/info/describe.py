@@ -9,7 +9,7 @@ from loomir.arith.analyzer import Analyzer
 from loomir.ir.node import Node
 from loomir.relax.expr import Var
 from loomir.relax.info.proof import Match, equal
-from loomir.relax.info.relations import same_device
+from loomir.relax.info.relations import is_same_device
 from loomir.relax.node import StructInfo
 from loomir.relax.struct_info import (
     ShapeStructInfo,
@@ -92,7 +92,7 @@ def _tensor_differences(
             if a.ndim < 0
             else f"its rank is {a.ndim}, not {b.ndim}"
         )
-    if b.vdevice is not None and not same_device(a.vdevice, b.vdevice):
+    if b.vdevice is not None and not is_same_device(a.vdevice, b.vdevice):
         found.append("its device is not known" if a.vdevice is None else "its device is another")
     return (*found, *_dim_differences(a.dims, b.dims, analyzer))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from loomir.ir.module import VDevice
 from loomir.ir.visit import Step, trampoline
 from loomir.relax.info.describe import format_info
-from loomir.relax.info.relations import same_device
+from loomir.relax.info.relations import is_same_device
 from loomir.relax.node import StructInfo
 from loomir.relax.struct_info import (
     FuncStructInfo,
@@ -36,7 +36,7 @@ def only_device(info: StructInfo) -> VDevice | None:
     found: VDevice | None = None
     for tensor in tensors_in(info):
         if tensor.vdevice is not None:
-            if found is not None and not same_device(found, tensor.vdevice):
+            if found is not None and not is_same_device(found, tensor.vdevice):
                 return None
             found = tensor.vdevice
     return found
@@ -98,7 +98,7 @@ def _fill(info: StructInfo, source: StructInfo, span: Span | None) -> Step[Struc
 def _on(info: TensorStructInfo, device: VDevice, span: Span | None) -> TensorStructInfo:
     if info.vdevice is None:
         return TensorStructInfo(info.shape, info.dtype, device, info.ndim, span=info.span)
-    if not same_device(info.vdevice, device):
+    if not is_same_device(info.vdevice, device):
         refuse(
             "RLX0320",
             f"a tensor is wanted on {_name_device(device)} and on"

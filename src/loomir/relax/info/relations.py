@@ -46,9 +46,9 @@ __all__ = [
     "check_compatibility",
     "erase_to_well_defined",
     "get_shape_var_mapping",
+    "is_same_device",
     "is_subtype",
     "join",
-    "same_device",
     "substitute_shape_vars",
     "unify_struct_info",
     "without_binders",
@@ -140,7 +140,7 @@ def _tensors(a: TensorStructInfo, b: TensorStructInfo, asked: _Asked) -> Match:
         result &= asked.unknown if a.dtype is VOID else Match.NO
     if b.ndim >= 0 and a.ndim != b.ndim:
         result &= asked.unknown if a.ndim < 0 else Match.NO
-    if b.vdevice is not None and not same_device(a.vdevice, b.vdevice):
+    if b.vdevice is not None and not is_same_device(a.vdevice, b.vdevice):
         result &= asked.unknown if a.vdevice is None else Match.NO
     if b.shape is None or result is Match.NO:
         return result
@@ -197,7 +197,7 @@ _RULES: Final[dict[type, Callable[[Any, Any, _Asked], Match]]] = {
 }
 
 
-def same_device(a: VDevice | None, b: VDevice | None) -> bool:
+def is_same_device(a: VDevice | None, b: VDevice | None) -> bool:
     """Tell whether two devices are the same, or both unknown."""
     if a is b:
         return True
@@ -314,7 +314,7 @@ def _join_shapes(a: ShapeStructInfo, b: ShapeStructInfo, analyzer: Analyzer) -> 
 def _join_tensors(a: TensorStructInfo, b: TensorStructInfo, analyzer: Analyzer) -> StructInfo:
     ndim = a.ndim if a.ndim == b.ndim else -1
     dtype = a.dtype if a.dtype is b.dtype else VOID
-    device = a.vdevice if same_device(a.vdevice, b.vdevice) else None
+    device = a.vdevice if is_same_device(a.vdevice, b.vdevice) else None
     shape = a.shape
     if ndim < 0 or a.shape is None or b.shape is None:
         shape = None
@@ -480,7 +480,7 @@ def _erase_all(
     return infos if all(a is b for a, b in zip(made, infos)) else tuple(made)
 
 
-def _in_scope(root: PrimExpr | ShapeExpr, shape_vars: ShapeVars, own: ShapeVars) -> bool:
+def _is_in_scope(root: PrimExpr | ShapeExpr, shape_vars: ShapeVars, own: ShapeVars) -> bool:
     return all(var in shape_vars or var in own for var in shape_vars_in(root))
 
 
@@ -489,7 +489,7 @@ def _erase_tensor(
 ) -> StructInfo:
     shape = info.shape
     if isinstance(shape, ShapeExpr):
-        known = _in_scope(shape, shape_vars, own)
+        known = _is_in_scope(shape, shape_vars, own)
     else:
         known = shape is None or shape in relax_vars
     return info if known else TensorStructInfo(None, info.dtype, info.vdevice, info.ndim)
@@ -498,7 +498,7 @@ def _erase_tensor(
 def _erase_shape(
     info: ShapeStructInfo, relax_vars: AbstractSet[Var], shape_vars: ShapeVars, own: ShapeVars
 ) -> StructInfo:
-    if all(_in_scope(value, shape_vars, own) for value in info.values or ()):
+    if all(_is_in_scope(value, shape_vars, own) for value in info.values or ()):
         return info
     return ShapeStructInfo(ndim=info.ndim)
 
@@ -506,7 +506,7 @@ def _erase_shape(
 def _erase_scalar(
     info: PrimStructInfo, relax_vars: AbstractSet[Var], shape_vars: ShapeVars, own: ShapeVars
 ) -> StructInfo:
-    known = info.value is None or _in_scope(info.value, shape_vars, own)
+    known = info.value is None or _is_in_scope(info.value, shape_vars, own)
     return info if known else PrimStructInfo(info.dtype)
 
 

@@ -222,9 +222,9 @@ class OpContext:
         x, y = as_dim(a), as_dim(b)
         if self.analyzer.can_prove_equal(x, y):
             return True
-        return False if self.never_equal(x, y) else None
+        return False if self.is_never_equal(x, y) else None
 
-    def never_equal(self, a: PrimExpr, b: PrimExpr) -> bool:
+    def is_never_equal(self, a: PrimExpr, b: PrimExpr) -> bool:
         """Tell whether two extents are certain to differ."""
         bound = self.analyzer.const_int_bound(self.analyzer.simplify(a - b))
         return bound.min_value > 0 or bound.max_value < 0
@@ -232,7 +232,11 @@ class OpContext:
     def differ_by_broadcasting(self, a: PrimExpr, b: PrimExpr) -> bool:
         """Tell whether two extents are certain to differ, and neither to be 1."""
         one = as_dim(1)
-        return self.never_equal(a, b) and self.never_equal(a, one) and self.never_equal(b, one)
+        return (
+            self.is_never_equal(a, b)
+            and self.is_never_equal(a, one)
+            and self.is_never_equal(b, one)
+        )
 
     def simplify(self, dims: Sequence[Dim]) -> tuple[PrimExpr, ...]:
         """Return extents in their simplest form."""

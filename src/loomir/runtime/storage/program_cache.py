@@ -109,12 +109,12 @@ class ProgramCache:
 
     def size(self) -> CacheSize:
         """Count the programs and the bytes that they take on disk."""
-        found = self._listed()
+        found = self._list_files()
         return CacheSize(len(found), sum(size for _, size, _ in found))
 
     def clear(self) -> int:
         """Delete all programs, and what broken-off writes left; tell how many files went."""
-        return sum(map(_delete, [path for _, _, path in self._listed((_SUFFIX, TEMPORARY))]))
+        return sum(map(_delete, [path for _, _, path in self._list_files((_SUFFIX, TEMPORARY))]))
 
     # -- places ------------------------------------------------------------------------------------
     @staticmethod
@@ -125,7 +125,7 @@ class ProgramCache:
         folder = self._folder()
         return None if folder is None else folder / f"{key}{_SUFFIX}"
 
-    def _listed(self, suffixes: tuple[str, ...] = (_SUFFIX,)) -> list[tuple[float, int, Path]]:
+    def _list_files(self, suffixes: tuple[str, ...] = (_SUFFIX,)) -> list[tuple[float, int, Path]]:
         """List files by the time of their last use, with their sizes."""
         folder = self._folder()
         found: list[tuple[float, int, Path]] = []
@@ -142,10 +142,10 @@ class ProgramCache:
         folder = self._folder()
         if folder is None or 2 * size > SETTINGS.program_bytes:
             return False
-        for used, _, path in self._listed((TEMPORARY,)):
+        for used, _, path in self._list_files((TEMPORARY,)):
             if time.time() - used > _OLD:
                 _delete(path)
-        files = self._listed()
+        files = self._list_files()
         taken = sum(each for _, each, _ in files) + size
         for _, each, path in files:
             if taken <= SETTINGS.program_bytes:

@@ -144,7 +144,7 @@ def place_before(
         place = ref.home.ref(inner)
 
 
-def _all_written(ref: Ref, place: InsertionPoint, buffer: Buffer) -> bool:
+def _is_written_whole(ref: Ref, place: InsertionPoint, buffer: Buffer) -> bool:
     """Tell whether all elements of a buffer are certainly written before a place."""
     if is_parameter(ref, buffer):
         return True
@@ -161,7 +161,7 @@ def cannot_fill(
     ref: Ref, place: InsertionPoint, readers: list[Ref], buffer: Buffer
 ) -> Refusal | None:
     """Say why a copy might read elements that nothing wrote, which the readers do not."""
-    if _all_written(ref, place, buffer):
+    if _is_written_whole(ref, place, buffer):
         return None
     boxes: list[list[Range]] = []
     for reader in readers:
@@ -494,7 +494,7 @@ def cache_inplace(
         if other is not block and part_with(parts, scope, other) == at:
             why = f"block {other.block.name_hint!r} uses {buffer.name!r} in the same nest"
             refuse(_refusal("SCH0006", block, why, "take a block with a nest of its own"))
-    if not _all_written(block, InsertionPoint(scope, at), buffer):
+    if not _is_written_whole(block, InsertionPoint(scope, at), buffer):
         why = f"elements of {buffer.name!r} may hold nothing before"
         refuse(_refusal("SCH0006", block, why, "take a buffer that is written as a whole before"))
     stage = make_stage(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)

@@ -368,7 +368,7 @@ def cannot_merge(loops: Sequence[Ref]) -> Refusal | None:
     first = loops[0]
     home = first.parent
     for before, ref in pairwise(loops):
-        if ref.parent is not home or home is None or not _adjacent(before, ref):
+        if ref.parent is not home or home is None or not _is_adjacent(before, ref):
             return Refusal(
                 "SCH0004",
                 "loop {!r} does not follow loop {!r}",
@@ -396,7 +396,7 @@ def cannot_merge(loops: Sequence[Ref]) -> Refusal | None:
     return None
 
 
-def _adjacent(a: Ref, b: Ref) -> bool:
+def _is_adjacent(a: Ref, b: Ref) -> bool:
     """Tell whether one loop directly follows another in a sequence."""
     assert a.parent is not None
     assert a.parent.stmt is not None

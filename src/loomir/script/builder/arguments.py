@@ -264,11 +264,11 @@ def difference(stop: PrimExpr, start: PrimExpr) -> PrimExpr:
         return stop
     if isinstance(start, IntImm) and isinstance(stop, IntImm):
         return IntImm(stop.value - start.value, match_dtypes(stop, start)[0].dtype)
-    if isinstance(stop, Add) and _same(stop.a, start):
+    if isinstance(stop, Add) and _is_same(stop.a, start):
         return stop.b
     base, above = _offset(stop)
     from_base, below = _offset(start)
-    if _same(base, from_base):
+    if _is_same(base, from_base):
         return IntImm(above - below, stop.dtype)
     return stop - start
 
@@ -281,7 +281,7 @@ def _offset(expr: PrimExpr) -> tuple[PrimExpr, int]:
     return expr, 0
 
 
-def _same(a: PrimExpr, b: PrimExpr) -> bool:
+def _is_same(a: PrimExpr, b: PrimExpr) -> bool:
     return a is b or structural_equal(a, b)
 
 

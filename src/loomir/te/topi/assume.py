@@ -8,7 +8,7 @@ from loomir.te.operation import extern
 from loomir.te.scalar import select
 from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import nest, wide
-from loomir.te.topi.shape import Size, dims, equal_sizes, refuse_shapes, size
+from loomir.te.topi.shape import Size, dims, has_equal_sizes, refuse_shapes, size
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import Eq, Or, PrimExpr, StringImm, const
@@ -61,7 +61,7 @@ def assume_shape(x: Tensor, shape: Sequence[Size]) -> Tensor:
     own, wanted = dims(x), [size(s) for s in shape]
     if len(own) != len(wanted) or any(map(_differ, own, wanted)):
         refuse_shapes("assume_shape", own, wanted)
-    unsure = [(d, w) for d, w in zip(own, wanted, strict=True) if not equal_sizes(d, w)]
+    unsure = [(d, w) for d, w in zip(own, wanted, strict=True) if not has_equal_sizes(d, w)]
     if not unsure:
         return x
     checks = [(Eq(wide(d), wide(w)), d, w) for d, w in unsure]
@@ -81,10 +81,10 @@ def assume_broadcast(x: Tensor, shape: Sequence[Size]) -> Tensor:
     checks = [
         (Or(Eq(wide(d), wide(w)), Eq(wide(d), wide(1))), d, w)
         for d, w in zip(own, ends, strict=True)
-        if not equal_sizes(d, w) and d != 1
+        if not has_equal_sizes(d, w) and d != 1
     ]
 
-    if not checks and len(own) == len(wanted) and all(map(equal_sizes, own, wanted)):
+    if not checks and len(own) == len(wanted) and all(map(has_equal_sizes, own, wanted)):
         return x
 
     def place(i: Sequence[PrimExpr]) -> list[PrimExpr]:
@@ -94,7 +94,7 @@ def assume_broadcast(x: Tensor, shape: Sequence[Size]) -> Tensor:
             if isinstance(d, int):
                 made.append(zero if d == 1 else at)
             else:
-                made.append(at if equal_sizes(d, w) else select(Eq(wide(d), wide(1)), zero, at))
+                made.append(at if has_equal_sizes(d, w) else select(Eq(wide(d), wide(1)), zero, at))
         return made
 
     return _copy_checked("assume_broadcast", x, wanted, checks, place)

@@ -18,7 +18,7 @@ from loomir.te.topi.shape import (
     bad,
     broadcast_shapes,
     dims,
-    equal_sizes,
+    has_equal_sizes,
     make,
     need,
     read,
@@ -306,7 +306,8 @@ def broadcast_to(x: Tensor, shape: Sequence[Size]) -> Tensor:
     wanted = [size(s) for s in shape]
     own = wanted[len(wanted) - x.ndim :] if x.ndim <= len(wanted) else []
     fits = [
-        (not isinstance(d, PrimExpr) and d == 1) or equal_sizes(d, w) for d, w in zip(dims(x), own)
+        (not isinstance(d, PrimExpr) and d == 1) or has_equal_sizes(d, w)
+        for d, w in zip(dims(x), own)
     ]
     if len(fits) < x.ndim or not all(fits):
         refuse_shapes("broadcast_to", dims(x), wanted)

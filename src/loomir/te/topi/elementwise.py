@@ -16,7 +16,7 @@ from loomir.te.tensor import Tensor
 from loomir.te.topi.shape import (
     as_axis,
     dims,
-    equal_sizes,
+    has_equal_sizes,
     make,
     need,
     refuse_shapes,
@@ -304,7 +304,7 @@ def prelu(x: Tensor, alpha: Tensor, axis: int = 1) -> Tensor:
     """
     need("prelu", "float", x, alpha)
     channel = as_axis("prelu", axis, x.ndim)
-    if alpha.ndim != 1 or not equal_sizes(dims(alpha)[0], dims(x)[channel]):
+    if alpha.ndim != 1 or not has_equal_sizes(dims(alpha)[0], dims(x)[channel]):
         refuse_shapes("prelu", dims(x), dims(alpha))
 
     def element(*i: PrimExpr) -> PrimExpr:

@@ -21,7 +21,7 @@ from loomir.te.topi.shape import (
     bad,
     broadcast_shapes,
     dims,
-    equal_sizes,
+    has_equal_sizes,
     make,
     need,
     read,
@@ -71,7 +71,7 @@ def _along(
     """Return indices with a place at one axis; those not certainly inside are checked."""
     made: list[PrimExpr] = []
     for a, (v, d, e) in enumerate(zip(i, dims(x), within, strict=True)):
-        inside = equal_sizes(d, e) or (isinstance(d, int) and isinstance(e, int) and e <= d)
+        inside = has_equal_sizes(d, e) or (isinstance(d, int) and isinstance(e, int) and e <= d)
         made.append(at if a == along else v if inside else check_place(wide(v), x, a))
     return made
 
@@ -224,7 +224,7 @@ def _depth(name: str, x: Tensor, indices: Tensor, batch_dims: int) -> int:
     if count < 1 or batch_dims + count > x.ndim:
         bad(name, f"indices of {count} axes are too long or empty for {x.ndim}", "name fewer axes")
     for d, e in zip(dims(x)[:batch_dims], dims(indices)[:batch_dims], strict=True):
-        if not equal_sizes(d, e):
+        if not has_equal_sizes(d, e):
             refuse_shapes(name, dims(x), dims(indices))
     return count
 
@@ -315,5 +315,5 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "up
 
 
 def _check_same_shape(name: str, a: Sequence[Size], b: Sequence[Size]) -> None:
-    if len(a) != len(b) or not all(map(equal_sizes, a, b)):
+    if len(a) != len(b) or not all(map(has_equal_sizes, a, b)):
         refuse_shapes(name, a, b)

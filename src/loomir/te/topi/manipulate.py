@@ -16,7 +16,7 @@ from loomir.te.topi.shape import (
     as_axis,
     bad,
     dims,
-    equal_sizes,
+    has_equal_sizes,
     make,
     need,
     product,
@@ -72,7 +72,7 @@ def _cancel_shared(a: Sequence[Size], b: Sequence[Size]) -> tuple[Size, Size]:
     left: list[Size] = []
     right = _factors(b)
     for s in _factors(a):
-        same = (k for k, t in enumerate(right) if not isinstance(t, int) and equal_sizes(s, t))
+        same = (k for k, t in enumerate(right) if not isinstance(t, int) and has_equal_sizes(s, t))
         found = next(same, None)
         if found is None:
             left.append(s)
@@ -95,7 +95,7 @@ def _resolve_shape(x: Tensor, shape: Sequence[Size]) -> list[Size]:
         if not isinstance(rest, int) or rest == 0:
             _not_of(x, wanted)
         wanted[unknown[0]] = own if rest == 1 else own // rest
-    elif not equal_sizes(own, rest) and not equal_sizes(product(dims(x)), product(wanted)):
+    elif not has_equal_sizes(own, rest) and not has_equal_sizes(product(dims(x)), product(wanted)):
         _not_of(x, wanted)
     return wanted
 
@@ -169,7 +169,7 @@ def _groups(own: list[Size], shape: list[Size]) -> list[_Group]:
     at the end; what is left between is one part.
     """
     first: list[_Group] = []
-    while own and shape and equal_sizes(own[0], shape[0]):
+    while own and shape and has_equal_sizes(own[0], shape[0]):
         first.append(([own[0]], [shape[0]]))
         own, shape = own[1:], shape[1:]
     last: list[_Group] = []
@@ -184,7 +184,7 @@ def _tail(a: list[Size], b: list[Size]) -> tuple[int, int] | None:
     """Return how many axes at the end of two shapes have one product, None if that is unsure."""
     if not a or not b:
         return None
-    if equal_sizes(a[-1], b[-1]):
+    if has_equal_sizes(a[-1], b[-1]):
         return 1, 1
     counts, products = [1, 1], [a[-1], b[-1]]
     while True:
@@ -337,7 +337,7 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     starts: list[Size] = [0]
     for t in tensors:
         fits = t.ndim == len(first) and all(
-            a == at_axis or equal_sizes(d, e) for a, (d, e) in enumerate(zip(dims(t), first))
+            a == at_axis or has_equal_sizes(d, e) for a, (d, e) in enumerate(zip(dims(t), first))
         )
         if not fits:
             refuse_shapes("concatenate", *map(dims, tensors))
@@ -533,7 +533,7 @@ def layout_transform(x: Tensor, source: str, target: str) -> Tensor:
     whole = {a: product([d, inner_old.get(a, 1)]) for (a, _), d in zip(old, dims(x)) if a.isupper()}
     for a, c in inner_new.items():
         extent = whole[a]
-        if not equal_sizes(extent % c, 0):
+        if not has_equal_sizes(extent % c, 0):
             bad(
                 "layout_transform",
                 f"{extent} is not surely a multiple of {c}",

@@ -17,7 +17,7 @@ from loomir.te.topi.shape import (
     broadcast_shapes,
     compute_dtype,
     dims,
-    equal_sizes,
+    has_equal_sizes,
     make,
     need,
     read,
@@ -64,7 +64,7 @@ def matmul(
         bad("matmul", "a vector has no two axes to swap", "transpose matrices only")
     left, right = _swap_last(dims(a), transpose_a), _swap_last(dims(b), transpose_b)
     inner = left[-1]
-    if not equal_sizes(inner, right[0 if column else -2]):
+    if not has_equal_sizes(inner, right[0 if column else -2]):
         refuse_shapes("matmul", left, right)
     batch = broadcast_shapes("matmul", left[:-2], right[:-2])
     out, wide = _dtypes(a, out_dtype)
@@ -96,7 +96,7 @@ def dense(
     """
     need("dense", "number", x, weight)
     own, rows = dims(x), dims(weight)
-    if x.ndim < 1 or weight.ndim != 2 or not equal_sizes(own[-1], rows[1]):
+    if x.ndim < 1 or weight.ndim != 2 or not has_equal_sizes(own[-1], rows[1]):
         refuse_shapes("dense", own, rows)
     out, wide = _dtypes(x, out_dtype)
     k = te.reduce_axis((0, convert(own[-1])), "k")
@@ -108,7 +108,7 @@ def dense(
     made: Tensor = make("dense", shape, element)
     if bias is None:
         return round_to(made, out)
-    if bias.ndim != 1 or not equal_sizes(dims(bias)[0], rows[0]):
+    if bias.ndim != 1 or not has_equal_sizes(dims(bias)[0], rows[0]):
         refuse_shapes("dense", rows, dims(bias))
     return make("bias", shape, lambda *i: converted(made(*i) + converted(bias(i[-1]), wide), out))
 
@@ -131,7 +131,7 @@ def batch_matmul(
         refuse_shapes("batch_matmul", left, right)
     n, inner = (left[2], left[1]) if transpose_a else (left[1], left[2])
     other, m = (right[2], right[1]) if transpose_b else (right[1], right[2])
-    if not equal_sizes(inner, other):
+    if not has_equal_sizes(inner, other):
         refuse_shapes("batch_matmul", left, right)
     (batch,) = broadcast_shapes("batch_matmul", left[:1], right[:1])
     out, wide = _dtypes(a, out_dtype)

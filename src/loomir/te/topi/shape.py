@@ -25,7 +25,7 @@ __all__ = [
     "broadcast_shapes",
     "compute_dtype",
     "dims",
-    "equal_sizes",
+    "has_equal_sizes",
     "make",
     "need",
     "product",
@@ -68,7 +68,7 @@ def product(sizes: Iterable[Size]) -> Size:
     return made if known == 1 else made * known
 
 
-def equal_sizes(a: Size, b: Size) -> bool:
+def has_equal_sizes(a: Size, b: Size) -> bool:
     """Tell whether two extents are certainly the same."""
     x, y = convert(a), convert(b)
     if is_same_size(x, y):
@@ -183,7 +183,7 @@ def broadcast_shapes(name: str, *shapes: Sequence[Size]) -> list[Size]:
         here = [s[axis - ndim + len(s)] for s in shapes if axis - ndim + len(s) >= 0]
         wide = [s for s in here if not (isinstance(s, int) and s == 1)]
         made.append(wide[0] if wide else 1)
-        if any(not equal_sizes(s, wide[0]) for s in wide[1:]):
+        if any(not has_equal_sizes(s, wide[0]) for s in wide[1:]):
             refuse_shapes(name, *shapes)
     return made
 

@@ -331,7 +331,7 @@ class _Proof:
         if sides is None:
             if not self.affine.read(condition).loops & first.keys():
                 return True
-            return isinstance(condition, Eq) and not negated and self._equal(condition, first)
+            return isinstance(condition, Eq) and not negated and self._is_equal(condition, first)
         small, large, slack = sides
         gap = self.affine.read(large).plus(self.affine.read(small), -1)
         if not gap.loops & first.keys():
@@ -348,7 +348,7 @@ class _Proof:
             return False
         return all(times <= 0 for atom, times in gap.terms.items() if atom in first)
 
-    def _equal(self, condition: Eq, first: dict[Atom, Sum]) -> bool:
+    def _is_equal(self, condition: Eq, first: dict[Atom, Sum]) -> bool:
         a, b = self._read_at_first(condition.a, first), self._read_at_first(condition.b, first)
         return _is_same(a, b)
 

@@ -80,16 +80,16 @@ row(
 )
 
 
-def _int32(arg: PrimExpr) -> bool:
+def _is_int32(arg: PrimExpr) -> bool:
     return arg.dtype.element == "int32"
 
 
-def _bool(arg: PrimExpr) -> bool:
+def _is_bool(arg: PrimExpr) -> bool:
     return arg.dtype.is_bool
 
 
-_INT32: Final = Kind("int32", _int32)
-_BOOL: Final = Kind("a bool", _bool)
+_INT32: Final = Kind("int32", _is_int32)
+_BOOL: Final = Kind("a bool", _is_bool)
 
 
 def _equal_lanes(args: Args, result: DataType) -> str | None:

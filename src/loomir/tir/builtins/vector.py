@@ -83,24 +83,24 @@ row(
 
 
 # -- dot products ------------------------------------------------------------------------------
-def _four_bytes(arg: PrimExpr) -> bool:
+def _is_four_bytes(arg: PrimExpr) -> bool:
     return arg.dtype.lanes % 4 == 0 and arg.dtype.is_integer and arg.dtype.bits == 8
 
 
-def _word(arg: PrimExpr) -> bool:
+def _is_word(arg: PrimExpr) -> bool:
     return arg.dtype.element in (DataType("int32"), DataType("uint32"))
 
 
-def _two_halves(arg: PrimExpr) -> bool:
+def _is_two_halves(arg: PrimExpr) -> bool:
     return arg.dtype.lanes % 2 == 0 and arg.dtype.is_bfloat
 
 
-def _single(arg: PrimExpr) -> bool:
+def _is_single(arg: PrimExpr) -> bool:
     return arg.dtype.element is DataType("float32")
 
 
-_BYTES: Final = Kind("int8 or uint8, four lanes for each of acc", _four_bytes)
-_HALVES: Final = Kind("bfloat16, two lanes for each of acc", _two_halves)
+_BYTES: Final = Kind("int8 or uint8, four lanes for each of acc", _is_four_bytes)
+_HALVES: Final = Kind("bfloat16, two lanes for each of acc", _is_two_halves)
 
 
 def _lanes_fit(args: Args, group: int) -> str | None:
@@ -132,7 +132,7 @@ row(
     (
         Param("vec1", _BYTES),
         Param("vec2", _BYTES),
-        Param("acc", Kind("int32 or uint32", _word)),
+        Param("acc", Kind("int32 or uint32", _is_word)),
     ),
     Accepts.EACH,
     _third,
@@ -147,7 +147,7 @@ row(
     (
         Param("vec1", _HALVES),
         Param("vec2", _HALVES),
-        Param("acc", Kind("float32", _single)),
+        Param("acc", Kind("float32", _is_single)),
     ),
     Accepts.EACH,
     _third,
@@ -160,7 +160,7 @@ row(
 
 
 # -- lanes and bits ----------------------------------------------------------------------------
-def _integer(arg: PrimExpr) -> bool:
+def _is_integer(arg: PrimExpr) -> bool:
     return arg.dtype.is_integer and arg.dtype.lanes == 1
 
 
@@ -176,7 +176,7 @@ def _is_mask(args: Args, result: DataType) -> str | None:
     return None
 
 
-_INDEX: Final = Kind("an integer", _integer)
+_INDEX: Final = Kind("an integer", _is_integer)
 row(
     "get_active_lane_mask",
     (Param("base", _INDEX), Param("limit", _INDEX)),

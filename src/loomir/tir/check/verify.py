@@ -711,7 +711,7 @@ class _Walk:
         for axis, part in enumerate(region):
             extent = _extent(part)
             if axis < offset:
-                if not _equal(extent, IntImm(1, extent.dtype)):
+                if not _is_equal(extent, IntImm(1, extent.dtype)):
                     self._report(
                         "TIR0412",
                         f"axis {axis} of the region that {buffer.name!r} matches is not known to "
@@ -721,7 +721,7 @@ class _Walk:
                     )
                 continue
             wanted = buffer.shape[axis - offset]
-            if not isinstance(wanted, Var) and not _equal(wanted, extent):
+            if not isinstance(wanted, Var) and not _is_equal(wanted, extent):
                 self._report(
                     "TIR0412",
                     f"axis {axis - offset} of {buffer.name!r} is not known to have the extent of "
@@ -791,7 +791,7 @@ def _extent(part: Range) -> PrimExpr:
     return IntImm(1, part.min.dtype) if part.extent is None else part.extent
 
 
-def _equal(a: PrimExpr, b: PrimExpr) -> bool:
+def _is_equal(a: PrimExpr, b: PrimExpr) -> bool:
     """Tell whether two extents are known to be equal; in wrapping arithmetic too."""
     if a is b or structural_equal(a, b):
         return True

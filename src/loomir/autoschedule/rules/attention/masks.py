@@ -108,7 +108,7 @@ class _Reader:
             return False
         value, table = named
         if stage.combine is Combine.NONE:
-            return not stage.reduced and self._each(stage, value, table)
+            return not stage.reduced and self._take_each(stage, value, table)
         if stage.init is None or not self._goes_along(stage):
             return False
         if stage.combine is Combine.MAX:
@@ -159,7 +159,7 @@ class _Reader:
             return None
         return table if structural_equal(extents.get(key, imm64(-1)), self.keys.extent) else None
 
-    def _each(self, stage: Stage, value: PrimExpr, table: Mapping[Var, Var]) -> bool:
+    def _take_each(self, stage: Stage, value: PrimExpr, table: Mapping[Var, Var]) -> bool:
         """Whether this holds for a stage with an element for each key; record its result."""
         place = self._order([substitute(i, table) for i in stage.indices])
         if -1 in place or stage.buffer in self.at:

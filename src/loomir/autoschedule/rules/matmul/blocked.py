@@ -256,11 +256,11 @@ class Blocked:
             found.dtype,
             self.target,
             streamed=self.streamed,
-            within=self._in_place(),
+            within=self._is_unpacked(),
             run=_inner_size(found.rows),
         )
 
-    def _in_place(self) -> bool:
+    def _is_unpacked(self) -> bool:
         """Whether there are so few rows that packing the columns would cost more than it gains."""
         few = self.m is not None and self.m <= MOST_STREAMED and self.found.stage.init is not None
         ahead = is_constant(self.found, self.found.right, self.constants) or bool(self.later)

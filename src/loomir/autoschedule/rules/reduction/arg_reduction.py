@@ -155,11 +155,11 @@ def _read(stmt: Stmt, target: Target) -> _Choice | None:
         return None
     same = len(stores) == len(inits) and all(
         store.buffer is init.buffer
-        and _equal(store.indices, init.indices)
+        and _is_equal(store.indices, init.indices)
         and isinstance(init.value, (IntImm, FloatImm))
         for store, init in zip(stores, inits)
     )
-    if not same or any(not _equal(store.indices, stores[0].indices) for store in stores):
+    if not same or any(not _is_equal(store.indices, stores[0].indices) for store in stores):
         return None
     body = reader.count_trips(Body(block.name_hint, *axes, stores[0], inits[0], block))
     return _find_choice(body, stores, inits, target)
@@ -271,7 +271,7 @@ def _split(store: BufferStore) -> tuple[PrimExpr, PrimExpr] | None:
         (value.false_value, value.true_value, Not(value.condition)),
     ):
         if isinstance(best, BufferLoad) and best.buffer is store.buffer:
-            return (keep, term) if _equal(best.indices, store.indices) else None
+            return (keep, term) if _is_equal(best.indices, store.indices) else None
     return None
 
 
@@ -353,7 +353,7 @@ def _value(keep: PrimExpr, known: Mapping[Var, npt.NDArray[np.float64]]) -> Any:
     return fold(keep, of)
 
 
-def _equal(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
+def _is_equal(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
     return len(a) == len(b) and all(x is y or structural_equal(x, y) for x, y in zip(a, b))
 
 

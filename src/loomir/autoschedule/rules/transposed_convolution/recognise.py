@@ -340,12 +340,12 @@ def _line_of(
         return None
     form = affine_form(e.a, axes)
     for var, (line, stride) in found.items():
-        if form is not None and stride == e.b.value and _same(form, line):
+        if form is not None and stride == e.b.value and _is_same(form, line):
             return var
     return None
 
 
-def _same(a: AffineForm, b: AffineForm) -> bool:
+def _is_same(a: AffineForm, b: AffineForm) -> bool:
     left = a.plus(b, -1)
     return not left.terms and is_zero(fold_expr(left.rest))
 
@@ -367,7 +367,7 @@ def _match_factors(
     load, weights = load_under_casts(image), load_under_casts(kernel)
     if load is None or weights is None or load.buffer.strides or weights.buffer.strides:
         return None
-    if load.dtype.lanes != 1 or weights.dtype.lanes != 1 or _open(weights) or _open(load):
+    if load.dtype.lanes != 1 or weights.dtype.lanes != 1 or _is_open(weights) or _is_open(load):
         return None
     axes = (*stage.axes, *stage.reduced)
     names = own | {line.kernel.var for line in lines}
@@ -416,7 +416,7 @@ def _match_factors(
     )
 
 
-def _open(load: BufferLoad) -> bool:
+def _is_open(load: BufferLoad) -> bool:
     """Whether some extent but the first is dynamic."""
     return any(not isinstance(n, IntImm) for n in load.buffer.shape[1:])
 

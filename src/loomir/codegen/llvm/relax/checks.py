@@ -46,7 +46,15 @@ from loomir.support.span import Span
 from loomir.tir.expr import NE, Eq, IntImm, PrimExpr
 from loomir.tir.expr import Var as ShapeVar
 
-__all__ = ["CheckedValue", "Phase", "extents_at", "match", "require_dtype", "require_kind", "same"]
+__all__ = [
+    "CheckedValue",
+    "Phase",
+    "extents_at",
+    "is_same",
+    "match",
+    "require_dtype",
+    "require_kind",
+]
 
 _INT64: Final = DataType("int64")
 
@@ -90,7 +98,7 @@ def match(
 
     ``bound`` are the extents that bound a variable in the first phase.
     """
-    if known is info and phase is not Phase.BIND and not _unbound(frame, info):
+    if known is info and phase is not Phase.BIND and not _is_unbound(frame, info):
         return
     seen = set[tuple[str, int]]() if bound is None else bound
     if isinstance(info, TupleStructInfo):
@@ -108,7 +116,7 @@ def match(
         raise InternalError(f"no code for values of {type(info).__name__}")
 
 
-def _unbound(frame: GraphFrame, info: StructInfo) -> bool:
+def _is_unbound(frame: GraphFrame, info: StructInfo) -> bool:
     """Whether a variable of the information has no value yet."""
     return not all(v in frame.env for v in shape_vars(info))
 
@@ -238,7 +246,7 @@ def _extents(
     for axis, expr in enumerate(wanted):
         binds = isinstance(expr, ShapeVar) and expr not in frame.env
         if not binds:
-            proved = facts is not None and same(expr, facts[axis])
+            proved = facts is not None and is_same(expr, facts[axis])
             if proved or phase is Phase.BIND or (at_.where, axis) in bound:
                 continue
         if base is None:
@@ -327,7 +335,7 @@ def _shape(
         yield _extents(frame, pointer, dims, fact.values, at_, phase, bound, is_tensor=False)
 
 
-def same(a: PrimExpr, b: PrimExpr) -> bool:
+def is_same(a: PrimExpr, b: PrimExpr) -> bool:
     """Whether two extents are certain to be equal."""
     if a is b:
         return True
@@ -361,7 +369,7 @@ def _scalar(
         frame.bind_size(expr, unbox(frame, value, expr.dtype))
         bound.add((at_.where, -1))
         return
-    proved = fact is not None and fact.value is not None and same(expr, fact.value)
+    proved = fact is not None and fact.value is not None and is_same(expr, fact.value)
     if phase is Phase.BIND or proved or (at_.where, -1) in bound:
         return
     wanted: Value = yield frame.value(expr)

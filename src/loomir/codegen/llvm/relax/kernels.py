@@ -34,7 +34,7 @@ __all__ = [
     "allocate",
     "call_kernel",
     "define_adapter",
-    "never_negative",
+    "is_never_negative",
     "scalar_of",
     "tensor_of",
 ]
@@ -58,7 +58,7 @@ def allocate(
     """Make a tensor, kept for the binding in the making."""
     b = frame.b
     for axis, (extent, expr) in enumerate(zip(extents, exprs, strict=True)):
-        if not never_negative(frame, expr):
+        if not is_never_negative(frame, expr):
             fault = faults.negative_extent(span, what, f"of axis {axis}")
             frame.require(b.icmp("sge", extent, const(I64, 0)), fault, extent)
     if all(isinstance(e, IntImm) for e in exprs):
@@ -119,7 +119,7 @@ def _define_unmade(graph: GraphUnit) -> Callee:
 _SUMS: Final = (Add, Mul, Min, Max)
 
 
-def never_negative(frame: GraphFrame, expr: PrimExpr) -> bool:
+def is_never_negative(frame: GraphFrame, expr: PrimExpr) -> bool:
     """Whether an extent is plain to be no negative number."""
     if isinstance(expr, _SUMS):
         return all(_is_size(frame, part) for part in (expr.a, expr.b))

@@ -10,7 +10,7 @@ from loomir.codegen.llvm.assembler.text import Callee
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, VOID
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.relax.frame import Location, Slot
-from loomir.codegen.llvm.relax.kernels import COLD, allocate_at, never_negative, tensor_of
+from loomir.codegen.llvm.relax.kernels import COLD, allocate_at, is_never_negative, tensor_of
 from loomir.codegen.llvm.relax.leaves import facts
 from loomir.codegen.llvm.relax.shapes import require_extents
 from loomir.codegen.llvm.relax.site import Site
@@ -74,7 +74,7 @@ def _extents(s: Site, index: int) -> Step[_Extents]:
         values = [frame.word(shape, at.ITEMS + 8 * i) for i in range(rank)]
     exprs = e.values if isinstance(e, ShapeExpr) else ()
     for axis, extent in enumerate(values):
-        if exprs and never_negative(frame, exprs[axis]):
+        if exprs and is_never_negative(frame, exprs[axis]):
             continue
         fault = faults.negative_extent(s.span, s.shown, f"of axis {axis}")
         frame.require(b.icmp("sge", extent, const(I64, 0)), fault, extent)

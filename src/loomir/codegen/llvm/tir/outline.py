@@ -29,7 +29,7 @@ class _Limit(NamedTuple):
     loops: int
     nodes: int
 
-    def below(self, size: Size) -> bool:
+    def is_exceeded(self, size: Size) -> bool:
         """Tell whether something of this size is larger."""
         return size.loops > self.loops or size.nodes > self.nodes
 
@@ -73,14 +73,14 @@ def measure(body: Stmt) -> dict[int, Size]:
             not is_loop and (near or any(s.jumps for s in below)),
             far or any(s.leaves for s in below),
         )
-    return sizes if _WHOLE.below(sizes[id(body)]) else {}
+    return sizes if _WHOLE.is_exceeded(sizes[id(body)]) else {}
 
 
 def _is_short(body: Stmt) -> bool:
     """Tell quickly whether a body is certainly not large."""
     found = by_class(body)
     loops = len(found.get(For, ())) + len(found.get(While, ()))
-    return not _WHOLE.below(Size(loops, sum(map(len, found.values())), False, False))
+    return not _WHOLE.is_exceeded(Size(loops, sum(map(len, found.values())), False, False))
 
 
 def _parts(stmt: Stmt) -> Iterator[object]:
@@ -100,9 +100,9 @@ def run_in_pieces(frame: FunctionFrame, s: SeqStmt) -> Step[None]:
     total = Size(0, 0, False, False)
     for part in s.seq:
         size = sizes[id(part)]
-        by_itself = size.jumps or size.leaves or _WHOLE.below(size)
+        by_itself = size.jumps or size.leaves or _WHOLE.is_exceeded(size)
         combined = Size(total.loops + size.loops, total.nodes + size.nodes, False, False)
-        if piece and (by_itself or _PIECE.below(combined)):
+        if piece and (by_itself or _PIECE.is_exceeded(combined)):
             yield _call(frame, piece)
             piece, combined = [], size
         if by_itself:

@@ -42,7 +42,7 @@ def _without_unknown(node: Node, dims: Sequence[Any], given: Sequence[Any]) -> t
     rest = [d for i, d in enumerate(given) if i != places[0]]
     left = list(dims)
     for d in list(rest):  # equal extents cancel, whatever they are
-        same = next((k for k, e in enumerate(left) if e is d or _same(node, d, e)), None)
+        same = next((k for k, e in enumerate(left) if e is d or _is_same(node, d, e)), None)
         if same is not None:
             left.pop(same)
             rest.remove(d)
@@ -52,7 +52,7 @@ def _without_unknown(node: Node, dims: Sequence[Any], given: Sequence[Any]) -> t
     return tuple(made)
 
 
-def _same(node: Node, a: Any, b: Any) -> bool:
+def _is_same(node: Node, a: Any, b: Any) -> bool:
     if isinstance(a, PrimExpr) or isinstance(b, PrimExpr):
         return _is(node.simplify(a - b), 0)
     return bool(a == b)
@@ -183,7 +183,7 @@ def _expand(node: Node) -> RelaxExpr:
     known = node.find_known(1) is not None
     made: list[Any] = []
     for a, b in zip(own, other):
-        if _is(b, 1) or (not _is(a, 1) and _same(node, a, b)):
+        if _is(b, 1) or (not _is(a, 1) and _is_same(node, a, b)):
             made.append(a)
         elif _is(a, 1) or known:
             made.append(b)

@@ -190,13 +190,15 @@ def function_info(
     """
     result = OBJECT if ret is None else as_struct_info(ret)
     if params is None:
-        pure = False if purity is None else _flag(purity)
+        pure = False if purity is None else _read_flag(purity)
         return FuncStructInfo(None, result, pure, derive_func or EMPTY_DERIVE)
     given = as_struct_infos(params)
-    return FuncStructInfo(given, result, True if purity is None else _flag(purity), derive_func)
+    return FuncStructInfo(
+        given, result, True if purity is None else _read_flag(purity), derive_func
+    )
 
 
-def _flag(value: object) -> bool:
+def _read_flag(value: object) -> bool:
     if isinstance(value, bool):
         return value
     raise wrong_argument(value, f"purity is {describe(value)}", help="write True or False")

@@ -157,7 +157,7 @@ def binary(op: str, a: object, b: object) -> object:
     """
     if is_static(a) and is_static(b):
         return _static(op, a, b)
-    if op in _NODES and _operand(a) and _operand(b):
+    if op in _NODES and _is_operand(a) and _is_operand(b):
         return _NODES[op](as_operand(a), as_operand(b))
     raise _no_meaning(op, a, b)
 
@@ -185,12 +185,12 @@ def combine_conditions(op: str, a: object, b: object) -> PrimExpr:
 _JOINS: Final = {"and": logical(And), "or": logical(Or)}
 
 
-def _operand(value: object) -> bool:
+def _is_operand(value: object) -> bool:
     return is_expr(value) or isinstance(value, (bool, int, float))
 
 
 def _no_meaning(op: str, a: object, b: object) -> CompileError:
-    culprit = b if _operand(a) and op in _NODES else a
+    culprit = b if _is_operand(a) and op in _NODES else a
     if op in ("in", "not in", "is", "is not"):
         help_ = "compare with == and join with `or`"
         return mistake("SCR0009", f"`{op}` has no meaning for {kind(a)} and {kind(b)}", help=help_)

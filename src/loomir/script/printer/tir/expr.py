@@ -108,13 +108,13 @@ OPERATORS: Final = {
 }
 
 
-def _plain(doc: ExprDoc) -> bool:
+def _is_plain(doc: ExprDoc) -> bool:
     return isinstance(doc, LiteralDoc) and doc.is_number
 
 
 def _anchor(*docs: ExprDoc) -> tuple[ExprDoc, ...]:
     """Return the operands with a dtype on the first where all are plain numbers."""
-    if docs and all(_plain(doc) for doc in docs):
+    if docs and all(_is_plain(doc) for doc in docs):
         return (T.attr("int32").call(docs[0]), *docs[1:])
     return docs
 
@@ -249,7 +249,7 @@ def _call(d: Docsifier, node: Call) -> Step[ExprDoc]:
         return T.attr("Call").call(dtype_doc(node.dtype), op, ListDoc(args))
     if node.op in LLVM and mistake_of_llvm(node) is None:
         if node.dtype is not _INT32:  # where a plain number is read as of the call's dtype
-            args = tuple([T.attr("int32").call(doc) if _plain(doc) else doc for doc in args])
+            args = tuple([T.attr("int32").call(doc) if _is_plain(doc) else doc for doc in args])
         return T.attr(LLVM[node.op]).call(dtype_doc(node.dtype), *args)
     if node.op in OUTSIDE and mistake_of(node) is None:
         return _call_outside(node, args)

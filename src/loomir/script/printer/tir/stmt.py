@@ -340,7 +340,7 @@ def _is_zero(expr: PrimExpr) -> bool:
     return isinstance(expr, IntImm) and expr.value == 0
 
 
-def _in_grid(node: Stmt) -> bool:
+def _is_in_grid(node: Stmt) -> bool:
     return (
         isinstance(node, For)
         and node.kind is ForKind.SERIAL
@@ -353,11 +353,11 @@ def _in_grid(node: Stmt) -> bool:
 def _nest(node: For) -> list[For]:
     """List the loops that one ``T.grid`` can stand for, from ``node`` inwards."""
     nest = [node]
-    if not _in_grid(node):
+    if not _is_in_grid(node):
         return nest
     inside = {id(node.loop_var)}
     body = node.body
-    while isinstance(body, For) and _in_grid(body):
+    while isinstance(body, For) and _is_in_grid(body):
         fixed = isinstance(body.extent, IntImm)
         if not fixed and any(id(part) in inside for part in pre_order(body.extent)):
             break

@@ -15,7 +15,7 @@ from loomir.te.topi.shape import (
     bad,
     broadcast_shapes,
     dims,
-    equal_sizes,
+    has_equal_sizes,
     make,
     need,
     read,
@@ -86,9 +86,9 @@ class _Parts:
         self.batch, self.heads, self.queries, self.features = q
         self.groups, self.keys, self.depth = k[1], k[2], v[3]
         fits = (
-            all(equal_sizes(a, b) for a, b in zip(k[:3], v[:3], strict=True))
-            and equal_sizes(q[0], k[0])
-            and equal_sizes(q[3], k[3])
+            all(has_equal_sizes(a, b) for a, b in zip(k[:3], v[:3], strict=True))
+            and has_equal_sizes(q[0], k[0])
+            and has_equal_sizes(q[3], k[3])
             and self._shares() != 0
         )
         if not fits:
@@ -103,7 +103,7 @@ class _Parts:
     def _shares(self) -> int | None:
         """Count the heads of queries that share a head of keys: 0 for none, None if unknown."""
         heads, groups = self.heads, self.groups
-        if equal_sizes(heads, groups):
+        if has_equal_sizes(heads, groups):
             return 1
         if not isinstance(heads, int) or not isinstance(groups, int):
             return None
@@ -138,7 +138,7 @@ def _scores(
 
     products: Tensor = make("attention_products", shape, product)
     for bound in within or ():
-        if bound.ndim != 1 or not equal_sizes(dims(bound)[0], parts.queries):
+        if bound.ndim != 1 or not has_equal_sizes(dims(bound)[0], parts.queries):
             refuse_shapes("attention", dims(bound), [parts.queries])
     if mask is not None:
         _check_mask(parts, mask, shape)
@@ -172,7 +172,9 @@ def _check_mask(parts: _Parts, mask: Tensor, shape: list[Size]) -> None:
         need("attention", "float", parts.tensors[0], mask)
     given = dims(mask)
     broadcast = broadcast_shapes("attention", given, shape) if len(given) <= 4 else []
-    if not broadcast or any(not equal_sizes(a, b) for a, b in zip(broadcast, shape, strict=True)):
+    if not broadcast or any(
+        not has_equal_sizes(a, b) for a, b in zip(broadcast, shape, strict=True)
+    ):
         refuse_shapes("attention", given, shape)
 
 
@@ -242,7 +244,7 @@ def attention_var_len(
     """
     need("attention_var_len", "integer", query_starts, key_starts)
     starts, key_shape = dims(query_starts), dims(key_starts)
-    if len(starts) != 1 or len(key_shape) != 1 or not equal_sizes(starts[0], key_shape[0]):
+    if len(starts) != 1 or len(key_shape) != 1 or not has_equal_sizes(starts[0], key_shape[0]):
         refuse_shapes("attention_var_len", starts, key_shape)
     if window is not None and (window < 1 or causal is None):
         bad(

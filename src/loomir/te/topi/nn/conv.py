@@ -21,7 +21,7 @@ from loomir.te.topi.shape import (
     bad,
     compute_dtype,
     dims,
-    equal_sizes,
+    has_equal_sizes,
     make,
     need,
     write_shape,
@@ -195,7 +195,7 @@ class _Parts:
 
     def fit(self, channels: Size, wanted: Size) -> None:
         """Require that the image has the channels that the kernel takes."""
-        if not equal_sizes(channels, wanted):
+        if not has_equal_sizes(channels, wanted):
             refuse(
                 "TE0101",
                 f"{self.name}: the image has {channels} channels, the kernel is for {wanted}",

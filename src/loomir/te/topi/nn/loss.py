@@ -18,7 +18,7 @@ from loomir.te.topi.shape import (
     bad,
     compute_dtype,
     dims,
-    equal_sizes,
+    has_equal_sizes,
     make,
     need,
     refuse_shapes,
@@ -39,7 +39,7 @@ def cross_entropy(predictions: Tensor, labels: Tensor) -> Tensor:
     """
     need("cross_entropy", "float", predictions, labels)
     shape = dims(predictions)
-    if len(shape) != labels.ndim or not all(map(equal_sizes, shape, dims(labels))):
+    if len(shape) != labels.ndim or not all(map(has_equal_sizes, shape, dims(labels))):
         refuse_shapes("cross_entropy", shape, dims(labels))
     axes = tuple(range(len(shape)))
 
@@ -78,11 +78,11 @@ def nll_loss(
         bad("nll_loss", f"reduction is {reduction!r}", "give none, sum or mean")
     axis = min(1, predictions.ndim - 1)
     kept = [d for a, d in enumerate(dims(predictions)) if a != axis]
-    fits = predictions.ndim == targets.ndim + 1 and all(map(equal_sizes, kept, dims(targets)))
+    fits = predictions.ndim == targets.ndim + 1 and all(map(has_equal_sizes, kept, dims(targets)))
     if not fits:
         refuse_shapes("nll_loss", dims(predictions), dims(targets))
     if weights is not None and (
-        weights.ndim != 1 or not equal_sizes(dims(weights)[0], dims(predictions)[axis])
+        weights.ndim != 1 or not has_equal_sizes(dims(weights)[0], dims(predictions)[axis])
     ):
         refuse_shapes("nll_loss", dims(predictions), dims(weights))
     wide = compute_dtype(predictions.dtype)

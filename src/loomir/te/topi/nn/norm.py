@@ -16,7 +16,7 @@ from loomir.te.topi.shape import (
     bad,
     compute_dtype,
     dims,
-    equal_sizes,
+    has_equal_sizes,
     make,
     need,
     product,
@@ -98,7 +98,7 @@ def _make_scaling(
     need(name, "float", x, *given)
     wanted = [dims(x)[a] for a in axes]
     for t in given:
-        if t.ndim != len(wanted) or not all(map(equal_sizes, dims(t), wanted)):
+        if t.ndim != len(wanted) or not all(map(has_equal_sizes, dims(t), wanted)):
             refuse_shapes(name, wanted, dims(t))
     wide = compute_dtype(x.dtype)
 

@@ -14,7 +14,7 @@ from loomir.te.scalar import all_of
 from loomir.te.tensor import Tensor
 from loomir.te.topi.layout import PerAxis, Window, pads_of, per_axis, spatial_axes
 from loomir.te.topi.loops import wide
-from loomir.te.topi.shape import Size, bad, dims, equal_sizes, make, need, widen, write_shape
+from loomir.te.topi.shape import Size, bad, dims, has_equal_sizes, make, need, widen, write_shape
 from loomir.tir.expr import ExprLike, Max, Min, PrimExpr, cast, convert, match_dtypes
 
 __all__ = [
@@ -258,7 +258,7 @@ def _cover(
     for axis, count in zip(at, out, strict=True):
         extent = shape[axis]
         known = isinstance(extent, int) and isinstance(count, int)
-        whole = _is_one(count) or equal_sizes(extent, count)
+        whole = _is_one(count) or has_equal_sizes(extent, count)
         even.append(whole or (known and count != 0 and extent % count == 0))
         most = _widest(extent, count, even[-1])
         over.append(reduce_axis((0, convert(most)), f"k{axis}"))
@@ -284,6 +284,6 @@ def _widest(extent: Size, count: Size, even: bool) -> Size:
     if isinstance(count, int) and count == 0:
         return 1
     if even:
-        return 1 if equal_sizes(extent, count) and not _is_one(count) else extent // count
+        return 1 if has_equal_sizes(extent, count) and not _is_one(count) else extent // count
     # A window of a bound that is no whole number reaches into one element more at each end.
     return (extent + (count - 1)) // count + 1

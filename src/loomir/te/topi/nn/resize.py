@@ -14,7 +14,7 @@ from loomir.te.scalar import all_of, select
 from loomir.te.tensor import Tensor
 from loomir.te.topi.layout import spatial_axes
 from loomir.te.topi.loops import wide
-from loomir.te.topi.shape import Size, bad, dims, equal_sizes, make, need
+from loomir.te.topi.shape import Size, bad, dims, has_equal_sizes, make, need
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import Max, Min, PrimExpr, cast, const
 
@@ -108,7 +108,7 @@ def _resize(
     inner = _inner(x.dtype)
     made = x
     for axis, place in zip(at, places, strict=True):
-        if not equal_sizes(place.extent, place.count) or coordinates == "tf_half_pixel_for_nn":
+        if not has_equal_sizes(place.extent, place.count) or coordinates == "tf_half_pixel_for_nn":
             weigh = _linear if method == "linear" else _cubic(cubic_alpha, cubic_exclude)
             made = _along(made, axis, place, inner, weigh)
     final = made

@@ -73,20 +73,20 @@ def find_escaping(block: DataflowBlock) -> set[int]:
     found: set[int] = set()
     for binding in block.bindings:
         value = getattr(binding, "value", None)
-        if isinstance(value, Call) and isinstance(value.op, Op) and _only_looks(value.op):
+        if isinstance(value, Call) and isinstance(value.op, Op) and _is_only_looking(value.op):
             continue
         if value is not None:
             found |= {id(p) for p in pre_order(value) if isinstance(p, Var)}
     return found
 
 
-def _only_looks(op: Op) -> bool:
+def _is_only_looking(op: Op) -> bool:
     definition = op_def(op)
     return definition.is_pure and (definition.reference is not None or op.name == "relax.call_tir")
 
 
 def _is_shareable(value: object) -> bool:
-    return isinstance(value, Call) and isinstance(value.op, Op) and _only_looks(value.op)
+    return isinstance(value, Call) and isinstance(value.op, Op) and _is_only_looking(value.op)
 
 
 def _key(value: Node, same: dict[Var, Var]) -> tuple[object, ...]:

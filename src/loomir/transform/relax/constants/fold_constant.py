@@ -60,7 +60,7 @@ def find_written(func: Function) -> set[Var]:
     found: set[Var] = set()
     for part in pre_order(func):
         if isinstance(part, Call):
-            if not _only_reads(part):
+            if not _is_only_reading(part):
                 found.update(_variables(part.args))
         elif isinstance(part, (VarBinding, MatchCast)):
             found.update(_variables((part.value,)))
@@ -69,7 +69,7 @@ def find_written(func: Function) -> set[Var]:
     return found
 
 
-def _only_reads(call: Call) -> bool:
+def _is_only_reading(call: Call) -> bool:
     if not isinstance(call.op, Op):
         return False
     return call.op.name == "relax.call_tir" or op_def(call.op).reference is not None

@@ -22,7 +22,7 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.info.devices import only_device, tensors_in, update_struct_info, with_devices
-from loomir.relax.info.relations import same_device
+from loomir.relax.info.relations import is_same_device
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normal.derive import func_struct_info, struct_info_of
 from loomir.relax.normal.rewriter import Rewriter, all_bindings
@@ -316,7 +316,7 @@ class _WithoutHints(Rewriter):
         known = only_device(self.builder.struct_info_of(data))
         if known is None and isinstance(data, Var):
             return call
-        if known is not None and same_device(known, device):
+        if known is not None and is_same_device(known, device):
             return data
         return _move(call.args[0], device, call.span)
 

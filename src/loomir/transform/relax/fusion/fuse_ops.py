@@ -137,7 +137,7 @@ class _Grouping:
             used = {p for p in pre_order(binding.value) if isinstance(p, Var) and p in number}
             for var in used:
                 edge = node.kind
-                if edge is OpPattern.BROADCAST and self._same_tensor(var, binding.var):
+                if edge is OpPattern.BROADCAST and self._is_same_tensor(var, binding.var):
                     edge = OpPattern.ELEMENT_WISE
                 nodes[number[var]].users.append((i, edge))
             if binding.var is not None:
@@ -159,7 +159,7 @@ class _Grouping:
         kind = func.attrs["op_pattern"]
         return OpPattern(kind) if kind in set(OpPattern) else OpPattern.OPAQUE
 
-    def _same_tensor(self, var: Var, other: Var | None) -> bool:
+    def _is_same_tensor(self, var: Var, other: Var | None) -> bool:
         """Whether two variables are known to have equal extents."""
         first = var.struct_info_annotation
         second = None if other is None else other.struct_info_annotation

@@ -127,12 +127,12 @@ class _Fusion:
             return
         if kind is OpPattern.OUTPUT_FUSABLE:
             if phase == 0 and way is OpPattern.ELEMENT_WISE:
-                self._join(i, sink, _element_wise)
+                self._join(i, sink, _is_element_wise)
         elif kind <= OpPattern.BROADCAST:
             if way <= OpPattern.REDUCTION:
-                self._join(i, sink, _any_sink)
+                self._join(i, sink, _has_sink)
         elif kind is OpPattern.INJECTIVE and phase == 1:
-            self._join(i, sink, _injective)
+            self._join(i, sink, _is_injective)
 
     def _join(self, start: int, sink: int, allows: Allows) -> None:
         """Join all nodes on the ways from one to another, where their kinds allow it."""
@@ -158,15 +158,15 @@ class _Fusion:
             self.kind[target] = max(self.kind[target], self.kind[root])
 
 
-def _element_wise(kind: OpPattern, is_sink: bool) -> bool:
+def _is_element_wise(kind: OpPattern, is_sink: bool) -> bool:
     del is_sink
     return kind <= OpPattern.BROADCAST
 
 
-def _any_sink(kind: OpPattern, is_sink: bool) -> bool:
+def _has_sink(kind: OpPattern, is_sink: bool) -> bool:
     return kind <= OpPattern.INJECTIVE or (is_sink and kind <= OpPattern.OUTPUT_FUSABLE)
 
 
-def _injective(kind: OpPattern, is_sink: bool) -> bool:
+def _is_injective(kind: OpPattern, is_sink: bool) -> bool:
     del is_sink
     return kind <= OpPattern.INJECTIVE

@@ -179,9 +179,9 @@ class _Converter(Rewriter):
         block = self.blocks.get(binding.var)
         if block is None:
             return self.emit_binding(binding, value)
-        if isinstance(binding.value, TupleGetItem) and self._field(block, binding):
+        if isinstance(binding.value, TupleGetItem) and self._convert_field(block, binding):
             return None
-        if isinstance(binding.value, Call) and self._call(block, binding):
+        if isinstance(binding.value, Call) and self._convert_call(block, binding):
             return None
         restored = False
         for part in pre_order(binding.value) if block.gone else ():
@@ -192,7 +192,7 @@ class _Converter(Rewriter):
             binding, self.builder.normalize(binding.value) if restored else value
         )
 
-    def _field(self, block: _Block, binding: VarBinding) -> bool:
+    def _convert_field(self, block: _Block, binding: VarBinding) -> bool:
         """Take the field of a tuple as it lies."""
         value = cast("TupleGetItem", binding.value)
         laid = block.laid.get(value.tuple_value)
@@ -203,7 +203,7 @@ class _Converter(Rewriter):
         self._keep(block, binding, taken, laid.arrangement[value.index])
         return True
 
-    def _call(self, block: _Block, binding: VarBinding) -> bool:
+    def _convert_call(self, block: _Block, binding: VarBinding) -> bool:
         """Write a call on arguments in other arrangements."""
         call = cast("Call", binding.value)
         plan = self._plan(block, call, binding.var)

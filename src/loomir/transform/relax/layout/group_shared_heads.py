@@ -77,7 +77,7 @@ class _Group(Rewriter):
         if not isinstance(heads, IntImm) or not isinstance(groups, IntImm):
             return None
         repeated = _dims(right)
-        if repeated is None or len(repeated) != 4 or not _equal([*repeated[:2]], [*rows[:2]]):
+        if repeated is None or len(repeated) != 4 or not _is_equal([*repeated[:2]], [*rows[:2]]):
             return None
         if groups.value == 0 or heads.value % groups.value:
             return None
@@ -138,11 +138,11 @@ def _find_repeated(call: Call, made: dict[RelaxExpr, Call]) -> Var | None:
         return None
     one = isinstance(second[2], IntImm) and second[2].value == 1
     before = [*first], [*second[:2], *second[3:]], [*third[:2], *third[3:]]
-    fits = one and _equal(before[0], before[1]) and _equal(before[1], before[2])
+    fits = one and _is_equal(before[0], before[1]) and _is_equal(before[1], before[2])
     return source if fits else None
 
 
-def _equal(a: list[PrimExpr], b: list[PrimExpr]) -> bool:
+def _is_equal(a: list[PrimExpr], b: list[PrimExpr]) -> bool:
     """Whether extents are the same, as far as can be told without a proof."""
     return all(
         x is y or (isinstance(x, IntImm) and isinstance(y, IntImm) and x.value == y.value)

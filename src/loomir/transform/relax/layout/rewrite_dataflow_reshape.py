@@ -66,12 +66,12 @@ class _Rewrite(Rewriter):
         found = self.known.get(var.name_hint)
         if found is None:
             func = self.mod[var]
-            found = isinstance(func, PrimFunc) and _only_reshapes(func)
+            found = isinstance(func, PrimFunc) and _is_reshape(func)
             self.known[var.name_hint] = found
         return found
 
 
-def _only_reshapes(func: PrimFunc) -> bool:
+def _is_reshape(func: PrimFunc) -> bool:
     """Prove that a kernel stores each element at the place where it was, counted in order."""
     allocated, parts = parts_of(func)
     if allocated or len(parts) != 1:

@@ -125,7 +125,7 @@ class _Sink(Rewriter):
         own = self._is_free(source, number)
         if name == "permute_dims":
             return self._transpose(binding, value, source, own)
-        if name == "broadcast_to" and not (own and self._same(source, binding.var)):
+        if name == "broadcast_to" and not (own and self._is_same(source, binding.var)):
             return self.emit_binding(binding, value)
         return self._reshape(binding, value, source)
 
@@ -166,7 +166,7 @@ class _Sink(Rewriter):
             return self.emit_binding(binding, value)
         ways = [source, *self._ways(source)]
         for before in ways:
-            if self._same(before, var):
+            if self._is_same(before, var):
                 return self.replace(var, before)
         last = ways[-1]
         if operator_of(value) != "reshape" or value.args[0] is not last:
@@ -186,13 +186,13 @@ class _Sink(Rewriter):
             yield before
             var = before
 
-    def _same(self, a: RelaxExpr, b: RelaxExpr) -> bool:
+    def _is_same(self, a: RelaxExpr, b: RelaxExpr) -> bool:
         first, second = _find_known(a), _find_known(b)
         if first is None or second is None or first.dtype is not second.dtype:
             return False
-        return first.vdevice == second.vdevice and self._equal(first.dims, second.dims)
+        return first.vdevice == second.vdevice and self._is_equal(first.dims, second.dims)
 
-    def _equal(self, a: Sequence[PrimExpr] | None, b: Sequence[PrimExpr] | None) -> bool:
+    def _is_equal(self, a: Sequence[PrimExpr] | None, b: Sequence[PrimExpr] | None) -> bool:
         if a is None or b is None or len(a) != len(b):
             return False
         return all(x is y or self.analyzer.can_prove_equal(x, y) for x, y in zip(a, b))
@@ -209,13 +209,13 @@ class _Sink(Rewriter):
                 dims = _find_known(before)
                 assert dims is not None
                 assert dims.dims is not None
-                if self._equal(dims.dims[-1:], mine.dims[-1:]) and dims.ndim >= 2:
+                if self._is_equal(dims.dims[-1:], mine.dims[-1:]) and dims.ndim >= 2:
                     return Call(call.op, (before, right), attrs=call.attrs, span=call.span)
             return None
         if (
             other.ndim != mine.ndim
             or mine.ndim < 3
-            or not self._equal(mine.dims[:-2], other.dims[:-2])
+            or not self._is_equal(mine.dims[:-2], other.dims[:-2])
         ):
             return None
         for a in self._farthest(left, number):
@@ -233,8 +233,8 @@ class _Sink(Rewriter):
         """Whether two tensors are matrices as others are, with their own batches in one order."""
         shapes = [info.dims if (info := _find_known(v)) else None for v in (a, left, b, right)]
         first, one, second, two = [() if s is None else s for s in shapes]
-        matrices = self._equal(first[-2:], one[-2:]) and self._equal(second[-2:], two[-2:])
-        return matrices and len(first) > 2 and self._equal(first[:-2], second[:-2])
+        matrices = self._is_equal(first[-2:], one[-2:]) and self._is_equal(second[-2:], two[-2:])
+        return matrices and len(first) > 2 and self._is_equal(first[:-2], second[:-2])
 
     # -- elements --------------------------------------------------------------------------------
     def _elements(self, call: Call, number: int) -> tuple[Call | None, tuple[int, ...] | None]:
@@ -249,7 +249,7 @@ class _Sink(Rewriter):
         wide = [arg for arg in call.args if arg in self.flat]
         if not wide:
             return self._before_transposed(call, number)
-        if any(not self._same_shape(arg, wide[0]) for arg in wide[1:]):
+        if any(not self._has_same_shape(arg, wide[0]) for arg in wide[1:]):
             return None, None
         return self._before_reshaped(call, wide, number), None
 
@@ -262,7 +262,7 @@ class _Sink(Rewriter):
         _, first, axes = found[0]
         for arg, source, order in found:
             single = self.uses[arg] == 1 and self._is_free(source, number)
-            if not single or order != axes or not self._same_shape(source, first):
+            if not single or order != axes or not self._has_same_shape(source, first):
                 return None, None
         args: list[RelaxExpr] = []
         for arg in call.args:
@@ -287,9 +287,9 @@ class _Sink(Rewriter):
                 return Call(call.op, tuple(given), call.sinfo_args, call.attrs, span=call.span)
         return None
 
-    def _same_shape(self, a: RelaxExpr, b: RelaxExpr) -> bool:
+    def _has_same_shape(self, a: RelaxExpr, b: RelaxExpr) -> bool:
         first, second = _find_known(a), _find_known(b)
-        return first is not None and second is not None and self._equal(first.dims, second.dims)
+        return first is not None and second is not None and self._is_equal(first.dims, second.dims)
 
     def _argument(
         self, arg: RelaxExpr, whole: RelaxExpr, before: Var, number: int
@@ -299,7 +299,7 @@ class _Sink(Rewriter):
             return before
         if arg in self.flat:
             ways = self._farthest(arg, number)
-            return next((v for v in ways if self._same_shape(v, before)), None)
+            return next((v for v in ways if self._has_same_shape(v, before)), None)
         info = _find_known(arg)
         if info is None or info.dims is None:
             return arg if not isinstance(arg, (Var, Constant)) else None
@@ -311,8 +311,8 @@ class _Sink(Rewriter):
         assert last.dims is not None
         assert own.dims is not None
         one = info.ndim == 1 and len(last.dims) > 0 and len(own.dims) > 0
-        fits = one and self._equal(info.dims, last.dims[-1:])
-        return arg if fits and self._equal(info.dims, own.dims[-1:]) else None
+        fits = one and self._is_equal(info.dims, last.dims[-1:])
+        return arg if fits and self._is_equal(info.dims, own.dims[-1:]) else None
 
 
 def _find_known(leaf: object) -> TensorStructInfo | None:

@@ -197,13 +197,13 @@ def _writable_places(func: PrimFunc) -> tuple[int, ...]:
         if not all(analyzer.can_prove_equal(a, b) for a, b in pairs):
             return False
         mine = [load for load in loads if load.buffer is buffer]
-        return all(_same_place(load.indices, own[0].indices) for load in mine)
+        return all(_is_same_place(load.indices, own[0].indices) for load in mine)
 
     buffers = [func.buffer_map.get(param) for param in func.params[:-1]]
     return tuple([k for k, b in enumerate(buffers) if b is not None and fits(b)])
 
 
-def _same_place(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
+def _is_same_place(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
     return all(
         x is y or (isinstance(x, IntImm) and isinstance(y, IntImm) and x.value == y.value)
         for x, y in zip(a, b)

@@ -168,7 +168,7 @@ def _bind(block: Block, layout: Layout, bound: set[int]) -> Stmt:
     for match, var, field in reversed(steps):
         if var is not None:
             body = LetStmt(var, cast(field.found, var.dtype), body, span=match.span)
-        elif not _same(field.wanted, field.found):
+        elif not _is_same(field.wanted, field.found):
             body = seq((_check(match, field), body))
     return body
 
@@ -207,7 +207,7 @@ def _fields(match: MatchBufferRegion, view: View) -> list[_Field]:
     return rows
 
 
-def _same(wanted: PrimExpr, found: PrimExpr) -> bool:
+def _is_same(wanted: PrimExpr, found: PrimExpr) -> bool:
     if isinstance(wanted, IntImm) and isinstance(found, IntImm):
         return wanted.value == found.value
     return wanted is found

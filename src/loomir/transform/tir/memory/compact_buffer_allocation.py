@@ -269,7 +269,7 @@ def _covers(store: _Access, load: _Access, analyzer: Analyzer) -> bool:
             return False
     box = _box(store.node.indices, loops, analyzer)
     return box is not None and all(
-        _within(index, start, 0, span - 1, analyzer)
+        _is_within(index, start, 0, span - 1, analyzer)
         for index, (start, span) in zip(load.node.indices, box, strict=True)
     )
 
@@ -295,7 +295,7 @@ def _first(around: Sequence[Stmt], used: set[Var]) -> dict[Var, PrimExpr]:
     return found if steady else {}
 
 
-def _within(index: PrimExpr, start: PrimExpr, low: int, high: int, analyzer: Analyzer) -> bool:
+def _is_within(index: PrimExpr, start: PrimExpr, low: int, high: int, analyzer: Analyzer) -> bool:
     found = _distance(index, start, analyzer)
     return found is not None and low <= found[0] and found[1] <= high
 

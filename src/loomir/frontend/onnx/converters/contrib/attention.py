@@ -91,8 +91,8 @@ def _within_lengths(node: Node, index: int, batch: Any, keys: Any) -> RelaxExpr:
     count = node.dims(index)[0]
     ends = node[index]
     starts = None
-    if not _same(node, count, batch):
-        if not _same(node, count, 2 * batch):
+    if not _is_same(node, count, batch):
+        if not _is_same(node, count, 2 * batch):
             raise node.refuse("its mask has neither a length nor a start and end for each item")
         starts = _part(node, ends, 0, batch, 2 * batch)
         ends = _part(node, ends, 0, 0, batch)
@@ -105,7 +105,7 @@ def _within_lengths(node: Node, index: int, batch: Any, keys: Any) -> RelaxExpr:
     return node.emit(op.logical_and(shown, after))
 
 
-def _same(node: Node, a: Any, b: Any) -> bool:
+def _is_same(node: Node, a: Any, b: Any) -> bool:
     difference = node.simplify(a - b)
     return isinstance(difference, int) and difference == 0
 
@@ -223,7 +223,7 @@ def _rotate(node: Node, x: RelaxExpr, cosines: RelaxExpr, sines: RelaxExpr) -> R
     shape = (batch, length, 1, half)
     cosine, sine = (node.emit(op.reshape(v, shape)) for v in (cosines, sines))
     features = node.dims_of(x)[3]
-    rotated = x if _same(node, features, 2 * half) else _part(node, x, 3, 0, 2 * half)
+    rotated = x if _is_same(node, features, 2 * half) else _part(node, x, 3, 0, 2 * half)
     if interleaved:
         first, second = (
             node.emit(op.strided_slice(rotated, [3], [i], [2 * half], [2])) for i in range(2)
