@@ -71,10 +71,10 @@ def explain_misfits(cls: type[Any]) -> None:
     """Wrap the public methods of a class, so that arguments that do not fit are named (SCH0003)."""
     for name, method in tuple(vars(cls).items()):
         if name[0] != "_" and inspect.isfunction(method):
-            setattr(cls, name, _explained(method))
+            setattr(cls, name, _explain_failures(method))
 
 
-def _explained(method: Callable[..., Any]) -> Callable[..., Any]:
+def _explain_failures(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:

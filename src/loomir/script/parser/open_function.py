@@ -303,7 +303,7 @@ def _with_types(part: ast.arg, given: ast.Call, found: ArgumentType) -> ast.arg:
     if dtype is None or _is_dots(dtype):
         dtype = ast.Constant(str(found.dtype))
     others = [word for word in given.keywords if word.arg not in ("shape", "dtype", "ndim")]
-    return _annotated(part, ast.Call(given.func, [shape, dtype, *given.args[2:]], others))
+    return _annotate(part, ast.Call(given.func, [shape, dtype, *given.args[2:]], others))
 
 
 def _as_tensor(part: ast.arg, graphs: str, found: ArgumentType) -> ast.arg:
@@ -313,7 +313,7 @@ def _as_tensor(part: ast.arg, graphs: str, found: ArgumentType) -> ast.arg:
     args = [dtype] if found.rank is None else [shape, dtype]
     kind = "Prim" if found.rank is None else "Tensor"
     func = ast.Attribute(ast.Name(graphs, ast.Load()), kind, ast.Load())
-    return _annotated(part, ast.Call(func, list[ast.expr](args), []))
+    return _annotate(part, ast.Call(func, list[ast.expr](args), []))
 
 
 def _extents(name: str, found: ArgumentType) -> list[ast.expr]:
@@ -322,7 +322,7 @@ def _extents(name: str, found: ArgumentType) -> list[ast.expr]:
     return [ast.Constant(extent) for extent in names]
 
 
-def _annotated(part: ast.arg, call: ast.Call) -> ast.arg:
+def _annotate(part: ast.arg, call: ast.Call) -> ast.arg:
     made = copy.copy(part)
     # As a string, which stands as a whole where the annotation does.
     made.annotation = ast.copy_location(

@@ -154,7 +154,7 @@ def _arguments(call: ast.Call, words: dict[str, str] | None = None) -> str:
 
 
 # -- what Python has and programs lack -----------------------------------------------------------
-def _refused_syntax(spot: _Spot) -> str | None:
+def _replace_syntax(spot: _Spot) -> str | None:
     node = spot.here[0]
     if isinstance(node, ast.NamedExpr):
         return f"assign in a statement before: {_text(node.target)} = {_text(node.value)}"
@@ -428,7 +428,7 @@ def _part_of_tensor(spot: _Spot) -> str | None:
     return f"write R.strided_slice({value}, axes=[{axes}], begin=[{begin}], end=[{end}])"
 
 
-def _stored_item(spot: _Spot) -> str | None:
+def _name_item(spot: _Spot) -> str | None:
     """Name a value instead of storing it in a dict or list."""
     node = next((n for n in spot.here if isinstance(n, ast.Subscript)), None)
     statement = spot.parent
@@ -440,7 +440,7 @@ def _stored_item(spot: _Spot) -> str | None:
     return f"dicts and lists are constants in a program: give the value a name, {name} = ..."
 
 
-def _returned_buffer(spot: _Spot) -> str | None:
+def _return_buffer(spot: _Spot) -> str | None:
     name = spot.node.id if isinstance(spot.node, ast.Name) else None
     if name is None or spot.function is None or not isinstance(spot.parent, ast.Return):
         return None
@@ -464,16 +464,16 @@ def _receiver(spot: _Spot) -> str | None:
 
 _RULES: Final[dict[str, tuple[_Rule, ...]]] = {
     "OPS0001": (_option,),
-    "SCR0002": (_refused_syntax,),
+    "SCR0002": (_replace_syntax,),
     "SCR0003": (_no_files,),
     "SCR0005": (_plain_function,),
     "SCR0006": (_method, _module_function),
     "SCR0007": (_foreign_function,),
-    "SCR0008": (_part_of_tensor, _stored_item),
+    "SCR0008": (_part_of_tensor, _name_item),
     "SCR0009": (_ternary, _identity, _whole_buffers),
     "SCR0015": (_receiver,),
     "SCR0023": (_kernel_call,),
-    "SCR0025": (_returned_buffer,),
+    "SCR0025": (_return_buffer,),
     "TIR0107": (_indices,),
     "TIR0203": (_cast,),
     "TIR0206": (_cast,),

@@ -89,7 +89,7 @@ def hook_notebook() -> None:
         return
     write = shown.structured_traceback
 
-    def structured_traceback(
+    def format_traceback(
         kind: Any, error: Any, trace: Any = None, *args: Any, **options: Any
     ) -> Any:
         if os.environ.get("LOOMIR_TRACEBACK") != "full" and isinstance(trace, TracebackType):
@@ -98,5 +98,5 @@ def hook_notebook() -> None:
                 return write(kind, error.with_traceback(kept), kept, *args, **options)
         return write(kind, error, trace, *args, **options)
 
-    shown.structured_traceback = structured_traceback
+    shown.structured_traceback = format_traceback
     shown.without_loomir = True
