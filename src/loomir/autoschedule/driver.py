@@ -24,7 +24,7 @@ from loomir.autoschedule.ir.decision import (
     current_decisions,
     current_source,
     decide,
-    nested,
+    nest_place,
     suspend_decisions,
 )
 from loomir.autoschedule.ir.plan import Plan
@@ -401,7 +401,7 @@ def _schedule_body(
         inner = _keep_unplanned(part) if plan is None else _Result(plan.stmt, (plan,))
         if plan is None and len(around) < _DEPTH and is_repeated(part, around):
             within = None if on_step is None else _prefix_steps(on_step, tuple(made), whole)
-            with nested(place):
+            with nest_place(place):
                 inner = _schedule_loop_body(func, part, target, around, within)
         one = None if inner.plans else plan_around_one(part, target, around)
         inner = inner if one is None else _Result(one.stmt, (one,))
@@ -512,7 +512,7 @@ def _plan_group(
         own = (d for d in touched if d in between and usage.is_only_in(d, place, place + count))
         return frozenset(between[data] for data in own)
 
-    with nested(place):
+    with nest_place(place):
         plan, covered = _first_plan(stages, inner, target, rules)
     return _attach_work(plan, stages[:covered], inner(covered)), covered
 

@@ -67,7 +67,7 @@ class Database:
         self._owner = 0
         if must_exist and self.path is not None and not self.path.is_file():
             raise self._refuse("TUN0004", "there is no such file", "tune into it first")
-        with self._connected():
+        with self._lend_connection():
             pass
 
     def __repr__(self) -> str:
@@ -108,7 +108,7 @@ class Database:
             plain = record.to_plain()
             plain["choices"] = json.dumps(plain["choices"], sort_keys=True)
             rows.append((*plain.values(), time.time()))
-        with self._connected() as connection, connection:
+        with self._lend_connection() as connection, connection:
             marks = ", ".join("?" for _ in range(len(Record._fields) + 1))
             connection.executemany(
                 f"INSERT INTO trials ({_COLUMNS}, created) VALUES ({marks})", rows
@@ -132,7 +132,7 @@ class Database:
         return self._read(query, (program, target))
 
     def __len__(self) -> int:
-        with self._connected() as connection:
+        with self._lend_connection() as connection:
             return int(connection.execute("SELECT COUNT(*) FROM trials").fetchone()[0])
 
     # -- JSON ------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class Database:
 
     # -- SQLite ----------------------------------------------------------------------------------
     def _read(self, query: str, values: tuple[Any, ...]) -> list[Record]:
-        with self._connected() as connection:
+        with self._lend_connection() as connection:
             rows = connection.execute(query, values).fetchall()
         made: list[Record] = []
         for row in rows:
@@ -191,7 +191,7 @@ class Database:
         return made
 
     @contextmanager
-    def _connected(self) -> Generator[sqlite3.Connection]:
+    def _lend_connection(self) -> Generator[sqlite3.Connection]:
         """Lend the connection to one thread at a time; a forked child opens one of its own."""
         with self._lock:
             try:

@@ -29,7 +29,7 @@ __all__ = [
     "current_source",
     "decide",
     "decisions_from",
-    "nested",
+    "nest_place",
     "suspend_decisions",
 ]
 
@@ -178,7 +178,7 @@ def apply_decisions(decisions: Decisions | None) -> Generator[None]:
 
 
 @contextmanager
-def nested(place: object) -> Generator[None]:
+def nest_place(place: object) -> Generator[None]:
     """Decide for a part of a function: its place comes before the names."""
     scope = _scope.get()
     if scope is None:
