@@ -134,7 +134,7 @@ def _versions(imports: Iterable[Any]) -> dict[str, int]:
     return {_domain(each.domain): int(each.version) for each in imports}
 
 
-def _named(name: Any) -> str:
+def _read_name(name: Any) -> str:
     """Return a name; protobuf reads one that is no text as bytes."""
     if not isinstance(name, str):
         raise ValueError(f"the name {name!r} is no text in UTF-8")
@@ -157,8 +157,8 @@ class _Reader:
         constants.update({t.values.name: self.sparse(t) for t in proto.sparse_initializer})
         made = GraphDef(
             proto.name,
-            {_named(v.name): self.type(v.type) for v in proto.input},
-            {_named(v.name): self.type(v.type) for v in proto.output},
+            {_read_name(v.name): self.type(v.type) for v in proto.input},
+            {_read_name(v.name): self.type(v.type) for v in proto.output},
             constants,
             tuple([self.node(n) for n in proto.node]),
         )

@@ -56,10 +56,10 @@ def plain_program(data: bytes, namespaces: Collection[str]) -> dict[str, Any]:
         found: Any = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise UnsafeProgram(f"its description is no JSON: {error}") from error
-    program = _mapping(found)
+    program = _require_mapping(found)
     program["verifiers"] = ["TRAINING"]  # it lets through what is decomposed later
     program["guards_code"] = []
-    graph = _mapping(program.get("graph_module"))
+    graph = _require_mapping(program.get("graph_module"))
     calls = graph.get("module_call_graph")
     if not isinstance(calls, list) or not calls:
         raise UnsafeProgram("it does not say what its inputs are")
@@ -69,7 +69,7 @@ def plain_program(data: bytes, namespaces: Collection[str]) -> dict[str, Any]:
     return program
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _require_mapping(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UnsafeProgram("its description is none of a program")
     return cast("dict[str, Any]", value)

@@ -54,7 +54,7 @@ class _Split:
         for part in range(1, self.count):
             self._copy_helpers(part)
         owners = self._owners()
-        shared = self._shared(owners)
+        shared = self._find_shared(owners)
         return [self._write(part, owners, shared) for part in range(self.count)]
 
     def _copy_helpers(self, part: int) -> None:
@@ -62,7 +62,7 @@ class _Split:
         inside = self.inside[part]
         todo = list(inside)
         while todo:
-            for text in self.refers[todo.pop()] | self._named(inside):
+            for text in self.refers[todo.pop()] | self._list_named(inside):
                 function = self.functions.get(text)
                 if function is None or text in inside or self.part_of[text]:
                     continue
@@ -70,7 +70,7 @@ class _Split:
                     inside.add(text)
                     todo.append(text)
 
-    def _named(self, inside: Set[str]) -> set[str]:
+    def _list_named(self, inside: Set[str]) -> set[str]:
         """Return the functions that attributes of a part name: vector forms of others."""
         kept = self.module.kept
         if not kept:
@@ -96,14 +96,14 @@ class _Split:
                         changed = True
         return users
 
-    def _shared(self, owners: Mapping[str, Set[int]]) -> set[str]:
+    def _find_shared(self, owners: Mapping[str, Set[int]]) -> set[str]:
         """Return the symbols that must be seen from other parts than their own."""
         found: set[str] = set()
         for text, parts in owners.items():
             if len(parts) > 1 and not self._is_copied(text):
                 found.add(text)
         for part in range(self.count):
-            for text in self._used(part, owners):
+            for text in self._find_used(part, owners):
                 if text in self.functions and text not in self.inside[part]:
                     found.add(text)
         return found
@@ -120,7 +120,7 @@ class _Split:
             return part == 0
         return part in parts or (not parts and part == 0)
 
-    def _used(self, part: int, owners: Mapping[str, Set[int]]) -> set[str]:
+    def _find_used(self, part: int, owners: Mapping[str, Set[int]]) -> set[str]:
         """Return the symbols that stand in a part."""
         found: set[str] = set()
         for text in self.inside[part]:
@@ -132,7 +132,7 @@ class _Split:
         return found
 
     def _write(self, part: int, owners: Mapping[str, Set[int]], shared: Set[str]) -> str:
-        used = self._used(part, owners)
+        used = self._find_used(part, owners)
         out = self.module.render_head()
         for text, variable in self.variables.items():
             if text not in used:
@@ -146,7 +146,7 @@ class _Split:
             if text in self.inside[part]:
                 body = self.texts_of[text]
                 of_part = self.part_of[text] == part
-                out.append(function.exported(body) if text in shared and of_part else body)
+                out.append(function.render_exported(body) if text in shared and of_part else body)
             elif text in used:
                 out.append(function.declaration)
         out += [text for callee, text in self.module.declared.items() if callee in used]

@@ -200,7 +200,7 @@ class Function(Callee):
         result = self.signature.result.text
         return f"declare {result} {self.text}({', '.join(listed)}) nounwind"
 
-    def exported(self, body: str) -> str:
+    def render_exported(self, body: str) -> str:
         """Return its rendered text such that other modules see it."""
         return body.replace("define internal ", "define ", 1) if self.is_internal else body
 
