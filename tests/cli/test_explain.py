@@ -230,3 +230,15 @@ def test_least_times_follow_how_much_one_instruction_does(
     for name, steps in (("bytes", 4), ("brain", 2)):
         at_once = any(f"{steps} steps at once" in choice for choice in groups[name]["choices"])
         assert least[name] == pytest.approx(least["single"] / (steps if at_once else 1))
+
+
+def test_choices_are_listed_with_their_candidates():
+    command = ["explain", f"{EXAMPLES / 'matmul.py'}:matmul", "--size", "N=64", "--no-measure"]
+    status, told = invoke(*command, "--target", "haswell", "--choices")
+    assert status == 0
+    assert 'choices={"matmul": {...}}' in told
+    assert "     0/tile: " in told
+    facts = json.loads(invoke(*command, "--choices", "--json")[1])
+    decision = facts["matmul"]["matmul"]["choices"]["0/tile"]
+    assert decision["chosen"] in decision["candidates"]
+    assert "choices=" not in invoke(*command, "--target", "haswell")[1]

@@ -14,6 +14,7 @@ import typer
 import loomir
 from loomir.autoschedule.builders.work import StageWork, count_work
 from loomir.autoschedule.driver import Scheduled, schedule_function
+from loomir.autoschedule.ir.decision import decisions_from
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.lift.loop_kinds import arrangement_of
 from loomir.autoschedule.lift.unread import explain_unread
@@ -42,6 +43,8 @@ from loomir.tir.prepared import Prepared
 from loomir.tir.stmt import Stmt
 from loomir.transform.pipelines import lower_relax, optimize_relax
 from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions
+from loomir.tuning.choices import ChoiceSource
+from loomir.tuning.record import label_of
 
 __all__ = ["explain"]
 
@@ -63,6 +66,9 @@ def explain(
         bool, typer.Option(help="Run it on random inputs, where it is for this machine.")
     ] = True,
     script: Annotated[bool, typer.Option("--script", help="Print the scheduled program.")] = False,
+    choices: Annotated[
+        bool, typer.Option("--choices", help="List what is decided, and between which candidates.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Other random inputs.")] = 0,
     optimize_graph: OptimizeGraph = True,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -83,7 +89,7 @@ def explain(
                 progress.step(key)
                 _Explained(
                     report, file, key, program, Target(machine), settings, seed, optimize_graph
-                ).show(measure=measure, script=script)
+                ).show(measure=measure, script=script, choices=choices)
     except LoomirError as error:
         fail(error, json)
     report.fact("ok", True)
@@ -102,22 +108,28 @@ class _Explained:
     settings: Mapping[str, int | float]
     seed: int
     optimize_graph: bool = True
+    _source: ChoiceSource | None = None
+    """Notes what is decided, where somebody asks for it."""
 
-    def show(self, *, measure: bool, script: bool) -> None:
+    def show(self, *, measure: bool, script: bool, choices: bool = False) -> None:
         """Print what is known of each kernel."""
+        self._source = ChoiceSource({}, explores=True) if choices else None
         module = link_calls(as_module(self.program))
         mistakes = verify(module)
         if mistakes:
             raise CompileError.of(mistakes)
-        kernels, packed = self._kernels(module)
+        with decisions_from(self._source):
+            kernels, packed = self._kernels(module)
         here = self.target == Target("native")
         roof = find_roof(loomir.compile) if here and measure else None
         measured = {} if roof is None else self._measure(module)
         self._head(roof, here)
         facts: dict[str, Any] = {}
         for name, func in kernels.items():
-            scheduled = packed.get(func.body) or schedule_function(func, self.target)
+            with decisions_from(self._source):
+                scheduled = packed.get(func.body) or schedule_function(func, self.target)
             facts[name] = self._kernel(name, scheduled, roof, measured.get(name))
+            facts[name] |= self._decisions(label_of(func))
             if script:
                 self.report.line("")
                 self.report.line(scheduled.func.script())
@@ -213,6 +225,23 @@ class _Explained:
                 )
             self.report.line(line, style="bold")
         return facts
+
+    def _decisions(self, label: str) -> dict[str, Any]:
+        """Print what is decided in a kernel, and between which candidates."""
+        decisions = None if self._source is None else self._source.made.get(label)
+        if decisions is None:
+            return {}
+        self.report.line(f'  choices={{"{label}": {{...}}}} of loomir.compile decides otherwise:')
+        for key, decision in decisions.made.items():
+            others = [str(c) for c in decision.candidates if c != decision.chosen]
+            text = f"; or {', '.join(others)}" if others else ""
+            self.report.line(f"     {key}: {decision.chosen}{text}")
+        return {
+            "choices": {
+                key: {"chosen": decision.chosen, "candidates": list(decision.candidates)}
+                for key, decision in decisions.made.items()
+            }
+        }
 
     def _time_of_group(
         self, scheduled: Scheduled, plan: Plan, sizes: Mapping[str, int]
