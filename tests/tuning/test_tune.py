@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +212,30 @@ def test_an_executor_that_dies_loses_trials_and_no_more(monkeypatch: pytest.Monk
     with ProcessPoolExecutor(1) as pool:
         result = loomir.tune(product(), trials=2, timeout=60, executor=pool)
     assert "the executor failed" in str(result)
+
+
+class _Flaky(Executor):
+    """Measures in this process; two of three workers die."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.asked += 1
+        made: Future[Any] = Future()
+        if self.asked % 3:
+            made.set_exception(OSError("killed"))
+        else:
+            made.set_result(measure(*args))
+        return made
+
+
+def test_a_worker_that_dies_is_no_failure_of_the_candidate():
+    executor = _Flaky()
+    result = loomir.tune(product(), trials=3, timeout=300, executor=executor)
+    (task,) = result.tasks
+    assert (task.trials, task.failed) == (3, 0)
+    assert executor.asked >= 9
 
 
 # -- choices by hand -------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from loomir.autoschedule.ir.decision import Decisions, decisions_from
 from loomir.ir.serialize import from_json
@@ -19,7 +19,7 @@ from loomir.tir.function import PrimFunc
 from loomir.tuning.database import Database
 from loomir.tuning.guard import measure_guarded
 from loomir.tuning.record import Record, key_of_target
-from loomir.tuning.request import Outcome
+from loomir.tuning.request import Outcome, Request
 from loomir.tuning.result import TaskResult, Trial, TuningResult
 from loomir.tuning.search import Search
 from loomir.tuning.task import Task, list_tasks
@@ -27,6 +27,8 @@ from loomir.validate import validate_schedule
 
 __all__ = ["tune"]
 
+_ATTEMPTS: Final = 3
+"""Workers that may die under a candidate before it is given up."""
 _CONFIRMED: Final = 3
 """The fastest candidates that are measured again at the end."""
 _LONGER: Final = 10.0
@@ -215,6 +217,14 @@ class _Always:
         return Decisions(self.choices)
 
 
+class _Flight(NamedTuple):
+    """A candidate that is being measured, for the first time or again."""
+
+    tuning: _Tuning
+    choices: Mapping[str, Any]
+    attempt: int = 1
+
+
 class _Runner:
     """Keeps an executor busy with the candidates that are most urgent."""
 
@@ -222,9 +232,9 @@ class _Runner:
         self, executor: Executor, count: int, on_trial: Callable[[Trial], object] | None
     ) -> None:
         self.executor, self.count, self.on_trial = executor, count, on_trial
-        self.flying: dict[Future[Outcome], tuple[_Tuning, Mapping[str, Any]]] = {}
+        self.flying: dict[Future[Outcome], _Flight] = {}
 
-    def ask(self, request: Any, *, longer: float) -> Outcome:
+    def ask(self, request: Request, *, longer: float) -> Outcome:
         """Measure one candidate while nothing else is measured."""
         seconds = request.seconds * longer
         try:
@@ -232,8 +242,13 @@ class _Runner:
         except Exception as error:  # noqa: BLE001 - an executor raises what it likes
             return Outcome("failed", why=f"the executor failed: {error}")
 
-    def _submit(self, request: Any) -> Future[Outcome]:
-        return self.executor.submit(measure_guarded, request)
+    def _submit(self, request: Request) -> Future[Outcome]:
+        try:
+            return self.executor.submit(measure_guarded, request)
+        except RuntimeError as error:  # it takes nothing more
+            failed: Future[Outcome] = Future()
+            failed.set_exception(error)
+            return failed
 
     def run(self, tuning: list[_Tuning], end: float) -> None:
         """Measure until nothing is left, or time is up."""
@@ -267,20 +282,27 @@ class _Runner:
                 idle.add(id(one))
                 continue
             one.flying += 1
-            request = one.task.request.with_choices(choices)
-            self.flying[self._submit(request)] = one, choices
+            self._launch(_Flight(one, choices))
 
     def _is_first(self, one: _Tuning) -> bool:
         """Whether the default schedule is being measured, which shows what can be decided."""
         return not one.search.space and one.flying > 0
 
+    def _launch(self, flight: _Flight) -> None:
+        request = flight.tuning.task.request.with_choices(flight.choices)
+        self.flying[self._submit(request)] = flight
+
     def _finish(self, future: Future[Outcome]) -> None:
-        one, choices = self.flying.pop(future)
-        one.flying -= 1
+        flight = self.flying.pop(future)
+        one, choices, attempt = flight
         try:
             outcome = future.result()
-        except Exception as error:  # noqa: BLE001 - a worker died: one trial is lost
+        except Exception as error:  # noqa: BLE001 - the worker died, not the candidate
+            if attempt < _ATTEMPTS:
+                self._launch(flight._replace(attempt=attempt + 1))
+                return
             outcome = Outcome("failed", why=f"the executor failed: {error}")
+        one.flying -= 1
         one.tell(choices, outcome)
         if self.on_trial is not None:
             speed = 0.0
