@@ -182,7 +182,8 @@ def register(
         if name in PASSES:
             raise InternalError(f"pass {name} is registered twice")
         public = given if unit is IRModule else _map_modules_too(made)
-        PASSES[name] = _BY_FUNCTION[function] = _BY_FUNCTION[public] = made
+        PASSES[name] = made
+        _BY_FUNCTION.update(dict.fromkeys((function, given, public), made))
         return cast("Registered[_Unit, _Options]", public)
 
     return keep

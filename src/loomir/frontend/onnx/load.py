@@ -99,8 +99,8 @@ class _Given:
 
     @property
     def path(self) -> Path:
-        """The file."""
-        return Path(cast("str", self.model))
+        """The file, wherever the process goes."""
+        return Path(cast("str", self.model)).absolute()
 
     def find(self) -> _ModelOrigin | None:
         """Return where a model comes from that was imported before. Errors: OSError."""
@@ -150,7 +150,7 @@ class _Given:
 
     def _origin(self, digests: Mapping[str, str]) -> _ModelOrigin:
         key = key_of(self.key, *[part for pair in sorted(digests.items()) for part in pair])
-        return _ModelOrigin(key, self.model, self.options, self.states)
+        return _ModelOrigin(key, self.path, self.options, self.states)
 
 
 class _ModelOrigin(Origin):
