@@ -272,6 +272,8 @@ def _and(e: And) -> PrimExpr:
     left, right = _truth(e.a), _truth(e.b)
     if left is not None:
         return e.b if left else e.a
+    if right is False and is_discardable(e.a):
+        return e.b
     return e.a if right else e
 
 
@@ -279,6 +281,8 @@ def _or(e: Or) -> PrimExpr:
     left, right = _truth(e.a), _truth(e.b)
     if left is not None:
         return e.a if left else e.b
+    if right and is_discardable(e.a):
+        return e.b
     return e.a if right is False else e
 
 
