@@ -58,6 +58,9 @@ class handle(_Var, metaclass=_DType):
     def __new__(
         cls, dtype: _DTypeLike | _PrimExpr | None = None, storage_scope: _b.str = "global"
     ) -> handle: ...
+    def __init__(
+        self, dtype: _DTypeLike | _PrimExpr | None = None, storage_scope: _b.str = "global"
+    ) -> None: ...
 '''
 
 # Where values are defined that do not say so themselves, and what the stub uses.

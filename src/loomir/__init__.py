@@ -49,7 +49,10 @@ if TYPE_CHECKING:
     if MYPY:
         from typing import no_type_check as jit
     else:
-        from loomir.checkers.jit.typing_extensions import no_type_check as jit
+        # Only a stub is there.
+        from loomir.checkers.jit.typing_extensions import (  # pyright: ignore[reportMissingModuleSource]
+            no_type_check as jit,
+        )
 
 __version__ = "0.1.0"
 

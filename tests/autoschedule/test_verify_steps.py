@@ -291,7 +291,7 @@ def fallback(change: Callable[[Stmt], Stmt]) -> Callable[..., Any]:
         plan = driver.plan_general(stages[0], target)
         return replace(plan, stmt=change(plan.stmt)), 1
 
-    return lambda *_: (rule,)
+    return lambda *_: (driver.Rule("wrong", rule),)
 
 
 def repeated(stmt: Stmt) -> Stmt:

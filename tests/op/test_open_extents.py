@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import loomir
+from loomir.ir.module import IRModule
 from loomir.ir.visit import by_class
 from loomir.relax.expr import ExternFunc
 from loomir.transform.relax.kernels.legalize_ops import legalize_ops
@@ -69,7 +70,9 @@ class Ways:
     """Two ways to run a program."""
 
     def __init__(self, text: str) -> None:
-        self.module = loomir.script.from_source(text)
+        made = loomir.script.from_source(text)
+        assert isinstance(made, IRModule)
+        self.module = made
         compiled = loomir.compile(self.module, opt_level=0, cache=False)
         self.runs = [
             lambda name, *a: compiled[name](*a),

@@ -170,7 +170,7 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path):
 def test_a_full_disk_loses_nothing_that_was_written(tmp_path: Path):
     database = Database(tmp_path / "a.db")
     database.add(record())
-    with database._connected() as connection:
+    with database._lend_connection() as connection:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(CompileError, match=r"TUN0004.*full"):

@@ -959,6 +959,9 @@ class handle(_Var, metaclass=_DType):
     def __new__(
         cls, dtype: _DTypeLike | _PrimExpr | None = None, storage_scope: _b.str = "global"
     ) -> handle: ...
+    def __init__(
+        self, dtype: _DTypeLike | _PrimExpr | None = None, storage_scope: _b.str = "global"
+    ) -> None: ...
 
 def hypot(x: _ExprLike, y: _ExprLike) -> _PrimExpr:
     """Square root of x*x + y*y, without overflow."""

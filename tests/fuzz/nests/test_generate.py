@@ -49,10 +49,10 @@ def test_many_rules_take_loops() -> None:
 @pytest.mark.parametrize(
     ("module", "name", "passes"),
     [
-        (parallelize, "carried_dependence", ""),
+        (parallelize, "explain_dependence", ""),
         (loop_distribution, "_is_iteration_private", True),
         (lift_loops, "_loads", False),
-        (lift_loops, "_equal_all", True),
+        (lift_loops, "_are_all_equal", True),
     ],
 )
 def test_a_check_that_is_not_made_is_missed(

@@ -60,7 +60,7 @@ def test_most_moves_do_something() -> None:
         (splitting, "find_carrying_loops", ()),
         (inlining, "cannot_feed", None),
         (compute_location, "repeatable", ""),
-        (reducing, "repeated_mistake", ""),
+        (reducing, "explain_repetition", ""),
         (compute_location, "_cannot_run_at_once", None),
     ],
 )

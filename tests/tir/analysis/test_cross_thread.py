@@ -57,7 +57,7 @@ def data() -> tuple[Any, Any, Any]:
 
 
 @pytest.mark.parametrize("options", [{}, {"checked": True}, {"schedule": False}])
-def test_threads_of_a_block_combine_what_they_hold(options: dict[str, bool]):
+def test_threads_of_a_block_combine_what_they_hold(options: dict[str, Any]):
     x, y, wanted = data()
     loomir.compile(rfactored(), cache=False, **options)(x, y)
     np.testing.assert_array_equal(y, wanted)

@@ -468,7 +468,7 @@ def bind(
 
     Errors: OPS0001 for arguments that do not fit the signature, OPS0002, OPS0003.
     """
-    if len(args) > 1 and params[0].kind is Kind.TENSORS:
+    if len(args) > 1 and params and params[0].kind is Kind.TENSORS:
         refuse_loose_tensors(op, args)
     given = _sort_arguments(op, params, args, keywords)
     if adapt is not None:

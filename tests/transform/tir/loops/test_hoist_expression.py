@@ -54,6 +54,13 @@ def main(
 """
 
 
+def read(text: str) -> PrimFunc:
+    """Read a function."""
+    made = from_source(text)
+    assert isinstance(made, PrimFunc)
+    return made
+
+
 def program(text: str) -> str:
     return HEAD + "\n".join("    " + line for line in text.strip("\n").splitlines()) + "\n"
 
@@ -331,10 +338,10 @@ for i in range(1, 5):
 def test_a_load_stays_where_the_loop_may_write_what_it_reads(write: str):
     body = "\n".join("    " + line for line in write.splitlines())
     text = f"for i in range(8):\n{body}\n    B[i + 8] = T.exp(A[3])"
-    func = from_source(HEADER + program(text))
+    func = read(HEADER + program(text))
     assert hoist_expression(func) is func
     reader = "for i in range(8):\n    B[i + 8] = T.exp(A[3])"
-    func = from_source(HEADER + program(reader))
+    func = read(HEADER + program(reader))
     assert hoist_expression(func) is not func
 
 
@@ -383,7 +390,7 @@ t[0] = x
 
 
 def test_overlapping_arrays_when_compiled():
-    func = from_source(HEADER + program("for i in range(8):\n    A[i] = T.exp(B[3] * x)"))
+    func = read(HEADER + program("for i in range(8):\n    A[i] = T.exp(B[3] * x)"))
     run = loomir.compile(func, allow_alias=True, cache=False)
     a = np.full(64, 0.5, "float32")
     run(a, a, np.zeros(64, "int32"), 1.0, 0)
@@ -458,7 +465,7 @@ with T.attr(B.data, "volatile_scope", 1):
     ],
 )
 def test_a_load_stays_where_it_might_not_be_made(loop: str):
-    func = from_source(HEADER + program(loop))
+    func = read(HEADER + program(loop))
     assert hoist_expression(func) is func
 
 
@@ -475,7 +482,7 @@ def test_a_load_stays_where_it_might_not_be_made(loop: str):
 def test_an_element_stays_that_may_not_be_in_the_array(array: str, view: str):
     line = f"    D = T.decl_buffer((8,), 'float32', {view})\n" if view else "    pass\n"
     element = "D[7]" if view else "D[0, 0]"
-    func = from_source(
+    func = read(
         f"""{HEADER}
 @T.prim_func
 def main(a: T.handle, A: T.Buffer((64,), "float32"), n: T.int32):
@@ -494,7 +501,7 @@ def test_an_element_of_a_view_and_of_an_array_with_strides():
         "D = T.match_buffer(a, (8,), 'float32', strides=(n,))",
         f"S = T.match_buffer(a, (8,), 'float32')\n    D = {view}",
     ):
-        func = from_source(
+        func = read(
             f"""{HEADER}
 @T.prim_func
 def main(a: T.handle, A: T.Buffer((64,), "float32"), n: T.int32):
@@ -507,7 +514,7 @@ def main(a: T.handle, A: T.Buffer((64,), "float32"), n: T.int32):
 
 
 def test_an_element_that_no_array_has_is_not_loaded():
-    func = from_source(
+    func = read(
         HEADER
         + program(
             "for i in range(n):\n    for k in T.unroll(62, 66):\n"
@@ -572,7 +579,7 @@ def test_an_element_of_own_memory_that_was_stored():
     ],
 )
 def test_own_memory_of_which_nothing_is_known_stays(loop: str):
-    func = from_source(HEADER + program(OWN + loop))
+    func = read(HEADER + program(OWN + loop))
     assert hoist_expression(func) is func
 
 
@@ -647,7 +654,7 @@ def test_a_load_stays_in_a_loop_whose_variable_may_not_count_so_far():
     ],
 )
 def test_nothing_to_do(text: str):
-    func = from_source(HEADER + program(text))
+    func = read(HEADER + program(text))
     assert hoist_expression(func) is func
 
 

@@ -9,6 +9,7 @@ import pytest
 from loomir.ir.node import Node
 from loomir.ir.visit import fold
 from loomir.script import from_source
+from loomir.tir.function import PrimFunc
 from loomir.transform.tir.memory import plan_and_update_buffer_allocation_location as planning
 from loomir.transform.tir.memory.plan_and_update_buffer_allocation_location import (
     plan_and_update_buffer_allocation_location,
@@ -25,6 +26,13 @@ OUTSIDE = """
 """
 
 
+def read(text: str) -> PrimFunc:
+    """Read a function."""
+    made = from_source(text)
+    assert isinstance(made, PrimFunc)
+    return made
+
+
 def test_expressions_that_read_no_such_memory_are_passed_over(monkeypatch: pytest.MonkeyPatch):
     looked: list[str] = []
 
@@ -38,7 +46,7 @@ def test_expressions_that_read_no_such_memory_are_passed_over(monkeypatch: pytes
         t[T.int64(0)] = A[i] + A[i * T.int64(2)]
         A[i] = t[T.int64(0)] * A[i + T.int64(8)]
 """
-    func = from_source("from loomir.script import tir as T\n" + HEAD + OUTSIDE + text)
+    func = read("from loomir.script import tir as T\n" + HEAD + OUTSIDE + text)
     assert plan_and_update_buffer_allocation_location(func) is not func
     assert looked == ["t[T.int64(0)] * A[i + T.int64(8)]"]
 
