@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -287,7 +287,7 @@ def test_the_driver_verifies_where_it_is_asked_to(monkeypatch: pytest.MonkeyPatc
 def fallback(change: Callable[[Stmt], Stmt]) -> Callable[..., Any]:
     """Return the rules: one that is wrong."""
 
-    def rule(stages: list[Stage], inner: object, target: Target) -> tuple[Plan, int]:
+    def rule(stages: Sequence[Stage], inner: object, target: Target) -> tuple[Plan, int]:
         plan = driver.plan_general(stages[0], target)
         return replace(plan, stmt=change(plan.stmt)), 1
 
