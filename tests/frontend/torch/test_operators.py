@@ -87,6 +87,12 @@ def test_elements_that_differ_are_counted_when_it_runs():
             torch.testing.assert_close(got, want)
 
 
+@pytest.mark.parametrize("asked", [(False, False), (True, False), (False, True)])
+def test_what_nobody_asks_of_unique_elements_is_empty(asked: tuple[bool, bool]):
+    for given in (places(4, 3) // 2, torch.tensor(3.0)):
+        assert check("aten._unique2.default", (given, True, *asked), {}) == ""
+
+
 def test_number_of_chosen_elements_is_known_when_it_runs():
     class Chosen(nn.Module):
         def forward(self, x: torch.Tensor, rows: torch.Tensor) -> Any:

@@ -125,6 +125,8 @@ def _kth(node: Node) -> list[Any]:
 def _unique(node: Node, axis: int | None) -> list[Any]:
     """Return the elements that differ, the place of each element among them, and their counts."""
     x = _sortable(node)
+    if node.rank(0) == 0:
+        x = node.emit(op.reshape(x, (1,)))
     made = node.emit(op.unique(x, True, True, True, True, axis))
     values, _, inverse, counts = [node.emit(TupleGetItem(made, i)) for i in range(4)]
     values = node.cast(values, node.dtype)
@@ -135,7 +137,10 @@ def _unique(node: Node, axis: int | None) -> list[Any]:
 
 @register("aten._unique2.default")
 def _unique_elements(node: Node) -> list[Any]:
-    return _unique(node, None)
+    values, *others = _unique(node, None)
+    wanted = [bool(node[name]) for name in ("return_inverse", "return_counts")]
+    nothing = op.zeros((0,), "int64")  # what PyTorch returns where it was not asked for
+    return [values, *[o if w else node.emit(nothing) for o, w in zip(others, wanted, strict=True)]]
 
 
 @register("aten.unique_dim.default")
