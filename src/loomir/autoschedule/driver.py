@@ -18,12 +18,11 @@ from loomir.autoschedule.builders.fold import fold_constants
 from loomir.autoschedule.builders.loops import allocate, declare_views, disable_outer_unrolling
 from loomir.autoschedule.builders.work import count_work
 from loomir.autoschedule.ir.decision import (
-    Decisions,
     apply_decisions,
     attempt,
-    current_decisions,
     current_source,
     decide,
+    decides,
     nest_place,
     suspend_decisions,
 )
@@ -521,9 +520,8 @@ def _first_plan(
     stages: Sequence[Stage], inner: Inner, target: Target, rules: Sequence[Rule]
 ) -> tuple[Plan, int]:
     """Plan by the first rule that takes the stages, or by a later one that decisions name."""
-    decisions = current_decisions()
-    if decisions is not None and all(rule.name for rule in rules):
-        rules = _decide_rule(stages, inner, target, rules, decisions)
+    if decides("rule") and all(rule.name for rule in rules):
+        rules = _decide_rule(stages, inner, target, rules)
     for rule in rules:
         found = attempt(partial(rule.plan, stages, inner, target))
         if found is not None:
@@ -536,7 +534,6 @@ def _decide_rule(
     inner: Inner,
     target: Target,
     rules: Sequence[Rule],
-    decisions: Decisions,
 ) -> Sequence[Rule]:
     """List the rule that is chosen, and those after it."""
 
@@ -544,8 +541,6 @@ def _decide_rule(
         with suspend_decisions():
             return rule.plan(stages, inner, target) is not None
 
-    if not decisions.explores and not any(key.endswith("rule") for key in decisions.given):
-        return rules
     fitting = (rule.name for rule in rules if fit(rule))
     name = decide("rule", next(fitting), lambda: fitting)
     return rules[[rule.name for rule in rules].index(name) :]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import loomir
-from loomir.cli.files.source import load_file, pick, programs_of, split_target
+from loomir.cli.files.source import load_file, pick_one, programs_of, split_target
 from loomir.cli.names import check_names
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import OptimizeGraph, Sizes, read_settings
@@ -55,17 +55,7 @@ def build(
         settings = read_settings(size)
         file = load_file(path, settings)
         check_names(settings, file, {})
-        found = pick(programs_of(file), name, path)
-        if len(found) > 1:
-            raise CompileError(
-                Diagnostic(
-                    "CLI0010",
-                    f"{path} defines {len(found)} programs",
-                    notes=(f"its programs: {', '.join(found)}",),
-                    help=f"name one: {path}:{next(iter(found))}",
-                )
-            )
-        (program,) = found.values()
+        program = pick_one(programs_of(file), name, path)
         with Progress(report) as progress:
             progress.step(str(output))
             exe = loomir.compile(

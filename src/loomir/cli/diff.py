@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from loomir.cli.files.source import Program, load_file, pick, programs_of, read_text, split_target
+from loomir.cli.files.source import (
+    Program,
+    load_file,
+    pick_one,
+    programs_of,
+    read_text,
+    split_target,
+)
 from loomir.cli.inputs import make_inputs
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import Sizes, read_settings
@@ -18,7 +24,7 @@ from loomir.driver import as_module
 from loomir.ir.module import IRModule
 from loomir.ir.stage_files import UNCHANGED
 from loomir.script import parse_file
-from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
+from loomir.support.diagnostics import LoomirError
 
 __all__ = ["diff"]
 
@@ -97,19 +103,4 @@ def _read(target: str) -> IRModule:
         programs = dict(parse_file(text, name=str(path)))
     else:
         programs = programs_of(load_file(path))
-    found = pick(programs, name, path)
-    if len(found) > 1:
-        raise _missing_name(path, list(found))
-    (program,) = found.values()
-    return as_module(program)
-
-
-def _missing_name(path: Path, names: list[str]) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "CLI0010",
-            f"{path} defines {len(names)} programs",
-            notes=(f"its programs: {', '.join(names)}",),
-            help=f"say which, as in {path}:{names[0]}",
-        )
-    )
+    return as_module(pick_one(programs, name, path))

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 import loomir
-from loomir.cli.files.source import load_file, pick, programs_of, split_target
+from loomir.cli.files.source import load_file, pick_one, programs_of, split_target
 from loomir.cli.names import check_names
 from loomir.cli.report import Report, fail
 from loomir.cli.settings import Sizes, read_settings
 from loomir.cli.work.progress import Progress
-from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
+from loomir.support.diagnostics import LoomirError
 from loomir.tuning.result import TaskResult, Trial
 
 __all__ = ["tune"]
@@ -50,17 +50,7 @@ def tune(
         settings = read_settings(size)
         file = load_file(path, settings)
         check_names(settings, file, {})
-        found = pick(programs_of(file), name, path)
-        if len(found) > 1:
-            raise CompileError(
-                Diagnostic(
-                    "CLI0010",
-                    f"{path} defines {len(found)} programs",
-                    notes=(f"its programs: {', '.join(found)}",),
-                    help=f"name one: {path}:{next(iter(found))}",
-                )
-            )
-        (program,) = found.values()
+        program = pick_one(programs_of(file), name, path)
         sizes = {key: value for key, value in settings.items() if isinstance(value, int)}
         with Progress(report) as progress:
             progress.step("kernels")

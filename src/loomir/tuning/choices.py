@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from typing import Any, cast
+from typing import Any
 
-from loomir.autoschedule.ir.decision import Choice, Decision, Decisions
+from loomir.autoschedule.ir.decision import Choice, Decision, Decisions, choice_from_plain
 from loomir.support.argument_errors import explain_arguments
 from loomir.support.compiling import to_executable
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
@@ -33,11 +33,7 @@ class ChoiceSource:
     ) -> Decisions | None:
         """Return the decisions for a kernel."""
         label = label_of(func)
-        listed: Mapping[str, Any] = self._choices.get(label, {})
-        given: dict[str, Choice] = {
-            key: tuple(cast("list[int]", choice)) if isinstance(choice, list) else choice
-            for key, choice in listed.items()
-        }
+        given = {k: choice_from_plain(c) for k, c in self._choices.get(label, {}).items()}
         self.made[label] = Decisions(given, explores=self._explores)
         return self.made[label]
 

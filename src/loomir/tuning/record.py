@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Set
 from typing import Any, Final, NamedTuple, cast
 
-from loomir.autoschedule.ir.decision import Choice
+from loomir.autoschedule.ir.decision import Choice, choice_to_plain
 from loomir.ir.hashing import structural_digest
 from loomir.ir.visit import rebuild
 from loomir.support.diagnostics import CompileError, Diagnostic
@@ -50,10 +50,7 @@ class Record(NamedTuple):
     def to_plain(self) -> dict[str, Any]:
         """Return the record as JSON holds it."""
         made = self._asdict()
-        made["choices"] = {
-            key: list(choice) if isinstance(choice, tuple) else choice
-            for key, choice in self.choices.items()
-        }
+        made["choices"] = {key: choice_to_plain(c) for key, c in self.choices.items()}
         return made
 
 

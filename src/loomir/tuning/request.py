@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from loomir.autoschedule.ir.decision import Choice, Decision
+from loomir.autoschedule.ir.decision import (
+    Choice,
+    Decision,
+    choice_from_plain,
+    choice_to_plain,
+)
 
 __all__ = ["Outcome", "Request"]
 
@@ -37,7 +42,7 @@ class Request:
             "constants": list(self.constants),
             "sizes": dict(self.sizes),
             "target": self.target,
-            "choices": {k: _plain(v) for k, v in self.choices.items()},
+            "choices": {k: choice_to_plain(v) for k, v in self.choices.items()},
             "seed": self.seed,
             "seconds": self.seconds,
             "limit": self.limit,
@@ -48,7 +53,7 @@ class Request:
         """Read what ``to_plain`` wrote."""
         fields = dict(plain)
         fields["constants"] = tuple(fields["constants"])
-        fields["choices"] = {k: _choice(v) for k, v in fields["choices"].items()}
+        fields["choices"] = {k: choice_from_plain(v) for k, v in fields["choices"].items()}
         return cls(**fields)
 
     def with_choices(self, choices: Mapping[str, Choice]) -> Request:
@@ -89,7 +94,10 @@ class Outcome(NamedTuple):
         """Return the outcome as JSON holds it."""
         made = self._asdict()
         made["space"] = {
-            key: [[_plain(c) for c in decision.candidates], _plain(decision.chosen)]
+            key: [
+                [choice_to_plain(c) for c in decision.candidates],
+                choice_to_plain(decision.chosen),
+            ]
             for key, decision in self.space.items()
         }
         return made
@@ -99,15 +107,7 @@ class Outcome(NamedTuple):
         """Read what ``to_plain`` wrote."""
         fields = dict(plain)
         fields["space"] = {
-            key: Decision(tuple(map(_choice, candidates)), _choice(chosen))
+            key: Decision(tuple(map(choice_from_plain, candidates)), choice_from_plain(chosen))
             for key, (candidates, chosen) in fields["space"].items()
         }
         return cls(**fields)
-
-
-def _plain(choice: Choice) -> Any:
-    return list(choice) if isinstance(choice, tuple) else choice
-
-
-def _choice(plain: Any) -> Choice:
-    return tuple(cast("list[int]", plain)) if isinstance(plain, list) else plain

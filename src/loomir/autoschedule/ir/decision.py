@@ -11,7 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
 if TYPE_CHECKING:  # a program of the cache is found without the compiler
     from loomir.target import Target
@@ -25,9 +34,11 @@ __all__ = [
     "Decisions",
     "apply_decisions",
     "attempt",
-    "current_decisions",
+    "choice_from_plain",
+    "choice_to_plain",
     "current_source",
     "decide",
+    "decides",
     "decisions_from",
     "nest_place",
     "suspend_decisions",
@@ -38,6 +49,16 @@ Choice: TypeAlias = bool | int | str | tuple[int, ...]
 
 _Choice = TypeVar("_Choice", bound=Choice)
 _T = TypeVar("_T")
+
+
+def choice_to_plain(choice: Choice) -> Any:
+    """Return a candidate as JSON holds it."""
+    return list(choice) if isinstance(choice, tuple) else choice
+
+
+def choice_from_plain(plain: Any) -> Any:
+    """Return a candidate as JSON has it; what is none is no candidate of any decision."""
+    return tuple(cast("list[Any]", plain)) if isinstance(plain, list) else plain
 
 
 class Decision(NamedTuple):
@@ -124,6 +145,14 @@ def decide(name: str, first: _Choice, others: Callable[[], Iterable[_Choice]]) -
     return scope.decisions.choose(scope.path + name, first, others)
 
 
+def decides(name: str) -> bool:
+    """Whether candidates are asked for that cost time to find: while exploring, or by this name."""
+    scope = _scope.get()
+    if scope is None:
+        return False
+    return scope.decisions.explores or scope.path + name in scope.decisions.given
+
+
 def attempt(plan: Callable[[], _T | None], optional: str = "") -> _T | None:
     """Plan, and forget what was decided where that comes to nothing.
 
@@ -144,12 +173,6 @@ def attempt(plan: Callable[[], _T | None], optional: str = "") -> _T | None:
             {k: d for k, d in after.items() if k not in before and k.partition("#")[0] == key}
         )
     return None
-
-
-def current_decisions() -> Decisions | None:
-    """Return the decisions that are in force."""
-    scope = _scope.get()
-    return None if scope is None else scope.decisions
 
 
 def current_source() -> DecisionSource | None:

@@ -210,6 +210,22 @@ def programs_of(module: ModuleType) -> dict[str, Program]:
     return {k: v for k, v in vars(module).items() if issubclass(type(v), kinds)}
 
 
+def pick_one(programs: Mapping[str, P], name: str | None, path: Path) -> P:
+    """Choose the program that was named, or the only one. Errors: CLI0002, CLI0010."""
+    found = pick(programs, name, path)
+    if len(found) > 1:
+        raise CompileError(
+            Diagnostic(
+                "CLI0010",
+                f"{path} defines {len(found)} programs",
+                notes=(f"its programs: {', '.join(found)}",),
+                help=f"name one: {path}:{next(iter(found))}",
+            )
+        )
+    (program,) = found.values()
+    return program
+
+
 def pick(programs: Mapping[str, P], name: str | None, path: Path) -> dict[str, P]:
     """Choose the program that was named, or all. Errors: CLI0002."""
     if name is None and programs:

@@ -121,18 +121,6 @@ def _not_equal_zero(node: Node) -> RelaxExpr:
     return op.logical_not(node[0])
 
 
-def fuse_steps(*parts: Callable[[Node, RelaxExpr], RelaxExpr]) -> Converter:
-    """Import an operator as steps on its first input, one after the other."""
-
-    def convert(node: Node) -> RelaxExpr:
-        made = node[0]
-        for part in parts:
-            made = node.emit(part(node, made))
-        return made
-
-    return convert
-
-
 def number(node: Node, value: float) -> RelaxExpr:
     """Return a constant without axes of the dtype of the first input."""
     return constant(value, node.dtype(0))
