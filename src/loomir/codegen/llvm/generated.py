@@ -29,32 +29,32 @@ __all__ = [
 ENTER: Final = "loomir_enter"
 """The function through which Python calls any function on objects."""
 FUNCTION: Final = "loomir_function"
-"""The function that gives the public functions of a module by their number."""
+"""The function that returns the public functions of a module by number."""
 PACKED_CODE: Final = "loomir_packed"
-"""The code of all packed functions; objects that Python makes refer to it as well."""
+"""The code of all packed functions; objects that Python creates refer to it as well."""
 
 
 class Timed(NamedTuple):
-    """A kernel that is timed, and the names of the sizes in its records."""
+    """A timed kernel, and the names of the sizes in its records."""
 
     name: str
     sizes: tuple[str, ...]
 
 
 class FunctionInfo(NamedTuple):
-    """What is known of a function, and which captured item each shape variable in it is."""
+    """The signature of a function value, and the captured item that holds each shape variable."""
 
     info: FuncStructInfo
     captured: tuple[tuple[ShapeVar, int], ...] = ()
     names: tuple[str, ...] = ()
-    """Of its parameters, where they have any."""
+    """The names of its parameters, if they have names."""
     name: str = "function"
     spans: tuple[Span | None, ...] = ()
     """Where its parameters are declared."""
 
 
 class FunctionCheck(NamedTuple):
-    """A place where a function must be of a signature, which some shape variables come into."""
+    """A place where a function must have a signature, which may depend on shape variables."""
 
     info: FuncStructInfo
     variables: tuple[ShapeVar, ...]
@@ -67,11 +67,14 @@ class FunctionCheck(NamedTuple):
 class Graph:
     """What Python needs of a module's graph functions.
 
-    ``entries`` are the names of the public ones, by number; ``numbers`` the places of functions of
-    the module among ``infos``, what is known of each function that can be a value; ``sites`` those
-    of the faults that their arguments cause; ``checks`` the places where functions are compared;
-    ``data`` the constants that the object leaves open, by symbol; ``values`` how many come with a
-    fault; ``packed`` the functions that Python runs; ``signatures`` what calls of ``infos`` need.
+    - ``entries`` are the names of the public functions, by number.
+    - ``infos`` describe each function that can be a value; ``numbers`` are the indices of the
+      module's functions in them; ``signatures`` is what calls of ``infos`` need.
+    - ``sites`` are the sites of the faults that arguments cause.
+    - ``checks`` are the places where function values are compared with a signature.
+    - ``data`` are the constants that the object does not define, by symbol.
+    - ``values`` is the most values of a fault.
+    - ``packed`` are the names of functions that Python runs.
     """
 
     entries: tuple[str, ...]
@@ -86,7 +89,7 @@ class Graph:
 
 
 class Part(NamedTuple):
-    """A part of a module that is compiled by itself; whether its loops are shaped."""
+    """A part of a module that is compiled separately; ``shaped`` as in ``Generated``."""
 
     text: str
     shaped: bool
@@ -94,13 +97,12 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What generating gives: IR, what its faults mean, and the symbols of its public functions.
+    """Generated IR, the meaning of its faults, and the symbols of its public functions.
 
-    ``externs`` maps symbols that the object leaves open to the names of the C functions meant;
-    ``graph`` is what Python needs of graph functions, where there are any; ``timed`` are the
-    functions that note when they ran, by the number in their records. Where loops are ``shaped``,
-    LLVM has nothing to gain by rearranging them. ``parts`` are the same IR as several modules,
-    where there is much of it.
+    ``externs`` maps undefined symbols to the names of C functions. ``graph`` is what Python needs
+    of graph functions, if there are any. ``timed`` are the functions that record when they ran, by
+    the number in their records. If loops are ``shaped``, they are vectorised already, and LLVM's
+    loop passes would gain nothing. ``parts`` are the same IR as several modules, if it is large.
     """
 
     text: str

@@ -27,7 +27,7 @@ def graph_functions(
 ) -> dict[str, GraphFunction]:
     """Return the public graph functions of compiled code, by name.
 
-    ``explain`` raises all that is wrong with arguments of a function.
+    ``explain`` raises an error that lists everything wrong with the arguments of a function.
     """
     graph = generated.graph
     if graph is None:
@@ -53,12 +53,12 @@ def graph_functions(
 
 def _describe(graph: Graph, number: int, sizes: Sequence[Any]) -> FuncStructInfo:
     known = graph.infos[number]
-    # Loaded when it is asked for: most programs are called, and never described.
+    # Imported on demand: most programs never ask for it.
     known_functions: Any = import_module("loomir.codegen.llvm.known_functions")
     return known_functions.concrete(known.info, [var for var, _ in known.captured], sizes)
 
 
 def _compare(graph: Graph, check: int, given: object, sizes: Sequence[Any]) -> None:
-    """Raise where a function does not fit a place of the program. Errors: RUN0407."""
+    """Raise if a function value does not have the signature that is required. Errors: RUN0407."""
     known_functions: Any = import_module("loomir.codegen.llvm.known_functions")
     known_functions.compare(graph.checks[check], given, sizes)

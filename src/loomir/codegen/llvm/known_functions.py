@@ -21,7 +21,7 @@ __all__ = ["call_signature", "compare", "concrete"]
 
 
 def call_signature(known: FunctionInfo) -> Signature:
-    """Return what calls of a function need to know of it."""
+    """Return what a call from Python needs to know of a function."""
     params = known.info.params or ()
     names = known.names or tuple(f"argument {i + 1}" for i in range(len(params)))
     wanted = tuple([trampoline(_find_wanted(p)) for p in params])
@@ -43,7 +43,7 @@ def _find_wanted(info: StructInfo) -> Step[Wanted]:
 def concrete(
     info: FuncStructInfo, variables: Sequence[ShapeVar], sizes: Sequence[Any]
 ) -> FuncStructInfo:
-    """Put numbers for shape variables."""
+    """Replace shape variables by numbers."""
     numbers: dict[ShapeVar, PrimExpr] = {}
     for var, size in zip(variables, sizes, strict=True):
         imm = FloatImm if var.dtype.is_float else IntImm
@@ -52,7 +52,7 @@ def concrete(
 
 
 def compare(place: FunctionCheck, given: object, sizes: Sequence[Any]) -> None:
-    """Raise where a function does not fit a place of the program. Errors: RUN0407."""
+    """Raise if a function value does not have the signature that is required. Errors: RUN0407."""
     info = getattr(given, "info", None)
     if not isinstance(info, FuncStructInfo):
         raise InternalError(f"nothing is known of {given!r}")

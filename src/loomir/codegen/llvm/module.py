@@ -51,16 +51,16 @@ __all__ = ["Options", "generate"]
 _ENTRY: Final = "__tvm_ffi_"
 _C_ENTRY: Final = "loomir.c."
 _DEEP_STACK: Final = 512
-"""Bytes of the stack for small allocations where calls may be a thousand deep."""
+"""Bytes of stack for small allocations in recursive functions, which may be a thousand deep."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """How to generate code.
 
-    ``allow_alias`` lets arrays overlap, for slower code; ``watched`` code watches memory; ``for_c``
-    makes entries for programs in C in place of those for Python. ``timed`` code notes when
-    its public functions and the kernels of graphs ran.
+    ``allow_alias`` lets arrays overlap, for slower code; ``watched`` code runs the memory
+    sanitizer; ``for_c`` makes entries for programs in C in place of those for Python. ``timed``
+    code records when its public functions and the kernels of graphs ran.
     """
 
     allow_alias: bool = False
@@ -79,8 +79,8 @@ def generate(
 ) -> Generated:
     """Generate code for every PrimFunc of a lowered module, and for the graphs of ``program``.
 
-    ``signatures`` are those of the functions before they were lowered, by name; their variables are
-    those that lowered bodies use. ``program`` is legalised, its PrimFuncs are not lowered.
+    ``signatures`` are those of the functions before lowering, by name, with the variables that the
+    lowered bodies use. ``program`` is legalised; its PrimFuncs are not lowered.
     Errors: InternalError for code that is not lowered.
     """
     machine = machine_of(target)
@@ -107,7 +107,7 @@ def generate(
     }
     reach = _reach(functions)
     recursive = {name for name, found in reach.items() if name in found}
-    # What is outside may see any of the arrays.
+    # A function that calls code outside of the module may get its arrays back through it.
     open_ = {name for name, found in reach.items() if _OUT in found}
     called = frozenset[str]().union(*reach.values())
     named: set[str] = set() if program is None else list_called_kernels(program)
@@ -169,13 +169,13 @@ def generate(
 
 
 _SPLIT: Final = 1 << 17
-"""Bytes of text of a module from which it is compiled in parts, and of a part."""
+"""Bytes of text from which a module is compiled in parts."""
 
 
 def _parts(unit: Unit, shaped: Mapping[str, bool]) -> tuple[Part, ...]:
-    """Write a module as several: one for all but kernels, and those for some kernels each.
+    """Split a module into several: one without kernels, and others with some kernels each.
 
-    What is in which depends on the program only, so that equal programs give equal code.
+    The split depends on the program only, so that equal programs compile to equal code.
     """
     sizes: dict[str, int] = dict.fromkeys(shaped, 0)
     names: dict[str, set[str]] = {name: set() for name in shaped}
@@ -202,7 +202,7 @@ def _parts(unit: Unit, shaped: Mapping[str, bool]) -> tuple[Part, ...]:
 
 
 _LINES: Final = 2500
-"""Lines of kernels from which a part takes no more."""
+"""Lines of kernels in a part; when it has as many, the next kernel starts another one."""
 
 
 def _find_signature(signatures: Mapping[str, Signature], name: str) -> Signature:
@@ -214,7 +214,7 @@ def _find_signature(signatures: Mapping[str, Signature], name: str) -> Signature
 
 # -- names -------------------------------------------------------------------------------------
 def _symbols(functions: Mapping[str, PrimFunc]) -> dict[str, str]:
-    """Choose a symbol for each function, of letters, digits and underscores, of its own."""
+    """Choose a unique symbol of letters, digits and underscores for each function."""
     taken: set[str] = set()
     symbols: dict[str, str] = {}
     for name in sorted(functions, key=lambda n: (_plain(n) != n, n)):
@@ -232,11 +232,11 @@ def _plain(name: str) -> str:
 
 
 _OUT: Final = ""
-"""The name that stands for everything outside of the module."""
+"""The name for everything outside of the module."""
 
 
 def _reach(functions: Mapping[str, PrimFunc]) -> dict[str, set[str]]:
-    """List what each function may call, through others or not."""
+    """List what each function may call, directly or indirectly."""
     calls: dict[str, set[str]] = {}
     for name, func in functions.items():
         calls[name] = set()
@@ -269,12 +269,12 @@ def _declare(
     is_called: bool,
     is_kernel: bool,
 ) -> tuple[Function, Function | None]:
-    """Open the body and the checked function, so that others can call them.
+    """Declare a function's body and its checked entry, so that others can call them.
 
-    The latter where loops call it, or the world.
+    The entry is None if neither loops nor callers from outside need it.
     """
-    # Loops inlined into a graph gain nothing there, and LLVM would optimise them once more in each
-    # function that they pass through: half of its time for a graph of ten operators.
+    # Inlining loops into a graph gains nothing, and LLVM would optimise them again in each function
+    # that they are inlined into: half of its time for a graph of ten operators.
     separate = is_kernel and For in by_class(func.body)
     distinct = "" if alias else "noalias"
     arrays: list[Param] = []
@@ -306,7 +306,7 @@ def _declare(
             I32,
             checked,
             linkage="internal",
-            # Other functions may call it often; the world calls it once for each run.
+            # Other functions may call it often; a caller from outside calls it once for each run.
             attributes={} if is_called else ONCE,
         )
     returns = dtype_of_type(func.ret_type)

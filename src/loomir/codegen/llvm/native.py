@@ -33,22 +33,22 @@ __all__ = ["Native", "load_library_early"]
 
 
 def _data(arrays: Mapping[str, Array]) -> dict[str, int]:
-    """Return the addresses of constants, which live as long as the code."""
+    """Return the addresses of constants, which must live as long as the code."""
     return {symbol: array.data.__array_interface__["data"][0] for symbol, array in arrays.items()}
 
 
 def load_library_early() -> None:
-    """Load the native run-time library in another thread: LLVM works while passes run here.
+    """Load the native run-time library in another thread, while passes run in this one.
 
-    Where nothing of it is in the cache, that takes LLVM half a second.
+    If the cache does not have it, LLVM takes half a second to compile it.
     """
-    # Python waits for it before it ends: LLVM must not be at work when it is taken down.
+    # No daemon: Python must wait for it, since LLVM must not run while the process is torn down.
     threading.Thread(target=_load_library).start()
 
 
 def _load_library() -> None:
     for symbols in (check_symbols, process_symbols, pool_symbols, object_symbols):
-        # Who needs it says what is wrong.
+        # The first use of the library reports the error.
         with suppress(Exception):
             symbols()
 
@@ -56,11 +56,11 @@ def _load_library() -> None:
 class Native:
     """Machine code of a module; every step happens once, in any thread.
 
-    - ``level`` 0 runs none of LLVM's passes, 1 to 3 its usual ones, ``engine.QUICKEST`` is less
-      than 0. Up to 2, ``passes`` may be fewer: by itself where the loops are shaped.
+    - ``level`` 0 runs none of LLVM's passes, 1 to 3 its usual ones, ``engine.QUICKEST`` even less.
+      Up to 2, ``passes`` may be fewer; they are by default if the loops are shaped.
     - C functions that the program calls are looked up when the code is loaded.
-    - A target other than this machine can give text and objects, but no addresses.
-    - ``compiled`` is the object file where it is there already; ``on_loaded`` is told of it.
+    - For a target other than this machine there are text and objects, but no addresses.
+    - ``compiled`` is the object file, if it exists already; ``on_loaded`` is called with it.
     """
 
     __slots__ = (
@@ -102,7 +102,7 @@ class Native:
         self._object = compiled
         self._on_loaded = on_loaded
         self._library: engine.Library | None = None
-        # Loaded for what is timed only: with it comes the code generator.
+        # Imported only for timed code, since it imports the code generator.
         self._timing: Any = import_module("loomir.codegen.llvm.timing") if generated.timed else None
         self.records = self._timing.new_buffer() if generated.timed else None
 
@@ -114,18 +114,18 @@ class Native:
     def address(self, name: str) -> int:
         """Return the address of the entry of a public function.
 
-        Errors: RUN0464 where the code is for another machine, TIR0511 for a C function that is not
-        there any more.
+        Errors: RUN0464 if the code is for another machine, TIR0511 for a C function that no longer
+        exists.
         """
         return self.symbol(self._generated.entries[name])
 
     def symbol(self, symbol: str) -> int:
-        """Return the address of a symbol that is seen from outside. Errors: as for ``address``."""
+        """Return the address of an exported symbol. Errors: as for ``address``."""
         with self._lock:
             return self._load().address(symbol)
 
     def prepare(self) -> None:
-        """Generate the code, and load it where it is for this machine. Errors: TIR0511."""
+        """Generate the code, and load it if it is for this machine. Errors: TIR0511."""
         with self._lock:
             if self._is_for_this_machine():
                 self._load()
@@ -183,11 +183,11 @@ class Native:
             return self._compile()
 
     def llvm_ir(self) -> str:
-        """Return the IR as it was generated, before LLVM's passes."""
+        """Return the generated IR, before LLVM's passes."""
         return self._generated.text
 
     def assembly(self) -> str:
-        """Return the machine code as text; that of parts one after the other."""
+        """Return the assembly, that of one part after the other."""
         return "".join(
             [
                 engine.assembly(text, self._machine, self._level, passes=passes)

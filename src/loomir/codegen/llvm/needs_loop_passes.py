@@ -39,22 +39,23 @@ __all__ = ["is_shaped"]
 _SHORT: Final = 8
 _STEP: Final = 16
 _WRITTEN_OUT: Final = 64
-"""Stores of loops, all iterations counted, up to which LLVM writes them out."""
+"""Stores in all iterations of a loop up to which LLVM unrolls it completely."""
 _FUNCTIONS: Final = frozenset(row.op for row in BUILTINS.values() if row.family == FAMILY)
 _STILL: Final = 5
-"""Loop-invariant loads in an innermost loop from which LLVM's passes, which hoist them, are run.
+"""From so many loop-invariant loads in an innermost loop on, LLVM's passes run to hoist them.
 
-Fewer are hidden behind what else an iteration loads."""
+Fewer cost nothing beside the other loads of an iteration."""
 _NEIGHBOURS: Final = (1, -1)
-"""Steps of an index that go from one element to the next, or to the one before."""
+"""Steps of an index to the next or the previous element."""
 _REINTERPRET: Final = BUILTINS["reinterpret"].op
 _XOR: Final = BUILTINS["bitwise_xor"].op
 
 
 def is_shaped(func: PrimFunc, target: Target) -> bool:
-    """Whether no loop of a lowered function would gain from LLVM's passes over loops.
+    """Tell whether no loop of a lowered function would gain from LLVM's loop passes.
 
-    One that computes scalars would, or copies neighbours; one that moves single elements would not.
+    A loop gains if it computes scalars or copies neighbouring elements, which LLVM can vectorise;
+    one that moves single elements does not.
     """
     found: dict[Any, list[Any]] = by_class(func.body)
     if While in found:
@@ -63,7 +64,7 @@ def is_shaped(func: PrimFunc, target: Target) -> bool:
     registers = _registers(found)
     register = target.vector_bits // 8
     room = register * target.registers * 3 // 2
-    # Where nothing is a vector, short loops are not what is left at an end or a border.
+    # In code without vectors, short loops are not remainders or borders.
     has_vectors = any(store.value.dtype.lanes > 1 for store in stores)
     thin = has_vectors
     for body in _bodies(func.body, has_vectors):
@@ -73,25 +74,27 @@ def is_shaped(func: PrimFunc, target: Target) -> bool:
             return False
         if not body.is_whole or (has_vectors and _is_short(body.loop.extent)):
             continue
-        # Short loops among vectors are what is left, but among nothing else they are the work.
+        # In code with vectors, short loops are remainders; without, they are the main work.
         if body.gains and not (body.has_loops and body.has_vectors):
             return False
         if not body.has_loops and _interleaves(body):
             return False
         if body.is_small and memory and _repeats(body, memory, registers):
             return False
-    # It takes as long to count as to do that little: LLVM writes several iterations out.
+    # If every iteration does little, counting takes as long as the work: LLVM unrolls such loops.
     return not thin
 
 
 @dataclass(slots=True)
 class _Body:
-    """What an iteration of a loop does.
+    """The contents of an iteration of a loop.
 
-    ``parts`` are its stores, and values of names, in program order; those of loops in it are there
-    where ``is_small``: LLVM writes such loops out. ``written`` is how many stores there are then,
-    and ``bytes`` is what these store, of which ``own`` outside of the loops. It ``gains`` where one
-    of them would be better as a vector, and ``is_whole`` where all loops in it are short.
+    - ``parts`` are its stores and let bindings in program order. If ``is_small``, they include
+      those of inner loops, which LLVM unrolls.
+    - ``written`` is the number of stores after unrolling, ``bytes`` what they store; ``own`` are
+      the bytes stored outside of inner loops.
+    - ``gains``: a store would gain from vectorisation.
+    - ``is_whole``: all inner loops are short.
     """
 
     loop: For
@@ -111,7 +114,7 @@ class _Body:
 
 
 def _bodies(root: Stmt, has_vectors: bool) -> list[_Body]:
-    """List what loops do, the inner ones first; short ones are work only without vectors."""
+    """Describe all loops, inner ones first; with ``has_vectors``, short ones are remainders."""
     made: list[_Body] = []
     around: list[_Body] = []
     long: list[For] = []
@@ -149,7 +152,7 @@ def _bodies(root: Stmt, has_vectors: bool) -> list[_Body]:
 
 
 def _add(body: _Body, inner: _Body) -> None:
-    """Count a loop in an iteration of the loop around."""
+    """Add an inner loop to the description of the loop around it."""
     times = _iterations(inner.loop.extent)
     if inner.written:
         body.written += times * inner.written
@@ -165,7 +168,7 @@ def _add(body: _Body, inner: _Body) -> None:
 
 
 def _registers(found: dict[Any, list[Any]]) -> set[Var]:
-    """Find the memory that LLVM takes for registers at once: all accesses are at constants."""
+    """Find allocations that LLVM promotes to registers: all accesses have constant indices."""
     made: set[Var] = {s.buffer_var for s in found.get(Allocate, ())}
     for access in (*found.get(BufferLoad, ()), *found.get(BufferStore, ())):
         if access.buffer.data in made and any(Var in by_class(i) for i in access.indices):
@@ -174,16 +177,16 @@ def _registers(found: dict[Any, list[Any]]) -> set[Var]:
 
 
 def _is_plain(body: _Body) -> bool:
-    """Whether an innermost loop calls no functions and does not divide: they take longer."""
+    """Tell whether an innermost loop has no function calls and no divisions, which are slow."""
     inner: dict[Any, list[Any]] = by_class(body.loop.body)
     return Div not in inner and not any(call.op in _FUNCTIONS for call in inner.get(Call, ()))
 
 
 def _accumulates(body: _Body, memory: set[Var]) -> bool:
-    """Whether a loop reads and writes one place in memory that LLVM would keep in a register.
+    """Tell whether a loop updates one place in memory that LLVM would keep in a register.
 
-    It does so for the time of an innermost loop, or of one that is so once the short ones in it are
-    written out.
+    LLVM does so in an innermost loop, and in one that becomes innermost when short inner loops are
+    unrolled.
     """
     if not memory:
         return False
@@ -207,11 +210,11 @@ def _accumulates(body: _Body, memory: set[Var]) -> bool:
 
 
 def _repeats(body: _Body, memory: set[Var], registers: set[Var]) -> bool:
-    """Whether an iteration has values in registers already that it loads.
+    """Tell whether an iteration reloads values that are in registers already.
 
-    Instruction selection finds that of loads with no store between them, and of one value that is
-    stored and loaded. LLVM's passes find that too of places that are loaded again after stores to
-    others, that are added to several times, or that the iteration before has stored or loaded.
+    Instruction selection by itself removes repeated loads with no store between them, and the load
+    of a value just stored. LLVM's passes also remove reloads after stores to other places, repeated
+    updates of one place, and loads of what the previous iteration has stored or loaded.
     """
     loaded: set[tuple[Var, int]] = set()
     stored: set[tuple[Var, int]] = set()
@@ -261,10 +264,10 @@ def _iterations(extent: PrimExpr) -> float:
 
 
 def _is_short(extent: PrimExpr) -> bool:
-    """Whether so few iterations are no loss, whatever becomes of them."""
+    """Tell whether a loop has so few iterations that their speed does not matter."""
     if isinstance(extent, IntImm):
         return extent.value <= _SHORT
-    # What whole steps leave: x - x // step * step.
+    # The remainder of a strip-mined loop: x - x // step * step.
     if not (isinstance(extent, Sub) and isinstance(extent.b, Mul)):
         return False
     whole, step = extent.b.a, extent.b.b
@@ -290,22 +293,22 @@ def _would_gain(store: BufferStore, var: Var) -> bool:
         elif isinstance(value, Call) and value.op is _REINTERPRET:
             todo += value.args
         elif isinstance(value, Call) and value.op is _XOR and not beside:
-            todo += value.args  # signs of bytes are flipped as they are moved
+            todo += value.args  # copies of bytes may flip the sign bit
         elif not isinstance(value, IntImm | FloatImm | Var):
             return True
     return False
 
 
 def _tests_neighbours(branch: IfThenElse, var: Var) -> bool:
-    """Whether each iteration of a loop tests the next element: LLVM's vectors store under masks."""
+    """Tell whether each iteration tests the next element: LLVM vectorises that with masks."""
     loads: list[BufferLoad] = by_class(branch.condition).get(BufferLoad, [])
     return any(load.dtype.lanes == 1 and _step(load.indices, var) == 1 for load in loads)
 
 
 def _interleaves(body: _Body) -> bool:
-    """Whether the stores of an iteration fill memory from several arrays, element by element.
+    """Tell whether the stores of an iteration interleave several arrays element by element.
 
-    As LLVM does it, that is a shuffle of vectors.
+    LLVM turns that into shuffles of vectors.
     """
     var = body.loop.loop_var
     groups: dict[tuple[Var, int], int] = {}
@@ -319,7 +322,7 @@ def _interleaves(body: _Body) -> bool:
 
 
 def _step(indices: tuple[PrimExpr, ...], var: Var) -> int | None:
-    """Return by how much an index grows in each iteration; None if that is not plain to see."""
+    """Return by how much an index grows in each iteration; None if it is not linear."""
     (index,) = indices
     step = 0
     todo = [(index, 1)]

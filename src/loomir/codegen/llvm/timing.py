@@ -45,7 +45,7 @@ class Record(NamedTuple):
 
 
 def define_timed(unit: Unit, number: int, linked: Linked, body: Function) -> tuple[Callee, Timed]:
-    """Define a function that calls a kernel's body and notes when."""
+    """Define a function that calls a kernel's body and records the time."""
     made = unit.module.define(
         f"{linked.symbol}.timed",
         I32,
@@ -76,7 +76,7 @@ def define_timed(unit: Unit, number: int, linked: Linked, body: Function) -> tup
 
 
 def _sizes(b: Builder, linked: Linked, made: Function) -> tuple[tuple[str, ...], list[Value]]:
-    """Return the integers that a body takes: variables of shapes, then scalars."""
+    """Return the integer arguments of a body: shape variables, then scalars."""
     signature = linked.signature
     arrays = sum(p.buffer is not None for p in signature.parameters)
     listed = [(v.var.name_hint, v.var.dtype) for v in signature.bindings]
@@ -107,12 +107,12 @@ def new_buffer() -> Buffer:
 
 
 def make_timing_symbols(buffer: Buffer) -> dict[str, int]:
-    """Return the addresses of what timed code refers to."""
+    """Return the addresses of the symbols that timed code refers to."""
     return {_BUFFER: buffer.ctypes.data, _CLOCK: address_in_process(_CLOCK)}
 
 
 def read_records(buffer: Buffer, kernels: tuple[Timed, ...]) -> tuple[list[Record], int]:
-    """Take the records out of a buffer, which is empty then; and how many words were dropped."""
+    """Take all records out of a buffer; also return how many words were dropped."""
     taken = int(buffer[0])
     words: list[int] = buffer[_HEAD : _HEAD + min(taken, _WORDS)].tolist()
     buffer[:] = 0

@@ -94,7 +94,7 @@ def _cast(op: str, fits: Callable[[Type, Type], bool]) -> Cast:
 class Builder:
     """Writes instructions at the end of ``block``; ``at`` moves it."""
 
-    # What is looked up for every instruction; `emit` appends a line to the open block.
+    # Slots, since every instruction reads them; `emit` appends a line to the open block.
     __slots__ = ("_suffix", "block", "emit", "function", "known", "module", "serial")
 
     emit: Callable[[str], object]
@@ -126,7 +126,7 @@ class Builder:
         return not self.block.terminated
 
     def locate(self, location: Metadata | None) -> None:
-        """Attach a ``!DILocation`` to what is written from here on."""
+        """Attach a ``!DILocation`` to the instructions that follow."""
         self._suffix = "" if location is None else f", !dbg {location.text}"
         self._choose_emit()
 
@@ -166,10 +166,10 @@ class Builder:
     fsub: ClassVar[Binary] = _float_binary("fsub")
     fmul: ClassVar[Binary] = _float_binary("fmul")
     fdiv: ClassVar[Binary] = _float_binary("fdiv")
-    # `frem` is left out: LLVM makes it a call of fmod, which mathlib names openly.
+    # No `frem`: LLVM turns it into a call of fmod, which mathlib makes explicit.
 
     def emit_flagged(self, op: str, x: Value, y: Value, flags: str) -> Value:
-        """Emit add, sub, mul or shl with a promise: ``nsw``, ``nuw`` or ``nuw nsw``."""
+        """Emit add, sub, mul or shl with the flags ``nsw``, ``nuw`` or ``nuw nsw``."""
         t = x.type
         fits = t is y.type and t.is_int and flags in _WRAP_FLAGS
         if not fits or op not in ("add", "sub", "mul", "shl"):
@@ -177,7 +177,7 @@ class Builder:
         return self.pure(t, f"{op} {flags} {t.text} {x.text}, {y.text}")
 
     def fneg(self, x: Value) -> Value:
-        """Flip the sign, that of NaN too."""
+        """Flip the sign bit, of NaN too."""
         if not x.type.is_float:
             raise _wrong("fneg", x)
         return self.pure(x.type, f"fneg {x.typed}")
@@ -202,14 +202,14 @@ class Builder:
         return self.pure(t.mask, f"icmp {predicate} {t.text} {x.text}, {y.text}")
 
     def fcmp(self, predicate: str, x: Value, y: Value) -> Value:
-        """Compare floats; ``o..`` is false and ``u..`` true where one is NaN."""
+        """Compare floats; if one is NaN, ``o..`` is false and ``u..`` true."""
         t = x.type
         if t is not y.type or not t.is_float or predicate not in _FCMP:
             raise _wrong(f"fcmp {predicate}", x, y)
         return self.pure(t.mask, f"fcmp {predicate} {t.text} {x.text}, {y.text}")
 
     def select(self, condition: Value, x: Value, y: Value) -> Value:
-        """Choose ``x`` where the condition holds, as a whole or lane by lane."""
+        """Choose ``x`` if the condition holds, else ``y``; as a whole or lane by lane."""
         t, c = x.type, condition.type
         if t is not y.type or not (c is I1 or c is t.mask) or not t.is_first_class:
             raise _wrong("select", condition, x, y)
@@ -220,7 +220,7 @@ class Builder:
         )
 
     def freeze(self, x: Value) -> Value:
-        """Make poison some value or other, the same for all uses."""
+        """Replace poison by an arbitrary value, the same for all uses."""
         return self._result(x.type, f"freeze {x.typed}")
 
     # -- casts ---------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class Builder:
     inttoptr: ClassVar[Cast] = _cast("inttoptr", lambda a, b: a.is_int and b.is_ptr)
 
     def bitcast(self, x: Value, to: Type) -> Value:
-        """Read the same bits as another type; pointers excluded."""
+        """Read the same bits as another type, not from or to pointers."""
         t = x.type
         plain = (t.is_int or t.is_float) and (to.is_int or to.is_float)
         if not plain or t.bits * t.lanes != to.bits * to.lanes:
@@ -250,7 +250,7 @@ class Builder:
 
     # -- memory --------------------------------------------------------------------------------
     def alloca(self, type: Type, count: int = 1, *, align: int = 0, hint: str = "slot") -> Value:
-        """Reserve room on the stack for the whole call, in the entry block."""
+        """Reserve stack for the whole call, in the entry block."""
         if not type.is_first_class or count < 1:
             raise _wrong(f"alloca of {count}", type)
         name = self.function.name_local(hint)
@@ -261,9 +261,9 @@ class Builder:
         return Value(PTR, name)
 
     def gep(self, type: Type, base: Value, *indices: Value, inbounds: bool = False) -> Value:
-        """Compute an address: ``indices`` count elements of ``type``, then step into it.
+        """Compute an address: the first index counts elements of ``type``, the others select parts.
 
-        A vector of pointers or of indices gives a vector of pointers.
+        If the pointer or an index is a vector, the result is a vector of pointers.
         """
         if not base.type.is_ptr or not indices:
             raise _wrong(f"getelementptr {type.text}", base, *indices)
@@ -328,7 +328,7 @@ class Builder:
         )
 
     def load_atomic(self, type: Type, address: Value, ordering: str) -> Value:
-        """Read a scalar in one piece."""
+        """Load a scalar atomically."""
         if address.type is not PTR or type.lanes != 1 or ordering not in _ORDERINGS:
             raise _wrong(f"atomic {ordering} load of {type.text}", address)
         return self._result(
@@ -336,7 +336,7 @@ class Builder:
         )
 
     def store_atomic(self, value: Value, address: Value, ordering: str) -> None:
-        """Write a scalar in one piece."""
+        """Store a scalar atomically."""
         if address.type is not PTR or value.type.lanes != 1 or ordering not in _ORDERINGS:
             raise _wrong(f"atomic {ordering} store", value, address)
         self.emit(
@@ -344,7 +344,7 @@ class Builder:
         )
 
     def atomicrmw(self, op: str, address: Value, value: Value, ordering: str = "seq_cst") -> Value:
-        """Change a scalar in one piece; give what was there before."""
+        """Modify a scalar atomically, and return its old value."""
         known = _RMW_FLOAT if value.type.is_float else _RMW_INT
         fits = (op in known or op == "xchg") and ordering in _ORDERINGS and value.type.lanes == 1
         if address.type is not PTR or not fits:
@@ -361,7 +361,7 @@ class Builder:
         success: str = "seq_cst",
         failure: str = "seq_cst",
     ) -> tuple[Value, Value]:
-        """Replace ``expected`` by ``new``; give what was there and whether it was replaced."""
+        """Replace ``expected`` by ``new`` atomically; return the old value and a success flag."""
         t = new.type
         fits = address.type is PTR and t is expected.type and (t.is_int or t.is_ptr)
         if not fits or success not in _ORDERINGS or failure not in _ORDERINGS:
@@ -395,7 +395,7 @@ class Builder:
         return self.pure(vec.type, f"insertelement {vec.typed}, {value.typed}, {i.typed}")
 
     def shufflevector(self, x: Value, y: Value, mask: Sequence[int]) -> Value:
-        """Choose lanes of ``x`` then ``y`` by number; -1 leaves a lane undefined."""
+        """Choose lanes by number, those of ``y`` after those of ``x``; -1 is an undefined lane."""
         t = x.type
         if t.kind != "vector" or t is not y.type or not mask:
             raise _wrong("shufflevector", x, y)
@@ -437,7 +437,7 @@ class Builder:
         tail: bool = False,
         looked: bool = False,
     ) -> Value:
-        """Call a function of the module or a declared one; void gives ``NOTHING``."""
+        """Call a function of the module or a declared one; the result of void is ``NOTHING``."""
         return self.call_pointer(
             callee, callee.signature, args, attributes=attributes, tail=tail, looked=looked
         )
@@ -454,7 +454,7 @@ class Builder:
     ) -> Value:
         """Call through an address; ``signature`` is a function type.
 
-        ``looked``: it is known that the stack has room for it.
+        ``looked``: it has been checked that the stack has room for the call.
         """
         wanted = signature.fields
         fits = pointer.type is PTR and signature.kind == "function"
@@ -490,8 +490,8 @@ class Builder:
     ) -> Value:
         """Call an intrinsic such as ``llvm.fma``, declared as needed.
 
-        ``overloads`` are the types in its full name, by default that of the first argument; pass
-        none (``()``) for a name that is full. ``result`` is by default the first argument's type.
+        ``overloads`` are the types that complete its name, by default that of the first argument;
+        pass ``()`` for a complete name. ``result`` is by default the type of the first argument.
         """
         chosen = [args[0].type] if overloads is None else overloads
         full = ".".join([name, *[t.code for t in chosen]])
@@ -510,14 +510,14 @@ class Builder:
         self._end(f"  br label %{target.label}{_meta(meta) if meta else ''}")
 
     def condbr(self, condition: Value, yes: Block, no: Block, *, meta: Meta | None = None) -> None:
-        """Go to ``yes`` where the condition holds, else to ``no``."""
+        """Go to ``yes`` if the condition holds, else to ``no``."""
         if condition.type is not I1:
             raise _wrong("br", condition)
         tail = _meta(meta) if meta else ""
         self._end(f"  br i1 {condition.text}, label %{yes.label}, label %{no.label}{tail}")
 
     def switch(self, value: Value, default: Block, cases: Sequence[tuple[int, Block]]) -> None:
-        """Go where the case says, or to ``default``."""
+        """Go to the block of the value's case, or to ``default``."""
         t = value.type
         if not t.is_int or t.lanes != 1:
             raise _wrong("switch", value)
@@ -525,18 +525,18 @@ class Builder:
         self._end(f"  switch {value.typed}, label %{default.label} [ {listed} ]")
 
     def ret(self, value: Value | None = None) -> None:
-        """Return; the value must be of the function's result type."""
+        """Return from the function; the value must have its result type."""
         wanted = self.function.signature.result
         if (VOID if value is None else value.type) is not wanted:
             raise InternalError(f"{self.function.text} returns {wanted.text}, not {value}")
         self._end("  ret void" if value is None else f"  ret {value.typed}")
 
     def unreachable(self) -> None:
-        """Say that control never gets here."""
+        """Mark a point that control never reaches."""
         self._end("  unreachable")
 
     def pure(self, type: Type, text: str) -> Value:
-        """Emit an instruction that gives the same result wherever it is, unless it is there."""
+        """Emit an instruction without effects, unless the result of an equal one is known."""
         found = self.known.find(text)
         if found is None:
             n = self.serial()

@@ -19,7 +19,7 @@ _BINARY: Final[dict[str, Callable[[int, int], int]]] = {
     "xor": lambda x, y: x ^ y,
 }
 _RIGHT: Final = {"add": 0, "sub": 0, "or": 0, "xor": 0, "mul": 1, "and": -1}
-"""The right operand that leaves the left one as it is."""
+"""The neutral element: the right operand of which the result is the left one."""
 
 _COMPARISON: Final[dict[str, Callable[[int, int], bool]]] = {
     "eq": operator.eq,
@@ -32,7 +32,7 @@ _COMPARISON: Final[dict[str, Callable[[int, int], bool]]] = {
 
 
 def _number(value: Value) -> int | None:
-    """Read a scalar constant; None for a result, a symbol, or what has no one value."""
+    """Read a scalar integer constant; None for any other value."""
     text = value.text
     if text == "true":
         return -1
@@ -43,7 +43,7 @@ def _number(value: Value) -> int | None:
 
 
 def fold_binary(op: str, x: Value, y: Value) -> Value | None:
-    """Compute a scalar operation on constants, or one that changes nothing or gives 0."""
+    """Fold an operation on scalar constants, or one with a neutral or absorbing operand."""
     compute = _BINARY.get(op)
     if compute is None:
         return None

@@ -17,15 +17,15 @@ _ESCAPED: Final = {
 
 
 def escape(data: bytes) -> str:
-    """Write bytes as they stand between quotes in IR."""
+    """Escape bytes for a quoted string in IR."""
     return data.decode("latin-1").translate(_ESCAPED)
 
 
 def global_name(name: str, sigil: str = "@") -> str:
     """Write the exact name of a symbol, quoted where it must be.
 
-    Errors: InternalError for an empty name, and for control characters: LLVM refuses the first of
-    them, and reads the second (0x01) as an order to leave out the platform's prefix.
+    Errors: InternalError for an empty name, and for control characters: LLVM refuses NUL, and
+    takes a leading 0x01 as a request to omit the platform's prefix.
     """
     if _PLAIN.fullmatch(name):
         return sigil + name
@@ -36,5 +36,5 @@ def global_name(name: str, sigil: str = "@") -> str:
 
 
 def local_hint(hint: str) -> str:
-    """Make a readable part of a local name of any text; the number after it keeps it unique."""
+    """Turn any text into the readable part of a local name; a number after it makes it unique."""
     return "_" + _NOT_PLAIN.sub("_", hint) if hint[:1].isdigit() else _NOT_PLAIN.sub("_", hint)

@@ -19,9 +19,9 @@ _SYMBOL: Final = re.compile(r'@(?:"[^"]*"|[-a-zA-Z$._0-9]+)')
 
 
 def split_module(module: Module, parts: Sequence[Set[str]]) -> list[str] | None:
-    """Return the texts of the first part and of those that hold the functions of each set.
+    """Split a module: a first part, and one with the functions of each set of ``parts``.
 
-    None where the module holds what cannot be split.
+    None if the module has something that cannot be split.
     """
     return _Split(module, parts).texts()
 
@@ -58,7 +58,7 @@ class _Split:
         return [self._write(part, owners, shared) for part in range(self.count)]
 
     def _copy_helpers(self, part: int) -> None:
-        """Add the internal functions that a part uses and that are of none."""
+        """Copy into a part the internal functions that it uses and that belong to no part."""
         inside = self.inside[part]
         todo = list(inside)
         while todo:
@@ -71,7 +71,7 @@ class _Split:
                     todo.append(text)
 
     def _list_named(self, inside: Set[str]) -> set[str]:
-        """Return the functions that attributes of a part name: vector forms of others."""
+        """Return the functions that attributes in a part name, as vector variants of others."""
         kept = self.module.kept
         if not kept:
             return set()
@@ -97,7 +97,7 @@ class _Split:
         return users
 
     def _find_shared(self, owners: Mapping[str, Set[int]]) -> set[str]:
-        """Return the symbols that must be seen from other parts than their own."""
+        """Return the symbols that other parts than their own refer to."""
         found: set[str] = set()
         for text, parts in owners.items():
             if len(parts) > 1 and not self._is_copied(text):
@@ -109,19 +109,19 @@ class _Split:
         return found
 
     def _is_copied(self, text: str) -> bool:
-        """Whether a variable is a constant that may be in several parts."""
+        """Tell whether a variable is a constant that several parts may define."""
         variable = self.variables[text]
         return variable.is_constant and not self.refers[text]
 
     def _is_in(self, text: str, part: int, owners: Mapping[str, Set[int]]) -> bool:
-        """Whether a part defines a variable."""
+        """Tell whether a part defines a variable."""
         parts = owners[text]
         if len(parts) > 1 and not self._is_copied(text):
             return part == 0
         return part in parts or (not parts and part == 0)
 
     def _find_used(self, part: int, owners: Mapping[str, Set[int]]) -> set[str]:
-        """Return the symbols that stand in a part."""
+        """Return the symbols that a part mentions."""
         found: set[str] = set()
         for text in self.inside[part]:
             found |= self.refers[text]

@@ -31,7 +31,7 @@ _LINKAGES: Final = frozenset(
 
 
 _DEEPEST: Final = 32
-"""Blocks around a block in which computed values are looked for."""
+"""How many enclosing blocks are searched for a value that is computed already."""
 
 Param = tuple[str, Type] | tuple[str, Type, str]
 
@@ -60,10 +60,10 @@ class Callee(Value):
 
 
 class Known:
-    """What was computed in blocks that control must have passed: instructions and their results.
+    """Instructions that dominate the current block, and their results, so that none is repeated.
 
-    A block sees what those around it know, up to a depth: looking further would cost more in a
-    deep nest than it saves.
+    A block sees the instructions of up to ``_DEEPEST`` blocks around it: in a deep nest, searching
+    further would cost more than it saves.
     """
 
     __slots__ = ("around", "depth", "here")
@@ -85,7 +85,7 @@ class Known:
 
 
 class Block:
-    """A basic block. ``label`` is how branches name it; its lines are the builder's to write."""
+    """A basic block. Branches name it by ``label``; only the builder writes its lines."""
 
     __slots__ = ("allocas", "function", "known", "label", "lines", "phis", "terminated")
 
@@ -99,17 +99,17 @@ class Block:
         self.terminated = False
 
     def continues(self, before: Block) -> None:
-        """Say that control comes here only by ``before``, and that nothing else follows it."""
+        """Note that control enters only from ``before``, and that no other block continues it."""
         self.known = before.known
 
     def inside(self, around: Block) -> None:
-        """Say that control comes here only by ``around``, which others follow too."""
+        """Note that control enters only from ``around``, from which it enters other blocks, too."""
         self.known = Known(around.known)
 
     def render(self, out: list[str]) -> None:
         """Append the lines of this block.
 
-        Errors: InternalError where the block has no terminator.
+        Errors: InternalError if the block has no terminator.
         """
         if not self.terminated:
             raise InternalError(f"block %{self.label} of {self.function.text} does not end")
@@ -120,7 +120,7 @@ class Block:
 
 
 class Phi(Value):
-    """A value that depends on the edge by which its block is entered."""
+    """A value that depends on the predecessor from which its block is entered."""
 
     __slots__ = ("_edges",)
 
@@ -129,7 +129,7 @@ class Phi(Value):
         self._edges: list[str] = []
 
     def add(self, value: Value, block: Block) -> None:
-        """Say what the value is when entered from ``block``."""
+        """Set the value for the predecessor ``block``."""
         if value.type is not self.type:
             raise InternalError(f"phi {self.typed} does not take {value.typed}")
         self._edges.append(f"[ {value.text}, %{block.label} ]")
@@ -137,7 +137,7 @@ class Phi(Value):
     def render(self) -> str:
         """Write the instruction.
 
-        Errors: InternalError where no edge was added.
+        Errors: InternalError if no edge was added.
         """
         if not self._edges:
             raise InternalError(f"phi {self.text} has no incoming value")
@@ -148,8 +148,8 @@ class Function(Callee):
     """A function with a body; ``Module.define`` makes it.
 
     ``params`` are its parameters as values, ``entry`` its first block, ``serial`` numbers locals.
-    ``reserved`` are the bytes of its own on the stack, ``refers`` the functions that it calls or
-    hands on.
+    ``reserved`` are the bytes that it allocates on the stack, ``refers`` the functions that it
+    calls or passes on.
     """
 
     __slots__ = (
@@ -190,7 +190,7 @@ class Function(Callee):
 
     @property
     def is_internal(self) -> bool:
-        """Whether no other module sees it."""
+        """Whether other modules cannot see it."""
         return self._head.startswith("define internal ")
 
     @property
@@ -201,7 +201,7 @@ class Function(Callee):
         return f"declare {result} {self.text}({', '.join(listed)}) nounwind"
 
     def render_exported(self, body: str) -> str:
-        """Return its rendered text such that other modules see it."""
+        """Return its rendered text with a linkage that other modules can see."""
         return body.replace("define internal ", "define ", 1) if self.is_internal else body
 
     def block(self, hint: str = "b") -> Block:
@@ -216,7 +216,7 @@ class Function(Callee):
 
     @property
     def lines(self) -> int:
-        """About how many lines it has."""
+        """The approximate number of its lines."""
         return sum(len(block.lines) for block in self.blocks)
 
     def render(self, out: list[str]) -> None:
@@ -238,7 +238,7 @@ class Variable(NamedTuple):
     kind: str
     tail: str
     linkage: str
-    """As it is written; for one of another module, ``external``."""
+    """The linkage as IR writes it; ``external`` for a variable of another module."""
 
     @property
     def is_defined(self) -> bool:
@@ -247,7 +247,7 @@ class Variable(NamedTuple):
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is data whose address means nothing."""
+        """Whether it is constant data whose address is insignificant."""
         return self.linkage == "private unnamed_addr" and self.kind == "constant"
 
     @property
@@ -257,7 +257,7 @@ class Variable(NamedTuple):
 
     @property
     def exported(self) -> str:
-        """The line that defines it where other modules see it."""
+        """The line that defines it with a linkage that other modules can see."""
         return self._line("", self.tail)
 
     @property
@@ -270,11 +270,11 @@ class Variable(NamedTuple):
 
 
 class Module:
-    """A module in the making.
+    """A module that is being built.
 
-    ``attributes`` stand on every function defined in it (``target-cpu`` and the like); a key
-    without a value is an attribute by keyword (``nounwind``). ``features`` are what the code may
-    take the CPU to have (``engine.TargetMachine.abilities``); none makes code for any CPU.
+    Every function defined in it has the ``attributes`` (``target-cpu`` and the like); a key without
+    a value is a keyword (``nounwind``). ``features`` are the CPU features that the code may use
+    (``engine.TargetMachine.abilities``); with none, it runs on any CPU.
     """
 
     def __init__(
@@ -317,8 +317,8 @@ class Module:
     ) -> Function:
         """Begin a function; each parameter is (hint, type) or (hint, type, attributes).
 
-        ``attributes`` are added to the module's. Errors: InternalError where the name is taken,
-        or declared with another type.
+        ``attributes`` are added to the module's. Errors: InternalError if the name is taken, or
+        declared with another type.
         """
         if linkage not in _LINKAGES:
             raise InternalError(f"unknown linkage {linkage!r}")
@@ -350,10 +350,10 @@ class Module:
         attributes: Mapping[str, str | None] | None = None,
         fresh: bool = False,
     ) -> Callee:
-        """Return the function of that name, declared once, or the one defined in this module.
+        """Return the function of that name: the one defined in this module, else a declaration.
 
-        ``fresh``: what it gives is memory that nothing else points to.
-        Errors: InternalError where it has another type.
+        ``fresh``: it returns memory that nothing else points to (``noalias``).
+        Errors: InternalError if it has another type.
         """
         signature = function(result, params, varargs=varargs)
         known = self._defined.get(name)
@@ -377,7 +377,7 @@ class Module:
         return self._defined.get(name)
 
     def keep(self, function: Function) -> None:
-        """Let LLVM's passes not drop a function that nothing calls yet."""
+        """Keep LLVM's passes from removing a function that nothing calls yet."""
         self._kept.append(function.text)
 
     # -- data ----------------------------------------------------------------------------------
@@ -391,7 +391,7 @@ class Module:
         thread_local: bool = False,
         align: int = 0,
     ) -> Value:
-        """Define a variable that holds ``init`` at the start; give its address."""
+        """Define a variable with the initial value ``init``, and return its address."""
         if linkage not in _LINKAGES:
             raise InternalError(f"unknown linkage {linkage!r}")
         word = {"external": "", "private": "private unnamed_addr"}.get(linkage, linkage)
@@ -401,7 +401,7 @@ class Module:
         return self._add_global(name, init.type, kind, f"{init.typed}{tail}", word)
 
     def declare_global(self, name: str, type: Type, *, thread_local: bool = False) -> Value:
-        """Name a variable that another module defines; give its address."""
+        """Declare a variable that another module defines, and return its address."""
         kind = "thread_local global" if thread_local else "global"
         made = Variable(global_name(name), type, kind, type.text, "external")
         if self._globals.get(name) == made:
@@ -409,12 +409,12 @@ class Module:
         return self._add_global(name, type, kind, type.text, "external")
 
     def promise_global(self, name: str) -> Value:
-        """Name a variable that this module defines later; give its address."""
+        """Return the address of a variable that this module will define later."""
         self._promised.add(name)
         return Value(PTR, global_name(name))
 
     def is_promised(self, name: str) -> bool:
-        """Whether somebody uses a variable that is to be defined yet."""
+        """Tell whether a variable is used that is still to be defined."""
         return name in self._promised and name not in self._globals
 
     @property
@@ -429,12 +429,12 @@ class Module:
 
     @property
     def declared(self) -> Mapping[str, str]:
-        """The functions of other modules by how they are written, with their lines."""
+        """The declarations of functions of other modules, by symbol."""
         return {callee.text: line for callee, line in self._declared.values()}
 
     @property
     def kept(self) -> Collection[str]:
-        """The functions that ``keep`` was told of, as they are written."""
+        """The symbols of the functions that were passed to ``keep``."""
         return self._kept
 
     def _add_global(self, name: str, type: Type, kind: str, tail: str, linkage: str) -> Value:
@@ -445,7 +445,7 @@ class Module:
         return address
 
     def string(self, text: str | bytes) -> Value:
-        """Return the address of a constant C string: UTF-8, a zero after it, equal ones shared."""
+        """Return the address of a constant C string in UTF-8; equal strings are shared."""
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         found = self._strings.get(data)
         if found is None:
@@ -463,16 +463,16 @@ class Module:
         return self.define_global(name, init, constant=True, linkage="private", align=align)
 
     def data_once(self, name: str, content: bytes, *, align: int = 16) -> Value:
-        """Return the address of constant bytes under a name, defined at the first call."""
+        """Return the address of named constant bytes, which the first call defines."""
         if name in self._globals:
             return Value(PTR, global_name(name))
         init = Value(array(I8, len(content)), f'c"{escape(content)}"')
         return self.define_global(name, init, constant=True, linkage="private", align=align)
 
     def struct(self, name: str, fields: Sequence[Type]) -> Type:
-        """Return the struct type of that name, made at the first call.
+        """Return the struct type of that name, which the first call defines.
 
-        Errors: InternalError where it has other fields.
+        Errors: InternalError if it has other fields.
         """
         found = self._structs.get(name)
         if found is None:
@@ -518,7 +518,7 @@ class Module:
         return "\n".join(out)
 
     def render_head(self) -> list[str]:
-        """Return what stands before variables and functions."""
+        """Return the lines before variables and functions."""
         out = [f'source_filename = "{escape(self.name.encode("utf-8", "surrogatepass"))}"']
         if self.data_layout:
             out.append(f'target datalayout = "{self.data_layout}"')
@@ -530,14 +530,14 @@ class Module:
         return out
 
     def render_kept(self, inside: Container[str]) -> list[str]:
-        """Return the line by which passes drop none of those functions that must be kept."""
+        """Return the line that keeps passes from removing the functions of ``keep``."""
         kept = [name for name in self._kept if name in inside]
         listed = ", ".join(f"ptr {name}" for name in kept)
         line = f"@llvm.compiler.used = appending global [{len(kept)} x ptr] [{listed}], "
         return [line + 'section "llvm.metadata"'] if kept else []
 
     def render_metadata(self) -> list[str]:
-        """Return what stands behind functions."""
+        """Return the lines after the functions."""
         out: list[str] = []
         for name, nodes in self._named_metadata.items():
             out.append(f"!{name} = !{{{', '.join(nodes)}}}")

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _TILE: Final = 1024
-"""Bytes of the largest register."""
+"""Bytes of the largest register: an AMX tile."""
 
 Kind = Literal["int", "float", "ptr", "void", "tile", "vector", "array", "struct", "function"]
 
@@ -50,8 +50,8 @@ class Type:
     - ``bits`` is the width of one element; 0 for void, arrays, structs and functions.
     - ``lanes`` is 1 for everything but vectors; ``count`` is the length of an array.
     - ``element`` is what a vector or an array holds, and the type itself otherwise.
-    - ``mask`` is ``i1`` in as many lanes: what a comparison gives.
-    - ``align`` is the alignment of one element in bytes: what any pointer to it has.
+    - ``mask`` is ``i1`` with as many lanes, the type of a comparison.
+    - ``align`` is the alignment of one element in bytes, which any pointer to it has.
     """
 
     __slots__ = (
@@ -115,14 +115,14 @@ class Type:
 
     @property
     def is_first_class(self) -> bool:
-        """Whether a value can have this type."""
+        """Whether values can have this type."""
         return self.kind != "void" and self.kind != "function"
 
     @property
     def store_size(self) -> int:
-        """Bytes that a value takes in memory, without padding after it.
+        """The bytes that a value takes in memory, without padding at its end.
 
-        Errors: InternalError for what has no such size here (void, functions, structs).
+        Errors: InternalError for void, functions and structs.
         """
         if self.kind == "array":
             return self.count * self.element.store_size
@@ -132,7 +132,7 @@ class Type:
 
     @property
     def room(self) -> int:
-        """Bytes that a value takes in memory at most, padding included."""
+        """The most bytes that a value takes in memory, padding included."""
         if self.kind == "struct":
             return sum((field.room + 7) // 8 * 8 for field in self.fields)
         if self.kind == "array":
@@ -224,7 +224,7 @@ def array(element: Type, count: int) -> Type:
 
 
 def struct(fields: Sequence[Type]) -> Type:
-    """Return the literal struct of these fields, laid out as C would."""
+    """Return the literal struct of these fields, laid out as in C."""
     _check_fields(fields)
     made = Type("{ " + ", ".join(f.text for f in fields) + " }" if fields else "{}", "struct")
     made.fields = tuple(fields)
@@ -233,7 +233,7 @@ def struct(fields: Sequence[Type]) -> Type:
 
 
 def name_struct(name: str, fields: Sequence[Type]) -> Type:
-    """Return a struct that IR writes by name; ``Module.struct`` declares it under a unique name."""
+    """Return a named struct; ``Module.struct`` makes its name unique."""
     _check_fields(fields)
     made = Type(global_name(name, "%"), "struct")
     made.fields = tuple(fields)

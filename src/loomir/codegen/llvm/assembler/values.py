@@ -40,7 +40,7 @@ __all__ = [
 
 
 class Value:
-    """Something an instruction can use."""
+    """An operand of instructions."""
 
     __slots__ = ("text", "type")
 
@@ -50,12 +50,12 @@ class Value:
 
     @property
     def typed(self) -> str:
-        """The value as an argument is written: ``i32 %x``."""
+        """The value with its type: ``i32 %x``."""
         return f"{self.type.text} {self.text}"
 
     @property
     def is_constant(self) -> bool:
-        """Whether this is a literal, not the result of an instruction, a parameter or a symbol."""
+        """Whether this is a literal, rather than a result, a parameter or a symbol."""
         return self.text[:1] not in "%@"
 
     def __repr__(self) -> str:
@@ -71,8 +71,8 @@ NOTHING: Final = Value(VOID, "")
 def const(type: Type, value: int | float) -> Value:
     """Make the constant ``value``, in every lane of a vector.
 
-    An integer is taken modulo two to the width. A float must be a value of the type already, but
-    for rounding to half and float, which is to nearest even.
+    An integer is taken modulo two to the width. A number for half or float is rounded to nearest,
+    ties to even.
     """
     element = type.element if type.lanes > 1 or type.kind == "vector" else type
     if element.kind == "int":
@@ -99,7 +99,7 @@ def _float(type: Type, value: float) -> str:
             return "0xH7E00"
         return f"0xH{_pack('>e', value).hex().upper()}"
     if type is FLOAT and not math.isnan(value):
-        # IR writes a float as the double of the same value.
+        # IR writes a constant of type float as the double of the same value.
         value = struct.unpack(">f", _pack(">f", value))[0]
     elif type is not FLOAT and type is not DOUBLE:
         raise InternalError(f"no float constants of type {type.text}")
@@ -116,7 +116,7 @@ def _pack(form: str, value: float) -> bytes:
 
 
 def zero(type: Type) -> Value:
-    """Make the zero of any type: null for a pointer, all fields zero for a struct."""
+    """Return the zero of any type: null for a pointer, all fields zero for a struct."""
     if not type.is_first_class:
         raise InternalError(f"{type.text} has no zero")
     if type.kind in ("int", "float"):
@@ -125,7 +125,7 @@ def zero(type: Type) -> Value:
 
 
 def poison(type: Type) -> Value:
-    """Make the value that must not be used, to start building a vector or struct from."""
+    """Return poison, the start for building a vector or struct."""
     if not type.is_first_class:
         raise InternalError(f"no value has type {type.text}")
     return Value(type, "poison")
@@ -140,7 +140,7 @@ def vector_of(values: Sequence[Value]) -> Value:
 
 
 def aggregate(type: Type, values: Sequence[Value]) -> Value:
-    """Make a constant array or struct; symbols may be among the values."""
+    """Make a constant array or struct; its elements may be symbols."""
     listed = ", ".join(v.typed for v in values)
     if type.kind == "array":
         wanted: Sequence[Type] = [type.element] * type.count
@@ -156,5 +156,5 @@ def aggregate(type: Type, values: Sequence[Value]) -> Value:
 
 
 def bytes_of(data: bytes, text: str) -> Value:
-    """Make the constant array that ``text`` (escaped) writes; for ``Module.string``."""
+    """Make the constant array of escaped ``text``; for ``Module.string``."""
     return Value(array(I8, len(data)), f'c"{text}"')

@@ -16,7 +16,7 @@ _SIZE: Final = struct.Struct("<Q")
 
 
 def pack_objects(objects: Sequence[bytes]) -> bytes:
-    """Return object files as one sequence of bytes; one object is that object."""
+    """Pack object files into one sequence of bytes; a single object stays as it is."""
     if len(objects) == 1:
         return objects[0]
     sizes = [_SIZE.pack(len(data)) for data in objects]
@@ -24,9 +24,9 @@ def pack_objects(objects: Sequence[bytes]) -> bytes:
 
 
 def unpack_objects(data: bytes) -> list[bytes]:
-    """Return the object files of ``pack_objects``.
+    """Return the object files that ``pack_objects`` packed.
 
-    Errors: InternalError for other bytes that begin as these do.
+    Errors: InternalError for bytes that begin like a bundle and are none.
     """
     if not data.startswith(_MAGIC):
         return [data]

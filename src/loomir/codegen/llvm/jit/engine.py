@@ -54,29 +54,29 @@ __all__ = [
 
 
 QUICKEST: Final = -1
-"""The level of code that runs once and waits for memory: it is there in a fifth of the time."""
+"""The level for code that runs once and is bound by memory: it compiles in a fifth of the time."""
 
 
 class Passes(Enum):
-    """What LLVM does to IR before it selects instructions, at a level of 1 or more."""
+    """Which of LLVM's passes run before instruction selection, at a level of 1 or more."""
 
     USUAL = "usual"
-    """All that its level has: it vectorises, writes loops out and moves code out of them."""
+    """LLVM's pipeline of that level: it vectorises, unrolls and hoists."""
     FEW = "few"
-    """What promotes memory to values and combines instructions: a tenth of the time. Loops
-    stay as they are."""
+    """Promotion of memory to values, and combining of instructions: a tenth of the time. Loops
+    stay unchanged."""
 
 
 class MissingSymbolError(InternalError):
-    """Object code refers to symbols that nobody gave; ``names`` are those."""
+    """Object code refers to symbols that are not defined; ``names`` are those."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(f"no address is known for {', '.join(map(repr, names))}")
         self.names = tuple(names)
 
 
-# A child forked while another thread is inside of LLVM would wait for llvmlite's lock for ever, and
-# LLVM would be halfway through something: a fork waits until LLVM is idle.
+# A child forked while another thread runs LLVM would wait for llvmlite's lock for ever, with LLVM's
+# state half changed. So a fork waits until LLVM is idle.
 at_fork(before=lib._lock.__enter__, after=lib._lock.__exit__)
 _start_lock: Final = ForkSafeLock()
 _started: Final[set[str]] = set()
@@ -101,7 +101,7 @@ def _start(all_targets: bool) -> None:
 class TargetMachine:
     """A CPU to compile for: a triple, LLVM's name of a CPU, and features (``+fma,-avx512f``).
 
-    Equal arguments give one object.
+    Equal arguments return the same object.
     """
 
     __slots__ = ("_machines", "cpu", "data_layout", "features", "triple")
@@ -126,7 +126,7 @@ class TargetMachine:
 
     @staticmethod
     def of(cpu: str, features: str = "", triple: str = "") -> TargetMachine:
-        """Return another CPU, of the host's triple unless one is named.
+        """Return a CPU by LLVM's name, with the host's triple unless one is given.
 
         Errors: InternalError for a triple that LLVM does not know, or a CPU that it refuses.
         """
@@ -134,20 +134,20 @@ class TargetMachine:
 
     @property
     def is_x86(self) -> bool:
-        """Whether this is an x86-64."""
+        """Whether this is an x86-64 CPU."""
         return self.triple.startswith(("x86_64", "amd64"))
 
     def has(self, feature: str) -> bool:
-        """Whether the CPU has a feature, by LLVM's name: ``fma``, ``f16c``, ``avx512f``."""
+        """Tell whether the CPU has a feature, by LLVM's name: ``fma``, ``f16c``, ``avx512f``."""
         return _has(self, feature)
 
     @property
     def abilities(self) -> frozenset[str]:
-        """The features that emitted code depends on and the CPU has; for ``Module.features``."""
+        """The features of the CPU that emitted code may depend on; for ``Module.features``."""
         return frozenset(name for name in _PROBES if self.has(name))
 
     def machine(self, level: int) -> llvm.TargetMachine:
-        """Return LLVM's object for code generation at a level from 0 to 3."""
+        """Return LLVM's target machine for code generation at a level from 0 to 3."""
         found = self._machines.get(level)
         if found is None:
             native = self.triple == llvm.get_process_triple()
@@ -174,7 +174,7 @@ def machine_of(target: Target) -> TargetMachine:
 
 
 def family(triple: str) -> tuple[str, str]:
-    """Return what decides which code runs: the architecture and the system."""
+    """Return the architecture and the system, which decide whether code can run."""
     arch, *rest = triple.split("-")
     system = "-".join(rest[1:]) or "-".join(rest)
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(arch, arch), system
@@ -183,7 +183,7 @@ def family(triple: str) -> tuple[str, str]:
 @functools.lru_cache(maxsize=1)
 def _host() -> TargetMachine:
     features = features_here()
-    # Which features LLVM lists, and in which order, is the same for the same CPU.
+    # For one CPU, LLVM always lists the same features in the same order.
     listed = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
     return _target_of(llvm.get_process_triple(), llvm.get_host_cpu_name(), listed)
 
@@ -194,10 +194,10 @@ def _target_of(triple: str, cpu: str, features: str) -> TargetMachine:
 
 
 _WIDE: Final = '"prefer-vector-width"="512"'
-"""What lets LLVM use registers of 512 bits in a function."""
+"""The attribute that lets LLVM use 512-bit registers in a function."""
 
-# LLVM has no query for "does this CPU have it" here: a function that needs the feature is compiled,
-# and calls a library where the CPU lacks it.
+# llvmlite has no query for CPU features. So a function that profits from a feature is compiled: if
+# the CPU lacks it, the code calls a library.
 _PROBES: Final = {
     "avx512f": (
         "declare <16 x float> @llvm.ldexp.v16f32.v16i32(<16 x float>, <16 x i32>)\n"
@@ -243,9 +243,9 @@ def _report_errors(what: str) -> Generator[None, None, None]:
 
 @contextmanager
 def _parse(text: str, target: TargetMachine, *more: str) -> Generator[llvm.ModuleRef, None, None]:
-    """Parse and verify in a context of its own: names of structs would add up in a shared one.
+    """Parse and verify in a new context: in a shared one, names of structs would accumulate.
 
-    ``more`` texts are linked to it.
+    ``more`` texts are linked with it.
     """
     _start(all_targets=False)
     if any("\0" in t for t in (text, *more)):
@@ -275,8 +275,8 @@ def _optimise(module: llvm.ModuleRef, target: TargetMachine, level: int, wanted:
         return
     options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
-    # One for each module: it keeps what watched the passes of one run, and would ask it again. So
-    # llvmlite 0.50 leaves 1.5 KB behind with each.
+    # A new one for each module: it keeps the instrumentation of a run, and would call it again in
+    # the next. With llvmlite 0.50, each leaks 1.5 KB.
     passes = llvm.create_pass_builder(target.machine(_codegen_level(level)), options)
     with _report_errors("LLVM's passes failed"):
         if wanted is Passes.USUAL:
@@ -300,9 +300,9 @@ def _optimise_parsed(
     level: int,
     wanted: Passes,
 ) -> Generator[llvm.ModuleRef, None, None]:
-    """Yield what is parsed after the passes over it, or after few where LLVM breaks the code.
+    """Yield the parsed module after the passes; after few of them, if LLVM breaks the code.
 
-    Where vectors are stored to a small array, LLVM 22 may use one before it is defined.
+    If vectors are stored to a small array, LLVM 22 may use one before its definition.
     """
     for passes in (wanted, Passes.FEW):
         with parse() as module:
@@ -320,7 +320,7 @@ def _optimise_parsed(
 def _selectable(
     module: llvm.ModuleRef, target: TargetMachine
 ) -> Generator[llvm.ModuleRef, None, None]:
-    """Yield what instructions are selected for: the module, without what LLVM gets wrong there."""
+    """Yield the module for instruction selection, without the patterns that LLVM gets wrong."""
     text = str(module) if target.is_x86 else ""
     safe = None
     if may_hold_forbidden_patterns(text):
@@ -338,7 +338,7 @@ def _selectable(
 def _emittable(
     text: str, target: TargetMachine, level: int, passes: Passes
 ) -> Generator[llvm.ModuleRef, None, None]:
-    """Yield a text as it is after the passes, ready for the selection of instructions."""
+    """Yield the module of a text after the passes, ready for instruction selection."""
     parse = functools.partial(_parse, text, target)
     with (
         _optimise_parsed(parse, target, level, passes) as module,
@@ -352,10 +352,10 @@ _Manager = TypeVar("_Manager", llvm.ModulePassManager, llvm.FunctionPassManager)
 
 @contextmanager
 def _free_after(manager: _Manager) -> Generator[_Manager, None, None]:
-    """Free a pass manager and its passes in the end.
+    """Free a pass manager and its passes at the end.
 
-    llvmlite 0.50 itself does not: its classes inherit ``_dispose`` from ``ObjectRef`` first, which
-    does nothing, so that each program would keep 30 to 50 KB.
+    llvmlite 0.50 does not: its classes inherit a ``_dispose`` that does nothing from ``ObjectRef``,
+    so that each program would leak 30 to 50 KB.
     """
     try:
         yield manager
@@ -370,7 +370,8 @@ def _codegen_level(level: int) -> int:
         return 0
     if not 0 <= level <= 3:
         raise InternalError(f"no optimisation level {level}")
-    # Level 0 is for code shaped by hand: no passes over the IR, yet proper instruction selection.
+    # Level 0 is for code that is already optimised: no passes over the IR, but full code
+    # generation.
     return max(level, 2)
 
 
@@ -384,8 +385,8 @@ def compile_ir(
 ) -> bytes:
     """Compile IR text to an object file.
 
-    ``level`` 0 runs no passes over the IR, 1 to 3 those asked for, and at ``QUICKEST``
-    instructions are selected one by one too.
+    ``level`` 0 runs no passes over the IR, 1 to 3 run ``passes``. ``QUICKEST`` runs none and uses
+    LLVM's fast instruction selection.
     Errors: InternalError for IR that LLVM does not parse or verify.
     """
     announce("machine code")
@@ -403,13 +404,13 @@ def compile_linked(
     target: TargetMachine,
     level: int = 2,
 ) -> bytes:
-    """Compile several texts to one object file, in which only ``exports`` can be seen.
+    """Compile several texts to one object file, of which only ``exports`` are visible.
 
-    ``exports`` gives each its linkage: a ``weak_any`` one may be defined by other objects as well,
-    and a program uses one of them; so may a ``weak_odr`` one, but all of these are the same.
-    ``externs`` gives symbols that are left open the names by which a linker finds them.
-    Errors: InternalError for IR that LLVM does not take; MissingSymbolError for names of
-    ``externs`` that the texts use themselves.
+    ``exports`` maps each to its linkage: a ``weak_any`` symbol may be defined by other objects as
+    well, and a program uses one of the definitions; so may a ``weak_odr`` one, whose definitions
+    are all equal. ``externs`` maps undefined symbols to the names by which a linker finds them.
+    Errors: InternalError for IR that LLVM rejects; MissingSymbolError for names of ``externs`` that
+    the texts define themselves.
     """
     machine = target.machine(_codegen_level(level))
 
@@ -441,7 +442,7 @@ def optimise_ir(
     *,
     passes: Passes = Passes.USUAL,
 ) -> str:
-    """Return the IR as it is after LLVM's passes."""
+    """Return the IR after LLVM's passes."""
     target = target or TargetMachine.host()
     _codegen_level(level)
     with _optimise_parsed(lambda: _parse(text, target), target, level, passes) as module:
@@ -456,7 +457,7 @@ def assembly(
     *,
     passes: Passes = Passes.USUAL,
 ) -> str:
-    """Return the assembly that ``compile_ir`` makes."""
+    """Return the assembly of the code that ``compile_ir`` makes."""
     target = target or TargetMachine.host()
     machine = target.machine(_codegen_level(level))
     with (
@@ -468,7 +469,7 @@ def assembly(
 
 # -- loading ------------------------------------------------------------------------------------
 class Library:
-    """Object code in this process. Its addresses hold until ``close`` or until it is dropped."""
+    """Object code loaded into this process; addresses are valid until ``close`` or deletion."""
 
     __slots__ = ("__weakref__", "_addresses", "_jit", "_tracker", "name")
 
@@ -481,16 +482,16 @@ class Library:
         self._jit: _Jit | None = jit
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        # The JIT goes after what it made.
+        # The JIT must outlive the code that it loaded.
         tracker = self._tracker
-        # When Python ends, modules are emptied (this one too) before their objects are dropped.
+        # When Python ends, it clears modules, this one too, before it deletes their objects.
         if tracker is not None and not is_ending():
             tracker.close()
 
     def address(self, name: str) -> int:
-        """Return the address of a symbol that the object defines.
+        """Return the address of a symbol of the object.
 
-        Errors: InternalError where it defines no such symbol, or the library is closed.
+        Errors: InternalError if it defines no such symbol, or the library is closed.
         """
         if self._tracker is None:
             raise InternalError(f"library {self.name} is closed")
@@ -505,7 +506,7 @@ class Library:
         return tuple(sorted(self._addresses))
 
     def close(self) -> None:
-        """Free the code; nobody may run it any more."""
+        """Free the code, which must not run any more."""
         tracker, self._tracker = self._tracker, None
         if tracker is not None:
             with _report_errors("LLVM does not unload"):
@@ -521,21 +522,21 @@ _LINKED: Final = 64
 
 
 class _Jit:
-    """One of LLVM's JITs: each object that it was given leaves some kilobytes, closed or not.
+    """One of LLVM's JITs. Each object that it loads leaks some kilobytes, even when freed.
 
-    So it takes a few, and goes when it has no more of them; the next ones get another.
+    So a JIT loads a few objects, then another one takes over; it is deleted with its last object.
     """
 
     def __init__(self) -> None:
         machine = TargetMachine.host()
         _start(all_targets=False)
-        # The JIT owns the machine it is given, so it gets one of its own.
+        # The JIT takes ownership of its target machine, so it gets a new one.
         own = llvm.Target.from_triple(machine.triple).create_target_machine(
             cpu=machine.cpu, features=machine.features, jit=True
         )
         # JITLink places an object in one region, and reaches what is outside by 64-bit addresses.
-        # The other loader maps code and data separately, and its AArch64 relocations end the
-        # process where the system has put them more than 4 GiB from each other.
+        # The other loader maps code and data separately; on AArch64, its relocations abort the
+        # process if the two are more than 4 GiB from each other.
         with _report_errors("LLVM has no JIT here"):
             self.own = llvm.create_lljit_compiler(own, use_jit_link=True, suppress_errors=True)
         self.linked = 0
@@ -546,7 +547,7 @@ _jits: Final[list[_Jit]] = []
 
 
 def _jit() -> _Jit:
-    """Return the JIT for the next object. Libraries hold it: code of them may run to the end."""
+    """Return the JIT for the next object; libraries keep it alive as long as their code may run."""
     with _jit_lock:
         if not _jits or _jits[0].linked == _LINKED:
             _jits[:] = [_Jit()]
@@ -558,11 +559,11 @@ def _jit() -> _Jit:
 def load(
     data: bytes, symbols: Mapping[str, int] | None = None, exports: Sequence[str] | None = None
 ) -> Library:
-    """Load an object file made for this machine, or several of a bundle.
+    """Load an object file for this machine, or the several ones of a bundle.
 
-    What it leaves undefined is looked up in ``symbols`` (name to address), then in the process (the
-    C library and its mathematics). ``exports`` limits the symbols whose address can be asked.
-    Errors: MissingSymbolError naming what is found nowhere; InternalError for what is no object.
+    Undefined symbols are looked up in ``symbols`` (name to address), then in the process (libc and
+    libm). ``exports`` limits the symbols whose addresses can be asked for.
+    Errors: MissingSymbolError for symbols that are not found; InternalError for other data.
     """
     given = dict(symbols or {})
     objects = unpack_objects(data)
@@ -571,7 +572,7 @@ def load(
     needed: set[str] = set()
     for one in objects:
         table = symbols_of(one)
-        # LLVM's loader ends the process when given code for another machine.
+        # LLVM's loader aborts the process if the code is for another machine.
         if table.machine != _ELF_MACHINES.get(platform.machine().lower()):
             raise InternalError(f"object code for ELF machine {table.machine}, not for this one")
         defined.update(table.defined)

@@ -38,14 +38,14 @@ _LARGER: Final = re.compile(
     r"^  (%\S+) = (?:(?:tail )?call <\d+ x i8> @llvm\.u(?:max|min)\.|"
     r"select <\d+ x i1> .*, <\d+ x i8> )"
 )
-"""The larger or the smaller of bytes, or what instruction selection makes one."""
+"""The maximum or minimum of bytes, or a form that instruction selection turns into one."""
 _DISTANCE: Final = re.compile(r"^  (%\S+) = sub (?:nuw |nsw )*<(\d+) x i8> (%\S+), (%\S+)$")
 _SIGNED: Final = re.compile(r"^  %\S+ = sext <(\d+) x i8> (%\S+) to ")
 _DEBUG: Final = re.compile(r"(?:, !\w+ !\d+)+$")
 
 
 class _Vector(NamedTuple):
-    """A vector of integers by its name."""
+    """A named vector of integers."""
 
     name: str
     lanes: int
@@ -61,7 +61,7 @@ class _Vector(NamedTuple):
 
 
 def may_hold_forbidden_patterns(text: str) -> bool:
-    """Tell whether IR holds vectors of bytes, without which there is nothing to rewrite."""
+    """Tell whether IR has vectors of bytes, without which there is nothing to rewrite."""
     return _BYTES.search(text) is not None
 
 
@@ -152,7 +152,7 @@ def _match_summed_halves(
 
 
 def _hide(value: _Vector, at: int, register: int) -> tuple[list[str], str]:
-    """Write a value out of an empty piece of assembly, and give its name.
+    """Pass a value through empty inline assembly; return the lines and its new name.
 
     It costs no instruction, and instruction selection does not look through it.
     """

@@ -17,7 +17,7 @@ __all__ = ["compile_all_kept", "compile_kept", "load_own"]
 
 _LLVM: Final = ".".join(map(str, llvm.llvm_version_info))
 _CACHE_FORMAT: Final = "2"
-"""Part of the cache's keys: changes when equal IR may give other objects."""
+"""Part of the cache's keys; increase it when equal IR may compile to other objects."""
 
 
 def compile_kept(
@@ -59,9 +59,9 @@ def compile_all_kept(
 
 
 def load_own(name: str, text: Callable[[], str], symbols: Mapping[str, int]) -> engine.Library:
-    """Load code of Loomir's own, the same for all programs of a process; it stays to the end.
+    """Load code of Loomir itself, which all programs of a process share; it is never unloaded.
 
-    ``text`` makes the IR of a name, where nobody has compiled it before.
+    ``text`` makes the IR; it is called if the cache has no object of that name.
     """
     host = engine.TargetMachine.host()
     cache = ObjectCache()
@@ -71,7 +71,7 @@ def load_own(name: str, text: Callable[[], str], symbols: Mapping[str, int]) -> 
         key = key_of(_CACHE_FORMAT, "own", name, stamp, _LLVM, host.triple, host.features)
     found = None if key is None else cache.get(key)
     if found is None:
-        # Baseline instructions will do, and the object is the same on every machine of the family.
+        # Baseline instructions suffice, and make the object valid on every machine of the family.
         plain = engine.TargetMachine.of("", triple=host.triple)
         found = compile_kept(text(), plain, 2, passes=engine.Passes.USUAL, cache=cache)
         if key is not None:

@@ -17,9 +17,9 @@ from loomir.target.cpus import usable_cpus
 __all__ = ["compile_all", "expect_work"]
 
 _LEAST: Final = 1 << 18
-"""Bytes of text from which another process is asked: that is some 0.2 s of work."""
+"""Bytes of text from which a second process helps: about 0.2 s of work."""
 _PATIENCE: Final = 20.0
-"""Seconds to wait for another process when there is nothing else to do."""
+"""Seconds to wait for the second process when nothing is left to do here."""
 _waiting: Final[list[Worker]] = []
 _lock: Final = threading.Lock()
 
@@ -47,7 +47,7 @@ def compile_all(jobs: Sequence[Job]) -> list[bytes]:
 
 
 class _Shared:
-    """Jobs that two processes take, the largest first."""
+    """Jobs that two processes share, the largest first."""
 
     def __init__(self, jobs: Sequence[Job], worker: Worker) -> None:
         self._jobs = jobs
@@ -66,7 +66,7 @@ class _Shared:
         finally:
             self._worker.end()
         other.join()
-        # What the other process has not done, if it ended.
+        # If the other process ended early, some are still to be done.
         return [made or job.run() for made, job in zip(self._made, self._jobs, strict=True)]
 
     def _run_next(self) -> None:
@@ -84,6 +84,6 @@ class _Shared:
                 return
             made = self._worker.compile(self._jobs[number])
             if made is None:
-                # This process does the rest, and what was not done.
+                # This process compiles the rest, and the job that failed.
                 return
             self._made[number] = made

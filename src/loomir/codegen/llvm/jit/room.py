@@ -17,7 +17,7 @@ _Called = TypeVar("_Called", bound=Callable[..., Any])
 
 
 def with_room(function: _Called) -> _Called:
-    """Run a function, given code first, where LLVM has memory, and room to call itself.
+    """Wrap a function of code, so that LLVM has enough memory and stack for that code.
 
     Errors: RUN0207.
     """
@@ -33,11 +33,11 @@ def with_room(function: _Called) -> _Called:
 
 _LEAST: Final = 4 << 20
 _EACH: Final = 16
-"""What LLVM needs at most for a byte of code; of texts of IR it was 2 to 5."""
+"""The most bytes of memory that LLVM needs for a byte of code; 2 to 5 were measured for IR."""
 
 
 def _need_memory(size: int) -> None:
-    """Make sure that memory would be granted: LLVM ends the process where some is refused."""
+    """Check that the system grants so much memory: LLVM aborts the process if it does not."""
     try:
         mmap.mmap(-1, size).close()
     except (OSError, MemoryError):

@@ -28,9 +28,9 @@ _DEBUGGING, _KIND, _EXTERNAL = 0xE0, 0x0E, 0x01
 
 
 class Symbols(NamedTuple):
-    """The global symbols of an object, sorted by name, and ELF's number of its machine.
+    """The global symbols of an object, sorted by name, and its ELF machine number.
 
-    An object that is no ELF has the number 0, which no machine has.
+    The number is 0, which no machine has, if the object is not ELF.
     """
 
     defined: tuple[str, ...]
@@ -39,7 +39,7 @@ class Symbols(NamedTuple):
 
 
 def symbols_of(data: bytes) -> Symbols:
-    """List the global symbols of a 64-bit little-endian object, by the names that C gives them.
+    """List the global symbols of a 64-bit little-endian object, by their names in C.
 
     Errors: InternalError for other data.
     """

@@ -25,7 +25,7 @@ __all__ = ["Job", "Worker", "serve"]
 _HEAD: Final = struct.Struct("<QQ")
 _ANSWER: Final = struct.Struct("<?Q")
 _IDLE: Final = 60.0
-"""Seconds after which a process that nobody asks ends."""
+"""Seconds after which an idle process ends."""
 _CODE: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from loomir.codegen.llvm.jit.worker import serve; serve()"
@@ -33,7 +33,7 @@ _CODE: Final = (
 
 
 class Job(NamedTuple):
-    """What is to be compiled, and how."""
+    """A text to compile, and how."""
 
     text: str
     machine: engine.TargetMachine
@@ -41,13 +41,13 @@ class Job(NamedTuple):
     passes: engine.Passes
 
     def run(self) -> bytes:
-        """Compile it here."""
+        """Compile in this process."""
         return engine.compile_ir(self.text, self.machine, self.level, passes=self.passes)
 
 
-# -- who asks --------------------------------------------------------------------------------------
+# -- the client ------------------------------------------------------------------------------------
 class Worker:
-    """A process that compiles; of no use in a forked child, or after an error."""
+    """A process that compiles; unusable in a forked child, and after an error."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -55,14 +55,14 @@ class Worker:
 
     @staticmethod
     def start() -> Worker | None:
-        """Start a process; None where that cannot be done."""
-        # A program that has Python in it would start once more.
+        """Start a process; None if that is not possible."""
+        # In a program that embeds Python, this would start that program again.
         if not os.path.basename(sys.executable or "").startswith(("python", "pypy")):
             return None
         if sys.platform == "win32" or getattr(sys, "frozen", False):
             return None
         try:
-            # It imports what this process imports, and nothing of the current folder.
+            # It must import the same modules as this process, and none from the current folder.
             paths = json.dumps([os.path.abspath(path) for path in sys.path])
             process = subprocess.Popen(
                 [sys.executable, "-c", _CODE, paths],
@@ -80,16 +80,16 @@ class Worker:
 
     @property
     def is_own(self) -> bool:
-        """Whether this process, and none that it was forked from, has started it."""
+        """Whether this process started it, rather than a parent from which this one was forked."""
         return self._owner == os.getpid()
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process is alive."""
         return self._process.poll() is None
 
     def compile(self, job: Job) -> bytes | None:
-        """Have a job done; None where the process cannot, or is not there any more."""
+        """Compile a job; None if the process fails or has ended."""
         said = {
             "cpu": job.machine.cpu,
             "features": job.machine.features,
@@ -113,14 +113,14 @@ class Worker:
         return data if is_made else None
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, even in the middle of a job."""
         if self in _running:
             _running.remove(self)
         if self.is_own:
             self._process.kill()
             self._process.wait()
         else:
-            self._process.returncode = 0  # the process that started it waits for it
+            self._process.returncode = 0  # the process that started it will wait for it
         for file in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):
                 if file is not None:
@@ -137,14 +137,14 @@ def _end_all() -> None:
 
 atexit.register(_end_all)
 if hasattr(os, "register_at_fork"):
-    # A child that keeps the pipes open keeps the process from ending.
+    # A forked child that kept the pipes open would keep the worker alive.
     os.register_at_fork(after_in_child=_end_all)
 
 
-# -- who is asked ----------------------------------------------------------------------------------
+# -- the server ------------------------------------------------------------------------------------
 def serve() -> None:
-    """Compile what is asked for, until there is nobody who asks."""
-    # Ctrl-C is for the one who asks, whose end closes the input of this process.
+    """Compile jobs from the input until it is closed, or no job comes for a while."""
+    # Ctrl-C is meant for the client; when it ends, the input of this process is closed.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with os.fdopen(0, "rb", 0) as jobs, os.fdopen(1, "wb", 0) as results:
         while select.select([jobs], [], [], _IDLE)[0]:

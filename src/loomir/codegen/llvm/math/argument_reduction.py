@@ -35,12 +35,12 @@ HALF_PI: Final = (
     _h("0x1.1a62633145c07p-54"),
     _h("-0x1.f1976b7ed8fbcp-110"),
 )
-"""pi/2 in three parts, doubles."""
+"""pi/2 in three parts, for doubles."""
 
 HALF_PI_SINGLE: Final = _h("0x1.921fb6p+0"), _h("-0x1.777a5cp-25"), _h("-0x1.ee59dap-50")
-"""The same, floats."""
+"""The same for floats."""
 
-# The bits of 2/pi after the point, after 64 zeros: for angles below 2**53 some are whole turns.
+# The bits of 2/pi after the binary point, after 64 zeros, which angles below 2**53 need.
 _BITS: Final = (
     0x0000000000000000,
     0xA2F9836E4E441529,
@@ -69,7 +69,7 @@ _I128: Final = integer(128)
 
 
 def far(b: Builder, args: Sequence[Value]) -> Value:
-    """Whether an angle is finite and too large for ``reduce_angle``."""
+    """Tell whether an angle is finite and too large for ``reduce_angle``."""
     x = args[0]
     size = absolute(b, x)
     beyond = b.fcmp("ogt", size, const(x.type, _FAR[x.type.bits]))
@@ -77,11 +77,11 @@ def far(b: Builder, args: Sequence[Value]) -> Value:
 
 
 def reduce_angle(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """Return the angle less n quarter turns, in two parts, and n."""
+    """Return the angle minus n quarter turns, in two parts, and n."""
     turn = HALF_PI if x.type.bits == 64 else HALF_PI_SINGLE
     n, whole = nearest(b, b.fmul(x, const(x.type, _TWO_OVER_PI)))
     first = fma(b, n, -turn[0], x)  # exact
-    # The second part with nothing lost: first - n * pi/2's second = r + (error - below).
+    # The second part, exactly: first - n * (the second part of pi/2) = r + (error - below).
     second = b.fmul(n, const(x.type, turn[1]))
     below = fma(b, n, turn[1], b.fneg(second))
     r = b.fsub(first, second)
@@ -91,7 +91,7 @@ def reduce_angle(b: Builder, x: Value) -> tuple[Value, Value, Value]:
 
 
 def reduce_single(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Return the angle less n quarter turns, to a unit in the last place, and n, for floats."""
+    """Return the angle minus n quarter turns, to a unit in the last place, and n; for floats."""
     n, whole = nearest(b, b.fmul(x, const(x.type, _TWO_OVER_PI)))
     r = fma(b, n, -HALF_PI_SINGLE[0], x)  # exact
     r = fma(b, n, -HALF_PI_SINGLE[1], r)
@@ -99,7 +99,7 @@ def reduce_single(b: Builder, x: Value) -> tuple[Value, Value]:
 
 
 def reduce_far(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """Do what ``reduce_angle`` does for one finite double beyond its reach."""
+    """Do the same as ``reduce_angle`` for one finite double that is too large for it."""
     bits = b.bitcast(x, I64)
     magnitude = b.and_(bits, const(I64, (1 << 63) - 1))
     exponent = b.lshr(magnitude, const(I64, 52))
@@ -128,13 +128,13 @@ def reduce_far(b: Builder, x: Value) -> tuple[Value, Value, Value]:
 
 
 def _window(b: Builder, start: Value) -> tuple[Value, Value, Value]:
-    """Return the 192 bits of the table from a bit on, as three words."""
+    """Return 192 bits of the table, starting at a given bit, as three words."""
     init = struct.pack(f"<{len(_BITS)}Q", *_BITS)
     table = b.module.data_once(_TABLE, init, align=8)
     first = b.lshr(start, const(I64, 6))
     shift = b.and_(start, const(I64, 63))
     words = [b.load(I64, b.gep(I64, table, b.add(first, const(I64, i))), align=8) for i in range(4)]
-    # The next word's high bits come down in two steps, for a shift by 64 is not defined.
+    # The next word's high bits are shifted down in two steps, since a shift by 64 is undefined.
     rest = b.sub(const(I64, 63), shift)
     words_at = [
         b.or_(b.shl(one, shift), b.lshr(b.lshr(following, const(I64, 1)), rest))
@@ -150,7 +150,7 @@ def _radians(b: Builder, turns: Value) -> tuple[Value, Value, Value]:
     """
     below = b.icmp("slt", turns, const(_I128, 0))
     size = b.select(below, b.neg(turns), turns)
-    # Zero does not occur: no number is that close to a multiple. The mask makes it harmless.
+    # Zero does not occur: no double is that close to a multiple. The mask makes it harmless.
     empty = b.and_(b.intrinsic("llvm.ctlz", [size, const(_FLAG, 0)]), const(_I128, 127))
     full = b.shl(size, empty)
     lz = b.trunc(empty, I64)

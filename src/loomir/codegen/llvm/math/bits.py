@@ -20,8 +20,8 @@ def ldexp(b: Builder, x: Value, e: Value) -> Value:
     form = format_of(x)
     t = integers(x)
     n = b.sext(_clamp_exponent(b, e, 2200), t)
-    # Downwards by less than the whole range at once: what is subnormal before the last step is
-    # less than half of the smallest number after it, so nothing is rounded twice.
+    # Each step downwards covers less than the whole range. If a value is subnormal before the last
+    # step, it is less than half of the smallest number after it; so nothing is rounded twice.
     down = form.bias - 1 - (form.fraction + 1)
     for _ in range(2):
         low = b.icmp("slt", n, const(t, 1 - form.bias))
@@ -51,13 +51,13 @@ def copysign_bits(b: Builder, x: Value, y: Value) -> Value:
 def nextafter_bits(b: Builder, x: Value, y: Value, infinity: int) -> Value:
     """Emit the bits of the next number from ``x`` towards ``y``, both given as bits.
 
-    ``infinity`` is what positive infinity looks like in the format: any IEEE 754 one will do.
+    ``infinity`` has the bits of positive infinity in the format, which may be any of IEEE 754.
     """
     t = x.type
     sign = const(t, 1 << (t.bits - 1))
     zero = const(t, 0)
     size_x, size_y = b.and_(x, b.not_(sign)), b.and_(y, b.not_(sign))
-    # As signed integers that are in the order of the numbers; both zeros are 0.
+    # Signed integers in the same order as the numbers; both zeros become 0.
     order_x = b.select(b.icmp("slt", x, zero), b.sub(zero, size_x), x)
     order_y = b.select(b.icmp("slt", y, zero), b.sub(zero, size_y), y)
     up = b.icmp("slt", order_x, order_y)
@@ -65,7 +65,7 @@ def nextafter_bits(b: Builder, x: Value, y: Value, infinity: int) -> Value:
     order = b.add(order_x, step)
     negative = b.icmp("slt", order, zero)
     moved = b.select(negative, b.or_(b.sub(zero, order), sign), order)
-    # To zero from below is to -0, and that is what the step makes of the smallest number.
+    # From below, zero is reached as -0, to which the step takes the smallest number, too.
     to_zero = b.and_(b.icmp("eq", order, zero), b.icmp("slt", order_x, zero))
     moved = b.select(to_zero, sign, moved)
     result = b.select(b.icmp("eq", order_x, order_y), y, moved)

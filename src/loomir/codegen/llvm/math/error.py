@@ -14,9 +14,9 @@ __all__ = ["ERF", "erf"]
 
 _h = float.fromhex
 
-# From here on the result rounds to 1.
+# From here on, the result rounds to 1.
 _TOP: Final = {FLOAT: 3.95, DOUBLE: 5.93}
-# -log(1 - erf(x)) / x - 1 in powers of x, up to there.
+# -log(1 - erf(x)) / x - 1 in powers of x, for x below ``_TOP``.
 ERF: Final = {
     FLOAT: (
         _h("0x1.06eba8p-3"),
@@ -59,7 +59,7 @@ ERF: Final = {
 
 
 def erf(b: Builder, x: Value) -> Value:
-    """Emit the error function: 1 less e to the power of -(x + more)."""
+    """Emit the error function as ``1 - exp(-(x + more))``."""
     size, top = absolute(b, x), const(x.type, _TOP[x.type.element])
     coefficients = ERF[x.type.element]
     bounded = b.select(b.fcmp("ogt", size, top), top, size)

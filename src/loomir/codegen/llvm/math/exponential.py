@@ -50,15 +50,15 @@ _h = float.fromhex
 
 
 class _Exp(NamedTuple):
-    """How to find n and r, the polynomial of r, and where the result leaves the normal numbers."""
+    """How to compute n and r, the polynomial in r, and the range in which results are normal."""
 
     steps: float  # n is the integer nearest to x times this
-    high: float  # r is x less n times this
+    high: float  # r is x minus n times this
     low: float
     polynomial: Sequence[float]
-    least: float  # the result of it is 0
-    small: float  # the results of what is below may be subnormal
-    most: float  # the results of what is above are infinite
+    least: float  # its result is 0
+    small: float  # results of smaller numbers may be subnormal
+    most: float  # results of larger numbers are infinite
 
 
 _LOG2_E: Final = _h("0x1.71547652b82fep+0")
@@ -68,11 +68,11 @@ _LOG2_10: Final = _h("0x1.a934f0979a371p+1")
 _LOG10_2: Final = _h("0x1.34413509f79ffp-2"), _h("-0x1.9dc1da994fd21p-59")
 _LOG10_2_SINGLE: Final = _h("0x1.344136p-2"), _h("-0x1.ec10cp-27")
 
-# Of exp(r) less 1 + r, divided by r**2.
+# The polynomial of (exp(r) - 1 - r) / r**2.
 EXP_SINGLE: Final = tuple(
     map(_h, ("0x1p-1", "0x1.5554dcp-3", "0x1.55551ap-5", "0x1.120b6ep-7", "0x1.6d110ap-10"))
 )
-# The same, near to what is relative to exp(r) - 1.
+# The same, with an error that is small relative to exp(r) - 1.
 EXPM1_SINGLE: Final = tuple(
     map(_h, ("0x1.fffff4p-2", "0x1.555496p-3", "0x1.555e8ep-5", "0x1.12340ep-7", "0x1.66497ep-10"))
 )
@@ -88,7 +88,7 @@ EXP_DOUBLE: Final = (
     _h("0x1.289185613a3d6p-22"),
     _h("0x1.af38a9b0ec855p-26"),
 )
-# Of 2**r less 1, divided by r.
+# The polynomial of (2**r - 1) / r.
 EXP2_SINGLE: Final = (
     _h("0x1.62e43p-1"),
     _h("0x1.ebfbep-3"),
@@ -111,7 +111,7 @@ EXP2_DOUBLE: Final = (
     _h("0x1.e9ec3d7558475p-32"),
     _h("0x1.c4a2aaa2b01d9p-36"),
 )
-# Of 10**r less 1, divided by r.
+# The polynomial of (10**r - 1) / r.
 EXP10_SINGLE: Final = (
     _h("0x1.26bb1cp+1"),
     _h("0x1.53524cp+1"),
@@ -163,7 +163,7 @@ _LIFT: Final = 64
 
 
 def _reduce_and_count(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value, Value]:
-    """Return r, n, and a number in whose low bits n is."""
+    """Return r, n, and a number with n in its low bits."""
     magic = format_of(x).magic
     moved = fma(b, x, how.steps, magic)
     n = b.fsub(moved, const(x.type, magic))
@@ -172,27 +172,28 @@ def _reduce_and_count(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value, Va
 
 
 def _reduce(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value]:
-    """Return r, and a number in whose low bits n is."""
+    """Return r, and a number with n in its low bits."""
     r, _, moved = _reduce_and_count(b, x, how)
     return r, moved
 
 
 def _exponent(b: Builder, moved: Value, x: Value) -> Value:
-    """Return n in the place of the exponent; the other bits of ``moved`` are shifted out."""
+    """Return n at the exponent's place; the other bits of ``moved`` are shifted out."""
     return b.shl(moved, const(moved.type, format_of(x).fraction))
 
 
 def _exp(b: Builder, x: Value, how: _Exp) -> Value:
-    """Emit the power; n is added to the exponent of the polynomial, which is about 1.
+    """Emit the power; n is added to the exponent of the polynomial, whose value is about 1.
 
-    What may be subnormal stays 2**64 times as large until the last multiplication rounds it. Where
-    one instruction does all that, the bits are the same. What is rounded to 0 is multiplied by 0
-    instead: an underflow takes CPUs as long as ten vectors, and masks of attention make many.
+    Results that may be subnormal stay 2**64 times as large until the last multiplication, which
+    rounds them. If the CPU has one instruction for all that, the bits are the same. A result that
+    rounds to 0 is multiplied by 0 instead: an underflow takes CPUs as long as ten vectors, and
+    masks of attention cause many.
     """
     t, i = x.type, integers(x)
     lost = b.fcmp("olt", x, const(t, how.least))
     if may_scale(b, x):
-        # Twice the largest number is still beyond it.
+        # The largest argument is exceeded by 1, so that the result still overflows.
         r, n, _ = _reduce_and_count(b, clamp(b, x, how.least, how.most + 1.0), how)
         near = b.select(lost, const(t, 0.0), horner(b, r, how.polynomial))
         return scale_whole(b, near, n)
@@ -205,7 +206,7 @@ def _exp(b: Builder, x: Value, how: _Exp) -> Value:
     down = b.select(small, const(t, 2.0**-_LIFT), const(t, 1.0))
     down = b.select(lost, const(t, 0.0), down)
     result = b.fmul(b.bitcast(lifted, t), down)
-    # Too large, or NaN, of whose bits n is not an integer.
+    # Too large, or NaN, from whose bits no valid n comes.
     beyond = b.fcmp("ugt", x, const(t, how.most))
     return b.select(beyond, b.fadd(x, const(t, float("inf"))), result)
 
@@ -226,20 +227,20 @@ def exp10(b: Builder, x: Value) -> Value:
 
 
 def one_less_exp(b: Builder, x: Value, more: Value) -> Value:
-    """Emit ``1 - exp(-(x + more))`` of numbers whose sum is from 0 to 80, ``more`` below x.
+    """Emit ``1 - exp(-(x + more))`` for sums from 0 to 80; ``more`` is small relative to x.
 
-    As ``1 - u * exp(r)`` with u a power of two: ``(1 - u) - u * (exp(r) - 1)``. Where u is 1, x
-    enters only by the last addition, so that its sum with ``more`` is not rounded twice.
+    This is ``1 - u * exp(r)`` with u a power of two: ``(1 - u) - u * (exp(r) - 1)``. If u is 1, x
+    enters only in the last addition, so that its sum with ``more`` is not rounded twice.
     """
     t, form = x.type, format_of(x)
     how = _EXP[t.element]
-    magic = const(t, form.magic + form.bias)  # so the low bits are the exponent as u has it
+    magic = const(t, form.magic + form.bias)  # so that the low bits are the exponent of u
     moved = fma(b, b.fadd(x, more), -how.steps, magic)
     n = b.fsub(moved, magic)
     base = fma(b, n, -how.high, b.fneg(x))
     u = b.bitcast(_exponent(b, b.bitcast(moved, integers(x)), x), t)
     r = b.fsub(base, more)
-    # Of floats, n times the rest of ln 2 would make no difference.
+    # For floats, n times the second part of ln 2 makes no difference.
     less = b.fneg(more) if t.bits == 32 else fma(b, n, -how.low, b.fneg(more))
     square = b.fmul(r, r)
     if t.bits == 32:
@@ -253,10 +254,10 @@ def one_less_exp(b: Builder, x: Value, more: Value) -> Value:
 def expm1_of_twice(b: Builder, x: Value) -> Value:
     """Emit exp(2 x) - 1 without cancellation, for x from 0 to 40.
 
-    All is done with half of r, and twice the power of two, which costs less than to double x.
+    It uses half of r and twice the power of two, which costs less than doubling x.
     """
     how, form = _EXP[x.type.element], format_of(x)
-    magic = const(x.type, form.magic + form.bias + 1)  # so the low bits are an exponent
+    magic = const(x.type, form.magic + form.bias + 1)  # so that the low bits are an exponent
     moved = fma(b, x, 2.0 * how.steps, magic)
     n = b.fsub(moved, magic)
     r = fma(b, n, -0.5 * how.low, fma(b, n, -0.5 * how.high, x))
@@ -267,16 +268,16 @@ def expm1_of_twice(b: Builder, x: Value) -> Value:
 
 
 def sigmoid(b: Builder, x: Value) -> Value:
-    """Emit ``1 / (1 + exp(-x))``; all that is divided is 2**-64 times as large, not to overflow.
+    """Emit ``1 / (1 + exp(-x))``; both sides of the division are scaled by 2**-64, for the range.
 
-    exp(-x) is v * (1 + m) with v a power of two. What is lost where 1 is added is in a second part
-    of the sum, by which the quotient is corrected.
+    exp(-x) is v * (1 + m) with v a power of two. The rounding error of adding 1 is kept in a second
+    part of the sum, which corrects the quotient.
     """
     t, i = x.type, integers(x)
     how, form = _EXP[t.element], format_of(x)
     unit = const(t, 2.0**-_LIFT)
-    bounded = clamp(b, x, how.least, 40.0)  # from there on the result rounds to 1
-    magic = const(t, form.magic + form.bias - _LIFT)  # so the low bits are the exponent as v has it
+    bounded = clamp(b, x, how.least, 40.0)  # above, the result rounds to 1
+    magic = const(t, form.magic + form.bias - _LIFT)  # so that the low bits are the exponent of v
     moved = fma(b, bounded, -how.steps, magic)
     n = b.fsub(moved, magic)
     r = fma(b, n, -how.low, fma(b, n, -how.high, b.fneg(bounded)))
@@ -293,15 +294,15 @@ def sigmoid(b: Builder, x: Value) -> Value:
 
 
 def half_exp(b: Builder, x: Value) -> Value:
-    """Emit half of e to the power x, for ``x >= 0``; only what is too large overflows."""
+    """Emit half of e to the power x, for ``x >= 0``, without premature overflow."""
     how = _EXP[x.type.element]
-    # From the top on it is infinite, and the exponent still one that `scaled` takes.
+    # Above, the result is infinite, but the exponent must stay in the range of `scale`.
     r, n = _reduce_argument(b, clamp(b, x, 0.0, how.most + 10.0), how)
     return scale(b, horner(b, r, how.polynomial), b.sub(n, const(n.type, 1)))
 
 
 def exp_of_sum(b: Builder, x: Value, low: Value) -> Value:
-    """Emit e to the power x + low; low is at most about a unit of x's last place."""
+    """Emit e to the power x + low; low is at most about one unit in the last place of x."""
     how = _EXP[x.type.element]
     bounded = clamp(b, x, how.least, how.most + 1.0)
     low = b.select(b.fcmp("oeq", bounded, x), low, const(x.type, 0.0))

@@ -73,12 +73,12 @@ def cast(b: Builder, x: Value, source: DataType, target: DataType) -> Value:
 
 
 def widen(b: Builder, x: Value, dtype: DataType) -> Value:
-    """Return a float of 16 bits as a float of 32 bits, others as they are."""
+    """Convert a 16-bit float to 32 bits; return others unchanged."""
     return cast(b, x, dtype, _compute(dtype))
 
 
 def narrow(b: Builder, x: Value, dtype: DataType) -> Value:
-    """Undo ``widen``: round to ``dtype`` what was computed in the type that it widens to."""
+    """Undo ``widen``: round a result in the wider type to ``dtype``."""
     return cast(b, x, _compute(dtype), dtype)
 
 
@@ -135,9 +135,9 @@ def float_to_bfloat(b: Builder, x: Value) -> Value:
     bits = b.bitcast(x, t)
     high = b.lshr(bits, const(t, 16))
     odd = b.and_(high, const(t, 1))
-    # Half a unit less one, plus the last bit kept: ties carry into odd numbers only.
+    # Half a unit minus one, plus the last kept bit: ties are carried only into odd numbers.
     rounded = b.lshr(b.add(b.add(bits, const(t, 0x7FFF)), odd), const(t, 16))
-    # A NaN must not carry into infinity, nor lose all its bits.
+    # Rounding must not turn a NaN into infinity, nor clear all its bits.
     quiet = b.or_(high, const(t, 0x40))
     chosen = b.select(b.fcmp("uno", x, x), quiet, rounded)
     return b.trunc(chosen, I16.with_lanes(x.type.lanes))
@@ -158,8 +158,8 @@ def half_to_float(b: Builder, x: Value) -> Value:
     exponent = b.and_(moved, const(t, 0x0F800000))
     normal = b.add(moved, const(t, (127 - 15) << 23))
     special = b.or_(moved, const(t, 0x7F800000))
-    # A subnormal half is a fraction of 2**-14: put it behind that one's leading bit, then take the
-    # leading bit off.
+    # A subnormal half is a fraction of 2**-14: place it after the leading bit of 2**-14, then
+    # subtract that leading bit.
     small = b.bitcast(b.add(moved, const(t, 113 << 23)), f)
     subnormal = b.bitcast(b.fsub(small, const(f, 2.0**-14)), t)
     out = b.select(b.icmp("eq", exponent, const(t, 0)), subnormal, normal)
@@ -179,7 +179,7 @@ def float_to_half(b: Builder, x: Value) -> Value:
     odd = b.and_(b.lshr(size, const(t, 13)), const(t, 1))
     rebased = b.add(size, const(t, ((15 - 127) << 23) + 0xFFF))
     normal = b.lshr(b.add(rebased, odd), const(t, 13))
-    # Adding 0.5 makes the hardware round at 2**-24, the unit of subnormal halves.
+    # After adding 0.5, the hardware rounds at 2**-24, the unit of subnormal halves.
     shifted = b.fadd(b.bitcast(size, f), const(f, 0.5))
     subnormal = b.sub(b.bitcast(shifted, t), const(t, 0x3F000000))
     nan = b.icmp("ugt", size, const(t, 0x7F800000))
@@ -191,9 +191,10 @@ def float_to_half(b: Builder, x: Value) -> Value:
 
 
 def double_to_float_odd(b: Builder, x: Value) -> Value:
-    """Round double to float, to the odd one of two neighbours where it is inexact.
+    """Round double to float; if that is inexact, to the odd one of the two neighbours.
 
-    Rounding the result to a format of 22 bits or less is then right: no tie is made or lost.
+    Rounding the result again to a format of at most 22 bits is then correct: no tie appears or
+    disappears.
     """
     lanes = x.type.lanes
     t = I32.with_lanes(lanes)
@@ -225,7 +226,7 @@ def _convert(b: Builder, x: Value, source: DataType, to: Type) -> Value:
 
 
 def _at_most_53_bits(b: Builder, x: Value, *, signed: bool) -> Value:
-    """Round a large 64-bit integer to odd at bit 11, so that a double holds it exactly."""
+    """Round a large 64-bit integer to odd at bit 11, so that a double represents it exactly."""
     t = I64.with_lanes(x.type.lanes)
     rest = b.and_(x, const(t, 0x7FF))
     sticky = b.and_(b.add(rest, const(t, 0x7FF)), const(t, 0x800))

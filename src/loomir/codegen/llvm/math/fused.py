@@ -16,7 +16,7 @@ __all__ = ["multiply_add", "multiply_add_odd"]
 
 
 def multiply_add(b: Builder, x: Value, y: Value, z: Value) -> Value:
-    """Emit it for floats of 32 or 64 bits."""
+    """Emit ``x * y + z``, rounded once, for floats of 32 or 64 bits."""
     t = x.type
     if t.bits == 64 or "fma" in b.module.features:
         return b.intrinsic("llvm.fma", [x, y, z])
@@ -25,10 +25,10 @@ def multiply_add(b: Builder, x: Value, y: Value, z: Value) -> Value:
 
 
 def multiply_add_odd(b: Builder, x: Value, y: Value, z: Value) -> Value:
-    """Emit it for doubles whose product is exact; what is not exact gets an odd last bit."""
+    """Emit ``x * y + z`` for doubles with an exact product; inexact results are rounded to odd."""
     product = b.fmul(x, y)
     total = b.fadd(product, z)
-    # What the sum lost, exactly.
+    # The rounding error of the sum, exactly.
     back = b.fsub(total, product)
     lost = b.fadd(b.fsub(product, b.fsub(total, back)), b.fsub(z, back))
     zero = const(total.type, 0.0)

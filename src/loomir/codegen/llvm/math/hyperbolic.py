@@ -35,7 +35,7 @@ __all__ = [
 
 _h = float.fromhex
 
-# Of tanh(x) less x, divided by x**3, in powers of x**2; for |x| up to TANH_NEAR.
+# (tanh(x) - x) / x**3 in powers of x**2, for |x| up to TANH_NEAR.
 TANH_NEAR: Final = 0.35
 TANH: Final = {
     FLOAT: (
@@ -76,16 +76,16 @@ SINH: Final = (
 """The same, in doubles."""
 
 _LARGE: Final = {32: 2.0**13, 64: 2.0**28}
-"""From here on, asinh(x) and acosh(x) are log(2 x) but for less than the last place."""
+"""From here on, asinh(x) and acosh(x) equal log(2 x) to the last place."""
 
 
 def tanh(b: Builder, x: Value) -> Value:
     """Emit the hyperbolic tangent: ``t / (t + 2)`` with ``t = exp(2|x|) - 1``.
 
-    Near 0 it is a polynomial: the roundings of the quotient weigh most there.
+    Near 0 it is a polynomial, since rounding errors of the quotient would be largest there.
     """
     t = x.type
-    # Beyond this the result rounds to 1.
+    # Beyond this, the result rounds to 1.
     top = const(t, 10.0 if t.bits == 32 else 20.0)
     size = absolute(b, x)
     size = b.select(b.fcmp("ogt", size, top), top, size)
@@ -117,7 +117,7 @@ def cosh(b: Builder, x: Value) -> Value:
 def asinh(b: Builder, x: Value) -> Value:
     """Emit the inverse hyperbolic sine: log(1 + a), ``a = x + x**2 / (1 + root)``.
 
-    The root is that of ``1 + x**2``, and a is in two parts.
+    ``root`` is the square root of ``1 + x**2``; a is computed in two parts.
     """
     t = x.type
     one = const(t, 1.0)

@@ -95,13 +95,13 @@ ASIN: Final = (
 
 # -- tangent -----------------------------------------------------------------------------------
 def _atan_of(b: Builder, above: Value, below: Value, polynomial: Sequence[float]) -> Value:
-    """Emit the angle in [0, pi/2] of a point in the first quadrant, axes and infinity included."""
+    """Emit the angle, from 0 to pi/2, of a point in the first quadrant, including infinity."""
     t = above.type
     steep = b.fcmp("ogt", above, below)
     small, large = b.select(steep, below, above), b.select(steep, above, below)
     same = b.fcmp("oeq", above, below)
     ratio = b.fdiv(small, large)
-    # Of two equal ones the ratio is 1, also where it is not defined; of two zeros the angle is 0.
+    # The ratio of two equal numbers is 1, also of infinities; the angle of two zeros is 0.
     ratio = b.select(same, const(t, 1.0), ratio)
     ratio = b.select(b.fcmp("oeq", above, const(t, 0.0)), const(t, 0.0), ratio)
     z = b.fmul(ratio, ratio)
@@ -110,7 +110,7 @@ def _atan_of(b: Builder, above: Value, below: Value, polynomial: Sequence[float]
 
 
 def _turn_less(b: Builder, quarters: float, x: Value) -> Value:
-    """Emit a multiple of pi/2 less x."""
+    """Emit a multiple of pi/2 minus x."""
     high, low = HALF_PI[:2] if x.type.bits == 64 else HALF_PI_SINGLE[:2]
     return b.fsub(const(x.type, quarters * high), b.fsub(x, const(x.type, quarters * low)))
 
@@ -136,10 +136,10 @@ def _polynomial(x: Value) -> Sequence[float]:
 
 # -- sine and cosine ---------------------------------------------------------------------------
 def _arc(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """Return an angle in two parts, and whether it is the rest.
+    """Return an angle in two parts, and whether its complement is meant.
 
-    The sine of the angle is the magnitude of x where that is below 1/2; elsewhere the angle is the
-    one whose sine is the root of ``(1 - |x|) / 2``, doubled: the angle of that cosine.
+    If ``|x| < 1/2``, the angle is ``asin(|x|)``; else it is ``2 asin(sqrt((1 - |x|) / 2))``, which
+    is ``acos(|x|)``.
     """
     t = x.type
     size = absolute(b, x)
@@ -158,7 +158,7 @@ def _arc(b: Builder, x: Value) -> tuple[Value, Value, Value]:
 
 
 def _less(b: Builder, quarters: Value, high: Value, low: Value) -> Value:
-    """Emit a number of quarter turns less an angle in two parts."""
+    """Emit a number of quarter turns minus an angle in two parts."""
     t = high.type
     turn, turn_low = HALF_PI[:2] if t.bits == 64 else HALF_PI_SINGLE[:2]
     first, rest = quick_sum(b, b.fmul(quarters, const(t, turn)), b.fneg(high))
@@ -177,7 +177,7 @@ def acos(b: Builder, x: Value) -> Value:
     t = x.type
     high, low, near_one = _arc(b, x)
     left = b.fcmp("olt", x, const(t, 0.0))
-    # Left of -1/2, half a turn less the angle; in the middle, a quarter turn less it with x's sign.
+    # Below -1/2, half a turn minus the angle; in the middle, a quarter turn minus the signed angle.
     up = b.and_(left, b.not_(near_one))
     signed = [b.select(up, b.fneg(v), v) for v in (high, low)]
     quarters = b.select(near_one, const(t, 2.0), const(t, 1.0))

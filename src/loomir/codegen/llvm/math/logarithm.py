@@ -58,7 +58,7 @@ LOG_DOUBLE: Final = (
     _h("0x1.2b59b713616c9p-3"),
 )
 
-# ln 2 in two parts; the first times any exponent is exact.
+# ln 2 in two parts; the product of the first with any exponent is exact.
 _LN2: Final = {
     FLOAT: (_h("0x1.62e4p-1"), _h("0x1.7f7d1cp-20")),
     DOUBLE: (_h("0x1.62e42feep-1"), _h("0x1.a39ef35793c76p-33")),
@@ -92,23 +92,23 @@ def parts_of(b: Builder, x: Value) -> tuple[Value, Value]:
 
 
 def _split(b: Builder, x: Value) -> tuple[Value, Value, Value]:
-    """Return of a normal x: f; e as a float, with 2**fraction and the bias added; e in place."""
+    """Split a normal x into f, e as a float plus 2**fraction and the bias, and e in place."""
     form = format_of(x)
     t, i = x.type, integers(x)
     root = bits_of(_SQRT_HALF, form.bits)
     moved = b.sub(b.bitcast(x, i), const(i, root))
-    # Biased, so that a logical shift will do: vectors of doubles have no other on many CPUs.
+    # Biased, so that a logical shift suffices: many CPUs have no other for vectors of doubles.
     exponent = b.lshr(b.add(moved, const(i, form.bias << form.fraction)), const(i, form.fraction))
     mask = (1 << form.fraction) - 1
     fraction = b.and_(moved, const(i, mask))
     f = b.fsub(b.bitcast(b.add(fraction, const(i, root)), t), const(t, 1.0))
-    # A small integer below the leading bit of 2**fraction is that much more than it.
+    # An integer in the low bits of 2**fraction adds just that integer.
     base = const(i, bits_of(2.0**form.fraction, form.bits))
     return f, b.bitcast(b.or_(exponent, base), t), b.and_(moved, const(i, ~mask))
 
 
 def _tail(b: Builder, f: Value) -> tuple[Value, Value]:
-    """Return h = f**2 / 2 and c so that log(1 + f) = f - (h - c)."""
+    """Return h = f**2 / 2 and c with log(1 + f) = f - (h - c)."""
     t = f.type
     square = b.fmul(f, f)
     half = b.fmul(square, const(t, 0.5))
@@ -120,7 +120,7 @@ def _tail(b: Builder, f: Value) -> tuple[Value, Value]:
 
 
 def _special(b: Builder, x: Value, result: Value) -> Value:
-    """Return what the logarithm is at 0, at infinity, below 0 and of NaN."""
+    """Replace the result at 0, at infinity, below 0 and for NaN."""
     t = x.type
     top = b.fcmp("oeq", x, const(t, float("inf")))
     result = b.select(b.fcmp("oeq", x, const(t, 0.0)), const(t, float("-inf")), result)
@@ -140,14 +140,14 @@ def log(b: Builder, x: Value) -> Value:
 def _in_base(
     b: Builder, x: Value, factors: Mapping[Type, _Parts], units: Mapping[Type, _Parts]
 ) -> Value:
-    """Emit the logarithm times a factor; the unit is that of 2. Both are in two parts.
+    """Emit ``log(x)`` times a factor; ``units`` has ``log(2)`` times it. Both are in two parts.
 
-    The first part of the unit times any exponent is exact.
+    The product of the unit's first part with any exponent is exact.
     """
     factor, unit = factors[x.type.element], units[x.type.element]
     f, e = parts_of(b, x)
     half, rest = _tail(b, f)
-    # log(1 + f) in two parts; the product with the factor is found to twice the precision.
+    # log(1 + f) in two parts; its product with the factor has twice the precision.
     less = b.fsub(half, rest)
     total = b.fsub(f, less)
     error = b.fsub(b.fsub(f, total), less)
@@ -155,7 +155,7 @@ def _in_base(
     below = fma(b, total, factor[1], fma(b, error, factor[0], below))
     if unit[1]:
         below = fma(b, e, unit[1], below)
-    # The two parts differ much in size or nearly cancel.
+    # The two parts differ much in magnitude, or nearly cancel.
     whole = e if unit[0] == 1.0 else b.fmul(e, const(x.type, unit[0]))
     return _special(b, x, b.fadd(whole, b.fadd(product, below)))
 
@@ -171,9 +171,9 @@ def log10(b: Builder, x: Value) -> Value:
 
 
 def log_of_sum(b: Builder, x: Value, low: Value, more: Value | None = None) -> Value:
-    """Emit log(x + low), where low is at most about a unit of x in the last place.
+    """Emit log(x + low); low is at most about one unit in the last place of x.
 
-    x is not subnormal. ``more`` is added to the exponent of 2 in it.
+    x is not subnormal. ``more`` is added to its exponent.
     """
     form = format_of(x)
     t, i = x.type, integers(x)
@@ -182,10 +182,10 @@ def log_of_sum(b: Builder, x: Value, low: Value, more: Value | None = None) -> V
     if more is not None:
         e = b.fadd(e, more)
     half, rest = _tail(b, f)
-    # low / x, with 1 / (1 + f) to 4 %, exact towards f = 0 where low is the larger part.
+    # low / x, with 1 / (1 + f) to 4 %, but exact near f = 0, where low matters most.
     unit = b.bitcast(b.sub(const(i, form.bias << form.fraction), exponent), t)
     inverse = fma(b, f, fma(b, f, 0.8, const(t, -1.0)), 1.0)
-    # Of the largest numbers 1 / 2**e is not normal, and low does not count.
+    # For the largest numbers, 1 / 2**e is subnormal, and low does not matter.
     counts = b.fcmp("olt", x, const(t, 2.0 ** (form.bias - 1)))
     moved = b.select(counts, b.fmul(low, unit), const(t, 0.0))
     rest = fma(b, moved, inverse, rest)

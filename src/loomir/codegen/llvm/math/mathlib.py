@@ -37,7 +37,7 @@ Emit = Callable[[Builder, Sequence[Value]], Value]
 
 
 class MathKernel(NamedTuple):
-    """One math function: how it is emitted on floats and on doubles."""
+    """The emitters of one math function, for floats and for doubles."""
 
     name: str
     arity: int
@@ -46,11 +46,11 @@ class MathKernel(NamedTuple):
 
 
 MATH: Final[dict[str, MathKernel]] = {}
-"""Functions that round, by their names in TIR; those of the bits (``_SPECIAL``) are exact."""
+"""Functions that round, by their names in TIR; those on bits (``_SPECIAL``) are exact."""
 
 
 def _wide(emit: Callable[..., Value]) -> Emit:
-    """Make a kernel of floats of one of doubles."""
+    """Turn a kernel for doubles into one for floats, which computes in double."""
 
     def narrow(b: Builder, args: Sequence[Value]) -> Value:
         t = args[0].type
@@ -76,7 +76,7 @@ def _both(name: str, emit: Callable[..., Value], *, arity: int = 1) -> None:
     _row(name, _plain(emit), emit, arity=arity)
 
 
-# name, the kernel of floats, that of doubles
+# name, the kernel for floats, the kernel for doubles
 _both("exp", exponential.exp)
 _both("exp2", exponential.exp2)
 _both("exp10", exponential.exp10)
@@ -108,22 +108,22 @@ for _name, _code in {
     "floor": "floor",
     "ceil": "ceil",
     "trunc": "trunc",
-    # To nearest, ties to even, which is how this process rounds.
+    # To nearest, ties to even: the rounding mode of the process.
     "round": "nearbyint",
     "nearbyint": "nearbyint",
 }.items():
     MATH[_name] = MathKernel(_name, 1, *[_intrinsic(f"llvm.{_code}")] * 2)
 
-# On the bits, of any width.
+# On the bits, for any width.
 _INFINITY: Final = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000}
 _INFINITY64: Final = 0x7FF0000000000000
 
 
 def emit_math(b: Builder, name: str, args: Sequence[Value], dtype: DataType) -> Value:
-    """Emit the function ``name`` on values of a float dtype; the result is of the same.
+    """Emit the function ``name`` on values of a float dtype, with a result of the same dtype.
 
-    For ``ldexp`` the second argument is ``i32``; ``isnan``, ``isinf`` and ``isfinite`` give ``i1``.
-    The builder may stand in another block afterwards.
+    For ``ldexp`` the second argument is ``i32``; the result of ``isnan``, ``isinf`` and
+    ``isfinite`` is ``i1``. The builder may be in another block afterwards.
     Errors: InternalError for an unknown name, or values that are not of the dtype.
     """
     wanted = register_type(dtype)
@@ -148,7 +148,7 @@ def emit_math(b: Builder, name: str, args: Sequence[Value], dtype: DataType) -> 
 
 
 def _find_fixed_power(exponent: Value) -> Callable[[Builder, Value], Value] | None:
-    if not exponent.type.is_float:  # a bfloat16 is given as its bits
+    if not exponent.type.is_float:  # a bfloat16 is passed as its bits
         return None
     texts = {const(exponent.type, by).text: emit for by, emit in power.FIXED_POWERS.items()}
     return texts.get(exponent.text)
@@ -180,7 +180,7 @@ def _emit_ldexp(b: Builder, args: Sequence[Value], dtype: DataType) -> Value:
     if e.type is not I32.with_lanes(dtype.lanes):
         raise InternalError(f"ldexp takes i32, not {e.typed}")
     if dtype.bits == 16:
-        # Through double, so that a subnormal float is not rounded before the result is.
+        # Through double, so that a subnormal float is not rounded twice.
         wide = DataType("float64").with_lanes(dtype.lanes)
         return cast(b, ldexp(b, cast(b, x, dtype, wide), e), wide, dtype)
     return ldexp(b, x, e)

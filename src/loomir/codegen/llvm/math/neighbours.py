@@ -21,11 +21,11 @@ __all__ = ["compare_by_neighbour", "number_of"]
 
 _SWAPPED: Final = {"ogt": "olt", "olt": "ogt", "oge": "ole", "ole": "oge"}
 _BESIDE: Final = {"ogt": ("oge", 1), "oge": ("ogt", -1), "olt": ("ole", -1), "ole": ("olt", 1)}
-"""The predicate that means the same with the neighbour of a constant, and on which side that is."""
+"""The predicate that is equivalent with a neighbour of the constant, and the neighbour's side."""
 
 
 def compare_by_neighbour(b: Builder, predicate: str, x: Value, y: Value) -> Value:
-    """Compare floats, of which one may be a constant."""
+    """Compare floats; a constant is replaced by its neighbour, with an equivalent predicate."""
     if predicate in _SWAPPED and x.is_constant is not y.is_constant:
         if x.is_constant:
             predicate, x, y = _SWAPPED[predicate], y, x
@@ -37,7 +37,7 @@ def compare_by_neighbour(b: Builder, predicate: str, x: Value, y: Value) -> Valu
 
 
 def number_of(value: Value) -> float | None:
-    """Read a float constant, or one that is in every lane; None for anything else."""
+    """Read a float constant, scalar or splat; None for any other value."""
     digits = value.text.removesuffix(")").rsplit("0x", 1)
     if not value.is_constant or len(digits) != 2:
         return None

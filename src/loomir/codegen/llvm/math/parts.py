@@ -41,10 +41,10 @@ class Format(NamedTuple):
     """The layout of float or double."""
 
     bits: int
-    fraction: int  # bits after the leading one
+    fraction: int  # bits after the leading bit
     bias: int
-    magic: float  # adding it rounds to an integer, which is then in the low bits
-    suffix: str  # of functions of the C library
+    magic: float  # adding it rounds to an integer, in the low bits
+    suffix: str  # of the names of C library functions
     integer: Type
 
 
@@ -90,9 +90,9 @@ def horner(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def chains(b: Builder, powers: Sequence[Value], coefficients: Sequence[float]) -> Value:
-    """Emit a long polynomial of ``powers[0]`` in parts that do not wait for each other.
+    """Emit a long polynomial in ``powers[0]`` as several chains, which run in parallel.
 
-    ``powers`` are x, x**2, x**4 ...: each but the first doubles the number of parts.
+    ``powers`` are x, x**2, x**4 ...: each but the first doubles the number of chains.
     """
     if len(powers) == 1:
         return horner(b, powers[0], coefficients)
@@ -112,22 +112,22 @@ def copysign(b: Builder, x: Value, sign: Value) -> Value:
 
 def with_sign(b: Builder, size: Value, sign: Value) -> Value:
     """Emit ``size``, which is 0 or more or NaN, with the sign of ``sign``."""
-    # Not by `llvm.copysign`: where the result is rounded to half, x86 with AVX-512 would round the
-    # sign's double to half too, which takes a function that no C library has.
+    # Not by `llvm.copysign`: if the result is rounded to half, x86 with AVX-512 would round the
+    # sign's double to half too, and call a function for it that no C library has.
     t = integers(sign)
     top = b.and_(b.bitcast(sign, t), const(t, -(1 << (t.bits - 1))))
     return b.bitcast(b.or_(b.bitcast(size, t), top), sign.type)
 
 
 def clamp(b: Builder, x: Value, low: float, high: float) -> Value:
-    """Hold ``x`` between two constants; NaN stays."""
+    """Clamp ``x`` between two constants; NaN stays NaN."""
     t = x.type
     x = b.select(b.fcmp("olt", x, const(t, low)), const(t, low), x)
     return b.select(b.fcmp("ogt", x, const(t, high)), const(t, high), x)
 
 
 def nearest(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Round to the nearest integer, as a float and as an integer; for small ``x``."""
+    """Round a small ``x`` to the nearest integer; return it as a float and as an integer."""
     form = format_of(x)
     t = integers(x)
     moved = b.fadd(x, const(x.type, form.magic))
@@ -136,25 +136,25 @@ def nearest(b: Builder, x: Value) -> tuple[Value, Value]:
 
 
 def power_of_two(b: Builder, n: Value, t: Type) -> Value:
-    """Make 2**n of an integer that is a normal exponent."""
+    """Emit 2**n for an integer n that is the exponent of a normal number."""
     form = _FORMATS[t.element]
     biased = b.add(n, const(n.type, form.bias))
     return b.bitcast(b.shl(biased, const(n.type, form.fraction)), t)
 
 
 def may_scale(b: Builder, x: Value) -> bool:
-    """Whether ``scale_whole`` takes values of this type: AVX-512 has an instruction."""
+    """Tell whether ``scale_whole`` takes values of this type: AVX-512 has an instruction."""
     size = x.type.bits * x.type.lanes
     return size >= 512 and size.bit_count() == 1 and "avx512f" in b.module.features
 
 
 def scale_whole(b: Builder, x: Value, n: Value) -> Value:
-    """Emit ``x * 2**n`` for any whole number n in a float, rounded once; where ``may_scale``.
+    """Emit ``x * 2**n``, rounded once, for an integral float n; requires ``may_scale``.
 
-    Not by ``llvm.ldexp``: it takes integers, and where no instruction does it calls a library.
+    It is not ``llvm.ldexp``, which takes integers and may call a library.
     """
     kind, mask = ("ps", integer(16)) if x.type.bits == 32 else ("pd", integer(8))
-    as_set = const(I32, 4)  # rounding
+    as_set = const(I32, 4)  # the current rounding mode
 
     def one(x: Value, n: Value) -> Value:
         args = [x, n, x, const(mask, -1), as_set]
@@ -164,7 +164,7 @@ def scale_whole(b: Builder, x: Value, n: Value) -> Value:
 
 
 def by_registers(b: Builder, emit: Callable[..., Value], args: Sequence[Value], bits: int) -> Value:
-    """Emit an instruction of one register on values of 2**k registers, lane by lane."""
+    """Emit an instruction on one register for values of 2**k registers, part by part."""
     t = args[0].type
     lanes = bits // t.bits
     made = [
@@ -182,9 +182,9 @@ def _lanes(b: Builder, x: Value, chosen: range) -> Value:
 
 
 def scale(b: Builder, x: Value, n: Value) -> Value:
-    """Emit ``x * 2**n`` for ``x`` about 1 and any exponent that a result can have.
+    """Emit ``x * 2**n`` for ``x`` near 1 and any exponent of a result.
 
-    In two steps: the first is exact, the second rounds once, also to a subnormal or to infinity.
+    Of its two steps, the first is exact, and the second rounds once, also to subnormal or infinity.
     """
     form = format_of(x)
     up = const(n.type, 4 * form.bias)
@@ -195,7 +195,7 @@ def scale(b: Builder, x: Value, n: Value) -> Value:
 
 # -- numbers in two parts ----------------------------------------------------------------------
 def two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return the rounded sum and what it lost; finite numbers of any sizes."""
+    """Return the rounded sum of finite numbers and its rounding error."""
     total = b.fadd(x, y)
     second = b.fsub(total, x)
     first = b.fsub(total, second)
@@ -203,22 +203,22 @@ def two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def quick_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return the rounded sum and what it lost, where ``x`` is the larger or zero."""
+    """Return the rounded sum and its rounding error; ``x`` must be the larger, or zero."""
     total = b.fadd(x, y)
     return total, b.fsub(y, b.fsub(total, x))
 
 
 def two_product(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return the rounded product and what it lost, unless that underflows."""
+    """Return the rounded product and its rounding error, unless that underflows."""
     product = b.fmul(x, y)
     return product, fma(b, x, y, b.fneg(product))
 
 
 def root_in_parts(b: Builder, x: Value, low: Value | None = None) -> tuple[Value, Value]:
-    """Return the square root of x, or of x + low, and what rounding lost; zero of zero.
+    """Return the square root of x, or of x + low, and its rounding error; zero for zero.
 
-    What is lost, the rest over twice the root, need not be exact: 1 over the root comes within 4 %
-    by halving and negating the exponent.
+    The error, the remainder divided by twice the root, need not be exact: the reciprocal of the
+    root is approximated to 4 % by halving and negating the exponent.
     """
     form = format_of(x)
     root = b.intrinsic("llvm.sqrt", [x])

@@ -54,7 +54,7 @@ LOG_POWER: Final = (
 
 
 class _Log(NamedTuple):
-    """The constants of the logarithm in two parts; ``unit``, ln 2, times an exponent is exact."""
+    """The constants of the logarithm in two parts; ``unit`` (ln 2) times an exponent is exact."""
 
     polynomial: Sequence[float]
     two_thirds: tuple[float, float]
@@ -76,13 +76,13 @@ _LOG: Final = {
 
 
 def rsqrt(b: Builder, x: Value) -> Value:
-    """Emit 1 over the square root."""
+    """Emit the reciprocal of the square root."""
     return b.fdiv(const(x.type, 1.0), b.intrinsic("llvm.sqrt", [x]))
 
 
 # -- lengths -----------------------------------------------------------------------------------
 def hypot(b: Builder, x: Value, y: Value) -> Value:
-    """Emit the length of (x, y) of doubles; both are scaled to have squares that are normal."""
+    """Emit the length of (x, y) for doubles, scaled so that their squares are normal."""
     t = x.type
     x, y = absolute(b, x), absolute(b, y)
     most = b.select(b.fcmp("ogt", x, y), x, y)
@@ -98,7 +98,7 @@ def hypot(b: Builder, x: Value, y: Value) -> Value:
 
 
 def hypot_lite(b: Builder, x: Value, y: Value) -> Value:
-    """Emit the length of (x, y), floats converted to doubles, whose squares cannot overflow."""
+    """Emit the length of (x, y) for floats as doubles, whose squares cannot overflow."""
     return _infinite_beside(b, absolute(b, x), absolute(b, y), _length(b, x, y))
 
 
@@ -107,7 +107,7 @@ def _length(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _infinite_beside(b: Builder, x: Value, y: Value, length: Value) -> Value:
-    """Return infinity where one side is, even beside NaN."""
+    """Replace the result by infinity if either side is infinite, even if the other is NaN."""
     top = const(x.type, float("inf"))
     infinite = b.or_(b.fcmp("oeq", x, top), b.fcmp("oeq", y, top))
     return b.select(infinite, top, length)
@@ -115,10 +115,9 @@ def _infinite_beside(b: Builder, x: Value, y: Value, length: Value) -> Value:
 
 # -- powers ------------------------------------------------------------------------------------
 def pow_(b: Builder, x: Value, y: Value) -> Value:
-    """Emit x to the power y: e to the power of y times the logarithm in two parts."""
+    """Emit x to the power y as ``exp(y * log(x))``, with the logarithm in two parts."""
     high, low = _log_in_parts(b, absolute(b, x))
-    # Beyond 2**66 the result is 0, 1 or infinite in any case; within these bounds, the product is
-    # finite.
+    # Beyond 2**66 the result is 0, 1 or infinite in any case; the clamp keeps the product finite.
     bounded = clamp(b, y, -(2.0**66), 2.0**66)
     power, lost = two_product(b, bounded, high)
     result = exp_of_sum(b, power, fma(b, bounded, low, lost))
@@ -128,7 +127,7 @@ def pow_(b: Builder, x: Value, y: Value) -> Value:
 def _root(b: Builder, x: Value) -> Value:
     t = x.type
     top = const(t, float("inf"))
-    # The root of -0 is -0, and its power 0; minus infinity has no root, and the power infinity.
+    # The square root of -0 is -0, but the power is 0; that of -inf is NaN, but the power infinity.
     root = b.fadd(b.intrinsic("llvm.sqrt", [x]), const(t, 0.0))
     return b.select(b.fcmp("oeq", x, const(t, float("-inf"))), top, root)
 
@@ -144,7 +143,7 @@ def _fourth(b: Builder, x: Value) -> Value:
 
 
 def _product(b: Builder, x: Value, y: Value, more: Value) -> Value:
-    """Emit ``x * y + more``, rounded as once; infinities and zeros are those of the product."""
+    """Emit ``x * y + more`` as if rounded once; infinities and zeros are those of the product."""
     high, low = two_product(b, x, y)
     t, size = x.type, absolute(b, high)
     finite = b.fcmp("olt", size, const(t, float("inf")))
@@ -160,11 +159,11 @@ FIXED_POWERS: Final[dict[float, Callable[[Builder, Value], Value]]] = {
     0.5: _root,
     -1.0: lambda b, x: b.fdiv(const(x.type, 1.0), x),
 }
-"""Powers by ``tir.accuracy.SHORT_POWERS``, as accurate as ``pow_`` and about ten times as fast."""
+"""Exponents of ``SHORT_POWERS``: multiplied out, as accurate as ``pow_``, ten times as fast."""
 
 
 def _power_cases(b: Builder, x: Value, y: Value, result: Value) -> Value:
-    """Make x to the power y of that of the magnitude of x, with all the cases of IEEE 754."""
+    """Turn the power of the magnitude of x into that of x, with all special cases of IEEE 754."""
     t = x.type
     zero, top = const(t, 0.0), const(t, float("inf"))
     size = absolute(b, x)
@@ -178,7 +177,7 @@ def _power_cases(b: Builder, x: Value, y: Value, result: Value) -> Value:
 
 
 def _restore_sign(b: Builder, x: Value, y: Value, result: Value) -> Value:
-    """Make of \\|x\\| to the power y what x to the power y is, with all the cases of IEEE 754."""
+    """Apply the sign of x to the power of its magnitude, with all special cases of IEEE 754."""
     t, i = x.type, integers(x)
     one, zero = const(t, 1.0), const(t, 0.0)
     top = const(t, float("inf"))
@@ -196,7 +195,7 @@ def _restore_sign(b: Builder, x: Value, y: Value, result: Value) -> Value:
 
 
 def _log_in_parts(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Return the logarithm of a positive finite number in two parts, of 13 bits more than one."""
+    """Return the logarithm of a positive finite number in two parts, with 13 extra bits."""
     how = _LOG[x.type.element]
     t = x.type
     f, e = parts_of(b, x)
@@ -209,7 +208,7 @@ def _log_in_parts(b: Builder, x: Value) -> tuple[Value, Value]:
     s_low = b.fmul(rest, inverse)
     z, z_low = two_product(b, s, s)
     z_low = fma(b, b.fmul(s, two), s_low, z_low)
-    # g = 2/3 + z * (the rest of the series), then s * z * g, each in two parts.
+    # g = 2/3 + z * (the remaining series), then s * z * g, each in two parts.
     tail = b.fmul(z, horner(b, z, how.polynomial))
     g, g_low = quick_sum(b, const(t, how.two_thirds[0]), tail)
     g_low = b.fadd(g_low, const(t, how.two_thirds[1]))

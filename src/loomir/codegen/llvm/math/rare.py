@@ -20,7 +20,7 @@ from loomir.codegen.llvm.assembler.values import Value, const
 __all__ = ["Scalar", "rarely"]
 
 Scalar = Callable[[Builder, Sequence[Value]], Value]
-"""Code on the arguments of a kernel."""
+"""Emits code for the arguments of a kernel."""
 
 _BITS: Final = (128, 256, 512)
 _PURE: Final = {"noinline": None, "willreturn": None, "memory(none)": None}
@@ -29,10 +29,10 @@ _PURE: Final = {"noinline": None, "willreturn": None, "memory(none)": None}
 def rarely(
     b: Builder, name: str, args: Sequence[Value], fast: Value, hard: Scalar, slow: Scalar
 ) -> Value:
-    """Emit ``fast`` where ``hard(args)`` does not hold, else ``slow`` of the lane's arguments.
+    """Emit ``fast``, and a call of ``slow`` for each lane for which ``hard(args)`` holds.
 
-    ``name`` tells this use from others in the module, beside the types of the arguments. ``slow``
-    may open blocks; the builder itself stays in its block for scalars.
+    ``name`` and the types of the arguments distinguish this use from others in the module. ``slow``
+    may open blocks; for scalars, the builder stays in its block.
     """
     t = fast.type
     scalar = f"loomir.{name}.{t.element.code}"
@@ -44,7 +44,7 @@ def rarely(
         )
         text = f'"vector-function-abi-variant"="{known}"'
         return b.call(one, [*args, fast], attributes=text)
-    # The test stands here, so that the common path has no call, before which registers are saved.
+    # The test is inlined, so that the common path has no call, for which registers would be saved.
     far, near = b.append("rare"), b.append("common")
     before, version = b.block, _version(b.module, one, args, t, hard)
     b.condbr(_any(b, hard(b, args)), far, near, meta=_seldom(b.module))
@@ -93,7 +93,7 @@ def _define_scalar(
 def _version(
     module: Module, one: Function, args: Sequence[Value], result: Type, hard: Scalar
 ) -> Function:
-    """Return the function for vectors, of arguments of the types of ``args``."""
+    """Return the vector function for arguments of the types of ``args``."""
     name = f"{one.name}.v{result.lanes}"
     known = module.find(name)
     if known is not None:
@@ -111,7 +111,7 @@ def _version(
 
 
 def _each_lane(b: Builder, one: Function, made: Function) -> None:
-    """Call the scalar function in a loop; vectors go through memory, for LLVM to index them."""
+    """Call the scalar function in a loop over lanes; vectors are indexed in memory."""
     result = one.signature.result
     slots = [b.alloca(p.type) for p in made.params]
     for p, slot in zip(made.params, slots, strict=True):

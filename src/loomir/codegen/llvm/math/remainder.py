@@ -13,7 +13,7 @@ from loomir.codegen.llvm.math.rare import rarely
 __all__ = ["fmod"]
 
 _STEP: Final = {32: 2.0**20, 64: 2.0**50}
-"""Quotients below this are found with an error of less than 1."""
+"""Quotients below this are computed with an error of less than 1."""
 
 
 def fmod(b: Builder, x: Value, y: Value) -> Value:
@@ -22,7 +22,7 @@ def fmod(b: Builder, x: Value, y: Value) -> Value:
     size, divisor = absolute(b, x), absolute(b, y)
     rest = _reduce(b, size, divisor)
     top = const(t, float("inf"))
-    # An infinite divisor leaves x; so does one that is larger, which `_reduced` gives already.
+    # With an infinite divisor the result is x; `_reduce` covers other divisors larger than x.
     rest = b.select(b.fcmp("oeq", divisor, top), size, rest)
     undefined = b.or_(b.fcmp("oeq", divisor, const(t, 0.0)), b.fcmp("oeq", size, top))
     rest = b.select(b.or_(undefined, b.fcmp("uno", x, y)), const(t, float("nan")), rest)
@@ -32,8 +32,8 @@ def fmod(b: Builder, x: Value, y: Value) -> Value:
 def _reduce(b: Builder, x: Value, y: Value) -> Value:
     """Emit the remainder of positive numbers whose quotient is small.
 
-    The quotient is off by one at most, and what it leaves of x is exact: a multiple of y's last
-    place (or x itself) that is smaller than y.
+    The quotient is off by at most one, and the remainder is exact: it is x, or a multiple of y's
+    last place that is smaller than y.
     """
     quotient = b.intrinsic("llvm.trunc", [b.fdiv(x, y)])
     rest = fma(b, b.fneg(quotient), y, x)
@@ -42,7 +42,7 @@ def _reduce(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _far(b: Builder, args: Sequence[Value]) -> Value:
-    """Whether both are finite and not zero, and the quotient is large."""
+    """Tell whether both are finite and not zero, and the quotient is large."""
     t = args[0].type
     size, divisor = (absolute(b, a) for a in args)
     large = b.fcmp("oge", b.fdiv(size, divisor), const(t, _STEP[t.bits]))
@@ -51,7 +51,7 @@ def _far(b: Builder, args: Sequence[Value]) -> Value:
 
 
 def _slow(b: Builder, args: Sequence[Value]) -> Value:
-    """Reduce by the largest scaled divisor that is not above x, then by each smaller one."""
+    """Reduce by the largest scaled divisor up to x, then by each smaller one."""
     x, y = args
     t = x.type
     step = const(t, _STEP[t.bits])
@@ -70,7 +70,7 @@ def _slow(b: Builder, args: Sequence[Value]) -> Value:
     by.add(scaled, up)
     left = _reduce(b, rest, by)
     rest.add(left, down)
-    by.add(b.fmul(by, const(t, 1.0 / _STEP[t.bits])), down)  # exact: it was multiplied before
+    by.add(b.fmul(by, const(t, 1.0 / _STEP[t.bits])), down)  # exact, since it was multiplied before
     b.condbr(b.fcmp("ogt", by, divisor), down, done)
     b.at(done)
     return copysign(b, left, x)

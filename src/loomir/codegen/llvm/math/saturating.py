@@ -19,17 +19,18 @@ _DIGITS: Final = {32: 24, 64: 53}
 
 
 def float_to_int(b: Builder, x: Value, to: Type, *, signed: bool) -> Value:
-    """Convert float or double to integers of 8 to 64 bits; vectors as well."""
+    """Convert float or double to integers of 8 to 64 bits, scalars or vectors."""
     power = to.bits - signed
     least, most = -(2**power) if signed else 0, 2**power - 1
     digits = _DIGITS[x.type.bits]
-    # What is above this float is beyond the range.
+    # Larger floats are beyond the range.
     highest = most if power <= digits else 2**power - 2 ** (power - digits)
-    # Not 0 but what is cut to it: LLVM holds ``max(max(x, 0), 0)`` for ``max(x, 0)``, also where
-    # the first gives NaN for NaN, as a program's own, and the second 0 (``foldSPFofSPF``).
+    # Not 0, but the least number that truncates to it: LLVM simplifies ``max(max(x, 0), 0)`` to
+    # ``max(x, 0)``, even if the program's own maximum returns NaN for NaN, and this one 0
+    # (``foldSPFofSPF``).
     low = const(x.type, float(least) if signed else -1 + 2.0**-digits)
     high = const(x.type, float(highest))
-    clipped = b.select(b.fcmp("ogt", x, low), x, low)  # NaN becomes the least
+    clipped = b.select(b.fcmp("ogt", x, low), x, low)  # NaN becomes the least number
     clipped = b.select(b.fcmp("olt", clipped, high), clipped, high)
     if to.bits < I32.bits:
         made = b.trunc(b.fptosi(clipped, I32.with_lanes(x.type.lanes)), to)

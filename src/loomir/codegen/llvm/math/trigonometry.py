@@ -92,7 +92,7 @@ COS: Final = (
 
 _Reduced = tuple[Value, Value, Value]
 _Join = Callable[[Builder, Value, Value, Value], Value]
-"""Makes the result of the sine and cosine of the rest of an angle, and of its quarter turns."""
+"""Combines sine and cosine of a reduced angle and its number of quarter turns to the result."""
 
 
 def _pair(b: Builder, r: Value, tail: Value) -> tuple[Value, Value]:
@@ -125,7 +125,7 @@ def _pair_single(b: Builder, r: Value) -> tuple[Value, Value]:
     return sine, b.fadd(whole, fma(b, b.fmul(z, z), horner(b, z, COS_SINGLE), lost))
 
 
-# -- what to make of a pair --------------------------------------------------------------------
+# -- combining sine and cosine -----------------------------------------------------------------
 def _odd(b: Builder, n: Value) -> Value:
     return b.icmp("ne", b.and_(n, const(n.type, 1)), const(n.type, 0))
 
@@ -147,7 +147,7 @@ def _tangent(b: Builder, sine: Value, cosine: Value, n: Value) -> Value:
     return b.fdiv(above, b.select(odd, sine, cosine))
 
 
-# -- on doubles, and on floats by way of them --------------------------------------------------
+# -- on doubles, and on floats through doubles -------------------------------------------------
 def _on_doubles(b: Builder, name: str, x: Value, join: _Join) -> Value:
     def slow(b: Builder, args: Sequence[Value]) -> Value:
         r, tail, n = reduce_far(b, args[0])
@@ -173,7 +173,7 @@ def _on_floats(b: Builder, name: str, x: Value, join: _Join) -> Value:
 
 
 def _keep_zero(b: Builder, x: Value, result: Value, join: _Join) -> Value:
-    """Restore the sign of zero, which the subtraction of no turns at all has lost."""
+    """Restore the sign of zero, which subtracting zero turns has lost."""
     if join is _cosine:
         return result
     return b.select(b.fcmp("oeq", x, const(x.type, 0.0)), x, result)
@@ -205,7 +205,7 @@ def cos_single(b: Builder, x: Value) -> Value:
 
 
 def tan_single(b: Builder, x: Value) -> Value:
-    """Emit the tangent of floats: that of the rest, or -1 over it."""
+    """Emit the tangent of floats: that of the reduced angle, or -1 divided by it."""
     t = x.type
     r, tail, n = reduce_angle(b, x)
     z = b.fmul(r, r)

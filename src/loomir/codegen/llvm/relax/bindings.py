@@ -43,12 +43,12 @@ Dying = Mapping[int, tuple[Var, ...]]
 _STORAGE: Final = frozenset({"relax.memory.alloc_storage", "relax.vm.alloc_storage"})
 _PLACED: Final = frozenset({"relax.memory.alloc_tensor", "relax.vm.alloc_tensor"})
 _FRESH: Final = _PLACED | {"relax.call_tir"}
-"""Operators that make a tensor: one in storage is where nothing else is that may not be written."""
+"""Operators whose result may be written: a fresh tensor, or one in storage made for it."""
 _INVOKE: Final = frozenset({"relax.invoke_closure", "relax.invoke_pure_closure"})
 PIECE: Final = 24
-"""Bindings that one LLVM function has: a large one would take LLVM longer than its parts.
+"""Bindings in one LLVM function, since LLVM takes longer for a large function than for its parts.
 
-These are not optimised, which would gain nothing: they call kernels, and kernels are.
+These functions are not optimised, which would gain nothing: they only call kernels, which are.
 """
 
 
@@ -88,7 +88,7 @@ def _sequence(frame: GraphFrame, e: SeqExpr, dying: Dying) -> Step[Slot]:
             frame.close_piece()
     result = frame.values.get(e.body) if isinstance(e.body, Var) else None
     if result is not None and result.where is Where.SLOT and e.body in set(bound):
-        # Its scope ends here: the reference goes on.
+        # The variable's scope ends here; its reference is passed on.
         assert isinstance(e.body, Var)
         del frame.values[e.body]
         slot = result.place
@@ -112,7 +112,7 @@ def _bind_all(
 
 
 def _note(frame: GraphFrame, var: Var, value: RelaxExpr) -> None:
-    """Note what is known of storage, and of tensors in it."""
+    """Record what is known of storage, and of tensors in it."""
     if not isinstance(value, Call) or not isinstance(value.op, Op):
         return
     if value.op.name in _STORAGE:
@@ -140,7 +140,7 @@ def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
         if isinstance(value, Call) and binding.var in dying.get(id(binding), ()):
             kernel = direct_kernel(frame, value)
             if kernel is not None:
-                # Its result is the empty tuple, which nobody asks for.
+                # Its result is the empty tuple, which is not used.
                 since = len(frame.temporary)
                 yield run_kernel(frame, kernel, value)
                 frame.drop_temporary(since)
@@ -178,7 +178,7 @@ def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
 
 
 def _check_claim(frame: GraphFrame, var: Var, value: Call, slot: Slot) -> Step[None]:
-    """Hold the result of a function that is a value to what is known of the variable."""
+    """Check the result of a function value against the variable's structural information."""
     if not isinstance(value.op, Var) and getattr(value.op, "name", "") not in _INVOKE:
         return
     info = var.struct_info_annotation
@@ -203,7 +203,7 @@ def _branch(frame: GraphFrame, e: If, dying: Dying) -> Step[Slot]:
         known = dict(frame.env)
         made: Slot = yield take(frame, branch, dying)
         frame.put(frame.move(made), slot)
-        # What a branch binds ends with it.
+        # Bindings of a branch end with it.
         frame.env.clear()
         frame.env.update(known)
         b.br(done)

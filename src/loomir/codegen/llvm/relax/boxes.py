@@ -15,7 +15,7 @@ __all__ = ["box", "unbox"]
 
 
 def box(frame: GraphFrame, value: Value, dtype: DataType, span: Span | None) -> Value:
-    """Make a scalar object, kept for the binding in the making."""
+    """Make a scalar object, kept until the current binding is done."""
     made = frame.new(at.PRIM_VALUE + 8, at.PRIM, span, "a scalar")
     frame.set_word(const(I64, dtype_word(dtype)), made, at.DTYPE_WORD)
     frame.set_word(bits_of(frame.b, value, dtype), made, at.PRIM_VALUE)

@@ -67,9 +67,9 @@ def _name(op: RelaxExpr) -> str:
     return str(getattr(op, "name_hint", "the function"))
 
 
-# -- kernels called as they are ----------------------------------------------------------------
+# -- kernels called directly -------------------------------------------------------------------
 def direct_kernel(frame: GraphFrame, e: Call) -> Linked | None:
-    """Return the kernel of the module that is called as it is, if one is."""
+    """Return the kernel of the module that is called directly, or None."""
     return frame.graph.find_linked(e.op.name_hint) if isinstance(e.op, GlobalVar) else None
 
 
@@ -97,7 +97,7 @@ def run_kernel(frame: GraphFrame, linked: Linked, e: Call) -> Step[None]:
 def _pass_argument(
     frame: GraphFrame, name: str, p: Parameter, arg: RelaxExpr, span: Span | None
 ) -> Step[Value]:
-    """Return an argument as a kernel takes it."""
+    """Convert an argument to the form that a kernel takes."""
     if isinstance(arg, PrimValue) and arg.value.dtype is p.dtype and p.buffer is None:
         return (yield frame.value(arg.value))
     value: Value = yield leaf(frame, arg)

@@ -60,7 +60,7 @@ _INT64: Final = DataType("int64")
 
 
 class Phase(Enum):
-    """What is done: all of it in order, or its first or second part."""
+    """The part of a comparison to emit: all, only binding variables, or only comparing."""
 
     WHOLE = 0
     BIND = 1
@@ -68,18 +68,18 @@ class Phase(Enum):
 
 
 class CheckedValue(NamedTuple):
-    """What a value is called in messages, where that is declared, and who claims it."""
+    """A value in messages: its name, where it is declared, and who claims its structure."""
 
     where: str
     span: Span | None = None
     claim: str | None = None
 
     def field(self, index: int) -> CheckedValue:
-        """Return the place of a field of a tuple."""
+        """Return the description of a field of a tuple."""
         return self._replace(where=faults.field_of(self.where, index))
 
     def fault(self, found: Fault) -> Fault:
-        """Return the fault to report: of a claim, that it is one."""
+        """Return the fault to report; if the structure is a claim, one that says so."""
         if self.claim is None:
             return found
         return faults.not_a_claim(found, self.span, self.claim)
@@ -94,9 +94,9 @@ def match(
     phase: Phase = Phase.WHOLE,
     bound: set[tuple[str, int]] | None = None,
 ) -> Step[None]:
-    """Compare a value with structural information, given what is known of it.
+    """Compare a value with structural information; ``known`` needs no check.
 
-    ``bound`` are the extents that bound a variable in the first phase.
+    ``bound`` are the extents to which variables were bound in the first phase.
     """
     if known is info and phase is not Phase.BIND and not _is_unbound(frame, info):
         return
@@ -117,18 +117,18 @@ def match(
 
 
 def _is_unbound(frame: GraphFrame, info: StructInfo) -> bool:
-    """Whether a variable of the information has no value yet."""
+    """Tell whether a variable of the information has no value yet."""
     return not all(v in frame.env for v in shape_vars(info))
 
 
 def shape_vars(info: StructInfo) -> list[ShapeVar]:
-    """List the shape variables that structural information mentions, a function's own too."""
+    """List the shape variables that structural information mentions, with those of functions."""
     return [part for part in pre_order(info) if isinstance(part, ShapeVar)]
 
 
 # -- kinds -------------------------------------------------------------------------------------
 def require_kind(frame: GraphFrame, value: Value, kinds: Sequence[int], at_: CheckedValue) -> None:
-    """Check that a value is of a kind, or one of several."""
+    """Check that a value has one of several kinds."""
     b = frame.b
     given = frame.word(value, at.KIND, I32)
     fits = b.icmp("eq", given, const(I32, kinds[0]))
@@ -200,7 +200,7 @@ def _header(
     fact: TensorStructInfo,
     at_: CheckedValue,
 ) -> None:
-    """Check dtype and rank, which lie side by side."""
+    """Check dtype and rank, which are adjacent in memory."""
     b = frame.b
     rank = info.ndim if fact.ndim != info.ndim else -1
     dtype = info.dtype if fact.dtype is not info.dtype else VOID
@@ -219,7 +219,7 @@ def _header(
 
 
 def require_dtype(frame: GraphFrame, fits: Value, fault: Fault, word: Value) -> None:
-    """Go on where ``fits``; else say which dtype it is."""
+    """Go on if ``fits``; else stop with a fault that names the dtype."""
     b = frame.b
     fine, bad = b.append("fine"), b.append("dtype")
     b.condbr(fits, fine, bad, meta=frame.unit.faults.rare())
@@ -239,7 +239,7 @@ def _extents(
     *,
     is_tensor: bool,
 ) -> Step[None]:
-    """Compare extents; ``where`` is the address of their address."""
+    """Compare extents; ``where`` is the address of a pointer to them."""
     base: Value | None = None
     if facts is not None and len(facts) != len(wanted):
         facts = None
@@ -336,7 +336,7 @@ def _shape(
 
 
 def is_same(a: PrimExpr, b: PrimExpr) -> bool:
-    """Whether two extents are certain to be equal."""
+    """Tell whether two extents are certainly equal."""
     if a is b:
         return True
     if isinstance(a, IntImm) and isinstance(b, IntImm):
@@ -378,7 +378,7 @@ def _scalar(
 
 
 def _scalar_dtype(frame: GraphFrame, value: Value, dtype: DataType, at_: CheckedValue) -> None:
-    """Check the dtype of a scalar; a number of Python may take it."""
+    """Check the dtype of a scalar; a Python number is converted to it."""
     b = frame.b
     word = frame.word(value, at.DTYPE_WORD)
     fine, other, plain, bad = (b.append(n) for n in ("fine", "other", "plain", "dtype"))
@@ -405,7 +405,7 @@ def _require_number(
 ) -> None:
     b, dtype = frame.b, expr.dtype
     if dtype.is_float:
-        # Equal bits stand for a NaN that is asked for; zeros of both signs are equal.
+        # A required NaN is compared by its bits; zeros of both signs are equal.
         both = b.and_(compare(b, NE, dtype, wanted, wanted), compare(b, NE, dtype, given, given))
         fits = b.or_(compare(b, Eq, dtype, wanted, given), both)
         frame.require(fits, at_.fault(faults.wrong_float(at_.span, at_.where, format_extent(expr))))
@@ -438,7 +438,7 @@ def _function(
     variables = tuple(dict.fromkeys(v for v in shape_vars(info) if v in frame.env))
     check = frame.graph.add_check(FunctionCheck(info, variables, at_.where, at_.span, at_.claim))
     given = frame.word(value, at.INFO, PTR)
-    # What fits once fits always, where no number comes into it.
+    # Without shape variables, a function that fits once always fits.
     last = frame.graph.variable(f"fits.{check}")
     test, done = b.append("test"), b.append("fits")
     if variables:

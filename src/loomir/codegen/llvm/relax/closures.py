@@ -34,12 +34,12 @@ PARAMS = tuple(zip(("context", "self", "args", "count", "result"), CODE.fields, 
 
 
 def open_function(graph: GraphUnit, symbol: str) -> Function:
-    """Begin a function on objects."""
+    """Start a function on objects."""
     return graph.module.define(symbol, I32, list(PARAMS), linkage="internal")
 
 
 def make_closure(frame: GraphFrame, func: GraphFunction, var: Var | None) -> Step[Slot]:
-    """Return a function as a value; it may call itself by the variable that it is bound to."""
+    """Return a function as a value; it may call itself through the variable that it is bound to."""
     graph = frame.graph
     captured = _list_captured(frame, func, var)
     name = var.name_hint if var is not None else func.name
@@ -75,9 +75,9 @@ def _closure_of(
 def _list_captured(
     frame: GraphFrame, func: GraphFunction, itself: Var | None
 ) -> tuple[Captured, ...]:
-    """List the variables of the function around that occur: a name is bound once, so those it is.
+    """List the captured variables: every variable is bound once, so those bound outside that occur.
 
-    A function that refers to itself does so by its own value.
+    A function refers to itself by its own value, not by a captured one.
     """
     found: dict[Captured, None] = {}
     stack = [func]
@@ -101,7 +101,7 @@ def _note(frame: GraphFrame, part: object, itself: Var | None, found: dict[Captu
         found[part] = None
 
 
-# -- functions whose last arguments are given --------------------------------------------------
+# -- partial application -----------------------------------------------------------------------
 def make_partial(
     frame: GraphFrame,
     function: Value,
@@ -109,7 +109,7 @@ def make_partial(
     bound: Sequence[Value],
     span: Span | None,
 ) -> Value:
-    """Return a function that calls another with more arguments."""
+    """Return a function that calls another with additional, captured arguments."""
     if not isinstance(known, FuncStructInfo) or known.params is None:
         made = builtin(frame, "partial", [function, *bound], span)
         return frame.keep(frame.move(made))
@@ -123,7 +123,7 @@ def make_partial(
 
 
 def _partial_code(graph: GraphUnit, rest: int, bound: int) -> Callee:
-    """Define the code of functions that add so many captured arguments to so many given."""
+    """Define the code that appends ``bound`` captured arguments to ``rest`` passed ones."""
     symbol = f"loomir.partial.{rest}.{bound}"
     found = graph.module.find(symbol)
     if found is not None:

@@ -19,7 +19,7 @@ __all__ = ["truth"]
 
 
 def truth(frame: GraphFrame, value: Value, known: StructInfo, span: Span | None) -> Value:
-    """Return what a condition says, given what is known of it."""
+    """Evaluate a condition, given what is known of it."""
     if isinstance(known, TensorStructInfo):
         return _of_tensor(frame, value, known, span)
     if isinstance(known, PrimStructInfo):

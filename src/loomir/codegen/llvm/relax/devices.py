@@ -12,7 +12,7 @@ _CPU: Final = ("", "llvm", "cpu", "c", "native")
 
 
 def is_cpu(device: VDevice) -> bool:
-    """Whether a device is the CPU: the only one that programs run on."""
+    """Tell whether a device is the CPU, the only one that programs run on."""
     target = device.target
     kind = target if isinstance(target, str) else str(target.get("kind", ""))
     return kind.split(" ")[0].split(":")[0] in _CPU

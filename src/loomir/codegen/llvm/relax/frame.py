@@ -37,15 +37,15 @@ Slot = int
 
 _REGIONS: Final = ("slots", "sizes", "tensors", "scratch")
 _ON_STACK: Final = 64
-"""Words of slots and scratch that a function may have on the stack."""
+"""The most words of slots and scratch that a function has on the stack."""
 _SPARE: Final = 8
-"""Tensors of a long function that stay for when they are asked for again."""
+"""Tensors of a long function that are kept in case an equal one is needed again."""
 FINE: Final = const(I32, 0)
 FAULTED: Final = const(I32, 1)
 
 
 class Where(Enum):
-    """Where a variable's value is: in a slot of the function, or elsewhere for the whole call."""
+    """Where a variable's value is: in a slot of the function, or at a place fixed for the call."""
 
     SLOT = 0
     ARGUMENT = 1
@@ -56,14 +56,14 @@ class Where(Enum):
 
 
 class Location(NamedTuple):
-    """Where the value of a variable is, and its place there."""
+    """Where the value of a variable is, and its index there."""
 
     where: Where
     place: int
 
 
 class _Outer(NamedTuple):
-    """The LLVM function that goes on when a piece is done."""
+    """The LLVM function that continues when a piece is done."""
 
     builder: Builder
     cleanup: Cleanup
@@ -74,13 +74,14 @@ class _Outer(NamedTuple):
 class GraphFrame(FunctionFrame):
     """The state of emitting one graph function.
 
-    ``values`` are the values of variables; ``temporary`` are slots to give back when the binding
-    in the making is done. ``itself`` is the closure that is called, ``args`` its arguments.
-    ``externs`` are variables that are packed functions by name, ``extents`` shape variables that
-    are never negative, ``fresh`` variables that are tensors made here, which may be written.
-    ``local`` are variables that lie in the memory of the function, ``pinned`` those that hold what
-    lies there. ``laid`` is what is known of tensors; ``storage`` are variables that are storage
-    made here.
+    - ``values`` are the locations of variables; ``temporary`` are slots to release when the current
+      binding is done. ``itself`` is the called closure, ``args`` its arguments.
+    - ``externs`` are variables that are packed functions of a known name, ``extents`` shape
+      variables that are never negative.
+    - ``fresh`` are tensors made here, which may be written; ``storage`` is storage made here.
+    - ``local`` are tensors whose descriptors are in the memory of the function; ``pinned`` are
+      variables that own the data of such tensors.
+    - ``laid`` is the known layout of tensors.
     """
 
     __slots__ = (
@@ -145,7 +146,7 @@ class GraphFrame(FunctionFrame):
         self._scratch_words = 0
         self._body = self.b.append("body")
         self.b.at(self._body)
-        # What they are is known when the function is whole.
+        # Their values are known when the function is complete.
         self._first = tuple(self.b.phi(PTR, name) for name in _REGIONS)
         self._slots_at, self._sizes_at, self._tensors_at, self._scratch = self._first
         self._tensor_words = 0
@@ -162,14 +163,14 @@ class GraphFrame(FunctionFrame):
 
     # -- slots -----------------------------------------------------------------------------------
     def take_slot(self) -> Slot:
-        """Return a slot that is free; it holds NULL."""
+        """Return a free slot, which holds NULL."""
         if self._free:
             return self._free.pop()
         self._slots += 1
         return self._slots - 1
 
     def free_slot(self, slot: Slot) -> None:
-        """Say that a slot is free: it holds NULL again, wherever control comes from."""
+        """Mark a slot as free: on all paths to here, it holds NULL again."""
         self._free.append(slot)
 
     def slot_at(self, slot: Slot) -> Value:
@@ -177,33 +178,33 @@ class GraphFrame(FunctionFrame):
         return self.b.gep(PTR, self._slots_at, const(I64, slot), inbounds=True)
 
     def put(self, value: Value, slot: Slot) -> None:
-        """Keep a reference that is this function's."""
+        """Store an owned reference in a slot."""
         self.b.store(value, self.slot_at(slot))
 
     def read(self, slot: Slot) -> Value:
-        """Look at what a slot holds."""
+        """Return the value in a slot, without taking its reference."""
         return self.b.load(PTR, self.slot_at(slot))
 
     def move(self, slot: Slot) -> Value:
-        """Take the reference out of a slot, which is free then."""
+        """Take the reference out of a slot, which becomes free."""
         value = self.read(slot)
         self.b.store(NULL, self.slot_at(slot))
         self.free_slot(slot)
         return value
 
     def release(self, slot: Slot) -> None:
-        """Release the reference in a slot, which is free then."""
+        """Release the reference in a slot, which becomes free."""
         self.b.call(self.graph.object_function("loomir_release"), [self.move(slot)])
 
     def keep(self, value: Value) -> Value:
-        """Put a new object into a slot until the binding in the making is done."""
+        """Store a new object in a slot until the current binding is done."""
         slot = self.take_slot()
         self.put(value, slot)
         self.temporary.append((value, slot))
         return value
 
     def own(self, value: Value) -> Slot:
-        """Return a reference to a value: the temporary one, where it was made just now."""
+        """Return an owned reference to a value: the temporary one, if there is one."""
         for place_, (kept, slot) in reversed(list(enumerate(self.temporary))):
             if kept is value:
                 del self.temporary[place_]
@@ -214,7 +215,7 @@ class GraphFrame(FunctionFrame):
         return slot
 
     def drop_temporary(self, since: int = 0) -> None:
-        """Release what the current binding needed."""
+        """Release the temporaries of the current binding."""
         for _, slot in self.temporary[since:]:
             self.release(slot)
         del self.temporary[since:]
@@ -225,17 +226,17 @@ class GraphFrame(FunctionFrame):
 
     # -- scratch ---------------------------------------------------------------------------------
     def scratch(self, words: int) -> Value:
-        """Return memory of so many words, until the next that is asked for."""
+        """Return memory of so many words, valid until the next request."""
         self._scratch_words = max(self._scratch_words, words)
         return self._scratch
 
     def room(self, words: int) -> Value:
-        """Return memory of so many words on the stack, of its own for the whole call."""
+        """Reserve memory of so many words on the stack for the whole call."""
         return self.b.alloca(array(I64, max(1, words)), hint="room")
 
     # -- objects ---------------------------------------------------------------------------------
     def new(self, size: int, kind: int, span: Span | None, what: str) -> Value:
-        """Make an object of so many bytes, and keep it for the binding in the making."""
+        """Make an object of so many bytes, and keep it until the current binding is done."""
         b = self.b
         made = b.call(
             self.graph.object_function("loomir_new"),
@@ -245,7 +246,7 @@ class GraphFrame(FunctionFrame):
         return self.keep(made)
 
     def tuple_of(self, values: Sequence[Value], span: Span | None) -> Value:
-        """Make a tuple of values, and keep it for the binding in the making."""
+        """Make a tuple of values, and keep it until the current binding is done."""
         if not values:
             return self.graph.unit_value()
         made = self.new(at.ITEMS + 8 * len(values), at.TUPLE, span, "a tuple")
@@ -268,7 +269,7 @@ class GraphFrame(FunctionFrame):
         self.b.store(value, place(self.b, base, offset))
 
     def find_layout(self, e: object) -> Laid | None:
-        """Return what is known of a tensor before the program runs."""
+        """Return the layout of a tensor, if it is known at compile time."""
         if isinstance(e, Constant):
             return lay_as(e.struct_info)
         return self.laid.get(e) if isinstance(e, Var) else None
@@ -291,7 +292,7 @@ class GraphFrame(FunctionFrame):
         return self.itself
 
     def bind_size(self, var: ShapeVar, value: Value, *, extent: bool = False) -> None:
-        """Set the value of a shape variable; ``extent``: that of a tensor, so never negative."""
+        """Set a shape variable; ``extent``: to an extent of a tensor, which is never negative."""
         self.env[var] = value
         if extent:
             self.extents.add(var)
@@ -301,7 +302,7 @@ class GraphFrame(FunctionFrame):
             self.b.store(bits_of(self.b, value, var.dtype), at_)
 
     def lookup(self, var: ShapeVar) -> Value:
-        """Return the value of a shape variable; pieces find it in memory."""
+        """Return the value of a shape variable; pieces load it from memory."""
         place_ = self._sizes.get(var) if var in self.env else None
         if place_ is None:
             return super().lookup(var)
@@ -309,9 +310,9 @@ class GraphFrame(FunctionFrame):
         return value_of(self.b, bits, var.dtype)
 
     def take_tensor(self, rank: int, what: object = None) -> tuple[Location, bool]:
-        """Return memory for a tensor that only kernels see, and whether that is there already.
+        """Return memory for a tensor that only kernels see, and whether it is there already.
 
-        ``what``: equal for equal tensors, None if that is not known.
+        ``what`` identifies a tensor: equal for equal ones, None if that is not known.
         """
         words = at.TENSOR_EXTENTS // 8 + rank
         free = self._free_tensors.setdefault(words, [])
@@ -320,7 +321,7 @@ class GraphFrame(FunctionFrame):
                 del free[index]
                 return Location(Where.LOCAL, place_), True
         if len(free) > (_SPARE if self._in_pieces else 0):
-            # The one that was free for longest: what came last may come again.
+            # The one that has been free for longest: the latest ones are likely to be needed again.
             place_ = free.pop(0)
             self._placed[place_] = what
             return Location(Where.LOCAL, place_), False
@@ -331,11 +332,11 @@ class GraphFrame(FunctionFrame):
         return Location(Where.LOCAL, place_), False
 
     def forget_tensors(self) -> None:
-        """Count on no tensor that was made before: control may come from elsewhere."""
+        """Forget which tensors exist already: control may come from elsewhere."""
         self._placed.clear()
 
     def address_of(self, location: Location) -> Value:
-        """Compute where a tensor in the memory of the function is."""
+        """Compute the address of a tensor in the memory of the function."""
         return self.b.gep(I64, self._tensors_at, const(I64, location.place), inbounds=True)
 
     def extern_of(self, e: object) -> str | None:
@@ -345,7 +346,7 @@ class GraphFrame(FunctionFrame):
         return self.externs.get(e) if isinstance(e, Var) else None
 
     def unbind(self, var: Var) -> None:
-        """Forget a variable, whose last use was this."""
+        """Forget a variable after its last use."""
         found = self.values.pop(var, None)
         if found is None:
             return
@@ -356,7 +357,7 @@ class GraphFrame(FunctionFrame):
 
     # -- pieces ----------------------------------------------------------------------------------
     def open_piece(self) -> None:
-        """Go on in an LLVM function of its own, which works on the same memory."""
+        """Go on in a separate LLVM function, which works on the same memory."""
         names = ("context", "self", "args", *_REGIONS)
         made = self.graph.module.define(
             self.graph.fresh(f"{self.name}.piece"),
@@ -372,7 +373,7 @@ class GraphFrame(FunctionFrame):
         self._set_memory(made.params)
 
     def close_piece(self) -> None:
-        """End the piece, and go on where it is called."""
+        """End the piece, and go on in the function that calls it."""
         self.close(FAULTED, FINE)
         outer = self._outer.pop()
         self._b, self.cleanup = outer.builder, outer.cleanup

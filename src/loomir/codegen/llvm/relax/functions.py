@@ -45,7 +45,7 @@ def call_extern(frame: GraphFrame, symbol: str, args: Sequence[Value], span: Spa
 def call_value(
     frame: GraphFrame, callee: Value, op: RelaxExpr, args: Sequence[Value], span: Span | None
 ) -> Slot:
-    """Call what a value is: a closure or a packed function."""
+    """Call a value, which must be a closure or a packed function."""
     b = frame.b
     known = facts(op)
     name = str(getattr(op, "name_hint", "the function"))

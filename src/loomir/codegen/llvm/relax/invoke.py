@@ -35,9 +35,9 @@ __all__ = [
 
 RECURSION_LIMIT: Final = 1000
 _STACK_LIMIT: Final = 3 << 20
-"""Bytes of the stack for calls from one entry on, however large the stack is."""
+"""The most bytes of stack that calls from one entry may use, however large the stack is."""
 BUILTIN: Final = "loomir."
-"""How names of functions that are part of the language begin, for ``runtime.graph_calls``."""
+"""The prefix of functions of the language that Python runs (``runtime.graph``)."""
 
 
 def invoke(
@@ -53,8 +53,8 @@ def invoke(
 ) -> Slot:
     """Call a function; its result is in a new slot.
 
-    ``outside``: it may be Python's. ``counted``: whether it counts among the calls that may be so
-    deep, as calls of the program's own functions do.
+    ``outside``: it may be a Python function. ``counted``: whether it counts towards the recursion
+    limit, as calls of the program's own functions do.
     """
     b = frame.b
     depth_at = b.field(CONTEXT, frame.context, 1)
@@ -87,7 +87,7 @@ def invoke(
 
 
 def is_near(b: Builder, context: Value) -> Value:
-    """Tell whether calls from outside on have taken little of the stack."""
+    """Tell whether the calls since the entry have used little of the stack."""
     root = b.load(I64, b.field(CONTEXT, context, ROOT))
     here = b.intrinsic("llvm.frameaddress", [const(I32, 0)], result=PTR, overloads=[PTR])
     return b.icmp("slt", b.sub(root, b.ptrtoint(here, I64)), const(I64, _STACK_LIMIT))
@@ -99,14 +99,14 @@ def _never(frame: GraphFrame) -> dict[str, Metadata]:
 
 
 def builtin(frame: GraphFrame, name: str, args: Sequence[Value], span: Span | None) -> Slot:
-    """Call a function of the language that Python runs."""
+    """Call a function of the language that Python implements."""
     code = define_packed_code(frame.graph)
     itself = frame.graph.find_packed(BUILTIN + name, code)
     return invoke(frame, code, itself, args, span, name, counted=FALSE)
 
 
 def define_packed_code(graph: GraphUnit) -> Callee:
-    """Define the code of packed functions: it calls Python, with the number of the call."""
+    """Define the code of packed functions: it calls Python, passing the number of the call."""
     found = graph.module.find(PACKED_CODE)
     if found is not None:
         return found
@@ -124,7 +124,7 @@ def define_packed_code(graph: GraphUnit) -> Callee:
     call = graph.module.declare("loomir_call_object", I32, [I64, PTR, PTR, I64, PTR])
     token = b.load(I64, b.field(graph.context, context, len(graph.context.fields) - 1))
     status = b.call(call, [token, itself, args, count, result])
-    # Python was interrupted before it could say that it raised.
+    # Python was interrupted before it could report that it raised.
     silent = b.icmp("eq", b.load(PTR, result), NULL)
     b.ret(b.select(silent, const(I32, STATUS_RAISED), status))
     return made

@@ -55,7 +55,7 @@ def allocate(
     what: str,
     span: Span | None,
 ) -> Value:
-    """Make a tensor, kept for the binding in the making."""
+    """Make a tensor, kept until the current binding is done."""
     b = frame.b
     for axis, (extent, expr) in enumerate(zip(extents, exprs, strict=True)):
         if not is_never_negative(frame, expr):
@@ -78,7 +78,7 @@ def allocate_at(
     what: str,
     span: Span | None,
 ) -> Value:
-    """Make a tensor of extents in memory, none of them negative."""
+    """Make a tensor from extents in memory, none of them negative."""
     b = frame.b
     word = const(I64, word_of(dtype, rank if isinstance(rank, int) else 0))
     if not isinstance(rank, int):
@@ -100,7 +100,7 @@ COLD: Final[dict[str, str | None]] = {"cold": None, "noinline": None}
 
 
 def _define_unmade(graph: GraphUnit) -> Callee:
-    """Define what says why a tensor was not made: too large (the site), or no memory (the next)."""
+    """Define the function that reports why a tensor was not made: too large, or no memory."""
     found = graph.module.find("loomir.unmade")
     if found is not None:
         return found
@@ -120,7 +120,7 @@ _SUMS: Final = (Add, Mul, Min, Max)
 
 
 def is_never_negative(frame: GraphFrame, expr: PrimExpr) -> bool:
-    """Whether an extent is plain to be no negative number."""
+    """Tell whether an extent is certainly not negative."""
     if isinstance(expr, _SUMS):
         return all(_is_size(frame, part) for part in (expr.a, expr.b))
     return _is_size(frame, expr)
@@ -138,7 +138,7 @@ def call_kernel(
     kernel: Callee,
     args: Sequence[Value],
 ) -> Value:
-    """Call a kernel with DLTensors and scalars; give the place of its result, or NULL."""
+    """Call a kernel with DLTensors and scalars; return the address of its result, or NULL."""
     returns = linked.returns
     b = frame.b
     result = NULL if returns.is_void else b.alloca(memory_type(returns), hint="result")
@@ -148,7 +148,7 @@ def call_kernel(
 
 
 def scalar_for(frame: GraphFrame, parameter: Parameter, value: Value, span: Span | None) -> Value:
-    """Return a 64-bit integer as a kernel's scalar takes it, if it fits."""
+    """Convert a 64-bit integer to a kernel's scalar; it must fit."""
     dtype = parameter.dtype
     if dtype is _INT64:
         return value
@@ -168,7 +168,7 @@ def scalar_for(frame: GraphFrame, parameter: Parameter, value: Value, span: Span
 def scalar_of(
     frame: GraphFrame, p: Parameter, value: Value, known: StructInfo, span: Span | None
 ) -> Value:
-    """Return an object as a kernel takes it where it takes no array: a scalar, or null."""
+    """Convert an object to the scalar, or null, that a kernel takes."""
     where = CheckedValue(faults.argument(p.name), span)
     if p.dtype.is_handle:
         require_kind(frame, value, [at.NULL_OBJECT], where)
@@ -194,7 +194,7 @@ def _too_large(parameter: Parameter, dtype: DataType, span: Span | None) -> Faul
 
 
 def writable(frame: GraphFrame, value: Value, name: str, where: str, span: Span | None) -> None:
-    """Refuse a tensor that must not be written: a constant, or memory that Python lends to read."""
+    """Stop with a fault if a tensor must not be written: a constant, or lent read-only."""
     b = frame.b
     count = b.load_atomic(I64, place(b, value, at.COUNT), "monotonic")
     constant = faults.write_to_constant(span, name, where)
@@ -212,7 +212,7 @@ def writable(frame: GraphFrame, value: Value, name: str, where: str, span: Span 
 
 
 def define_adapter(graph: GraphUnit, linked: Linked, kernel: Callee, code: Function) -> None:
-    """Write the function on objects that calls a kernel; it gives the empty tuple."""
+    """Write the function on objects that calls a kernel; it returns the empty tuple."""
     frame = GraphFrame(graph, code, linked.name)
     span = graph.prim_funcs[linked.name].span
     passed: list[Value] = []

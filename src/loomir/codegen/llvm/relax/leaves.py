@@ -39,7 +39,7 @@ __all__ = ["LEAVES", "facts", "global_value", "leaf", "make_shape"]
 
 
 def leaf(frame: GraphFrame, expr: RelaxExpr) -> Step[Value]:
-    """Return the value of a leaf expression: a reference, valid while the binding is made."""
+    """Return the value of a leaf expression, a borrowed reference during the current binding."""
     rule = LEAVES.get(expr.__class__)
     if rule is None:
         raise InternalError(
@@ -49,7 +49,7 @@ def leaf(frame: GraphFrame, expr: RelaxExpr) -> Step[Value]:
 
 
 def facts(expr: RelaxExpr) -> StructInfo:
-    """Return what is known of the value of a leaf expression."""
+    """Return the structural information of a leaf expression."""
     if isinstance(expr, Var):
         return expr.struct_info_annotation or OBJECT
     if isinstance(expr, Constant):
@@ -95,7 +95,7 @@ def _shape(frame: GraphFrame, e: ShapeExpr) -> Step[Value]:
 
 
 def make_shape(frame: GraphFrame, extents: Sequence[Value], span: Span | None) -> Value:
-    """Make a shape of extents, kept for the binding in the making."""
+    """Make a shape of extents, kept until the current binding is done."""
     made = frame.new(at.ITEMS + 8 * len(extents), at.SHAPE, span, "a shape")
     frame.set_word(const(I64, len(extents)), made, at.LENGTH)
     for i, extent in enumerate(extents):

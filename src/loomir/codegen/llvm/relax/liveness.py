@@ -18,10 +18,10 @@ __all__ = ["find_dying", "local_tensors"]
 
 
 def find_dying(body: RelaxExpr) -> Mapping[int, tuple[Var, ...]]:
-    """List the variables to give back after each binding, by the identity of the binding.
+    """List the variables to release after each binding, by the identity of the binding.
 
-    These are those bound in the same sequence whose last use it is, the sequences in it included;
-    what a sequence ends with is not among them.
+    These are the variables of the same sequence whose last use is in that binding or in a sequence
+    inside it. The result of a sequence is not among them.
     """
     found = _Uses()
     trampoline(found.expr(body))
@@ -36,9 +36,9 @@ _ALLOC: Final = frozenset({"relax.memory.alloc_tensor", "relax.vm.alloc_tensor"}
 
 
 def local_tensors(body: RelaxExpr, is_kernel: Callable[[str], bool]) -> frozenset[Var]:
-    """List the variables that are tensors in storage and are given to kernels only.
+    """List the tensors in storage that are passed to kernels only.
 
-    Nothing else sees them, so that they can lie in the memory of the function.
+    Nothing else sees them, so that their descriptors can be in the memory of the function.
     """
     made: set[Var] = set()
     seen: set[Var] = set()
@@ -68,7 +68,7 @@ def _allocates(value: Node) -> bool:
 
 
 class _Uses:
-    """Walks in the order of the program; ``path`` are the bindings that it is in."""
+    """Walks in program order; ``path`` are the bindings around the current place."""
 
     def __init__(self) -> None:
         self.path: list[Binding | None] = []
@@ -76,7 +76,7 @@ class _Uses:
         self.last: dict[Var, Binding | None] = {}
 
     def expr(self, e: RelaxExpr) -> Step[None]:
-        """Note the uses in an expression."""
+        """Record the uses in an expression."""
         if isinstance(e, SeqExpr):
             level = len(self.path)
             self.path.append(None)
@@ -95,7 +95,7 @@ class _Uses:
             self.leaves(e)
 
     def note_binding(self, binding: Binding, level: int) -> Step[None]:
-        """Note the uses in a binding, then that it binds a variable."""
+        """Record the uses in a binding, then the variable that it binds."""
         if isinstance(binding, (VarBinding, MatchCast)):
             yield self.expr(binding.value)
             if isinstance(binding, MatchCast):
@@ -105,7 +105,7 @@ class _Uses:
                 self.last[binding.var] = binding
 
     def leaves(self, e: object) -> None:
-        """Note all variables in an expression without sequences of its own, or in a function."""
+        """Record all variables in an expression without sequences, or in a function."""
         stack = [e]
         while stack:
             node = stack.pop()

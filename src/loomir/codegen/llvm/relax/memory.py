@@ -34,14 +34,14 @@ _BYTES: Final = DataType("uint8")
 
 
 class _Extents(NamedTuple):
-    """Where extents lie, none of them negative, and how many there are."""
+    """The address of extents, none of them negative, and their number."""
 
     where: Value
     rank: int | Value
 
 
 def _alloc_storage(s: Site) -> Step[Slot]:
-    """Get memory of as many bytes as a shape of one extent says."""
+    """Allocate as many bytes as a shape of one extent says."""
     extents: _Extents = yield _extents(s, 0)
     where, count = extents
     if not isinstance(count, int):
@@ -97,7 +97,7 @@ def _offset(s: Site, index: int) -> Step[Value]:
 
 
 def _alloc_tensor(s: Site) -> Step[Slot]:
-    """Return a tensor that lies in storage."""
+    """Make a tensor in storage."""
     storage: Value = yield s.of_kind(0, at.TENSOR)
     offset: Value = yield _offset(s, 1)
     extents: _Extents = yield _extents(s, 2)
@@ -108,7 +108,7 @@ def _alloc_tensor(s: Site) -> Step[Slot]:
 
 
 def _fresh_tensor(s: Site) -> Step[Slot]:
-    """Get memory for a tensor of a shape whose length is known only at run time."""
+    """Allocate a tensor whose rank is known only at run time."""
     extents: _Extents = yield _extents(s, 0)
     dtype = s.option(1, "dtype")
     if not isinstance(dtype, DataType):
@@ -117,7 +117,7 @@ def _fresh_tensor(s: Site) -> Step[Slot]:
 
 
 def place_tensor(s: Site) -> Step[Location]:
-    """Return a tensor that lies in storage, itself in the memory of the function."""
+    """Make a tensor in storage, with its descriptor in the memory of the function."""
     frame, b = s.frame, s.frame.b
     dtype = s.option(3, "dtype")
     if not isinstance(dtype, DataType):
@@ -140,13 +140,13 @@ def place_tensor(s: Site) -> Step[Location]:
 
 
 def _rank_of(s: Site, index: int) -> int:
-    """Return the length of a shape; -1 where it is known only at run time."""
+    """Return the length of a shape; -1 if it is known only at run time."""
     known = facts(s.arg(index))
     return known.ndim if isinstance(known, ShapeStructInfo) else -1
 
 
 def lay_in_storage(s: Site) -> Laid | None:
-    """Return what is known of a tensor made in storage, where all of it is numbers."""
+    """Return the layout of a tensor in storage, if its offset and extents are constant."""
     storage, offset, shape, dtype = s.arg(0), s.arg(1), s.arg(2), s.option(3, "dtype")
     if not isinstance(storage, Var) or not isinstance(shape, ShapeExpr):
         return None
@@ -161,7 +161,7 @@ def lay_in_storage(s: Site) -> Laid | None:
 class _Elements(NamedTuple):
     """The elements of a tensor: their dtype, None if that is known only at run time.
 
-    ``word`` has the dtype as a DLTensor has it, over a rank of 0.
+    ``word`` is the dtype as in a DLTensor, with a rank of 0.
     """
 
     dtype: DataType | None
@@ -197,7 +197,7 @@ def _list_arguments(
 def _inside(
     s: Site, storage: Value, offset: Value, extents: _Extents, elements: _Elements
 ) -> Value:
-    """Make a tensor of part of another's memory, which it keeps."""
+    """Make a tensor in the memory of another, which it keeps alive."""
     frame, b = s.frame, s.frame.b
     given = _list_arguments(s, storage, offset, extents, elements)
     made = b.call(frame.graph.object_function("loomir_tensor_inside"), given)
@@ -206,7 +206,7 @@ def _inside(
 
 
 def _require_placed(s: Site, holds: Value, given: list[Value], elements: _Elements) -> None:
-    """Go on where a tensor was placed, else say why it was not."""
+    """Go on if a tensor was placed, else stop with a fault that says why not."""
     frame, b = s.frame, s.frame.b
     fine, bad = b.append("made"), b.append("none")
     b.condbr(holds, fine, bad, meta=frame.unit.faults.rare())
@@ -223,7 +223,7 @@ def _require_placed(s: Site, holds: Value, given: list[Value], elements: _Elemen
 
 
 def _define_unplaced(graph: GraphUnit) -> Callee:
-    """Define what says why a tensor was not placed; its reasons are sites in a row."""
+    """Define the function that reports why a tensor was not placed, by consecutive sites."""
     found = graph.module.find("loomir.unplaced")
     if found is not None:
         return found
@@ -257,7 +257,7 @@ def _define_unplaced(graph: GraphUnit) -> Callee:
 
 
 def _view(s: Site) -> Step[Slot]:
-    """Look at a tensor's memory as another shape, dtype, or from another byte on."""
+    """Make a view of a tensor with another shape, dtype or byte offset."""
     value: Value = yield s.of_kind(0, at.TENSOR)
     known = facts(s.arg(0))
     if not isinstance(known, TensorStructInfo):
@@ -288,7 +288,7 @@ def _view(s: Site) -> Step[Slot]:
 
 
 def _is_given(s: Site, index: int) -> bool:
-    """Whether an argument is there; the empty tuple stands for one that is not."""
+    """Tell whether an optional argument is present; the empty tuple means that it is not."""
     if not s.has(index):
         return False
     e = s.arg(index)
@@ -296,13 +296,13 @@ def _is_given(s: Site, index: int) -> bool:
 
 
 def _as_it_is(s: Site) -> Step[Slot]:
-    """Return the tensor: none here begins elsewhere than at its data."""
+    """Return the tensor unchanged: tensors of graphs always begin at their data."""
     value: Value = yield s.of_kind(0, at.TENSOR)
     return s.own(value)
 
 
 def _nothing(s: Site) -> Step[Slot]:
-    """Do nothing: what is unused is freed without being told."""
+    """Do nothing: memory is freed after its last use anyway."""
     return s.unit()
     yield
 

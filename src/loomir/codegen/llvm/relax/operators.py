@@ -48,7 +48,7 @@ Rule: TypeAlias = Callable[[Site], Step[Slot]]
 
 # -- arguments and results ---------------------------------------------------------------------
 def _outputs(s: Site) -> tuple[list[TensorStructInfo], bool]:
-    """Return what the results are to be, and whether they come as a tuple."""
+    """Return the structural information of the results, and whether they form a tuple."""
     infos: Sequence[StructInfo] = s.call.sinfo_args
     as_tuple = len(infos) != 1
     if len(infos) == 1 and isinstance(infos[0], TupleStructInfo):
@@ -79,7 +79,7 @@ def _allocate_result(s: Site, info: TensorStructInfo) -> Step[Value]:
 
 
 def _fields(s: Site, e: RelaxExpr) -> Step[tuple[list[Value], list[RelaxExpr | None]]]:
-    """Return the values that come as a tuple, and their expressions where it is written out."""
+    """Return the fields of a tuple, and their expressions if the tuple is written literally."""
     frame = s.frame
     values: list[Value] = []
     if isinstance(e, Tuple):
@@ -104,7 +104,7 @@ def _results(s: Site, values: Sequence[Value], as_tuple: bool) -> Slot:
 
 # -- calls of kernels --------------------------------------------------------------------------
 def _integers(s: Site, others: int) -> Step[list[Value]]:
-    """Return the numbers that come as a shape after the tensors; ``others`` counts the latter."""
+    """Return the integers of the shape that follows the ``others`` tensor arguments."""
     if not s.has(2):
         return []
     e, frame = s.arg(2), s.frame
@@ -176,7 +176,7 @@ def _inplace(s: Site) -> tuple[int, ...]:
 
 
 def _own_copy(s: Site, value: Value) -> Value:
-    """Return a copy of a constant, which is to be written; else the value itself."""
+    """Return a value to be written: a copy of a constant, else the value itself."""
     frame, b = s.frame, s.frame.b
     slot = frame.take_slot()
     copy, same, done = b.append("copy"), b.append("same"), b.append("chosen")
@@ -196,7 +196,7 @@ def _own_copy(s: Site, value: Value) -> Value:
 
 
 def _copy(s: Site, value: Value) -> Value:
-    """Copy a tensor; the reference is the caller's."""
+    """Copy a tensor; the caller owns the reference."""
     frame, b = s.frame, s.frame.b
     made = b.call(frame.graph.object_function("loomir_tensor_copy"), [value])
     size = frame.word(value, at.TENSOR_CAPACITY)
@@ -265,7 +265,7 @@ def _argument(s: Site, p: Parameter, value: Value, expr: RelaxExpr | None) -> Va
 
 # -- calls of packed functions and closures ----------------------------------------------------
 def _apply(s: Site, args: Sequence[Value]) -> Step[Slot]:
-    """Call the first argument, and hold the result to what the call claims."""
+    """Call the first argument, and check the result against what the call claims."""
     e, frame = s.arg(0), s.frame
     symbol = frame.extern_of(e)
     if symbol is not None:
@@ -333,7 +333,7 @@ def _make_closure(s: Site) -> Step[Slot]:
 
 
 def facts_of_function(s: Site) -> StructInfo:
-    """Return what is known of the function that is the first argument."""
+    """Return the structural information of the first argument, a function."""
     e = s.arg(0)
     if isinstance(e, GlobalVar):
         found = s.frame.graph.signatures.get(e.name_hint)
@@ -358,7 +358,7 @@ def _copy_to_device(s: Site) -> Step[Slot]:
 
 
 def _deep_copy(s: Site, value: Value, known: StructInfo) -> Step[Slot]:
-    """Copy tensors, those in tuples too; Python copies what is not known to be either."""
+    """Copy tensors, also in tuples; Python copies values of other or unknown kinds."""
     frame = s.frame
     slot = frame.take_slot()
     if isinstance(known, TensorStructInfo):
@@ -395,7 +395,7 @@ def _assert_op(s: Site) -> Step[Slot]:
     fine, bad = b.append("fine"), b.append("failed")
     b.condbr(holds, fine, bad, meta=frame.unit.faults.rare())
     b.at(bad)
-    # It raises, always.
+    # This always raises.
     frame.release(builtin(frame, "assert", [args[0], *args[2:]], s.span))
     b.br(fine)
     b.at(fine)

@@ -50,7 +50,7 @@ __all__ = ["generate_graph", "list_called_kernels"]
 
 
 def list_called_kernels(mod: IRModule) -> set[str]:
-    """List the loop-level functions that graphs of the module name."""
+    """List the loop-level functions that graphs of the module refer to."""
     kernels = {v.name_hint for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
     symbols = {
         str(f.attrs["global_symbol"]): v.name_hint
@@ -73,7 +73,7 @@ def list_called_kernels(mod: IRModule) -> set[str]:
 def generate_graph(unit: Unit, mod: IRModule, bodies: Mapping[str, Callee]) -> Graph:
     """Write all graph functions of a module.
 
-    ``bodies`` are those of the kernels that they call, which are declared already.
+    ``bodies`` are the declared bodies of the kernels that they call.
     """
     prim_funcs = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
     symbols = {
@@ -119,7 +119,7 @@ def generate_graph(unit: Unit, mod: IRModule, bodies: Mapping[str, Callee]) -> G
 
 # -- kernels -----------------------------------------------------------------------------------
 def _adapter(graph: GraphUnit, name: str) -> Known:
-    """Define a kernel as a function on objects."""
+    """Wrap a kernel in a function on objects."""
     linked = graph.unit.functions[name]
     code = open_function(graph, f"{linked.symbol}.object")
     info = graph.signatures[name]
@@ -145,7 +145,7 @@ def _define(graph: GraphUnit, what: Pending) -> Step[None]:
         places.append((value, info, CheckedValue(faults.argument(param.name_hint), param.span)))
         laid = lay_as(info)
         if laid is not None:
-            # It is compared with that below, before anything else.
+            # The arguments are checked against it below, before anything uses it.
             frame.laid[param] = laid
     bound: set[tuple[str, int]] = set()
     first = len(graph.unit.faults.rows)
@@ -165,20 +165,20 @@ def _define(graph: GraphUnit, what: Pending) -> Step[None]:
 
 
 def _length(func: relax.Function) -> int:
-    """Count the bindings of a function: a long one is written in pieces."""
+    """Count the bindings of a function; a long one is split into pieces."""
     found = by_class(func.body)
     return len(found.get(relax.VarBinding, ())) + len(found.get(relax.MatchCast, ()))
 
 
 def _facts_of_result(body: RelaxExpr) -> StructInfo:
-    """Return what is known of what a body gives."""
+    """Return the structural information of a body's result."""
     while isinstance(body, relax.SeqExpr):
         body = body.body
     return facts(body)
 
 
 def _open_captured(frame: GraphFrame, what: Pending) -> None:
-    """Read captured values: they stay the closure's, which lives while it is called."""
+    """Read captured values; the closure, which lives during the call, still owns them."""
     if what.itself is not None:
         frame.values[what.itself] = Location(Where.ITSELF, 0)
     for i, item in enumerate(what.captured):

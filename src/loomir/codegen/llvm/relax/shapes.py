@@ -36,7 +36,7 @@ def _shape_of(s: Site) -> Step[Slot]:
 
 
 def _shape_from(s: Site, rank: Value, extents: Value) -> Value:
-    """Make a shape of extents in memory, however many there are."""
+    """Make a shape from extents in memory; their number may be known only at run time."""
     b = s.frame.b
     made = _new_shape(s, rank)
     _copy(s, place(b, made, at.ITEMS), extents, b.shl(rank, const(I64, 3)))
@@ -44,7 +44,7 @@ def _shape_from(s: Site, rank: Value, extents: Value) -> Value:
 
 
 def _new_shape(s: Site, rank: Value) -> Value:
-    """Make a shape of so many extents, which are still to be written."""
+    """Allocate a shape of so many extents, which are still to be written."""
     frame, b = s.frame, s.frame.b
     size = b.add(b.shl(rank, const(I64, 3)), const(I64, at.ITEMS))
     made = b.call(
@@ -90,7 +90,7 @@ def _tensor_to_shape(s: Site) -> Step[Slot]:
 
 
 def _integer(s: Site, data: Value, i: Value, word: Value) -> Value:
-    """Return an element of a tensor of integers, whose dtype DLPack has in a word, as int64."""
+    """Return an element of an integer tensor as int64; ``word`` has the dtype as in DLPack."""
     b = s.frame.b
     bits = b.and_(b.lshr(word, const(I64, 8)), const(I64, 0xFF))
     size = b.lshr(bits, const(I64, 3))
@@ -103,7 +103,7 @@ def _integer(s: Site, data: Value, i: Value, word: Value) -> Value:
 
 
 def require_extents(s: Site, count: Value, extents: Value) -> None:
-    """Go on where no extent in memory is negative, however many there are."""
+    """Stop with a fault if an extent in memory is negative."""
     frame, b = s.frame, s.frame.b
     fault = faults.negative_extent(s.span, s.shown, "of axis 0")
     message = (f"{s.shown}: the extent of axis ", 1, " is ", 0, ", and extents are 0 or more")
@@ -119,7 +119,7 @@ def require_extents(s: Site, count: Value, extents: Value) -> None:
 def _shape_to_tensor(s: Site) -> Step[Slot]:
     value: Value = yield s.of_kind(0, at.SHAPE)
     frame, b = s.frame, s.frame.b
-    # The length stands before the extents: it is the extent of the tensor.
+    # The length precedes the extents: it is the extent of the tensor.
     length_at = place(b, value, at.LENGTH)
     what = f"a result of {s.shown}"
     made = allocate_at(frame, length_at, 1, _INT64, what, s.span)

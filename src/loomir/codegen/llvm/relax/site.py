@@ -27,14 +27,14 @@ _FACTS: dict[int, type[StructInfo]] = {
 
 
 class Site(NamedTuple):
-    """A call of an operator, and the function that it stands in."""
+    """A call of an operator in a function."""
 
     frame: GraphFrame
     call: Call
 
     @property
     def span(self) -> Span | None:
-        """Where the call stands."""
+        """The source location of the call."""
         return self.call.span
 
     @property
@@ -43,7 +43,7 @@ class Site(NamedTuple):
         return "R." + str(getattr(self.call.op, "name", "")).removeprefix("relax.")
 
     def has(self, index: int) -> bool:
-        """Whether the call gives an argument that may be left out."""
+        """Tell whether the call has an optional argument."""
         return index < len(self.call.args)
 
     def arg(self, index: int) -> RelaxExpr:
@@ -55,7 +55,7 @@ class Site(NamedTuple):
         return leaf(self.frame, self.call.args[index])
 
     def of_kind(self, index: int, kind: int) -> Step[Value]:
-        """Return the value of an argument, which must be of a kind."""
+        """Return the value of an argument, which must have the given kind."""
         value: Value = yield leaf(self.frame, self.call.args[index])
         known = _FACTS.get(kind)
         if known is None or not isinstance(facts(self.call.args[index]), known):
@@ -64,7 +64,7 @@ class Site(NamedTuple):
         return value
 
     def option(self, index: int, name: str) -> Any:
-        """Return plain data, whether it came as an argument or as an attribute; else None."""
+        """Return an option from an argument or an attribute; None if it is absent."""
         if name in self.call.attrs:
             return self.call.attrs[name]
         if index >= len(self.call.args):
@@ -77,7 +77,7 @@ class Site(NamedTuple):
         return None
 
     def own(self, value: Value) -> Slot:
-        """Return a reference to a value in a slot of its own."""
+        """Return an owned reference to a value in a new slot."""
         return self.frame.own(value)
 
     def unit(self) -> Slot:

@@ -33,18 +33,18 @@ __all__ = [
 ]
 
 CODE: Final = function(I32, [PTR, PTR, PTR, I64, PTR])
-"""How every function on objects is called: context, itself, arguments, how many, result.
+"""The signature of every function on objects: context, itself, arguments, their number, result.
 
 The arguments stay the caller's; the result comes with a reference of its own.
 """
 _LARGE: Final = 1 << 16
-"""Constants of more bytes stay where they are, and are linked with."""
+"""Constants of more bytes are not copied into the code, but linked."""
 
 Captured: TypeAlias = "relax.Var | ShapeVar"
 
 
 class Known(NamedTuple):
-    """A function of the module as graphs call it: its code, and the constant that is its value."""
+    """A function of the module as graphs call it: its code, and its value as a constant."""
 
     code: Callee
     value: Value
@@ -52,7 +52,7 @@ class Known(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """A function whose code is still to be written."""
+    """A function whose code is still to be emitted."""
 
     made: Function
     func: relax.Function
@@ -60,35 +60,35 @@ class Pending(NamedTuple):
     captured: tuple[Captured, ...]
     itself: relax.Var | None
     number: int = -1
-    """Of a function of the module, among those of which something is known."""
+    """The index in ``GraphUnit.infos`` of a function of the module; -1 for others."""
 
 
 @dataclass(slots=True)
 class GraphUnit:
-    """What graph functions share; ``unit`` is what they share with kernels."""
+    """The state that graph functions share; ``unit`` is shared with kernels, too."""
 
     unit: Unit
     bodies: Mapping[str, Callee]
-    """The kernels that graphs name."""
+    """The kernels that graphs refer to."""
     prim_funcs: Mapping[str, PrimFunc]
     symbols: Mapping[str, str]
     """Loop-level functions that can be called as packed ones, by their symbols."""
     ways: dict[tuple[str, bool], Callee] = field(default_factory=dict[tuple[str, bool], Callee])
-    """The functions that take tensors of graphs to kernels, by name, and whether they trust."""
+    """The functions that pass tensors to kernels, by name and whether they skip the checks."""
     functions: dict[str, Known] = field(default_factory=dict[str, Known])
     signatures: dict[str, FuncStructInfo] = field(default_factory=dict[str, FuncStructInfo])
-    """What is known of the functions of the module."""
+    """The structural information of the functions of the module."""
     infos: list[FunctionInfo] = field(default_factory=list[FunctionInfo])
-    """What is known of each function that can be a value, by its number."""
+    """Descriptions of the functions that can be values, by number."""
     entries: dict[int, range] = field(default_factory=dict[int, range])
-    """The sites of the faults that arguments cause, of functions of the module by their number."""
+    """The sites of the faults that arguments cause, by the number of the function."""
     checks: list[FunctionCheck] = field(default_factory=list[FunctionCheck])
-    """Places where functions are compared, by their number."""
+    """Places where function values are compared with signatures, by number."""
     data: dict[str, Array] = field(default_factory=dict[str, Array])
     """Large constants, by symbol."""
     pending: list[Pending] = field(default_factory=list[Pending])
     adapt: Callable[[str], Known] | None = None
-    """Defines a kernel as a function on objects."""
+    """Wraps a kernel in a function on objects."""
     _constants: dict[object, Value] = field(default_factory=dict[object, Value])
     _packed: dict[str, None] = field(default_factory=dict[str, None])
     _serial: int = 0
@@ -100,16 +100,16 @@ class GraphUnit:
 
     @property
     def context(self) -> Type:
-        """The type of the context: what kernels know of it, then the number of the call."""
+        """The type of the context: the part that kernels use, then the number of the call."""
         return struct([*self.unit.faults.context.fields, I64])
 
     def add_check(self, check: FunctionCheck) -> int:
-        """Return a number to a place where functions are compared."""
+        """Add a place where function values are compared, and return its number."""
         self.checks.append(check)
         return len(self.checks) - 1
 
     def variable(self, name: str) -> Value:
-        """Define a variable of the module that holds a pointer, NULL at first."""
+        """Define a pointer variable of the module, initially NULL."""
         return self.module.define_global(f".{name}", NULL, linkage="internal", align=8)
 
     def object_function(self, name: str) -> Callee:
@@ -118,7 +118,7 @@ class GraphUnit:
         return self.module.declare(name, t.result, t.fields)
 
     def find_function(self, name: str) -> Known | None:
-        """Find a function of the module; a kernel becomes one on objects when first asked for."""
+        """Find a function of the module; the first request wraps a kernel as one on objects."""
         found = self.functions.get(name)
         if found is None and name in self.bodies:
             assert self.adapt is not None
@@ -130,7 +130,7 @@ class GraphUnit:
         return self.unit.functions.get(name)
 
     def fresh(self, name: str) -> str:
-        """Return a symbol for the code of a function that no other has."""
+        """Return a unique symbol for the code of a function."""
         self._serial += 1
         return f"{name}.{self._serial}"
 
@@ -147,7 +147,7 @@ class GraphUnit:
     def _object(
         self, key: object, kind: int, make: Callable[[], Sequence[Value]], flags: int = 0
     ) -> Value:
-        """Return constant object of a key, made at the first call of what follows its header."""
+        """Return the constant object of a key; the first one defines it by ``make``."""
         found = self._constants.get(key)
         if found is None:
             header = [const(I64, at.IMMORTAL), const(I32, kind), const(I32, flags)]
@@ -214,15 +214,15 @@ class GraphUnit:
         return tuple(self._packed)
 
     def closure(self, key: object, code: Callee, info: Value) -> Value:
-        """Return a function without captured values."""
+        """Return the closure of a function without captured values."""
         return self._object(("closure", key), at.CLOSURE, lambda: [const(I64, 0), code, info])
 
     def variadic(self) -> Value:
-        """Return what is known of a function of which nothing is."""
+        """Return the description of a function of which nothing is known."""
         return self._info(-1, -1, 0)
 
     def info(self, known: FunctionInfo) -> Value:
-        """Return what is known of a function, as closures point to it."""
+        """Return the description of a function that its closures point to."""
         number = len(self.infos)
         self.infos.append(known)
         params = known.info.params
@@ -273,17 +273,18 @@ class GraphUnit:
     def _data(self, content: Array) -> Value:
         if content.data.nbytes <= _LARGE:
             return self.module.data("tensor", content.data.tobytes(), align=at.DATA_ALIGNMENT)
-        # Equal text for other weights: their code is found in the cache.
+        # The text does not depend on the contents, so that with other weights the cache has the
+        # code.
         symbol = f"loomir_data_{len(self.data)}"
         self.data[symbol] = content
         return self.module.declare_global(symbol, array(I64, 1))
 
 
 def dtype_word(dtype: DataType) -> int:
-    """Return DLPack's code, bits and lanes of a dtype in one word."""
+    """Pack DLPack's code, bits and lanes of a dtype into one word."""
     return header_word(dtype, 0) >> 32
 
 
 def word_of(dtype: DataType, rank: int) -> int:
-    """Return the rank and a dtype as a DLTensor has them side by side."""
+    """Pack the rank and a dtype into one word, as in a DLTensor."""
     return header_word(dtype, rank)

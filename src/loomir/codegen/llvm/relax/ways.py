@@ -24,10 +24,10 @@ __all__ = ["Laid", "are_proved", "lay_as", "numbers_of", "way_to"]
 
 
 class Laid(NamedTuple):
-    """What is known of a tensor before the program runs.
+    """The layout of a tensor that is known at compile time.
 
-    ``home`` stands for the memory that it lies in from byte ``begin`` on, where this function got
-    that memory; None for what others did.
+    ``home`` is the storage, allocated by this function, that it lies in from byte ``begin`` on;
+    None for memory of unknown origin.
     """
 
     dtype: DataType
@@ -37,7 +37,7 @@ class Laid(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The byte after it."""
+        """The end of its bytes in ``home``."""
         size = self.dtype.itemsize
         for extent in self.extents:
             size *= extent
@@ -45,13 +45,13 @@ class Laid(NamedTuple):
 
 
 def numbers_of(exprs: Sequence[PrimExpr]) -> tuple[int, ...] | None:
-    """Return extents that are all numbers, none of them negative."""
+    """Return extents as numbers; None if one is not constant, or negative."""
     found = tuple([e.value for e in exprs if isinstance(e, IntImm) and e.value >= 0])
     return found if len(found) == len(exprs) else None
 
 
 def lay_as(info: object) -> Laid | None:
-    """Return what is known of a tensor that was checked against structural information."""
+    """Return the layout of a tensor that was checked against structural information."""
     if not isinstance(info, TensorStructInfo) or info.dims is None or info.dtype.is_void:
         return None
     extents = numbers_of(info.dims)
@@ -59,24 +59,24 @@ def lay_as(info: object) -> Laid | None:
 
 
 def fresh_as(info: object) -> Laid | None:
-    """Return what is known of a tensor that was just made with memory of its own."""
+    """Return the layout of a new tensor with its own memory."""
     laid = lay_as(info)
     return None if laid is None else laid._replace(home=object())
 
 
 def are_proved(linked: Linked, args: Sequence[Laid | None]) -> bool:
-    """Whether a kernel would find nothing wrong with tensors, in the order of its arrays."""
+    """Tell whether a kernel's checks of tensors, in the order of its arrays, would all pass."""
     signature = linked.signature
     if signature.bindings:
         return False
     for source, value in signature.requirements:
-        # Extents are compared below; tensors of graphs begin at their data.
+        # Extents are compared below; tensors of graphs have no byte offset.
         if source.what != "shape" and not (
             source.what == "elem_offset" and constant_of(value) == 0
         ):
             return False
     arrays = [p for p in signature.parameters if p.buffer is not None]
-    if len(arrays) != len(args):  # a handle that the kernel matches with no buffer takes one
+    if len(arrays) != len(args):  # a handle without a buffer takes an argument, too
         return False
     pairs = list(zip(arrays, args, strict=True))
     for parameter, laid in pairs:
@@ -97,14 +97,14 @@ def _are_disjoint(a: Laid | None, b: Laid | None) -> bool:
     if a is None or b is None:
         return False
     if a.home is not b.home:
-        # What this function got is nowhere else.
+        # Memory allocated by this function overlaps no other.
         return True
     return a.home is not None and (a.end <= b.begin or b.end <= a.begin)
 
 
 # -- functions ---------------------------------------------------------------------------------
 def way_to(graph: GraphUnit, name: str, *, proved: bool = False) -> Callee:
-    """Return the function that takes DLTensors of a graph to a kernel.
+    """Return the function that passes DLTensors of a graph to a kernel.
 
     It checks them, unless they are ``proved``.
     """

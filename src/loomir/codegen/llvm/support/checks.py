@@ -16,8 +16,8 @@ _loaded: Final[list[Library]] = []
 
 
 def check_symbols() -> dict[str, int]:
-    """Return the addresses of the functions that check, for ``engine.load``."""
-    # Looked at without the lock, which may have no owner any more in a forked child.
+    """Return the addresses of the functions that check arguments, for ``engine.load``."""
+    # Checked without the lock first: in a forked child, the lock's owner may be gone.
     if not _loaded:
         with _lock:
             if not _loaded:
@@ -26,6 +26,6 @@ def check_symbols() -> dict[str, int]:
 
 
 def _text() -> str:
-    # Loaded where nobody has compiled it before.
+    # Imported only if the cache has no object: the generator is slow to import.
     made: Any = import_module("loomir.codegen.llvm.support.ir.checks")
     return made.checks_ir()

@@ -25,18 +25,18 @@ def object_symbols() -> dict[str, int]:
 
 
 def count_objects(on: bool) -> None:
-    """Count objects from 0 on, or no more. A test of leaks wants that; it takes some time."""
+    """Start counting objects from 0, or stop; tests for leaks use it. Counting costs time."""
     symbol = _objects().address("loomir_count_objects")
     ctypes.CFUNCTYPE(None, ctypes.c_int32)(symbol)(int(on))
 
 
 def live_objects() -> int:
-    """Return how many objects were made and not freed since counting began."""
+    """Return how many objects were created and not freed since counting began."""
     return ctypes.CFUNCTYPE(ctypes.c_int64)(_objects().address("loomir_live_objects"))()
 
 
 def door_address() -> int:
-    """Return the address of the quick way into graphs; 0 where this process has none."""
+    """Return the address of the fast entry into graphs; 0 if this process has none."""
     if not _doors:
         symbols = host_symbols()
         own = object_symbols()
@@ -52,7 +52,7 @@ def door_address() -> int:
 
 
 def _objects() -> Library:
-    # Looked at without the lock, which may have no owner any more in a forked child.
+    # Checked without the lock first: in a forked child, the lock's owner may be gone.
     if not _loaded:
         with _lock:
             if not _loaded:
@@ -62,11 +62,11 @@ def _objects() -> Library:
 
 def _load(module: str, function: str, symbols: dict[str, int]) -> Library:
     def text() -> str:
-        # Loaded where nobody has compiled it before: with it comes the assembler.
+        # Imported only if the cache has no object, since it imports the assembler.
         made: Any = import_module(f"loomir.codegen.llvm.support.ir.{module}")
         return getattr(made, function)().render()
 
     library = load_own(module, text, symbols)
-    # Objects may be freed as the very last thing that the process does: never unload it.
+    # Never unloaded, since objects may be freed at the very end of the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     return library

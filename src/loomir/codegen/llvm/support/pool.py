@@ -45,7 +45,7 @@ _lock: Final = ForkSafeLock()
 
 
 class ForkJoin(NamedTuple):
-    """What an empty parallel region costs, in nanoseconds."""
+    """The time of an empty parallel region, in nanoseconds."""
 
     threads: int
     median: float
@@ -59,20 +59,20 @@ def pool_symbols() -> dict[str, int]:
 
 
 def worker_count() -> int:
-    """Return how many threads the pool has made in this process."""
+    """Return how many threads the pool has created in this process."""
     return ctypes.CFUNCTYPE(ctypes.c_int32)(_pool().address("loomir_pool_workers"))()
 
 
 @contextmanager
 def cap_threads(most: int) -> Generator[None, None, None]:
-    """Let parallel loops use so many threads at most for the body of ``with``.
+    """Limit the threads of parallel loops in the body of ``with``.
 
-    The cap is one for the process: of several callers at a time, the least counts.
+    There is one cap for the process: if several threads set one at a time, the least counts.
     """
     setter = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)(_pool().address("loomir_set_threads"))
     getter = ctypes.CFUNCTYPE(ctypes.c_int32)(_pool().address("loomir_get_threads"))
     with _caps_lock:
-        if _owner != [os.getpid()]:  # a forked child has none of the other callers
+        if _owner != [os.getpid()]:  # in a forked child, the other callers do not exist
             _owner[:] = [os.getpid()]
             _caps.clear()
         if not _caps:
@@ -95,9 +95,9 @@ _caps_lock: Final = ForkSafeLock()
 
 
 def measure_fork_join(rounds: int = 20_000) -> ForkJoin:
-    """Time empty regions one by one inside generated code, after warming up.
+    """Time empty regions one by one in generated code, after warming up.
 
-    The time of reading the clock, some 20 to 50 ns, is in it.
+    The result includes reading the clock, some 20 to 50 ns.
     """
     measure = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(
         _pool().address("loomir_pool_measure")
@@ -114,7 +114,7 @@ _loaded: Final[list[Library]] = []
 
 
 def _pool() -> Library:
-    # Looked at without the lock, which may have no owner any more in a forked child.
+    # Checked without the lock first: in a forked child, the lock's owner may be gone.
     if not _loaded:
         with _lock:
             if not _loaded:
@@ -124,7 +124,7 @@ def _pool() -> Library:
 
 def _load() -> Library:
     library = load_own("pool", _text, process_symbols())
-    # Threads run this code until the process ends: never unload it.
+    # Never unloaded, since threads run this code until the process ends.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     set_quota = ctypes.CFUNCTYPE(None, ctypes.c_int32)(library.address("loomir_pool_set_quota"))
     set_quota(min(cpu_quota() or -1, MAX_THREADS))
@@ -134,13 +134,13 @@ def _load() -> Library:
 
 
 def _text() -> str:
-    # Loaded where nobody has compiled it before: with it comes the assembler.
+    # Imported only if the cache has no object, since it imports the assembler.
     pool_ir: Any = import_module("loomir.codegen.llvm.support.ir.pool")
     return pool_ir.pool_module(TargetMachine.host().triple).render()
 
 
 def _register_after_fork(handler: int) -> None:
-    # glibc has `pthread_atfork` only in its static part; what that calls is in the shared one.
+    # In glibc, `pthread_atfork` is only in the static part; it calls a function of the shared one.
     plain, inner = address_in_process("pthread_atfork"), address_in_process("__register_atfork")
     kinds = [ctypes.c_void_p] * 4
     if inner:

@@ -35,7 +35,7 @@ def process_symbols() -> dict[str, int]:
 
 
 def _library() -> Library:
-    # Looked at without the lock, which may have no owner any more in a forked child.
+    # Checked without the lock first: in a forked child, the lock's owner may be gone.
     if not _loaded:
         with _lock:
             if not _loaded:
@@ -44,7 +44,7 @@ def _library() -> Library:
 
 
 def _text() -> str:
-    # Loaded where nobody has compiled it before.
+    # Imported only if the cache has no object: the generator is slow to import.
     made: Any = import_module("loomir.codegen.llvm.support.ir.process")
     host = TargetMachine.host()
     return made.process_ir(host.triple, xsave="+avx" in host.features.split(","))
@@ -57,7 +57,7 @@ def _load() -> Library:
         assert address is not None
         symbols[name] = address
     library = load_own("process", _text, symbols)
-    # Other code that is never unloaded calls it.
+    # Never unloaded, since other code that is never unloaded calls it.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     take = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(library.address("loomir_take_raised"))
     set_main = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library.address("loomir_set_main"))
@@ -66,7 +66,7 @@ def _load() -> Library:
         set_main(threading.main_thread().ident or 0)
 
     name_main()
-    # The thread that forks is the main thread of the child.
+    # The forking thread becomes the child's main thread.
     os.register_at_fork(after_in_child=name_main)
 
     def take_exception(root: int) -> BaseException | None:

@@ -31,7 +31,7 @@ _LINE: Final = 64
 _KEEP: Final = 3
 _DATA: Final = 1
 _NARROW: Final = range(2, 5)
-"""Strides at which it is faster to load what lies between lanes too, and drop it."""
+"""Strides at which whole vectors are loaded and shuffled, instead of one load for each lane."""
 
 
 def base_of(frame: FunctionFrame, buffer: Buffer) -> Value:
@@ -54,7 +54,7 @@ def _address(b: Builder, dtype: DataType, base: Value, index: Value) -> Value:
 
 
 class LaneIndices:
-    """The elements of an access: from ``start`` on at a ``stride``, or the index of each lane.
+    """The elements of an access: every ``stride``-th from ``start`` on, or the index of each lane.
 
     Where the buffer consists of groups of ``stride`` elements, each lane is at ``place`` in its
     group.
@@ -103,14 +103,15 @@ def lane_indices(frame: FunctionFrame, e: BufferLoad | BufferStore) -> Step[Lane
 def _place_in_group(
     frame: FunctionFrame, buffer: Buffer, index: PrimExpr, stride: int
 ) -> int | None:
-    """Return ``index % stride`` where that is plain, and whole groups of so many fill the buffer.
+    """Return ``index % stride`` if it is known and groups of ``stride`` elements fill the buffer.
 
-    Loads of all elements of groups then share what they read from memory, such as the three colours
-    of pixels: all of it is in the buffer where one is.
+    Then loads of the elements of one group, such as the three colours of a pixel, can share one
+    load of the whole group: if one element of a group is in the buffer, all are.
     """
     if not _is_multiple(buffer.shape[0], stride):
         return None
-    # An index that wraps around is in another place; loops don't run that far.
+    # An index that wraps around has another remainder, unless the stride is a power of two. Indices
+    # made of loop variables do not wrap.
     by_loops = all(var in frame.ranges for var in by_class(index).get(Var, ()))
     if stride & (stride - 1) and not by_loops:
         return None
@@ -127,14 +128,14 @@ def _place_in_group(
 
 
 def _is_multiple(e: PrimExpr, of: int) -> bool:
-    """Whether a product is seen to be a multiple of a number."""
+    """Tell whether an expression is certainly a multiple of a number: one of its factors is."""
     if isinstance(e, Mul):
         return _is_multiple(e.b, of) or _is_multiple(e.a, of)
     return isinstance(e, IntImm) and e.value % of == 0
 
 
 def _has_bytes(dtype: DataType) -> bool:
-    """Whether each element of a buffer has bytes of its own, and one value."""
+    """Tell whether each element of a buffer fills whole bytes."""
     return dtype.lanes == 1 and dtype.bits % 8 == 0
 
 
@@ -191,7 +192,7 @@ def load_at(frame: FunctionFrame, e: BufferLoad, place: LaneIndices) -> Value:
 def _fetch_ahead(
     frame: FunctionFrame, access: BufferLoad | BufferStore, address: Value, *, writes: bool
 ) -> None:
-    """Have the caches fetch what the loop asks for; an address outside of memory does no harm."""
+    """Prefetch for a later iteration, if the loop asks for it; any address is harmless."""
     index, buffer = access.indices[0], access.buffer
     lanes = index.dtype.lanes
     if frame.ahead is None or lanes == 1 or buffer.data in frame.owned:
@@ -202,7 +203,7 @@ def _fetch_ahead(
         return
     fetched.append((buffer.data, index))
     if all(v is var for v in by_class(index).get(Var, ())):
-        return  # the same for all rows
+        return  # the address is the same in every outer iteration
     b, size = frame.b, element_size(buffer.dtype)
     flags = [const(I32, int(writes)), const(I32, _KEEP), const(I32, _DATA)]
     for line in range(0, lanes * size, _LINE):
@@ -215,7 +216,7 @@ def _reverse(b: Builder, value: Value) -> Value:
 
 
 def _load_strided(frame: FunctionFrame, e: BufferLoad, base: Value, place: LaneIndices) -> Value:
-    """Load all from the first lane to the last, or whole groups of a buffer, and pick the lanes."""
+    """Load everything between the first and the last lane, or whole groups, and pick the lanes."""
     b, lanes, stride, skipped = frame.b, e.dtype.lanes, place.stride, place.place or 0
     assert place.start is not None
     align = _align(frame, e.buffer)
@@ -234,7 +235,7 @@ def _load_strided(frame: FunctionFrame, e: BufferLoad, base: Value, place: LaneI
 
 
 def _align(frame: FunctionFrame, buffer: Buffer) -> int:
-    """Return the alignment of an access: arrays from outside may lie anywhere."""
+    """Return the alignment of an access: 1 for arguments, whose addresses callers choose."""
     return memory_type(buffer.dtype).align if buffer.data in frame.owned else 1
 
 

@@ -19,14 +19,14 @@ from loomir.tir.stmt import Allocate
 __all__ = ["allocate"]
 
 _ON_STACK: Final = 4096
-"""The most bytes of one allocation on the stack; ``stack_left`` bounds all of a function."""
+"""The most bytes of one allocation on the stack; ``stack_left`` limits those of a function."""
 
 _INT64: Final = DataType("int64")
 _UINT64: Final = DataType("uint64")
 
 
 def allocate(frame: FunctionFrame, s: Allocate) -> Step[None]:
-    """Emit an allocation and what runs with it; nothing runs where the condition fails."""
+    """Emit an allocation and its body; if the condition is false, neither runs."""
     if constant_of(s.condition):
         return (yield _allocate(frame, s))
     condition: Value = yield frame.value(s.condition)
@@ -60,7 +60,7 @@ def _allocate(frame: FunctionFrame, s: Allocate) -> Step[None]:
     size_value: Value = yield _bytes(frame, s)
     b = frame.b
     unit = frame.unit
-    # The size is a multiple of the alignment, and not 0: what C asks for.
+    # C wants a size that is a multiple of the alignment, and not 0.
     rounded = b.and_(b.add(size_value, const(I64, ALIGNMENT)), const(I64, -ALIGNMENT))
     if unit.keeps_scratch:
         memory = b.call(unit.take_scratch(), [rounded])
@@ -77,7 +77,7 @@ def _allocate(frame: FunctionFrame, s: Allocate) -> Step[None]:
 
 
 def _bytes(frame: FunctionFrame, s: Allocate) -> Step[Value]:
-    """Compute the size, or stop: negative extents and sizes of 2**63 and more are faults."""
+    """Compute the size in bytes; negative extents and sizes of 2**63 and more are faults."""
     total = const(I64, s.dtype.itemsize)
     fine, fits, empty = TRUE, TRUE, FALSE
     for extent in s.extents:

@@ -26,9 +26,10 @@ Two: TypeAlias = Callable[[Builder, Value, Value], Value]
 
 
 def _extreme(predicate: str, first: str) -> Two:
-    """Return the smaller or the larger: x where they are equal, NaN where one is NaN.
+    """Return the emitter of a minimum or maximum: x if both are equal, NaN if either is NaN.
 
-    ``predicate`` is how ``y`` is to be to ``x`` to be it, and ``first`` how ``x`` is to ``y``.
+    ``y`` is the result if it compares with ``x`` by ``predicate``, ``x`` if it compares with ``y``
+    by ``first``.
     """
 
     def emit(b: Builder, x: Value, y: Value) -> Value:
@@ -36,9 +37,9 @@ def _extreme(predicate: str, first: str) -> Two:
             return b.select(b.fcmp(predicate, y, x), y, x)
         if _is_number(x):
             return b.select(b.fcmp(first, x, y), x, y)
-        # One instruction of x86, which gives x where either is NaN.
+        # One instruction of x86, whose result is x if either is NaN.
         chosen = b.select(b.fcmp(predicate, y, x), y, x)
-        # All bits set are a NaN. Not y itself: LLVM would join both choices to one of masks.
+        # All bits set are a NaN. With y itself, LLVM would combine both selects into one of masks.
         t = integer(x.type.bits).with_lanes(x.type.lanes)
         bits = b.select(b.fcmp("uno", y, y), const(t, -1), b.bitcast(chosen, t))
         return b.bitcast(bits, x.type)
@@ -63,12 +64,12 @@ _INTEGER: Final[dict[type, Two]] = {Add: Builder.add, Sub: Builder.sub, Mul: Bui
 _SIGNED: Final = {Eq: "eq", NE: "ne", LT: "slt", LE: "sle", GT: "sgt", GE: "sge"}
 _UNSIGNED: Final = {Eq: "eq", NE: "ne", LT: "ult", LE: "ule", GT: "ugt", GE: "uge"}
 _ORDERED: Final = {Eq: "oeq", NE: "une", LT: "olt", LE: "ole", GT: "ogt", GE: "oge"}
-# The comparison that lets the first operand through.
+# If this comparison holds, the result is the first operand.
 _KEEPS: Final[dict[type, type]] = {Min: LE, Max: GE}
 
 
 def binary(b: Builder, kind: type, dtype: DataType, x: Value, y: Value) -> Value:
-    """Emit an operator of ``BinaryOp`` that is no division of integers."""
+    """Emit an operator of ``BinaryOp`` other than integer division."""
     if dtype.is_float:
         if kind is FloorMod:
             return _float_remainder(b, dtype, x, y)
@@ -105,7 +106,7 @@ def fused_multiply_add(
 
 
 def sign_bits(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Return the bits of a float of 16 bits, and only its sign bit."""
+    """Return the bits of a 16-bit float, and only its sign bit."""
     t = I16.with_lanes(x.type.lanes)
     bits = b.bitcast(x, t)
     return bits, b.and_(bits, const(t, 0x8000))

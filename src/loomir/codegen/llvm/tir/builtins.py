@@ -28,7 +28,7 @@ __all__ = ["OPS"]
 
 _INT64: Final = DataType("int64")
 Pure: TypeAlias = Callable[[Builder, DataType, list[Value]], Value]
-"""Emit from values; the dtype is that of the first."""
+"""An emitter for evaluated arguments; the dtype is that of the first argument."""
 
 
 # -- control -----------------------------------------------------------------------------------
@@ -155,11 +155,11 @@ def _math(name: str) -> Pure:
 
 
 def _shift_product(b: Builder, x: Value, y: Value, down: Value) -> Value:
-    """Emit ``x * y / 2**down`` of 64-bit integers that hold 32 bits, rounded, halves up."""
+    """Emit ``x * y / 2**down``, rounded with halves up; 64-bit integers hold 32-bit operands."""
     t = x.type
     zero, one, most = (const(t, n) for n in (0, 1, 63))
     product = b.mul(x, y)
-    # Half a unit more, then down: in two steps, of which neither overflows.
+    # Add half a unit, then shift right, in two steps so that neither overflows.
     before = b.intrinsic("llvm.smin", [b.sub(down, one), most])
     before = b.intrinsic("llvm.smax", [before, zero])
     rounded = b.ashr(b.add(b.ashr(product, before), one), one)

@@ -57,7 +57,8 @@ def capture(frame: FunctionFrame, body: Iterable[Stmt]) -> Captured:
                     names.update(
                         (e, None) for e in pre_order(part.buffer.elem_offset) if isinstance(e, Var)
                     )
-    # Statements beside these may have bound the same names: copies of an expression share them.
+    # A name that ``body`` binds itself may be bound outside, too: copies of an expression share
+    # their variables.
     known = [n for n in names if n in frame.env and n not in own]
     values = [frame.env[n] for n in known] + [frame.offsets[v] for v in views]
     return Captured(known, list(views), values)
@@ -70,9 +71,9 @@ def define_inner(
     extra: Sequence[Param],
     attributes: Mapping[str, str | None] | None = None,
 ) -> tuple[Function, FunctionFrame]:
-    """Open a function of the context, what was captured, and ``extra`` parameters.
+    """Define a function with the context, the captured values and ``extra`` as parameters.
 
-    LLVM knows its pointers not to overlap where it knew so outside.
+    Pointers that do not overlap outside are marked so here, too.
     """
     unit, names = frame.unit, captured.names
     plain = unit.allow_alias or any(n in frame.derived for n in names)

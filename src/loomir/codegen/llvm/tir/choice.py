@@ -16,7 +16,7 @@ def choose(
 ) -> Step[Value]:
     """Return ``yes`` where the scalar condition holds, else ``no``.
 
-    Where both are cheap both are evaluated: without a branch, loops can be vectorised.
+    If both are cheap, both are evaluated: loops without branches can be vectorised.
     """
     if _is_free(frame, yes) and _is_free(frame, no):
         x: Value = yield _evaluate(frame, yes)

@@ -41,7 +41,7 @@ __all__ = ["constant_of", "is_cheap", "range_of", "stride_of"]
 
 
 def constant_of(expr: PrimExpr) -> int | None:
-    """Return the integer that an expression is in every lane, where that is plain to see."""
+    """Return the integer that an expression is in every lane, if it is a literal one."""
     while isinstance(expr, Broadcast):
         expr = expr.value
     return expr.value if isinstance(expr, IntImm) else None
@@ -129,7 +129,7 @@ def _may_divide_by_zero(node: object) -> bool:
 
 
 def is_cheap(expr: PrimExpr) -> bool:
-    """Whether evaluating an expression in vain does no harm and costs little.
+    """Tell whether evaluating an expression whose value is dropped is harmless and costs little.
 
     Nothing that may fault, read memory or call is cheap; neither is a long expression.
     """
@@ -149,10 +149,10 @@ def is_cheap(expr: PrimExpr) -> bool:
 
 
 def range_of(expr: PrimExpr, known: Mapping[Var, Interval]) -> Interval | None:
-    """Bound an integer expression all of whose steps stay within their dtypes, or give None.
+    """Bound an integer expression; None if a step of it might overflow its dtype.
 
-    ``known`` bounds variables. Where this gives bounds, the expression may as well be evaluated in
-    a wider dtype.
+    ``known`` bounds variables. An expression with bounds can be evaluated in a wider dtype, with
+    the same result.
     """
     return trampoline(_range(expr, known))
 

@@ -30,7 +30,7 @@ def divide(
         frame.require(_all_nonzero(frame.b, y), by_zero)
     b = frame.b
     if dtype.is_bool:
-        # Only 1 divides.
+        # The divisor is a truth value, and not 0: it is 1.
         return x if kind in _QUOTIENTS else const(x.type, 0)
     if known is None and dtype.lanes == 1 and dtype.bits == 16:
         return _in_register(b, kind, dtype, x, y)
@@ -52,9 +52,9 @@ def divide(
 
 
 def _in_register(b: Builder, kind: type, dtype: DataType, x: Value, y: Value) -> Value:
-    """Divide integers of 16 bits as those of 32, where no quotient overflows.
+    """Divide 16-bit integers as 32-bit ones; no quotient may overflow.
 
-    Halves of registers take x86 up to five times as long.
+    On x86, 16-bit divisions take up to five times as long.
     """
     if not dtype.is_int:
         x32, y32 = b.zext(x, I32), b.zext(y, I32)
@@ -97,7 +97,7 @@ def _by_positive(
 
 
 def _crosses(b: Builder, rest: Value, divisor: Value) -> Value:
-    """Where truncation and flooring differ: a remainder of the sign that the divisor has not."""
+    """Tell where truncating and flooring differ: the remainder has not the divisor's sign."""
     zero = const(rest.type, 0)
     differ = b.icmp("slt", b.xor(rest, divisor), zero)
     return b.and_(b.icmp("ne", rest, zero), differ)

@@ -76,7 +76,7 @@ def _float(frame: FunctionFrame, e: FloatImm) -> Step[Value]:
 
 
 def _bfloat_bits(value: float) -> int:
-    """Round to bfloat16, once: to float with the last bit telling of what was lost, then on."""
+    """Round to bfloat16, once: via float32 rounded to odd, which avoids double rounding."""
     if math.isnan(value):
         return 0x7FC0
     packed = struct.pack("<f", value)
@@ -146,7 +146,7 @@ def _select(frame: FunctionFrame, e: Select) -> Step[Value]:
 def _cast(frame: FunctionFrame, e: Cast) -> Step[Value]:
     source, target = e.value.dtype, e.dtype
     if target is _INT64 and source.is_integer and range_of(e.value, frame.ranges) is not None:
-        # No step of it wraps: computed in 64 bits it is the same, and loops stay simple.
+        # No step of it wraps, so it is the same in 64 bits, and LLVM analyses such loops better.
         return (yield _widen(frame, e.value))
     x: Value = yield frame.value(_without_clips(e.value, target))
     if not target.is_handle:
@@ -158,7 +158,7 @@ def _cast(frame: FunctionFrame, e: Cast) -> Step[Value]:
 
 
 def _without_clips(e: PrimExpr, target: DataType) -> PrimExpr:
-    """Leave out clips of a float that its conversion to an integer does as well."""
+    """Strip clamps of a float that its saturating conversion to an integer makes redundant."""
     if not target.is_integer:
         return e
     while isinstance(e, (Max, Min)) and e.dtype.is_float:

@@ -26,12 +26,12 @@ __all__ = ["Cleanup", "FunctionFrame", "Interval", "Linked", "Long", "Loop", "Si
 Expressions: TypeAlias = Mapping[type, Callable[["FunctionFrame", Any], Step[Value]]]
 Statements: TypeAlias = Mapping[type, Callable[["FunctionFrame", Any], Step[None]]]
 Interval: TypeAlias = tuple[int, int]
-"""The least and the greatest value that an integer may have."""
+"""The least and the greatest value that an integer expression can have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """A function of the program, as others call it: ``checked`` takes arrays as ``DLTensor``."""
+    """The entries of a function of the program; ``checked`` takes arrays as ``DLTensor``."""
 
     name: str
     symbol: str
@@ -41,7 +41,7 @@ class Linked:
 
 
 class Size(NamedTuple):
-    """How large a statement is, whether it may leave a loop around it, or the function."""
+    """The loops and nodes of a statement; whether it may leave the loop around, or the function."""
 
     loops: int
     nodes: int
@@ -50,18 +50,18 @@ class Size(NamedTuple):
 
 
 class Term(NamedTuple):
-    """What loops inside of an iteration run: a weight times their extents."""
+    """The work of a nest inside an iteration: the weight of its body, times the extents."""
 
     weight: int
     extents: tuple[PrimExpr, ...]
 
 
 class Long(NamedTuple):
-    """A loop that counts what it runs: the weight of an iteration, with the terms, if any.
+    """A loop that takes its work from the budget: ``weight`` and ``terms`` for each iteration.
 
-    It counts after ``each`` iteration, or after strips: of ``strip`` iterations, or, where that is
-    0, of as many as the terms leave room for. The ``last`` strip counts, too, unless a loop around
-    this one counts it.
+    It does so after each iteration (``each``), or after strips of ``strip`` iterations. If
+    ``strip`` is 0, the terms determine the length of strips at run time. ``last``: the last strip
+    counts too, since no loop around this one counts it.
     """
 
     weight: int
@@ -73,7 +73,7 @@ class Long(NamedTuple):
 
 @dataclass(slots=True)
 class Unit:
-    """What all functions of a module share."""
+    """The state that all functions of a module share."""
 
     module: Module
     faults: FaultTable
@@ -87,46 +87,46 @@ class Unit:
     parallel_loops: int = 0
     pieces: int = 0
     polls: bool = False
-    """Whether long loops look whether they are to stop."""
+    """Whether long loops check for interrupts."""
     long_loops: Mapping[int, Long] = field(default_factory=dict[int, Long])
-    """The long loops of the function in the making, by id."""
+    """The long loops of the function that is being emitted, by id."""
     interrupted: int = -1
-    """The site of all stops of that kind, once there is one."""
+    """The number of the fault of an interrupt, or -1 while there is none."""
     sizes: dict[int, Size] = field(default_factory=dict[int, Size])
-    """Of the statements of the function in the making, by id, where it is too large to be one."""
+    """The sizes of statements, by id, if the function that is being emitted has to be split."""
 
     def count_loop(self) -> int:
-        """Return a number to a parallel loop."""
+        """Return the number of the next parallel loop."""
         self.parallel_loops += 1
         return self.parallel_loops
 
     def count_piece(self) -> int:
-        """Return a number to a piece of a large function."""
+        """Return the number of the next piece of a large function."""
         self.pieces += 1
         return self.pieces
 
     @property
     def on_windows(self) -> bool:
-        """Whether memory is Windows' to give."""
+        """Whether the target is Windows, whose C library has its own allocator functions."""
         return "windows" in self.module.triple
 
     @property
     def keeps_scratch(self) -> bool:
-        """Whether the thread pool keeps memory between runs: it is there on Linux."""
+        """Whether the thread pool keeps memory between runs; it exists only on Linux."""
         return "linux" in self.module.triple
 
     def declare_aligned_alloc(self) -> Callee:
-        """Declare what gives memory; the order of its arguments is the system's."""
+        """Declare the allocator; the order of its arguments depends on the system."""
         name = "_aligned_malloc" if self.on_windows else "aligned_alloc"
         return self.module.declare(name, PTR, [I64, I64])
 
     def take_scratch(self) -> Callee:
-        """Declare what gives memory of a former run."""
+        """Declare the function that hands out memory of an earlier run."""
         self.needs_pool = True
         return self.module.declare(TAKE_SCRATCH, PTR, [I64], fresh=True)
 
     def free(self) -> Callee:
-        """Declare what takes memory of an allocation back."""
+        """Declare the function that frees an allocation."""
         if self.keeps_scratch:
             return self.module.declare(GIVE_SCRATCH, VOID, [PTR])
         return self.module.declare("_aligned_free" if self.on_windows else "free", VOID, [PTR])
@@ -134,9 +134,9 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """What must happen on the way out from here: ``memory`` is freed, then ``outer`` happens.
+    """The cleanup on the way out of the current place: free ``memory``, then do ``outer``.
 
-    ``fail`` and ``leave`` are blocks that do so and end in status 1 or 0.
+    The blocks ``fail`` and ``leave`` do so, and return status 1 or 0.
     """
 
     fail: Block
@@ -147,7 +147,7 @@ class Cleanup:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop around the current place; ``exit`` is None if iterations may run in any order."""
+    """A loop around the current place; ``exit`` is None if the loop cannot be left."""
 
     next: Block
     exit: Block | None
@@ -155,11 +155,11 @@ class Loop:
 
 
 ALIGNMENT: Final = 64
-"""The alignment of memory that generated code gets for itself."""
+"""The alignment of memory that generated code allocates."""
 
 
 class Ahead(NamedTuple):
-    """A loop whose vectors are fetched ahead: its variable, how far, and what already is."""
+    """A loop that prefetches: its variable, the distance in elements, what is prefetched so far."""
 
     loop_var: Var
     distance: int
@@ -169,8 +169,8 @@ class Ahead(NamedTuple):
 class FunctionFrame:
     """The state of emitting one function.
 
-    - ``ahead`` is the loop whose vectors are fetched ahead.
-    - ``env`` is what variables stand for; a buffer's data variable stands for the address.
+    - ``ahead`` is the loop that prefetches vectors.
+    - ``env`` has the value of each variable; that of a buffer's data variable is its address.
     - ``ranges`` bounds loop variables; ``wide`` holds them as 64-bit integers.
     - ``views`` are addresses of declared buffers, their offset included; ``offsets`` those offsets.
     - ``owned`` are data variables of memory that is aligned as its elements are.
@@ -198,7 +198,7 @@ class FunctionFrame:
     )
 
     checks_arithmetic: ClassVar[bool] = False
-    """Whether a sum may be a mistake, so that none is computed which nobody asks for."""
+    """Whether overflow is a fault, so that no sum may be computed unless the program needs it."""
 
     def __init__(
         self, unit: Unit, function: Function, context: Value, result: Value | None
@@ -237,7 +237,7 @@ class FunctionFrame:
         return self.unit.statements[stmt.__class__](self, stmt)
 
     def lookup(self, var: Var) -> Value:
-        """Return what a variable stands for."""
+        """Return the value of a variable."""
         found = self.env.get(var)
         if found is None:
             raise InternalError(f"variable {var.name_hint!r} is not in scope in lowered code")
@@ -245,7 +245,7 @@ class FunctionFrame:
 
     # -- ways out ------------------------------------------------------------------------------
     def require(self, holds: Value, fault: Fault, *values: Value) -> None:
-        """Go on where ``holds``, else stop with the fault."""
+        """Go on if ``holds``, else stop with the fault."""
         b = self.b
         fine, bad = b.append("fine"), b.append("fault")
         fine.continues(b.block)
@@ -255,13 +255,13 @@ class FunctionFrame:
         b.at(fine)
 
     def stop(self, fault: Fault, *values: Value) -> None:
-        """End the block: stop with the fault. Values are 64-bit integers, few where threads run."""
+        """End the block: stop with the fault. Values are 64-bit integers; threads can store few."""
         b = self.b
         self.unit.faults.record(b, self.context, self.unit.faults.add(fault), values)
         b.br(self.cleanup.fail)
 
     def propagate(self, status: Value) -> None:
-        """Go on where a called function's status is 0, else stop with its fault."""
+        """Go on if a called function's status is 0, else stop with its fault."""
         b = self.b
         fine = b.append("fine")
         fine.continues(b.block)
@@ -274,12 +274,12 @@ class FunctionFrame:
         b.at(fine)
 
     def leave(self) -> None:
-        """End the block: leave the function, then go on in a block that nothing reaches."""
+        """End the block: leave the function, then go on in an unreachable block."""
         self.b.br(self.cleanup.leave)
         self.dead()
 
     def jump(self, loop: Loop, target: Block) -> None:
-        """End the block: go to a block of a loop around, then on in one that nothing reaches."""
+        """End the block: jump to a block of an enclosing loop; go on in an unreachable block."""
         b = self.b
         at: Cleanup | None = self.cleanup
         while at is not None and at is not loop.cleanup:
@@ -290,11 +290,11 @@ class FunctionFrame:
         self.dead()
 
     def dead(self) -> None:
-        """Go on in a new block that nothing reaches."""
+        """Go on in a new, unreachable block."""
         self.b.at(self.b.append("dead"))
 
     def push_cleanup(self, memory: Value) -> Cleanup:
-        """Have memory freed on every way out, until ``self.cleanup`` is set back; give what was."""
+        """Free memory on every way out, until ``self.cleanup`` is reset to the returned one."""
         b, outer = self.b, self.cleanup
         here = b.block
         fail, leave = b.append("fail"), b.append("leave")
@@ -307,7 +307,7 @@ class FunctionFrame:
         return outer
 
     def close(self, failed: Value, fine: Value) -> None:
-        """Write the last blocks: the function's own ``fail`` and ``leave``."""
+        """Write the last blocks, the outermost ``fail`` and ``leave``."""
         b = self.b
         b.br(self.cleanup.leave)
         b.at(self.cleanup.fail)

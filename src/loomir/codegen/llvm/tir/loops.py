@@ -44,10 +44,10 @@ def loop(frame: FunctionFrame, s: For) -> Step[None]:
 def _bounds(
     frame: FunctionFrame, s: For, low: Value, extent: Value
 ) -> tuple[Value, Value, Value | None]:
-    """Return the counter's first and last but one value, and what to add to it for the variable.
+    """Return the counter's first value and its end, and what to add to it for the variable.
 
-    In up to 32 bits the counter is the variable itself, with room to spare; in 64 bits it starts
-    at 0.
+    The counter has 64 bits. It is the variable itself if that has fewer; else it starts at 0, so
+    that its end cannot overflow.
     """
     b, dtype = frame.b, s.loop_var.dtype
     low64 = cast(b, low, dtype, _INT64)
@@ -62,7 +62,7 @@ def _bounds(
 
 
 def _check_end(frame: FunctionFrame, s: For, low: Value, count: Value) -> None:
-    """Stop where the number of iterations or the last value of the variable does not fit."""
+    """Stop with a fault if the trip count or the variable's last value does not fit its dtype."""
     dtype = s.loop_var.dtype
     least, extent = constant_of(s.min), constant_of(s.extent)
     if extent is not None and extent <= 0:
@@ -103,7 +103,7 @@ def _range(frame: FunctionFrame, s: For) -> Interval:
 def _iterate(
     frame: FunctionFrame, s: For, start: Value, stop: Value, base: Value | None, exits: bool = True
 ) -> Step[None]:
-    """Emit the iterations whose counter is in ``[start, stop)``; ``exits`` says that break may."""
+    """Emit the iterations with a counter in ``[start, stop)``; ``exits``: the body may break."""
     b = frame.b
     # The condition stands at the end, so that whatever a body computes is computed in the first
     # iteration at the latest, and can be moved out of the loop.
@@ -152,7 +152,7 @@ def _iterate(
 
 
 class _Strip:
-    """A loop around a loop, which runs it some iterations at a time and counts between."""
+    """A loop around a strip-mined loop; it counts the work after each strip."""
 
     def __init__(
         self, frame: FunctionFrame, start: Value, stop: Value, long: Long, weight: Value
@@ -167,7 +167,7 @@ class _Strip:
         b.at(self._head)
         self.start = b.phi(I64, "strip")
         self.start.add(start, before)
-        left = b.sub(stop, self.start)  # may be beyond 2**63: it is no signed number
+        left = b.sub(stop, self.start)  # may exceed 2**63: unsigned
         self._length = b.select(b.icmp("ult", left, most), left, most)
         self.end = b.emit_flagged("add", self.start, self._length, "nsw")
 
@@ -189,9 +189,10 @@ class _Strip:
 
 
 def _note_unrolling(frame: FunctionFrame, s: For) -> dict[str, Metadata] | None:
-    """Return the note that LLVM shall write out several steps of a loop, or no more than one.
+    """Return the metadata that makes LLVM unroll a loop by an annotated factor, or not at all.
 
-    Several are no vectors: bytes of a table, put together one by one, take twice as long.
+    A loop unrolled by more than one is not vectorised: gathering bytes from a table lane by lane
+    takes twice as long as scalar code.
     """
     steps = s.annotations.get(STEPS_AT_ONCE)
     if isinstance(steps, IntImm):
@@ -239,7 +240,7 @@ def while_loop(frame: FunctionFrame, s: While) -> Step[None]:
     after.continues(b.block)
     b.condbr(cast(b, condition, s.condition.dtype, BOOL), body, after)
     b.at(body)
-    # LLVM forgets calls of what never ends and changes nothing, and runs into what lies behind.
+    # Without it, LLVM removes endless loops without effects, and runs into the code that follows.
     b.intrinsic("llvm.sideeffect", [], result=VOID, overloads=())
     if weight is not None:
         count(frame, weight)

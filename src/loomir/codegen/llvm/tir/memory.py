@@ -12,7 +12,7 @@ __all__ = ["element_size", "load_value", "memory_type", "store_value"]
 
 
 def memory_type(dtype: DataType) -> Type:
-    """Return the type that a value of the dtype has in memory."""
+    """Return the type of a value of the dtype in memory."""
     return I8.with_lanes(dtype.lanes) if dtype.is_bool else register_type(dtype)
 
 

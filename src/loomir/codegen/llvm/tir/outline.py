@@ -24,7 +24,7 @@ __all__ = ["measure", "run_in_pieces"]
 
 
 class _Limit(NamedTuple):
-    """How large code may get; nodes are of TIR."""
+    """A limit on the size of one function: its loops and its TIR nodes."""
 
     loops: int
     nodes: int
@@ -34,8 +34,8 @@ class _Limit(NamedTuple):
         return size.loops > self.loops or size.nodes > self.nodes
 
 
-# What is up to WHOLE is never cut: what kernels hold in registers stays there. Products in pieces
-# took three times as long. Smaller statements are put together up to PIECE.
+# A body up to _WHOLE is never split, so that values stay in registers: a matrix product took three
+# times as long in pieces. A larger one is split into runs of statements of up to _PIECE.
 _WHOLE: Final = _Limit(48, 12_000)
 _PIECE: Final = _Limit(16, 4_000)
 _WORTH_A_CALL: Final = 200
@@ -45,7 +45,7 @@ _NEAR: Final = {BREAK_LOOP, CONTINUE_LOOP}
 
 
 def measure(body: Stmt) -> dict[int, Size]:
-    """Measure the statements of a large body, by id; empty if the body stays whole."""
+    """Return the sizes of a large body's statements, by id; empty if the body is not split."""
     if _is_short(body):
         return {}
     sizes: dict[int, Size] = {}
@@ -77,14 +77,14 @@ def measure(body: Stmt) -> dict[int, Size]:
 
 
 def _is_short(body: Stmt) -> bool:
-    """Tell quickly whether a body is certainly not large."""
+    """Tell quickly whether a body is certainly short."""
     found = by_class(body)
     loops = len(found.get(For, ())) + len(found.get(While, ()))
     return not _WHOLE.is_exceeded(Size(loops, sum(map(len, found.values())), False, False))
 
 
 def _parts(stmt: Stmt) -> Iterator[object]:
-    """List the statements right below one, and all that its expressions are made of."""
+    """List a statement's direct children and all nodes of its expressions."""
     stack = children(stmt)
     while stack:
         part = stack.pop()
@@ -124,7 +124,7 @@ def _call(frame: FunctionFrame, piece: list[Stmt]) -> Step[None]:
     symbol = f"{frame.b.function.name}.piece{frame.unit.count_piece()}"
     made, inner = define_inner(frame, symbol, captured, [], {"noinline": None})
     inner.stack_left = _STACK
-    sizes, frame.unit.sizes = frame.unit.sizes, {}  # it is small enough: nothing in it is cut
+    sizes, frame.unit.sizes = frame.unit.sizes, {}  # the piece is small enough: split no further
     for part in piece:
         yield inner.run(part)
     frame.unit.sizes = sizes

@@ -23,7 +23,7 @@ from loomir.tir.stmt import For
 __all__ = ["run_parallel"]
 
 STACK: Final = 16384
-"""Bytes of the stack that one function uses for small allocations, at most."""
+"""The most bytes of stack that one function uses for small allocations."""
 
 _POOL: Final = "loomir_parallel_for"
 
@@ -44,7 +44,7 @@ def run_parallel(
         values = [*values, base]
         extra.insert(0, ("base", base.type))
     symbol = f"{frame.b.function.name}.par{frame.unit.count_loop()}"
-    # Inlined into the function below, LLVM would optimise it once more there: a third of its time.
+    # If LLVM inlined it into the function below, it would optimise it twice: a third of its time.
     work, inner = define_inner(frame, symbol, captured, extra, {"noinline": None})
     inner.stack_left = STACK
     share = work.params[-2:]
@@ -59,7 +59,7 @@ def run_parallel(
 
 # -- the closure -------------------------------------------------------------------------------
 def _choose_stored_type(type: Type) -> Type:
-    """Return the type that the closure holds a value by: a truth value takes a byte."""
+    """Return the type of a value in the closure: a truth value takes a byte."""
     return I8.with_lanes(type.lanes) if type.is_int and type.bits == 1 else type
 
 
@@ -108,7 +108,7 @@ def _call_pool(
     b.at(run)
     status: Any = b.call(pool, [unpack, packed, frame.context, start, stop])
     frame.propagate(status)
-    # Also where the pool was interrupted: it leaves no budget then.
+    # An interrupted pool leaves no budget, so that this stops the function.
     count(frame, const(I64, REGION))
     b.br(after)
     b.at(after)

@@ -52,19 +52,19 @@ from loomir.tir.stmt import For, ForKind, LetStmt, Stmt, While
 __all__ = ["CALL", "REGION", "count", "long_loops", "strip_length", "weight_of"]
 
 CALL: Final = FULL >> 12
-"""What a call of a function of the program counts."""
+"""The work that a call of a function of the program counts as."""
 REGION: Final = FULL >> 6
-"""What a parallel region counts: microseconds for those who wake others."""
+"""The work that a parallel region counts as: waking other threads takes microseconds."""
 _FEW: Final = 64
-"""Iterations of a loop that LLVM may write out."""
+"""A loop of up to so many iterations may be unrolled by LLVM, so that it should not count."""
 _SHORT: Final = FULL << 3
-"""What loops of constant extents run without counting: tens of milliseconds, in the worst case."""
+"""Loops of constant extents with up to so much work do not count: at worst tens of milliseconds."""
 _TERMS: Final = 8
 _HEAVY: Final = FULL >> 10
-"""What an iteration runs at least for counting to be nothing beside it."""
+"""The least work of an iteration beside which counting after each one costs nothing."""
 _MOST: Final = 1 << 20
 _NAMES: Final = 4
-"""How deep names may stand for names."""
+"""How many levels of names that are bound to other names are replaced."""
 _INT64: Final = DataType("int64")
 _QUIET: Final[dict[str, str | None]] = {
     "cold": None,
@@ -77,9 +77,9 @@ _SAVES: Final[dict[str, str | None]] = {'"no_caller_saved_registers"': None}
 
 
 class _Work(NamedTuple):
-    """What a statement runs that nothing inside counts; whether something inside counts.
+    """The work of a statement, in nodes, that no loop inside counts: ``flat`` plus the ``terms``.
 
-    That is ``flat``, and what the ``terms`` come to.
+    ``counts`` tells whether a loop inside counts.
     """
 
     flat: float
@@ -88,7 +88,7 @@ class _Work(NamedTuple):
 
 
 def long_loops(body: Stmt, sizes: Collection[Var]) -> dict[int, Long]:
-    """Find the loops that count, by id; ``sizes`` are the variables of arrays' extents."""
+    """Find the loops that have to count, by id; ``sizes`` are the variables of arrays' extents."""
     if not {For, While} & by_class(body).keys():
         return {}
     plan = _Plan(body, sizes)
@@ -113,7 +113,7 @@ class _Plan:
         self._sizes = _Sizes(body, sizes)
 
     def settle(self, stmt: Stmt, inner: Sequence[Stmt], nodes: float, depth: int) -> None:
-        """Note what a statement runs, that of its parts being known."""
+        """Record the work of a statement from that of its parts, which is known."""
         below = [self._known[id(part)] for part in inner]
         terms = tuple(term for work in below for term in work.terms)
         flat = nodes + sum(work.flat for work in below)
@@ -158,7 +158,7 @@ class _Plan:
 
 
 def _parts(stmt: Stmt) -> tuple[list[Stmt], float]:
-    """Return the statements right below one, and what its own expressions run."""
+    """Return a statement's direct children and the work of its own expressions."""
     inner: list[Stmt] = []
     nodes = 1.0
     stack = children(stmt)
@@ -177,9 +177,10 @@ _PLAIN: Final = (Add, Sub, Mul, Min, Max, FloorDiv, FloorMod, Cast, IntImm, Var)
 
 
 class _Sizes:
-    """What is known of numbers: those that come of arrays' extents are no larger than arrays are.
+    """Upper bounds of integers; those computed from arrays' extents are bounded by array sizes.
 
-    It is right where nothing overflows, and where differences of such numbers are not negative.
+    This assumes that nothing overflows, and that differences of such numbers are not negative. A
+    wrong bound only changes how often interrupts are checked.
     """
 
     def __init__(self, body: Stmt, sizes: Collection[Var]) -> None:
@@ -194,7 +195,7 @@ class _Sizes:
                 self._bound[part.loop_var] = part.min + part.extent
 
     def of_extents(self, expr: PrimExpr) -> PrimExpr | None:
-        """Write an expression by extents only, so that it can be computed early, or return None."""
+        """Express a value only by extents, so that it can be computed on entry, or return None."""
         for _ in range(_NAMES):
             if not _is_plain(expr):
                 return None
@@ -207,11 +208,11 @@ class _Sizes:
         return None
 
     def most(self, expr: PrimExpr) -> int | None:
-        """Return a number that an expression is not above, or None."""
+        """Return an upper bound of an expression, or None."""
         return trampoline(self._find_bound(expr))
 
     def _is_derived(self, expr: PrimExpr) -> bool:
-        """Whether an expression comes of extents by way of loops and names."""
+        """Tell whether an expression depends only on extents, loop variables and let bindings."""
         pending = [*_variables(expr)] if _is_plain(expr) else None
         seen: set[Var] = set()
         while pending:
@@ -273,7 +274,7 @@ class _Sizes:
 
 
 def _rest_of(expr: Sub) -> int | None:
-    """Return the number by which ``x - x // n * n`` divides."""
+    """Return ``n`` of ``x - x // n * n``, which is a remainder, or None."""
     product = expr.b
     if not isinstance(product, Mul) or not isinstance(product.a, FloorDiv):
         return None
@@ -288,7 +289,7 @@ def _variables(expr: PrimExpr) -> list[Var]:
 
 
 def _is_plain(expr: PrimExpr) -> bool:
-    """Whether evaluating an expression does nothing but arithmetic that cannot fail."""
+    """Tell whether an expression consists of arithmetic that cannot fail."""
     stack: list[object] = [expr]
     while stack:
         part = stack.pop()
@@ -302,7 +303,7 @@ def _is_plain(expr: PrimExpr) -> bool:
 
 # -- code ----------------------------------------------------------------------------------------
 def weight_of(frame: FunctionFrame, long: Long) -> Step[Value]:
-    """Compute what an iteration of a loop runs, up to the whole budget."""
+    """Emit the work of an iteration of a loop, at most the whole budget."""
     total: Value = const(I64, long.weight)
     for term in long.terms:
         product: Value = const(I64, min(term.weight, FULL))
@@ -317,7 +318,7 @@ def weight_of(frame: FunctionFrame, long: Long) -> Step[Value]:
 
 
 def strip_length(frame: FunctionFrame, weight: Value) -> Value:
-    """Compute how many iterations of that weight the budget allows: a power of two."""
+    """Emit how many iterations of that weight the budget allows, rounded down to a power of two."""
     b = frame.b
     zeros = b.intrinsic("llvm.ctlz", [weight, FALSE], result=I64, overloads=[I64])
     length = b.lshr(const(I64, FULL), b.sub(const(I64, 64), zeros))
@@ -329,7 +330,7 @@ def _at_most(b: Builder, value: Value, limit: int) -> Value:
 
 
 def count(frame: FunctionFrame, amount: Value) -> None:
-    """Take an amount from the budget, and stop here where that is asked for."""
+    """Take an amount from the budget; if that is used up, poll, and stop if interrupted."""
     unit, b = frame.unit, frame.b
     if not unit.polls:
         return
@@ -340,7 +341,7 @@ def count(frame: FunctionFrame, amount: Value) -> None:
     on.continues(b.block)
     b.condbr(b.icmp("sge", left, const(I64, 0)), on, ask, meta=unit.faults.rare())
     b.at(ask)
-    # What loops hold in registers stays there: constants of vectors would be read again for each.
+    # The call saves no registers: constants that a loop keeps in vectors would be reloaded.
     saved = _SAVES if unit.module.triple.startswith("x86_64") else {}
     poll = unit.module.declare(POLL, I32, [PTR], attributes={**_QUIET, **saved})
     status = b.call(poll, [frame.context])

@@ -32,11 +32,11 @@ from loomir.tir.faults import fault
 __all__ = ["WATCHING"]
 
 _INT64: Final = DataType("int64")
-# Words of a memory.
+# The words of a memory's descriptor.
 _LOW, _SIZE, _SHIFT, _STAMPS, _WRITTEN, _REPORT = range(6)
-# Words of a loop; the outermost one counts in the last.
+# The words of a loop's descriptor. In that of the outermost loop, _VALUE counts the iterations.
 _PARENT, _ROOT, _FIRST, _CURRENT, _VALUE = range(5)
-# What an access gives.
+# The result of checking an access.
 _FINE, _UNWRITTEN, _READS, _WRITES, _OVERWRITES, _OUTSIDE = range(6)
 _ROWS: Final = {
     _UNWRITTEN: "uninitialized",
@@ -53,7 +53,7 @@ def _word(b: Builder, at: Value, number: int) -> Value:
 
 # -- what runs at an access ----------------------------------------------------------------------
 def _define_zone(module: Module) -> Callee:
-    """Define ``ptr zone(loop, stamp)``: the loop in another iteration of which a stamp was set."""
+    """Define ``ptr zone(loop, stamp)``: the loop in whose other iteration the stamp was set."""
     params = [("loop", PTR), ("stamp", I64)]
     made = module.define("loomir.zone", PTR, params, linkage="internal")
     b = Builder(made)
@@ -140,7 +140,7 @@ def _track(
     writes: bool,
     done: Block,
 ) -> None:
-    """Compare and set the stamps of what the element covers, then go to ``done``."""
+    """Compare and set the stamps of the bytes of an element, then go to ``done``."""
     memory, loop, stamps, offset = at
     root = b.load(PTR, _word(b, loop, _ROOT))
     now = b.load(I64, _word(b, root, _VALUE))
@@ -243,7 +243,7 @@ _POISON: Final = 0xCD - 256
 
 
 def _clear(b: Builder, at: Value, size: Value, byte: int) -> None:
-    """Fill memory; NULL has none."""
+    """Fill memory with a byte; does nothing for NULL."""
     count = b.select(b.icmp("eq", at, NULL), const(I64, 0), size)
     memset = b.module.declare("llvm.memset.p0.i64", VOID, [PTR, I8, I64, I1])
     b.call(memset, [at, const(I8, byte), count, FALSE])

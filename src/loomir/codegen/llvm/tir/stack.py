@@ -32,9 +32,9 @@ __all__ = [
 
 _ROOM: Final = "loomir.room"
 _OVERHEAD: Final = 256
-"""Bytes of a frame that are not reserved by name: what calls save, and arguments."""
+"""Bytes of a frame besides its allocations, for saved registers and arguments."""
 _SMALL: Final = 2048
-"""What may be used without looking: Python itself takes more for a call."""
+"""Bytes of stack that may be used without a check: Python itself uses more for a call."""
 
 
 def no_stack(function: str, span: Span | None = None) -> Fault:
@@ -43,20 +43,20 @@ def no_stack(function: str, span: Span | None = None) -> Fault:
 
 
 def has_stack(b: Builder, context: Value, faults: FaultTable) -> Value:
-    """Tell whether there is room for a call; the builder moves on."""
+    """Tell whether the stack has room for a call; the builder goes on in a new block."""
     room = b.load(I64, b.module.promise_global(_ROOM))
     return _reaches(b, context, faults, b.sub(_here(b), room))
 
 
 def may_leave(b: Builder) -> Value:
-    """Tell whether there is room for a call of Python."""
+    """Tell whether the stack has room for a call of Python."""
     return b.icmp("ne", b.call(b.module.declare(MAY_LEAVE, I32, [I64]), [_here(b)]), _NO)
 
 
 def call_entered(
     b: Builder, unit: Unit, context: Value, linked: Linked, args: Sequence[Value]
 ) -> Value:
-    """Call a function from outside where there is room for it; give its status."""
+    """Call a function from outside if the stack has room for it, and return its status."""
     checked = linked.checked
     room = _room_of(checked) if isinstance(checked, Function) else 0
     if room <= _SMALL:
@@ -81,7 +81,7 @@ _NO: Final = const(I32, 0)
 
 
 def _here(b: Builder) -> Value:
-    """Return the address that the frame of this function goes down to."""
+    """Return the lowest address of this function's frame."""
     return b.ptrtoint(b.intrinsic("llvm.stacksave", [], result=PTR, overloads=[PTR]), I64)
 
 
@@ -104,7 +104,7 @@ def _reaches(b: Builder, context: Value, faults: FaultTable, lowest: Value) -> V
 
 # -- rooms ---------------------------------------------------------------------------------------
 def define_room(module: Module) -> None:
-    """Say what code between two looks reserves at most; all functions of the module are there."""
+    """Define the most stack used between two checks, once all functions of a module are emitted."""
     if module.is_promised(_ROOM):
         known: dict[Function, int] = {}
         most = max((_measure(f, known) for f in module.functions), default=0)
@@ -112,7 +112,7 @@ def define_room(module: Module) -> None:
 
 
 def _room_of(function: Function) -> int:
-    """Return what a function reserves at most until those that it calls look for themselves."""
+    """Return the most stack that a function uses before its callees check themselves."""
     return _measure(function, {})
 
 
@@ -121,7 +121,7 @@ def _measure(function: Function, known: dict[Function, int]) -> int:
     while stack:
         part = stack[-1]
         if part not in known:
-            known[part] = 0  # of a function that is under way: it does not call itself unlooked
+            known[part] = 0  # being measured; recursive calls check for themselves
             stack += [f for f in part.refers if f not in known]
             continue
         stack.pop()

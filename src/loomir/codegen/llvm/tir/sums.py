@@ -22,7 +22,7 @@ _LEVELS: Final = 8
 
 
 def sum_of(frame: FunctionFrame, e: Any, levels: int = _LEVELS) -> Value | None:
-    """Emit a sum of few levels; None for what holds anything else, is deeper, or is checked."""
+    """Emit a sum; None if it is deep, holds anything else, or overflow has to be checked."""
     if frame.checks_arithmetic:
         return None
     kind = e.__class__
@@ -33,7 +33,7 @@ def sum_of(frame: FunctionFrame, e: Any, levels: int = _LEVELS) -> Value | None:
     emit = _RING.get(kind)
     if emit is None or not levels or not e.dtype.is_integer:
         return None
-    # Where the rest is something else, what was emitted is found again.
+    # If this fails further on, the general visitor emits the same again, and the builder reuses it.
     x = sum_of(frame, e.a, levels - 1)
     if x is None:
         return None

@@ -20,7 +20,7 @@ __all__ = ["DLTENSOR", "FIELDS", "element_code", "header_word", "make_tensor"]
 _INT64: Final = DataType("int64")
 
 DLTENSOR: Final[Type] = struct([PTR, I32, I32, I32, I8, I8, I16, PTR, PTR, I64])
-"""data, device type and number, ndim, code, bits, lanes, shape, strides, byte offset."""
+"""Fields: data, device type, device id, ndim, code, bits, lanes, shape, strides, byte offset."""
 
 FIELDS: Final = {"data": 0, "device": 1, "ndim": 3, "shape": 7, "strides": 8, "byte_offset": 9}
 
@@ -31,7 +31,7 @@ def element_code(dtype: DataType) -> tuple[int, int]:
 
 
 def header_word(dtype: DataType, rank: int) -> int:
-    """Return the 64 bits that ``ndim`` and the dtype fill, lowest byte first."""
+    """Return ``ndim`` and the dtype as they lie in memory, as one little-endian 64-bit word."""
     code, bits = element_code(dtype)
     return rank | code << 32 | bits << 40 | dtype.lanes << 48
 
@@ -72,7 +72,7 @@ def _length(shape: PrimExpr) -> int:
 
 
 def _numbers(frame: FunctionFrame, e: PrimExpr) -> Step[Value]:
-    """Make an array of integers; none gives NULL."""
+    """Store integers in an array and return its address; NULL if there are none."""
     if not isinstance(e, Call) or e.op is not STACK_MAKE_SHAPE:
         raise InternalError("lowered code passes an array of no shape")
     if not e.args:

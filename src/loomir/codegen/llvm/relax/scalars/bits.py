@@ -23,7 +23,7 @@ def bits_of(b: Builder, value: Value, dtype: DataType) -> Value:
 
 
 def value_of(b: Builder, bits: Value, dtype: DataType) -> Value:
-    """Return the scalar of 64 bits."""
+    """Return the scalar with these 64 bits."""
     t = register_type(dtype)
     if t is I64:
         return bits

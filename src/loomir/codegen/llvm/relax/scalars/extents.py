@@ -60,7 +60,7 @@ def _divide(frame: FunctionFrame, e: Div | FloorDiv | Mod | FloorMod) -> Step[Va
             return quotient
         rest = b.srem(x, y)
         return b.select(_crosses(b, rest, y), b.sub(quotient, const(I64, 1)), quotient)
-    # The remainder by -1 is 0, which LLVM would not say of the least integer.
+    # The remainder by -1 is 0, also of the least integer, for which LLVM leaves it undefined.
     safe = (
         y
         if divisor not in (None, -1)
@@ -85,7 +85,7 @@ def _call(frame: FunctionFrame, e: Call) -> Step[Value]:
 
 
 def _crosses(b: Any, rest: Value, divisor: Value) -> Value:
-    """Where truncation and flooring differ: a remainder of the sign that the divisor has not."""
+    """Tell where truncating and flooring differ: the remainder has not the divisor's sign."""
     differ = b.icmp("slt", b.xor(rest, divisor), const(I64, 0))
     return b.select(b.icmp("ne", rest, const(I64, 0)), differ, FALSE)
 

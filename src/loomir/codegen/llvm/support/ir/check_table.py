@@ -26,19 +26,19 @@ __all__ = [
 ANY_EXTENT: Final = -(1 << 63)
 """Stands for an extent that is not a constant."""
 
-# How arrays are compared with each other.
+# How arrays are checked for overlaps.
 NOT_COMPARED: Final = 0
-ONE_BY_ONE: Final = 1  # each pair has a site of its own
-TOGETHER: Final = 2  # all pairs have one, and the numbers of the two are its values
+ONE_BY_ONE: Final = 1  # each pair has its own site
+TOGETHER: Final = 2  # all pairs share one site, whose values are the numbers of the two arrays
 
-# What is said of an array.
+# Flags of an array.
 WRITTEN: Final = 1  # no other array may overlap it
 STRIDED: Final = 2  # its strides are declared
 
 HEAD: Final = ("COUNT", "VALUES", "PAIRS", "PAIR_SITE", "EXTENT_SITE", "PLAIN")
-"""The first words of a table: how many arrays, how many values a fault has, how pairs are compared,
-their first site, the first site of extents, and whether all arrays have elements. Pairs of which
-neither array is written are not compared."""
+"""The first words of a table: the number of arrays, the number of values of a fault, how pairs are
+compared, their first site, the first site of extents, and whether all arrays have elements. Pairs
+of arrays that are both only read are not compared."""
 ARRAY: Final = (
     "WORD",
     "SIZE",
@@ -51,14 +51,15 @@ ARRAY: Final = (
     "BYTES",
     "MASK",
 )
-"""The words of each array, before its extents: rank and dtype as ``DLTensor`` has them, the bytes
-of an element, the rank, what is said of it, sites; and for ``loomir_check`` its bytes, and a mask
-of the byte offsets that need no other look."""
+"""The words of each array, before its extents: rank and dtype as in ``DLTensor``, the bytes of an
+element, the rank, flags, sites; and for ``loomir_check`` the array's bytes, and a mask of the bits
+of a byte offset that must be zero for the fast check."""
 ARRAY_WORDS: Final = len(ARRAY)
 
 RECORD: Final = ("DATA", "LOW", "HIGH", "EMPTY", "STRIDES")
-"""The words of a record: the first element, the bytes from where to where, whether there are none,
-the strides. Behind all records there is room for as many words as all arrays have axes."""
+"""The words of a record: the address of the first element, the first byte and the end of the memory
+that the array covers, whether it is empty, and its strides. After all records there is a word for
+each axis of each array."""
 RECORD_WORDS: Final = len(RECORD)
 RECORD_DATA: Final = RECORD.index("DATA")
 RECORD_STRIDES: Final = RECORD.index("STRIDES")

@@ -38,7 +38,7 @@ CHECK_FUNCTIONS: Final = (CHECK, OPEN, LAY_OUT, RAISE, REFUSE)
 
 
 def checks_ir(*, raises: bool = True) -> str:
-    """Write the module; without what raises errors where nobody takes them."""
+    """Write the module; without the functions that raise errors, if no caller takes them."""
     numbers: dict[str, Any] = {
         name: value for name, value in vars(layout).items() if type(value) is int
     }

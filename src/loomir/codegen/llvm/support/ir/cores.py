@@ -13,11 +13,11 @@ from loomir.codegen.llvm.support.ir.placement import count_cpus, read_own_cpus
 __all__ = ["at_most", "count_cores", "read_thread_setting"]
 
 _VARIABLES: Final = ("OMP_NUM_THREADS", "LOOMIR_NUM_THREADS")
-"""The last one that is set counts."""
+"""The last of these that is set counts."""
 
 
 def read_thread_setting(b: Builder, most: int) -> Value:
-    """Read the number in front of the variable that is set, ``most`` at most; 0 for none."""
+    """Read the number at the start of the variable that is set, at most ``most``; 0 for none."""
     getenv = b.module.declare("getenv", PTR, [PTR])
     strtol = b.module.declare("strtol", I64, [PTR, PTR, I32])
     text = b.module.string("")
@@ -30,9 +30,9 @@ def read_thread_setting(b: Builder, most: int) -> Value:
 
 
 def count_cores(b: Builder, quota: Value, most: int) -> Value:
-    """Return how many CPUs the calling thread may use and its quota pays for, 1 to ``most``.
+    """Return how many CPUs the calling thread may use by its affinity and quota, 1 to ``most``.
 
-    At the address ``quota`` is what is known of the quota: 0 for nothing, -1 for none.
+    The word at ``quota`` caches the quota: 0 if it is not read yet, -1 if there is none.
     """
     mask = b.alloca(I64, 128, align=16)
     b.store(zero(vector(I64, 128)), mask, align=16)

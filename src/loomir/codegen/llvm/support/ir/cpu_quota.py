@@ -20,16 +20,16 @@ LIMIT_FILES: Final = (
     "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
     "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
 )
-"""Of the second version of cgroups, quota and period in one file; and of the first."""
+"""The files of cgroups v2, with quota and period in one file, and of cgroups v1."""
 
 _ROOM: Final = 64
-"""Bytes that are read: two numbers have 41 at most."""
+"""Bytes that are read; two numbers have at most 41."""
 
 
 def define_cpu_quota(module: Module) -> Function:
-    """Define ``i32 cpu_quota(ptr limit, ptr quota, ptr period)``, of paths of files.
+    """Define ``i32 cpu_quota(ptr limit, ptr quota, ptr period)``; the arguments are file paths.
 
-    It returns how many CPUs the quota pays for, rounded up; 0 where there is no quota.
+    It returns the quota in CPUs, rounded up; 0 if there is none.
     """
     read = _define_read(module)
     strtol = module.declare("strtol", I64, [PTR, PTR, I32])
@@ -72,13 +72,13 @@ def define_cpu_quota(module: Module) -> Function:
 
 
 def _define_read(module: Module) -> Function:
-    """Define ``i64 read_text(ptr path, ptr text)``: the bytes that were read, and a zero."""
+    """Define ``i64 read_text(ptr path, ptr text)``; it returns the bytes read, and adds a zero."""
     f = module.define("read_text", I64, [("path", PTR), ("text", PTR)], linkage="internal")
     b = Builder(f)
     path, text = f.params
     opened, done = b.append("opened"), b.append("done")
     start = b.block
-    # `open` takes a mode only for files that it makes.
+    # `open` takes a mode only for files that it creates.
     handle = b.call(module.declare("open", I32, [PTR, I32]), [path, const(I32, 0)])
     b.condbr(b.icmp("sge", handle, const(I32, 0)), opened, done)
     b.at(opened)

@@ -62,12 +62,12 @@ class _Door:
         )
 
     def python(self, b: Builder, name: str, *args: Value) -> Value:
-        """Call a function of Python's or of C's."""
+        """Call a function of Python or of the C library."""
         t = _PYTHON[name]
         return b.call(self.module.declare(name, t.result, t.fields), args)
 
     def objects(self, b: Builder, name: str, *args: Value) -> Value:
-        """Call a function on objects."""
+        """Call one of ``OBJECT_FUNCTIONS``."""
         t = OBJECT_FUNCTIONS[name]
         return b.call(self.module.declare(name, t.result, t.fields), args)
 
@@ -77,7 +77,7 @@ class _Door:
 
     # -- dtypes ----------------------------------------------------------------------------------
     def find(self, name: str, field: int, t: Type) -> Callee:
-        """Define what finds a dtype by a field of its row: the row, or NULL."""
+        """Define the function that finds the row of a dtype by one of its fields; NULL if none."""
         made = self.module.define(name, PTR, [("wanted", t)], linkage="internal")
         b = Builder(made)
         found = b.alloca(PTR, hint="found")
@@ -101,7 +101,7 @@ class _Door:
 
     # -- arguments -------------------------------------------------------------------------------
     def lend(self, by_object: Callee) -> Callee:
-        """Define what makes a tensor of an object of Python's; NULL where it does not."""
+        """Define the function that makes a tensor of a NumPy array; NULL for any other object."""
         made = self.module.define("lend", PTR, [("given", PTR)], linkage="internal")
         b = Builder(made)
         (given,) = made.params
@@ -129,18 +129,18 @@ class _Door:
 
     @staticmethod
     def need(b: Builder, holds: Value, bad: Block) -> None:
-        """Go on where it holds, else to ``bad``."""
+        """Go on if the condition holds, else to ``bad``."""
         fine = b.append("fine")
         b.condbr(holds, fine, bad)
         b.at(fine)
 
     # -- results ---------------------------------------------------------------------------------
     def is_own(self, by_word: Callee) -> Callee:
-        """Define what tells whether a tensor can become an array here.
+        """Define the function that tells whether a tensor can become an array here.
 
-        It is one that nothing else holds, that may be written, in memory of its own or of a
-        tensor's that is not a constant and has its own: no code, no object of Python's comes into
-        it.
+        Nothing else refers to such a tensor, and it is writable. Its memory is its own, or that of
+        a tensor that owns its memory and is no constant; so neither compiled code nor a Python
+        object owns the memory.
         """
         made = self.module.define("is_own", I32, [("given", PTR)], linkage="internal")
         b = Builder(made)
@@ -177,7 +177,7 @@ class _Door:
         return b.zext(b.load(I32, place(b, tensor, offset)), I64)
 
     def forget(self) -> Callee:
-        """Define what a capsule calls when it is gone."""
+        """Define the destructor of a capsule."""
         made = self.module.define("forget", VOID, [("capsule", PTR)], linkage="internal")
         b = Builder(made)
         tensor = self.python(b, "PyCapsule_GetPointer", made.params[0], self.name)
@@ -186,7 +186,7 @@ class _Door:
         return made
 
     def wrap(self, by_word: Callee, forget: Callee) -> Callee:
-        """Define what makes an array of a tensor, whose reference it takes; NULL on failure."""
+        """Define the function that consumes a tensor and returns an array; NULL on failure."""
         made = self.module.define("wrap", PTR, [("given", PTR)], linkage="internal")
         b = Builder(made)
         (given,) = made.params
@@ -215,7 +215,7 @@ class _Door:
         self.python(b, "Py_DecRef", capsule)
         b.ret(NULL)
         b.at(some)
-        # It takes the capsule, also where it fails.
+        # It consumes the capsule even if it fails.
         status = b.call_pointer(
             b.load(PTR, place(b, self.host, py.HOST_BASE)), _BASE, [result, capsule]
         )
@@ -229,9 +229,9 @@ class _Door:
         return made
 
     def wrap_all(self, is_own: Callee, wrap: Callee) -> Callee:
-        """Define what makes Python's value of a result; None, having done nothing, if it cannot.
+        """Define the function that turns a result into a Python value.
 
-        It takes the reference, but where it gives None.
+        It consumes the result. If it cannot, it does nothing and returns None.
         """
         made = self.module.define("wrap_all", PTR, [("given", PTR)], linkage="internal")
         b = Builder(made)
@@ -281,7 +281,7 @@ class _Door:
 
     # -- the call --------------------------------------------------------------------------------
     def settle(self) -> Callee:
-        """Define what frees the first of the lent tensors, which nothing else holds."""
+        """Define the function that frees the first ``count`` lent tensors."""
         params = [("lent", PTR), ("count", I64)]
         made = self.module.define("settle", VOID, params, linkage="internal")
         b = Builder(made)
@@ -295,7 +295,7 @@ class _Door:
         return made
 
     def door(self, lend: Callee, wrap_all: Callee, settle: Callee) -> None:
-        """Define the function."""
+        """Define the entry function."""
         params = [("self", PTR), ("args", PTR), ("given", I64)]
         made = self.module.define(DOOR, PTR, params)
         b = Builder(made)
@@ -341,7 +341,7 @@ class _Door:
         wrap_all: Callee,
         settle: Callee,
     ) -> None:
-        """Run the graph on what was lent, and give its result."""
+        """Run the graph on the lent tensors, and return its result."""
         count, size = sizes
         lent = place(b, record, py.RECORD_LENT)
         result_at = place(b, record, py.RECORD_RESULT)
@@ -367,7 +367,7 @@ class _Door:
         b.call(settle, [lent, count])
         self.python(b, "free", record)
         b.ret(result)
-        # Python ends the call.
+        # Python has to finish the call.
         b.at(rest)
         b.store(b.sext(status, I64), place(b, record, py.RECORD_STATUS))
         b.store(count, place(b, record, py.RECORD_COUNT))

@@ -35,27 +35,28 @@ __all__ = [
 ]
 
 CONTEXT: Final[Type] = struct([I32, I32, I64, I64, I64])
-"""The part that every context has."""
+"""The fields that every context begins with."""
 BUDGET: Final = 2
-"""The field of the context that ``polling`` counts down, from ``FULL``."""
+"""The field of the context that ``tir.polling`` counts down from ``FULL``."""
 FLOOR: Final = 3
-"""The field of the context that says how far down frames of this thread may go unasked."""
+"""The field of the context with the address down to which this thread's stack needs no check."""
 ROOT: Final = 4
-"""The field of the context that says which call from outside this is."""
+"""The field of the context with the number of the call from outside."""
 FULL: Final = 1 << 23
 FINE: Final = const(I32, 0)
 FAULTED: Final = const(I32, 1)
 MISFIT: Final = const(I32, 2)
 
 FEW: Final = 3
-"""The values of a fault that the pool's records have room for."""
+"""How many values of a fault the pool's records have room for."""
 MANY: Final = 16
 
 
 class FaultTable:
-    """The faults of a module; a fault's place in ``rows`` is its site.
+    """The faults of a module; the site of a fault is its index in ``rows``.
 
-    ``values`` is how many may come with a fault, ``context`` the type of what they are written to.
+    ``values`` is the most values of a fault, ``context`` the type of the context they are written
+    to.
     """
 
     __slots__ = ("_module", "_record", "context", "rows", "values")
@@ -68,12 +69,12 @@ class FaultTable:
         self._record: Callee | None = None
 
     def add(self, fault: Fault) -> int:
-        """Return the site of a new fault."""
+        """Add a fault, and return its site."""
         self.rows.append(fault)
         return len(self.rows) - 1
 
     def rare(self) -> dict[str, Metadata]:
-        """Return the note that a branch nearly always goes to its first block."""
+        """Return the metadata that a branch nearly always goes to its first block."""
         return {"prof": self._module.metadata('!{!"branch_weights", i32 1048576, i32 1}')}
 
     def record(self, b: Builder, context: Value, site: int, values: tuple[Value, ...]) -> None:
@@ -81,7 +82,7 @@ class FaultTable:
         self.record_at(b, context, const(I32, site), values)
 
     def record_at(self, b: Builder, context: Value, site: Value, values: tuple[Value, ...]) -> None:
-        """Write a fault whose site is known only then."""
+        """Write a fault whose site is computed at run time."""
         if self._record is None:
             self._record = _define_record(self._module, self.context, self.values)
         padded = [*values, *[const(I64, 0)] * (self.values - len(values))]
@@ -93,13 +94,13 @@ class FaultTable:
         b.call(callee, [context, status, const(I32, self.values)])
 
     def refuse(self, b: Builder, context: Value) -> None:
-        """Raise the error that arguments are of other kinds than those wanted, or too few."""
+        """Raise the error that arguments have wrong types, or are too few."""
         callee = self._module.declare(REFUSE, VOID, [PTR, I32])
         b.call(callee, [context, const(I32, self.values)])
 
 
 def open_context(b: Builder, context: Value) -> Value:
-    """Write what a context says before there is a fault; give the root, a number."""
+    """Initialise a context, and return the number of its call from outside."""
     b.store(const(I32, 0), b.field(CONTEXT, context, 1))
     b.store(const(I64, FULL), b.field(CONTEXT, context, BUDGET))
     b.store(const(I64, -1), b.field(CONTEXT, context, FLOOR))

@@ -21,9 +21,9 @@ __all__ = ["KeptMemory", "place"]
 
 _SLOTS: Final = 2
 _LEAST: Final = 1 << 24
-"""Bytes from which a block is worth keeping: smaller ones the C library keeps itself."""
+"""Bytes from which a block is kept; the C library itself reuses smaller ones."""
 _MOST: Final = 1 << 28
-"""Bytes of the largest block that is kept: both together hold half a GiB at most."""
+"""Bytes of the largest block that is kept; both slots hold at most half a GiB."""
 
 
 def place(b: Builder, base: Value, offset: int) -> Value:
@@ -32,7 +32,7 @@ def place(b: Builder, base: Value, offset: int) -> Value:
 
 
 class KeptMemory:
-    """Blocks of freed tensors; ``take`` gives one of at least so many bytes, or a new one."""
+    """Blocks of freed tensors; ``take`` returns one of at least so many bytes, or a new one."""
 
     def __init__(self, module: Module, malloc: Callee, free: Callee) -> None:
         self._module, self._malloc, self._free = module, malloc, free
@@ -43,7 +43,7 @@ class KeptMemory:
     def give(self, b: Builder, block: Value, owner: Value, other: Block, done: Block) -> None:
         """Keep a tensor's block and go to ``done``, or go to ``other``, which frees it.
 
-        The block of a tensor whose memory is lent has no room: its capacity is that of the lender.
+        The block of a tensor with lent memory is not kept: its capacity is that of the lender.
         """
         keep = b.append("keep")
         room = b.load(I64, place(b, block, at.TENSOR_CAPACITY))
@@ -57,7 +57,7 @@ class KeptMemory:
         b.br(done)
 
     def _define_put(self) -> Callee:
-        """Define what puts a block first; what was there moves on, and the last one is freed."""
+        """Define the function that stores a block in the first slot; the oldest one is freed."""
         f = self._module.define("keep", VOID, [("block", PTR)], linkage="internal")
         b = Builder(f)
         carried = b.ptrtoint(f.params[0], I64)
@@ -75,7 +75,7 @@ class KeptMemory:
         return f
 
     def _define_take(self) -> Callee:
-        """Define what takes a block: one that is kept and not twice as large, else a new one."""
+        """Define the function that returns a kept block, up to twice as large, or a new one."""
         f = self._module.define("take", PTR, [("size", I64)], linkage="internal")
         b = Builder(f)
         (size,) = f.params
@@ -107,7 +107,7 @@ class KeptMemory:
 
     @staticmethod
     def _size_of(b: Builder, block: Value) -> Value:
-        """Compute how many bytes were asked for when the block was made, from its tensor."""
+        """Compute from the tensor in a block how many bytes the block was allocated with."""
         tensor = place(b, block, at.TENSOR_DLTENSOR)
         rank = b.and_(b.load(I64, place(b, tensor, dl.DLTENSOR_NDIM)), const(I64, 0xFFFFFFFF))
         head = b.add(

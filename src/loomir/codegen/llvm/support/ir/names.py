@@ -15,11 +15,11 @@ __all__ = [
 ]
 
 POLL: Final = "loomir_poll"
-"""The function that compiled code calls to ask whether it is to stop."""
+"""The function that compiled code calls to check for interrupts."""
 HAS_STACK: Final = "loomir_has_stack"
 MAY_LEAVE: Final = "loomir_may_leave"
 TAKE_SCRATCH: Final = "loomir_take_scratch"
 GIVE_SCRATCH: Final = "loomir_give_scratch"
 DOOR: Final = "loomir_door"
 MAX_THREADS: Final = 256
-"""How many threads the pool has at most."""
+"""The most threads of the pool."""

@@ -38,24 +38,25 @@ OBJECT_FUNCTIONS: Final[dict[str, Type]] = {
     "loomir_count_objects": function(VOID, [I32]),
     "loomir_live_objects": function(I64, []),
 }
-"""What programs are linked with, and Python calls:
+"""The functions that programs are linked with, and that Python calls:
 
-- ``retain``, ``release`` one reference; ``release_unshared`` does so where it is the only one, and
-  tells whether it was not; ``release_slots`` those of an array, and clear it; NULL is
-  none.
-- ``new`` makes an object of so many bytes, kind and flags, with one reference; NULL where there is
-  no memory.
-- ``tensor_bytes`` of ndim and dtype in one word, extents, and bytes of an element: -1 where an
-  extent is negative or the product beyond 2**63. ``tensor_new`` makes such a tensor, else NULL.
-- ``tensor_lend`` makes a tensor of memory: extents, data, flags, the object that owns it or NULL,
-  and how many bytes are there.
-- ``tensor_inside`` makes a tensor of another's memory: that, the byte where it begins, ndim and
-  dtype, extents, bytes of an element; NULL where it does not fit, or begins within an element.
-  ``tensor_place`` does so in memory that the caller has, and tells whether it fits: such a tensor
-  is never counted or freed.
-- ``tensor_copy`` makes a tensor of the same contents.
-- ``dtype_place`` finds the upper half of such a word in ``DTYPES``.
-- ``live_objects`` counts those made and not freed since ``count_objects(1)``.
+- ``retain`` and ``release`` take and drop one reference; NULL is ignored. ``release_unshared``
+  drops it only if it is the last one, and tells whether it was not. ``release_slots`` drops all
+  references of an array, and clears it.
+- ``new`` makes an object with a size in bytes, a kind and flags, and one reference; NULL if there
+  is no memory.
+- ``tensor_bytes`` computes a size from ndim and dtype in one word, extents, and the bytes of an
+  element: -1 if an extent is negative or the size is 2**63 or more. ``tensor_new`` makes such a
+  tensor, or returns NULL.
+- ``tensor_lend`` makes a tensor of existing memory: extents, data, flags, the object that owns the
+  memory or NULL, and its size in bytes.
+- ``tensor_inside`` makes a tensor in the memory of another: that, a byte offset, ndim and dtype,
+  extents, bytes of an element; NULL if it does not fit, or begins within an element.
+  ``tensor_place`` does the same, but writes the tensor to memory of the caller, and tells whether
+  it fits: such a tensor is never counted or freed.
+- ``tensor_copy`` makes a tensor with the same contents.
+- ``dtype_place`` finds a dtype, as the upper half of such a word, in ``DTYPES``.
+- ``live_objects`` counts the objects created and not freed since ``count_objects(1)``.
 """
 
 RELEASER: Final = function(VOID, [I64])
@@ -72,14 +73,14 @@ class _Objects:
         self.kept = KeptMemory(module, self.malloc, self.free)
 
     def open(self, name: str) -> tuple[Function, Builder]:
-        """Begin a function of the table."""
+        """Start a function of ``OBJECT_FUNCTIONS``."""
         t = OBJECT_FUNCTIONS[name]
         params = [(f"p{i}", p) for i, p in enumerate(t.fields)]
         made = self.module.define(name, t.result, params)
         return made, Builder(made)
 
     def count(self, b: Builder, change: int) -> None:
-        """Count an object where that is wanted; the builder moves on."""
+        """Count an object if counting is on; the builder goes on in a new block."""
         some, on = b.append("count"), b.append("counted")
         wanted = b.load_atomic(I32, self.counting, "monotonic")
         b.condbr(b.icmp("ne", wanted, const(I32, 0)), some, on)
@@ -145,9 +146,9 @@ class _Objects:
         b.ret()
 
     def destroy(self) -> Callee:
-        """Define what frees an object, and all that loses its last reference by that.
+        """Define the function that frees an object, and all that lose their last reference by it.
 
-        The list of what is to be freed goes through the counts.
+        The objects to free form a list, linked through their reference counts.
         """
         made = self.module.define("destroy", VOID, [("object", PTR)], linkage="internal")
         b = Builder(made)
@@ -199,7 +200,7 @@ class _Objects:
         return made
 
     def push_items(self, b: Builder, owner: Value, offset: int, head: Value) -> None:
-        """Drop the items of an object; the builder moves on."""
+        """Drop the references of an object; the builder goes on in a new block."""
         start = place(b, owner, offset)
         count = b.load(I64, place(b, owner, at.LENGTH))
         count_loop(b, count, lambda i: self.push(b, b.load(PTR, b.gep(PTR, start, i)), head))
@@ -227,7 +228,7 @@ class _Objects:
         return made
 
     def give(self, b: Builder, block: Value, kind: Value, flags: Value) -> None:
-        """Return NULL where there is no memory, else write the header and go on."""
+        """Return NULL if there is no memory, else write the header and go on."""
         some, none = b.append("some"), b.append("none")
         b.condbr(b.icmp("ne", block, NULL), some, none)
         b.at(none)
@@ -322,7 +323,7 @@ class _Objects:
     def find_inside(
         b: Builder, measure: Callee, given: Sequence[Value], bad: Block
     ) -> tuple[Value, Value, Value]:
-        """Return where a tensor in storage has its data, its flags, and what room is left there."""
+        """Return the address of a tensor's data in storage, its flags, and the remaining bytes."""
         storage, offset, word, extents, item = given
         size = b.call(measure, [word, extents, item])
         room = b.load(I64, place(b, storage, at.TENSOR_CAPACITY))
@@ -413,11 +414,11 @@ def _rank(b: Builder, word: Value) -> Value:
 
 
 def _drop(b: Builder, given: Value, last: Block, done: Block) -> None:
-    """Take away one reference: to ``last`` where there is none left, else to ``done``."""
+    """Drop one reference; go to ``last`` if none is left, else to ``done``."""
     only, several, mortal = b.append("only"), b.append("several"), b.append("mortal")
     count = place(b, given, at.COUNT)
     now = b.load_atomic(I64, count, "acquire")
-    # Nobody but its holder can add to a single reference.
+    # Only the holder of the single reference could add another.
     b.condbr(b.icmp("eq", now, const(I64, 1)), only, several)
     b.at(only)
     b.br(last)
@@ -429,7 +430,7 @@ def _drop(b: Builder, given: Value, last: Block, done: Block) -> None:
 
 
 def count_loop(b: Builder, count: Value, body: Callable[[Value], None]) -> None:
-    """Run ``body`` for each number below ``count``; the builder moves on."""
+    """Run ``body`` for each number below ``count``; the builder goes on in a new block."""
     head, one, done = b.append("head"), b.append("one"), b.append("done")
     start = b.block
     b.br(head)

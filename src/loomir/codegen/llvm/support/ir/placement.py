@@ -23,9 +23,9 @@ from loomir.codegen.llvm.assembler.values import Value, const, zero
 __all__ = ["ANYWHERE", "NOWHERE", "Placement", "Worker", "count_cpus", "read_own_cpus"]
 
 NOWHERE: Final = -1
-"""Where workers are that have not been placed, and the caller before it was asked."""
+"""The CPU of workers that are not placed yet, and of the caller before it is known."""
 ANYWHERE: Final = -2
-"""Where the caller is said to be when workers shall not be placed."""
+"""The caller's CPU if workers must not be placed."""
 
 _WORDS: Final = 128
 _BYTES: Final = 8 * _WORDS
@@ -33,7 +33,7 @@ _BITS: Final = 64 * _WORDS
 
 
 class Worker(NamedTuple):
-    """What placing reads and writes of a worker: its thread, and the address of its home."""
+    """A worker as placement sees it: its thread, and the address of its home, a CPU."""
 
     thread: Value
     home: Value
@@ -43,7 +43,7 @@ Find = Callable[[Builder, Value], Worker]
 
 
 def read_own_cpus(b: Builder, mask: Value) -> Value:
-    """Write the CPUs that the calling thread may use; give what is not 0 where it failed."""
+    """Write the CPUs that the calling thread may use; return 0, or another number on failure."""
     ask = b.module.declare("sched_getaffinity", I32, [I32, I64, PTR])
     return b.call(ask, [const(I32, 0), const(I64, _BYTES), mask])
 
@@ -58,23 +58,24 @@ def count_cpus(b: Builder, mask: Value) -> Value:
 
 
 class Placement:
-    """The variables, and the code around them."""
+    """The variables of placement, and the code that uses them."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
         mask = array(I64, _WORDS)
-        # What workers may use at most; what worker 1 was given last; where the caller was then.
+        # The CPUs that workers may use; those last assigned to worker 1; the caller's CPU at that
+        # time.
         self.usable = module.define_global("usable", zero(mask), align=64)
         self.given = module.define_global("given", zero(mask), align=64)
         self.caller = module.define_global("caller", const(I32, NOWHERE), align=64)
 
     def begin(self, b: Builder) -> None:
-        """Take what the calling thread may use for what workers may; there are none yet."""
+        """Let workers use the CPUs of the calling thread; called before there are workers."""
         read_own_cpus(b, self.usable)
         self._copy(b, self.given, self.usable)
 
     def follow(self, b: Builder, place: Function) -> None:
-        """See where the caller is, and place workers if it has moved; the builder moves on."""
+        """Place workers again if the caller's CPU has changed; go on in a new block."""
         cpu = b.call(self.module.declare("sched_getcpu", I32, []), [])
         before = b.load(I32, self.caller)
         moved, on = b.append("moved"), b.append("placed")
@@ -88,7 +89,7 @@ class Placement:
     def define(self, workers: Value, worker: Find) -> Function:
         """Define ``void place(i32 cpu)``, which places workers around a caller on that CPU.
 
-        ``workers`` is the address of their number; they are counted from 1.
+        ``workers`` is the address of the number of workers, which are numbered from 1.
         """
         f = self.module.define("place", VOID, [("cpu", I32)], linkage="internal")
         b = Builder(f)
@@ -124,7 +125,7 @@ class Placement:
         b.store(cpu, self.caller)
         _keep_homes(b, free, worker, count, cpu)
         _find_homes(b, free, worker, count, cpu)
-        # What is free now is nobody's, so that all may use it.
+        # CPUs that are still free belong to no worker, so all workers may use them.
         with _Each(b, count) as i:
             made = worker(b, i)
             at = b.load(I32, made.home)
@@ -151,7 +152,7 @@ class Placement:
 
 
 def _keep_homes(b: Builder, free: Value, worker: Find, count: Value, cpu: Value) -> None:
-    """Take the CPU of the caller, and homes that are elsewhere, out of those that are free."""
+    """Remove the caller's CPU, and the homes of workers that keep theirs, from the free CPUs."""
     _clear(b, free, cpu)
     with _Each(b, count) as i:
         home = worker(b, i).home
@@ -222,7 +223,7 @@ def _clear(b: Builder, mask: Value, cpu: Value) -> None:
 
 
 def _next(b: Builder, mask: Value, cpu: Value) -> Value:
-    """Find the next CPU of a mask that is not empty, around the end; the builder moves on."""
+    """Find the next CPU of a non-empty mask, cyclically; the builder goes on in a new block."""
     head, found = b.append("next"), b.append("found")
     origin = b.block
     b.br(head)

@@ -49,27 +49,27 @@ from loomir.support.diagnostics import InternalError
 __all__ = ["MAX_THREADS", "TASK", "pool_module"]
 
 _LINE: Final = 64
-_FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128 + 9, 128 + 10  # those that take a set of bits
+_FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128 + 9, 128 + 10  # the operations with a bit set
 _FUTEX_SYSCALL: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 _ALL_SHARES: Final = 0xFFFF  # the count that tells workers to end
-_EVERYBODY: Final = -1  # the set of bits
-# Waiting awake saves 7 to 20 microseconds of waking, and is worth it between the calls of a program
-# that does little else.
+_EVERYBODY: Final = -1  # the bit set of all threads
+# Spinning saves the 7 to 20 microseconds of waking a thread, which pays between the calls of a
+# program that does little else.
 _SPIN_NANOSECONDS: Final = 100_000
-_SPINS: Final = 64  # between two looks at the clock
+_SPINS: Final = 64  # between two readings of the clock
 _SPINS_CROWDED: Final = (
-    30  # in all: with more threads than cores, waiting keeps others from working
+    30  # in all: with more threads than cores, spinning keeps others from working
 )
-_LOOK_NANOSECONDS: Final = 20_000_000  # how long the caller of a region sleeps at once
-_WAKES: Final = 4  # each takes the waker 1 to 3 microseconds
+_LOOK_NANOSECONDS: Final = 20_000_000  # how long the caller of a region sleeps at a time
+_WAKES: Final = 4  # each costs the waker 1 to 3 microseconds
 _SET_MASK: Final = 2
-# Signals that a fault of the thread itself raises stay open in workers: SIGILL, SIGTRAP, SIGABRT,
-# SIGBUS, SIGFPE, SIGSEGV. All others go to the threads of the program.
+# Workers block all signals, which go to the threads of the program, except those that a fault of
+# the thread itself raises: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV.
 _BLOCKED: Final = ~sum(1 << (signal - 1) for signal in (4, 5, 6, 7, 8, 11))
 
 
 class _State(NamedTuple):
-    """The variables of the pool; those that different threads write are on lines of their own."""
+    """The variables of the pool; those that different threads write are on separate cache lines."""
 
     epoch: Value
     sleepers: Value
@@ -95,7 +95,7 @@ class _Pool:
         def line(name: str, *types: Type) -> list[Value]:
             t = self.module.struct(f"{name}.line", [*types, array(I8, _LINE)])
             made = self.module.define_global(name, zero(t), align=_LINE)
-            # Constant expressions: the address of each field, for use in any function.
+            # The address of each field as a constant expression, for use in any function.
             return [
                 Value(PTR, f"getelementptr ({t.text}, ptr {made.text}, i32 0, i32 {i})")
                 for i in range(len(types))
@@ -121,7 +121,7 @@ class _Pool:
 
     # -- pieces --------------------------------------------------------------------------------
     def pause(self, b: Builder) -> None:
-        """Tell the core that this is a waiting loop."""
+        """Emit the CPU's hint for spin loops."""
         if self.arch == "x86_64":
             b.intrinsic("llvm.x86.sse2.pause", [], result=VOID, overloads=())
         elif self.arch == "aarch64":
@@ -136,7 +136,7 @@ class _Pool:
         bits: Value,
         until: Value = NULL,
     ) -> None:
-        """Wait while the word holds ``value``, or wake that many who wait for one of the bits."""
+        """Wait while the word is ``value``, or wake that many threads that wait for one bit."""
         syscall = self.module.declare("syscall", I64, [I64], varargs=True)
         number = const(I64, _FUTEX_SYSCALL[self.arch])
         wide = b.sext(value, I64)
@@ -144,19 +144,19 @@ class _Pool:
         b.call(syscall, [number, word, kind, wide, until, NULL, b.sext(bits, I64)])
 
     def wake_some(self, b: Builder, count: Value) -> None:
-        """Wake a few of the workers that sleep and have a share."""
+        """Wake a few of the sleeping workers that have a share."""
         many = b.icmp("uge", count, const(I32, 32))
         below = b.shl(const(I32, 1), b.and_(count, const(I32, 31)))
         bits = b.select(many, const(I32, _EVERYBODY), b.sub(below, const(I32, 1)))
         self.futex(b, self.state.epoch, _FUTEX_WAKE_PRIVATE, const(I32, _WAKES), bits)
 
     def wake_all(self, b: Builder, word: Value) -> None:
-        """Wake everybody who waits for the word."""
+        """Wake all threads that wait for the word."""
         most = const(I32, 0x7FFFFFFF)
         self.futex(b, word, _FUTEX_WAKE_PRIVATE, most, const(I32, _EVERYBODY))
 
     def spin_until(self, b: Builder, ready: Block, tired: Block, look: Callable[[], Value]) -> None:
-        """Look until it is so, then go to ``ready``; after too long a time, to ``tired``."""
+        """Spin until the condition holds, then go to ``ready``; after too long, go to ``tired``."""
         s = self.state
         threads = b.load_atomic(I32, s.threads, "monotonic")
         crowded = b.icmp("sgt", threads, b.load_atomic(I32, s.cores, "monotonic"))
@@ -193,7 +193,7 @@ class _Pool:
 
     # -- functions -----------------------------------------------------------------------------
     def worker(self, work: Callee) -> Function:
-        """Define what a thread does: wait for regions and run pieces until told to end."""
+        """Define the function of a thread: wait for regions and run pieces until told to end."""
         f = self.module.define("worker", PTR, [("arg", PTR)], linkage="internal")
         b = Builder(f)
         s = self.state
@@ -248,9 +248,9 @@ class _Pool:
         return f
 
     def create(self, worker: Callee) -> Function:
-        """Define how threads are made: one for each share but the first, if possible.
+        """Define the function that creates threads, if possible one for each share but the first.
 
-        It gives the number of shares that can be run. Its caller holds ``busy``.
+        It returns the number of shares that can be run. Its caller holds ``busy``.
         """
         f = self.module.define("create", I32, [("shares", I32)], linkage="internal")
         b = Builder(f)
@@ -291,9 +291,9 @@ class _Pool:
         return f
 
     def get_threads(self) -> Function:
-        """Define ``i32 loomir_get_threads()``: the cap, else what the environment asks for.
+        """Define ``i32 loomir_get_threads()``: the cap, or what the environment asks for.
 
-        Where that is nothing, it is the cores that this process may use.
+        Without either, it is the number of cores that this process may use.
         """
         f = self.module.define("loomir_get_threads", I32, [])
         b = Builder(f)
@@ -308,22 +308,22 @@ class _Pool:
         b.store_atomic(cores, s.cores, "monotonic")
         asked = read_thread_setting(b, MAX_THREADS)
         wanted = b.select(b.icmp("sgt", asked, const(I32, 0)), asked, cores)
-        # Another thread may have set a cap meanwhile: that one stays.
+        # Another thread may have set a cap meanwhile, which stays.
         before, swapped = b.cmpxchg(s.threads, const(I32, 0), wanted)
         b.ret(b.select(swapped, wanted, before))
         return f
 
     def set_quota(self) -> None:
-        """Define ``void loomir_pool_set_quota(i32 cpus)``, before anybody asks; -1 for none."""
+        """Define ``void loomir_pool_set_quota(i32 cpus)``, to be called first; -1 for none."""
         f = self.module.define("loomir_pool_set_quota", VOID, [("cpus", I32)])
         b = Builder(f)
         b.store_atomic(f.params[0], self.state.quota, "monotonic")
         b.ret()
 
     def set_threads(self, get: Callee) -> None:
-        """Define ``i32 loomir_set_threads(i32 n)``: set the cap; 0 or less takes it away.
+        """Define ``i32 loomir_set_threads(i32 n)``: set the cap; 0 or less removes it.
 
-        Gives what ``loomir_get_threads`` gave before.
+        It returns the previous result of ``loomir_get_threads``.
         """
         f = self.module.define("loomir_set_threads", I32, [("n", I32)])
         b = Builder(f)
@@ -357,7 +357,7 @@ class _Pool:
         shares = b.select(fewer, b.trunc(total, I32), threads)
         b.condbr(b.icmp("sgt", shares, const(I32, 1)), several, serial)
         b.at(several)
-        # Looked at before it is taken: a nested call must not pull the line away from others.
+        # Read before it is exchanged: a nested call must not take the cache line away from others.
         free = b.icmp("eq", b.load_atomic(I32, s.busy, "monotonic"), const(I32, 0))
         claim = b.append("claim")
         b.condbr(free, claim, serial)
@@ -405,7 +405,7 @@ class _Pool:
         return b.or_(b.shl(b.zext(count, I64), const(I64, COUNT_SHIFT)), generation)
 
     def move_epoch(self, b: Builder, epoch: Value, awake: Block) -> None:
-        """Begin a region; go to ``awake`` if nobody sleeps, else on."""
+        """Begin a region; go to ``awake`` if no worker sleeps, else go on."""
         s = self.state
         b.store_atomic(epoch, s.epoch, "seq_cst")
         asleep = b.icmp("ne", b.load_atomic(I32, s.sleepers, "seq_cst"), const(I32, 0))
@@ -414,7 +414,7 @@ class _Pool:
         b.at(wake)
 
     def join(self, b: Builder, ctx: Value) -> None:
-        """Wait until no share is pending; the builder moves on."""
+        """Wait until no share is pending; the builder goes on in a new block."""
         s = self.state
         tired, doze, sleep, awake, ready = (
             b.append(n) for n in ("tired", "doze", "sleep", "awake", "ready")
@@ -436,12 +436,12 @@ class _Pool:
         b.store(b.udiv(then, second), until)
         b.store(b.urem(then, second), b.gep(I64, until, const(I64, 1)))
         self.futex(b, s.pending, _FUTEX_WAIT_PRIVATE, left, const(I32, _EVERYBODY), until)
-        # The others do not look, and this thread may be the one that handles signals.
+        # Workers do not poll, and this thread may be the one that handles signals.
         poll = self.module.declare(POLL, I32, [PTR])
         asked, stop = b.call(poll, [ctx]), b.append("stop")
         b.condbr(b.icmp("eq", asked, none), doze, stop)
         b.at(stop)
-        # The caller stops even where no share learns of it any more.
+        # The caller stops even if no share notices the interrupt.
         b.store(const(I64, -1), b.field(CONTEXT, ctx, BUDGET))
         b.br(doze)
         b.at(awake)
@@ -450,7 +450,7 @@ class _Pool:
         b.at(ready)
 
     def collect(self, b: Builder, epoch: Value, ctx: Value, count: Value) -> None:
-        """Leave the pool; copy the lowest fault, if there is one, and return."""
+        """Leave the pool, copy the lowest fault if there is one, and return."""
         s = self.state
         clean, search = b.append("clean"), b.append("search")
         generation = b.and_(epoch, const(I64, GENERATIONS))
@@ -465,7 +465,7 @@ class _Pool:
         b.ret(code)
 
     def place(self) -> Function:
-        """Define how workers are kept off the caller's CPU."""
+        """Define the function that keeps workers off the caller's CPU."""
 
         def worker(b: Builder, index: Value) -> Worker:
             thread = b.load(I64, self.shares.field(b, index, THREAD))
@@ -474,7 +474,7 @@ class _Pool:
         return self.placement.define(self.state.created, worker)
 
     def after_fork(self) -> None:
-        """Define ``void loomir_pool_after_fork()``: forget workers that the child lacks."""
+        """Define ``void loomir_pool_after_fork()``: forget the workers, which the child lacks."""
         b = Builder(self.module.define("loomir_pool_after_fork", VOID, []))
         s = self.state
         for word in (s.created, s.sleepers, s.pending, s.waiting, s.busy):
@@ -482,14 +482,14 @@ class _Pool:
         b.ret()
 
     def workers(self) -> None:
-        """Define ``i32 loomir_pool_workers()``: the threads that there are now."""
+        """Define ``i32 loomir_pool_workers()``: the number of threads at present."""
         b = Builder(self.module.define("loomir_pool_workers", I32, []))
         b.ret(b.load_atomic(I32, self.state.created, "seq_cst"))
 
     def stop(self) -> None:
         """Define ``i32 loomir_pool_stop()``: end the workers for good; later calls run serially.
 
-        Gives 0, or 1 where a region is running: then nothing is done.
+        It returns 0, or does nothing and returns 1 while a region is running.
         """
         f = self.module.define("loomir_pool_stop", I32, [])
         b = Builder(f)
@@ -571,7 +571,7 @@ def _count_of(b: Builder, epoch: Value) -> Value:
 def pool_module(triple: str) -> Module:
     """Build the module of the pool for a Linux machine.
 
-    Errors: InternalError for a machine whose system calls are not known here.
+    Errors: InternalError for a machine whose system calls are unknown.
     """
     arch = triple.split("-")[0]
     if arch not in _FUTEX_SYSCALL or "linux" not in triple:

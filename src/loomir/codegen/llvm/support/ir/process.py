@@ -142,8 +142,8 @@ define i32 @loomir_poll(ptr %context) {
   ret i32 %stop
 }
 """
-# The values of loops stay in registers where they are, vectors, too: see ``tir.polling``. The area
-# that they are saved to begins at a multiple of 64, and its head is zero.
+# The callers' registers, vectors too, are saved here, so that loops keep their values in them: see
+# ``tir.polling``. The save area begins at a multiple of 64, and its header is zero.
 _SAVING: Final = """
 define i32 @loomir_poll(ptr %context) naked {
   call void asm sideeffect "
@@ -202,12 +202,12 @@ define i32 @loomir_poll(ptr %context) {
 
 
 def library_ir(triple: str) -> str:
-    """Write the module for programs in C, whose signals are their own: nothing asks to stop."""
+    """Write the module for programs in C, which handle signals themselves: nothing polls."""
     return _LIBRARY + stack_ir(triple)
 
 
 def process_ir(triple: str, *, xsave: bool) -> str:
-    """Write the module; ``xsave``: whether the CPU has more registers than x86-64 itself."""
+    """Write the module; ``xsave``: the CPU has more registers than baseline x86-64."""
     text = _PROCESS.substitute(full=FULL, pause=_PAUSE, share=_SHARE, most=_MOST)
     text += stack_ir(triple)
     if not triple.startswith(("x86_64", "amd64")):

@@ -21,7 +21,7 @@ _ERROR: Final = "TVMFFIErrorSetRaisedFromCStr"
 
 
 def name_values() -> dict[str, object]:
-    """Return what names in ``RAISING`` stand for, besides those of ``layout``."""
+    """Return the values of the names in ``RAISING`` that ``layout`` does not define."""
     kind = layout.FAULT_KIND
     return {"KIND_SIZE": len(kind) + 1, "KIND": escape(kind.encode()), "ERROR": _ERROR}
 

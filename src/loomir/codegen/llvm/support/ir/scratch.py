@@ -21,14 +21,14 @@ __all__ = ["GIVE_SCRATCH", "TAKE_SCRATCH", "define_scratch"]
 
 _SLOTS: Final = 8
 _LINE: Final = 64
-"""Bytes before each block; the first eight hold its size."""
+"""Bytes of the header before each block; its first word is the size."""
 
 _LARGEST: Final = 1 << 26
-"""Bytes of the largest block that is kept: all slots together hold half a GiB at most."""
+"""Bytes of the largest block that is kept; all slots hold at most half a GiB."""
 
 
 def define_scratch(module: Module) -> None:
-    """Define ``ptr loomir_take_scratch(i64 size)``, null if there is none, and its opposite.
+    """Define ``ptr loomir_take_scratch(i64 size)``, null if there is none, and its inverse.
 
     ``size`` is a multiple of 64 and not 0; blocks are aligned to 64 bytes.
     """
@@ -76,7 +76,7 @@ def _take(module: Module, slots: Value, free: Callee) -> None:
     block = b.inttoptr(bits, PTR)
     capacity = b.load(I64, block)
     enough = b.icmp("sge", capacity, size)
-    # A block that is far too large stays for who needs it.
+    # A block that is far too large stays, for a kernel that needs it.
     close = b.icmp("sle", capacity, b.add(b.mul(size, const(I64, 8)), const(I64, 1 << 20)))
     b.condbr(b.and_(enough, close), fits, wrong)
     b.at(fits)
@@ -122,7 +122,7 @@ def _give(module: Module, slots: Value, free: Callee) -> None:
     carried.add(bits, start)
     b.condbr(b.icmp("slt", index, const(I64, _SLOTS)), put, rest)
     b.at(put)
-    # The newest goes first; what was there moves on to the next slot.
+    # The newest block goes into the first slot; the one that was there moves to the next.
     before = b.atomicrmw("xchg", b.gep(PTR, slots, index), carried, "acq_rel")
     b.condbr(b.icmp("eq", before, const(I64, 0)), kept, following)
     b.at(kept)

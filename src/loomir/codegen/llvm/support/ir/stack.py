@@ -28,7 +28,7 @@ __all__ = ["HAS_STACK", "MAY_LEAVE", "stack_ir"]
 
 _FIXED: Final = 3 << 20
 _UNKNOWN: Final = 32 << 10
-"""What a call may take where the system did not say, for lack of memory."""
+"""Bytes that a call may use if the system could not tell the stack's size, for lack of memory."""
 _OTHERS: Final = 64 << 10
 _LEAVES: Final = 6 << 10
 _THERE: Final = 96 << 10
@@ -251,7 +251,7 @@ define i32 @$may_leave(i64 %here) {
 
 
 def stack_ir(triple: str) -> str:
-    """Write the functions for a machine."""
+    """Write the IR of the functions for a machine."""
     arch = triple.split("-")[0]
     given = {
         "has_stack": HAS_STACK,

@@ -44,10 +44,10 @@ RECORD: Final = vector(I64, 4)  # { i32 site, i32 depth, i64 v0, i64 v1, i64 v2 
 
 COUNT_SHIFT: Final = 48
 GENERATIONS: Final = (1 << COUNT_SHIFT) - 1
-"""The epoch holds the generation of a region below, and the number of its shares above."""
+"""The low bits of the epoch are the generation of a region, the high bits its number of shares."""
 
-# What a thread has for itself. On the first line: the claim of its share, the CPU that it is meant
-# to use, the code of its fault, its thread, the epoch that it saw first. On the second: generation,
+# The slot of a thread, two cache lines. The first: the claim of its share, the CPU that it should
+# use, the code of its fault, its thread, the epoch that it saw first. The second: generation,
 # offset and record of its fault.
 _SLOT: Final = (I64, I32, I32, I64, I64, array(I8, 32), I64, I64, RECORD)
 CLAIM, HOME, THREAD, SEEN = 0, 1, 3, 4
@@ -60,7 +60,7 @@ _TAKEN_BITS: Final = 16
 
 
 class _Task(NamedTuple):
-    """A task that was read: shares have ``each`` indices, the first ``rest`` one more."""
+    """A task, loaded: each share has ``each`` indices, the first ``rest`` shares one more."""
 
     fn: Value
     closure: Value
@@ -69,11 +69,11 @@ class _Task(NamedTuple):
     each: Value
     rest: Value
     grain: Value
-    pieces: Value  # of the shares after the first ``rest``; half a word above, of those
+    pieces: Value  # low half: of the shares after the first ``rest``; high half: of those
 
 
 class Shares:
-    """The variables of the region that runs, and the code around them."""
+    """The variables of the running region, and the code that uses them."""
 
     def __init__(self, module: Module, epoch: Value, pending: Value, faulted: Value) -> None:
         self.module = module
@@ -95,7 +95,7 @@ class Shares:
         return b.gep(self.task, self.tasks, b.and_(generation, const(I64, 1)), inbounds=True)
 
     def write(self, b: Builder, generation: Value, given: Sequence[Value], count: Value) -> None:
-        """Write the task of a region down; nobody looks at it yet."""
+        """Write the task of a region, which no worker reads yet."""
         fn, closure, ctx, begin, end = given
         one = const(I64, 1)
         total, n = b.sub(end, begin), b.zext(count, I64)
@@ -110,16 +110,16 @@ class Shares:
         pieces = b.add(b.mul(rest, long), b.mul(b.sub(n, rest), short))
         both = b.or_(b.shl(long, const(I64, 32)), short)
         place = self._task_of(b, generation)
-        b.fence("release")  # after the epoch before: see `work`
+        b.fence("release")  # after the previous epoch: see `work`
         for i, value in enumerate((fn, closure, ctx, begin, each, rest, grain, both)):
             b.store_atomic(value, b.field(self.task, place, i), "monotonic")
         b.store_atomic(b.trunc(pieces, I32), self.pending, "monotonic")
 
     def work(self) -> Function:
-        """Define what a thread does in a region: run pieces until none is left to take.
+        """Define what a thread does in a region: run pieces until none is left.
 
-        It takes the thread's number and the epoch, and gives 1 if the pieces that ran here were the
-        last to be done.
+        It takes the thread's number and the epoch, and returns 1 if this thread completed the last
+        pieces.
         """
         f = self.module.define("work", I32, [("index", I32), ("epoch", I64)], linkage="internal")
         b = Builder(f)
@@ -194,7 +194,7 @@ class Shares:
         empty: Block,
         over: Block,
     ) -> Value:
-        """Take a piece of a share and give its number, or leave."""
+        """Take a piece of a share and return its number, or go to ``empty`` or ``over``."""
         place = self.field(b, victim, CLAIM)
         wide = b.zext(victim, I64)
         half = b.select(b.icmp("ult", wide, task.rest), const(I64, 32), const(I64, 0))
@@ -219,7 +219,7 @@ class Shares:
     def _run(
         self, b: Builder, victim: Value, piece: Value, task: _Task, record: Value
     ) -> tuple[Value, Value]:
-        """Run a piece; give what it returned, and how far from the begin of the range it was."""
+        """Run a piece; return its status, and its offset from the start of the range."""
         i = b.zext(victim, I64)
         longer = b.icmp("ult", i, task.rest)
         extra = b.select(longer, i, task.rest)
@@ -230,7 +230,7 @@ class Shares:
         offset = b.add(b.add(b.mul(i, task.each), extra), first)
         start = b.add(task.begin, offset)
         b.store(b.load(RECORD, task.ctx), record)
-        # The caller may be another thread, whose stack is another.
+        # The caller may be another thread, with another stack.
         b.store(const(I64, -1), b.field(CONTEXT, record, FLOOR))
         args = [record, task.closure, start, b.add(start, size)]
         return b.call_pointer(task.fn, TASK, args), offset
@@ -244,7 +244,7 @@ class Shares:
         offset: Value,
         record: Value,
     ) -> None:
-        """Write a fault down, unless the thread knows a lower one; the builder moves on."""
+        """Record a fault, unless the thread has a lower one; the builder goes on in a new block."""
         keep, kept = b.append("keep"), b.append("kept")
         fault = self.field(b, index, _FAULT)
         where = self.field(b, index, _OFFSET)
@@ -261,7 +261,7 @@ class Shares:
         b.at(kept)
 
     def lowest_fault(self, b: Builder, generation: Value, count: Value, ctx: Value) -> Value:
-        """Copy the record of the lowest fault to ``ctx``; give its code. There is one."""
+        """Copy the record of the lowest fault, which must exist, to ``ctx``; return its code."""
         best, at = b.alloca(I32), b.alloca(I64)
         none = const(I32, MAX_THREADS)
         b.store(none, best)

@@ -44,7 +44,7 @@ def call_extern(frame: FunctionFrame, e: Call) -> Step[Value]:
 
 
 def _promote(frame: FunctionFrame, value: Value, dtype: DataType, variadic: bool) -> Value:
-    """Extend what is shorter than an int, as C's callers must."""
+    """Extend a value that is shorter than an int, as C requires of the caller."""
     b = frame.b
     if dtype.is_bool:
         return b.zext(value, I32)

@@ -27,7 +27,7 @@ _UNANSWERED: Final = -1
 
 
 def call_packed(frame: FunctionFrame, e: Call, returns: DataType | None) -> Step[Value]:
-    """Emit a call; None for ``returns`` drops the result."""
+    """Emit a call of a packed function; if ``returns`` is None, the result is dropped."""
     args = e.args[1:]
     passed: list[tuple[int, Value]] = []
     for arg in args:
@@ -56,7 +56,7 @@ def call_packed(frame: FunctionFrame, e: Call, returns: DataType | None) -> Step
 
 
 def _what(e: Call, returns: DataType | None) -> str:
-    """Say how to call: see ``runtime.packed.callback``."""
+    """Encode kind, dtypes and name of a call as ``runtime.packed.callback`` decodes them."""
     kind = "cpacked" if e.op is CALL_CPACKED else "packed"
     dtypes = ",".join(str(_dtype(arg)) for arg in e.args[1:])
     return f"{kind}|{returns or ''}|{dtypes}|{name_of(e)}"
@@ -95,7 +95,7 @@ def _argument(frame: FunctionFrame, arg: PrimExpr) -> Step[tuple[int, Value]]:
 
 
 def _result(frame: FunctionFrame, dtype: DataType, place: Value) -> Value:
-    """Read the answer, which is in the range of its dtype."""
+    """Read the result; the callback has checked that it is in the range of its dtype."""
     b = frame.b
     if dtype.is_void:
         return NOTHING

@@ -41,7 +41,7 @@ def call(frame: FunctionFrame, e: Call) -> Step[Value]:
 
 
 def run_call(frame: FunctionFrame, e: Call) -> Step[Value]:
-    """Emit a call whose value nobody uses."""
+    """Emit a call whose value is not used."""
     return call_packed(frame, e, None) if e.op in PACKED else call(frame, e)
 
 

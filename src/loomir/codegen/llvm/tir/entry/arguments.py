@@ -43,12 +43,12 @@ __all__ = ["define_checked"]
 
 _INT64: Final = DataType("int64")
 _FEW: Final = 5
-"""Up to so many arrays have a fault for every two of them, more one for all."""
+"""Up to so many arrays, each pair that may overlap has a fault; more share one."""
 
 
 @dataclass(slots=True)
 class _Array:
-    """An array argument: where its ``DLTensor`` and its record are."""
+    """An array argument: the addresses of its ``DLTensor`` and its record."""
 
     parameter: Parameter
     buffer: Buffer
@@ -106,7 +106,7 @@ def _check(
 def _hand_over(
     frame: FunctionFrame, tensors: Sequence[tuple[Parameter, Buffer, Value]]
 ) -> tuple[list[_Array], tuple[Value, Value]]:
-    """Put the addresses of arrays side by side, make room for records; give where both are."""
+    """Store the arrays' addresses in a list, reserve their records, and return both addresses."""
     b = frame.b
     room = sum(RECORD_WORDS + len(buffer.shape) for _, buffer, _ in tensors)
     records = b.alloca(array(I64, room), hint="records")
@@ -121,7 +121,7 @@ def _hand_over(
 
 
 def _ask(frame: FunctionFrame, name: str, *given: Value) -> None:
-    """Call a function that checks, and go on where all is fine."""
+    """Call a function that checks arguments, and go on if it found no fault."""
     b = frame.b
     callee = frame.unit.module.declare(name, I32, [PTR] * 4)
     fine = b.append("fine")
@@ -138,9 +138,10 @@ def _table(
     arrays: Sequence[_Array],
     whole: bool,
 ) -> Value:
-    """Write what the shared functions hold arrays to, with the sites of faults; give its address.
+    """Write the table that shared functions check arrays by, and return its address.
 
-    ``whole``: they do all that there is to check.
+    It holds what is declared of each array and the numbers of its faults. ``whole``: these
+    functions check everything.
     """
     faults = frame.unit.faults
     sites = [_sites(frame, each.parameter, each.buffer) for each in arrays]
@@ -173,12 +174,12 @@ def _table(
 
 
 def _bytes(buffer: Buffer) -> int:
-    """Count the bytes of an array whose extents are constants."""
+    """Return the bytes of an array; 0 if an extent is not constant."""
     return math.prod((constant_of(e) or 0 for e in buffer.shape), start=buffer.dtype.itemsize)
 
 
 def _sites(frame: FunctionFrame, parameter: Parameter, buffer: Buffer) -> tuple[int, int, int]:
-    """Add the faults of an array for itself: its kind, its offset, its extents."""
+    """Add the faults of one array: its dtype and rank, its offset, its extents."""
     add, size = frame.unit.faults.add, buffer.dtype.itemsize
     kind = f"{parameter.name} must be an array of {buffer.dtype} with {len(buffer.shape)} axes"
     offset = f"{parameter.name} starts at a byte offset that is not a multiple of {size}"
@@ -191,7 +192,7 @@ def _sites(frame: FunctionFrame, parameter: Parameter, buffer: Buffer) -> tuple[
 
 
 def _compare_arrays(frame: FunctionFrame, parameters: Sequence[Parameter]) -> tuple[int, int]:
-    """Say how arrays are compared with each other, and add the faults of pairs; give their site."""
+    """Add the faults of overlapping arrays; return how to compare arrays, and the first fault."""
     faults = frame.unit.faults
     site = len(faults.rows)
     if frame.unit.allow_alias or len(parameters) < 2:
@@ -220,14 +221,14 @@ def _misfit(
 
 def _not_row_major(parameter: Parameter) -> Fault:
     copy = f"numpy.ascontiguousarray({parameter.name})"
-    if parameter.written:  # what a copy is given would be lost
+    if parameter.written:  # results written to a copy must be copied back
         copy = f"a row-major array for {parameter.name} and copy it back"
     remedy = f"pass {copy}, or declare the buffer's strides"
     return _misfit(parameter, "RUN0006", f"{parameter.name} must be row-major", help=remedy)
 
 
 def _unequal(signature: Signature, source: Field) -> Fault:
-    """Describe a number, the fault's first value, that must be the second."""
+    """Describe a wrong number: it is the fault's first value and must be the second."""
     parameter = signature.parameters[source.parameter]
     return _misfit(
         parameter,
@@ -248,7 +249,7 @@ def _number(frame: FunctionFrame, arrays: dict[int, _Array], source: Field) -> V
     elif source.what == "strides":
         start = b.load(PTR, b.gep(I64, given.record, const(I64, RECORD_STRIDES)))
     else:
-        # The byte offset is part of the address, so elements are counted from there.
+        # The byte offset is already part of the address.
         return const(I64, 0)
     return b.load(I64, b.gep(I64, start, const(I64, source.axis)))
 

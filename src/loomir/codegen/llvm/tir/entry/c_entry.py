@@ -21,7 +21,7 @@ _FLOAT32: Final = DataType("float32")
 
 
 def c_type(parameter: Parameter) -> Type:
-    """Return type by which C passes an argument: small floats come as ``float``, bool as int."""
+    """Return the type by which C passes an argument: small floats as ``float``, bool as int."""
     dtype = parameter.dtype
     if parameter.buffer is not None or dtype.is_handle:
         return PTR
@@ -33,7 +33,7 @@ def c_type(parameter: Parameter) -> Type:
 def define_c_entry(unit: Unit, symbol: str, linked: Linked) -> None:
     """Define ``i32 (arguments…, ptr result, ptr report)``.
 
-    The result is 0, 1 after a fault, or 2 where the arguments do not fit. A fault is written to the
+    The result is 0, 1 after a fault, or 2 if the arguments do not fit. A fault is written to the
     report: ``{ i32 site, i32 status, i64 root, i64 values… }``.
     """
     parameters = linked.signature.parameters
@@ -72,7 +72,7 @@ def define_c_entry(unit: Unit, symbol: str, linked: Linked) -> None:
 
 
 def _convert_argument(b: Builder, parameter: Parameter, value: Value) -> Value:
-    """Return an argument as the checked function takes it."""
+    """Convert an argument to the type that the checked function takes."""
     dtype = parameter.dtype
     if parameter.buffer is not None or dtype.is_handle:
         return value

@@ -20,7 +20,7 @@ from loomir.tir.signature import Parameter
 __all__ = ["ONCE", "define_entry"]
 
 ONCE: Final = {"noinline": None, "optnone": None}
-"""Attributes of code that runs once for each call from outside: to improve it would take LLVM
+"""Attributes of code that runs once for each call from outside: optimising it would take LLVM
 longer than a small kernel itself."""
 
 _INT64: Final = DataType("int64")
@@ -78,7 +78,7 @@ def _require(b: Builder, holds: Value, bad: Block, unit: Unit) -> None:
 
 # -- arguments ---------------------------------------------------------------------------------
 class _Decoder:
-    """Reads one ``TVMFFIAny``, or goes to ``bad``."""
+    """Reads one ``TVMFFIAny``; goes to ``bad`` if it does not fit."""
 
     def __init__(self, b: Builder, unit: Unit, slot: Value, bad: Block) -> None:
         self._b = b
@@ -88,7 +88,7 @@ class _Decoder:
         self._place = b.gep(I8, slot, const(I64, at.ANY_VALUE))
 
     def decode(self, parameter: Parameter) -> Value:
-        """Return the argument as the checked function takes it."""
+        """Convert the argument to the type that the checked function takes."""
         if parameter.buffer is not None:
             return self._tensor()
         dtype = parameter.dtype
@@ -126,7 +126,7 @@ class _Decoder:
         whole = cast(b, b.load(I64, self._place), _INT64, _FLOAT64)
         number = b.select(is_float, b.load(DOUBLE, self._place), whole)
         made = cast(b, number, _FLOAT64, dtype)
-        if dtype.bits < 64:  # an infinity must not come of a number
+        if dtype.bits < 64:  # a finite number must not become an infinity
             back = cast(b, made, dtype, _FLOAT64)
             self._require(
                 b.or_(self._is_finite(back), b.xor(self._is_finite(number), const(I1, 1)))
@@ -134,7 +134,7 @@ class _Decoder:
         return made
 
     def _is_finite(self, number: Value) -> Value:
-        """Whether a double is no infinity and no NaN: only for those is the difference 0."""
+        """Tell whether a double is finite: only then is ``x - x`` 0."""
         return self._b.fcmp("oeq", self._b.fsub(number, number), const(DOUBLE, 0.0))
 
     def _integer(self, dtype: DataType) -> Value:
@@ -145,7 +145,7 @@ class _Decoder:
             self._require(b.and_(is_known, b.icmp("ult", value, const(I64, 2))))
             return b.trunc(value, I1)
         if dtype.is_uint and dtype.bits == 64:
-            # Beyond the range of signed integers, the 64 bits come as a pointer.
+            # Values beyond the range of signed integers are passed as pointers.
             known = b.and_(is_known, b.icmp("sge", value, const(I64, 0)))
             self._require(b.or_(known, self._is(at.TYPE_OPAQUE_PTR)))
             return value

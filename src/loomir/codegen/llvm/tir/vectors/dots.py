@@ -41,7 +41,7 @@ def _dp4a(frame: FunctionFrame, e: Call) -> Step[Value]:
 def dot_bytes(
     b: Builder, words: tuple[Value, Value], signs: tuple[bool, bool], acc: Value
 ) -> Value:
-    """Add the products of the four bytes of each word, by plain vectors."""
+    """Add the products of the four bytes of each word, without dot-product instructions."""
     total = acc
     for byte in range(4):
         parts = [_byte(b, word, byte, signed) for word, signed in zip(words, signs)]
@@ -56,7 +56,7 @@ def _byte(b: Builder, word: Value, byte: int, signed: bool) -> Value:
 
 
 def _has(b: Builder, lanes: int, wide: str, narrow: str | None = None) -> bool:
-    """Whether vectors of so many words are taken by the instructions that one or the other adds."""
+    """Tell whether one of two CPU features has instructions for vectors of so many words."""
     features = b.module.features
     if wide in features:
         return lanes in (4, 8, 16)
@@ -89,7 +89,7 @@ def half_of(b: Builder, word: Value, second: bool) -> Value:
 
 
 def flush_subnormals(b: Builder, x: Value) -> Value:
-    """Make subnormal numbers zeros of the same sign."""
+    """Replace subnormal numbers by zeros of the same sign."""
     t = I32.with_lanes(x.type.lanes)
     zero = b.bitcast(b.and_(b.bitcast(x, t), const(t, -(1 << 31))), x.type)
     size = b.intrinsic("llvm.fabs", [x])

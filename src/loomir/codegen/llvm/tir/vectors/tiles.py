@@ -60,7 +60,7 @@ def _repeat(
     starts: list[Value],
     body: Callable[[Value, list[Value]], list[Value]],
 ) -> list[Value]:
-    """Emit a loop; ``body`` gives the values of the next round from its number and the values."""
+    """Emit a loop; ``body`` computes the next iteration's values from its number and the values."""
     origin = b.block
     head, inside, after = b.append("steps"), b.append("step"), b.append("stepped")
     b.br(head)
@@ -101,7 +101,7 @@ def _by_tiles(
         args = [_ROWS, _BYTES, _advance(b, pointer, offset), const(I64, stride)]
         return b.intrinsic("llvm.x86.tileloadd64.internal", args, result=AMX, overloads=())
 
-    # Tiles of sums by their place in bytes; a tile of columns is 16 sums wide.
+    # Tiles of sums by their byte offset; a tile of columns is 16 sums wide.
     wide = columns * 4
     places = [
         (r, c, r * wide + c * 4) for r in range(0, rows, TILE) for c in range(0, columns, TILE)
@@ -144,7 +144,7 @@ def _by_vectors(
     dtypes: tuple[DataType, DataType],
     fresh: bool,
 ) -> None:
-    """Go through the sums by vectors of a row, for each of them through the steps."""
+    """Compute the sums vector by vector of each row; the inner loop runs over the steps."""
     sums, left, right = pointers
     rows, columns = size
     words = I32.with_lanes(TILE)

@@ -35,7 +35,7 @@ def _reinterpret(frame: FunctionFrame, e: Call) -> Step[Value]:
 
 
 def _part(first: Callable[[int], int]) -> Callable[[FunctionFrame, Call], Step[Value]]:
-    """Emit half of a vector; ``first`` gives its first lane from the number of lanes of a half."""
+    """Emit half of a vector; ``first`` computes its first lane from the lanes of a half."""
 
     def emit(frame: FunctionFrame, e: Call) -> Step[Value]:
         x: Value = yield frame.value(e.args[0])
@@ -66,7 +66,7 @@ def _lane_mask(frame: FunctionFrame, e: Call) -> Step[Value]:
     below = b.icmp("slt" if dtype.bits < 64 or dtype.is_int else "ult", x, n)
     if lanes == 1:
         return below
-    # How many are left fits 64 bits where any are, and no lane's number can wrap.
+    # If any are left, their number fits in 64 bits, and no lane's number can wrap.
     t = I64.with_lanes(lanes)
     listed = ", ".join(const(I64, i).typed for i in range(lanes))
     left = b.icmp("ult", Value(t, f"<{listed}>"), b.splat(b.sub(n, x), lanes))
@@ -92,7 +92,7 @@ def _prefetch(frame: FunctionFrame, e: Call) -> Step[Value]:
     return frame.b.intrinsic("llvm.prefetch", [address, *how], result=VOID, overloads=[PTR])
 
 
-# -- what is nothing in particular -------------------------------------------------------------
+# -- values without meaning --------------------------------------------------------------------
 def _undef(frame: FunctionFrame, e: Call) -> Step[Value]:
     t, dtype = register_type(e.dtype), e.dtype
     if dtype.is_bfloat:
