@@ -12,6 +12,7 @@ from loomir.autoschedule.builders.evaluate import time_of
 from loomir.autoschedule.builders.thread_partition import is_worth
 from loomir.autoschedule.builders.vectorize_inner import vectorize_innermost_loops
 from loomir.autoschedule.ir.plan import Plan
+from loomir.autoschedule.rules.loops.unroll_and_jam import jam_reductions
 from loomir.ir.visit import by_class, children, rebuild
 from loomir.schedule.dependence import explain_dependence
 from loomir.schedule.nests import analyzer_for
@@ -55,12 +56,16 @@ def plan_as_written(
                 stmt.body, {**ranges, stmt.loop_var: _range(stmt)}, target
             )
             shared = rebuild(stmt, {"kind": ForKind.PARALLEL, "body": body})
-            made = _nest(outer, shared)
+            made = jam_reductions(shared, ranges)
+            jammed = made is not shared
+            made = _nest(outer, made)
             if not check_init_order(PrimFunc((), made)):
                 name = stmt.loop_var.name_hint
                 how = (f"threads share the iterations of {name}",)
                 if body is not stmt.body:
                     how += (f"innermost loops in vectors of {target.vector_bits} bits",)
+                if jammed:
+                    how += ("sums of two iterations advance together",)
                 return Plan("loops as written", made, how)
         outer.append(stmt)
         ranges[stmt.loop_var] = _range(stmt)

@@ -1,0 +1,101 @@
+"""Sums of varying lengths: two iterations advance together, each in order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from loomir.script import tir as T
+from loomir.tir.function import PrimFunc
+from tests.autoschedule.agreement import agrees, scheduled
+
+RANDOM = np.random.default_rng(31)
+JAMMED = "sums of two iterations advance together"
+
+
+@T.prim_func
+def in_a_local(
+    ptr: T.Buffer((8,), "int32"),
+    col: T.Buffer((24,), "int32"),
+    val: T.Buffer((24,), "float32"),
+    x: T.Buffer((9,), "float32"),
+    y: T.Buffer((7,), "float32"),
+):
+    for i in range(7):
+        acc = T.float32(0)
+        for k in range(ptr[i], ptr[i + 1]):
+            acc += val[k] * x[col[k]]
+        y[i] = acc
+
+
+@T.prim_func
+def into_a_result(
+    ptr: T.Buffer((8,), "int64"),
+    col: T.Buffer((24,), "int64"),
+    val: T.Buffer((24,), "float64"),
+    x: T.Buffer((9,), "float64"),
+    y: T.Buffer((7,), "float64"),
+):
+    for i in range(7):
+        y[i] = 0.5
+        for k in range(ptr[i + 1] - ptr[i]):
+            y[i] -= val[ptr[i] + k] * x[col[ptr[i] + k]]
+        y[i] = y[i] * 2.0
+
+
+@T.prim_func
+def in_a_block(
+    ptr: T.Buffer((8,), "int32"),
+    col: T.Buffer((24,), "int32"),
+    val: T.Buffer((24,), "float32"),
+    x: T.Buffer((9,), "float32"),
+    y: T.Buffer((7,), "float32"),
+):
+    for i in range(7):
+        y[i] = 0.0
+        for k in range(ptr[i + 1] - ptr[i]):
+            with T.sblock("sum"):
+                vi = T.axis.spatial(7, i)
+                vk = T.axis.reduce(ptr[i + 1] - ptr[i], k)
+                y[vi] = y[vi] + val[ptr[vi] + vk] * x[col[ptr[vi] + vk]]
+
+
+@T.prim_func
+def one_reads_another(
+    ptr: T.Buffer((8,), "int32"),
+    col: T.Buffer((24,), "int32"),
+    val: T.Buffer((24,), "float32"),
+    y: T.Buffer((9,), "float32"),
+):
+    for i in range(7):
+        acc = T.float32(0)
+        for k in range(ptr[i], ptr[i + 1]):
+            acc += val[k] * y[col[k]]
+        y[i] = acc
+
+
+def sparse(index: str, dtype: str) -> list[np.ndarray]:
+    """Draw seven rows, the fourth of which ends before it begins."""
+    ptr = np.array([0, 3, 3, 12, 11, 16, 23, 24], index)
+    val = RANDOM.standard_normal(24).astype(dtype)
+    x = RANDOM.standard_normal(9).astype(dtype)
+    return [ptr, RANDOM.integers(0, 9, 24).astype(index), val, x, np.zeros(7, dtype)]
+
+
+@pytest.mark.parametrize(
+    ("func", "index", "dtype"),
+    [
+        (in_a_local, "int32", "float32"),
+        (into_a_result, "int64", "float64"),
+        (in_a_block, "int32", "float32"),
+    ],
+)
+def test_rows_keep_their_order(func: PrimFunc, index: str, dtype: str):
+    (plan,) = scheduled(func, tasks=True).plans
+    assert JAMMED in plan.choices
+    agrees(func, sparse(index, dtype), rtol=0, always=False)
+
+
+def test_rows_that_depend_on_one_another_stay():
+    made = scheduled(one_reads_another, tasks=True)
+    assert not any(JAMMED in plan.choices for plan in made.plans)
