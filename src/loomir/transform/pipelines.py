@@ -83,15 +83,15 @@ __all__ = [
 OPTIMIZE_RELAX: Final = Pipeline(
     "relax.optimize",
     (
-        # What may move last bits; what keeps all of them stands in the next pipeline. Results stay
-        # within rounding of what operands are, not of what cancels: tests bound each pass by sums
-        # of absolute products in float64.
+        # These passes may change last bits; those that change none are in the next pipeline. Errors
+        # are bounded by the rounding of sums of absolute products, not of the sums themselves, in
+        # which terms may cancel: tests check each pass against that bound in float64.
         normalize,
         canonicalize_bindings,  # before the others, which compare names
-        # Before folding, which would make floats, or integers of 32 bits, of constant bytes.
+        # Before folding, which would convert constant bytes to floats or 32-bit integers.
         fake_quantization_to_integer,
         fuse_zero_points,
-        fold_constant,  # next: what is constant may be written as arithmetic on weights
+        fold_constant,  # next: constants may be written as arithmetic on weights
         fold_affine_to_conv,
     ),
     assumes={"relax_derived", "relax_well_formed"},
@@ -105,21 +105,21 @@ LOWER_RELAX: Final = Pipeline(
         fuse_zero_points,  # before folding, which would widen constant bytes
         fold_constant,
         eliminate_common_subexpr,
-        slice_constant_take,  # after folding: places may be computed from constants
-        sink_reshape,  # before the next: what it moves may lie between transposition and product
-        group_shared_heads,  # after it, which leaves batches as heads
-        # Keeps all bits: each element sums the same products in the same order, and spares a copy.
-        # Not here: CombineParallelMatmul keeps bits too, but copies operands and results.
+        slice_constant_take,  # after folding: indices may be computed from constants
+        sink_reshape,  # before the next: a reshape may be between transposition and product
+        group_shared_heads,  # after it, which leaves heads as a batch axis
+        # Keeps all bits, since each element sums the same products in the same order, and saves a
+        # copy. CombineParallelMatmul keeps all bits too, but copies operands and results.
         fuse_transpose_matmul,  # after folding: the transposed matrix may be a constant
         legalize_ops,
-        dead_code_elimination,  # after it: what kernels do not take is not needed any more
+        dead_code_elimination,  # after it: operands that kernels no longer take
         annotate_tir_op_pattern,
         fuse_ops,
         fuse_tir,
-        dataflow_use_inplace_calls,  # after fusion, which takes kernels that write new tensors
-        pack_constants,  # after all that reads the loops of kernels: these are scheduled
-        dead_code_elimination,  # kernels that others contain now, or whose weights are packed
-        static_plan_block_memory,  # last: it makes direct calls, which other passes do not know
+        dataflow_use_inplace_calls,  # after fusion, which needs kernels that write new tensors
+        pack_constants,  # after all passes that read the loops of kernels: it schedules them
+        dead_code_elimination,  # kernels that were fused into others, or whose weights are packed
+        static_plan_block_memory,  # last: it makes direct calls, which other passes do not handle
     ),
     assumes={"relax_derived", "relax_well_formed"},
     ensures=LOWERED_GRAPH,
@@ -134,7 +134,7 @@ WINOGRAD: Final = Pipeline(
     (
         normalize,
         canonicalize_bindings,
-        fold_constant,  # a kernel that is constant then is transformed once
+        fold_constant,  # a kernel that becomes constant is transformed once
         winograd_conv2d,
     ),
     assumes={"relax_derived", "relax_well_formed"},
@@ -142,7 +142,7 @@ WINOGRAD: Final = Pipeline(
 
 WINOGRAD_UNASKED: Final = Pipeline(
     "relax.winograd_unasked",
-    (winograd_conv2d,),  # of a graph whose constants are folded already
+    (winograd_conv2d,),  # after folding of constants
     assumes={"relax_derived", "relax_normal_form", "relax_well_formed"},
 )
 
@@ -150,28 +150,28 @@ LOWER_CPU: Final = Pipeline(
     "tir.lower_cpu",
     (
         lower_cross_thread_reduction,  # while blocks still say which loops reduce
-        lower_init_block,  # before the next: its condition is about iterators
+        lower_init_block,  # before the next: its condition refers to iterators
         convert_blocks_to_opaque,
-        legalize_calls,  # an alias that is passed on is still one: its strides are its source's
-        instrument_memory_accesses,  # before any name is replaced: errors name it
+        legalize_calls,  # while aliases exist: a passed one has the strides of its source
+        instrument_memory_accesses,  # before names are replaced, since errors mention them
         instrument_view_bounds,  # before the next, which hides what the program wrote
         lower_match_buffer,
         lower_opaque_block,
         lower_thread_binding,
         instrument_bound_checkers,  # before flattening, which hides the axes
-        compact_buffer_allocation,  # so is this
+        compact_buffer_allocation,  # before flattening, too
         flatten_buffer,
-        lower_tvm_builtin,  # before the next, which must see whose address is taken
-        plan_and_update_buffer_allocation_location,  # what each iteration owns can become lanes
-        stmt_simplify,  # constants first: they bound what the next step proves
-        widen_indices,  # before vectors: an index that is affine in int64 becomes a ramp
+        lower_tvm_builtin,  # before the next, which must see which addresses are taken
+        plan_and_update_buffer_allocation_location,  # memory of one iteration can become lanes
+        stmt_simplify,  # constants first: they help the proofs of the next step
+        widen_indices,  # before vectorisation: an index that is affine in int64 becomes a ramp
         remove_assume,  # hints have no lanes
-        loop_partition,  # before vectors too: no lane asks for itself
+        loop_partition,  # before vectorisation, too: lanes should not test a condition each
         vectorize_loop,  # before unrolling, which would hide the vector loops
         unroll_loop,
         stmt_simplify,  # unrolling leaves constants behind
-        hoist_expression,  # after vectors and copies are made, which share what is computed once
-        remove_no_op,  # last: what the others have emptied
+        hoist_expression,  # after vectorising and unrolling, whose results share subexpressions
+        remove_no_op,  # last: statements that the others have emptied
     ),
     assumes={"well_formed", "within_extents"},
     ensures=LOWERED,
@@ -180,10 +180,11 @@ LOWER_CPU: Final = Pipeline(
 
 @dataclass(frozen=True, slots=True)
 class LowerOptions:
-    """How to lower: ``checked`` makes an index out of bounds an error, ``watched`` watches memory.
+    """How to lower.
 
-    Watched code finds reads of what nothing wrote, and races; its loops run in order.
-    ``allow_alias``: arrays that a function is given may overlap.
+    ``checked``: an index out of bounds is an error. ``watched``: the memory sanitizer finds reads
+    of uninitialised memory and races; loops then run in order. ``allow_alias``: array arguments may
+    overlap.
     """
 
     checked: bool = False
@@ -202,8 +203,8 @@ def lower(
 ) -> IRModule:
     """Lower a module to the form that code generation takes.
 
-    One int64 index per access, only serial and parallel loops, no blocks, arrays passed as
-    descriptors.
+    That is one int64 index per access, only serial and parallel loops, no blocks, and arrays passed
+    as descriptors.
     """
     given: dict[str, object] = {
         "tir.HoistExpression": HoistOptions(options.allow_alias),
@@ -225,8 +226,8 @@ def optimize_relax(
 ) -> IRModule:
     """Rewrite the graphs of a module to faster ones, whose results may differ by rounding.
 
-    ``winograd`` says which convolutions are computed by Winograd's transforms; none without it.
-    A module without graphs comes back as it is.
+    ``winograd`` says which convolutions are computed by Winograd's transforms; without it, none.
+    A module without graphs is returned unchanged.
     """
     if not any(isinstance(func, Function) for func in mod.functions.values()):
         return mod
@@ -247,9 +248,9 @@ def lower_relax(
 ) -> IRModule:
     """Lower the graphs of a module to calls of kernels, packed functions and closures.
 
-    A module without graphs comes back as it is. Kernels are added as private PrimFuncs.
-    ``packing`` says how constant weights are brought into the layouts of a machine; without it,
-    kernels read them as they are.
+    A module without graphs is returned unchanged. Kernels are added as private PrimFuncs.
+    ``packing`` says how constant weights are prepacked for a machine; without it, kernels read them
+    in their original layout.
     """
     if not any(isinstance(func, Function) for func in mod.functions.values()):
         return mod

@@ -39,7 +39,7 @@ from loomir.transform.relax.memory.memory_plan import ALIGNMENT, ARENA
 __all__ = ["GENERATED", "LOWERED_GRAPH"]
 
 GENERATED: Final = frozenset({"relax.builtin.alloc_tensor", "relax.size"})
-"""Operators that code generation takes, although they can be written by others."""
+"""Operators that code generation takes, although lowering could replace them."""
 
 LOWERED_GRAPH: Final = frozenset(
     {
@@ -52,14 +52,14 @@ LOWERED_GRAPH: Final = frozenset(
         "relax_well_formed",
     }
 )
-"""What code generation relies on, and what graphs are lowered for."""
+"""The facts that code generation relies on, which lowering of graphs establishes."""
 
 
 @fact("relax_well_formed")
 def relax_well_formed(mod: IRModule) -> Iterator[Diagnostic]:
-    """Names are in scope where they are used and bound once; what is called is in the module.
+    """Variables are bound once and used in scope; called functions are in the module.
 
-    But for devices: what is derived may name one that only an operator names, not the module.
+    Devices are an exception: derived information may name one that is not listed in the module.
     """
     found = well_formed(mod)
     return (one for one in found if one.severity == "error" and one.code != "RLX0124")
@@ -67,16 +67,16 @@ def relax_well_formed(mod: IRModule) -> Iterator[Diagnostic]:
 
 @function_fact("relax_derived", Function)
 def relax_derived(subject: Subject) -> list[Diagnostic]:
-    """Operators, kernels and functions take the arguments of their calls.
+    """Operators, kernels and functions accept the arguments of their calls.
 
-    Annotations agree with what is derived, and calls are pure where they must be.
+    Annotations agree with derived information, and calls are pure where they must be.
     """
     return derivation_mistakes(subject.func, subject.mod)
 
 
 @function_fact("operators_lowered", Function)
 def operators_lowered(subject: Subject) -> Iterator[Diagnostic]:
-    """Only operators are left that code generation has code for, and no kernel could compute."""
+    """Only operators remain that code generation supports and that no kernel could compute."""
     for call in subject.parts.get(Call, ()):
         if isinstance(call.op, Op) and call.op.name not in GENERATED:
             known = op_def(call.op)
@@ -86,9 +86,10 @@ def operators_lowered(subject: Subject) -> Iterator[Diagnostic]:
 
 @fact("no_kernel_groups")
 def no_kernel_groups(mod: IRModule) -> Iterator[Diagnostic]:
-    """Every group of annotated kernels that can be one kernel is one.
+    """No group of annotated kernels remains that can be fused into one kernel.
 
-    A function that calls such a group becomes one itself, of a kernel that is not annotated.
+    A function that only calls such a group becomes a group itself, of one kernel without
+    annotation.
     """
     for name, group in groups_of(mod).items():
         if all("op_pattern" in member.kernel.attrs for member in group.members):
@@ -97,7 +98,7 @@ def no_kernel_groups(mod: IRModule) -> Iterator[Diagnostic]:
 
 @function_fact("no_dataflow", Function)
 def no_dataflow(subject: Subject) -> Iterator[Diagnostic]:
-    """Blocks and variables are ordinary ones, where calls may have effects."""
+    """There are no dataflow blocks and variables, so that calls may have effects."""
     for kind in (DataflowBlock, DataflowVar):
         for part in subject.parts.get(kind, ())[:1]:
             yield _wrong(subject, f"has a {kind.__name__}", part)
@@ -105,7 +106,7 @@ def no_dataflow(subject: Subject) -> Iterator[Diagnostic]:
 
 @fact("functions_used")
 def functions_used(mod: IRModule) -> Iterator[Diagnostic]:
-    """Every function can be called from outside, or is named by one that is used."""
+    """Every function is public, or used by a function that is used."""
     functions = {var.name_hint: func for var, func in mod.functions.items()}
     todo = [name for name, func in functions.items() if "global_symbol" in func.attrs]
     used = set(todo)
@@ -133,7 +134,7 @@ def _about(place: object, message: str) -> Diagnostic:
 
 # -- memory ----------------------------------------------------------------------------------------
 class _Laid(NamedTuple):
-    """A tensor in storage: the bytes that it takes, and the bindings between which it is used."""
+    """A tensor in storage: its range of bytes, and its live range in bindings."""
 
     name: str
     start: int
@@ -144,10 +145,10 @@ class _Laid(NamedTuple):
 
 @function_fact("arenas_planned", Function)
 def arenas_planned(subject: Subject) -> Iterator[Diagnostic]:
-    """Tensors in an arena lie within it, on cache lines, and none where another is in use.
+    """Tensors in an arena lie within it, on cache lines, and no two live ones overlap.
 
-    An arena is what planning binds before everything else, by a name of its own: programs may lay
-    tensors over others in storage of theirs. Sizes that are not numbers are not compared.
+    An arena is recognised by its name and by being bound first, since programs may overlap tensors
+    in their own storage. Sizes that are not numbers are not compared.
     """
     body = subject.func.body
     if not isinstance(body, SeqExpr) or Call not in subject.parts:
@@ -220,7 +221,7 @@ def _tensor_size(var: Var) -> int | None:
 
 
 def _list_overlapping(listed: list[_Laid]) -> Iterator[tuple[_Laid, _Laid]]:
-    """List pairs that have bytes and bindings in common; ``listed`` is in program order."""
+    """List pairs that overlap in bytes and live ranges; ``listed`` is in program order."""
     alive: list[_Laid] = []
     for one in listed:
         alive = [other for other in alive if other.last >= one.first]

@@ -41,14 +41,14 @@ __all__ = [
 
 
 def operator_of(value: object) -> str:
-    """Name the operator that an expression calls, without ``relax.``; nothing for anything else."""
+    """Return the name of a called operator without ``relax.``; empty for other expressions."""
     if isinstance(value, Call) and isinstance(value.op, Op):
         return value.op.name.removeprefix("relax.")
     return ""
 
 
 def make_call(name: str, *args: Any, **keywords: Any) -> Call:
-    """Make a call of an operator from what users would write."""
+    """Make a call of an operator from the arguments that users would write."""
     found = find_op(f"relax.{name}")
     if found is None:
         raise InternalError(f"there is no operator {name}")
@@ -56,7 +56,7 @@ def make_call(name: str, *args: Any, **keywords: Any) -> Call:
 
 
 def operators_in(root: Node) -> set[str]:
-    """Name the operators that a program calls: often enough to know that a pass has no work."""
+    """Return the names of called operators; often that shows that a pass has no work."""
     calls = (part for part in pre_order(root) if isinstance(part, Call))
     return {operator_of(call) for call in calls}
 
@@ -67,12 +67,12 @@ def count_uses(func: Function) -> Counter[Node]:
 
 
 def dataflow_blocks(func: Function) -> list[DataflowBlock]:
-    """List all dataflow blocks of a function, those of branches and closures too."""
+    """List all dataflow blocks of a function, also in branches and closures."""
     return [part for part in pre_order(func) if isinstance(part, DataflowBlock)]
 
 
 def values_in(block: DataflowBlock) -> dict[RelaxExpr, RelaxExpr]:
-    """Return what each variable of a block is bound to."""
+    """Return the value to which each variable of a block is bound."""
     return {b.var: b.value for b in block.bindings if isinstance(b, VarBinding)}
 
 
@@ -83,7 +83,7 @@ def constant_in(values: Mapping[RelaxExpr, RelaxExpr], leaf: RelaxExpr) -> NPArr
 
 
 def tensor_info(leaf: object) -> TensorStructInfo | None:
-    """Return what is known of a leaf that is a tensor of known rank and dtype."""
+    """Return the information of a leaf that is a tensor of known rank and dtype, else None."""
     info = leaf.struct_info if isinstance(leaf, (Var, Constant)) else None
     if not isinstance(info, TensorStructInfo) or info.ndim < 0 or info.dtype.is_void:
         return None
@@ -97,7 +97,7 @@ def extent_of(info: TensorStructInfo, axis: int) -> int | None:
 
 
 def integers_of(call: Call) -> list[PrimValue] | None:
-    """List the integers that a kernel is given after tensors, None if they have no names."""
+    """List the integers passed to a kernel after its tensors; None if they are not listed."""
     if len(call.args) < 3:
         return []
     sizes = call.args[2]

@@ -19,10 +19,10 @@ __all__ = ["convert_ssa"]
 
 @register("tir.ConvertSSA")
 def convert_ssa(func: PrimFunc) -> PrimFunc:
-    """Rename what is bound again, in a scope beside or within the first one.
+    """Rename variables and buffers that are bound again, in a sibling or inner scope.
 
-    Programs put together from parts may hold a part twice; all other passes rely on a variable
-    having one meaning. Source: decision T49.
+    Programs built from parts may contain a part twice; all other passes rely on each variable being
+    bound once. Source: decision T49.
     """
     seen: set[int] = set()
     for part in pre_order(func):
@@ -34,7 +34,7 @@ def convert_ssa(func: PrimFunc) -> PrimFunc:
 
 
 def _list_bound_by(node: Node) -> list[Node]:
-    """List what a node binds for itself or for its owner, pointers before the buffers on them."""
+    """List what a node binds for itself or its owner, pointers before the buffers on them."""
     found: list[Node] = []
     if isinstance(node, AttrStmt) and not node.is_binding:
         return found
@@ -53,13 +53,13 @@ def _list_bound_by(node: Node) -> list[Node]:
                     known.add(id(e))
                     found.append(e)
     elif isinstance(node, (BufferRealize, MatchBufferRegion)):
-        # Names in the shape that come alive here are renamed with the buffer where it is repeated.
+        # New names in the shape are renamed with the buffer if it is repeated.
         pass
     return found
 
 
 class _Renamer:
-    """One walk in program order: what has been bound, and what stands for it now."""
+    """One walk in program order: the names bound so far, and their present replacements."""
 
     def __init__(self) -> None:
         self.seen: set[int] = set()
@@ -67,7 +67,7 @@ class _Renamer:
         self.keep: list[Node] = []
 
     def _bind(self, node: Node) -> list[tuple[Node, Node | None]]:
-        """Bind what a node binds; gives what stood for it before."""
+        """Enter the bindings of a node; return the previous replacements."""
         before: list[tuple[Node, Node | None]] = []
         for definition in _list_bound_by(node):
             before.append((definition, self.now.get(id(definition))))
@@ -85,7 +85,7 @@ class _Renamer:
         return before
 
     def _current(self, buffer: Buffer) -> Buffer:
-        """Return a buffer on what its data and shape are called now."""
+        """Return a buffer with the present names of its data and shape."""
         names = {
             name: self.now[id(name)]
             for name in free_definitions(buffer)
@@ -95,7 +95,7 @@ class _Renamer:
         return substitute(buffer, names)
 
     def visit(self, node: Any) -> Step[Any]:
-        """Rename in a node."""
+        """Apply the renamings in a node."""
         if isinstance(node, Var):
             return self.now.get(id(node), node)
         if not node.scan:
@@ -148,7 +148,7 @@ class _Renamer:
         return items if same else tuple(made)
 
     def _rename(self, value: Any) -> Any:
-        """Rename what a field defines or refers to."""
+        """Apply the renamings in a field."""
         if isinstance(value, Node):
             return self.now.get(id(value), value)
         if isinstance(value, tuple):

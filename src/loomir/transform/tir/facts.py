@@ -44,7 +44,7 @@ LOWERED: Final = frozenset(
         "well_formed",
     }
 )
-"""What code generation relies on."""
+"""The facts that code generation relies on."""
 
 _MADE_BY_PASSES: Final = frozenset({"TIR0415", "TIR0419"})
 
@@ -53,21 +53,21 @@ _MADE_BY_PASSES: Final = frozenset({"TIR0415", "TIR0419"})
 def well_formed(subject: Subject) -> Iterator[Diagnostic]:
     """Every rule of the language holds.
 
-    But for constant indices, of which unrolling makes some in what a condition keeps from being
-    evaluated, and for the conditions of endless loops, which simplifying finds to be constant.
+    There are two exceptions: constant indices out of bounds, which unrolling may create under a
+    condition that is false, and constant conditions of endless loops, which simplifying may create.
     """
     found = verify_function(subject.func, subject.mod)
     return (one for one in found if one.severity == "error" and one.code not in _MADE_BY_PASSES)
 
 
-@function_fact("within_extents", PrimFunc)  # after the one above, as their names are sorted
+@function_fact("within_extents", PrimFunc)  # declared in the order of their names
 def within_extents(subject: Subject) -> list[Diagnostic]:
-    """No access is proved to leave an axis of its buffer."""
+    """No access is provably out of bounds along an axis."""
     return check_ranges(subject.func)
 
 
 def _never(name: str, kinds: Sequence[type[Node]], test: Callable[[Any], bool], what: str) -> None:
-    """Register a fact that holds where no part of a function passes ``test``."""
+    """Register a fact that holds if no part of a function passes ``test``."""
 
     def check(subject: Subject) -> Iterator[Diagnostic]:
         for kind in kinds:
@@ -95,7 +95,7 @@ def _is_any(part: Node) -> bool:
     return True
 
 
-# What is volatile stays so to the end: code generation makes its accesses volatile.
+# `volatile_scope` stays to the end: code generation makes the accesses volatile.
 def _is_attribute(part: AttrStmt) -> bool:
     return part.attr_key != VOLATILE
 

@@ -13,7 +13,7 @@ __all__ = ["make_analyzer"]
 
 
 def make_analyzer(func: PrimFunc) -> Analyzer:
-    """Make an analyzer that knows the variables, outer ones first."""
+    """Make an analyzer that knows the bounds of variables, outer ones first."""
     analyzer = Analyzer()
     for part in nodes_outside(func.body, PrimExpr):
         if isinstance(part, For):

@@ -18,7 +18,7 @@ __all__ = ["legalize_calls"]
 
 
 def _array(buffer: Buffer, layout: Layout) -> PrimExpr:
-    """Describe a buffer by where it lies."""
+    """Make the array descriptor of a buffer."""
     view = layout.view(buffer)
     dense = id(buffer) not in layout.matches and not buffer.strides
     return describe(buffer, view.data, () if dense else view.strides, view.offset)
@@ -26,9 +26,9 @@ def _array(buffer: Buffer, layout: Layout) -> PrimExpr:
 
 @register("tir.LegalizeCalls", requires={"well_formed"}, establishes={"calls_lowered"})
 def legalize_calls(mod: IRModule) -> IRModule:
-    """Replace the buffers that are passed to functions, by name or not, by array descriptors.
+    """Replace buffers that are passed to functions by array descriptors.
 
-    Errors: TIR0501 where an array is expected and something else is passed.
+    Errors: TIR0501 if an array is expected and something else is passed.
     """
     callees = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
     functions = dict(mod.functions)
@@ -64,7 +64,7 @@ def _legalize(func: PrimFunc, callees: dict[str, PrimFunc]) -> PrimFunc:
 
 
 def _whole(arg: PrimExpr, layout: Layout) -> PrimExpr:
-    """Describe the buffer whose data an argument of a packed function is."""
+    """Make the descriptor of the buffer whose data is passed to a packed function."""
     buffer = layout.by_data.get(id(arg)) if isinstance(arg, Var) else None
     return arg if buffer is None else _array(buffer, layout)
 

@@ -57,10 +57,10 @@ _RULES: Final[dict[Op, Callable[[Call], PrimExpr]]] = {
 
 @register("tir.LowerTVMBuiltin", requires={"flat_buffers"}, establishes={"plain_addresses"})
 def lower_tvm_builtin(func: PrimFunc) -> PrimFunc:
-    """Write every address as a pointer and a number of bytes.
+    """Replace every address by a pointer plus a number of bytes.
 
-    Afterwards a buffer whose address is taken has its pointer in plain sight, by which other passes
-    know that it may be accessed elsewhere.
+    Afterwards the pointer of a buffer whose address is taken occurs as a variable, so that other
+    passes know that the buffer may be accessed through it.
     """
 
     def lower(call: Call) -> Node:

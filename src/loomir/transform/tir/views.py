@@ -23,7 +23,7 @@ __all__ = ["Layout", "View", "compact_strides", "is_flat", "list_bound", "reach"
 
 
 def is_flat(buffer: Buffer) -> bool:
-    """Tell whether an index of this buffer is a position from its data."""
+    """Tell whether an index of this buffer is a position relative to its data."""
     return len(buffer.shape) == 1 and not buffer.strides and buffer.elem_offset is None
 
 
@@ -46,8 +46,8 @@ class View(NamedTuple):
 def _merge_digits(terms: Iterable[tuple[PrimExpr, PrimExpr]]) -> list[tuple[PrimExpr, PrimExpr]]:
     """Merge ``x // n`` and ``x % n`` into ``x`` where strides differ by a factor of n.
 
-    Schedules write such pairs. Left so, contiguous reads are no vectors to later passes: elements
-    of 56 x 56 would be gathered one by one, at 19 times the time.
+    Schedules create such pairs. With them, later passes would not recognise contiguous reads: for
+    an image of 56 x 56, elements were gathered one by one, which took 19 times as long.
     """
     made: list[tuple[PrimExpr, PrimExpr]] = []
     for index, stride in terms:
@@ -93,7 +93,7 @@ def reach(buffer: Buffer, offset: PrimExpr | None) -> PrimExpr:
 
 
 class Layout:
-    """The buffers of a function and where each lies."""
+    """The buffers of a function and their places in memory."""
 
     def __init__(self, func: PrimFunc) -> None:
         self.matches: dict[int, MatchBufferRegion] = {}
@@ -118,11 +118,11 @@ class Layout:
         self.by_data.setdefault(id(buffer.data), buffer)
 
     def is_parameter(self, buffer: Buffer) -> bool:
-        """Tell whether a buffer is a parameter's."""
+        """Tell whether a buffer belongs to a parameter."""
         return id(buffer) in self._params
 
     def view(self, buffer: Buffer) -> View:
-        """Find where a buffer lies."""
+        """Return the place of a buffer in memory."""
         chain = [buffer]
         while id(chain[-1]) in self.matches and id(chain[-1]) not in self._views:
             chain.append(self.matches[id(chain[-1])].source.buffer)
@@ -151,7 +151,7 @@ class Layout:
 
 
 def list_bound(func: PrimFunc) -> set[int]:
-    """List the variables bound by more than the shape of an alias or a realized buffer."""
+    """List the variables that are bound otherwise than by shapes of aliases or realised buffers."""
     bound = {id(p) for p in func.params}
     for buffer in func.buffer_map.values():
         for e in (*buffer.shape, *buffer.strides, buffer.elem_offset):

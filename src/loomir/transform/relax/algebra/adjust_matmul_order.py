@@ -20,18 +20,18 @@ __all__ = ["adjust_matmul_order"]
 
 @register("relax.AdjustMatmulOrder", requires={"relax_normal_form"})
 def adjust_matmul_order(func: Function) -> Function:
-    """Write ``(x @ a) @ b`` as ``x @ (a @ b)``, or the other way, where that is certainly cheaper.
+    """Write ``(x @ a) @ b`` as ``x @ (a @ b)``, or vice versa, if that is certainly cheaper.
 
-    In dataflow blocks, where nothing else uses the first product, ``a`` and ``b`` are matrices, and
-    ``x`` has two axes or more. What is cheaper is told from extents, whatever symbolic ones are.
-    Results differ by what a sum of products may.
+    This applies in dataflow blocks, if nothing else uses the inner product, ``a`` and ``b`` are
+    matrices, and ``x`` has at least two axes. The order must be cheaper for all values of symbolic
+    extents. Results differ by the rounding of sums of products.
     """
     return _Adjust(func).run()
 
 
 class _Adjust(JointRewriter):
     def match(self, call: Call, result: Var) -> Sequence[RelaxExpr] | None:
-        """Take products whose order should change."""
+        """Return the operands of a product whose order should change."""
         if operator_of(call) != "matmul" or call.attrs["out_dtype"] is not None:
             return None
         for at in (0, 1):
@@ -41,14 +41,14 @@ class _Adjust(JointRewriter):
         return None
 
     def _operands(self, call: Call, at: int) -> tuple[RelaxExpr, ...] | None:
-        """Return the three matrices, of which the operand ``at`` is a product of two."""
+        """Return the three matrices, if the operand ``at`` is a product of two."""
         inner = self.find_maker("matmul", call.args[at])
         if inner is None or inner.attrs["out_dtype"] is not None:
             return None
         return (*inner.args, call.args[1]) if at == 0 else (call.args[0], *inner.args)
 
     def _is_cheaper(self, operands: Sequence[RelaxExpr], from_left: bool) -> bool:
-        """Whether the other order takes fewer products; ``from_left`` is the order now."""
+        """Tell whether the other order takes fewer multiplications than that of ``from_left``."""
         dims: list[tuple[PrimExpr, ...]] = []
         for operand in operands:
             info = tensor_info(operand)

@@ -33,7 +33,7 @@ __all__ = ["CombineParallelMatmulOptions", "combine_parallel_matmul"]
 
 @dataclass(frozen=True, slots=True)
 class CombineParallelMatmulOptions:
-    """Which products to join: ``check(left, rights)`` says so; all that can be, left out."""
+    """Which products to combine: those for which ``check(left, rights)`` holds, or all."""
 
     check: Callable[[RelaxExpr, Sequence[RelaxExpr]], bool] | None = None
 
@@ -42,11 +42,11 @@ class CombineParallelMatmulOptions:
 def combine_parallel_matmul(
     mod: IRModule, options: CombineParallelMatmulOptions = CombineParallelMatmulOptions()
 ) -> IRModule:
-    """Make one ``matmul`` and a ``split`` of several with the same left operand.
+    """Combine several ``matmul`` with the same left operand into one ``matmul`` and a ``split``.
 
-    In a dataflow block, where the right operands are there before the first product, differ in
-    nothing but their last extent, and that is a number. They are concatenated, which costs
-    a copy where they are no constants. Each element is the sum of the same products as before.
+    This applies in a dataflow block, if the right operands are bound before the first product and
+    differ only in their last extents, which are numbers. They are concatenated, which costs a copy
+    unless they are constant. Each element remains the sum of the same products.
     """
     combiner = _Combine(mod, options)
     for func in mod.functions.values():
@@ -60,16 +60,16 @@ class _Group:
     """Products to be combined: their variables, right operands, and the widths of those."""
 
     first: int
-    """Where the first product stands, which is where the combined one will."""
+    """The index of the first product, where the combined one will be."""
     analyzer: Analyzer
     variables: list[Var] = field(default_factory=list[Var])
     rights: list[RelaxExpr] = field(default_factory=list[RelaxExpr])
     widths: list[int] = field(default_factory=list[int])
     parts: RelaxExpr | None = None
-    """The combined product's parts, once it is made."""
+    """The parts of the combined product, once it exists."""
 
     def takes(self, info: TensorStructInfo) -> bool:
-        """Whether a right operand can stand beside the others."""
+        """Tell whether a right operand can be concatenated with the others."""
         own = tensor_info(self.rights[0])
         assert own is not None
         assert own.dims is not None
@@ -85,9 +85,9 @@ class _Combine(Rewriter):
         super().__init__(mod)
         self.check = options.check
         self.groups: dict[Var, tuple[_Group, int]] = {}
-        """The group of each product that is combined with others, and its place there."""
+        """For each product that is combined with others, its group and its index there."""
 
-    # -- which -----------------------------------------------------------------------------------
+    # -- selection -------------------------------------------------------------------------------
     def plan(self, block: DataflowBlock) -> None:
         """Find what to combine in a block."""
         place: dict[RelaxExpr | None, int] = {
@@ -109,8 +109,8 @@ class _Combine(Rewriter):
             if width is None:
                 continue
             groups = begun.setdefault((left, str(call.attrs["out_dtype"]), info.ndim), [])
-            # All operands must be there where the group's product stands. Only the last group is
-            # tried: that takes linear time.
+            # All operands must be bound before the group's product. Only the last group is tried,
+            # for linear time.
             group = groups[-1] if groups else None
             if group is None or place.get(right, -1) >= group.first or not group.takes(info):
                 group = _Group(at, Analyzer())
@@ -125,9 +125,9 @@ class _Combine(Rewriter):
                 if self.check is None or self.check(left, tuple(group.rights)):
                     self.groups |= {v: (group, k) for k, v in enumerate(group.variables)}
 
-    # -- the edit --------------------------------------------------------------------------------
+    # -- rewriting -------------------------------------------------------------------------------
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
-        """Take a part of the combined product, which the first makes."""
+        """Replace a product by its part of the combined one, which the first of them creates."""
         found = self.groups.get(binding.var)
         if found is None:
             return self.emit_binding(binding, value)

@@ -18,16 +18,16 @@ __all__ = ["expand_matmul_of_sum"]
 def expand_matmul_of_sum(func: Function) -> Function:
     """Write ``matmul(x, a + b)`` as ``matmul(x, a) + matmul(x, b)``.
 
-    In dataflow blocks, where nothing else uses the sum and both parts have its shape. Then
-    ``AdjustMatmulOrder`` may find a product of small matrices in a part. Products are rounded
-    before they are added, so results differ by what a sum of products may.
+    This applies in dataflow blocks, if nothing else uses the sum and both operands have its shape.
+    ``AdjustMatmulOrder`` may then find a product of small matrices in one part. Products are
+    rounded before they are added, so results differ by the rounding of sums of products.
     """
     return _Expand(func).run()
 
 
 class _Expand(JointRewriter):
     def match(self, call: Call, result: Var) -> Sequence[RelaxExpr] | None:
-        """Take products whose right operand is a sum."""
+        """Return the operands of a product whose right operand is a sum."""
         total = self.find_maker("add", call.args[1]) if operator_of(call) == "matmul" else None
         whole = tensor_info(call.args[1]) if total is not None else None
         if total is None or whole is None or whole.dims is None:

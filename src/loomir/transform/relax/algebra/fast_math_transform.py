@@ -23,14 +23,14 @@ __all__ = ["fast_math_transform"]
 def fast_math_transform(func: Function) -> Function:
     """Write powers of floats with constant exponents, and quotients by constants, as products.
 
-    - ``power`` by 2, 3 and 4 as products; by -1 and -2 as quotients of 1; by 0.5 as ``sqrt``, by
-      -0.5 as ``rsqrt``. Results are rounded up to three times. A root of -0.0 is -0.0, of the
+    - ``power`` by 2, 3 and 4 becomes products; by -1 and -2, quotients of 1; by 0.5 ``sqrt``, by
+      -0.5 ``rsqrt``. Results are rounded up to three times. The root of -0.0 is -0.0, that of
       negative infinity NaN.
-    - ``divide`` by constants as ``multiply`` by their reciprocals, where those are finite and not
-      0, which rounds twice.
+    - ``divide`` by constants becomes ``multiply`` by their reciprocals, if these are finite and not
+      0; it rounds twice.
 
-    No other pass does this, nor is it done unasked. ``exp``, ``tanh`` and ``erf`` stay: their
-    kernels are as fast as shorter formulas.
+    No pipeline includes this pass. ``exp``, ``tanh`` and ``erf`` stay: their kernels are as fast as
+    shorter formulas.
     """
     return _Fast().rewrite_function(func)
 
@@ -54,7 +54,7 @@ class _Fast(Rewriter):
 
     def _power(self, x: RelaxExpr, exponent: Constant, info: TensorStructInfo) -> Call | None:
         data = exponent.data.data
-        if data.size != 1 or not data.ndim <= info.ndim:  # it may not make the result wider
+        if data.size != 1 or not data.ndim <= info.ndim:  # it must not add axes to the result
             return None
         rule = _POWERS.get(data.astype("float64").item())
         if rule is None:
@@ -83,4 +83,4 @@ _POWERS: Final[dict[float, Callable[[Emit, RelaxExpr, Constant], Call]]] = {
     0.5: lambda emit, x, one: make_call("sqrt", x),
     -0.5: lambda emit, x, one: make_call("rsqrt", x),
 }
-"""What each exponent becomes."""
+"""The replacement for each exponent."""

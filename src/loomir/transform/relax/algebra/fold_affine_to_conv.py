@@ -50,20 +50,20 @@ _KERNELS: Final = {
 }
 """The axes of each operator's kernel."""
 _TYPES: Final = ("float32", "float64")
-"""Narrower ones lose what a scale makes small."""
+"""Narrower types lose weights that a scale makes small."""
 _Affine: TypeAlias = "tuple[NPArray, NPArray]"
-"""What the channels are multiplied with, and what is added then."""
+"""The factors of the channels, and the terms that are added afterwards."""
 
 
 @register("relax.FoldAffineToConv", requires={"relax_normal_form"})
 def fold_affine_to_conv(func: Function) -> Function:
     """Fold ``nn.batch_norm``, products and sums with a constant per channel into convolutions.
 
-    In a dataflow block, where the kernel is constant, nothing else takes it or a result on the way,
-    and all is float32 or float64 and finite. Also of transposed convolutions, with any number of
-    axes; ``nn.batch_norm`` that is not training, ``add``, ``subtract``, ``multiply`` and
-    ``divide``. Products are rounded otherwise than before: results differ by rounding of the sum of
-    their absolute products, times the scale.
+    This applies in a dataflow block, if the kernel is constant, nothing else uses it or an
+    intermediate result, and all values are finite float32 or float64. The convolution may be
+    transposed and have any number of axes. Folded are ``nn.batch_norm`` for inference, ``add``,
+    ``subtract``, ``multiply`` and ``divide``. Products are rounded differently than before: results
+    differ by the rounding of the sum of their absolute products, times the scale.
     """
     folder = _Fold()
     folder.plan(func)
@@ -72,23 +72,23 @@ def fold_affine_to_conv(func: Function) -> Function:
 
 class _Match(NamedTuple):
     conv: Var
-    """What is bound to the convolution."""
+    """The variable of the convolution."""
     kernel: NPArray
     """Its kernel, scaled."""
     shift: NPArray | None
-    """What is added, with the axes of the result; None for nothing."""
+    """The terms to add, with the axes of the result, or None."""
 
 
 class _Fold(Rewriter):
     def __init__(self) -> None:
         super().__init__()
         self.folds: dict[RelaxExpr, _Match] = {}
-        """By the variable that is bound to the last result."""
+        """What to fold, by the variable of the last result."""
         self.dropped: set[RelaxExpr] = set()
         self.convs: dict[RelaxExpr, Call] = {}
 
     def plan(self, func: Function) -> None:
-        """Find what is folded in a function."""
+        """Find what to fold in a function."""
         uses = count_uses(func)
         for block in dataflow_blocks(func):
             reader = _Reader(block, uses)
@@ -104,7 +104,7 @@ class _Fold(Rewriter):
             self.dropped |= {binding.var, *chain.between}
 
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
-        """Put the convolution where the last result is bound."""
+        """Bind the folded convolution in place of the last result."""
         if binding.var in self.dropped:
             if isinstance(value, Call):
                 self.convs[binding.var] = value
@@ -124,13 +124,13 @@ class _Fold(Rewriter):
 
 
 class _Chain(NamedTuple):
-    """What follows a convolution, up to the variable ``end``, with all of it as one."""
+    """The affine operations after a convolution, up to the variable ``end``, composed to one."""
 
     end: Var
     between: tuple[Var, ...]
     affine: _Affine
     worth: bool
-    """Whether there is more than an addition."""
+    """Whether folding pays: there is more than an addition."""
 
 
 class _Reader:
@@ -140,7 +140,7 @@ class _Reader:
         self.uses = uses
         self.values = values_in(block)
         self.takers: dict[RelaxExpr, VarBinding] = {}
-        """The last binding that takes each variable: the only one, where it is used once."""
+        """The last binding that uses each variable; the only one, if it is used once."""
         for binding in block.bindings:
             if isinstance(binding, VarBinding):
                 value = binding.value
@@ -150,7 +150,7 @@ class _Reader:
                     self.takers[value.tuple_value] = binding
 
     def chain(self, conv: VarBinding) -> _Chain | None:
-        """Follow a convolution as long as its channels are scaled and shifted."""
+        """Compose the operations after a convolution that scale and shift its channels."""
         info = tensor_info(conv.var)
         if info is None or str(info.dtype) not in _TYPES:
             return None
@@ -176,7 +176,7 @@ class _Reader:
     def _step(
         self, end: Var, info: TensorStructInfo, axis: int, channels: int
     ) -> tuple[VarBinding, _Affine, Var | None] | None:
-        """Return what takes a result and is affine, and for a tuple the variable of that."""
+        """Return the affine operation on a result, and the variable of its tuple if it has one."""
         taker = self.takers.get(end)
         if not isinstance(end, DataflowVar) or self.uses[end] != 1 or taker is None:
             return None
@@ -206,7 +206,7 @@ class _Reader:
     def _normalization(
         self, taker: VarBinding, call: Call, end: Var, axis: int, ndim: int
     ) -> tuple[VarBinding, _Affine, Var | None] | None:
-        """Read a normalisation of which only the first result is taken."""
+        """Read a normalisation of which only the first result is used."""
         field = self.takers.get(taker.var)
         statistics = [constant_in(self.values, arg) for arg in call.args[1:]]
         if call.attrs["training"] or call.attrs["axis"] % ndim != axis or call.args[0] is not end:
@@ -245,7 +245,7 @@ class _Reader:
 def _per_channel(
     array: NPArray, info: TensorStructInfo, axis: int, channels: int
 ) -> NPArray | None:
-    """Return a constant as one number for each channel, None if it has others."""
+    """Return a constant as one number for each channel; None if it varies along other axes."""
     if array.ndim > info.ndim or array.dtype != numpy_of(info.dtype):
         return None
     dims = [1] * (info.ndim - array.ndim) + list(array.shape)
@@ -255,11 +255,11 @@ def _per_channel(
 
 
 def _scale(kernel: NPArray, scale: NPArray, axes: str, groups: Any) -> NPArray:
-    """Multiply a kernel, whose axes are in their own order, by a number for each result."""
+    """Multiply a kernel, in its own layout, by a number for each output channel."""
     spatial = [1] * (kernel.ndim - 2)
     if axes.startswith("OI"):
         return kernel * xp.reshape(scale, (-1, 1, *spatial))
-    # (I, O / groups): the inputs of a group have its results.
+    # (I, O / groups): the inputs of each group have their own output channels.
     rows, columns, *window = kernel.shape
     whole = xp.reshape(kernel, (groups, rows // groups, columns, *window))
     return xp.reshape(whole * xp.reshape(scale, (groups, 1, columns, *spatial)), kernel.shape)

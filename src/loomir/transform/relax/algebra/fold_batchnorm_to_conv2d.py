@@ -43,13 +43,13 @@ _KERNELS: Final = {"nn.conv1d": "OIW", "nn.conv2d": "OIHW", "nn.conv3d": "OIDHW"
 
 @register("relax.FoldBatchnormToConv2D", requires={"relax_normal_form"})
 def fold_batchnorm_to_conv2d(func: Function) -> Function:
-    """Fold ``nn.batch_norm`` that is not training into the convolution whose result it takes.
+    """Fold ``nn.batch_norm`` for inference into the convolution of which it normalises the result.
 
     The kernel is multiplied by ``gamma / sqrt(moving_var + epsilon)``, and ``beta - moving_mean *
-    gamma / sqrt(moving_var + epsilon)`` is added. In a dataflow block, where kernel and parameters
-    are constants, only this normalisation takes the convolution's result and nothing else the
-    kernel. Of ``conv1d`` and ``conv3d`` too. Products are rounded otherwise than before: sums of
-    them differ by the tolerance of a convolution, times that factor.
+    gamma / sqrt(moving_var + epsilon)`` is added. This applies in a dataflow block, also to
+    ``conv1d`` and ``conv3d``, if kernel and parameters are constants, and nothing else uses the
+    convolution's result or the kernel. Products are rounded differently than before: their sums
+    differ by the tolerance of a convolution, times that factor.
     """
     folder = _Fold()
     folder.plan(func)
@@ -62,7 +62,7 @@ class _Match(NamedTuple):
     conv: VarBinding
     kernel: NPArray
     shift: NPArray
-    """What is added, in the layout of the convolution's result."""
+    """The terms to add, in the layout of the convolution's result."""
     moving: tuple[RelaxExpr, RelaxExpr]
 
 
@@ -70,13 +70,13 @@ class _Fold(Rewriter):
     def __init__(self) -> None:
         super().__init__()
         self.folds: dict[RelaxExpr, _Match] = {}
-        """By the variable of the normalisation."""
+        """What to fold, by the variable of the normalisation."""
         self.dropped: set[RelaxExpr] = set()
         self.convs: dict[Var, Call] = {}
         self.results: dict[RelaxExpr, RelaxExpr] = {}
 
     def plan(self, func: Function) -> None:
-        """Find the normalisations of a function to fold."""
+        """Find the normalisations of a function that can be folded."""
         uses = count_uses(func)
         for block in dataflow_blocks(func):
             reader = _Reader(block, uses)
@@ -88,7 +88,7 @@ class _Fold(Rewriter):
                         self.dropped |= {binding.var, match.conv.var}
 
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
-        """Put the convolution where the result of its normalisation is taken."""
+        """Bind the folded convolution where the normalisation's result is taken out."""
         if binding.var in self.dropped:
             if binding.var not in self.folds:
                 assert isinstance(value, Call)
@@ -124,10 +124,10 @@ class _Reader:
         self.taken: Counter[RelaxExpr] = Counter(
             value.tuple_value for value in self.values.values() if isinstance(value, TupleGetItem)
         )
-        """How often a field of each tuple is taken in this block."""
+        """How often fields of each tuple are taken out in this block."""
 
     def match(self, binding: VarBinding) -> _Match | None:
-        """Return what to do with a normalisation, None if it must stay."""
+        """Return how to fold a normalisation, None if it must stay."""
         call = binding.value
         if operator_of(call) != "nn.batch_norm":
             return None
@@ -166,7 +166,7 @@ class _Reader:
 
 
 def channel_axis(layout: str) -> int | None:
-    """Tell which axis counts channels, None if they stand in blocks."""
+    """Return the axis of channels, None if it is split into blocks."""
     read = read_layout(layout)
     if read is None or read.blocks:
         return None
@@ -174,7 +174,7 @@ def channel_axis(layout: str) -> int | None:
 
 
 def normalization_factors(call: Call, statistics: list[Any]) -> tuple[NPArray, NPArray]:
-    """Return what to multiply each channel with, and what to add then."""
+    """Return the factor of each channel, and the term that is added afterwards."""
     gamma, beta, mean, variance = (array.astype("float64") for array in statistics)
     with np.errstate(all="ignore"):
         scale = 1 / np.sqrt(variance + call.attrs["epsilon"])

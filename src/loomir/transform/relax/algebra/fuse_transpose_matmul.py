@@ -30,10 +30,10 @@ __all__ = ["fuse_transpose_matmul"]
 
 @register("relax.FuseTransposeMatmul", requires={"relax_normal_form"})
 def fuse_transpose_matmul(mod: IRModule) -> IRModule:
-    """Write ``matmul`` of matrices that ``permute_dims`` transposes as kernels that read them so.
+    """Write ``matmul`` of matrices transposed by ``permute_dims`` as kernels on the originals.
 
-    In a dataflow block, where the last two axes are swapped, products use the result and nothing
-    else does, and all extents are known. The kernels are ``NT_matmul`` where the right operand was
+    This applies in a dataflow block, if the last two axes are swapped, only products use the
+    result, and all extents are known. The kernels are ``NT_matmul`` if the right operand was
     transposed, ``TN_matmul`` and ``TT_matmul``. Each element is the sum of the same products in the
     same order.
     """
@@ -48,11 +48,11 @@ class _Fuse(Rewriter):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
         self.sources: dict[RelaxExpr, RelaxExpr] = {}
-        """What each transposed matrix was before, where only products use it."""
+        """The original of each transposed matrix that only products use."""
 
-    # -- which -----------------------------------------------------------------------------------
+    # -- selection -------------------------------------------------------------------------------
     def plan(self, func: Function) -> None:
-        """Find the transposed matrices of a function that need not be made."""
+        """Find the transposed matrices of a function that need not be computed."""
         uses = count_uses(func)
         for block in dataflow_blocks(func):
             sources = _find_transposed(block)
@@ -72,9 +72,9 @@ class _Fuse(Rewriter):
                 if taken[var] and taken[var] == uses[var]
             }
 
-    # -- the edit --------------------------------------------------------------------------------
+    # -- rewriting -------------------------------------------------------------------------------
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
-        """Leave out transposed matrices, and multiply with what they were made of."""
+        """Drop transposed matrices, and multiply by their originals."""
         if binding.var in self.sources:
             return
         if operator_of(binding.value) == "matmul":
@@ -101,7 +101,7 @@ class _Fuse(Rewriter):
 
 
 def _find_transposed(block: DataflowBlock) -> dict[RelaxExpr, RelaxExpr]:
-    """Return what each matrix that ``permute_dims`` transposes in a block was before."""
+    """Return the original of each matrix that ``permute_dims`` transposes in a block."""
     found: dict[RelaxExpr, RelaxExpr] = {}
     for binding in block.bindings:
         if not isinstance(binding, VarBinding) or operator_of(binding.value) != "permute_dims":
@@ -121,7 +121,7 @@ def _find_transposed(block: DataflowBlock) -> dict[RelaxExpr, RelaxExpr]:
 
 
 def _is_known(value: RelaxExpr) -> bool:
-    """Whether a product's extents fit for certain, so that nothing is checked as it runs."""
+    """Tell whether a product's extents certainly fit, so that no check at run time is needed."""
     if operator_of(value) != "matmul":
         return False
     assert isinstance(value, Call)

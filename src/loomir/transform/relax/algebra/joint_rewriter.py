@@ -17,37 +17,37 @@ __all__ = ["JointRewriter"]
 
 
 class JointRewriter(Rewriter, ABC):
-    """Rewrites a function; a pass says which calls belong together, and what to write for them.
+    """Base of passes that rewrite several calls together, by ``match`` and ``write``.
 
-    Only calls in dataflow blocks whose results have one use are given to a later one.
+    A call is only combined with calls in dataflow blocks whose results have no other use.
     """
 
     def __init__(self, func: Function) -> None:
         super().__init__()
         self.func = func
         self.single: dict[RelaxExpr, Call] = {}
-        """The calls whose results have one use, by their variables."""
+        """The calls whose results have exactly one use, by their variables."""
         self.roots: set[RelaxExpr] = set()
         self.dropped: set[RelaxExpr] = set()
 
     # -- hooks -----------------------------------------------------------------------------------
     @abstractmethod
     def match(self, call: Call, result: Var) -> Sequence[RelaxExpr] | None:
-        """List the variables of ``single`` that go into a call; None if it must stay."""
+        """List the variables of ``single`` to combine with a call; None if it must stay."""
 
     @abstractmethod
     def write(self, call: Call, result: Var) -> Call:
-        """Return what takes the place of a call that ``match`` took; it may emit others before."""
+        """Return the replacement of a call that ``match`` accepted; it may emit other calls."""
 
-    # -- what hooks use --------------------------------------------------------------------------
+    # -- for use by hooks ------------------------------------------------------------------------
     def find_maker(self, name: str, leaf: RelaxExpr) -> Call | None:
-        """Return the call of an operator that makes a value for one use."""
+        """Return the call of an operator that computes a value with one use, or None."""
         found = self.single.get(leaf)
         return found if found is not None and operator_of(found) == name else None
 
     # -- the walk --------------------------------------------------------------------------------
     def run(self) -> Function:
-        """Rewrite the function; the same one where nothing matched."""
+        """Rewrite the function; return the same one if nothing matched."""
         uses = count_uses(self.func)
         blocks = dataflow_blocks(self.func)
         for block in blocks:
@@ -55,7 +55,8 @@ class JointRewriter(Rewriter, ABC):
                 if isinstance(value, Call) and isinstance(var, DataflowVar) and uses[var] == 1:
                     self.single[var] = value
         for block in blocks:
-            for binding in reversed(block.bindings):  # the last calls first, which take the others
+            # The last calls first, which the others are combined with.
+            for binding in reversed(block.bindings):
                 if not isinstance(binding, VarBinding) or binding.var in self.dropped:
                     continue
                 if isinstance(binding.value, Call):
@@ -66,7 +67,7 @@ class JointRewriter(Rewriter, ABC):
         return self.rewrite_function(self.func) if self.roots else self.func
 
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
-        """Write calls that belong together where the last of them was."""
+        """Bind the replacement of several calls in place of the last one."""
         if binding.var in self.dropped:
             return
         if binding.var in self.roots:

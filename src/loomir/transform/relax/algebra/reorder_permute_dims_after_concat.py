@@ -15,17 +15,17 @@ __all__ = ["reorder_permute_dims_after_concat"]
 
 @register("relax.ReorderPermuteDimsAfterConcat", requires={"relax_normal_form"})
 def reorder_permute_dims_after_concat(func: Function) -> Function:
-    """Write ``concat`` of tensors that ``permute_dims`` orders alike as one order of a ``concat``.
+    """Move equal ``permute_dims`` of the operands of a ``concat`` behind it, as a single one.
 
-    In dataflow blocks, where nothing else uses the ordered tensors. ``FuseTransposeMatmul`` may
-    then find the order in front of a product. All bits stay.
+    This applies in dataflow blocks, if nothing else uses the permuted tensors.
+    ``FuseTransposeMatmul`` may then fuse the permutation with a product. Results are bit-identical.
     """
     return _Reorder(func).run()
 
 
 class _Reorder(JointRewriter):
     def match(self, call: Call, result: Var) -> Sequence[RelaxExpr] | None:
-        """Take what joins two tensors or more of one order."""
+        """Return the operands of a ``concat`` that are all permuted in the same way."""
         if operator_of(call) != "concat" or not isinstance(call.args[0], Tuple):
             return None
         fields = call.args[0].fields
@@ -42,7 +42,7 @@ class _Reorder(JointRewriter):
         return tuple([axis % info.ndim for axis in given])
 
     def write(self, call: Call, result: Var) -> Call:
-        """Join tensors as they were, then order axes."""
+        """Concatenate the original tensors, then permute the axes."""
         assert isinstance(call.args[0], Tuple)
         fields = call.args[0].fields
         order = self._order(fields[0])

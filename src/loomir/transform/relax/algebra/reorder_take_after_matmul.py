@@ -17,28 +17,29 @@ __all__ = ["reorder_take_after_matmul"]
 def reorder_take_after_matmul(func: Function) -> Function:
     """Write ``matmul(x, take(w, places, axis=1))`` as ``take(matmul(x, w), places, axis=-1)``.
 
-    In dataflow blocks, where nothing else uses what was taken, ``w`` is a matrix and ``places`` a
-    vector. ``CombineParallelMatmul`` may then join the product with others. All bits stay.
+    This applies in dataflow blocks, if nothing else uses the taken columns, ``w`` is a matrix and
+    ``places`` a vector. ``CombineParallelMatmul`` may then combine the product with others. Results
+    are bit-identical.
     """
     return _Reorder(func).run()
 
 
 class _Reorder(JointRewriter):
     def match(self, call: Call, result: Var) -> Sequence[RelaxExpr] | None:
-        """Take products with columns of a matrix."""
+        """Return the operands of a product with columns of a matrix."""
         taken = self.find_maker("take", call.args[1]) if operator_of(call) == "matmul" else None
         if taken is None or tensor_info(result) is None:
             return None
         matrix, places = map(tensor_info, taken.args)
         if matrix is None or places is None or matrix.ndim != 2 or places.ndim != 1:
             return None
-        # A sum of no products is 0, where a column outside would be NaN.
+        # A sum of no products would be 0, but a column out of range is NaN.
         if taken.attrs["axis"] not in (1, -1) or taken.attrs["mode"] == "nan":
             return None
         return (call.args[1],)
 
     def write(self, call: Call, result: Var) -> Call:
-        """Take columns of the product."""
+        """Multiply by the whole matrix, then take columns of the product."""
         taken = self.single[call.args[1]]
         args = (call.args[0], taken.args[0])
         whole = self.builder.emit(Call(call.op, args, attrs=call.attrs, span=call.span))

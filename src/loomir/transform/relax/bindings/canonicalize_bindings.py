@@ -24,10 +24,9 @@ __all__ = ["canonicalize_bindings"]
 
 @register("relax.CanonicalizeBindings", requires={"relax_normal_form"})
 def canonicalize_bindings(func: Function) -> Function:
-    """Replace ``y = x``, and ``y = t[i]`` of a tuple that was just made, by what they name.
+    """Replace copies ``y = x``, and fields ``y = t[i]`` of tuples built here, by the values.
 
-    A name that a dataflow block hands to the outside stays, where it names what ends with the
-    block.
+    The copy of a variable that is local to a dataflow block stays if it is an output of the block.
     """
     return rewrite(func, {SeqExpr: _sequence})
 
@@ -57,7 +56,7 @@ def _sequence(seq: SeqExpr) -> SeqExpr:
 def _target(
     binding: Binding, same: dict[Var, RelaxExpr], tuples: dict[Var, Tuple]
 ) -> RelaxExpr | None:
-    """Tell what a binding only gives another name to."""
+    """Return the value that a binding only renames, or None."""
     if not isinstance(binding, VarBinding):
         return None
     value = binding.value

@@ -18,22 +18,23 @@ from loomir.runtime.packed.nan_check import CHECK_NAN
 __all__ = ["check_nan"]
 
 _MEMORY: Final = ("relax.memory.", "relax.vm.", "relax.builtin.")
-"""Operators whose tensors hold nothing yet."""
+"""Prefixes of operators whose tensors are uninitialised."""
 
 
 @register("relax.CheckNaN", requires={"relax_normal_form"})
 def check_nan(mod: IRModule) -> IRModule:
-    """Pass the result of every call that makes floats through a check, which names the variable.
+    """Check the result of every call that computes floats for NaN and infinity.
 
-    The check raises RUN0481 for the first NaN or infinity that inputs did not have. It stands
-    between a value and its uses, so that no other pass drops it; kernels are not fused across.
+    The check raises RUN0481, with the variable's name, for the first NaN or infinity that the
+    inputs did not have. It is bound between a value and its uses, so that no other pass drops it;
+    kernels are not fused across it.
     """
     return _Checks(mod).rewrite_module()
 
 
 class _Checks(Rewriter):
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
-        """Bind a call to a name of its own, and its checked value to the name that it had."""
+        """Bind a call to a new variable, and its checked value to the original one."""
         var = binding.var
         if not isinstance(value, Call) or not _makes_floats(value, var.struct_info):
             self.emit_binding(binding, value)
@@ -70,7 +71,7 @@ def _values(arg: RelaxExpr) -> tuple[RelaxExpr, ...]:
 
 
 def _name(call: Call) -> str:
-    """Return the name of what is called: a kernel, a function, an operator."""
+    """Return the name of the called kernel, function or operator."""
     op = call.op
     if isinstance(op, Op):
         first = call.args[0] if call.args else None

@@ -37,17 +37,17 @@ from loomir.tir.function import PrimFunc
 __all__ = ["dead_code_elimination"]
 
 _CHECK: Final = "relax.builtin.require_order"
-"""What kernels need, checked before they run: nothing uses its result."""
+"""A check that precedes kernels; it is needed although nothing uses its result."""
 
 
 @register(
     "relax.DeadCodeElimination", requires={"relax_normal_form"}, establishes={"functions_used"}
 )
 def dead_code_elimination(mod: IRModule) -> IRModule:
-    """Remove what has no effect and whose value nothing uses.
+    """Remove bindings and functions without effects whose values are not used.
 
-    In a dataflow block that is every unused binding, even one that could fail; elsewhere only what
-    cannot fail. Functions that are neither public nor called go too.
+    In a dataflow block, every unused binding is removed, even one that could fail; elsewhere, only
+    those that cannot fail. Functions that are neither public nor used are removed, too.
     """
     functions: dict[GlobalVar, BaseFunc] = {
         var: rewrite(func, {SeqExpr: _sequence}) if isinstance(func, Function) else func
@@ -62,7 +62,7 @@ def dead_code_elimination(mod: IRModule) -> IRModule:
 
 
 def _find_reached(functions: dict[GlobalVar, BaseFunc]) -> set[str]:
-    """Name the functions that can be called from outside, and what they call; all if none can."""
+    """Return the functions reachable from public ones; all functions if none is public."""
     by_name = {var.name_hint: func for var, func in functions.items()}
     found = {name for name, func in by_name.items() if "global_symbol" in func.attrs}
     if not found:
@@ -109,7 +109,7 @@ def _sequence(seq: SeqExpr) -> SeqExpr:
 
 
 def _merge_blocks(blocks: Iterable[BindingBlock]) -> list[BindingBlock]:
-    """Merge blocks of one kind, between which another went away."""
+    """Merge neighbouring blocks of one kind, after a block between them was removed."""
     made: list[BindingBlock] = []
     for block in blocks:
         if made and type(made[-1]) is type(block):
@@ -124,7 +124,7 @@ def _use(node: Node, live: set[int]) -> None:
     for part in pre_order(node):
         if isinstance(part, (Var, PrimVar)):
             live.add(id(part))
-    # What an annotation refers to is used by it: a shape that a variable holds.
+    # Annotations use the variables that they mention, such as a shape.
     if isinstance(node, (VarBinding, MatchCast)):
         var = node.var
         if var is not None and var.struct_info_annotation is not None:

@@ -30,8 +30,8 @@ __all__ = ["eliminate_common_subexpr", "find_escaping"]
 def eliminate_common_subexpr(func: Function) -> Function:
     """Replace a pure call in a dataflow block by an equal one before it.
 
-    Two results may become one tensor only where nobody can tell: the second must not leave the
-    block, nor be handed to anything but operators that neither keep nor write it.
+    Two results may become one tensor only if the program cannot observe it: the second must not
+    leave the block, and only operators that neither keep nor write it may use it.
     """
     return rewrite(func, {SeqExpr: _sequence})
 
@@ -69,7 +69,7 @@ def _block(block: DataflowBlock, same: dict[Var, Var]) -> list[Binding]:
 
 
 def find_escaping(block: DataflowBlock) -> set[int]:
-    """List the variables that something may keep or write: all uses but those by operators."""
+    """List the variables that may be kept or written: those with uses other than by operators."""
     found: set[int] = set()
     for binding in block.bindings:
         value = getattr(binding, "value", None)
@@ -90,7 +90,7 @@ def _is_shareable(value: object) -> bool:
 
 
 def _key(value: Node, same: dict[Var, Var]) -> tuple[object, ...]:
-    """Identify an expression as it is written, variables by what they stand for."""
+    """Return a key of an expression that is equal for equal ones, with variables replaced."""
     found: list[object] = []
     for part in pre_order(value):
         if isinstance(part, Var):

@@ -11,7 +11,7 @@ __all__ = ["normalize"]
 
 @register("relax.Normalize", establishes={"relax_normal_form"})
 def normalize(mod: IRModule) -> IRModule:
-    """Bind what is nested to variables, and derive what is known of each.
+    """Bind nested expressions to variables, and derive the structural information of each.
 
     Errors: those of derivation.
     """

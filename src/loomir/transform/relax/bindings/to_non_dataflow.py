@@ -31,14 +31,14 @@ def to_non_dataflow(func: Function) -> Function:
 
 
 def ordinary_variables(root: RelaxExpr) -> dict[Node, Node]:
-    """Make an ordinary variable for each variable that ends with its dataflow block."""
+    """Make an ordinary variable for each dataflow variable."""
     made: dict[Node, Node] = {}
     for part in pre_order(root):
         var = part.var if isinstance(part, (VarBinding, MatchCast)) else None
         if not isinstance(var, DataflowVar):
             continue
         info = var.struct_info_annotation
-        if info is not None:  # it may tell a shape by another variable
+        if info is not None:  # it may refer to other variables
             told = {p: made[p] for p in pre_order(info) if p in made}
             info = substitute(info, told) if told else info
         made[var] = Var(var.name_hint, info, span=var.span)

@@ -28,9 +28,9 @@ _WRITES: Final = frozenset({"relax.call_tir_inplace", "relax.call_inplace_packed
 
 @dataclass(frozen=True, slots=True)
 class TopologicalSortOptions:
-    """How to go through the graph, and from which end.
+    """The order of the traversal, and from which end it starts.
 
-    Errors: RLX0331 for another word.
+    Errors: RLX0331 for any other word.
     """
 
     order: Order = "depth-first"
@@ -56,12 +56,12 @@ def _require(name: str, given: str, choices: Sequence[str]) -> None:
 def topological_sort(
     func: Function, options: TopologicalSortOptions = TopologicalSortOptions()
 ) -> Function:
-    """Put the bindings of each dataflow block in another order that computes the same.
+    """Sort the bindings of each dataflow block into another order with the same results.
 
-    ``depth-first`` from the inputs follows each value to its users before it begins with another,
-    ``breadth-first`` takes all that is ready in turn; from the outputs, each value comes as late as
-    its users allow. Nothing moves past what writes its arguments in place, nor in a function that
-    vouches for itself by ``relax.force_pure``.
+    From the inputs, ``depth-first`` follows each value to its users before it starts with another,
+    and ``breadth-first`` takes all values that are ready in turn; from the outputs, each value
+    comes as late as its users allow. Nothing moves across a call that writes its arguments in
+    place, nor in a function with ``relax.force_pure``.
     """
     if func.attrs.get("relax.force_pure"):
         return func
@@ -90,7 +90,7 @@ def _stays(binding: Binding) -> bool:
 
 
 def _sort(group: Sequence[Binding], options: TopologicalSortOptions) -> list[Binding]:
-    """Order bindings, of which none depends on a later one."""
+    """Return bindings in an order in which none depends on a later one."""
     needs, users = _edges(group)
     ahead = options.direction == "from-inputs"
     waits, leads = (needs, users) if ahead else (users, needs)

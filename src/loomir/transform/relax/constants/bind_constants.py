@@ -21,12 +21,12 @@ __all__ = ["bind_constants"]
 
 
 def bind_constants(mod: IRModule, constants: Mapping[str, Any]) -> IRModule:
-    """Bind parameters of ``main``, or of the only function that has a name outside, to arrays.
+    """Bind parameters of ``main``, or of the only public function, to arrays.
 
-    A function of loops is then called by a graph that takes the other parameters, writes the same
+    A loop-level function is then called by a graph that takes the other parameters, writes the same
     arrays, and returns nothing.
-    Errors: RLX0330 for names and arrays that do not fit, arrays that are written, and a module
-    that has several functions and no graph ``main``.
+    Errors: RLX0330 for names and arrays that do not fit, for arrays that are written, and for a
+    module with several functions and no graph ``main``.
     """
     public = [v.name_hint for v, f in mod.functions.items() if "global_symbol" in f.attrs]
     name = "main" if "main" in mod else public[0] if len(public) == 1 else ""
@@ -44,7 +44,7 @@ def bind_constants(mod: IRModule, constants: Mapping[str, Any]) -> IRModule:
 
 
 def _as_graph(name: str, func: PrimFunc, constants: Mapping[str, Any]) -> IRModule:
-    """Make a graph of the same parameters that calls a function."""
+    """Make a graph with the same parameters that calls a function."""
     for buffer in written_buffers(func):
         if buffer.name in constants:
             refuse(

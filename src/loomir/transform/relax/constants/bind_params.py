@@ -22,7 +22,7 @@ __all__ = ["BindParamsOptions", "bind_params"]
 
 @dataclass(frozen=True, slots=True)
 class BindParamsOptions:
-    """Which function, and tensors by the names of its parameters."""
+    """The name of the function, and tensors by the names of its parameters."""
 
     func_name: str = "main"
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -30,9 +30,9 @@ class BindParamsOptions:
 
 @register("relax.BindParams", requires={"relax_normal_form"})
 def bind_params(mod: IRModule, options: BindParamsOptions = BindParamsOptions()) -> IRModule:
-    """Replace parameters by constants, which the function no longer has.
+    """Replace parameters of a function by constants.
 
-    Shape variables that they bind become numbers.
+    Shape variables that these parameters bind become numbers.
     Errors: RLX0330 for a name that no parameter has, and for a tensor that does not fit.
     """
     func = mod[options.func_name]
@@ -69,7 +69,7 @@ def bind_params(mod: IRModule, options: BindParamsOptions = BindParamsOptions())
 
 
 def _fit(param: Var, constant: Constant, table: dict[Node, Node]) -> None:
-    """Hold a tensor to a parameter's annotation; note the extents that it tells."""
+    """Check a tensor against a parameter's annotation, and record the extents that it binds."""
     wanted = substitute(param.struct_info, table)
     table.update(get_shape_var_mapping(wanted, constant.struct_info).items())
     wanted = substitute(wanted, table)

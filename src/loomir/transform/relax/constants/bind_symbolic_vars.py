@@ -22,7 +22,7 @@ __all__ = ["BindSymbolicVarsOptions", "bind_symbolic_vars"]
 
 @dataclass(frozen=True, slots=True)
 class BindSymbolicVarsOptions:
-    """Numbers by the names of shape variables; in all functions where ``func_name`` is None."""
+    """Numbers by the names of shape variables; in all functions if ``func_name`` is None."""
 
     binding_map: Mapping[str, int] = field(default_factory=dict[str, int])
     func_name: str | None = None
@@ -34,7 +34,7 @@ def bind_symbolic_vars(
 ) -> IRModule:
     """Replace shape variables that parameters bind by numbers.
 
-    Errors: RLX0330 for a name that no such variable has.
+    Errors: RLX0330 for a name without such a variable.
     """
     if not options.binding_map:
         return mod
@@ -45,7 +45,7 @@ def bind_symbolic_vars(
         if wanted and isinstance(func, Function):
             chosen[var] = func
     if name is not None:
-        mod[name]  # an error where there is none
+        mod[name]  # raises if there is none
     known = {v.name_hint for func in chosen.values() for v in _find_bound(func)}
     for unknown in options.binding_map.keys() - known:
         guess = nearest(unknown, known)

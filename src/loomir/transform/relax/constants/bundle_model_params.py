@@ -14,7 +14,7 @@ __all__ = ["BundleModelParamsOptions", "bundle_model_params"]
 
 @dataclass(frozen=True, slots=True)
 class BundleModelParamsOptions:
-    """What the tuple is called."""
+    """The name of the tuple parameter."""
 
     param_tuple_name: str = "model_params"
 
@@ -23,10 +23,10 @@ class BundleModelParamsOptions:
 def bundle_model_params(
     func: Function, options: BundleModelParamsOptions = BundleModelParamsOptions()
 ) -> Function:
-    """Make one tuple of the parameters after the first ``num_input``, an attribute of functions.
+    """Bundle the parameters after the first ``num_input``, a function attribute, into one tuple.
 
-    Functions without it stay, and those whose only weight is a tuple. Calls inside of the module
-    are not changed: it is meant for functions that are called from outside.
+    Functions without the attribute stay unchanged, and those whose only weight is a tuple. Calls
+    inside the module are not changed: the pass is meant for functions that are called from outside.
     Errors: RLX0331 for a ``num_input`` that is not a number of parameters.
     """
     count = count_of_inputs(func)

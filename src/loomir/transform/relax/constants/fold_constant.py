@@ -40,16 +40,16 @@ from loomir.tir.expr import FloatImm, IntImm
 __all__ = ["find_written", "fold_constant"]
 
 _MOST: Final = 1 << 20
-"""Elements of a folded result, unless its arguments are as large."""
+"""The most elements of a folded result, unless its arguments are as large."""
 
 
 @register("relax.FoldConstant", requires={"relax_normal_form"}, breaks={"functions_used"})
 def fold_constant(func: Function) -> Function:
     """Replace calls of pure operators on constants by their results.
 
-    A call that fails is left, to fail when it runs. A result much larger than what it is made of
-    is not kept (a tensor of zeros). What something may write to is left too: a call gives a new
-    tensor, and a constant never changes.
+    A call that fails stays, to fail at run time. So does a call whose result would be much larger
+    than its arguments, such as a tensor of zeros, and one whose result may be written: a call
+    returns a new tensor each time, but a constant must not change.
     """
     written = find_written(func)
     return rewrite(func, {SeqExpr: lambda seq: _sequence(seq, written)})
@@ -76,7 +76,7 @@ def _is_only_reading(call: Call) -> bool:
 
 
 def _variables(parts: Iterable[RelaxExpr]) -> Iterator[Var]:
-    """List variables that stand by themselves, or in tuples."""
+    """List the variables among expressions, also in tuples."""
     stack = list(parts)
     while stack:
         part = stack.pop()
@@ -104,7 +104,7 @@ def _sequence(seq: SeqExpr, written: set[Var]) -> SeqExpr:
 
 
 def _fold(binding: Binding, known: dict[Var, RelaxExpr], written: set[Var]) -> Binding | None:
-    """Return the binding with a constant in place of a call that can be computed."""
+    """Return a binding with the constant result of its call; None if it cannot be folded."""
     if not isinstance(binding, VarBinding):
         return None
     call = binding.value

@@ -40,10 +40,10 @@ _ENDING: Final = "transform_params"
 
 @dataclass(frozen=True, slots=True)
 class LazyTransformParamsOptions:
-    """Packed functions that get a weight by its number, and take a result with its number.
+    """Names of packed functions: one returns a weight by its number, one takes a numbered result.
 
-    None leaves the weights parameters, or the results returned. The extra variables become
-    parameters, and stand before the number in each call.
+    With None, weights stay parameters, or results are returned. The extra variables become
+    parameters, and are passed before the number in each call.
     """
 
     fget_item: str | None = "get_item"
@@ -58,12 +58,12 @@ def lazy_transform_params(
 ) -> IRModule:
     """Let functions named ``..transform_params`` get weights and set results by packed functions.
 
-    Weights are the parameters after the first ``num_input`` (an attribute; all without it), or the
-    fields of the only one where that is a tuple. Each is got before its first use, those with
-    symbolic extents at the beginning; each result is set as soon as it is made, so that few of
-    them are in memory at a time. A function stays as it is where the module uses it, where
-    its tuple is used as a whole, and where the extents of weights do not follow from those before.
-    Errors: RLX0331 for a ``num_input`` that is not a number of parameters.
+    Weights are the parameters after the first ``num_input`` (a function attribute; without it,
+    all), or the fields of the only one if that is a tuple. A weight is fetched before its first
+    use, or at the beginning if it has symbolic extents. A result is passed on as soon as it is
+    computed, so that few are in memory at a time. A function stays unchanged if the module itself
+    uses it, if its tuple is used as a whole, or if extents of weights do not follow from earlier
+    ones. Errors: RLX0331 for a ``num_input`` that is not a number of parameters.
     """
     used = {v for func in mod.functions.values() for v in by_class(func).get(GlobalVar, ())}
     functions: dict[GlobalVar, BaseFunc] = {}
@@ -76,7 +76,7 @@ def lazy_transform_params(
 
 
 class _Lazy:
-    """A function in the making."""
+    """Builds the new form of one function."""
 
     def __init__(self, func: Function, options: LazyTransformParamsOptions) -> None:
         self.func = to_non_dataflow(func)
@@ -87,9 +87,9 @@ class _Lazy:
         self.extra = tuple(fresh.values())
         self.bindings: list[Binding] = []
         self.numbers: dict[Var, int] = {}
-        """The weights that are not there yet."""
+        """The weights that are not fetched yet, with their numbers."""
         self.wanted: dict[Var, list[int]] = {}
-        """The results that are not set yet: which they are."""
+        """The results that are not passed on yet, with their numbers."""
 
     def make(self) -> Function | None:
         """Return the new function, or None if the old one has to stay."""
@@ -152,7 +152,7 @@ class _Lazy:
                 self._call(self.options.fset_item, self.before_set, number, field)
 
     def _get(self, weights: Iterable[Var]) -> None:
-        """Get the weights that are not there yet."""
+        """Fetch those of the weights that are not fetched yet."""
         for weight in list(weights):
             number = self.numbers.pop(weight, None)
             if number is None:
@@ -162,7 +162,7 @@ class _Lazy:
             self._set(weight)
 
     def _set(self, var: Var) -> None:
-        """Hand a result over."""
+        """Pass a result on."""
         for number in self.wanted.pop(var, ()):
             self._call(self.options.fset_item, self.before_set, number, var)
 
@@ -186,7 +186,7 @@ def _extra(options: LazyTransformParamsOptions) -> dict[Var, None]:
 
 
 def _separate(body: SeqExpr, weights: tuple[Var, ...]) -> tuple[SeqExpr, tuple[Var, ...]]:
-    """Make a variable of each field of the only weight; no variables where it is used whole."""
+    """Make a variable for each field of the only weight; none if the tuple is used as a whole."""
     whole, *others = weights
     info = whole.struct_info
     if others or not isinstance(info, TupleStructInfo):
@@ -224,7 +224,7 @@ def _separate(body: SeqExpr, weights: tuple[Var, ...]) -> tuple[SeqExpr, tuple[V
 
 
 def _fields(body: SeqExpr) -> tuple[SeqExpr, tuple[RelaxExpr, ...]]:
-    """List the results; a tuple that is made for nothing but to be returned is not made."""
+    """List the results; a tuple that is only built to be returned is dropped."""
     last = body.blocks[-1].bindings[-1] if body.blocks and body.blocks[-1].bindings else None
     result = body.body
     if isinstance(result, Tuple):

@@ -38,14 +38,14 @@ _STAYS: Final = frozenset(
 
 @register("relax.LiftTransformParams", requires={"relax_normal_form"})
 def lift_transform_params(mod: IRModule) -> IRModule:
-    """Move what dataflow blocks compute only of weights to a function ``NAME_transform_params``.
+    """Move computations in dataflow blocks that use only weights to ``NAME_transform_params``.
 
-    Weights are the parameters after the first ``num_input``, an attribute. The new function takes
-    a tuple of them, and gives a tuple of what takes their place as parameters: weights that are
-    still used, then what was computed. So ``f(x, *weights)`` becomes
-    ``f(x, *f_transform_params(weights))``, of which the inner call is needed once. A value that
-    something may write to, or that is returned, is computed by each call as before, and so is what
-    ``builtin.stop_lift_params`` gives.
+    Weights are the parameters after the first ``num_input``, a function attribute. The new function
+    takes a tuple of them, and returns a tuple of the parameters that replace them: the weights that
+    are still used, then the computed values. So ``f(x, *weights)`` becomes
+    ``f(x, *f_transform_params(weights))``, and the inner call is needed only once. A value that may
+    be written, or that is returned, is still computed in each call; so is the result of
+    ``builtin.stop_lift_params``.
     Errors: RLX0331 for a ``num_input`` that is not a number of parameters.
     """
     functions: dict[GlobalVar, BaseFunc] = {}
@@ -101,7 +101,7 @@ def _lift(func: Function, name: str) -> _Lifted | None:
         func.attrs,
         span=func.span,
     )
-    if free_shape_vars(made):  # a size that only a weight told, which is gone
+    if free_shape_vars(made):  # a size that only a removed weight bound
         return None
     transform = _transform(weights, list(moved.values()), [*kept, *crossing])
     attrs = {"global_symbol": name} if "global_symbol" in func.attrs else {}
@@ -111,7 +111,7 @@ def _lift(func: Function, name: str) -> _Lifted | None:
 
 
 def _movable(func: Function, body: SeqExpr, weights: tuple[Var, ...]) -> dict[int, VarBinding]:
-    """List, by identity, the bindings that need nothing but weights."""
+    """Return, by identity, the bindings that depend only on weights."""
     known: set[Node] = set(weights)
     sizes: set[ShapeVar] = {v for w in weights for v in shape_vars_bound_by(w.struct_info)}
     written = find_written(func)
@@ -127,7 +127,7 @@ def _movable(func: Function, body: SeqExpr, weights: tuple[Var, ...]) -> dict[in
 
 
 def _is_movable(binding: VarBinding, known: set[Node], sizes: set[ShapeVar]) -> bool:
-    """Whether a binding is a tensor that an operator computes of what is known."""
+    """Tell whether a binding is a tensor that an operator computes from known values."""
     call = binding.value
     if not isinstance(call, Call) or not isinstance(call.op, Op) or call.op.name in _STAYS:
         return False
@@ -146,7 +146,7 @@ def _is_movable(binding: VarBinding, known: set[Node], sizes: set[ShapeVar]) -> 
 
 
 def _transform(weights: tuple[Var, ...], moved: list[VarBinding], results: list[Var]) -> Function:
-    """Make the function that computes what was moved of a tuple of the weights."""
+    """Make the function that computes the moved values from a tuple of the weights."""
     params = Var("params", TupleStructInfo(tuple([w.struct_info for w in weights])))
     taken = [VarBinding(w, TupleGetItem(params, k)) for k, w in enumerate(weights)]
     table: dict[Node, Node] = {b.var: Var(b.var.name_hint, b.var.struct_info) for b in moved}

@@ -13,7 +13,7 @@ __all__ = ["count_of_inputs"]
 def count_of_inputs(func: Function) -> int | None:
     """Return the attribute ``num_input``, None if a function has none.
 
-    Errors: RLX0331 where it is not a number of parameters.
+    Errors: RLX0331 if it is not a valid number of parameters.
     """
     given: Any = func.attrs.get("num_input")
     if given is None:

@@ -31,10 +31,10 @@ Build: TypeAlias = Callable[[IRModule], Callable[[str], Callable[..., Any]]]
 
 @dataclass(frozen=True, slots=True)
 class PackConstantsOptions:
-    """``prepare`` says what of a kernel can be computed from arguments that are constant.
+    """``prepare`` returns the part of a kernel that can be computed from its constant arguments.
 
-    ``build`` compiles a module of what it says, and gives the functions by name. Without them there
-    is nothing to do: layouts are those of schedules, and belong to a machine.
+    ``build`` compiles a module of such parts, and returns the functions by name. Without these
+    callbacks the pass does nothing: packed layouts depend on schedules, and so on the machine.
     """
 
     prepare: Prepare | None = None
@@ -45,10 +45,10 @@ class PackConstantsOptions:
 def pack_constants(
     mod: IRModule, options: PackConstantsOptions = PackConstantsOptions()
 ) -> IRModule:
-    """Call scheduled kernels that take weights as panels, which are constants of the module.
+    """Call scheduled kernels that take prepacked weights, which are constants of the module.
 
-    What calls have in common is packed once and kept once. Original weights stay where something
-    else uses them.
+    A weight that several calls share is packed and stored once. The original stays if something
+    else uses it.
     """
     if options.prepare is None or options.build is None:
         return mod
@@ -66,12 +66,12 @@ def pack_constants(
 class _Kernel(NamedTuple):
     prepared: Prepared
     numbers: tuple[int, ...]
-    """Which of the functions that pack each of its preparations is: equal ones are one."""
+    """For each preparation, the number of the packing function; equal ones share a function."""
 
 
 _Key: TypeAlias = "tuple[str, frozenset[int]]"
 _Task: TypeAlias = "tuple[int, tuple[int, ...]]"
-"""A function that packs, and the identities of the constants that it is given."""
+"""The number of a packing function, and the identities of its constant arguments."""
 
 
 class _Pack(Rewriter):
@@ -85,9 +85,9 @@ class _Pack(Rewriter):
         self.tasks: dict[_Task, tuple[Array, ...]] = {}
         self.made: dict[_Task, tuple[Constant, ...]] = {}
 
-    # -- what there is to do -----------------------------------------------------------------------
+    # -- planning ----------------------------------------------------------------------------------
     def see(self, call: Call) -> None:
-        """Note what has to be packed for a call."""
+        """Record what has to be packed for a call."""
         found = self._kernel(call)
         if found is None:
             return
@@ -127,7 +127,7 @@ class _Pack(Rewriter):
         self.functions.append(part)
         return same[-1]
 
-    # -- doing it ----------------------------------------------------------------------------------
+    # -- packing -----------------------------------------------------------------------------------
     def compute(self, build: Build) -> None:
         """Pack all constants."""
         module: dict[GlobalVar, BaseFunc] = {}
@@ -185,7 +185,7 @@ class _Pack(Rewriter):
 
 
 def _fields(call: Call) -> tuple[RelaxExpr, ...]:
-    """List the arguments: of a kernel called directly, all of them; else what it reads."""
+    """List the arguments of a direct call, or the inputs of a ``call_tir``."""
     if isinstance(call.op, GlobalVar):
         return call.args
     given = call.args[1]

@@ -42,10 +42,10 @@ _HINT: Final = "relax.hint_on_device"
 def realize_vdevice(mod: IRModule) -> IRModule:
     """Find the device of every tensor from annotations, moves and hints.
 
-    What a result is on, its inputs are on; what is known goes on forward. A hint becomes a move
-    where its tensor is elsewhere, and vanishes where it is not. A module that lists no devices
-    comes back as it is. A constant is where it is used.
-    Errors: RLX0320 for a tensor that is wanted on two devices, RLX0321 for one that is on none.
+    Inputs of a call are on the same device as its result; devices are propagated backward and
+    forward. A hint becomes a move if its tensor is on another device, and is removed otherwise. A
+    constant is on the device that uses it. A module that lists no devices is returned unchanged.
+    Errors: RLX0320 for a tensor that is wanted on two devices, RLX0321 for one without a device.
     Source: relax.md, Propagating Virtual Device Information; decisions R36, R37.
     """
     if not any(mod.global_info.values()):
@@ -59,9 +59,9 @@ def realize_vdevice(mod: IRModule) -> IRModule:
 
 
 def _propagate(mod: IRModule, *, hints: bool) -> IRModule:
-    """Go backward and forward until nothing more is found.
+    """Propagate devices backward and forward until nothing changes.
 
-    ``hints``: a hinted tensor of which nothing is known is taken to be where the hint says.
+    ``hints``: a hinted tensor without a known device is taken to be on the device of the hint.
     """
     while True:
         back = _Backward(mod, hints)
@@ -75,7 +75,7 @@ def _propagate(mod: IRModule, *, hints: bool) -> IRModule:
 
 
 def _set_returns(mod: IRModule, returns: Mapping[str, StructInfo]) -> IRModule:
-    """Tell functions what their callers know of their results."""
+    """Set the devices of functions' results to those that callers need."""
     for name, ret in returns.items():
         func = mod[name]
         if isinstance(func, Function) and func.ret_struct_info is not None:
@@ -106,22 +106,22 @@ def _first_open_hint(mod: IRModule) -> Call | None:
 
 
 class _Backward:
-    """From results to what they are made of: the bindings in reverse."""
+    """Propagates devices from results to operands, through the bindings in reverse."""
 
     def __init__(self, mod: IRModule, hints: bool) -> None:
         self.mod = mod
         self.hints = hints
         self.infos: dict[Var, StructInfo] = {}
-        """What is known of variables now, where it is more than before."""
+        """New structural information of variables, if it is more than before."""
         self.returns: dict[str, StructInfo] = {}
-        """What functions of the module return, where it is more than before."""
+        """New structural information of functions' results, if it is more than before."""
         self.functions = {var.name_hint: func for var, func in mod.functions.items()}
 
     def info(self, var: Var) -> StructInfo:
         return self.infos.get(var) or var.struct_info
 
     def describe(self, expr: RelaxExpr) -> StructInfo:
-        """Tell what is known of a leaf now."""
+        """Return the present structural information of a leaf."""
         if isinstance(expr, Var):
             return self.info(expr)
         if isinstance(expr, Tuple):
@@ -136,7 +136,7 @@ class _Backward:
         return info if ret is None else FuncStructInfo(info.params, ret, info.purity)
 
     def push(self, expr: RelaxExpr, source: StructInfo, span: Span | None) -> None:
-        """Tell a leaf the devices in another description of its value."""
+        """Give a leaf the devices in another description of its value."""
         if isinstance(expr, Var):
             old = self.info(expr)
             new = with_devices(old, source, span)
@@ -240,18 +240,18 @@ class _Backward:
 
 
 class _Forward(Rewriter):
-    """From what things are made of to results: everything is derived again."""
+    """Propagates devices from operands to results by deriving everything again."""
 
     def __init__(self, mod: IRModule, back: _Backward) -> None:
         super().__init__(mod)
         self.back = back
 
     def rewrite_parameter(self, param: Var) -> Var:
-        """Annotate a parameter with what is known of it now."""
+        """Annotate a parameter with its new structural information."""
         return self._annotate(param, self.back.info(param))
 
     def rewrite_return(self, body: SeqExpr, ret: StructInfo | None) -> StructInfo | None:
-        """Tell callers on what device the result is."""
+        """Record the device of the result for callers."""
         if ret is None:
             return None
         found = struct_info_of(body.body, self.builder.struct_info_of)
@@ -272,14 +272,14 @@ class _Forward(Rewriter):
             derived = self.builder.struct_info_of(value)
         device = only_device(info)
         if device is not None and _is_elsewhere(derived):
-            # Nothing says where the value is made, so it is moved to where it is wanted.
+            # The value has no device of its own, so it is moved to the wanted one.
             value = _move(self.builder.emit(value), device)
         var = self._annotate(binding.var, info)
         same = var is binding.var and value is binding.value
         normalizer.add(binding if same else VarBinding(var, value, span=binding.span))
 
     def rewrite_match_cast(self, binding: MatchCast, value: RelaxExpr) -> None:
-        """Check a value on its device."""
+        """Rewrite a check of a value on its device."""
         normalizer = self.builder.normalizer
         info = normalizer.info(binding.struct_info)
         if binding.var is not None:
@@ -302,9 +302,9 @@ class _Forward(Rewriter):
 
 
 class _WithoutHints(Rewriter):
-    """Makes moves of hints on tensors that are elsewhere, and removes those on tensors there.
+    """Replaces hints by moves for tensors on other devices, and removes the other hints.
 
-    What is not known to be anywhere stays hinted.
+    A hint on a tensor without a known device stays.
     """
 
     def rewrite_call(self, call: Call) -> RelaxExpr:
@@ -321,9 +321,9 @@ class _WithoutHints(Rewriter):
         return _move(call.args[0], device, call.span)
 
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
-        """Drop what was a hint and changes nothing."""
+        """Drop the binding of a hint that needs no move."""
         if _is_op(binding.value, _HINT) and isinstance(value, Var):
-            # An output of a block cannot be one of the variables that end with it.
+            # An output of a block must not be replaced by a variable that is local to the block.
             ends = isinstance(value, DataflowVar) and not isinstance(binding.var, DataflowVar)
             if not ends:
                 self.replace(binding.var, value)
@@ -332,20 +332,20 @@ class _WithoutHints(Rewriter):
 
 
 def _anywhere(info: StructInfo) -> StructInfo:
-    """Forget the device of a tensor."""
+    """Return the information without the device of a tensor."""
     if isinstance(info, TensorStructInfo) and info.vdevice is not None:
         return TensorStructInfo(info.shape, info.dtype, None, info.ndim, span=info.span)
     return info
 
 
 def _is_elsewhere(derived: StructInfo) -> bool:
-    """Whether a value is made of tensors, and nothing says on what device."""
+    """Tell whether a value is computed from tensors, but on no known device."""
     tensors = list(tensors_in(derived))
     return bool(tensors) and all(t.vdevice is None for t in tensors)
 
 
 def _claim_device(call: Call, info: StructInfo) -> Call:
-    """Tell the device to the description of results that a call carries."""
+    """Set the device in the structural information of results that a call carries."""
     given = call.sinfo_args
     single = len(given) == 1
     sources = (info,) if single else info.fields if isinstance(info, TupleStructInfo) else ()
@@ -365,7 +365,7 @@ def _move(value: RelaxExpr, device: VDevice, span: Span | None = None) -> Call:
 
 
 def _demand_devices(mod: IRModule) -> None:
-    """Hold every tensor that an operator or a kernel takes to be on a device."""
+    """Check that every tensor operand of an operator or a kernel has a device."""
     functions = {var.name_hint: func for var, func in mod.functions.items()}
     found: list[Diagnostic] = []
     for func in _graphs(mod):

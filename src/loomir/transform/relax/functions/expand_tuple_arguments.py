@@ -24,7 +24,7 @@ __all__ = ["expand_tuple_arguments"]
 
 @register("relax.ExpandTupleArguments", requires={"relax_normal_form"})
 def expand_tuple_arguments(mod: IRModule) -> IRModule:
-    """Replace each parameter of a private function that is a tuple by one for each field.
+    """Replace each tuple parameter of a private function by one parameter for each field.
 
     Tuples in tuples are expanded too.
     """
@@ -73,7 +73,7 @@ class _Callers(Rewriter):
         self.wide = wide
 
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Return the fields of what is passed."""
+        """Pass the fields in place of a tuple."""
         old = self.wide.get(call.op.name_hint) if isinstance(call.op, GlobalVar) else None
         if old is None:
             return call

@@ -28,8 +28,8 @@ _P = TypeVar("_P", "FunctionPass", "DataflowBlockPass")
 class FunctionPass:
     """A pass that maps each graph of a module, by ``transform(func, mod)``.
 
-    What it gives is brought to normal form; a module of which nothing changed comes back as it is.
-    Errors: RLX0331 where it gives anything but a function.
+    Its result is brought to normal form; a module in which nothing changed is returned unchanged.
+    Errors: RLX0331 if it returns anything but a function.
     """
 
     def __init__(self, transform: Callable[[Function, IRModule], Any], name: str = "") -> None:
@@ -53,7 +53,7 @@ class FunctionPass:
 class DataflowBlockPass:
     """A pass that maps each dataflow block of a module, by ``transform(block, mod)``.
 
-    Errors: RLX0331 where it gives anything but a dataflow block.
+    Errors: RLX0331 if it returns anything but a dataflow block.
     """
 
     def __init__(self, transform: Callable[[DataflowBlock, IRModule], Any], name: str = "") -> None:
@@ -90,7 +90,7 @@ def function_pass(transform: Callable[[Function, IRModule], Any]) -> FunctionPas
 @overload
 def function_pass(*, name: str = "") -> Callable[[Callable[..., Any]], FunctionPass]: ...
 def function_pass(transform: Callable[..., Any] | None = None, *, name: str = "") -> Any:
-    """Make a pass on modules of a function of a graph and its module."""
+    """Turn a function of a graph and its module into a pass on modules."""
     return _decorate(FunctionPass, transform, name)
 
 
@@ -101,7 +101,7 @@ def dataflowblock_pass(
 @overload
 def dataflowblock_pass(*, name: str = "") -> Callable[[Callable[..., Any]], DataflowBlockPass]: ...
 def dataflowblock_pass(transform: Callable[..., Any] | None = None, *, name: str = "") -> Any:
-    """Make a pass on modules of a function of a dataflow block and its module."""
+    """Turn a function of a dataflow block and its module into a pass on modules."""
     return _decorate(DataflowBlockPass, transform, name)
 
 

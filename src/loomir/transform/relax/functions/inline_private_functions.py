@@ -27,11 +27,10 @@ __all__ = ["inline_private_functions"]
 
 @register("relax.InlinePrivateFunctions", requires={"relax_normal_form"}, breaks={"functions_used"})
 def inline_private_functions(mod: IRModule) -> IRModule:
-    """Inline private functions that are only called, and drop them.
+    """Inline private functions that are only called, and remove them.
 
-    Those that may call themselves stay; so do groups of kernels, and functions with control flow
-    that are called in dataflow blocks. Checks of annotations that are not certain to hold stay as
-    ``MatchCast``.
+    Recursive functions stay; so do groups of kernels, and functions with control flow that are
+    called in dataflow blocks. Checks of annotations that may fail remain as ``MatchCast``.
     """
     ready = _inlinable(mod)
     if not ready:
@@ -49,7 +48,7 @@ def inline_private_functions(mod: IRModule) -> IRModule:
         for name in list_called_names(func)
     }
     stack = [name for name in used if name in ready]
-    while stack:  # what stays may call others that stay
+    while stack:  # callees of recursive functions may be recursive, too
         for name in list_called_names(ready[stack.pop()]) & ready.keys() - used:
             used.add(name)
             stack.append(name)
@@ -61,7 +60,7 @@ def _inlinable(mod: IRModule) -> dict[str, Function]:
     found = {n: f for n, f in only_called(mod).items() if not f.attrs.get("Primitive")}
     found = {n: f for n, f in found.items() if not f.attrs.get("relax.force_pure")}
     calls = {n: list_called_names(f) & found.keys() for n, f in found.items()}
-    while True:  # what only calls functions that end is no part of a circle
+    while True:  # a function whose callees are all non-recursive is not recursive
         ends = {n for n, names in calls.items() if not names}
         if not ends:
             break
@@ -86,7 +85,7 @@ class _Inliner(Rewriter):
         self.ready = ready
 
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Emit a function's body, and give its result."""
+        """Emit the body of the called function, and return its result."""
         func = self.ready.get(call.op.name_hint) if isinstance(call.op, GlobalVar) else None
         if func is None or (self.builder.in_dataflow and not _is_graph(func)):
             return call
@@ -118,14 +117,14 @@ class _Inliner(Rewriter):
         return body.body
 
     def _check_argument(self, param: Var, arg: RelaxExpr, info: StructInfo) -> RelaxExpr:
-        """Return what is passed; a check that may fail stays, and a tuple gets a name."""
+        """Return the argument; add a check if it may not fit, and bind a tuple to a variable."""
         if is_subtype(info, param.struct_info) is not Match.YES:
             return self.builder.match_cast(arg, param.struct_info, param.name_hint)
         return self.builder.emit(arg, param.name_hint) if isinstance(arg, Tuple) else arg
 
 
 def _is_graph(func: Function) -> bool:
-    """Whether a function's bindings can be in a dataflow block."""
+    """Tell whether a function's bindings can be in a dataflow block."""
     body = func.body
     if not isinstance(body, SeqExpr):
         return False

@@ -37,36 +37,36 @@ from loomir.tir.expr import Var as ShapeVar
 __all__ = ["lambda_lift"]
 
 _OWN: Final = ("global_symbol",)
-"""Attributes of a function of the module that one inside of another has no use for."""
+"""Attributes of module functions that a local function must not copy."""
 
 
 @register("relax.LambdaLift", requires={"relax_normal_form"})
 def lambda_lift(mod: IRModule) -> IRModule:
-    """Move local functions to the module, as private functions named ``lifted_`` and their name.
+    """Move local functions to the module, as private functions named ``lifted_NAME``.
 
-    One that captures nothing is called as a function of the module. What another captures becomes
-    its last parameters, sizes that no other parameter tells as one shape after them: a closure is
-    made of it by ``make_closure`` where it stood, and called by ``invoke_pure_closure``, or
-    ``invoke_closure`` where it has effects. One that calls itself passes on what it was given.
+    A function that captures nothing is called directly. For another one, the captured values become
+    its last parameters, followed by a shape of the sizes that no other parameter binds; a closure
+    is built by ``make_closure`` in its place, and called by ``invoke_pure_closure``, or by
+    ``invoke_closure`` if it has effects. A recursive function passes on its captured values.
     """
     return _Lifter(mod).rewrite_module()
 
 
 class _Captured(NamedTuple):
-    """What a local function uses of the functions around it."""
+    """The variables that a local function captures."""
 
     values: tuple[Var, ...]
     sizes: tuple[ShapeVar, ...]
 
     @property
     def args(self) -> tuple[RelaxExpr, ...]:
-        """What the lifted function is given after its own arguments."""
+        """The arguments of the lifted function after its own ones."""
         return (*self.values, ShapeExpr(self.sizes)) if self.sizes else self.values
 
 
 class _Lifter(Rewriter):
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
-        """Lift a function; bind everything else as it is."""
+        """Lift a function; leave other bindings unchanged."""
         if not isinstance(value, Function):
             self.emit_binding(binding, value)
             return
@@ -93,7 +93,7 @@ class _Lifter(Rewriter):
         return _Captured(values, tuple([v for v in used if v not in told]))
 
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Invoke what ``make_closure`` gave."""
+        """Invoke a closure that ``make_closure`` has built."""
         if not isinstance(call.op, Var):
             return call
         made = self.lookup(call.op)
@@ -108,11 +108,12 @@ class _Lifter(Rewriter):
 
 
 def _close(func: Function, captured: _Captured) -> Function:
-    """Make what a function captures parameters of it."""
+    """Turn the captured variables of a function into parameters."""
     table: dict[Node, Node] = {}
     params = list(func.params)
     for var in captured.values:
-        info = without_variables(var.struct_info, lambda _: True)  # a parameter names no other one
+        # A parameter's annotation must not mention other parameters.
+        info = without_variables(var.struct_info, lambda _: True)
         made = Var(var.name_hint, substitute(info, table) if table else info, span=var.span)
         table[var] = made
         params.append(made)
@@ -127,7 +128,7 @@ def _close(func: Function, captured: _Captured) -> Function:
 
 
 def _recursive(func: Function, binding: VarBinding, gv: GlobalVar, captured: _Captured) -> Function:
-    """Let a function that uses itself use the lifted one, with what it was given."""
+    """Let a recursive function refer to the lifted one, with its captured values."""
     name = binding.var
     if name not in free_relax_vars(func):
         return func

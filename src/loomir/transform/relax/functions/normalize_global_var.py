@@ -13,9 +13,9 @@ __all__ = ["normalize_global_var"]
 
 @register("relax.NormalizeGlobalVar")
 def normalize_global_var(mod: IRModule) -> IRModule:
-    """Name each function by its ``global_symbol``, and private ones differently from these.
+    """Rename each function to its ``global_symbol``, and private functions that clash with one.
 
-    A private function whose name another one needs, or has already, gets a number after it.
+    A private function whose name is taken gets a number as suffix.
     Errors: RLX0336 for two functions of one ``global_symbol``.
     """
     names: dict[GlobalVar, str] = {}
@@ -47,7 +47,7 @@ def normalize_global_var(mod: IRModule) -> IRModule:
         return mod
     made = {var: GlobalVar(name) for var, name in names.items() if name != var.name_hint}
     by_name: dict[str, GlobalVar] = {}
-    for var in mod.functions:  # a use may be another object of the name
+    for var in mod.functions:  # a use may be another object with the same name
         by_name.setdefault(var.name_hint, var)
 
     def rename(use: GlobalVar) -> Node:

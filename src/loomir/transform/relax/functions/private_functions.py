@@ -21,12 +21,12 @@ def only_called(mod: IRModule) -> dict[str, Function]:
             continue
         for part in pre_order(func):
             inner = part.args if isinstance(part, Call) else children(part)
-            for value in inner:  # the callee of a call is not among them
+            for value in inner:  # not the callee of a call
                 if isinstance(value, GlobalVar):
                     found.pop(value.name_hint, None)
     return found
 
 
 def list_called_names(func: Function) -> set[str]:
-    """Name the functions of the module that a function mentions."""
+    """List the names of the module's functions that a function mentions."""
     return {part.name_hint for part in pre_order(func) if isinstance(part, GlobalVar)}

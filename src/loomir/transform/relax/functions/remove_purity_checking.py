@@ -14,7 +14,7 @@ __all__ = ["remove_purity_checking"]
 def remove_purity_checking(func: Function) -> Function:
     """Set ``relax.force_pure`` on pure functions; callers still know them as pure.
 
-    ``call_pure_packed`` becomes the call that it stands for.
+    ``call_pure_packed`` becomes an ordinary call.
     """
     if not func.is_pure or func.attrs.get("relax.force_pure"):
         return func
@@ -26,7 +26,7 @@ def remove_purity_checking(func: Function) -> Function:
 
 
 def _vouch(func: Function) -> Function:
-    """Set ``relax.force_pure`` on a pure function that is a value."""
+    """Set ``relax.force_pure`` on a pure local function."""
     if not func.is_pure or func.attrs.get("relax.force_pure"):
         return func
     attrs = {**func.attrs, "relax.force_pure": True}

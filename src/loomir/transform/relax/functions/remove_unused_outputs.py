@@ -30,11 +30,11 @@ __all__ = ["remove_unused_outputs"]
 
 @register("relax.RemoveUnusedOutputs", requires={"relax_normal_form"})
 def remove_unused_outputs(mod: IRModule) -> IRModule:
-    """Return from private functions only the fields of tuples that some caller takes out.
+    """Return from private functions only the tuple fields that callers use.
 
-    A function of which one field is left returns that field, not a tuple. A field stays where the
-    annotation of the function's result says more of it than is known: that is checked as it
-    returns. What computed a field is left for DeadCodeElimination.
+    A function with one remaining field returns the field itself, not a tuple. A field stays if the
+    annotation of the result says more of it than is derived, since that is checked on return. The
+    computation of a removed field is left to DeadCodeElimination.
     """
     wide = {
         name: func
@@ -69,7 +69,7 @@ def remove_unused_outputs(mod: IRModule) -> IRModule:
 
 
 def _find_used(mod: IRModule, names: set[str]) -> dict[str, set[int | None]]:
-    """Tell which fields of the results of functions are taken out; None if it is more."""
+    """Return the fields of functions' results that are used; None stands for the whole result."""
     found: dict[str, set[int | None]] = {name: set() for name in names}
     for func in mod.functions.values():
         results: dict[Var, str] = {}
@@ -85,7 +85,7 @@ def _find_used(mod: IRModule, names: set[str]) -> dict[str, set[int | None]]:
                 uses.append(value.cond if isinstance(value, If) else value)
         for use in uses:
             if isinstance(use, Function):
-                continue  # the sequences in it are listed by themselves
+                continue  # its sequences are listed separately
             of = use.tuple_value if isinstance(use, TupleGetItem) else None
             if isinstance(of, Var) and of in results and isinstance(use, TupleGetItem):
                 found[results[of]].add(use.index)
@@ -107,7 +107,7 @@ def _result(func: Function, known: Functions) -> StructInfo | None:
 
 
 def _keep_outputs(func: Function, places: list[int]) -> Function:
-    """Return these fields only."""
+    """Rewrite a function to return only some fields."""
     body, ret = func.body, func.ret_struct_info
     assert isinstance(body, SeqExpr)
     assert isinstance(ret, TupleStructInfo)
@@ -139,13 +139,13 @@ class _Callers(Rewriter):
         self.kept = kept
 
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Derive anew what a function returns."""
+        """Derive the result of a changed function again."""
         if _callee(call) not in self.kept:
             return call
         return Call(call.op, call.args, call.sinfo_args, call.attrs, span=call.span)
 
     def rewrite_tuple_get_item(self, value: TupleGetItem) -> RelaxExpr:
-        """Count the fields that are left."""
+        """Adjust the index to the remaining fields."""
         places = self.kept.get(_callee(self.lookup(value.tuple_value)))
         if places is None:
             return value

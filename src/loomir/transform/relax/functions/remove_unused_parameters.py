@@ -16,9 +16,9 @@ __all__ = ["remove_unused_parameters"]
 
 @register("relax.RemoveUnusedParameters", requires={"relax_normal_form"})
 def remove_unused_parameters(mod: IRModule) -> IRModule:
-    """Remove parameters of private functions that nothing uses, and what callers pass for them.
+    """Remove unused parameters of private functions, and the arguments of their callers.
 
-    The only parameter that tells the value of a shape variable stays.
+    The only parameter that binds a shape variable stays.
     """
     kept: dict[str, list[int]] = {}
     for name, func in only_called(mod).items():
@@ -51,7 +51,7 @@ def remove_unused_parameters(mod: IRModule) -> IRModule:
 
 
 def _find_used(func: Function) -> list[int]:
-    """List the places of the parameters that are needed."""
+    """List the indices of the parameters that are needed."""
     names = set(free_relax_vars(func.body))
     inner = Function((), func.body, func.ret_struct_info)
     wanted: set[ShapeVar] = set(free_shape_vars(inner, _find_told(list(func.params))))

@@ -23,7 +23,7 @@ __all__ = ["Taken", "find_taken_fields"]
 
 
 class Taken(NamedTuple):
-    """A call of which nothing but these fields is used, and how many times they are taken out."""
+    """A call of which only these fields are used, and how often they are taken out."""
 
     call: Call
     fields: tuple[int, ...]
@@ -31,7 +31,7 @@ class Taken(NamedTuple):
 
 
 def find_taken_fields(func: Function) -> dict[Var, Taken]:
-    """Find calls of several results that are only taken out one by one, by what binds them."""
+    """Find calls whose results are only taken out one by one, by the variable of the tuple."""
     calls: dict[Var, Call] = {}
     uses: list[RelaxExpr] = []
     taken: defaultdict[Var, list[tuple[Var, int]]] = defaultdict(list)
@@ -48,7 +48,7 @@ def find_taken_fields(func: Function) -> dict[Var, Taken]:
                 if isinstance(part.var.struct_info, TupleStructInfo):
                     calls[part.var] = value
             elif isinstance(value, Function):
-                continue  # the sequences in it are listed by themselves
+                continue  # its sequences are listed separately
             uses.append(value.cond if isinstance(value, If) else value)
     if not any(var in taken for var in calls):
         return {}

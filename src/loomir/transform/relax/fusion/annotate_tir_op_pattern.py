@@ -13,7 +13,8 @@ __all__ = ["annotate_tir_op_pattern"]
 def annotate_tir_op_pattern(func: PrimFunc) -> PrimFunc:
     """Set the attribute ``op_pattern`` of a kernel, unless it has one.
 
-    0 element-wise, 1 broadcast, 2 injective, 3 reduction, 4 output-fusable, 8 opaque.
+    The values are 0 element-wise, 1 broadcast, 2 injective, 3 reduction, 4 output-fusable, 8
+    opaque.
     """
     if "op_pattern" in func.attrs:
         return func

@@ -31,21 +31,21 @@ _MOVES: Final = frozenset(
 )
 _SCALES: Final = frozenset({"relax.multiply", "relax.divide"})
 _MOST_MOVES: Final = 6
-"""Moves of one operand that a kernel takes in."""
+"""The most kernels that move an operand's elements and are fused into one group."""
 _MOST: Final = 16
-"""Kernels between two products."""
+"""The most kernels between the two products."""
 
 
 @dataclass(slots=True)
 class Reads:
-    """What a kernel of a graph computes, and which kernels make its arguments, -1 for others."""
+    """What a kernel of a graph computes, and which kernels compute its arguments; -1 for others."""
 
     name: str = ""
     made_by: list[int] = field(default_factory=list[int])
 
 
 def find_attention(nodes: Sequence[GraphNode], reads: Sequence[Reads]) -> list[list[int]]:
-    """List the kernels of each attention, in their order."""
+    """List the kernels of each attention, in program order."""
     finder = _Finder(nodes, reads)
     products = [i for i, read in enumerate(reads) if _is_product(nodes[i], read)]
     for place in products:
@@ -66,7 +66,7 @@ class _Finder:
         self.taken: set[int] = set()
 
     def search(self, second: int) -> None:
-        """Look for the attention that ends in a product."""
+        """Search for the attention that ends with a product."""
         rows = self._rows(second)
         if rows is None or rows & self.taken:
             return
@@ -79,13 +79,13 @@ class _Finder:
         self.found.append(sorted(group))
 
     def _rows(self, second: int) -> set[int] | None:
-        """Return what makes the left operand: another product, and what is done with its rows."""
+        """Return the kernels of the left operand: another product, and operations on its rows."""
         inside = {second}
         left = self.reads[second].made_by[0]
         first = -1
         pending = {left}
         while pending:
-            place = max(pending)  # users before what they use
+            place = max(pending)  # users before operands
             pending.discard(place)
             if place < 0 or not self._is_inner(place, inside) or len(inside) > _MOST:
                 continue
@@ -112,7 +112,7 @@ class _Finder:
         return not node.is_kept and all(user in inside for user, _ in node.users)
 
     def _moves(self, operand: int, group: set[int]) -> set[int]:
-        """Return the moves that make an operand, and nothing else needs."""
+        """Return the kernels that move the elements of an operand and have no other users."""
         made: set[int] = set()
         place = operand
         while place >= 0 and len(made) < _MOST_MOVES and place not in self.taken:
@@ -129,7 +129,7 @@ class _Finder:
         return made
 
     def _scales(self, place: int) -> bool:
-        """Whether a kernel scales what was not just computed: a product scales its own result."""
+        """Tell whether a kernel scales an operand, rather than the result of a product."""
         made_by = self.reads[place].made_by
         before = max(made_by, default=-1)
         return min(made_by, default=-1) < 0 and (

@@ -44,15 +44,15 @@ __all__ = ["fuse_ops"]
 
 _CALL_TIR: Final = "relax.call_tir"
 _NAMES: Final = 6
-"""Kernels that give a group its name."""
+"""The most kernels whose names form the name of a group."""
 
 
 @register("relax.FuseOps", requires={"relax_normal_form"}, breaks={"no_kernel_groups"})
 def fuse_ops(mod: IRModule) -> IRModule:
-    """Make functions of calls of kernels in dataflow blocks that can become one kernel.
+    """Group calls of kernels in dataflow blocks that can become one kernel into functions.
 
-    Such a function is private and has the attribute ``Primitive``. The kernels are those annotated
-    by ``AnnotateTIROpPattern``; equal groups share a function.
+    Such a function is private and has the attribute ``Primitive``. Only kernels annotated by
+    ``AnnotateTIROpPattern`` are grouped; equal groups share a function.
     """
     return _Grouping(mod).run()
 
@@ -73,7 +73,7 @@ class _Grouping:
 
     def run(self) -> IRModule:
         changed: dict[GlobalVar, BaseFunc] = {}
-        groups = groups_of(self.mod)  # such as users write
+        groups = groups_of(self.mod)  # groups written by users
         for var, func in self.mod.functions.items():
             is_graph = isinstance(func, Function) and var.name_hint not in groups
             changed[var] = rewrite(func, {DataflowBlock: self._block}) if is_graph else func
@@ -93,7 +93,7 @@ class _Grouping:
         return block if len(groups) == len(block.bindings) else self._with_groups(block, groups)
 
     def _with_groups(self, block: DataflowBlock, groups: Sequence[Sequence[int]]) -> DataflowBlock:
-        """Call functions of groups where their last members are."""
+        """Call the functions of groups in place of their last members."""
         at_last = {group[-1]: group for group in groups}
         made: list[Binding] = []
         for i, binding in enumerate(block.bindings):
@@ -108,7 +108,7 @@ class _Grouping:
         return DataflowBlock(tuple(made), span=block.span)
 
     def _reads(self, block: DataflowBlock) -> list[Reads]:
-        """Return what each kernel of a block computes, and what makes its arguments."""
+        """Return what each kernel of a block computes, and which kernels compute its arguments."""
         number: dict[RelaxExpr | None, int] = {}
         made: list[Reads] = []
         for i, binding in enumerate(block.bindings):
@@ -160,7 +160,7 @@ class _Grouping:
         return OpPattern(kind) if kind in set(OpPattern) else OpPattern.OPAQUE
 
     def _is_same_tensor(self, var: Var, other: Var | None) -> bool:
-        """Whether two variables are known to have equal extents."""
+        """Tell whether two variables are known to have equal extents."""
         first = var.struct_info_annotation
         second = None if other is None else other.struct_info_annotation
         if not isinstance(first, TensorStructInfo) or not isinstance(second, TensorStructInfo):
@@ -172,7 +172,7 @@ class _Grouping:
 
     # -- functions -------------------------------------------------------------------------------
     def _outline(self, members: Sequence[VarBinding]) -> VarBinding:
-        """Make a function of bindings, or find one; the value of the last is its result."""
+        """Outline bindings to a function, a new or an equal one; its result is the last value."""
         key, given = _key(members)
         found = self.by_key.get(key) if key is not None else None
         if found is None:
@@ -232,15 +232,15 @@ class _Grouping:
             name = f"{wanted}_{number}"
         self.names.add(name)
         made = GlobalVar(name)
-        self.added[made] = copy_with_fresh_vars(func)  # each function has variables of its own
+        self.added[made] = copy_with_fresh_vars(func)  # each function needs its own variables
         same.append(made)
         return made
 
 
 def _key(members: Sequence[VarBinding]) -> tuple[object | None, tuple[RelaxExpr, ...]]:
-    """Return what only equal groups have in common, and what each is called with.
+    """Return a key that is equal only for equal groups, and the arguments of the group.
 
-    There is none for a group with extents that are not numbers: it takes a comparison to tell.
+    The key is None for a group with extents that are not numbers, which has to be compared.
     """
     places: dict[RelaxExpr, int] = {m.var: i for i, m in enumerate(members)}
     args: dict[RelaxExpr, int] = {}
@@ -268,7 +268,7 @@ def _key(members: Sequence[VarBinding]) -> tuple[object | None, tuple[RelaxExpr,
 
 
 def _numbers(info: StructInfo) -> object | None:
-    """Return the dtype and the extents of a tensor where these are numbers."""
+    """Return the dtype and the extents of a tensor if they are numbers, else None."""
     if not isinstance(info, TensorStructInfo) or info.dims is None or info.vdevice is not None:
         return None
     extents = [d.value for d in info.dims if isinstance(d, IntImm)]
@@ -276,7 +276,7 @@ def _numbers(info: StructInfo) -> object | None:
 
 
 def _stand_in(var: Var) -> ShapeVar:
-    """Make a variable for a scalar where only its dtype matters."""
+    """Make a variable for a scalar of which only the dtype matters."""
     info = var.struct_info
     assert isinstance(info, PrimStructInfo)
     return ShapeVar(var.name_hint, info.dtype)
@@ -292,7 +292,7 @@ def _name(expr: RelaxExpr) -> str:
 
 
 def _unbound(params: Sequence[Var], bindings: Sequence[Binding]) -> tuple[ShapeVar, ...]:
-    """List the shape variables that a function uses, and its parameters do not bind."""
+    """List the shape variables that a function uses but its parameters do not bind."""
     infos = [p.struct_info for p in params]
     bound = {var for info in infos for var in shape_vars_bound_by(info)}
     used: dict[ShapeVar, None] = {}

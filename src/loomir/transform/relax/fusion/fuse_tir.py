@@ -31,7 +31,7 @@ __all__ = ["fuse_tir"]
 
 
 class _Merged(NamedTuple):
-    """A kernel in the making: its statements in order, and the buffers between them."""
+    """A kernel under construction: its statements in order, and the buffers between them."""
 
     stmts: tuple[Stmt, ...]
     between: tuple[Buffer, ...]
@@ -47,10 +47,10 @@ class _Merged(NamedTuple):
 def fuse_tir(mod: IRModule) -> IRModule:
     """Replace functions with the attribute ``Primitive`` by kernels, calls of them by ``call_tir``.
 
-    Those that are more than a group of kernels, with one tensor as result, stay functions.
-    What computes single elements is computed where they are used, unless that would repeat much
-    work; everything else is kept in memory that the kernel allocates. Results have the same bits,
-    but for those of a NaN.
+    A function that is not just a group of kernels with one result tensor stays. Element-wise
+    computations are inlined into their users, unless that would repeat much work; other results are
+    kept in memory that the kernel allocates. Results are bit-identical, except for the bits of
+    NaNs.
     """
     groups = groups_of(mod)
     if not groups:
@@ -76,7 +76,7 @@ def fuse_tir(mod: IRModule) -> IRModule:
 
 
 def _call_kernel(binding: VarBinding, call: Call, var: GlobalVar, group: Group) -> VarBinding:
-    """Write a call of a group as a call of its kernel."""
+    """Replace a call of a group by a call of its kernel."""
     given: list[RelaxExpr] = []
     sizes: list[PrimExpr] = []
     for param, arg in zip(group.func.params, call.args):
@@ -96,7 +96,7 @@ def _call_kernel(binding: VarBinding, call: Call, var: GlobalVar, group: Group) 
 
 
 def _kernel(group: Group) -> PrimFunc:
-    """Put the kernels of a group one after another, and fuse what can be fused."""
+    """Concatenate the kernels of a group, and inline what can be inlined."""
     buffers: dict[RelaxExpr, Buffer] = {}
     arrays: dict[PrimVar, Buffer] = {}
     params: list[PrimVar] = []
@@ -150,7 +150,7 @@ def _merge(group: Group, buffers: dict[RelaxExpr, Buffer]) -> _Merged:
 def _copy_kernel(
     member: Member, buffers: dict[RelaxExpr, Buffer], output: Buffer
 ) -> tuple[tuple[Buffer, ...], tuple[Stmt, ...]]:
-    """Return what a kernel allocates and its statements, on the buffers of a call."""
+    """Return the allocations and statements of a kernel, with the buffers of a call."""
     bound = member.bound
     table: dict[Node, Node] = {**bound.values}
     pairs = [(inner, buffers[outer]) for inner, outer in bound.tensors]

@@ -15,7 +15,7 @@ from loomir.transform.relax.fusion.op_pattern import OpPattern
 __all__ = ["GraphNode", "find_groups"]
 
 _LARGEST: Final = 64
-"""Kernels in a group: code that is too large is not faster."""
+"""The most kernels in a group: larger code is not faster."""
 
 Allows = Callable[[OpPattern, bool], bool]
 
@@ -29,22 +29,22 @@ class GraphNode:
         self.kind = kind
         self.users: list[tuple[int, OpPattern]] = []
         self.is_kept = False
-        """Whether something outside of the graph uses the value."""
+        """Whether something outside the graph uses the value."""
 
 
 def find_groups(nodes: Sequence[GraphNode]) -> list[list[int]]:
-    """Group nodes, given in topological order; the last of each group gives its result."""
+    """Group nodes, passed in topological order; the last of each group has its result."""
     return _Fusion(nodes).run()
 
 
 class _Tree:
-    """The tree of post-dominators, with shortcuts toward its root."""
+    """The tree of post-dominators, with shortcuts towards its root."""
 
     def __init__(self, nodes: Sequence[GraphNode]) -> None:
         count = len(nodes)
         self.parent = [-1] * count
         self.kind = [OpPattern.OPAQUE] * count
-        """The most general kind of the ways to the parent."""
+        """The most general kind on the paths to the parent."""
         self.depth = [0] * count
         self.jump = [-1] * count
         self.jump_kind = [OpPattern.OPAQUE] * count
@@ -79,7 +79,7 @@ class _Tree:
             self.jump[i], self.jump_kind[i] = up, self.kind[i]
 
     def _meet(self, a: int, b: int) -> tuple[int, OpPattern]:
-        """Return the nearest common post-dominator, -1 for none, and the kind of the ways there."""
+        """Return the nearest common post-dominator, or -1, and the kind of the paths to it."""
         kind = OpPattern.ELEMENT_WISE
         if self.depth[a] < self.depth[b]:
             a, b = b, a
@@ -135,7 +135,7 @@ class _Fusion:
             self._join(i, sink, _is_injective)
 
     def _join(self, start: int, sink: int, allows: Allows) -> None:
-        """Join all nodes on the ways from one to another, where their kinds allow it."""
+        """Merge all nodes on the paths from one to another, if their kinds allow it."""
         if not allows(self.kind[self._root(sink)], True):
             return
         seen = {start}

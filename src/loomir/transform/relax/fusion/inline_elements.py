@@ -45,9 +45,9 @@ from loomir.transform.relax.fusion.loop_nests import (
 __all__ = ["inline_elements"]
 
 _CHEAP: Final = 16
-"""Nodes of an expression that may be computed several times."""
+"""The most nodes of an expression that may be recomputed."""
 _FEW: Final = 3
-"""Places at which it may be computed."""
+"""The most places at which it may be recomputed."""
 _DIVISIONS: Final = (Div, FloorDiv, FloorMod, Mod)
 _COSTLY: Final = (Call, *_DIVISIONS)
 
@@ -55,7 +55,7 @@ _COSTLY: Final = (Call, *_DIVISIONS)
 def inline_elements(
     stmts: Sequence[Stmt], buffers: Sequence[Buffer], between: Sequence[Buffer], output: Buffer
 ) -> tuple[tuple[Stmt, ...], tuple[Buffer, ...]]:
-    """Join the nests of a kernel; gives what is left of them, and of the buffers ``between``."""
+    """Inline nests of a kernel; return the remaining ones, and those of the buffers ``between``."""
     analyzer = size_analyzer(iter(buffers))
     nests = _Nests(stmts, analyzer)
     inner = {id(b) for b in between}
@@ -70,7 +70,7 @@ def inline_elements(
 
 
 def _data_used(stmts: Sequence[Stmt]) -> set[int]:
-    """List the data that statements store to, load from (also what nothing stored), or name."""
+    """List the data variables that statements store to, load from or mention."""
     used: set[int] = set()
     for found in map(by_class, stmts):
         used |= {id(var) for var in found.get(Var, ())}
@@ -88,7 +88,7 @@ class _Site:
         self.indices = indices
         self.loads: list[BufferLoad] = []
         self.free = False
-        """Whether the block always evaluates one of them."""
+        """Whether the block always evaluates one of the loads."""
 
 
 class _Nests:
@@ -96,7 +96,7 @@ class _Nests:
         self.stmts: list[Stmt | None] = list(stmts)
         self.elements = [elements_of(stmt, analyzer) for stmt in stmts]
         self.readers: dict[int, set[int]] = {}
-        """Which statements load a buffer."""
+        """The statements that load each buffer."""
         self.writers: dict[int, set[int]] = {}
         for k, stmt in enumerate(stmts):
             self._note(k, stmt)
@@ -109,14 +109,14 @@ class _Nests:
             self.writers.setdefault(id(store.buffer), set()).add(k)
 
     def inline(self, k: int, elements: Elements) -> None:
-        """Remove a nest, where its expression can stand at all places that use it."""
+        """Inline a nest and remove it, if its expression can replace all loads of its buffer."""
         buffer = elements.buffer
         readers = sorted(self.readers.get(id(buffer), ()))
         if self.writers[id(buffer)] != {k} or any(reader < k for reader in readers):
             return
         for load in by_class(elements.value).get(BufferLoad, ()):
             if any(writer > k for writer in self.writers.get(id(load.buffer), ())):
-                return  # what it is made of does not stay
+                return  # its operands may be overwritten before
         plans: list[tuple[int, Block, list[_Site]]] = []
         for reader in readers:
             stmt = self.stmts[reader]
@@ -162,7 +162,7 @@ def _is_worth(elements: Elements, plans: Sequence[tuple[int, Block, list[_Site]]
 
 
 def _covers(block: Block, indices: tuple[PrimExpr, ...]) -> bool:
-    """Whether a block loads each element at most about once."""
+    """Tell whether a block loads each element at most about once."""
     named = {v for index in indices for v in by_class(index).get(Var, ())}
     for it in block.iter_vars:
         extent = None if it.dom is None else it.dom.extent
@@ -172,9 +172,9 @@ def _covers(block: Block, indices: tuple[PrimExpr, ...]) -> bool:
 
 
 def _scatters(block: Block, indices: tuple[PrimExpr, ...]) -> bool:
-    """Whether a sum divides to find its elements, as a transposed convolution with a stride.
+    """Tell whether a reduction computes indices by division, as strided transposed convolutions do.
 
-    It reads each at many steps, and a schedule for it copies them as they are.
+    It reads each element many times, and its schedule copies the elements first.
     """
     steps = {it.var for it in block.iter_vars if it.iter_type is IterVarType.COMM_REDUCE}
     return any(
@@ -186,7 +186,7 @@ def _scatters(block: Block, indices: tuple[PrimExpr, ...]) -> bool:
 
 
 def _is_simple(block: Block) -> bool:
-    """Whether a block only binds names and stores one element."""
+    """Tell whether a block only binds names and stores one element."""
     body = block.body
     while isinstance(body, LetStmt):
         body = body.body
@@ -194,7 +194,7 @@ def _is_simple(block: Block) -> bool:
 
 
 def _sites(stmt: Stmt, buffer: Buffer) -> list[tuple[Block, list[_Site]]] | None:
-    """List the places where a statement loads a buffer; None if some cannot be replaced."""
+    """List the places at which a statement loads a buffer; None if some cannot be replaced."""
     loads: list[BufferLoad] = by_class(stmt).get(BufferLoad, [])
     wanted = {id(load) for load in loads if load.buffer is buffer}
     result: list[tuple[Block, list[_Site]]] = []
@@ -228,7 +228,7 @@ def _find_bound(body: Stmt) -> set[Var]:
 
 
 def _loads(body: Stmt) -> Iterator[tuple[BufferLoad, bool]]:
-    """List loads, each with whether it is certainly evaluated where the body is."""
+    """List loads, each with whether it is evaluated whenever the body is."""
     stack: list[tuple[Node, bool]] = [(body, True)]
     while stack:
         node, free = stack.pop()
@@ -247,7 +247,7 @@ def _is_choice(call: Call) -> bool:
 
 
 def _key(load: BufferLoad) -> tuple[object, ...]:
-    """Identify a place by the names and numbers in its indices."""
+    """Return a key of a load's indices that is equal for equal ones."""
     found: list[object] = []
     stack: list[Node] = list(load.indices)
     while stack:
@@ -265,7 +265,7 @@ def _key(load: BufferLoad) -> tuple[object, ...]:
 
 
 def _with_expression(block: Block, elements: Elements, sites: Sequence[_Site]) -> Block:
-    """Put an expression in place of loads; what several loads share is bound to a name."""
+    """Replace loads by an expression; equal loads share one that is bound to a name."""
     table: dict[int, PrimExpr] = {}
     bound: list[tuple[Var, PrimExpr]] = []
     for site in sites:
@@ -301,7 +301,7 @@ def _with_expression(block: Block, elements: Elements, sites: Sequence[_Site]) -
 def _write_in_place(
     nests: _Nests, between: Sequence[Buffer], output: Buffer, analyzer: Analyzer
 ) -> None:
-    """Let what the last nest reads at the place that it writes be in the output from the start."""
+    """Let a buffer that the last nest reads and overwrites element by element be the output."""
     writing = [k for k in nests.writers.get(id(output), ()) if nests.stmts[k] is not None]
     if len(writing) != 1 or nests.readers.get(id(output)):
         return

@@ -26,11 +26,11 @@ __all__ = ["Bound", "ScalarOf", "bind_kernel", "is_known", "output_of", "scalar_
 _INT64: Final = DataType("int64")
 
 ScalarOf: TypeAlias = Callable[[Var], "PrimVar | None"]
-"""Gives the variable of loops that stands for a scalar of a graph, None if there is none."""
+"""Maps a scalar of a graph to the variable of loops for it, or None."""
 
 
 class Bound(NamedTuple):
-    """A call of a kernel: its tensors by parameter, and a value for each number and each extent."""
+    """A bound call of a kernel: its tensors by parameter, and values of scalars and extents."""
 
     tensors: tuple[tuple[Buffer, RelaxExpr], ...]
     output: Buffer
@@ -38,7 +38,7 @@ class Bound(NamedTuple):
 
 
 def output_of(func: PrimFunc) -> Buffer | None:
-    """Return the only output of a kernel of plain tensors and scalars; None for other functions."""
+    """Return the single output of a kernel of tensors and scalars; None for other functions."""
     if func.ret_type != VOID_TYPE or not func.params or func.params[-1] not in func.buffer_map:
         return None
     if any(p not in func.buffer_map and p.dtype.is_handle for p in func.params):
@@ -54,7 +54,7 @@ def output_of(func: PrimFunc) -> Buffer | None:
 
 
 def scalar_argument(expr: RelaxExpr) -> PrimStructInfo | None:
-    """Return what is known of an argument that is a scalar; None for anything else."""
+    """Return the structural information of a scalar argument; None for other arguments."""
     if isinstance(expr, PrimValue):
         return PrimStructInfo(expr.value.dtype, expr.value)
     info = expr.struct_info_annotation if isinstance(expr, Var) else None
@@ -62,7 +62,7 @@ def scalar_argument(expr: RelaxExpr) -> PrimStructInfo | None:
 
 
 def is_known(info: StructInfo | None) -> bool:
-    """Whether the extents and the dtype of a tensor are known."""
+    """Tell whether the extents and the dtype of a tensor are known."""
     return isinstance(info, TensorStructInfo) and info.dims is not None and not info.dtype.is_void
 
 
@@ -71,8 +71,8 @@ def bind_kernel(
 ) -> Bound | None:
     """Bind the parameters of a kernel with one output, as a ``call_tir`` would.
 
-    None if the call does not give it exactly what it takes, or where the kernel would have to
-    check something when it is called.
+    Return None if arguments and parameters do not match exactly, or if the kernel would have to
+    check something at run time.
     """
     output = output_of(func)
     given, sizes = call.args[1], call.args[2] if len(call.args) > 2 else ShapeExpr(())
@@ -119,7 +119,7 @@ def _fit(
     values: dict[PrimVar, PrimExpr],
     analyzer: Analyzer,
 ) -> bool:
-    """Whether tensors certainly are what parameters say; adds what their extents bind."""
+    """Tell whether tensors certainly fit their parameters; add the values that extents bind."""
     pairs: list[tuple[PrimExpr, PrimExpr]] = []
     for buffer, info in infos:
         if not isinstance(info, TensorStructInfo) or info.dims is None:

@@ -53,9 +53,9 @@ class Group(NamedTuple):
 
     func: Function
     params: dict[Var, PrimVar | None]
-    """Its tensors and scalars in order, each scalar with the variable that stands for it."""
+    """Its tensors and scalars in order; each scalar with the variable of loops for it."""
     sizes: tuple[PrimVar, ...]
-    """The extents that it is given besides."""
+    """The extents that are passed in addition."""
     members: tuple[Member, ...]
     result: Var
 
@@ -63,9 +63,9 @@ class Group(NamedTuple):
 def groups_of(mod: IRModule) -> dict[str, Group]:
     """Return the functions of a module that can be one kernel, by name.
 
-    Each is private and marked ``Primitive``, makes one tensor by ``call_tir`` of kernels with one
-    output, takes tensors, scalars and shapes of which all is known, and is only called, with what
-    certainly fits its parameters.
+    Each is private and marked ``Primitive``, computes one tensor by ``call_tir`` of kernels with
+    one output, takes fully known tensors, scalars and shapes, and is only called, with arguments
+    that certainly fit.
     """
     graphs = [func for func in mod.functions.values() if isinstance(func, Function)]
     if not any(func.attrs.get("Primitive") for func in graphs):
@@ -103,7 +103,7 @@ def _leave_out(func: Function, found: dict[str, Group]) -> None:
 
 
 def _is_given(call: Call, group: Group) -> bool:
-    """Whether the arguments of a call certainly are what a group takes."""
+    """Tell whether the arguments of a call certainly fit a group."""
     params = [p.struct_info for p in group.func.params]
     if len(params) != len(call.args) or call.sinfo_args:
         return False
@@ -188,5 +188,5 @@ def _member(
 
 
 def _are_own(member: Member, known: set[Var]) -> bool:
-    """Whether a call takes nothing but variables of its group."""
+    """Tell whether a call uses only variables of its group."""
     return all(isinstance(arg, Var) and arg in known for _, arg in member.bound.tensors)

@@ -34,7 +34,7 @@ class Elements(NamedTuple):
     block: Block
 
     def at(self, indices: tuple[PrimExpr, ...]) -> dict[Var, PrimExpr]:
-        """Return what the iterators are for an element."""
+        """Return the values of the iterators for an element."""
         found: dict[Var, PrimExpr] = {}
         for it, index in zip(self.iters, indices):
             if it is None:
@@ -49,7 +49,7 @@ class Elements(NamedTuple):
 
 
 def parts_of(func: PrimFunc) -> tuple[tuple[Buffer, ...], tuple[Stmt, ...]]:
-    """Return what the root block of a function allocates, and its statements in order."""
+    """Return the buffers that a function's root block allocates, and its statements in order."""
     body = func.body
     allocated: tuple[Buffer, ...] = ()
     if isinstance(body, BlockRealize):
@@ -79,7 +79,7 @@ def leaf_blocks(stmt: Stmt) -> list[Block]:
 
 
 def elements_of(stmt: Stmt, analyzer: Analyzer, *, with_names: bool = False) -> Elements | None:
-    """Read a nest whose block computes each element of one buffer on its own; None for others.
+    """Read a nest whose block computes each element of one buffer independently, else None.
 
     ``with_names``: the block may bind parts of the value to names first.
     """
@@ -115,7 +115,7 @@ def _is_plain(block: Block) -> bool:
 
 
 def _extents(realize: BlockRealize, loops: dict[Var, PrimExpr]) -> dict[Var, PrimExpr] | None:
-    """Return the extent of each iterator where each is a loop of its own."""
+    """Return the extent of each iterator, if each is bound to its own loop; else None."""
     found: dict[Var, PrimExpr] = {}
     left = dict(loops)
     for it, value in zip(realize.block.iter_vars, realize.values):
@@ -128,7 +128,7 @@ def _extents(realize: BlockRealize, loops: dict[Var, PrimExpr]) -> dict[Var, Pri
 def _iterators(
     store: BufferStore, extents: dict[Var, PrimExpr], analyzer: Analyzer
 ) -> tuple[Var | None, ...] | None:
-    """Return the iterator of each axis where they run over the whole buffer, each element once."""
+    """Return the iterator of each axis, if they cover each element of the buffer once."""
     left = dict(extents)
     found: list[Var | None] = []
     for index, extent in zip(store.indices, store.buffer.shape):

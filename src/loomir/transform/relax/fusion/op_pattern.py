@@ -51,22 +51,22 @@ _DIVISIONS: Final = (Div, Mod, FloorDiv, FloorMod)
 
 
 class OpPattern(IntEnum):
-    """The kinds of kernels, the more general ones later; numbers are those of ``op_pattern``."""
+    """Kinds of kernels, from special to general; the values are those of ``op_pattern``."""
 
     ELEMENT_WISE = 0
-    """Each element of the output comes from those at the same place."""
+    """Each element of the output depends on elements at the same index."""
     BROADCAST = 1
-    """The same, where arguments may lack axes, or have them of extent 1."""
+    """The same, with arguments that may lack axes or have axes of extent 1."""
     INJECTIVE = 2
-    """Each element of the output comes from single elements at any place."""
+    """Each element of the output depends on single elements at any index."""
     REDUCTION = 3
     OUTPUT_FUSABLE = 4
-    """Costly, such as a matrix product; what is element-wise on its output can follow."""
+    """Costly, such as a matrix product; element-wise operations on its output can be fused."""
     OPAQUE = 8
 
 
 def op_pattern(func: PrimFunc) -> OpPattern:
-    """Tell the kind of a kernel; OPAQUE for all that is not certainly one of the others."""
+    """Return the kind of a kernel; OPAQUE unless it is certainly of another kind."""
     output = output_of(func)
     if output is None or not _is_understood(func, output):
         return OpPattern.OPAQUE
@@ -80,7 +80,7 @@ def op_pattern(func: PrimFunc) -> OpPattern:
 
 
 def _is_understood(func: PrimFunc, output: Buffer) -> bool:
-    """Whether all that a function does is to write its output, from its arguments."""
+    """Tell whether a function does nothing but compute its output from its arguments."""
     allocated, _ = parts_of(func)
     found = by_class(func.body)
     known = {For, SeqStmt, BlockRealize, Block, IfThenElse, BufferStore}
@@ -101,7 +101,7 @@ def _is_understood(func: PrimFunc, output: Buffer) -> bool:
 
 
 def _is_harmless(found: dict[type, list[Call]] | dict[type, list[object]]) -> bool:
-    """Whether expressions only give values; a division by an extent never fails in its loops."""
+    """Tell whether expressions have no effects; dividing by a loop's extent cannot fail in it."""
     bound = {it.var for it in found.get(IterVar, ()) if isinstance(it, IterVar)}
     bound |= {loop.loop_var for loop in found.get(For, ()) if isinstance(loop, For)}
     for cls, nodes in found.items():
@@ -125,7 +125,7 @@ def _is_extent(expr: PrimExpr, bound: set[Var]) -> bool:
 
 
 def _starts_output(func: PrimFunc, output: Buffer) -> bool:
-    """Whether the output is read only by reductions, which start it themselves."""
+    """Tell whether only reductions read the output, after initialising it."""
     for block in leaf_blocks(func.body):
         loads: list[BufferLoad] = by_class(block.body).get(BufferLoad, [])
         reads = any(load.buffer is output for load in loads)
@@ -141,7 +141,7 @@ def _stores_to(stmt: Stmt, buffer: Buffer) -> bool:
 
 
 def _of_elements(elements: Elements) -> OpPattern:
-    """Compare the places that are read with the place that is written."""
+    """Classify by comparing the indices of loads with those of the store."""
     order = {it: axis for axis, it in enumerate(elements.iters) if it is not None}
     wanted = [it for it in elements.iters if it is not None]
     kind = OpPattern.ELEMENT_WISE
@@ -157,7 +157,7 @@ def _of_elements(elements: Elements) -> OpPattern:
 
 
 def _of_reduction(writing: list[Stmt], parts: tuple[Stmt, ...], output: Buffer) -> OpPattern:
-    """Tell a sum from a sum of products of elements of two arguments."""
+    """Distinguish a plain reduction from a sum of products of two arguments."""
     blocks = [b for part in writing for b in leaf_blocks(part)]
     reducing = [b for b in blocks if b.is_reduction]
     if len(reducing) != 1 or len(writing) != len(parts) or reducing[0].init is None:

@@ -19,17 +19,17 @@ __all__ = ["decompose_ops_for_inference"]
 
 @register("relax.DecomposeOpsForInference", requires={"relax_normal_form"})
 def decompose_ops_for_inference(mod: IRModule) -> IRModule:
-    """Replace ``nn.batch_norm`` by arithmetic with its moving statistics, drop ``nn.dropout``.
+    """Replace ``nn.batch_norm`` by arithmetic with its moving statistics; remove ``nn.dropout``.
 
-    A normalisation that is meant for training is computed as for inference too: of its running
-    statistics, which stay as they are.
+    A normalisation for training is also computed as for inference, from its moving statistics,
+    which stay unchanged.
     """
     return _Decompose(mod).rewrite_module()
 
 
 class _Decompose(Rewriter):
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Return what an operator does."""
+        """Return the replacement of a call."""
         name = call.op.name if isinstance(call.op, Op) else ""
         if name == "relax.nn.batch_norm":
             return self._batch_norm(call)

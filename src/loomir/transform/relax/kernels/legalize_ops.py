@@ -48,15 +48,15 @@ from loomir.transform.relax.kernels.reference_call import reference_call
 __all__ = ["legalize_ops"]
 
 _MOST_RESULTS: Final = 16
-"""Results of a call that may have kernels of their own."""
+"""A call of up to so many results may have one kernel for each."""
 
 
 @register("relax.LegalizeOps", requires={"relax_normal_form"}, establishes={"operators_lowered"})
 def legalize_ops(mod: IRModule) -> IRModule:
     """Write every call of an operator that has a kernel as ``call_tir`` of it.
 
-    A tensor whose extents are unknown gets names for them by a ``MatchCast``. What no kernel can
-    compute is left to the operator's reference, which runs in Python.
+    A ``MatchCast`` names the extents of a tensor if they are unknown. If no kernel can compute a
+    call, the operator's reference does, which runs in Python.
     """
     return _Legalizer(mod).run()
 
@@ -94,7 +94,7 @@ class _Legalizer:
         return self.mod.with_functions({**changed, **added})
 
     def _note_place(self, var: GlobalVar, func: BaseFunc) -> BaseFunc:
-        """Say in a kernel's checks where its call is, so that errors do; where it has only one."""
+        """Set the location of a kernel's checks to its call, if it has only one."""
         places = self.places.get(var, [])
         if len(places) != 1 or places[0] is None or not isinstance(func, PrimFunc):
             return func
@@ -146,7 +146,7 @@ class _Legalizer:
         required: list[Required] = []
         result = self._infer(definition, call, args, required=required)
         kernel = self.kernels.make(definition, call, args, result)
-        if kernel is None:  # extents that are open may be certain if they fit, which it checks
+        if kernel is None:  # with a check that unknown extents fit, there may be a kernel
             assumed = self._infer(definition, call, args, assume=True)
             kernel = self.kernels.make(definition, call, args, assumed)
         if kernel is not None:
@@ -156,14 +156,14 @@ class _Legalizer:
             value: Call = reference_call(definition, call, info)
         else:
             value = self._call_tir(kernel, call)
-            if kernel.is_tuple and len(kernel.outputs) == 1:  # one output comes without a tuple
+            if kernel.is_tuple and len(kernel.outputs) == 1:  # a single output is not in a tuple
                 only = kind(binding.var.name_hint, kernel.outputs[0])
                 made.append(VarBinding(only, value, span=binding.span))
                 return [*made, VarBinding(binding.var, Tuple((only,)), span=binding.span)]
         return [*made, VarBinding(binding.var, value, span=binding.span)]
 
     def _compute_field(self, binding: VarBinding) -> list[Binding] | None:
-        """Compute a field where it is taken out; None if the whole tuple has to be computed."""
+        """Compute a field in place of taking it out; None if the whole tuple has to be computed."""
         value = binding.value
         if not isinstance(value, TupleGetItem):
             return [] if binding.var in self.taken and self._parts_of(binding.var) else None
@@ -174,20 +174,20 @@ class _Legalizer:
         if not kernels:
             return None
         kernel, call = kernels.get(value.index), self.taken[tuple_value].call
-        if kernel is None:  # nothing uses it
+        if kernel is None:  # the field is not used
             return []
         return [VarBinding(binding.var, self._call_tir(kernel, call), span=binding.span)]
 
     def _parts_of(self, var: Var) -> dict[int, Kernel]:
-        """Return kernels for single results of a call; none where they have more in common.
+        """Return a kernel for each result of a call; none if the results share computations.
 
-        Each is then fused with what reads it, and what nothing reads is not computed: the parts of
-        a split cost nothing then, and an image that is normalised takes part in what follows.
+        Each can be fused with its users, and unused results are not computed. So the parts of a
+        split cost nothing, and the normalisation of an image is fused with what follows.
         """
         if var not in self.split:
             taken = self.taken[var]
             made = self._split(taken) if len(taken.fields) <= _MOST_RESULTS else {}
-            # A kernel that may fail, or is costly, runs once and where the program has it.
+            # A kernel that may fail, or is costly, must run once, at its place in the program.
             local = taken.times == 1 and isinstance(var, DataflowVar)
             cheap = all(op_pattern(k.func) <= OpPattern.INJECTIVE for k in made.values())
             self.split[var] = made if local or cheap else {}
@@ -214,7 +214,7 @@ class _Legalizer:
     def _apply_own_rule(
         self, definition: OpDef, call: Call, binding: VarBinding, in_dataflow: bool
     ) -> list[Binding]:
-        """Take what an operator's own rule makes of a call."""
+        """Legalise a call by the operator's own rule."""
         builder = BlockBuilder(self.mod.with_functions({**self.mod.functions, **self.added}))
         known = {var.name_hint for var in builder.get().functions}
         builder.begin_scope()
@@ -224,7 +224,7 @@ class _Legalizer:
             builder.begin_binding_block()
         assert definition.legalize is not None
         value = definition.legalize(builder, call)
-        if value is call and definition.reference is not None:  # too little is known for kernels
+        if value is call and definition.reference is not None:  # too little is known for a kernel
             value = reference_call(definition, call, binding.var.struct_info)
         block = builder.end_block()
         builder.end_scope()
@@ -251,7 +251,7 @@ class _Legalizer:
         return found
 
     def _assume(self, args: list[StructInfo]) -> None:
-        """Tell the analyzer that extents are not negative."""
+        """Let the analyzer assume that extents are not negative."""
         for info in args:
             for var in by_class(info).get(PrimVar, ()):
                 if var not in self.assumed:
@@ -261,7 +261,7 @@ class _Legalizer:
     def _with_known_extents(
         self, definition: OpDef, call: Call, kind: type[Var], made: list[Binding]
     ) -> Call:
-        """Name the extents of tensors of which only rank and dtype are known."""
+        """Name the extents of tensors with known rank and dtype only."""
         names: dict[Var, Var] = {}
         casts: list[Binding] = []
         args = tuple([self._name_argument(arg, kind, casts, names) for arg in call.args])
@@ -269,7 +269,7 @@ class _Legalizer:
             return call
         named = Call(call.op, args, call.sinfo_args, call.attrs, span=call.span)
         if definition.normalize_call(named) is not named:
-            return call  # of tensors whose extents have names it means something else
+            return call  # for tensors with named extents it means something else
         made += casts
         return named
 
@@ -297,7 +297,7 @@ class _Legalizer:
         return named
 
     def _with_exponent(self, call: Call) -> Call:
-        """Let the kernel of a power know a constant exponent: many such powers are short."""
+        """Pass a constant exponent to the kernel of a power, which may then be multiplied out."""
         by = call.args[-1] if call.args else None
         if getattr(call.op, "name", "") != "relax.power" or not isinstance(by, Constant):
             return call
@@ -352,7 +352,7 @@ class _Legalizer:
 
 
 def _require(given: Required, kind: type[Var], span: Span | None) -> Binding:
-    """Write a check of sizes, which stands before the kernel: a schedule never sees it."""
+    """Emit a check of sizes before the kernel, so that schedules do not see it."""
     numbers = ShapeExpr((given.low, given.high))
     attrs = {"message": given.message, "help": given.help}
     check = find_op("relax.builtin.require_order")
@@ -361,6 +361,6 @@ def _require(given: Required, kind: type[Var], span: Span | None) -> Binding:
 
 
 def _drop_empty_blocks(seq: SeqExpr) -> SeqExpr:
-    """Leave blocks out of which nothing is left."""
+    """Remove empty blocks."""
     blocks = tuple([block for block in seq.blocks if block.bindings])
     return seq if len(blocks) == len(seq.blocks) else SeqExpr(blocks, seq.body, span=seq.span)

@@ -43,7 +43,7 @@ __all__ = ["Kernel", "KernelMaker"]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A function for a call: which tensors and numbers it takes, and whether it gives a tuple."""
+    """A kernel for a call: its tensor and scalar arguments, and whether its result is a tuple."""
 
     func: PrimFunc
     args: tuple[RelaxExpr, ...]
@@ -56,15 +56,15 @@ class Kernel:
 class _Made:
     func: PrimFunc
     numbers: tuple[int, ...]
-    """Which of the shape variables are passed as numbers, by their order of occurrence."""
+    """Which shape variables, in order of occurrence, are passed as scalars."""
 
 
 class _Unfit(Exception):
-    """Raised inside of this module where a call's values are not known well enough."""
+    """Raised inside this module if too little is known of a call's values."""
 
 
 class KernelMaker:
-    """Makes kernels and remembers them."""
+    """Makes kernels and caches them."""
 
     def __init__(self) -> None:
         self._made: dict[bytes, _Made | None] = {}
@@ -77,9 +77,9 @@ class KernelMaker:
         result: StructInfo,
         field: int | None = None,
     ) -> Kernel | None:
-        """Make the kernel of a call, or None if shapes and dtypes are not known well enough.
+        """Make the kernel of a call, or None if too little is known of shapes and dtypes.
 
-        Of several results, ``field`` is the only one that it gives.
+        ``field`` selects one of several results.
         """
         if definition.lower is None:
             return None
@@ -113,12 +113,12 @@ class KernelMaker:
 
 
 def _is_refusal(error: CompileError) -> bool:
-    """Whether an operator's formula refuses its arguments; anything else is a mistake in it."""
+    """Tell whether an error is the operator's refusal of its arguments, and not a bug in it."""
     return all(found.code.startswith("OPS") for found in error.diagnostics)
 
 
 def _outputs(result: StructInfo) -> tuple[TensorStructInfo, ...] | None:
-    """Return the tensors that a call makes, None if a kernel cannot write them."""
+    """Return the result tensors of a call, None if a kernel cannot write them."""
     fields = result.fields if isinstance(result, TupleStructInfo) else (result,)
     found: list[TensorStructInfo] = []
     for field in fields:
@@ -133,7 +133,7 @@ def _scalars(call: Call) -> list[PrimExpr]:
 
 
 def _key(call: Call, args: Sequence[StructInfo], result: StructInfo) -> bytes:
-    """Identify a call up to the names of its variables."""
+    """Return a key of a call that does not depend on the names of variables."""
     literal = [
         PrimStructInfo(arg.value.dtype, arg.value) if isinstance(arg, PrimValue) else info
         for arg, info in zip(call.args, args)
@@ -148,7 +148,7 @@ def _key(call: Call, args: Sequence[StructInfo], result: StructInfo) -> bytes:
 
 
 def _key_of_fixed(args: Sequence[StructInfo], result: StructInfo) -> bytes:
-    """Identify tensors of known extents, the common case, by their text; nothing for others."""
+    """Return a key of tensors of known extents, the common case; empty for others."""
     found: list[str] = []
     for info in (*args, result):
         if not isinstance(info, TensorStructInfo) or info.vdevice is not None:
@@ -165,7 +165,7 @@ def _key_of_fixed(args: Sequence[StructInfo], result: StructInfo) -> bytes:
 
 
 def _tensors(arg: RelaxExpr, info: StructInfo) -> list[RelaxExpr]:
-    """List the tensors of an argument, those in a tuple one by one."""
+    """List the tensors of an argument, also those in a tuple."""
     if isinstance(info, TensorStructInfo):
         return [arg]
     if isinstance(info, TupleStructInfo):
@@ -176,7 +176,7 @@ def _tensors(arg: RelaxExpr, info: StructInfo) -> list[RelaxExpr]:
 
 
 class _Inputs:
-    """The inputs of a ``lower``, with the placeholders that were made for them."""
+    """The inputs of a ``lower`` function, and their placeholders."""
 
     def __init__(self, renamed: Mapping[Any, Any]) -> None:
         self.renamed = renamed
@@ -234,7 +234,7 @@ def _build(
     if [(r.dtype, r.ndim) for r in results] != [(o.dtype, o.ndim) for o in outputs]:
         raise _Unfit
     results = results if field is None else results[field : field + 1]
-    # An output that is an input as it is would be one array under two names.
+    # If an output were an input, one array would have two names.
     if any(r is p for r in results for p in inputs.placeholders):
         raise _Unfit
     bound = {d for t in (*inputs.placeholders, *results) for d in t.shape if isinstance(d, Var)}

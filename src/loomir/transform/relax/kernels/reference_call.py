@@ -25,7 +25,7 @@ NAME: Final = "loomir.reference"
 
 
 def reference_call(definition: OpDef, call: Call, result: StructInfo) -> Call:
-    """Write a call of an operator as one of its reference."""
+    """Replace a call of an operator by a call of its reference."""
     options = json.dumps({name: _encode(value) for name, value in call.attrs.items()})
     args = (ExternFunc(NAME), StringImm(definition.name), StringImm(options), *call.args)
     pure = find_op("relax.call_pure_packed")

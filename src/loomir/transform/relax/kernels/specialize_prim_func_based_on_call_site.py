@@ -29,11 +29,11 @@ __all__ = ["specialize_prim_func_based_on_call_site"]
     breaks={"functions_used"},
 )
 def specialize_prim_func_based_on_call_site(mod: IRModule) -> IRModule:
-    """Call a copy of a kernel in which the extents that a ``call_tir`` knows are numbers.
+    """Specialise kernels for the constant extents of each ``call_tir``.
 
-    Calls that know the same share the copy. The kernel itself stays, for calls that know nothing
-    and for callers from outside; ``DeadCodeElimination`` removes a private one without calls.
-    Other compilers also choose the memory of textures here, of which a CPU has none.
+    Calls with the same extents share a copy. The original kernel stays for calls with unknown
+    extents and for callers from outside; ``DeadCodeElimination`` removes it if it is private and
+    unused. (TVM's pass of this name also assigns texture memory, which CPUs do not have.)
     """
     return _Specialize(mod).rewrite_module()
 
@@ -42,10 +42,10 @@ class _Specialize(Rewriter):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
         self.made: dict[tuple[str, tuple[tuple[str, int], ...]], GlobalVar] = {}
-        """The copies, by the kernel's name and the sizes by which each was made."""
+        """The copies, by the kernel's name and the sizes."""
 
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Call the kernel of the sizes that are known here."""
+        """Call the copy for the sizes that are known here."""
         if operator_of(call) != "call_tir":
             return call
         var, args, *ints = call.args
@@ -68,7 +68,7 @@ class _Specialize(Rewriter):
 
 
 def _open_extents(kernel: PrimFunc) -> dict[Var, None]:
-    """List the variables that extents of parameters are."""
+    """List the variables that are extents of parameters."""
     shapes = [buffer.shape for buffer in kernel.buffer_map.values()]
     return {e: None for shape in shapes for e in shape if isinstance(e, Var)}
 
@@ -76,7 +76,7 @@ def _open_extents(kernel: PrimFunc) -> dict[Var, None]:
 def _sizes(
     kernel: PrimFunc, inputs: list[StructInfo], outputs: Iterable[StructInfo]
 ) -> dict[Var, int]:
-    """Return the numbers that extents turn out to be; none where a call contradicts itself."""
+    """Return the known values of extents; none if the call contradicts itself."""
     arrays = [kernel.buffer_map[p] for p in kernel.params if p in kernel.buffer_map]
     given = [i for i in (*inputs, *_flat(outputs)) if isinstance(i, TensorStructInfo)]
     if len(arrays) != len(given):
@@ -102,7 +102,7 @@ def _flat(infos: Iterable[StructInfo]) -> list[StructInfo]:
 
 
 def _specialize(kernel: PrimFunc, sizes: dict[Var, int]) -> PrimFunc:
-    """Copy a kernel with numbers for sizes; all that it binds is bound anew."""
+    """Copy a kernel with numbers for sizes, and with fresh variables."""
     table: dict[Var, Node] = {v: imm(number, v.dtype) for v, number in sizes.items()}
     table.update({p: fresh_var(p) for p in kernel.params})
     for v in _open_extents(kernel):

@@ -30,21 +30,22 @@ __all__ = ["WinogradConv2DOptions", "winograd_conv2d"]
 
 _KERNEL: Final = 3
 _POINTS: Final[dict[int, tuple[int, ...]]] = {2: (0, 1, -1), 4: (0, 1, -1, 2, -2)}
-"""Where polynomials are looked at, for each number of results in a tile: small numbers, of which
+"""The interpolation points, for each number of results in a tile: small numbers, of which
 powers are exact, and pairs that differ in the sign, which share half of their sums."""
 _TYPES: Final = ("float32", "float64")
 _OPAQUE: Final = 8
-"""The ``op_pattern`` of kernels that are not fused."""
+"""The ``op_pattern`` of kernels that must not be fused."""
 _WORTH: Final = 1 << 17
-"""Elements of transformed tiles from which threads are worth waking: about 20 us of work."""
+"""Elements of transformed tiles from which threads pay: about 20 us of work."""
 
 
 @dataclass(frozen=True, slots=True)
 class WinogradConv2DOptions:
-    """``tile``: results of a tile along an axis, 2 or 4; the faster one where it is left out.
+    """How to transform convolutions.
 
-    ``always``: also where it is not expected to pay. ``target``: the machine that is asked that.
-    ``constant``: only kernels of float32 that are constant, where it pays clearly.
+    ``tile``: results of a tile along an axis, 2 or 4; by default the faster one. ``always``: even
+    if it is not expected to pay. ``target``: the machine for that estimate. ``constant``: only
+    constant kernels of float32, and only if it clearly pays.
     """
 
     tile: int | None = None
@@ -57,13 +58,13 @@ class WinogradConv2DOptions:
 def winograd_conv2d(
     mod: IRModule, options: WinogradConv2DOptions = WinogradConv2DOptions()
 ) -> IRModule:
-    """Compute ``nn.conv2d`` with kernels of 3 x 3 by Winograd's transforms, where that is faster.
+    """Compute ``nn.conv2d`` with kernels of 3 x 3 by Winograd's transforms, if that is faster.
 
-    Tiles of images and kernels are transformed, multiplied as matrices, a product for each of the
-    36 or 16 places of a tile, and transformed back. Strides and dilation are 1, there are no
-    groups, images are of float32 or float64 in ``"NCHW"`` or ``"NHWC"``, and all extents but the
-    batch are numbers. Constant kernels are transformed now. Results are rounded otherwise than sums
-    of products, and an infinity or a NaN reaches all results of the tiles that it is in.
+    Tiles of images and kernels are transformed, multiplied by one matrix product for each of the 36
+    or 16 elements of a tile, and transformed back. Strides and dilation must be 1, without groups;
+    images must be float32 or float64 in ``"NCHW"`` or ``"NHWC"``, and all extents except the batch
+    must be numbers. Constant kernels are transformed at compile time. Results are rounded
+    differently than sums of products, and an infinity or NaN reaches all results of its tile.
     Errors: RLX0331 for a tile of another size.
     """
     if options.tile is not None and options.tile not in _POINTS:
@@ -78,7 +79,7 @@ def winograd_conv2d(
 
 
 class _Conv(NamedTuple):
-    """What is known of a convolution that can be computed so."""
+    """A convolution that can be transformed."""
 
     batch: PrimExpr
     dtype: DataType
@@ -88,7 +89,7 @@ class _Conv(NamedTuple):
     channels_last: bool
     kernel_layout: str
     kernel: NPArray | None
-    """Its contents, (O, I, H, W), where they are constant."""
+    """The kernel's contents, (O, I, H, W), if they are constant."""
 
 
 @cache
@@ -142,13 +143,13 @@ class _Rewriter(Rewriter):
         return make_call("permute_dims", emit(back), [0, 3, 1, 2])
 
     def _transform(self, compute: Callable[..., Tensor], *given: Any) -> Call:
-        """Call a transform, which nothing is fused with: its loops are as they shall be."""
+        """Call a transform as a kernel that is not fused: its loops are scheduled already."""
         name = f"winograd_{compute.__name__}"
         attrs = {"op_pattern": _OPAQUE}
         return self.builder.call_te(compute, *given, primfunc_name_hint=name, primfunc_attrs=attrs)
 
     def _kernel(self, weight: RelaxExpr, conv: _Conv, way: Winograd) -> RelaxExpr:
-        """Transform a kernel: a matrix (I, O) for each place of a tile."""
+        """Transform a kernel: a matrix (I, O) for each element of a tile."""
         matrix = np.array([[float(c) for c in row] for row in way.kernel])
         both: Any = np.kron(matrix, matrix)
         if conv.kernel is not None:
@@ -171,9 +172,9 @@ class _Rewriter(Rewriter):
             make_call("permute_dims", emit(make_call("reshape", product, planes)), [2, 1, 0])
         )
 
-    # -- which -----------------------------------------------------------------------------------
+    # -- selection -------------------------------------------------------------------------------
     def _read(self, call: Call) -> _Conv | None:
-        """Read a convolution; None for one that cannot be computed so."""
+        """Read a convolution; None for one that cannot be transformed."""
         data, weight = (tensor_info(arg) for arg in call.args)
         options = call.attrs
         layout, kernel_layout = options["data_layout"], options["kernel_layout"]
@@ -222,7 +223,7 @@ class _Rewriter(Rewriter):
         return leaf.data.once() if isinstance(leaf, Constant) else None
 
     def _tile(self, conv: _Conv) -> int | None:
-        """Choose the tile of a convolution; None if it stays as it is."""
+        """Choose the tile of a convolution; None if it should stay direct."""
         sizes = _POINTS if self.options.tile is None else (self.options.tile,)
         lanes = self.machine.lanes(conv.dtype.bits)
         costs = {tile: _estimate_transformed(conv, _way(tile), lanes) for tile in sizes}
@@ -240,52 +241,52 @@ class _Rewriter(Rewriter):
 
 # -- cost ----------------------------------------------------------------------------------------
 _GAIN: Final = 0.9
-"""What it must take at most, as a share of what the direct way takes."""
+"""The most that the transformed convolution may take, relative to the direct one."""
 _CLEAR_GAIN: Final = 0.75
-"""The same where nobody asked for it: transformed kernels take up to four times the memory."""
+"""The same if the user did not ask for it: transformed kernels take up to four times the memory."""
 _BYTES: Final = 8
-"""Bytes of tiles that move in the time of a multiplication of vectors."""
+"""Bytes of tiles that can be moved in the time of one vector multiplication."""
 _WEIGHT_BYTES: Final = 5
-"""Bytes of weights that do, which come from farther away."""
+"""The same for bytes of weights, which come from farther away."""
 _MOST_BYTES: Final = 1 << 27
-"""Bytes of tiles that a convolution may take: an arena of up to twice as many is kept between
-calls, and writing to fresh pages costs more than is saved."""
+"""The most bytes of a convolution's tiles: an arena of up to twice as many is kept between calls;
+beyond, writing to fresh pages costs more than the transforms save."""
 _PART_BYTES: Final = 1 << 23
 """Bytes of tiles up to which several images are computed together. One by one, those 8 images took
 a half of the time for 4 together; but each time all weights are read."""
 _MOST_CUTS: Final = 16
-"""Parts of a batch at most: each is some calls."""
+"""The most parts of a batch, since each part is several calls."""
 _UNKNOWN: Final = 8
-"""Images for which there must be memory where only a run tells how many there are."""
+"""The number of images that is assumed for memory if the batch is symbolic."""
 
 
 def _images(conv: _Conv) -> int:
-    """Count images; one where only a run tells."""
+    """Return the number of images; 1 if it is symbolic."""
     batch = conv.batch
     return batch.value if isinstance(batch, IntImm) else 1
 
 
 def _direct(conv: _Conv, lanes: int) -> float:
-    """Estimate the time of a convolution as it is, in multiplications of vectors."""
+    """Estimate the time of a direct convolution, in vector multiplications."""
     pairs = conv.channels * conv.out_channels * _KERNEL**2
     points = _images(conv) * conv.plane.out_height * conv.plane.out_width
     return pairs * (points / lanes + conv.dtype.bits / 8 / _WEIGHT_BYTES)
 
 
 def _estimate_transformed(conv: _Conv, way: Winograd, lanes: int) -> float:
-    """Estimate the time with transforms: products, tiles and weights that move."""
+    """Estimate the time with transforms: products, and moving tiles and weights."""
     size = conv.dtype.bits / 8
     tiles = _images(conv) * conv.plane.count(way.step)
     pairs = conv.channels * conv.out_channels
     moved = 2 * tiles * (conv.channels + conv.out_channels) * size
     weights = pairs * size / _WEIGHT_BYTES * len(_cuts(conv, way))
-    if conv.kernel is None:  # they are made in each call
+    if conv.kernel is None:  # the kernel is transformed in each call
         weights += 4 * pairs * size / _WEIGHT_BYTES
     return way.size**2 * (pairs * tiles / lanes + moved / _BYTES + weights)
 
 
 def _live_bytes(conv: _Conv, way: Winograd) -> int:
-    """Count the bytes that live at the same time for an image: its tiles, and its transpose."""
+    """Count the bytes of an image that are live at the same time: its tiles, and its transpose."""
     plane = conv.plane
     each = way.size**2 * plane.count(way.step) * (conv.channels + conv.out_channels)
     if not conv.channels_last:
@@ -294,7 +295,7 @@ def _live_bytes(conv: _Conv, way: Winograd) -> int:
 
 
 def _together(conv: _Conv, way: Winograd) -> int:
-    """Return how many images are computed together: as many in each part, where that is near."""
+    """Return how many images are computed together: an equal number in each part, if possible."""
     images, most = _images(conv), max(1, _PART_BYTES // _live_bytes(conv, way))
     if images <= most:
         return images
@@ -303,19 +304,19 @@ def _together(conv: _Conv, way: Winograd) -> int:
 
 
 def _cuts(conv: _Conv, way: Winograd) -> list[tuple[int, int]]:
-    """Cut a batch into parts; one where only a run tells how many images there are."""
+    """Split a batch into parts; a symbolic one is one part."""
     images, together = _images(conv), _together(conv, way)
     firsts = range(0, images, max(1, together))
     return [(first, min(first + together, images)) for first in firsts] or [(0, 0)]
 
 
 def _fits(conv: _Conv, way: Winograd) -> bool:
-    """Whether there is memory that is kept between calls, and few parts."""
+    """Tell whether the tiles fit into memory that is kept between calls, in few parts."""
     known = isinstance(conv.batch, IntImm)
     images = _together(conv, way) if known else _UNKNOWN
     return images * _live_bytes(conv, way) <= _MOST_BYTES and len(_cuts(conv, way)) <= _MOST_CUTS
 
 
 def _is_parallel(elements: int) -> bool:
-    """Whether so many elements are worth more than one thread."""
+    """Tell whether so many elements are worth several threads."""
     return elements >= _WORTH

@@ -13,25 +13,24 @@ __all__ = ["Arrangement"]
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """Axes in their order: each is one of the original tensor, or a part of one.
+    """The order of a tensor's axes; each is an original axis, or a part of one.
 
-    ``parts`` has an axis of the original tensor for each axis, and 0; or the size of the blocks in
-    which that axis is cut, for the axis that goes through a block. The axis that counts the blocks
-    has 0 too.
+    ``parts`` has a pair for each axis: the original axis, and 0 for a whole axis or for the axis
+    that counts blocks, or the size of the blocks for the axis within a block.
     """
 
     rank: int
-    """How many axes the original tensor has."""
+    """The rank of the original tensor."""
     parts: tuple[tuple[int, int], ...]
 
     @staticmethod
     def plain(rank: int) -> Arrangement:
-        """Return that of a tensor as it is."""
+        """Return the arrangement of an unchanged tensor."""
         return Arrangement(rank, tuple((axis, 0) for axis in range(rank)))
 
     @staticmethod
     def between(own: str, wanted: str) -> Arrangement | None:
-        """Return that of a layout for a tensor of another, which must have no blocks."""
+        """Return the arrangement from a layout without blocks to another layout, or None."""
         names, made = _letters(own), read_layout(wanted)
         if names is None or made is None:
             return None
@@ -40,52 +39,52 @@ class Arrangement:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the axes are as they were."""
+        """Whether the axes are in their original order."""
         return self.parts == tuple((axis, 0) for axis in range(self.rank))
 
     @property
     def blocks(self) -> dict[int, int]:
-        """The size of the blocks of each axis that is cut."""
+        """The block size of each axis that is split into blocks."""
         return {axis: size for axis, size in self.parts if size}
 
     def text(self, own: str) -> str | None:
-        """Write it as a layout, where the original tensor has the layout ``own``."""
+        """Return it as a layout, if the original tensor has the layout ``own``; else None."""
         names = _letters(own)
         if names is None or len(names) != self.rank:
             return None
         return "".join(f"{size}{names[a].lower()}" if size else names[a] for a, size in self.parts)
 
     def place(self, axis: int) -> int | None:
-        """Tell where an original axis stands, counted from the end too; None if it is cut."""
+        """Return the position of an original axis (may be negative); None if it is split."""
         axis %= self.rank
         return None if axis in self.blocks else self.parts.index((axis, 0))
 
     def places(self, axes: Iterable[int]) -> list[int] | None:
-        """Tell where original axes stand; None if one of them is cut."""
+        """Return the positions of original axes; None if one of them is split."""
         found = [self.place(axis) for axis in axes]
         whole = [place for place in found if place is not None]
         return whole if len(whole) == len(found) else None
 
     def without(self, axes: Iterable[int]) -> Arrangement:
-        """Return that of a tensor from which original axes were taken away."""
+        """Return the arrangement after removing original axes."""
         gone = {axis % self.rank for axis in axes}
         left = [axis for axis in range(self.rank) if axis not in gone]
         parts = tuple((left.index(a), size) for a, size in self.parts if a not in gone)
         return Arrangement(len(left), parts)
 
     def permute(self, order: Sequence[int]) -> Arrangement:
-        """Return that of the original tensor with its axes in another order."""
+        """Return the arrangement after permuting the original axes."""
         table = {axis % self.rank: at for at, axis in enumerate(order)}
         return Arrangement(self.rank, tuple((table[axis], size) for axis, size in self.parts))
 
     def order_to(self, other: Arrangement) -> list[int] | None:
-        """Return the order of axes that makes the other arrangement of this; None if none does."""
+        """Return the permutation from this arrangement to another one, or None."""
         if sorted(self.parts) != sorted(other.parts):
             return None
         return [self.parts.index(part) for part in other.parts]
 
     def map_to(self, other: Arrangement) -> str:
-        """Write the index map that makes the other arrangement of this."""
+        """Return the index map from this arrangement to another one."""
         names = {part: f"i{at}" for at, part in enumerate(self.parts)}
         own, wanted = self.blocks, other.blocks
         made: list[str] = []
@@ -104,7 +103,7 @@ class Arrangement:
 
 
 def _letters(text: str) -> list[str] | None:
-    """List the letters of a layout; None for one that has blocks."""
+    """List the letters of a layout; None for one with blocks."""
     made: Layout | None = read_layout(text)
     if made is None:
         raise InternalError(f"{text!r} is not a layout")

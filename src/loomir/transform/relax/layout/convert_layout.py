@@ -45,10 +45,10 @@ __all__ = ["ConvertLayoutOptions", "convert_layout"]
 
 @dataclass(frozen=True, slots=True)
 class ConvertLayoutOptions:
-    """The layouts wanted by operators: ``{"relax.nn.conv2d": ["NHWC", "OHWI"]}``.
+    """The desired layouts of operators: ``{"relax.nn.conv2d": ["NHWC", "OHWI"]}``.
 
-    Convolutions: that of images, that of kernels, and that of results, which is the first where it
-    is left out. Poolings: that of images, and that of results.
+    For convolutions, the layouts of images, of kernels, and of results, by default that of images.
+    For poolings, the layouts of images and of results.
     """
 
     desired_layouts: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
@@ -58,14 +58,14 @@ class ConvertLayoutOptions:
 def convert_layout(
     mod: IRModule, options: ConvertLayoutOptions = ConvertLayoutOptions()
 ) -> IRModule:
-    """Compute convolutions and poolings in other layouts, and what takes their results too.
+    """Compute convolutions and poolings in other layouts, and propagate these to their users.
 
-    In dataflow blocks. Operators that go element by element or along axes, and poolings, take what
-    they get as it lies; the others, and results of blocks, get their axes in the old order by
-    ``permute_dims``, or ``layout_transform`` where there are blocks as in ``"NCHW16c"``. Where an
-    axis is not known to make whole blocks, an operator stays as it is. Sums over several axes may
-    add up in another order.
-    Errors: RLX0331 for an operator that has no layout, and for a layout that it cannot have.
+    This applies in dataflow blocks. Element-wise operators, operators along axes and poolings are
+    computed in the layout of their operands. For other operators, and for results of blocks, the
+    original layout is restored by ``permute_dims``, or by ``layout_transform`` from layouts with
+    blocks such as ``"NCHW16c"``. If an axis is not known to consist of whole blocks, the operator
+    stays unchanged. Sums over several axes may be computed in another order.
+    Errors: RLX0331 for an operator without layouts, and for an invalid layout.
     """
     wanted = {name: _read(name, given) for name, given in options.desired_layouts.items()}
     if not wanted:
@@ -82,11 +82,11 @@ _LAYOUTS: Final = {
     "convolution": ("data_layout", "kernel_layout", "out_layout"),
     "pooling": ("layout", "out_layout"),
 }
-"""The options that hold layouts, for each family that has them."""
+"""The options with layouts, for each family of operators that has them."""
 
 
 def _read(name: str, given: Sequence[str]) -> tuple[str, ...]:
-    """Hold layouts to what an operator takes; gives them with that of results."""
+    """Check the layouts for an operator; return them, with that of results."""
     definition = find_op(name)
     options = None if definition is None else _LAYOUTS.get(definition.family)
     if definition is None or options is None:
@@ -128,7 +128,7 @@ def _with_layouts() -> list[str]:
 
 
 def _letters(definition: OpDef, option: str) -> str:
-    """Return the letters of an operator's layout, in the order in which it has them by itself."""
+    """Return the letters of an operator's default layout."""
     defaults = {param.name: param.default for param in definition.options}
     first = "layout" if "layout" in defaults else "data_layout"
     return str(defaults[option] or defaults[first])
@@ -137,7 +137,7 @@ def _letters(definition: OpDef, option: str) -> str:
 # -- graphs --------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class _Laid:
-    """A value in an arrangement; a tuple has one for each field."""
+    """A value and its arrangement; a tuple has one for each field."""
 
     value: RelaxExpr
     arrangement: Arrangement | tuple[Arrangement, ...]
@@ -145,17 +145,17 @@ class _Laid:
 
 @dataclass(slots=True)
 class _Block:
-    """What a dataflow block has so far in other arrangements than its program says."""
+    """The values of a dataflow block that exist in other arrangements so far."""
 
     captured: set[RelaxExpr]
-    """What is used by other than calls and tuples, as it was."""
+    """The variables that are used by other than calls and tuples, in their original form."""
     laid: dict[RelaxExpr, _Laid] = field(default_factory=dict[RelaxExpr, _Laid])
     gone: set[RelaxExpr] = field(default_factory=set[RelaxExpr])
-    """What there is only in another arrangement."""
+    """The variables that exist only in another arrangement."""
     made: dict[tuple[RelaxExpr, Arrangement], RelaxExpr] = field(
         default_factory=dict[tuple[RelaxExpr, Arrangement], RelaxExpr]
     )
-    """What was made of values of the program, in an arrangement."""
+    """The converted values, by original value and arrangement."""
 
 
 class _Converter(Rewriter):
@@ -166,16 +166,16 @@ class _Converter(Rewriter):
         """The block of each variable."""
 
     def plan(self, func: Function) -> None:
-        """Note which block each variable is of."""
+        """Record the block of each variable."""
         for block in dataflow_blocks(func):
             found = _Block(_find_captured(block))
             for binding in block.bindings:
                 if isinstance(binding, VarBinding):
                     self.blocks[binding.var] = found
 
-    # -- the edit --------------------------------------------------------------------------------
+    # -- rewriting -------------------------------------------------------------------------------
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
-        """Compute a value in the layout that is wanted, or in which its arguments are."""
+        """Compute a value in the desired layout, or in that of its arguments."""
         block = self.blocks.get(binding.var)
         if block is None:
             return self.emit_binding(binding, value)
@@ -193,7 +193,7 @@ class _Converter(Rewriter):
         )
 
     def _convert_field(self, block: _Block, binding: VarBinding) -> bool:
-        """Take the field of a tuple as it lies."""
+        """Take a field of a tuple in its present arrangement."""
         value = cast("TupleGetItem", binding.value)
         laid = block.laid.get(value.tuple_value)
         if laid is None:
@@ -204,7 +204,7 @@ class _Converter(Rewriter):
         return True
 
     def _convert_call(self, block: _Block, binding: VarBinding) -> bool:
-        """Write a call on arguments in other arrangements."""
+        """Rewrite a call for arguments in other arrangements."""
         call = cast("Call", binding.value)
         plan = self._plan(block, call, binding.var)
         if plan is None:
@@ -231,10 +231,10 @@ class _Converter(Rewriter):
         return True
 
     def _derive(self, call: Call, var: Var) -> StructInfo | None:
-        """Derive what is known of a result; None for a wrong call, and for less than was known."""
+        """Derive the information of a result; None if the call is invalid, or if less is known."""
         try:
             info = self.builder.struct_info_of(call)
-        except CompileError:  # channels that make no whole blocks
+        except CompileError:  # the channels do not form whole blocks
             return None
         own = var.struct_info
         if isinstance(info, TensorStructInfo) and isinstance(own, TensorStructInfo):
@@ -265,7 +265,7 @@ class _Converter(Rewriter):
         return plan
 
     def _permute(self, block: _Block, binding: VarBinding, plan: LayoutPlan) -> bool:
-        """Say that axes have another order, and move nothing; a result of the block is moved."""
+        """Record a permutation instead of moving elements; a result of the block is moved."""
         call = cast("Call", binding.value)
         laid = block.laid[call.args[0]]
         assert isinstance(plan.made, Arrangement)
@@ -284,13 +284,13 @@ class _Converter(Rewriter):
         arrangement: Arrangement | tuple[Arrangement, ...],
         info: StructInfo | None = None,
     ) -> None:
-        """Note a value in an arrangement; give it as it was too, where that is needed."""
+        """Record a value in an arrangement; also restore the original if that is needed."""
         if _is_plain(arrangement):
             return self.emit_binding(binding, value)
         var = binding.var
         if info is None:
             result = self.builder.emit(value, var.name_hint)
-        else:  # it was derived before
+        else:  # derived already
             result = self.builder.normalizer.fresh(var.name_hint, info, False, value.span)
             self.builder.emit_normalized(VarBinding(result, value, span=value.span))
         block.laid[var] = _Laid(result, arrangement)
@@ -301,7 +301,7 @@ class _Converter(Rewriter):
 
     # -- values ----------------------------------------------------------------------------------
     def _plain(self, laid: _Laid) -> RelaxExpr:
-        """Return a value as the program has it."""
+        """Return a value in its original arrangement."""
         if isinstance(laid.arrangement, Arrangement):
             return self._rearrange(laid.value, laid.arrangement)
         fields: list[RelaxExpr] = []
@@ -317,7 +317,7 @@ class _Converter(Rewriter):
         return _move(value, arrangement, Arrangement.plain(arrangement.rank))
 
     def _restore(self, block: _Block, var: Var, only_read: bool) -> None:
-        """Pass a variable in its old layout to what cannot take another."""
+        """Restore a variable's original layout for a user that needs it."""
         laid = block.laid[var]
         own = laid.arrangement
         if isinstance(own, Arrangement) and own.is_plain and only_read:
@@ -326,7 +326,7 @@ class _Converter(Rewriter):
         return self.replace(var, self.builder.emit(self._plain(laid), var.name_hint))
 
     def _can_bring(self, block: _Block, arg: RelaxExpr, wanted: Arrangement | None) -> bool:
-        """Whether an argument can be had in an arrangement: cut axes must make whole blocks."""
+        """Tell whether an argument can be converted: split axes must consist of whole blocks."""
         if wanted is None or not wanted.blocks:
             return True
         laid = block.laid.get(arg)
@@ -346,7 +346,7 @@ class _Converter(Rewriter):
         )
 
     def _bring(self, block: _Block, arg: RelaxExpr, wanted: Arrangement | None) -> RelaxExpr:
-        """Return an argument in an arrangement, with axes in front where it has too few."""
+        """Return an argument in an arrangement, with leading axes added if it has too few."""
         if wanted is None:
             return self.builder.normalize(arg)
         laid = block.laid.get(arg)
@@ -373,7 +373,7 @@ class _Converter(Rewriter):
 
 
 def _find_captured(block: DataflowBlock) -> set[RelaxExpr]:
-    """List the variables that other values than calls and tuples use."""
+    """List the variables that are used by other values than calls and tuples."""
     found: set[RelaxExpr] = set()
     for binding in block.bindings:
         value = getattr(binding, "value", binding)
@@ -384,7 +384,7 @@ def _find_captured(block: DataflowBlock) -> set[RelaxExpr]:
 
 
 def _pairs(args: Sequence[RelaxExpr], plan: LayoutPlan) -> list[tuple[RelaxExpr, Any]]:
-    """List arguments, the fields of tuples too, with the arrangements that are wanted."""
+    """List arguments and fields of tuples with their desired arrangements."""
     found: list[tuple[RelaxExpr, Any]] = []
     for arg, wanted in zip(args, plan.args):
         if isinstance(wanted, tuple):
@@ -395,14 +395,14 @@ def _pairs(args: Sequence[RelaxExpr], plan: LayoutPlan) -> list[tuple[RelaxExpr,
 
 
 def _is_plain(arrangement: Arrangement | tuple[Arrangement, ...]) -> bool:
-    """Whether axes are as they were."""
+    """Tell whether axes are in their original order."""
     if isinstance(arrangement, Arrangement):
         return arrangement.is_plain
     return all(part.is_plain for part in arrangement)
 
 
 def _move(value: RelaxExpr, own: Arrangement, wanted: Arrangement) -> Call:
-    """Write the move of elements from one arrangement to another."""
+    """Emit the conversion from one arrangement to another."""
     order = own.order_to(wanted)
     if order is not None:
         return make_call("permute_dims", value, order)

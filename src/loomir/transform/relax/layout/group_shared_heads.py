@@ -25,16 +25,16 @@ __all__ = ["group_shared_heads"]
 
 _REPEATS: Final = frozenset({"broadcast_to", "repeat", "tile"})
 _FEW: Final = 8
-"""Rows of a head up to which heads are grouped: more fill the registers by themselves."""
+"""The most rows of a head for which heads are grouped: more rows fill the registers already."""
 
 
 @register("relax.GroupSharedHeads", requires={"relax_normal_form"})
 def group_shared_heads(mod: IRModule) -> IRModule:
-    """Let heads that share keys or values be rows of one product, where each has few rows.
+    """Compute heads that share keys or values as rows of one product, if each has few rows.
 
-    In dataflow blocks, for ``matmul`` of axes (batch, head, row, feature) whose right operand
-    repeats each head of another tensor, maybe scaled and transposed after that. Rows of
-    neighbouring heads follow each other in memory already. All bits of the results stay.
+    This applies in dataflow blocks to ``matmul`` with axes (batch, head, row, feature) whose right
+    operand repeats each head of another tensor, maybe scaled and transposed. Rows of neighbouring
+    heads are adjacent in memory already. Results are bit-identical.
     """
     group = _Group(mod)
     for func in mod.functions.values():
@@ -52,11 +52,11 @@ class _Group(Rewriter):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
         self.made: dict[RelaxExpr, Call] = {}
-        """The calls that make what nothing keeps or writes."""
+        """The calls whose results nothing keeps or writes."""
         self.home: dict[RelaxExpr, tuple[int, int]] = {}
 
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
-        """Write a product for groups of heads."""
+        """Replace a product by one for groups of heads."""
         if operator_of(value) == "matmul" and isinstance(value, Call) and binding.var in self.home:
             made = self._product(binding.var, value)
             value = value if made is None else made
@@ -93,7 +93,7 @@ class _Group(Rewriter):
         return make_call("reshape", whole, list(result))
 
     def _find_shared(self, right: RelaxExpr) -> tuple[Var, list[Call]] | None:
-        """Return the tensor whose heads an operand repeats, and what was done after, last first."""
+        """Return the tensor whose heads an operand repeats, and later operations, last first."""
         ways: list[Call] = []
         call = self.made.get(right)
         while call is not None and len(ways) < 3:
@@ -108,7 +108,7 @@ class _Group(Rewriter):
 
 
 def _keeps_heads(call: Call) -> bool:
-    """Whether a call transposes matrices, or scales them by a number."""
+    """Tell whether a call transposes matrices, or scales them by a number."""
     name = operator_of(call)
     if name == "permute_dims":
         return call.attrs["axes"] is not None and tuple(call.attrs["axes"]) == (0, 1, 3, 2)
@@ -119,7 +119,7 @@ def _keeps_heads(call: Call) -> bool:
 
 
 def _find_repeated(call: Call, made: dict[RelaxExpr, Call]) -> Var | None:
-    """Return the tensor whose axis of heads a call repeats, each head as often, side by side."""
+    """Return the tensor of which a call repeats each head equally often, copies side by side."""
     if operator_of(call) == "repeat":
         source, axis = call.args[0], call.attrs.get("axis")
         fits = axis == 1 and isinstance(source, Var) and len(_dims(source) or ()) == 4
@@ -143,7 +143,7 @@ def _find_repeated(call: Call, made: dict[RelaxExpr, Call]) -> Var | None:
 
 
 def _is_equal(a: list[PrimExpr], b: list[PrimExpr]) -> bool:
-    """Whether extents are the same, as far as can be told without a proof."""
+    """Tell whether extents are structurally equal, without a proof."""
     return all(
         x is y or (isinstance(x, IntImm) and isinstance(y, IntImm) and x.value == y.value)
         for x, y in zip(a, b, strict=True)

@@ -20,16 +20,16 @@ from loomir.transform.relax.layout.arrangement import Arrangement
 __all__ = ["LayoutPlan", "Now", "conv_in", "layout_rule", "pool_in"]
 
 Now: TypeAlias = Callable[[RelaxExpr], "Arrangement | None"]
-"""Gives the arrangement of an argument; None for what is not a tensor of known rank."""
+"""Returns the arrangement of an argument; None for other than tensors of known rank."""
 Wanted: TypeAlias = "Arrangement | tuple[Arrangement | None, ...] | None"
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutPlan:
-    """What to do with a call.
+    """How to convert a call.
 
-    ``args`` has the arrangement of each argument, of each field where one is a tuple, and None for
-    what stays as it is. ``made`` has that of the result, of each field where it is a tuple.
+    ``args`` has the arrangement of each argument, or of each field of a tuple; None if it stays as
+    it is. ``made`` has that of the result, or of each field of a tuple.
     """
 
     args: tuple[Wanted, ...]
@@ -41,7 +41,7 @@ Rule: TypeAlias = Callable[[Call, Now, Var], "LayoutPlan | None"]
 
 
 def layout_rule(definition: OpDef) -> Rule | None:
-    """Return the rule of an operator; None if it needs its arguments as they were."""
+    """Return the rule of an operator; None if it needs its arguments in their original layout."""
     found = _RULES.get(definition.name.removeprefix("relax."))
     if found is None and definition.elementwise:
         return _elementwise
@@ -55,7 +55,7 @@ def _rank(var: Var) -> int:
 
 
 def _elementwise(call: Call, now: Now, result: Var) -> LayoutPlan | None:
-    """Arrange all arguments as the first that is not plain."""
+    """Arrange all arguments like the first one that is not plain."""
     rank = _rank(result)
     known = [now(arg) for arg in call.args]
     led = [a for a in known if a is not None and a.rank == rank and not a.is_plain]
@@ -66,7 +66,7 @@ def _elementwise(call: Call, now: Now, result: Var) -> LayoutPlan | None:
     for arg, own in zip(call.args, known):
         if own is None and isinstance(arg, (Var, Constant)):
             return None
-        # What has fewer axes is given those that broadcasting does; a number needs none.
+        # Missing axes are added as in broadcasting; a number needs none.
         args.append(None if own is None or not own.rank else chosen)
     return LayoutPlan(tuple(args), call.attrs, chosen)
 
@@ -78,7 +78,7 @@ def _first(call: Call, now: Now) -> Arrangement | None:
 
 
 def _rest(call: Call, now: Now, count: int = 1) -> tuple[Wanted, ...]:
-    """Leave the arguments after the first ones as they are."""
+    """Leave the arguments after the first ones unchanged."""
     plain: list[Wanted] = []
     for arg in call.args[count:]:
         own = now(arg)
@@ -87,7 +87,7 @@ def _rest(call: Call, now: Now, count: int = 1) -> tuple[Wanted, ...]:
 
 
 def _one_axis(name: str) -> Rule:
-    """Make the rule of an operator that goes along an axis, and keeps all."""
+    """Make the rule of an operator along an axis that keeps all axes."""
 
     def rule(call: Call, now: Now, result: Var) -> LayoutPlan | None:
         own = _first(call, now)
@@ -105,7 +105,7 @@ def _one_axis(name: str) -> Rule:
 
 
 def _reduce(call: Call, now: Now, result: Var) -> LayoutPlan | None:
-    """Reduce the same axes where they stand now."""
+    """Reduce the same axes at their new positions."""
     own = _first(call, now)
     if own is None:
         return None
@@ -147,7 +147,7 @@ def _normalize(*names: str) -> Rule:
 
 
 def _concat(call: Call, now: Now, result: Var) -> LayoutPlan | None:
-    """Arrange all tensors as the first that is not plain."""
+    """Arrange all tensors like the first one that is not plain."""
     if not isinstance(call.args[0], Tuple):
         return None
     known = [now(field) for field in call.args[0].fields]
@@ -161,7 +161,7 @@ def _concat(call: Call, now: Now, result: Var) -> LayoutPlan | None:
 
 
 def _pad(call: Call, now: Now, result: Var) -> LayoutPlan | None:
-    """Pad the same axes where they stand now; those that are cut into blocks by nothing."""
+    """Pad the same axes at their new positions; axes in blocks must not be padded."""
     own = _first(call, now)
     width = call.attrs["pad_width"]
     if own is None or len(width) != 2 * own.rank:
@@ -175,13 +175,13 @@ def _pad(call: Call, now: Now, result: Var) -> LayoutPlan | None:
 
 
 def _both(call: Call, now: Now, result: Var) -> LayoutPlan | None:
-    """Keep both results as the argument is."""
+    """Arrange both results like the argument."""
     own = _first(call, now)
     return None if own is None else LayoutPlan((own,), call.attrs, (own, own))
 
 
 def _permute(call: Call, now: Now, result: Var) -> LayoutPlan | None:
-    """Order axes anew without doing anything: see ``convert_layout``."""
+    """Permute axes without moving elements: see ``convert_layout``."""
     own = _first(call, now)
     if own is None:
         return None
@@ -191,7 +191,7 @@ def _permute(call: Call, now: Now, result: Var) -> LayoutPlan | None:
 
 
 def _squeeze(call: Call, now: Now, result: Var) -> LayoutPlan | None:
-    """Drop the same axes where they stand now."""
+    """Drop the same axes at their new positions."""
     own = _first(call, now)
     axes = call.attrs["axis"]
     if own is None or axes is None:
@@ -204,7 +204,7 @@ def _squeeze(call: Call, now: Now, result: Var) -> LayoutPlan | None:
 
 # -- images --------------------------------------------------------------------------------------
 def _pool(call: Call, now: Now, result: Var) -> LayoutPlan | None:
-    """Tell the operator the layout that its images have now, and make a result of the same."""
+    """Set the operator's layout to that of its images; its result has the same."""
     own = _first(call, now)
     text = None if own is None else own.text(call.attrs["layout"])
     if own is None or text is None:
@@ -213,7 +213,7 @@ def _pool(call: Call, now: Now, result: Var) -> LayoutPlan | None:
 
 
 def pool_in(call: Call, layout: str, out_layout: str | None = None) -> LayoutPlan | None:
-    """Pool images of a layout."""
+    """Pool images in a given layout."""
     taken = Arrangement.between(call.attrs["layout"], layout)
     wanted = layout if out_layout is None else out_layout
     made = Arrangement.between(call.attrs["out_layout"], wanted)
@@ -223,7 +223,7 @@ def pool_in(call: Call, layout: str, out_layout: str | None = None) -> LayoutPla
 
 
 def conv_in(call: Call, layout: str, kernel: str, out_layout: str) -> LayoutPlan | None:
-    """Convolve images of a layout with kernels of another."""
+    """Convolve images in a given layout with kernels in another."""
     attrs = call.attrs
     data = Arrangement.between(attrs["data_layout"], layout)
     weight = Arrangement.between(attrs["kernel_layout"], kernel)
@@ -235,7 +235,7 @@ def conv_in(call: Call, layout: str, kernel: str, out_layout: str) -> LayoutPlan
 
 
 def _resize(call: Call, now: Now, result: Var) -> LayoutPlan | None:
-    """Resize images where they lie; height must come before width, as in their sizes."""
+    """Resize images in their layout; height must come before width, as in the sizes."""
     own = _first(call, now)
     text = None if own is None else own.text(call.attrs["layout"])
     if own is None or text is None or own.blocks:

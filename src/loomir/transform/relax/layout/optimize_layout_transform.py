@@ -32,10 +32,10 @@ __all__ = ["optimize_layout_transform"]
 
 @register("relax.OptimizeLayoutTransform", requires={"relax_normal_form"})
 def optimize_layout_transform(func: Function) -> Function:
-    """Use a tensor itself where one ``layout_transform`` undoes another.
+    """Use the original tensor if one ``layout_transform`` undoes another.
 
-    In dataflow blocks, where the first fills nothing in, and nothing keeps or writes the tensors.
-    A change of layout that nothing uses any more is left to ``DeadCodeElimination``.
+    This applies in dataflow blocks, if the first adds no padding, and nothing keeps or writes the
+    tensors. Unused conversions are left to ``DeadCodeElimination``.
     """
     return rewrite(func, {SeqExpr: _sequence})
 
@@ -53,7 +53,7 @@ def _sequence(seq: SeqExpr) -> SeqExpr:
 def _block(block: DataflowBlock, same: dict[Var, RelaxExpr]) -> DataflowBlock:
     escaping: set[int] | None = None
     first: dict[RelaxExpr, Call] = {}
-    """The change of layout that made each tensor."""
+    """The layout conversion that made each tensor."""
     kept: list[Binding] = []
     for binding in block.bindings:
         kept.append(binding)
@@ -82,7 +82,7 @@ def _block(block: DataflowBlock, same: dict[Var, RelaxExpr]) -> DataflowBlock:
 
 
 def _undoes(source: Var, before: Call, after: Call) -> bool:
-    """Prove that two changes of layout leave each element where it was."""
+    """Prove that two layout conversions leave each element in place."""
     info = tensor_info(source)
     if info is None or info.dims is None:
         return False

@@ -27,10 +27,10 @@ __all__ = ["remove_redundant_reshape"]
 
 @register("relax.RemoveRedundantReshape", requires={"relax_normal_form"})
 def remove_redundant_reshape(func: Function) -> Function:
-    """Reshape what was reshaped from its source, and drop a reshape to the shape that there is.
+    """Merge a reshape of a reshape into one, and remove a reshape to the same shape.
 
-    In dataflow blocks. The tensor itself stands for a reshaped one only where nothing keeps that or
-    writes it. A reshape that nothing uses any more is left to ``DeadCodeElimination``.
+    This applies in dataflow blocks. A tensor only replaces a reshaped one if nothing keeps or
+    writes the latter. Unused reshapes are left to ``DeadCodeElimination``.
     """
     return rewrite(func, {SeqExpr: _sequence})
 
@@ -49,7 +49,7 @@ def _block(block: DataflowBlock, same: dict[Var, RelaxExpr]) -> DataflowBlock:
     escaping = find_escaping(block)
     analyzer = Analyzer()
     source: dict[Var, RelaxExpr] = {}
-    """What each reshaped tensor was before."""
+    """The source of each reshaped tensor."""
     kept: list[Binding] = []
     for binding in block.bindings:
         if not isinstance(binding, VarBinding) or not _is_reshape(binding.value):
@@ -62,7 +62,7 @@ def _block(block: DataflowBlock, same: dict[Var, RelaxExpr]) -> DataflowBlock:
             data = same.get(data, data)
         if isinstance(data, Var):
             data = source.get(data, data)
-        if id(data) not in escaping:  # which something may write between
+        if id(data) not in escaping:  # which might be written in between
             source[binding.var] = data
         free = binding.var in source and id(binding.var) not in escaping
         ends = free and isinstance(binding.var, DataflowVar)

@@ -30,10 +30,10 @@ __all__ = ["rewrite_dataflow_reshape"]
     breaks={"functions_used", "operators_lowered"},
 )
 def rewrite_dataflow_reshape(mod: IRModule) -> IRModule:
-    """Write ``call_tir`` of a kernel that only copies elements in their order as ``reshape``.
+    """Replace ``call_tir`` of a kernel that only copies elements in order by ``reshape``.
 
-    In dataflow blocks. That the order is kept is proved of the kernel's indices, whichever operator
-    it was made of. The kernel is left to ``DeadCodeElimination``.
+    This applies in dataflow blocks. The proof uses only the kernel's indices, not the operator that
+    it was made for. The kernel is left to ``DeadCodeElimination``.
     """
     return _Rewrite(mod).rewrite_module()
 
@@ -42,10 +42,10 @@ class _Rewrite(Rewriter):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
         self.known: dict[str, bool] = {}
-        """Whether a kernel, by its name, only reshapes."""
+        """Whether each kernel, by name, only reshapes."""
 
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Return a reshape in place of a call of a kernel that does nothing else."""
+        """Replace a call of a kernel that only reshapes."""
         if operator_of(call) != "call_tir" or not self.builder.in_dataflow:
             return call
         var, args, *_ = call.args
@@ -72,7 +72,7 @@ class _Rewrite(Rewriter):
 
 
 def _is_reshape(func: PrimFunc) -> bool:
-    """Prove that a kernel stores each element at the place where it was, counted in order."""
+    """Prove that a kernel stores each element at the same position in row-major order."""
     allocated, parts = parts_of(func)
     if allocated or len(parts) != 1:
         return False

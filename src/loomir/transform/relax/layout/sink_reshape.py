@@ -41,21 +41,20 @@ _RESHAPES: Final = frozenset({"reshape", "expand_dims", "squeeze", "flatten"})
 _MOVES: Final = frozenset({*_RESHAPES, "permute_dims", "broadcast_to"})
 _CHANGE_DTYPE: Final = frozenset({"astype"})
 _HIGHEST: Final = 4
-"""Axes of a tensor up to which something is computed in its shape."""
+"""The most axes of a tensor in whose shape operators are computed."""
 _FARTHEST: Final = 8
-"""Reshapes that are looked through, one after another."""
+"""The most consecutive reshapes that are traced back."""
 
 
 @register("relax.SinkReshape", requires={"relax_normal_form"})
 def sink_reshape(mod: IRModule) -> IRModule:
-    """Compute products and elements of a reshaped tensor before it is reshaped.
+    """Move reshapes behind matrix products and element-wise operators.
 
-    In dataflow blocks. A reshape of a reshape becomes one, as does a transposition of a
-    transposition; one that changes nothing goes, as does a broadcast to the shape that there is; a
-    transposition that only moves axes of extent 1 becomes a reshape. A product of matrices in rows
-    that were flattened multiplies them as they were, so that bias, activation and residual meet it
-    without a reshape between. All bits of the results stay. What nothing uses any more is left to
-    ``DeadCodeElimination``.
+    This applies in dataflow blocks. Consecutive reshapes become one, and so do consecutive
+    transpositions; those that change nothing are removed, and so is a broadcast to the same shape.
+    A transposition that only moves axes of extent 1 becomes a reshape. A product of flattened rows
+    is computed on the original shape, so that no reshape separates it from bias, activation and
+    residual. Results are bit-identical. Unused values are left to ``DeadCodeElimination``.
     """
     sink = _Sink(mod)
     for func in mod.functions.values():
@@ -72,17 +71,17 @@ class _Sink(Rewriter):
         self.analyzer = Analyzer()
         self.blocks = 0
         self.home: dict[RelaxExpr, int] = {}
-        """Variables that nothing keeps or writes, with the number of their block."""
+        """Variables that nothing keeps or writes, with the numbers of their blocks."""
         self.given: set[tuple[RelaxExpr, int]] = set()
         """Parameters, with the numbers of blocks that do not keep or write them."""
         self.uses: Counter[Node] = Counter()
         self.flat: dict[RelaxExpr, Var] = {}
-        """What each reshaped tensor was before."""
+        """The source of each reshaped tensor."""
         self.moved: dict[RelaxExpr, tuple[Var, tuple[int, ...]]] = {}
-        """What each transposed tensor was before, and the order of its axes."""
+        """The source of each transposed tensor, and the permutation."""
 
     def plan(self, func: Function, block: DataflowBlock) -> None:
-        """Note what nothing in a block keeps or writes."""
+        """Record the variables of a block that nothing keeps or writes."""
         escaping = find_escaping(block)
         for binding in block.bindings:
             var = getattr(binding, "var", None)
@@ -95,7 +94,7 @@ class _Sink(Rewriter):
         return self.home.get(var) == number or (var, number) in self.given
 
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
-        """Write a call for what its arguments were before they were reshaped."""
+        """Rewrite a call for the sources of its reshaped arguments."""
         var = binding.var
         number = self.home.get(var)
         if number is None or not isinstance(value, Call):
@@ -158,7 +157,7 @@ class _Sink(Rewriter):
             self.moved[binding.var] = (source, axes)
 
     def _reshape(self, binding: VarBinding, value: Call, source: Var) -> None:
-        """Bind what has the elements of a tensor, in their order, in another shape."""
+        """Bind a reshape of ``source``."""
         var = binding.var
         info = _find_known(var)
         assert info is not None
@@ -173,12 +172,12 @@ class _Sink(Rewriter):
             assert info.dims is not None
             value = _at(make_call("reshape", last, ShapeExpr(info.dims)), value)
         self.emit_binding(binding, value)
-        # Also what was in between: a product may need its last axis.
+        # Also to the intermediate shape: a product may need its last axis.
         self.flat[var] = source
         return None
 
     def _ways(self, var: RelaxExpr) -> Iterator[Var]:
-        """List what a tensor was before it was reshaped, the latest first."""
+        """List the sources of a reshaped tensor, the latest first."""
         for _ in range(_FARTHEST):
             before = self.flat.get(var)
             if before is None:
@@ -199,7 +198,7 @@ class _Sink(Rewriter):
 
     # -- products --------------------------------------------------------------------------------
     def _product(self, call: Call, number: int) -> Call | None:
-        """Multiply a flattened tensor as it was before; None if that is not the same."""
+        """Multiply in the original shape of a flattened tensor; None if that is not equivalent."""
         left, right = call.args
         mine, other = _find_known(left), _find_known(right)
         if mine is None or other is None or mine.dims is None or other.dims is None:
@@ -225,12 +224,12 @@ class _Sink(Rewriter):
         return None
 
     def _farthest(self, var: RelaxExpr, number: int) -> list[Var]:
-        """List what a tensor was in shapes to compute in, the first that it had first."""
+        """List the sources of a tensor that are suitable for computing, the earliest first."""
         found = [v for v in self._ways(var) if self._is_free(v, number)]
         return [v for v in found[::-1] if (info := _find_known(v)) and info.ndim <= _HIGHEST]
 
     def _is_batch(self, a: Var, left: RelaxExpr, b: Var, right: RelaxExpr) -> bool:
-        """Whether two tensors are matrices as others are, with their own batches in one order."""
+        """Tell whether two tensors have the matrices of two others, batches in the same order."""
         shapes = [info.dims if (info := _find_known(v)) else None for v in (a, left, b, right)]
         first, one, second, two = [() if s is None else s for s in shapes]
         matrices = self._is_equal(first[-2:], one[-2:]) and self._is_equal(second[-2:], two[-2:])
@@ -238,9 +237,10 @@ class _Sink(Rewriter):
 
     # -- elements --------------------------------------------------------------------------------
     def _elements(self, call: Call, number: int) -> tuple[Call | None, tuple[int, ...] | None]:
-        """Compute elements before they are reshaped or transposed, and give the order of axes then.
+        """Apply an element-wise operator before a reshape or transposition.
 
-        None if arguments do not allow it.
+        Return the call, None if its arguments do not allow it, and the permutation to apply after
+        it.
         """
         definition = find_op(f"relax.{operator_of(call)}")
         is_cast = operator_of(call) in _CHANGE_DTYPE
@@ -274,7 +274,7 @@ class _Sink(Rewriter):
 
     @staticmethod
     def _is_number(info: TensorStructInfo, beside: Var) -> bool:
-        """Whether a tensor is a single element that fits beside one of any order of axes."""
+        """Tell whether a tensor is a single element, which broadcasts in any order of axes."""
         other = _find_known(beside)
         few = other is not None and info.ndim <= other.ndim
         return few and all(_is_one(d) for d in info.dims or ())
@@ -294,7 +294,7 @@ class _Sink(Rewriter):
     def _argument(
         self, arg: RelaxExpr, whole: RelaxExpr, before: Var, number: int
     ) -> RelaxExpr | None:
-        """Return what an argument is beside the tensor as it was before."""
+        """Return an argument in the form that matches the source tensor, or None."""
         if arg is whole:
             return before
         if arg in self.flat:
@@ -316,7 +316,7 @@ class _Sink(Rewriter):
 
 
 def _find_known(leaf: object) -> TensorStructInfo | None:
-    """Return what is known of a tensor whose extents are all known, as numbers or symbols."""
+    """Return the information of a tensor whose extents are all known, as numbers or symbols."""
     info = tensor_info(leaf)
     return None if info is None or info.dims is None else info
 

@@ -20,10 +20,10 @@ __all__ = ["slice_constant_take"]
 
 @register("relax.SliceConstantTake", requires={"relax_normal_form"})
 def slice_constant_take(mod: IRModule) -> IRModule:
-    """Write ``take`` of one constant place that is certainly there as a slice.
+    """Replace ``take`` of one constant index that is in range by a slice.
 
-    Where all extents are known. Nothing has to be checked then, so that the kernel can be fused:
-    caches of keys and values come in one tensor, of which models take parts.
+    This applies if all extents are known. A slice needs no check, so that its kernel can be fused:
+    models take keys and values out of a cache in one tensor.
     """
     found = any(
         "take" in operators_in(f) for f in mod.functions.values() if isinstance(f, Function)
@@ -33,7 +33,7 @@ def slice_constant_take(mod: IRModule) -> IRModule:
 
 class _Slice(Rewriter):
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Return a slice in place of a call that takes one constant place."""
+        """Replace a call that takes one constant index."""
         if operator_of(call) != "take" or len(call.args) != 2:
             return call
         source, place = call.args

@@ -43,21 +43,21 @@ _KEEPS_NOTHING: Final = frozenset(
         "relax.memory.kill_tensor",
     }
 )
-"""Operators that only look at their arguments, and give something else."""
+"""Operators that only read their arguments, and return something else."""
 _IN_PLACE: Final = "relax.call_tir_inplace"
 _GIVES_ARGUMENT: Final = frozenset(
     {_IN_PLACE, "relax.memory.view", "relax.memory.alloc_tensor", "relax.vm.alloc_tensor"}
 )
-"""Operators whose result may be an argument of theirs, but nothing else keeps it."""
+"""Operators that may return an argument, but do not keep it otherwise."""
 
 
 @dataclass(slots=True)
 class Aliases:
-    """For each binding's variable the tensors that it may refer to or contain, by their number.
+    """For each variable, the numbers of the tensors that it may refer to or contain.
 
-    A tensor's number is that of the binding that makes it. ``last_use`` is the number of the last
-    binding that uses it; ``escapes`` are those that may outlive the function. ``others`` are the
-    variables, by ``id``, that may also refer to what was not made here: an argument, a constant.
+    The number of a tensor is that of the binding that makes it. ``last_use`` is the number of the
+    last binding that uses it; ``escapes`` are the tensors that may outlive the function. ``others``
+    are the variables, by ``id``, that may also refer to arguments or constants.
     """
 
     of: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
@@ -73,9 +73,9 @@ def find_aliases(
     made: frozenset[int],
     kernels: frozenset[str] = frozenset(),
 ) -> Aliases:
-    """Follow the tensors that the bindings numbered ``made`` make.
+    """Find the aliases of the tensors that the bindings numbered ``made`` make.
 
-    ``kernels`` are functions of the module that keep nothing when they are called directly.
+    ``kernels`` are functions of the module that do not keep their arguments when called directly.
     """
     found = Aliases(kernels=kernels)
     for number, binding in enumerate(bindings):
@@ -107,7 +107,7 @@ _NONE: Final = frozenset[int]()
 
 
 def _find_results(value: RelaxExpr, used: frozenset[int], found: Aliases) -> frozenset[int]:
-    """Tell what the result of a right-hand side may refer to; note what escapes."""
+    """Return the tensors that a result may refer to, and record those that escape."""
     if isinstance(value, (Var, Tuple, TupleGetItem)):
         return used
     if isinstance(value, If):
@@ -127,7 +127,7 @@ def _find_results(value: RelaxExpr, used: frozenset[int], found: Aliases) -> fro
 
 
 def _may_be_another(value: RelaxExpr, found: Aliases) -> bool:
-    """Whether a right-hand side may refer to, or contain, what was not made here."""
+    """Tell whether a value may refer to, or contain, tensors that were not made here."""
     if not isinstance(value, (Var, Tuple, TupleGetItem)):
         return True
     leaves = [p for p in pre_order(value) if not isinstance(p, (Tuple, TupleGetItem))]
@@ -141,7 +141,7 @@ def _is_kernel(call: Call, found: Aliases) -> bool:
 
 
 def _find_written(call: Call, used: frozenset[int], found: Aliases) -> frozenset[int]:
-    """Tell which tensors a kernel gives back: those of the arguments that it writes."""
+    """Return the tensors that a kernel returns: the arguments that it writes."""
     given = call.args[1]
     if not isinstance(given, Tuple):
         return used
@@ -152,7 +152,7 @@ def _find_written(call: Call, used: frozenset[int], found: Aliases) -> frozenset
 
 
 def _branches(branch: If, found: Aliases) -> None:
-    """Let escape what a branch hands to others."""
+    """Record the tensors that escape from a branch."""
     for part in pre_order(branch):
         if isinstance(part, Function) or (
             isinstance(part, Call)

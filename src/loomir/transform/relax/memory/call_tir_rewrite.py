@@ -31,9 +31,9 @@ __all__ = ["call_tir_rewrite"]
 def call_tir_rewrite(func: Function) -> Function:
     """Replace ``call_tir`` by ``builtin.alloc_tensor`` and a direct call of the kernel.
 
-    A call whose integers come as a shape of which only the rank is known stays.
-    A kernel that is called directly writes its arguments, so dataflow blocks become ordinary ones
-    and the function vouches for itself by ``relax.force_pure``.
+    A call stays if its integers are passed as a shape of which only the rank is known. A directly
+    called kernel writes its arguments, so dataflow blocks become ordinary ones, and the function
+    gets ``relax.force_pure``.
     """
     if not any(_is_kernel_call(call) for call in by_class(func).get(Call, ())):
         return func

@@ -45,13 +45,13 @@ _CALL_TIR: Final = "relax.call_tir"
     "relax.DataflowUseInplaceCalls", requires={"relax_normal_form"}, breaks={"functions_used"}
 )
 def dataflow_use_inplace_calls(mod: IRModule) -> IRModule:
-    """Write ``call_tir`` in dataflow blocks as ``call_tir_inplace`` over an operand that is dead.
+    """Replace ``call_tir`` in dataflow blocks by ``call_tir_inplace`` over a dead operand.
 
-    The operand is a tensor that a kernel of the same sequence made, of the dtype and, provably,
-    the shape of the result, and this is its last use under any name: it is not returned, captured,
-    kept in a tuple that lives on, or another operand of the call. The kernel computes its result
-    element by element in its last loops, from the operand's element at the same place (addition,
-    and softmax too). Operators are written as kernels first, by LegalizeOps.
+    A kernel of the same sequence must have made the operand, with the dtype and, provably, the
+    shape of the result. The call must be its last use under any name: the operand is not returned,
+    captured, kept in a live tuple, or passed to the call twice. The last loops of the kernel must
+    compute each element of the result from the operand's element at the same index, as in additions
+    and softmax. Run LegalizeOps first, which turns operators into kernels.
     """
     run = _InPlace(mod)
     functions: dict[GlobalVar, BaseFunc] = {
@@ -64,7 +64,7 @@ def dataflow_use_inplace_calls(mod: IRModule) -> IRModule:
 
 
 class _InPlace:
-    """The kernels of a module, and those that write over an operand, as they are needed."""
+    """The kernels of a module, and their in-place variants, made on demand."""
 
     def __init__(self, mod: IRModule) -> None:
         self.functions = {var.name_hint: func for var, func in mod.functions.items()}
@@ -148,7 +148,7 @@ def _kernel_call(binding: Binding) -> Call | None:
 
 
 def _is_dead(given: Tuple, place: int, number: int, aliases: Aliases, call: Call) -> bool:
-    """Whether an operand is a tensor whose last use this is, and that can hold the result."""
+    """Tell whether an operand is a tensor that has its last use here and can hold the result."""
     operand, wanted = given.fields[place], call.sinfo_args[0]
     if not isinstance(operand, Var):
         return False
@@ -169,10 +169,10 @@ def _is_dead(given: Tuple, place: int, number: int, aliases: Aliases, call: Call
 
 # -- kernels -----------------------------------------------------------------------------------
 def _writable_places(func: PrimFunc) -> tuple[int, ...]:
-    """List the arguments that the result can take the place of.
+    """List the arguments that the result can overwrite.
 
-    Only the last loops of the kernel store to the result, each element once, and of the argument
-    they read the element at the same place. What loops before them read is there still.
+    Only the last loops of the kernel store to the result, each element once, and read the
+    argument's element at the same index. Earlier loops still see the unchanged argument.
     """
     if func.attrs.get("op_pattern") == OpPattern.OPAQUE or op_pattern(func) is OpPattern.OPAQUE:
         return ()
@@ -211,7 +211,7 @@ def _is_same_place(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
 
 
 def _write_over(func: PrimFunc, place: int) -> PrimFunc:
-    """Make the kernel that writes its result to an argument, of new variables throughout."""
+    """Make the variant of a kernel that writes its result to an argument, with fresh variables."""
     taken = func.buffer_map[func.params[place]]
     output = func.buffer_map[func.params[-1]]
     inner = definitions_in(func.body)

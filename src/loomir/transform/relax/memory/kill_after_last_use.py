@@ -27,11 +27,11 @@ _KILLS: Final = frozenset({"relax.memory.kill_storage", "relax.memory.kill_tenso
 
 @register("relax.KillAfterLastUse", requires={"relax_normal_form"})
 def kill_after_last_use(mod: IRModule) -> IRModule:
-    """Put ``memory.kill_tensor`` and ``memory.kill_storage`` after the last use of what is made.
+    """Insert ``memory.kill_tensor`` and ``memory.kill_storage`` after the last use of allocations.
 
-    That is what the operators of allocation make and nothing keeps; a storage is used as long as a
-    tensor in it is. Blocks of effects only: where memory is planned there are no others. What is
-    killed already stays so.
+    This applies to results of allocating operators that nothing keeps; a storage is in use as long
+    as a tensor in it. Dataflow blocks are left out: after memory planning there are none. Existing
+    kills stay.
     """
     kernels = frozenset(v.name_hint for v, f in mod.functions.items() if isinstance(f, PrimFunc))
 
@@ -60,7 +60,7 @@ def _sequence(seq: SeqExpr, kernels: frozenset[str]) -> SeqExpr:
     aliases = find_aliases(bindings, seq.body, frozenset(made), kernels)
     killed = {v for b in bindings if _operator(b) in _KILLS for v in _arguments(b)}
     after: dict[int, list[Binding]] = {}
-    for number, (kind, var) in reversed(made.items()):  # tensors before the storage they lie in
+    for number, (kind, var) in reversed(made.items()):  # tensors before their storage
         if number not in aliases.escapes and var not in killed:
             after.setdefault(aliases.last_use[number], []).append(_kill(kind, var))
     if not after:

@@ -17,15 +17,14 @@ __all__ = ["lower_alloc_tensor"]
 def lower_alloc_tensor(mod: IRModule) -> IRModule:
     """Replace ``builtin.alloc_tensor`` by ``memory.alloc_storage`` and ``memory.alloc_tensor``.
 
-    Each tensor lies at the start of a storage of its own. One whose shape is a value, not written
-    out, stays as it is.
+    Each tensor gets its own storage. An allocation whose shape is a variable stays unchanged.
     """
     return _Lower(mod).rewrite_module()
 
 
 class _Lower(Rewriter):
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Write an allocation as its operator says."""
+        """Replace an allocation."""
         if not isinstance(call.op, Op) or call.op.name != "relax.builtin.alloc_tensor":
             return call
         legalize = op_def(call.op).legalize

@@ -19,15 +19,15 @@ from loomir.tir.expr import IntImm, PrimExpr, Var
 __all__ = ["ALIGNMENT", "ARENA", "Plan", "Wanted", "plan_arena"]
 
 ALIGNMENT: Final = 64
-"""Bytes; a cache line, and the widest vector."""
+"""In bytes: a cache line, and the widest vector."""
 ARENA: Final = "storage"
 """The name of the variable that an arena is bound to."""
 _TRIES: Final = 8
-"""How many free slots are compared with a size."""
+"""The most free slots of symbolic sizes that are compared with a size."""
 
 
 class Wanted(NamedTuple):
-    """A tensor that wants a place: its bytes, and the bindings between which it lives."""
+    """A tensor to place: its bytes, and its live range in bindings."""
 
     size: PrimExpr
     first: int
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """An arena: its bytes, and the offset of each tensor, in the order asked for."""
+    """An arena: its bytes, and the offsets of the tensors, in the order of the request."""
 
     size: PrimExpr
     offsets: tuple[PrimExpr, ...]
@@ -69,7 +69,7 @@ def _round_up(size: int) -> int:
 
 
 class _Places:
-    """Free ranges of the arena, merged where they touch; the tightest that fits is taken."""
+    """The free ranges of the arena, with adjacent ones merged; allocation is best fit."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -77,7 +77,7 @@ class _Places:
         self.busy: list[tuple[int, int, int]] = []  # (last use, offset, size), a heap
 
     def take(self, size: int, first: int, last: int) -> int:
-        """Return the offset of a range that is free from ``first`` on."""
+        """Return the offset of a range that is free for a live range."""
         while self.busy and self.busy[0][0] < first:
             _, offset, length = heapq.heappop(self.busy)
             self._release(offset, length)
@@ -117,7 +117,7 @@ class _Slots:
         self.busy: list[tuple[int, int]] = []  # (last use, slot), a heap
 
     def take(self, wanted: Wanted) -> int:
-        """Return a slot that is free and large enough, a new one where there is none."""
+        """Return a free slot that is large enough, or a new one."""
         while self.busy and self.busy[0][0] < wanted.first:
             self.free.append(heapq.heappop(self.busy)[1])
         slot = self._find_fitting(wanted.size)
@@ -143,7 +143,7 @@ class _Slots:
 
 
 def _key(e: PrimExpr) -> tuple[object, ...]:
-    """Identify an expression as it is written, variables by identity."""
+    """Return a key of an expression that is equal for equal ones, with variables by identity."""
     return tuple(
         p if isinstance(p, Var) else (type(p), getattr(p, "value", None)) for p in pre_order(e)
     )

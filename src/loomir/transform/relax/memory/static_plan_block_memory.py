@@ -61,10 +61,10 @@ class _Output(NamedTuple):
 def static_plan_block_memory(func: Function) -> Function:
     """Allocate the tensors of ``call_tir`` that do not leave the function from one arena.
 
-    A place is used again after the last use of its tensor. Extents may be symbolic, of the shape
-    variables that the parameters bind. What ``call_tir_inplace`` writes over such a tensor is the
-    tensor itself. The function then calls its kernels directly, and if it is pure vouches for that
-    by ``relax.force_pure``; its dataflow blocks become ordinary ones.
+    Memory is reused after the last use of a tensor. Extents may depend on shape variables that the
+    parameters bind. The result of ``call_tir_inplace`` over such a tensor is that tensor. The
+    function then calls its kernels directly, and gets ``relax.force_pure`` if it is pure; its
+    dataflow blocks become ordinary ones.
     """
     if not isinstance(func.body, SeqExpr):
         return func
@@ -104,7 +104,7 @@ def static_plan_block_memory(func: Function) -> Function:
 
 
 def _list_bound_by_parameters(func: Function) -> dict[PrimVar, None]:
-    """List the shape variables that the parameters bind, in order: products are written in it."""
+    """List the shape variables that the parameters bind, in order, for products in normal form."""
     found: dict[PrimVar, None] = {}
     for param in func.params:
         if param.struct_info_annotation is not None:
@@ -119,7 +119,7 @@ def _list_bound_by_parameters(func: Function) -> dict[PrimVar, None]:
 def _outputs(
     number: int, binding: Binding, known: Container[PrimVar], analyzer: Analyzer
 ) -> list[_Output]:
-    """List the tensors that a binding's kernel writes, none where a size is not known at entry."""
+    """List the tensors that a binding's kernel writes; none if a size is unknown at entry."""
     if not isinstance(binding, VarBinding) or not isinstance(binding.value, Call):
         return []
     call = binding.value
@@ -147,7 +147,7 @@ def _bytes(dims: Sequence[PrimExpr], itemsize: int, analyzer: Analyzer) -> PrimE
 def _find_written_over(
     binding: Binding, aliases: Aliases, places: Mapping[int, object]
 ) -> Var | None:
-    """Return the tensor of the arena that a kernel writes its one result over."""
+    """Return the tensor of the arena that a kernel overwrites with its single result."""
     call = binding.value if isinstance(binding, VarBinding) else None
     if (
         not isinstance(call, Call)
@@ -181,7 +181,7 @@ def _direct(binding: VarBinding) -> VarBinding:
 
 
 def _integers(call: Call) -> list[PrimValue]:
-    """List the numbers that a kernel is given."""
+    """List the integers that a kernel takes."""
     found = integers_of(call)
     if found is None:
         raise InternalError("the numbers of a kernel have no names")
@@ -220,7 +220,7 @@ def _call(name: str, *args: object) -> Call:
 
 
 def _without_dataflow(seq: SeqExpr) -> SeqExpr:
-    """Make ordinary variables and blocks of those of dataflow."""
+    """Replace dataflow blocks and variables by ordinary ones."""
     blocks = tuple(
         BindingBlock(b.bindings, span=b.span) if isinstance(b, DataflowBlock) else b
         for b in seq.blocks

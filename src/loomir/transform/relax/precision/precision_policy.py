@@ -15,37 +15,37 @@ __all__ = ["Precision", "precision_of"]
 
 
 class Precision(Enum):
-    """In what dtype an operator is computed."""
+    """The precision in which an operator is computed."""
 
     ALWAYS = "always"
-    """In 16 bits: it takes most of the time, and sums in float32 wherever its result goes."""
+    """In 16 bits: the operator takes most of the time, and accumulates in float32 anyway."""
     FOLLOW = "follow"
-    """In 16 bits where its arguments are of that, and what uses its result wants it so."""
+    """In 16 bits if its arguments have 16 bits and the users of its result want that."""
     NEVER = "never"
-    """In float32: it makes great or tiny numbers of moderate ones, or is told a dtype."""
+    """In float32: the operator can produce huge or tiny numbers, or has a dtype option."""
 
 
 _FAMILIES: Final = {
     "convolution": Precision.ALWAYS,
     "linear_algebra": Precision.ALWAYS,
-    "activation": Precision.FOLLOW,  # of the size of their arguments
-    "attention": Precision.FOLLOW,  # means of values; the softmax within is in float32
+    "activation": Precision.FOLLOW,  # results are of the size of the arguments
+    "attention": Precision.FOLLOW,  # averages; the softmax inside is in float32
     "index": Precision.FOLLOW,
-    "manipulate": Precision.FOLLOW,  # elements are moved
-    "normalization": Precision.FOLLOW,  # to a variance of 1
-    "pooling": Precision.FOLLOW,  # means and maxima
+    "manipulate": Precision.FOLLOW,  # moves elements
+    "normalization": Precision.FOLLOW,  # results have variance 1
+    "pooling": Precision.FOLLOW,  # averages and maxima
     "shaping": Precision.FOLLOW,
     "ternary": Precision.FOLLOW,
 }
-"""The policy of families; that of all others is NEVER."""
+"""The policies of families of operators; that of all others is NEVER."""
 
 _OPERATORS: Final = {
-    # Sums of products whose own dtype the accumulated result must have.
+    # Sums of products whose accumulated result must have the operands' dtype.
     "relax.einsum": Precision.FOLLOW,
     "relax.outer": Precision.FOLLOW,
     # Moving variances may be tiny.
     "relax.nn.batch_norm": Precision.NEVER,
-    # Results in tuples of several kinds, or numbers that nothing is moved from.
+    # Results are tuples of several kinds, or are not moved elements.
     "relax.nn.dropout": Precision.NEVER,
     "relax.meshgrid": Precision.NEVER,
     "relax.one_hot": Precision.NEVER,
@@ -55,7 +55,7 @@ _OPERATORS: Final = {
     "relax.scatter_elements": Precision.NEVER,
     "relax.scatter_nd": Precision.NEVER,
     "relax.index_put": Precision.NEVER,
-    # Moderate results of moderate arguments.
+    # Results are of the size of the arguments.
     "relax.add": Precision.FOLLOW,
     "relax.subtract": Precision.FOLLOW,
     "relax.multiply": Precision.FOLLOW,
@@ -72,7 +72,7 @@ _OPERATORS: Final = {
     "relax.min": Precision.FOLLOW,
     "relax.where": Precision.FOLLOW,
 }
-"""Operators that differ from their family."""
+"""The policies of operators that differ from their family."""
 
 
 def precision_of(definition: OpDef) -> Precision:

@@ -47,9 +47,9 @@ _NARROW: Final = ("float16", "bfloat16")
 class ToMixedPrecisionOptions:
     """How to compute with 16 bits.
 
-    ``out_dtype`` is that of the results of products and convolutions: float32, which a cast may
-    follow, or ``low_dtype``. ``fp16_input_names`` are the parameters of functions that callers give
-    in ``low_dtype`` from then on.
+    ``out_dtype`` is the dtype of results of products and convolutions: float32, maybe followed by a
+    cast, or ``low_dtype``. ``fp16_input_names`` are the parameters that callers will pass in
+    ``low_dtype``.
     """
 
     out_dtype: str = "float32"
@@ -61,12 +61,12 @@ class ToMixedPrecisionOptions:
 def to_mixed_precision(
     mod: IRModule, options: ToMixedPrecisionOptions = ToMixedPrecisionOptions()
 ) -> IRModule:
-    """Compute products and convolutions of float32 in 16 bits, and what lies between them.
+    """Compute products and convolutions of float32, and operators between them, in 16 bits.
 
-    In dataflow blocks. Results that a function gives, and parameters that are not named, stay
-    float32. ``precision_policy`` says of each operator whether it is computed in 16 bits always,
-    never, or where all uses of its result want that. A constant that is too great stays. Results
-    are those of 16 bits, which have 11 significant bits, or 8 in bfloat16.
+    This applies in dataflow blocks. Results of functions, and parameters that are not named, stay
+    float32. ``precision_policy`` says whether an operator is computed in 16 bits always, never, or
+    if all uses of its result want that. A constant that is too large for 16 bits stays. Results
+    have the precision of 16 bits: 11 significant bits, or 8 in bfloat16.
     Errors: RLX0331 for another dtype, and for a name that no parameter of float32 has.
     """
     _check(options)
@@ -98,9 +98,9 @@ def _check(options: ToMixedPrecisionOptions) -> None:
 def _with_narrow_inputs(
     mod: IRModule, options: ToMixedPrecisionOptions
 ) -> tuple[IRModule, dict[RelaxExpr, RelaxExpr]]:
-    """Return functions parameters of 16 bits.
+    """Change the named parameters of functions to 16 bits.
 
-    What was a parameter is a variable bound to a cast. Gives the new one of each too.
+    Each original parameter becomes a variable bound to a cast; also return the new parameters.
     """
     names = set(options.fp16_input_names or ())
     given: dict[RelaxExpr, RelaxExpr] = {}
@@ -161,7 +161,7 @@ def _narrow_params(
 
 
 def _without_unused(mod: IRModule, given: dict[RelaxExpr, RelaxExpr]) -> IRModule:
-    """Leave out casts of parameters to float32 that nothing uses."""
+    """Remove unused casts of parameters to float32."""
     functions = dict(mod.functions)
     for var, func in mod.functions.items():
         if not isinstance(func, Function) or given.keys().isdisjoint(_first_variables(func)):
@@ -195,7 +195,7 @@ def _is_wide(leaf: object) -> bool:
 
 
 def _leaves(args: Iterable[RelaxExpr]) -> list[RelaxExpr]:
-    """List arguments, those in tuples one by one."""
+    """List arguments, also those in tuples."""
     found: list[RelaxExpr] = []
     stack = list(args)[::-1]
     while stack:
@@ -208,7 +208,7 @@ def _leaves(args: Iterable[RelaxExpr]) -> list[RelaxExpr]:
 
 
 def _policy(binding: VarBinding) -> Precision:
-    """Tell in what dtype a value may be computed: all floats that it takes must be float32."""
+    """Return the policy of a value; it is NEVER unless all float arguments are float32."""
     value, info = binding.value, binding.var.struct_info
     if isinstance(value, TupleGetItem):
         return Precision.FOLLOW if _is_wide(binding.var) else Precision.NEVER
@@ -229,27 +229,27 @@ def _policy(binding: VarBinding) -> Precision:
 
 @dataclass(slots=True)
 class _Block:
-    """What is found out of a dataflow block, and the variables of 16 bits that it has so far."""
+    """The analysis of a dataflow block, and its variables of 16 bits so far."""
 
     policies: dict[RelaxExpr, Precision]
     narrow_uses: set[RelaxExpr]
-    """What some use wants in 16 bits."""
+    """Variables that some use wants in 16 bits."""
     wide_uses: set[RelaxExpr]
-    """What some use wants in float32."""
+    """Variables that some use wants in float32."""
     narrow: dict[RelaxExpr, RelaxExpr] = field(default_factory=dict[RelaxExpr, RelaxExpr])
-    """The variable of 16 bits for each of float32 that has one."""
+    """The 16-bit variable of each float32 variable that has one."""
     computed: set[RelaxExpr] = field(default_factory=set[RelaxExpr])
-    """Those whose values come in 16 bits, not by a cast for one use."""
+    """Variables computed in 16 bits, not cast for one use."""
     gone: set[RelaxExpr] = field(default_factory=set[RelaxExpr])
-    """Those that are not there in float32."""
+    """Variables that do not exist in float32."""
 
     def wants_narrow(self, var: Var) -> bool:
-        """Whether all uses want a value in 16 bits."""
+        """Tell whether all uses want a value in 16 bits."""
         return var in self.narrow_uses and var not in self.wide_uses
 
 
 def _read(block: DataflowBlock) -> _Block:
-    """Find out how each variable is used, from the last binding to the first."""
+    """Analyse how each variable is used, from the last binding to the first."""
     found = _Block({}, set(), set())
     for binding in reversed(block.bindings):
         uses = found.wide_uses
@@ -280,7 +280,7 @@ class _Mixer(Rewriter):
         """The block of each variable."""
 
     def plan(self, func: Function) -> None:
-        """Read all dataflow blocks of a function."""
+        """Analyse all dataflow blocks of a function."""
         for block in dataflow_blocks(func):
             found = _read(block)
             found.narrow.update(self.given)
@@ -289,9 +289,9 @@ class _Mixer(Rewriter):
                 if isinstance(binding, VarBinding):
                     self.blocks[binding.var] = found
 
-    # -- the edit --------------------------------------------------------------------------------
+    # -- rewriting -------------------------------------------------------------------------------
     def rewrite_var_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
-        """Compute a value in the dtype that its operator and its uses want."""
+        """Compute a value in the precision that its operator and its uses want."""
         block = self.blocks.get(binding.var)
         if block is None:
             return self.emit_binding(binding, value)
@@ -302,7 +302,7 @@ class _Mixer(Rewriter):
             return None
         made_wide = False
         for part in pre_order(binding.value) if block.gone else ():
-            if part in block.gone:  # this use was to be in 16 bits, and is not
+            if part in block.gone:  # this use was expected to be in 16 bits
                 self._widen(block, cast("Var", part))
                 made_wide = True
         return self.emit_binding(binding, self.again(binding.value) if made_wide else value)
@@ -312,7 +312,7 @@ class _Mixer(Rewriter):
         attrs = dict(call.attrs)
         if "out_dtype" in attrs:
             attrs["out_dtype"] = self.out
-        # What is added to the product, as a bias, has the dtype of its result.
+        # Terms added to the product, such as a bias, have the dtype of its result.
         count = 2 if self.out is _WIDE else len(call.args)
         low_call = self._narrow_call(block, call, attrs, count)
         if low_call is None:
@@ -339,7 +339,7 @@ class _Mixer(Rewriter):
             return True
         assert isinstance(value, Call)
         if not any(arg in block.computed for arg in _leaves(value.args)):
-            return False  # all would be casts: one of the result is enough
+            return False  # every argument would be cast: casting the result is enough
         low_call = self._narrow_call(block, value, value.attrs, len(value.args))
         if low_call is None:
             return False
@@ -347,7 +347,7 @@ class _Mixer(Rewriter):
         return True
 
     def _keep(self, block: _Block, binding: VarBinding, result: RelaxExpr) -> None:
-        """Note a value of 16 bits, and give it in float32 too where that is wanted."""
+        """Record a 16-bit value, and also cast it to float32 if some use wants that."""
         block.narrow[binding.var] = result
         block.computed.add(binding.var)
         if binding.var in block.wide_uses:
@@ -359,9 +359,9 @@ class _Mixer(Rewriter):
     def _narrow_call(
         self, block: _Block, call: Call, attrs: Mapping[str, Any], count: int
     ) -> tuple[Call, StructInfo] | None:
-        """Return a call with its first arguments in 16 bits, None if one does not fit.
+        """Return a call with its first ``count`` arguments in 16 bits, None if one does not fit.
 
-        ``count`` says how many arguments those are. Gives what is known of the result too.
+        Also return the structural information of its result.
         """
         constants: dict[RelaxExpr, Constant] = {}
         for arg in _leaves(call.args[:count]):
@@ -382,13 +382,13 @@ class _Mixer(Rewriter):
                 self._widen(block, cast("Var", arg))
             args.append(self.again(arg))
         low_call = Call(call.op, tuple(args), call.sinfo_args, attrs, span=call.span)
-        try:  # numbers among the options may not fit
+        try:  # a number among the options may not fit
             return low_call, self.builder.struct_info_of(low_call)
         except CompileError:
             return None
 
     def _bind(self, call: Call, info: StructInfo, name: str) -> Var:
-        """Bind a call, of whose result is known already what can be."""
+        """Bind a call whose structural information is derived already."""
         var = self.builder.normalizer.fresh(name, info, False, call.span)
         self.builder.emit_normalized(VarBinding(var, call, span=call.span))
         return var
@@ -417,5 +417,5 @@ class _Mixer(Rewriter):
         self.replace(var, self.builder.emit(make_call("astype", block.narrow[var], _WIDE)))
 
     def again(self, value: RelaxExpr) -> RelaxExpr:
-        """Return a value with the variables that took others' places by now."""
+        """Return a value with replaced variables substituted."""
         return self.builder.normalize(value)

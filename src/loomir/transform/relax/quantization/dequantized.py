@@ -46,21 +46,21 @@ class Dequantized(NamedTuple):
     factor: IntegerFactor
     scale: RelaxExpr
     values: NPArray | None
-    """The contents of the scale, where they are constant."""
+    """The contents of the scale, if they are constant."""
 
     @property
     def uniform(self) -> float | None:
-        """Return the scale that all elements have, a positive number; None for others."""
+        """Return the scale if it is one positive number for all elements, else None."""
         values: Any = self.values
         if values is None or not is_uniform(values):
             return None
         scale = float(values.reshape(-1)[0])
-        # Codes times it are finite and normal, so that they tell the codes.
+        # Products of codes and scale are finite and normal, so that they determine the codes.
         return scale if 1e-30 < scale < 1e30 else None
 
 
 def read_dequantized(values: GraphValues, leaf: RelaxExpr) -> Dequantized | None:
-    """Read a tensor of float32 that is made of bytes; None for others."""
+    """Read a float32 tensor that is dequantised from bytes; None for others."""
     if dtype_of(leaf) is not _FLOAT32:
         return None
     call = values.call(leaf, "dequantize", "multiply")
@@ -76,7 +76,7 @@ def read_dequantized(values: GraphValues, leaf: RelaxExpr) -> Dequantized | None
 
 
 def _read_whole(values: GraphValues, leaf: RelaxExpr) -> IntegerFactor | None:
-    """Read floats that are bytes less a zero point."""
+    """Read floats that are bytes minus a zero point."""
     call = values.call(leaf, "astype")
     if call is not None and dtype_of(leaf) is _FLOAT32:
         source = call.args[0]
@@ -105,7 +105,7 @@ def _read_whole_bytes(values: GraphValues, leaf: RelaxExpr) -> RelaxExpr | None:
 
 
 def _read_operator(values: GraphValues, call: Call) -> Dequantized | None:
-    """Read ``R.dequantize``, whose parameters lie along an axis."""
+    """Read ``R.dequantize``, whose parameters vary along an axis."""
     codes, scale, zero = call.args
     info = tensor_info(codes)
     if info is None or info.dtype not in BYTES:
@@ -120,7 +120,7 @@ def _read_operator(values: GraphValues, call: Call) -> Dequantized | None:
 
 
 def _along(values: GraphValues, leaf: RelaxExpr, axis: int, ndim: int) -> NPArray | None:
-    """Return a constant parameter so that it broadcasts to a tensor."""
+    """Return a constant parameter in a shape that broadcasts to a tensor."""
     array: Any = values.constant(leaf)
     if array is None or array.ndim == 0:
         return array
@@ -128,7 +128,7 @@ def _along(values: GraphValues, leaf: RelaxExpr, axis: int, ndim: int) -> NPArra
 
 
 class Quantized(NamedTuple):
-    """``clip(round(source / scale) + zero)`` as bytes, all of one scale and zero point."""
+    """``clip(round(source / scale) + zero)`` as bytes, with a single scale and zero point."""
 
     source: RelaxExpr
     scale: float
@@ -137,7 +137,7 @@ class Quantized(NamedTuple):
 
 
 def read_quantized(values: GraphValues, call: Call) -> Quantized | None:
-    """Read what makes bytes of floats, with constant parameters; None for others."""
+    """Read a quantisation of floats to bytes with constant parameters; None for others."""
     if operator_of(call) == "quantize":
         return _read_quantize(values, call)
     if operator_of(call) != "astype":
@@ -196,7 +196,7 @@ def _one_number(values: GraphValues, leaf: RelaxExpr) -> float | None:
 def find_axis(leaf: RelaxExpr | None, ndim: int) -> int | None:
     """Return the axis of a tensor along which a parameter varies, -1 for none.
 
-    None if it varies along several, or along extents that are not known.
+    Return None if it varies along several axes, or along unknown extents.
     """
     if leaf is None:
         return -1
@@ -210,7 +210,7 @@ def find_axis(leaf: RelaxExpr | None, ndim: int) -> int | None:
 def dequantize_codes(
     builder: BlockBuilder, codes: RelaxExpr, zero: RelaxExpr | None, scale: RelaxExpr
 ) -> Call:
-    """Write the floats that bytes stand for, operation by operation as they were read."""
+    """Emit the floats that bytes represent, by the same operations that were read."""
     wide = builder.emit(make_call("astype", codes, "int32"))
     if zero is not None:
         point = builder.emit(make_call("astype", zero, "int32"))
@@ -220,7 +220,7 @@ def dequantize_codes(
 
 
 def range_of(factor: IntegerFactor, values: GraphValues) -> int:
-    """Return the largest absolute value of bytes less their zero point."""
+    """Return the largest absolute value of bytes minus their zero point."""
     dtype = dtype_of(factor.codes)
     assert dtype is not None
     low, high = int(dtype.min_value), int(dtype.max_value)

@@ -56,9 +56,9 @@ _MOVES: Final = (
     "squeeze",
     "strided_slice",
 )
-"""Operators that only move elements, whose first argument is what they move."""
+"""Operators that only move the elements of their first argument."""
 _FLOAT_PRODUCTS: Final = ("matmul", "linear")
-"""Those that read weights often enough from memory that fewer bytes pay."""
+"""Operators that are bound by reading weights from memory, so that bytes pay."""
 _MOST: Final = 2**31 - 1
 
 
@@ -66,16 +66,18 @@ _MOST: Final = 2**31 - 1
     "relax.FakeQuantizationToInteger", requires={"relax_normal_form"}, breaks={"functions_used"}
 )
 def fake_quantization_to_integer(mod: IRModule) -> IRModule:
-    """Multiply the bytes that floats stand for, and move bytes in place of floats.
+    """Compute on the bytes that dequantised floats represent.
 
-    In dataflow blocks, where floats are made of int8 or uint8 by ``dequantize``, or by what it is
-    made of. Of ``matmul``, ``linear`` and convolutions of them all products are summed in int32,
-    which is exact, and the sums are multiplied by the scales. Sums that could exceed int32 stay
-    floats. Results are those of products without rounding, rounded a few times at the end.
-    Reshaping, transposing, slicing, joining and maxima of windows are of bytes, and what quantises
-    again by the same scale and zero point is left out; all bits stay there.
-    Where floats are multiplied by a constant matrix of bytes, it stays bytes, and its scale
-    multiplies the sums: they overflow only where floats of 1e30 and more are multiplied.
+    This applies in dataflow blocks to floats that ``dequantize``, or the operators that it consists
+    of, make of int8 or uint8.
+
+    - ``matmul``, ``linear`` and convolutions of such floats sum all products in int32, which is
+      exact, and multiply the sums by the scales. Sums that could exceed int32 stay floats. Results
+      are rounded only a few times at the end.
+    - Reshapes, transpositions, slices, concatenations and max pooling work on bytes. A quantisation
+      with the same scale and zero point is removed. These are bit-identical.
+    - A constant matrix of bytes that floats are multiplied by stays bytes, and its scale multiplies
+      the sums. These overflow only if floats of 1e30 and more are multiplied.
     """
     graphs = [func for func in mod.functions.values() if isinstance(func, Function)]
     if not any(operators_in(func) & {"multiply", "dequantize"} for func in graphs):
@@ -90,7 +92,7 @@ class _Rewrite(Rewriter):
         self.values = GraphValues(self.lookup)
 
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Write a call on floats as one on the bytes that they stand for."""
+        """Replace a call on floats by one on the bytes that they represent."""
         name = operator_of(call)
         made: RelaxExpr | None = None
         if name in _PRODUCTS:
@@ -141,7 +143,7 @@ class _Rewrite(Rewriter):
     def _weight_only(
         self, call: Call, right: Dequantized, place: tuple[int, int]
     ) -> RelaxExpr | None:
-        """Multiply floats by constant bytes, and the sums by the scale of each column."""
+        """Multiply floats by constant bytes, then the sums by the scale of each column."""
         codes = right.factor.codes
         info = tensor_info(codes)
         if operator_of(call) not in _FLOAT_PRODUCTS or info is None or info.ndim != 2:
@@ -161,7 +163,7 @@ class _Rewrite(Rewriter):
         return made if len(call.args) == 2 else make_call("add", emit(made), call.args[2])
 
     def _scale(self, scales: Sequence[tuple[Dequantized, int]], ndim: int) -> RelaxExpr | None:
-        """Return the product of two scales, each in its place; None if it is no normal float."""
+        """Return the product of two scales along their axes; None if it is not a normal float."""
         parts = [self._place_axis(operand, axis, ndim) for operand, axis in scales]
         arrays: list[Any] = [self.values.constant(part) for part in parts]
         if any(array is None for array in arrays):
@@ -171,7 +173,7 @@ class _Rewrite(Rewriter):
         return as_constant(exact.astype("float32")) if normal.all() else None
 
     def _place_axis(self, operand: Dequantized, axis: int, ndim: int) -> RelaxExpr:
-        """Return a scale with its axis at a place of the result."""
+        """Return a scale with its axis at the position in the result."""
         known: Any = operand.values
         if known is not None:
             flat = known.reshape(-1)
@@ -191,7 +193,7 @@ class _Rewrite(Rewriter):
         return self.builder.emit(make_call("reshape", operand.scale, placed))
 
     def _is_within_range(self, call: Call, left: Dequantized, right: Dequantized) -> bool:
-        """Whether no sum exceeds int32, whatever the bytes are that are not constant."""
+        """Tell whether no sum can exceed int32, for any values of bytes that are not constant."""
         infos = [tensor_info(arg) for arg in call.args[:2]]
         steps = _steps(call, *infos)
         if steps is None:
@@ -201,7 +203,7 @@ class _Rewrite(Rewriter):
             return True
         return _largest_sum(call, right, self.values) * most <= _MOST
 
-    # -- what only moves -------------------------------------------------------------------------
+    # -- moving elements -------------------------------------------------------------------------
     def _move(self, call: Call) -> RelaxExpr | None:
         found = self._read(call.args[0])
         if found is None or found.uniform is None or not _is_uniform(found, self.values):
@@ -218,7 +220,7 @@ class _Rewrite(Rewriter):
         return dequantize_codes(self.builder, codes, zero, scale)
 
     def _single(self, leaf: RelaxExpr | None) -> RelaxExpr | None:
-        """Return a constant that is the same everywhere without axes."""
+        """Return a constant with equal elements as one without axes."""
         if leaf is None:
             return None
         known: Any = self.values.constant(leaf)
@@ -267,7 +269,7 @@ class _Rewrite(Rewriter):
         return self._dequantize(made, first)
 
     def _kind(self, found: Dequantized | None) -> tuple[float, int, DataType] | None:
-        """Return the scale, the zero point and the dtype of what has one of each."""
+        """Return scale, zero point and dtype of a tensor with one of each, else None."""
         if found is None or found.uniform is None or not _is_uniform(found, self.values):
             return None
         info = tensor_info(found.factor.codes)
@@ -276,7 +278,7 @@ class _Rewrite(Rewriter):
         return found.uniform, 0 if zero is None else int(zero.reshape(-1)[0]), info.dtype
 
     def _cancel(self, call: Call) -> RelaxExpr | None:
-        """Return the bytes that are quantised again by their own scale and zero point."""
+        """Return the bytes that are quantised again by their own parameters, else None."""
         wanted = read_quantized(self.values, call)
         found = None if wanted is None else self._kind(self._read(wanted.source))
         if wanted is None or found != (np.float32(wanted.scale), wanted.zero, wanted.dtype):
@@ -287,14 +289,14 @@ class _Rewrite(Rewriter):
 
 
 def _is_uniform(found: Dequantized, values: GraphValues) -> bool:
-    """Whether all elements have one zero point, which is constant."""
+    """Tell whether all elements have the same, constant zero point."""
     zero = found.factor.zero
     known = None if zero is None else values.constant(zero)
     return zero is None or (known is not None and is_uniform(known))
 
 
 def _has_elements(call: Call) -> bool:
-    """Whether each window of a pool has an element, beside padding."""
+    """Tell whether each window of a pooling has an element that is not padding."""
     attrs = call.attrs
     sizes, count = attrs["pool_size"], len(attrs["pool_size"])
     pads = attrs["padding"]
@@ -303,9 +305,9 @@ def _has_elements(call: Call) -> bool:
 
 
 def _output_axes(call: Call) -> list[tuple[int, int]] | None:
-    """Return the axis of each operand whose scales stay what they are, and its place in results.
+    """Return the axis of each operand along which scales may vary, and its position in results.
 
-    -2 stands for none.
+    -2 means that there is none.
     """
     infos = [tensor_info(arg) for arg in call.args[:2]]
     left, right = infos
@@ -326,13 +328,13 @@ def _output_axes(call: Call) -> list[tuple[int, int]] | None:
 
 
 def _result_rank(call: Call) -> int:
-    """Return how many axes a product has."""
+    """Return the rank of a product."""
     ranks = [info.ndim for info in map(tensor_info, call.args[:2]) if info is not None]
     return max(ranks) if operator_of(call) == "matmul" else ranks[0]
 
 
 def _steps(call: Call, left: Any, right: Any) -> int | None:
-    """Return how many products are summed for an element; None if that is not known."""
+    """Return how many products are summed for an element; None if that is unknown."""
     if left is None or right is None:
         return None
     name = operator_of(call)

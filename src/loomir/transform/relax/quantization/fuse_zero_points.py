@@ -39,17 +39,18 @@ _PRODUCTS: Final = ("matmul", *CONVOLUTIONS)
 
 @register("relax.FuseZeroPoints", requires={"relax_normal_form"}, breaks={"functions_used"})
 def fuse_zero_points(mod: IRModule) -> IRModule:
-    """Write products of bytes less zero points as kernels that read bytes.
+    """Replace products of bytes minus zero points by kernels that read bytes.
 
-    ``matmul`` and ``nn.conv1d`` to ``nn.conv3d`` of int32, where both operands are made of int8 or
-    uint8 by ``astype``, and ``subtract`` maybe, in a dataflow block. Constants stay bytes, and
-    kernels use the instructions for bytes. Integers wrap, so that every result stays the same.
+    This applies in dataflow blocks to ``matmul`` and ``nn.conv1d`` to ``nn.conv3d`` of int32, if
+    both operands are int8 or uint8 converted by ``astype``, maybe followed by ``subtract``.
+    Constants stay bytes, and kernels use instructions for bytes. Integers wrap, so that results are
+    identical.
     """
     graphs = [func for func in mod.functions.values() if isinstance(func, Function)]
     if not any(operators_in(func).intersection(_PRODUCTS) for func in graphs):
         return mod
     made = _Fuse(mod).rewrite_module()
-    # What products do not take any more is gone before constants are folded, which would widen it.
+    # Unused operands are removed now, since folding would widen constants among them.
     return mod if made is mod else dead_code_elimination(made)
 
 
@@ -59,7 +60,7 @@ class _Fuse(Rewriter):
         self.values = GraphValues(self.lookup)
 
     def rewrite_call(self, call: Call) -> RelaxExpr:
-        """Write a product of bytes as a call of a kernel."""
+        """Replace a product of bytes by a call of a kernel."""
         if operator_of(call) not in _PRODUCTS or len(call.args) != 2:
             return call
         if call.attrs["out_dtype"] not in (None, INT32):
@@ -75,7 +76,7 @@ class _Fuse(Rewriter):
 def integer_product(
     rewriter: Rewriter, call: Call, left: IntegerFactor, right: IntegerFactor
 ) -> Call:
-    """Call a kernel that multiplies two factors, as an operator does, and sums in int32."""
+    """Call a kernel that multiplies two factors like an operator, and accumulates in int32."""
     assert isinstance(call.op, Op)
     definition = op_def(call.op)
     lower = definition.lower
@@ -98,7 +99,7 @@ def integer_product(
 
 
 def product_with_bytes(rewriter: Rewriter, call: Call, right: IntegerFactor) -> Call:
-    """Call a kernel that multiplies floats by bytes less a zero point, as an operator does."""
+    """Call a kernel that multiplies floats by bytes minus a zero point, like an operator."""
     assert isinstance(call.op, Op)
     lower = op_def(call.op).lower
     assert lower is not None
@@ -118,7 +119,7 @@ def product_with_bytes(rewriter: Rewriter, call: Call, right: IntegerFactor) -> 
 
 
 def fits_for_certain(call: Call) -> bool:
-    """Whether the extents of a product's operands fit, so that nothing is checked as it runs."""
+    """Tell whether a product's extents certainly fit, so that no check at run time is needed."""
     infos = [tensor_info(arg) for arg in call.args[:2]]
     left, right = [None if info is None else info.dims for info in infos]
     if left is None or right is None or not left or not right:

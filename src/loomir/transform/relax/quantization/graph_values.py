@@ -34,34 +34,34 @@ __all__ = [
 BYTES: Final = (DataType("int8"), DataType("uint8"))
 INT32: Final = DataType("int32")
 _FEW: Final = 1 << 16
-"""Elements of a constant that is computed to be looked at."""
+"""The most elements of a constant that is computed for analysis."""
 _WIDE: Final = 1 << 31
 _DEPTH: Final = 8
-"""Operators between a constant and the scale or zero point that is made of it."""
+"""The most operators between a constant and the scale or zero point computed from it."""
 
 
 class GraphValues:
-    """Reads the values of variables of dataflow blocks: what nothing writes to."""
+    """Reads the values of variables of dataflow blocks that nothing writes to."""
 
     def __init__(self, lookup: Callable[[RelaxExpr], RelaxExpr]) -> None:
         self._lookup = lookup
         self._known: dict[DataflowVar, NPArray | None] = {}
 
     def call(self, leaf: RelaxExpr, *names: str) -> Call | None:
-        """Return the call that a variable is bound to, where it is of one of these operators."""
+        """Return the call that a variable is bound to, if it is of one of these operators."""
         if not isinstance(leaf, DataflowVar):
             return None
         value = self._lookup(leaf)
         return value if isinstance(value, Call) and operator_of(value) in names else None
 
     def constant(self, leaf: RelaxExpr) -> NPArray | None:
-        """Return the contents of a constant, and of what a few operators make of small ones."""
+        """Return the contents of a constant, or of a few operators on small constants."""
         return self._constant(leaf, _DEPTH)
 
     def _constant(self, leaf: RelaxExpr, depth: int) -> NPArray | None:
         if isinstance(leaf, Constant):
             return leaf.data.once()
-        # Others may be written to after they are bound: only blocks without effects bind these.
+        # Ordinary variables may be written after they are bound; dataflow variables may not.
         if not isinstance(leaf, DataflowVar) or not depth:
             return None
         if leaf not in self._known:
@@ -92,7 +92,7 @@ class GraphValues:
         return np.asarray(made)
 
     def bounds(self, leaf: RelaxExpr) -> tuple[int, int]:
-        """Return numbers between which all elements of a tensor of integers are."""
+        """Return lower and upper bounds of the elements of an integer tensor."""
         for _ in range(_DEPTH):
             known: Any = self.constant(leaf)
             if known is not None and known.size and np.isfinite(known.astype("float64")).all():
@@ -113,14 +113,14 @@ class GraphValues:
 
 
 def clip_bounds(clip: Call) -> tuple[float, float] | None:
-    """Return the numbers between which ``clip`` brings elements."""
+    """Return the bounds of a ``clip``."""
     ends = [a.value for a in clip.args[1:] if isinstance(a, PrimValue)]
     numbers = [float(e.value) for e in ends if isinstance(e, (FloatImm, IntImm))]
     return (numbers[0], numbers[1]) if len(numbers) == 2 else None
 
 
 def _number(arg: RelaxExpr) -> Any:
-    """Return a number or a shape that is written as an argument; None for anything else."""
+    """Return a literal number or shape; None for other arguments."""
     if isinstance(arg, PrimValue) and isinstance(arg.value, (IntImm, FloatImm)):
         return numpy_of(arg.value.dtype).type(arg.value.value)
     if isinstance(arg, ShapeExpr):
@@ -130,16 +130,16 @@ def _number(arg: RelaxExpr) -> Any:
 
 
 def as_constant(values: NPArray) -> Constant:
-    """Return a constant of a graph."""
+    """Turn an array into a constant of a graph."""
     return Constant(Array(np.array(values, order="C")))
 
 
 def is_uniform(values: Any) -> bool:
-    """Whether all elements of an array are the same number."""
+    """Tell whether all elements of an array are equal."""
     return bool(values.size) and bool((values == values.flat[0]).all())
 
 
 def dtype_of(leaf: RelaxExpr) -> DataType | None:
-    """Return the dtype of a tensor of known rank."""
+    """Return the dtype of a tensor of known rank, else None."""
     info = tensor_info(leaf)
     return None if info is None else info.dtype

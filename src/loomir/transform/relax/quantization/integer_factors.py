@@ -28,11 +28,11 @@ class IntegerFactor(NamedTuple):
 
     codes: RelaxExpr
     zero: RelaxExpr | None
-    """None for a zero point of 0; broadcast to the codes, in their dtype or int32."""
+    """The zero point, which broadcasts to the codes, in their dtype or int32; None for 0."""
 
 
 def read_factor(values: GraphValues, leaf: RelaxExpr) -> IntegerFactor | None:
-    """Read a tensor of int32 as a factor; None if it is of another form."""
+    """Read an int32 tensor as a factor; None if it has another form."""
     codes = _read_widened(values, leaf)
     if codes is not None:
         return IntegerFactor(codes, None)
@@ -47,7 +47,7 @@ def read_factor(values: GraphValues, leaf: RelaxExpr) -> IntegerFactor | None:
 
 
 def _read_zero_point(values: GraphValues, zero: RelaxExpr, codes: RelaxExpr) -> RelaxExpr | None:
-    """Return a zero point in as few bits as show it; None for 0."""
+    """Return a zero point in its narrowest dtype; None for 0."""
     known = values.constant(zero)
     if known is not None:
         return narrow_zero_point(known, codes)
@@ -58,7 +58,7 @@ def _read_zero_point(values: GraphValues, zero: RelaxExpr, codes: RelaxExpr) -> 
 
 
 def narrow_zero_point(known: Any, codes: RelaxExpr) -> Constant | None:
-    """Return a constant zero point in as few bits as show it; None for 0."""
+    """Return a constant zero point in its narrowest dtype; None for 0."""
     dtype = dtype_of(codes)
     if not known.any() or dtype is None:
         return None if not known.any() else as_constant(known)
@@ -69,7 +69,7 @@ def narrow_zero_point(known: Any, codes: RelaxExpr) -> Constant | None:
 
 
 def _read_widened(values: GraphValues, leaf: RelaxExpr) -> RelaxExpr | None:
-    """Return the bytes that are converted to int32."""
+    """Return the bytes that are converted to int32, else None."""
     call = values.call(leaf, "astype")
     if call is None or dtype_of(leaf) is not INT32:
         return None
@@ -77,7 +77,7 @@ def _read_widened(values: GraphValues, leaf: RelaxExpr) -> RelaxExpr | None:
 
 
 def keeps_shape(made: RelaxExpr, codes: RelaxExpr) -> bool:
-    """Whether nothing was broadcast but the zero point."""
+    """Tell whether only the zero point was broadcast."""
     one, other = tensor_info(made), tensor_info(codes)
     if one is None or other is None or one.dims is None or other.dims is None:
         return False

@@ -35,8 +35,8 @@ _LIMIT: Final = 24
 def is_cheap(e: PrimExpr) -> bool:
     """Tell whether repeating an expression costs little and changes nothing.
 
-    Arithmetic that index analysis understands, of few nodes, that neither reads memory nor can
-    fail.
+    It must be arithmetic that index analysis understands, of few nodes, that neither reads memory
+    nor can fail.
     """
     for count, part in enumerate(pre_order(e)):
         if count >= _LIMIT or part.__class__ not in _CHEAP:
@@ -48,9 +48,9 @@ def is_cheap(e: PrimExpr) -> bool:
 
 @register("tir.ConvertBlocksToOpaque", requires={"no_init"}, establishes={"opaque_blocks"})
 def convert_blocks_to_opaque(func: PrimFunc) -> PrimFunc:
-    """Put cheap bindings in place of iterators, bind the others; predicates become conditions.
+    """Replace iterators by cheap bindings, bind the others; predicates become conditions.
 
-    Order: the predicate is tested first, and where it fails no binding is evaluated.
+    The predicate is tested first; if it is false, no binding is evaluated.
     Source: decision T2.
     """
     inlined: dict[Var, PrimExpr] = {}
@@ -82,9 +82,10 @@ def convert_blocks_to_opaque(func: PrimFunc) -> PrimFunc:
 
 
 def _opaque(block: Block) -> tuple[Block, list[tuple[Var, PrimExpr]]]:
-    """Take the iterators from a block, and what costs something from where its aliases begin.
+    """Remove the iterators of a block, and costly expressions in the offsets of its aliases.
 
-    An alias begins where its region began when the block was entered, whatever the body stores.
+    The offset of an alias is that of its region when the block was entered, whatever the body
+    stores.
     """
     lets: list[tuple[Var, PrimExpr]] = []
     matches: list[MatchBufferRegion] = []

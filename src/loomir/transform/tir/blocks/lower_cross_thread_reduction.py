@@ -11,8 +11,8 @@ __all__ = ["lower_cross_thread_reduction"]
 
 @register("tir.LowerCrossThreadReduction")
 def lower_cross_thread_reduction(func: PrimFunc) -> PrimFunc:
-    """Make the loops of threads that a reduction block reduces over serial.
+    """Make loops of threads serial that a reduction block reduces over.
 
-    A CPU combines the terms one after another; other loops of threads stay as they are.
+    A CPU combines the terms one after another; other loops of threads stay unchanged.
     """
     return serialize_cross_thread_reductions(func)

@@ -26,7 +26,7 @@ def at_start(block: Block) -> PrimExpr | None:
 
 @register("tir.LowerInitBlock", requires={"well_formed"}, establishes={"no_init"})
 def lower_init_block(func: PrimFunc) -> PrimFunc:
-    """Run ``init`` before the body where every reducing iterator stands at its start.
+    """Run ``init`` before the body when every reducing iterator is at its start.
 
     Source: decision T1.
     """

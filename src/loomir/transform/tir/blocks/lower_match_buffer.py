@@ -32,10 +32,10 @@ __all__ = ["lower_match_buffer"]
     establishes={"no_match_buffers"},
 )
 def lower_match_buffer(func: PrimFunc) -> PrimFunc:
-    """Return each access of an alias the source's buffer and indices; bind the names in its shape.
+    """Redirect each access of an alias to the source buffer; bind the names in its shape.
 
-    A name in the alias's shape, strides or offset that nothing else binds takes the source's
-    value; any other expression must equal it, which is checked where the program runs.
+    A name in the alias's shape, strides or offset that nothing else binds gets the source's value;
+    any other expression must equal it, which is checked at run time.
     Errors: TIR0502 for a pointer to an alias used as a value.
     """
     layout = Layout(func)
@@ -123,7 +123,7 @@ def lower_match_buffer(func: PrimFunc) -> PrimFunc:
 
 
 def _rebase(buffer: Buffer, layout: Layout) -> Buffer:
-    """Declare a buffer on an alias's data on the source's data instead."""
+    """Declare a buffer on the source's data instead of the alias's."""
     alias = layout.by_data.get(id(buffer.data))
     if alias is None or id(alias) not in layout.matches:
         return buffer
@@ -145,7 +145,7 @@ def _rebase(buffer: Buffer, layout: Layout) -> Buffer:
 
 
 class _Field(NamedTuple):
-    """What an alias says of itself, what its region is, and the row of the table of faults."""
+    """A field that an alias declares, its value in the region, and the fault if they differ."""
 
     wanted: PrimExpr
     found: PrimExpr
@@ -154,12 +154,12 @@ class _Field(NamedTuple):
 
 
 def _bind(block: Block, layout: Layout, bound: set[int]) -> Stmt:
-    """Bind or check, around the body, what the shapes, strides and offsets of the aliases say."""
+    """Bind or check the shapes, strides and offsets of the aliases, around the body."""
     steps: list[tuple[MatchBufferRegion, Var | None, _Field]] = []
     for match in block.match_buffers:
         steps += [(match, None, f) for f in _list_dropped(match)]
         fields = _fields(match, layout.view(match.buffer))
-        for field in fields:  # names first, then what mentions them
+        for field in fields:  # names first, then expressions of them
             if isinstance(field.wanted, Var) and id(field.wanted) not in bound:
                 bound.add(id(field.wanted))
                 steps.append((match, field.wanted, field))
@@ -184,7 +184,7 @@ def _check(match: MatchBufferRegion, field: _Field) -> Stmt:
 
 
 def _list_dropped(match: MatchBufferRegion) -> list[_Field]:
-    """List the extents of the axes that an alias leaves out."""
+    """List the extents of the axes that an alias drops."""
     region = match.source.region
     found: list[_Field] = []
     for r in region[: len(region) - len(match.buffer.shape)]:

@@ -24,7 +24,7 @@ __all__ = ["allocation", "extents_of", "lower_opaque_block"]
 
 
 def extents_of(buffer: Buffer) -> tuple[PrimExpr, ...]:
-    """Return the extents of memory that holds a buffer, its gaps included."""
+    """Return the extents of the memory of a buffer, including gaps from strides."""
     if buffer.strides or buffer.elem_offset is not None:
         return (reach(buffer, buffer.elem_offset),)
     return buffer.shape or (imm64(1),)
@@ -41,7 +41,7 @@ def allocation(buffer: Buffer, body: Stmt) -> Stmt:
 
 
 def _fresh_names(realize: BufferRealize, bound: set[int]) -> list[tuple[Var, PrimExpr]]:
-    """Bind the names that a realized buffer brings along: extents, row-major strides, offset 0."""
+    """Bind the names that a realised buffer introduces: extents, row-major strides, offset 0."""
     buffer = realize.buffer
     found: list[tuple[Var, PrimExpr]] = []
     rows: list[tuple[PrimExpr | None, PrimExpr | None]] = [
@@ -62,7 +62,7 @@ def _fresh_names(realize: BufferRealize, bound: set[int]) -> list[tuple[Var, Pri
     establishes={"no_blocks"},
 )
 def lower_opaque_block(func: PrimFunc) -> PrimFunc:
-    """Put the body of each block in its place, within allocations of its buffers.
+    """Replace each block by its body, inside allocations of its buffers.
 
     ``BufferRealize`` becomes an allocation of the buffer's whole shape. Source: decision T31.
     """

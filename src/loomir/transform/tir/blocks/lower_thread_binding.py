@@ -19,12 +19,12 @@ __all__ = ["lower_thread_binding"]
     establishes={"no_thread_loops", "no_attributes"},
 )
 def lower_thread_binding(func: PrimFunc) -> PrimFunc:
-    """Make loops of threads parallel where they are blocks of threads, else serial.
+    """Make loops over blocks of threads parallel, and loops over threads serial.
 
-    Their iterations may run in any order, so that each order is right; threads of one block do
-    too little to be worth tasks of their own. ``thread_extent`` and ``virtual_thread`` become
-    loops from 0. Other attribute statements mean nothing and go, but for ``volatile_scope``,
-    which code generation reads.
+    Iterations may run in any order, so that both are correct; the threads of one block do too
+    little work for tasks of their own. ``thread_extent`` and ``virtual_thread`` become loops from
+    0. Other attribute statements have no meaning and are removed, except ``volatile_scope``, which
+    code generation reads.
     Errors: TIR0503 for an attribute of threads whose node is not a variable.
     """
 

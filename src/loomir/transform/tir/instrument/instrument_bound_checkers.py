@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class BoundOptions:
-    """``enable`` turns the checks on."""
+    """``enable`` switches the checks on."""
 
     enable: bool = False
 
@@ -38,14 +38,14 @@ UNCHECKED: Final = BoundOptions()
 
 
 BOUNDS_CHECKED: Final = "tir.bounds_checked"
-"""The attribute of functions that have all their checks already."""
+"""The attribute of functions that already have all their checks."""
 
 
 @register("tir.InstrumentBoundCheckers", requires={"no_blocks"})
 def instrument_bound_checkers(func: PrimFunc, options: BoundOptions = UNCHECKED) -> PrimFunc:
     """Wrap each index in a check that it is at least 0 and below its axis's extent.
 
-    An index that is within for every value of the loops' variables needs none. Runs before
+    An index that is in range for all values of the loop variables needs no check. This runs before
     flattening, which hides the axes.
     """
     if not options.enable or func.attrs.get(BOUNDS_CHECKED):
@@ -70,7 +70,7 @@ def wrap_indices(
     span: Span | None,
     analyzer: Analyzer | None = None,
 ) -> tuple[PrimExpr, ...]:
-    """Wrap each index that may be outside of its axis in a check; ``analyzer`` knows variables."""
+    """Wrap each index that may be out of range in a check; ``analyzer`` bounds the variables."""
     made: list[PrimExpr] = []
     for axis, (index, extent) in enumerate(zip(indices, buffer.shape)):
         if _is_inside(index, extent) or _is_proved(index, extent, analyzer):
@@ -110,7 +110,7 @@ def _is_proved(index: PrimExpr, extent: PrimExpr, analyzer: Analyzer | None) -> 
     if isinstance(extent, IntImm) and bound.min_value >= 0 and bound.max_value < extent.value:
         return True
     if by_class(index).keys() & {BufferLoad, Call}:
-        return False  # nothing is known of what it holds
+        return False  # its contents are unknown
     return analyzer.can_prove(GE(wide, IntImm(0, wide.dtype))) and analyzer.can_prove(
         LT(wide, int64(extent))
     )

@@ -64,15 +64,15 @@ _UNORDERED: Final = (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD_BINDIN
 _THREADS: Final = ("thread_extent", "virtual_thread")
 _BYTE: Final = DataType("uint8")
 _OUTWARD: Final = PACKED | EXTERN | {DOT_TILES}
-"""Calls that may access memory through pointers."""
+"""Calls that may access memory through pointers they are passed."""
 _NULL: Final = call_builtin("reinterpret", imm64(0), dtype=HANDLE)
 _WORDS: Final = 8
-"""The size of what describes a memory or a loop."""
+"""The words of the descriptor of a memory or a loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """``enable`` has memory watched."""
+    """``enable`` switches the sanitizer on."""
 
     enable: bool = False
 
@@ -82,10 +82,10 @@ UNWATCHED: Final = WatchOptions()
 
 @register("tir.InstrumentMemoryAccesses", requires={"opaque_blocks", "calls_lowered"})
 def instrument_memory_accesses(mod: IRModule, options: WatchOptions = UNWATCHED) -> IRModule:
-    """Announce memory, loops and accesses to the code that watches them.
+    """Instrument memory, loops and accesses for the memory sanitizer.
 
-    A function that others call gets a second form, which takes what describes the memory of its
-    arrays and the loop around the call.
+    A function that others call gets a second form, which takes the descriptors of its arrays and of
+    the loop around the call.
     """
     if not options.enable:
         return mod
@@ -105,7 +105,7 @@ def instrument_memory_accesses(mod: IRModule, options: WatchOptions = UNWATCHED)
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What all functions share: ``inner`` forms, whether loops race, and the granule if known."""
+    """The state for all functions: ``inner`` forms, whether to find races, the granule if known."""
 
     mod: IRModule
     inner: Mapping[str, GlobalVar]
@@ -157,7 +157,7 @@ def _least_item(funcs: Mapping[str, PrimFunc]) -> int:
 
 # -- functions -----------------------------------------------------------------------------------
 def _entry(func: PrimFunc, plan: _Plan) -> PrimFunc:
-    """Announce the arrays that come from outside, and watch the body."""
+    """Register the arrays that come from outside, and instrument the body."""
     walk = _Walk(func, plan)
     opened: list[tuple[Buffer, Var]] = []
     if plan.races:
@@ -176,7 +176,7 @@ def _entry(func: PrimFunc, plan: _Plan) -> PrimFunc:
 
 
 def _inner(func: PrimFunc, plan: _Plan) -> PrimFunc:
-    """Make the form of a function that takes what watches its arrays."""
+    """Make the form of a function that takes the descriptors of its arrays."""
     walk = _Walk(func, plan)
     regions = tuple(walk.open(func.buffer_map[p].data) for p in func.params if p in func.buffer_map)
     loops = Var("loops", HANDLE)
@@ -188,7 +188,7 @@ def _inner(func: PrimFunc, plan: _Plan) -> PrimFunc:
 
 
 def _bytes_of_parameter(buffer: Buffer) -> tuple[PrimExpr, PrimExpr]:
-    """Return where an array begins, counted in bytes from its first element, and its size."""
+    """Return the start of an array, in bytes relative to its first element, and its size."""
     item = imm64(buffer.dtype.itemsize)
     if not buffer.strides:
         return imm64(0), mul(product(buffer.shape), item)
@@ -201,20 +201,20 @@ def _bytes_of_parameter(buffer: Buffer) -> tuple[PrimExpr, PrimExpr]:
     return mul(low, item), Max(mul(sub(high, low), item), imm64(0))
 
 
-# -- what is announced ---------------------------------------------------------------------------
+# -- descriptors ---------------------------------------------------------------------------------
 def _memory(name: str, dtype: DataType) -> Var:
     return Var(name, type_annotation=PointerType(PrimType(dtype), "global"))
 
 
 def _with_words(made: Var, op: Any, args: tuple[PrimExpr, ...], body: Stmt) -> Stmt:
-    """Run ``body`` with a few words of memory that ``op`` has filled."""
+    """Run ``body`` with a descriptor that ``op`` has filled."""
     words = _memory(made.name_hint, INT64)
     bound = LetStmt(made, Call(HANDLE, op, (words, *args)), body)
     return Allocate(words, INT64, (imm64(_WORDS),), TRUE, bound)
 
 
 class _Walk:
-    """One walk over a function; ``loops`` of a place is what describes the loops around it."""
+    """One walk over a function; ``loops`` is the descriptor of the loops around a place."""
 
     def __init__(self, func: PrimFunc, plan: _Plan) -> None:
         self.plan = plan
@@ -227,7 +227,7 @@ class _Walk:
             self.items[id(buffer.data)] = min(item, self.items.get(id(buffer.data), item))
 
     def open(self, data: Var) -> Var:
-        """Return the variable that describes a memory."""
+        """Return the descriptor of a memory."""
         made = self.regions[id(data)] = Var(f"{data.name_hint}_watch", HANDLE)
         return made
 
@@ -241,7 +241,7 @@ class _Walk:
         fresh: bool,
         body: Stmt,
     ) -> Stmt:
-        """Run ``body`` with ``region`` describing ``size`` bytes; ``fresh`` ones are unwritten."""
+        """Run ``body`` with ``region``, the descriptor of ``size`` bytes; ``fresh``: unwritten."""
         granule = self.plan.granule or min(item, self.items.get(id(data), item))
         written = _memory(f"{data.name_hint}_written", _BYTE) if fresh else None
         stamps = _memory(f"{data.name_hint}_stamps", INT64) if self.plan.races else None
@@ -261,14 +261,14 @@ class _Walk:
         return made
 
     def region_of(self, buffer: Buffer) -> Var | None:
-        """Find what describes the memory of a buffer, None if it is not watched."""
+        """Find the descriptor of a buffer's memory, None if it is not watched."""
         while id(buffer) in self.layout.matches:
             buffer = self.layout.matches[id(buffer)].source.buffer
         return self.regions.get(id(buffer.data))
 
     # -- expressions -----------------------------------------------------------------------------
     def expr(self, e: PrimExpr, loops: Var | None) -> PrimExpr:
-        """Announce the loads in an expression, and pass on to calls what they need."""
+        """Instrument the loads of an expression, and pass descriptors to calls."""
 
         def load(node: BufferLoad) -> PrimExpr:
             region = self.region_of(node.buffer)
@@ -311,7 +311,7 @@ class _Walk:
         return rewrite(e, {BufferLoad: load, Call: call})
 
     def _escapes(self, call: Call) -> list[PrimExpr]:
-        """Take what a call out of the program gets as written: it may do anything."""
+        """Mark the memory that is passed to a call out of the program as written."""
         escaping: dict[Var, None] = {}
         for part in pre_order(call):
             name = part if isinstance(part, Var) else None
@@ -323,13 +323,13 @@ class _Walk:
 
     # -- statements ------------------------------------------------------------------------------
     def stmt(self, s: Stmt, loops: Var | None) -> Step[Stmt]:
-        """Watch a statement."""
+        """Instrument a statement."""
         if isinstance(s, BufferStore):
             return self._store(s, loops)
         if _is_unordered(s):
             return (yield self._loop(s, loops))
         if isinstance(s, Evaluate) and isinstance(s.value, Call) and s.value.op in _OUTWARD:
-            # A statement of its own has its result thrown away, so it stays one.
+            # A call statement drops its result, so it must stay a statement.
             args = tuple(self.expr(a, loops) for a in s.value.args)
             call = Call(s.value.dtype, s.value.op, args, span=s.value.span)
             escapes = [Evaluate(e) for e in self._escapes(s.value)]
@@ -371,11 +371,11 @@ class _Walk:
         return made
 
     def _loop(self, s: Any, loops: Var | None) -> Step[Stmt]:
-        """Run a loop in order, and say which iteration it is at."""
+        """Make a loop serial, and record the current iteration."""
         here = Var("loops", HANDLE)
         var: Any = s.loop_var if isinstance(s, For) else s.node
         var = var.var if isinstance(var, IterVar) else var
-        if not isinstance(var, Var):  # which a later step refuses
+        if not isinstance(var, Var):  # a later pass reports this
             return s
         body = yield self.stmt(s.body, here)
         step = Evaluate(Call(VOID, WATCH_ITERATION, (here, cast(var, INT64))))
@@ -390,7 +390,7 @@ class _Walk:
 
 
 def _quotient(size: PrimExpr, granule: int) -> PrimExpr:
-    """Divide a size that is a multiple of the granule, or round it up."""
+    """Divide a size by the granule, rounding up."""
     if isinstance(size, IntImm):
         return imm64(-(-size.value // granule))
     if granule == 1:
@@ -403,7 +403,7 @@ def _or_null(loops: Var | None) -> PrimExpr:
 
 
 def _address(call: Call) -> PrimExpr:
-    """Take the address of an element whose load was announced: it is not read."""
+    """Take the address of an element, without instrumenting its load: it is not read."""
     lets: list[Let] = []
     element = call.args[0]
     while isinstance(element, Let):
@@ -418,7 +418,7 @@ def _address(call: Call) -> PrimExpr:
 
 
 def _name_once(e: PrimExpr, name: str, lets: list[tuple[Var, PrimExpr]]) -> PrimExpr:
-    """Return a variable for an expression that is to be evaluated once."""
+    """Return a variable for an expression that must be evaluated once."""
     if isinstance(e, (Var, IntImm)):
         return e
     var = Var(name, e.dtype)
@@ -427,7 +427,7 @@ def _name_once(e: PrimExpr, name: str, lets: list[tuple[Var, PrimExpr]]) -> Prim
 
 
 def _list_allocated(s: Stmt) -> list[tuple[Var, DataType, PrimExpr]]:
-    """List the memory that a statement allocates for its body, with its bytes."""
+    """List the allocations of a statement, with their sizes in bytes."""
     if isinstance(s, Allocate):
         size = mul(product(s.extents), imm64(s.dtype.itemsize))
         return [(s.buffer_var, s.dtype, size)]

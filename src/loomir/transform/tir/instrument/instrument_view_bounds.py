@@ -20,9 +20,9 @@ __all__ = ["instrument_view_bounds"]
 
 @register("tir.InstrumentViewBounds", requires={"opaque_blocks"})
 def instrument_view_bounds(func: PrimFunc, options: BoundOptions = UNCHECKED) -> PrimFunc:
-    """Wrap each index of a ``match_buffer`` in a check against its own extents.
+    """Wrap each index of a ``match_buffer`` in a check against the alias's own extents.
 
-    Those of what it is a region of are checked later. Runs before such names are replaced.
+    The extents of the source are checked later. This runs before aliases are replaced.
     """
     if not options.enable or func.attrs.get(BOUNDS_CHECKED):
         return func

@@ -52,19 +52,19 @@ __all__ = ["SplitChecks", "split_bounds_checks"]
 _MOST_CONDITIONS: Final = 64
 _INT32: Final = DataType("int32")
 _LIMIT: Final = 1 << 31
-"""Beyond it, numbers that are passed take the checked loops: bounds made of them might wrap."""
+"""Larger scalar arguments use the checked loops, since bounds computed from them might wrap."""
 
 _Key: TypeAlias = tuple[int, int, int]
 """An index: the ``id`` of its buffer, the axis, its own ``id``."""
 
 
 class SplitChecks(NamedTuple):
-    """A function without the checks that its entry decides, and what joins it with the others."""
+    """A function without the checks that are decided on entry, and a way to merge both forms."""
 
     fast: PrimFunc
-    """To be scheduled: it has the checks that depend on memory, or on variables in loops."""
+    """The function to schedule; it keeps the checks that depend on memory or on loop variables."""
     join: Callable[[PrimFunc], PrimFunc]
-    """Makes one function of the scheduled one and the one with all checks."""
+    """Merges the scheduled function with the one that has all checks."""
 
 
 def split_bounds_checks(func: PrimFunc) -> SplitChecks | None:
@@ -84,7 +84,7 @@ def split_bounds_checks(func: PrimFunc) -> SplitChecks | None:
     checked = _with_checks(func, plain.proved)
 
     def join(scheduled: PrimFunc) -> PrimFunc:
-        if scheduled.body is fast.body:  # nothing is gained by two copies
+        if scheduled.body is fast.body:  # two copies would gain nothing
             return _mark(checked)
         first, *others = (*walk.limits, *walk.conditions)
         condition: PrimExpr = first
@@ -106,7 +106,7 @@ def _with_body(func: PrimFunc, body: Stmt) -> PrimFunc:
 
 
 def _has_views(func: PrimFunc) -> bool:
-    """Whether two buffers may name the same memory, or one less memory than its shape says."""
+    """Tell whether buffers may share memory, or have less memory than their shapes say."""
     known = {id(b.data) for b in func.buffer_map.values()}
     if len(known) != len(func.buffer_map):
         return True
@@ -145,17 +145,17 @@ def _is_whole(buffer: Buffer, allocation: Allocate | None) -> bool:
 
 
 class _Walk:
-    """One walk over a function, outer statements first, with what is known at each access."""
+    """One walk over a function, outer statements first, with the facts known at each access."""
 
     def __init__(self, func: PrimFunc, limit: int | None) -> None:
         self.analyzer = Analyzer()
         self.proved: set[_Key] = set()
         self.early: set[_Key] = set()
-        """Those whose bounds are known at the entry."""
+        """The indices whose bounds are known on entry."""
         self.late: set[_Key] = set()
         self.conditions: list[PrimExpr] = []
         self.limits: list[PrimExpr] = []
-        """What was assumed of sizes and numbers: they are below ``limit``."""
+        """The assumptions on sizes and scalars: they are below ``limit``."""
         self.loops: list[For] = []
         self.entry: set[int] = set()
         self._know_entry(func, limit)
@@ -163,11 +163,11 @@ class _Walk:
 
     @property
     def unproved(self) -> set[_Key]:
-        """The indices that loops and conditions do not prove."""
+        """The indices that loops and conditions do not prove to be in range."""
         return self.early | self.late
 
     def _know_entry(self, func: PrimFunc, limit: int | None) -> None:
-        """Note what is known before the first statement: sizes of arrays, and numbers."""
+        """Record the facts known on entry: sizes of arrays, and scalars."""
         for buffer in func.buffer_map.values():
             for extent in buffer.shape:
                 if isinstance(extent, Var) and id(extent) not in self.entry:
@@ -185,7 +185,7 @@ class _Walk:
                 low = -limit if dtype.is_int else 0
                 bounds = Range(IntImm(low, dtype), IntImm(limit - low, dtype))
                 self.analyzer.bind(param, bounds)
-                wide = int64(param)  # that of an unsigned number may be below 0: it is too large
+                wide = int64(param)  # negative for an unsigned number that is too large
                 self.limits += [LE(imm64(low), wide), LT(wide, imm64(limit))]
 
     def run(self) -> None:
@@ -281,12 +281,12 @@ class _Walk:
                 self._require(bounds)
 
     def _list_unproved(self, index: PrimExpr, extent: PrimExpr) -> list[str] | None:
-        """List which of the two ends are not proved; None if nothing can be said of them."""
+        """List which of the two bounds are not proved; None if nothing is known of the index."""
         if not index.dtype.is_integer or index.dtype.lanes != 1:
             return None
         wide, size = int64(index), int64(extent)
         kinds = by_class(index).keys()
-        # Conditions say nothing of memory, which may change after they are tested.
+        # Conditions prove nothing about memory, which may change after the test.
         analyzer = Analyzer() if BufferLoad in kinds else self.analyzer
         interval = analyzer.const_int_bound(wide)
         depends = bool(kinds & {BufferLoad, Call})
@@ -304,7 +304,7 @@ class _Walk:
     def _at_entry(
         self, index: PrimExpr, extent: PrimExpr, missing: list[str]
     ) -> list[PrimExpr] | None:
-        """Return what must hold at the entry; None if that is not known, or never does."""
+        """Return the conditions that must hold on entry; None if unknown, or never true."""
         wide, size = int64(index), int64(extent)
         if not self._is_of_entry(size):
             return None
@@ -349,7 +349,7 @@ def _has_accesses(node: Node) -> bool:
 
 
 def _with_checks(func: PrimFunc, free: set[_Key]) -> PrimFunc:
-    """Wrap indices in checks but for those in ``free``, which none is made for inside either."""
+    """Wrap indices in checks, except those in ``free`` and the indices inside them."""
 
     def indices(e: BufferLoad | BufferStore) -> tuple[PrimExpr, ...]:
         made: list[PrimExpr] = []

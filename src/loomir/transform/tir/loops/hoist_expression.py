@@ -55,7 +55,7 @@ __all__ = ["HoistOptions", "hoist_expression"]
 
 @dataclass(frozen=True, slots=True)
 class HoistOptions:
-    """``allow_alias`` says that the arrays that a function is given may overlap."""
+    """``allow_alias``: array arguments may overlap."""
 
     allow_alias: bool = False
 
@@ -74,7 +74,7 @@ _CHEAP: Final = frozenset(
         "trunc",
     )
 )
-"""The functions of floats that machines compute about as fast as sums."""
+"""Functions of floats that CPUs compute about as fast as sums."""
 _COSTLY: Final = frozenset(
     row.op for name, row in BUILTINS.items() if row.family == FAMILY and name not in _CHEAP
 )
@@ -82,7 +82,7 @@ _PURE: Final = frozenset(
     row.op for row in BUILTINS.values() if row.op.effect in (Effect.PURE, Effect.EXPR_ANNOTATION)
 )
 _LOADS: Final = 8
-"""So many loads of a buffer are remembered: there is little else that a condition guards."""
+"""How many loads of a buffer are remembered; a condition rarely guards more."""
 _DIVISIONS: Final = (Div, FloorDiv, FloorMod, Mod)
 
 
@@ -90,7 +90,7 @@ _DIVISIONS: Final = (Div, FloorDiv, FloorMod, Mod)
 def hoist_expression(func: PrimFunc, options: HoistOptions = HoistOptions()) -> PrimFunc:
     """Compute costly expressions once, before the outermost loop in which they do not change.
 
-    What is equal is computed once before a loop; its name is bound around the loop.
+    Equal expressions are computed once before a loop, and bound to a name around the loop.
     """
     parts = by_class(func.body)
     if For not in parts:
@@ -103,7 +103,7 @@ def hoist_expression(func: PrimFunc, options: HoistOptions = HoistOptions()) -> 
     if unclear:
         bounds = Bounds()
         bounds.learn(func.body)
-        # What bounds say of a variable holds wherever the variable is in scope.
+        # The bounds of a variable hold wherever it is in scope.
         found = [(e, bounds.of(e.b)) for e in unclear]
         costly.update(id(e) for e, divisor in found if divisor.low > 0 or divisor.high < 0)
     if not costly:
@@ -116,10 +116,10 @@ def hoist_expression(func: PrimFunc, options: HoistOptions = HoistOptions()) -> 
 
 
 class _Info(NamedTuple):
-    """What is known about an expression at a place.
+    """How far an expression can be hoisted.
 
-    It is the same in all loops deeper than ``level``, which is ``NEVER`` for what must stay.
-    ``within`` is the depth of the outermost ``Let`` whose variable it uses from within, 0 for none.
+    It is invariant in all loops deeper than ``level``, which is ``NEVER`` if it must stay.
+    ``within`` is the depth of the outermost ``Let`` around it whose variable it uses, or 0.
     """
 
     level: int
@@ -132,21 +132,21 @@ _STAYS: Final = _Info(NEVER)
 
 
 class _Place:
-    """A loop in which we are: what is known in its body, and what is computed before it.
+    """An enclosing loop: the expressions known in its body, and those computed before it.
 
-    What is known and what was made is kept twice: where each iteration comes, and where not.
+    Both are kept twice: for code that every iteration runs, and for guarded code.
     """
 
     def __init__(self) -> None:
         self.known: tuple[dict[int, _Info], dict[int, _Info]] = ({}, {})
         self.made: tuple[dict[tuple[int, int], Any], dict[tuple[int, int], Any]] = ({}, {})
         self.lets: dict[int, tuple[Var, PrimExpr]] = {}
-        # Loads that each iteration comes to, by buffers, and the loops that they must stay in.
+        # Loads that every iteration runs, by buffer, with the loops that they must stay in.
         self.loads: dict[int, list[tuple[BufferLoad, int]]] = {}
 
 
 class _Hoist:
-    """One walk in program order; depth 0 is outside of all loops."""
+    """One walk in program order; depth 0 is outside all loops."""
 
     def __init__(self, memory: LoopMemory, costly: set[int]) -> None:
         self._memory = memory
@@ -158,7 +158,7 @@ class _Hoist:
 
     # -- statements --------------------------------------------------------------------------------
     def visit(self, s: Stmt, *, guarded: bool) -> Step[Stmt]:
-        """Visit a statement; ``guarded`` where not each iteration of the loop around comes."""
+        """Visit a statement; ``guarded``: not every iteration of the enclosing loop runs it."""
         if isinstance(s, For):
             return (yield self._loop(s, guarded))
         changed = yield self._own_expressions(s, guarded or isinstance(s, While))
@@ -215,7 +215,7 @@ class _Hoist:
         return made
 
     def _own_expressions(self, s: Stmt, guarded: bool) -> Step[dict[str, object]]:
-        """Change the expressions of a statement itself; gives the fields that differ."""
+        """Rewrite the expressions of a statement itself; return the fields that changed."""
         changed: dict[str, object] = {}
         if len(self._places) == 1 or id(s) not in self._memory.costly:
             return changed
@@ -245,7 +245,7 @@ class _Hoist:
         return (yield self._rebuild(e, guarded, len(self._places) - 1))
 
     def _study(self, e: PrimExpr, guarded: bool, lets: int) -> Step[_Info]:
-        """Find out about an expression within so many ``Let``s."""
+        """Analyse an expression inside so many ``Let`` nodes."""
         known = self._places[-1].known[guarded]
         found = known.get(id(e))
         if found is None:
@@ -282,7 +282,7 @@ class _Hoist:
             if found.within:
                 within = min(within or found.within, found.within)
         if isinstance(e, BufferLoad):
-            bound = self._levels.get(id(e.buffer), 0)  # its pointer is bound outside of it
+            bound = self._levels.get(id(e.buffer), 0)  # not deeper than the binding of its pointer
             level = max(level, bound, self._level_of_load(e, guarded))
         elif isinstance(e, _DIVISIONS) and not e.dtype.is_float:
             divides = id(e) in self._costly or is_nonzero(e.b)
@@ -290,7 +290,7 @@ class _Hoist:
         return _Info(level, costly, within)
 
     def _level_of_load(self, e: BufferLoad, guarded: bool) -> int:
-        """Return the loops that a load must stay in; what each iteration loads is there anyway."""
+        """Return the depth that a load must keep; a load that every iteration runs cannot fail."""
         loads = self._places[-1].loads.setdefault(id(e.buffer), [])
         if guarded:
             for load, level in loads:
@@ -302,7 +302,7 @@ class _Hoist:
         return level
 
     def _rebuild(self, e: PrimExpr, guarded: bool, depth: int) -> Step[PrimExpr]:
-        """Make an expression anew for a place in so many loops."""
+        """Rebuild an expression for a place in so many loops."""
         place = self._places[-1]
         info = place.known[guarded][id(e)]
         if not info.costly:
@@ -335,17 +335,17 @@ class _Hoist:
         return rebuild(e, changed)
 
     def _name_hoisted(self, e: PrimExpr, place: _Place) -> Var:
-        """Return the variable that holds an expression from before a loop on."""
+        """Return the variable to which an expression is bound before a loop."""
         number = fold(e, self._number)
         if number not in place.lets:
             place.lets[number] = Var("fixed", e.dtype), e
         return place.lets[number][0]
 
     def _number(self, node: Node, parts: list[int]) -> int:
-        """Look up the number of an expression; equal ones have the same."""
+        """Return the number of an expression; equal ones have the same (value numbering)."""
         key: tuple[object, ...]
         if isinstance(node, Var):
-            key = (Var, id(node))  # the program keeps it
+            key = (Var, id(node))  # the program keeps it alive
         elif isinstance(node, FloatImm):
             key = (FloatImm, struct.pack("<d", node.value), node.dtype)
         else:
@@ -360,9 +360,9 @@ class _Hoist:
 
 
 def _is_open(e: PrimExpr) -> bool:
-    """Tell whether an expression may move, for all that its own operation does, or its parts may.
+    """Tell whether an expression, by its own operation, or its parts may be hoisted.
 
-    A call of what acts may want its arguments as they are written, and so do addresses.
+    Calls with effects may need their arguments as they are written, and so do addresses.
     """
     if e.dtype.is_handle or e.dtype.is_void:
         return False
@@ -370,7 +370,7 @@ def _is_open(e: PrimExpr) -> bool:
 
 
 def _operands(e: PrimExpr) -> list[tuple[PrimExpr, bool]]:
-    """List the parts of an expression, each with whether it may be left unevaluated."""
+    """List the operands of an expression, each with whether it may stay unevaluated."""
     parts = cast("list[PrimExpr]", children(e))
     lazy = 0
     if isinstance(e, Call) and e.op is IF_THEN_ELSE:

@@ -17,7 +17,7 @@ class Linear(NamedTuple):
     constant: int
 
     def minus(self, other: Linear) -> Linear:
-        """Subtract; terms that cancel go."""
+        """Subtract, and drop terms that cancel."""
         made = list(self.terms)
         for term, factor in other.terms:
             _collect(made, term, -factor)
@@ -34,7 +34,7 @@ def _collect(terms: list[tuple[PrimExpr, int]], term: PrimExpr, factor: int) -> 
 
 
 def linear_of(e: PrimExpr) -> Linear:
-    """Split sums and products with constants; anything else is a term."""
+    """Decompose sums and products with constants; anything else is a term."""
     terms: list[tuple[PrimExpr, int]] = []
     constant = 0
     stack = [(e, 1)]

@@ -40,15 +40,15 @@ from loomir.transform.tir.facts import VOLATILE
 __all__ = ["NEVER", "LoopMemory"]
 
 NEVER: Final = 1 << 30
-"""Deeper than any loop: the level of what must stay where it is."""
+"""Deeper than any loop: the level of expressions that must stay in place."""
 _Element: TypeAlias = tuple[object, ...]
 
 
 class LoopMemory:
-    """The loops of a function, and those around the place that is looked at.
+    """The loops of a function, and those around the current place.
 
-    Loops that are entered are numbered from 1; a *level* is the number of loops that something must
-    stay in. ``costly`` holds the ids of the statements with an expression of the given ones.
+    Entered loops are numbered from 1; a *level* is the number of loops in which an expression must
+    stay. ``costly`` has the ids of the statements with costly expressions.
     """
 
     def __init__(self, func: PrimFunc, costly: set[int], *, allow_alias: bool) -> None:
@@ -56,7 +56,7 @@ class LoopMemory:
         allocations: list[Allocate] = parts.get(Allocate, [])
         allocated = {s.buffer_var for s in allocations}
         given = list(func.buffer_map.values())
-        # Whatever is done with a pointer, besides accesses of its buffers, has it in plain sight.
+        # Any use of a pointer, except accesses of its buffers, mentions its variable.
         escaped = {v for v in parts.get(Var, ()) if v.dtype.is_handle}
         self._private = allocated - escaped
         self._disjoint = allocated if allow_alias else allocated | {b.data for b in given}
@@ -70,11 +70,11 @@ class LoopMemory:
 
         self._stores: dict[Var, list[int]] = {}
         self._wild: list[int] = []
-        """Where something unknown may be written."""
+        """Statements that may write unknown memory."""
         self._shared: list[int] = []
-        """Where something may be written that pointers from elsewhere may lead to."""
+        """Statements that may write memory that pointers from outside can reach."""
         self._stops: list[int] = []
-        """Where the program, or an iteration, may end."""
+        """Statements at which the program, or an iteration, may end."""
         self._work: list[int] = []
         self._ranges: dict[int, tuple[int, int]] = {}
         self.costly: set[int] = set()
@@ -86,7 +86,7 @@ class LoopMemory:
 
         self._starts: list[int] = []
         self._ends: list[int] = []
-        """Negative, so that they ascend."""
+        """The ends of loops, negative, so that they ascend."""
         self._floors: list[int] = [0]
         self._written: list[dict[Var, int]] = [{}]
         self._stored: dict[_Element, int] = {}
@@ -94,9 +94,9 @@ class LoopMemory:
 
     # -- the program -------------------------------------------------------------------------------
     def _survey(self, body: Stmt, costly: set[int]) -> None:
-        """Walk through the program in order, number statements, and note what happens where."""
+        """Walk through the program in order, number statements, and record their effects."""
         number = 0
-        # A number in the stack is the start of the loop below it, whose body is done.
+        # A number on the stack is the start of the loop below it; its body is done.
         stack: list[Any] = [body]
         while stack:
             s = stack.pop()
@@ -140,14 +140,14 @@ class LoopMemory:
                     self._shared.append(number)
 
     def is_idle(self, loop: For) -> bool:
-        """Tell whether nothing in the body of a loop is costly."""
+        """Tell whether the body of a loop has no costly expressions."""
         start, end = self._ranges[id(loop)]
         at = bisect_left(self._work, start)
         return at == len(self._work) or self._work[at] >= end
 
-    # -- the place ---------------------------------------------------------------------------------
+    # -- the current place -------------------------------------------------------------------------
     def enter(self, loop: For, *, guarded: bool) -> None:
-        """Go into the body of a loop; ``guarded`` where not each iteration around comes there."""
+        """Enter the body of a loop; ``guarded``: not every iteration of the loop around runs it."""
         outer = len(self._starts) if guarded else self._floors[-1]
         start, end = self._ranges[id(loop)]
         self._starts.append(start)
@@ -160,22 +160,22 @@ class LoopMemory:
         self.open()
 
     def leave(self) -> None:
-        """Go out of the loop."""
+        """Leave the innermost loop."""
         self.close()
         for stack in (self._starts, self._ends, self._floors, self._written):
             stack.pop()
 
     def open(self) -> None:
-        """Go to where control may not come, or where what is stored is not known to be behind."""
+        """Enter code that may not run, or whose stores may not have run for later code."""
         self._scopes.append([])
 
     def close(self) -> None:
-        """Come back."""
+        """Leave such code."""
         for element in self._scopes.pop():
             self._stored.pop(element)
 
     def store(self, s: BufferStore) -> None:
-        """Note that an element has been stored."""
+        """Record that an element has been stored."""
         element = _element(s.buffer, s.indices)
         if element is not None and element not in self._stored:
             self._stored[element] = 1
@@ -183,7 +183,7 @@ class LoopMemory:
 
     # -- loads -------------------------------------------------------------------------------------
     def level_of(self, load: BufferLoad, *, guarded: bool) -> int:
-        """Return the number of loops that a load must stay in, its indices and names left aside."""
+        """Return the level of a load, without regard to its indices and names."""
         data = load.buffer.data
         if data in self._volatile:
             return NEVER
@@ -195,7 +195,7 @@ class LoopMemory:
         return max(written[data], len(self._starts) if guarded else self._floors[-1])
 
     def _writer(self, data: Var) -> int:
-        """Return the number of the innermost loop that may write what lies at a pointer."""
+        """Return the number of the innermost loop that may write the memory of a pointer."""
         if data in self._private:
             return self._deepest(self._stores.get(data, ()))
         if data in self._disjoint:
@@ -203,7 +203,7 @@ class LoopMemory:
         return self._deepest(self._shared)
 
     def _deepest(self, numbers: Sequence[int]) -> int:
-        """Return the number of the innermost loop around that one of some statements is in."""
+        """Return the number of the innermost enclosing loop that contains one of the statements."""
         if not self._starts or not numbers:
             return 0
         at, found = bisect_left(numbers, self._starts[-1]), 0
@@ -214,7 +214,7 @@ class LoopMemory:
         return found
 
     def _is_there(self, load: BufferLoad) -> bool:
-        """Tell whether an element exists and holds something at the innermost loop and around."""
+        """Tell whether an element exists and is initialised before the innermost loop."""
         buffer = load.buffer
         if _element(buffer, load.indices) in self._stored:
             return True
@@ -237,7 +237,7 @@ _KINDS: Final = (Call, Div, FloorDiv, FloorMod, Mod, Select)
 
 
 def _size(extents: Iterable[PrimExpr], array: Buffer | Allocate) -> int:
-    """Return the bytes of so many elements, -1 where they are not constant."""
+    """Return the bytes of an array, -1 if its extents are not constant."""
     values = [e.value if isinstance(e, IntImm) else -1 for e in extents]
     return -1 if any(v < 0 for v in values) else prod(values) * array.dtype.itemsize
 
@@ -247,16 +247,16 @@ def _is_zero(offset: PrimExpr | None) -> bool:
 
 
 def _may_not_count(loop: For) -> bool:
-    """Tell whether it may be an error that a loop's variable cannot count so far."""
+    """Tell whether a loop may fail because its variable cannot reach its end."""
     if isinstance(loop.min, IntImm) and isinstance(loop.extent, IntImm):
         return False
     return not _is_zero(loop.min) or loop.loop_var.dtype == "uint64"
 
 
 def _element(buffer: Buffer, indices: Iterable[PrimExpr]) -> _Element | None:
-    """Name what constants index; None if an index is not a constant.
+    """Identify an element with constant indices; None if an index is not constant.
 
-    Lanes between the same two ends are the same elements, in whatever order.
+    Vectors between the same two ends have the same elements, in whatever order.
     """
     found: list[object] = [id(buffer)]
     for index in indices:

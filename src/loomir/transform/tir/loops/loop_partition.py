@@ -26,12 +26,12 @@ from loomir.tir.stmt import For, ForKind, IfThenElse, LetStmt, Stmt
 __all__ = ["loop_partition"]
 
 _MOST: Final = 512
-"""Statements of a loop, of which there will be two copies."""
+"""The most statements of a loop that is duplicated."""
 
 
 @register("tir.LoopPartition", requires={"no_blocks"})
 def loop_partition(func: PrimFunc) -> PrimFunc:
-    """Ask once for a tile what vector loops ask for each element; ends keep what they asked.
+    """Test the conditions of vector loops once for each tile; only remainder tiles keep them.
 
     ``for i in range(4): for j in vectorized(8): if i * 8 + j < 30: ...`` becomes a loop over ``i``
     of ``if i < 3``, with a vector loop of 8 in one branch and of 6 in the other.
@@ -69,7 +69,7 @@ def _conjuncts(condition: PrimExpr) -> list[PrimExpr]:
 
 
 def _if(conditions: Iterable[PrimExpr], then: Stmt) -> Stmt:
-    """Ask for several conditions, in their order."""
+    """Test several conditions, in order."""
     both: PrimExpr | None = None
     for each in conditions:
         both = each if both is None else And(both, each)
@@ -81,7 +81,7 @@ def _vars(e: Node) -> set[Var]:
 
 
 def _hoist_condition(s: For) -> Stmt:
-    """Take what is the same for all lanes out of a vector loop."""
+    """Hoist a condition that is the same for all lanes out of a vector loop."""
     if not _asks(s.body):
         return s
     assert isinstance(s.body, IfThenElse)
@@ -95,7 +95,7 @@ def _hoist_condition(s: For) -> Stmt:
 
 # -- tiles ---------------------------------------------------------------------------------------
 def _partition(s: For, names: set[Var]) -> Stmt:
-    """Make a loop of tiles ask once."""
+    """Partition a loop over tiles into one test and two versions of the body."""
     statements = nodes_outside(s.body, PrimExpr)
     inner = {part.loop_var: part for part in statements if isinstance(part, For)}
     vectors = [part for part in inner.values() if part.kind is ForKind.VECTORIZED]
@@ -142,7 +142,7 @@ def _assume(loops: Iterable[For]) -> Analyzer:
 
 
 def _whole(c: PrimExpr, tile: Iterable[For], analyzer: Analyzer) -> PrimExpr | None:
-    """Return a condition under which ``c`` holds in all iterations of some loops, or None."""
+    """Return a condition for ``c`` to hold in all iterations of the tile's loops, or None."""
     if not isinstance(c, LT | LE | GT | GE) or not c.a.dtype.is_integer:
         return None
     less = Sub(c.a, c.b) if isinstance(c, LT | LE) else Sub(c.b, c.a)
@@ -156,7 +156,7 @@ def _whole(c: PrimExpr, tile: Iterable[For], analyzer: Analyzer) -> PrimExpr | N
         last = Sub(Add(loop.min, loop.extent), one)
         ends[loop.loop_var] = last if step.value > 0 else loop.min
     found = analyzer.simplify(substitute(c, ends))
-    # Ends of one loop may depend on another; arithmetic may wrap.
+    # Bounds of one loop may depend on another one; arithmetic may wrap.
     if not _vars(found).isdisjoint(ends):
         return None
     with analyzer.assume(found):
@@ -164,7 +164,7 @@ def _whole(c: PrimExpr, tile: Iterable[For], analyzer: Analyzer) -> PrimExpr | N
 
 
 def _without(s: IfThenElse, known: Mapping[int, object]) -> Stmt:
-    """Ask no more for what is known."""
+    """Remove tests of conditions that are known to hold."""
     conditions = _conjuncts(s.condition)
     left = [c for c in conditions if id(c) not in known]
     if s.else_case is not None or len(left) == len(conditions):
@@ -173,7 +173,7 @@ def _without(s: IfThenElse, known: Mapping[int, object]) -> Stmt:
 
 
 def _at_the_end(s: For, conditions: list[PrimExpr], analyzer: Analyzer) -> Stmt:
-    """Return the body for tiles that do not lie within; where that is one, with what is known."""
+    """Return the body for partial tiles; if there is just one, simplified for it."""
     if len(conditions) != 1:
         return s.body
     with analyzer.assume(Not(conditions[0])):
@@ -192,7 +192,7 @@ def _at_the_end(s: For, conditions: list[PrimExpr], analyzer: Analyzer) -> Stmt:
 
 
 def _shorter(s: For) -> Stmt:
-    """Let a loop end where its condition does."""
+    """Shorten a loop to the iterations for which its condition holds."""
     if not _asks(s.body) or not isinstance(s.min, IntImm) or s.min.value:
         return s
     assert isinstance(s.body, IfThenElse)

@@ -18,10 +18,10 @@ __all__ = ["UnrollOptions", "unroll_loop"]
 
 @dataclass(frozen=True, slots=True)
 class UnrollOptions:
-    """``max_nodes`` is the size up to which a loop is written out, counted in IR nodes.
+    """``max_nodes`` is the most IR nodes of an unrolled loop.
 
-    The compiler behind us takes time that grows faster than a basic block: 20,000 instructions cost
-    seconds, while unrolling that far gains nothing over the loop.
+    LLVM's time grows faster than the size of a basic block: 20,000 instructions take seconds, and
+    unrolling that far gains nothing over the loop.
     """
 
     max_nodes: int = 8192
@@ -29,10 +29,10 @@ class UnrollOptions:
 
 @register("tir.UnrollLoop", requires={"well_formed"}, establishes={"no_unroll_loops"})
 def unroll_loop(func: PrimFunc, options: UnrollOptions = UnrollOptions()) -> PrimFunc:
-    """Write out loops marked ``UNROLLED``, innermost first; the means stay those of a loop.
+    """Unroll loops marked ``UNROLLED``, innermost first.
 
-    One whose extent is not a constant, that is too large, or that is left by break or continue
-    becomes serial.
+    A loop becomes serial instead if its extent is not constant, if it is too large, or if its body
+    contains break or continue.
     """
     if not any(s.kind is ForKind.UNROLLED for s in by_class(func.body).get(For, ())):
         return func
@@ -64,7 +64,7 @@ def unroll_loop(func: PrimFunc, options: UnrollOptions = UnrollOptions()) -> Pri
 
 
 def _can_repeat(body: Stmt, limit: int) -> bool:
-    """Tell whether a body is small enough, and left in no other way than at its end."""
+    """Tell whether a body is small enough, and always runs to its end."""
     for count, part in enumerate(pre_order(body)):
         if count >= limit:
             return False

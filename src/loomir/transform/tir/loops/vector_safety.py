@@ -44,7 +44,7 @@ _ALLOWED: Final = (
 
 
 class Refusal(NamedTuple):
-    """Why a rewrite does not apply; formatted only when shown."""
+    """Why a rewrite does not apply; the text is formatted only when shown."""
 
     text: str
     values: tuple[object, ...] = ()
@@ -54,7 +54,7 @@ class Refusal(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """What is known about the body of a loop to be vectorised.
+    """The analysis of the body of a loop to be vectorised.
 
     ``varying`` are variables that may differ between lanes, ``own`` the data of buffers that each
     iteration allocates for itself, ``inner`` the variables that the body binds.
@@ -76,7 +76,7 @@ class Loop(NamedTuple):
 
 
 def study(loop: For) -> Loop:
-    """Find what varies between the iterations of a loop."""
+    """Find the variables that vary between the iterations of a loop."""
     varying = {id(loop.loop_var)}
     own: set[int] = set()
     inner: set[int] = set()
@@ -93,10 +93,10 @@ def study(loop: For) -> Loop:
 
 
 def cannot_vectorize(known: Loop) -> Refusal | None:
-    """Say what keeps the body from running once for all lanes, None if nothing does.
+    """Return why the body cannot run once for all lanes, None if it can.
 
-    Whatever may fail or act keeps it: with lanes side by side, the order of failures and effects
-    would not be that of the iterations.
+    Anything that may fail or has effects prevents it: with all lanes at once, failures and effects
+    would not be in the order of the iterations.
     """
     allocated: dict[int, object] = {}
     for part in pre_order(known.loop.body):
@@ -166,7 +166,7 @@ def _expression(e: PrimExpr, known: Loop) -> Refusal | None:
 
 
 class LaneAccess(NamedTuple):
-    """An access of memory that iterations share: ``index`` is a step per lane and a start."""
+    """An access of memory that iterations share: ``start`` plus ``step`` for each lane."""
 
     buffer: Buffer
     step: int | None
@@ -181,12 +181,12 @@ def conflict(
     bounds: Bounds,
     pointers: frozenset[int],
 ) -> Refusal | None:
-    """Find two accesses by which one lane could disturb another, where that can be told.
+    """Find two accesses with a dependence between lanes, None if there are none.
 
-    The language forbids that an iteration reads what another one writes, so that what cannot be
-    told is taken to be right; but indices that provably meet, or that move in inner loops so that
-    nothing is known, keep the loop serial. What lies at one of ``pointers``, which the program
-    computed, may be any buffer's.
+    The language forbids that an iteration of such a loop reads what another one writes, so that
+    undecided cases are taken to be independent. The loop stays serial if indices provably meet, or
+    if they vary in inner loops in an unknown way. The memory at one of ``pointers``, which the
+    program computed, may belong to any buffer.
     """
     by_data: dict[int, list[LaneAccess]] = {}
     for access in accesses:
@@ -213,7 +213,7 @@ def _moves(e: PrimExpr, known: Loop) -> bool:
 
 
 def _meet(store: LaneAccess, other: LaneAccess, known: Loop, lanes: int, bounds: Bounds) -> bool:
-    """Tell whether different lanes certainly, or for all we know in inner loops, meet."""
+    """Tell whether lanes access the same element, certainly or possibly by inner loops."""
     if store.step is None or other.step is None:
         return True
     if other.step == 0 and not other.stores:
@@ -222,7 +222,7 @@ def _meet(store: LaneAccess, other: LaneAccess, known: Loop, lanes: int, bounds:
         return True
     difference = linear_of(store.start).minus(linear_of(other.start))
     low, high, grain = 0, 0, 0
-    # A variable of an inner loop has a value of its own in each of the two accesses.
+    # A variable of an inner loop has independent values in the two accesses.
     for form, sign in ((linear_of(store.start), 1), (linear_of(other.start), -1)):
         for term, factor in form.terms:
             if _moves(term, known):
@@ -232,14 +232,14 @@ def _meet(store: LaneAccess, other: LaneAccess, known: Loop, lanes: int, bounds:
     if any(not _moves(term, known) for term, _ in difference.terms):
         return grain != 0
     low, high = low + difference.constant, high + difference.constant
-    # Lanes at a distance of t meet where step * t is among low, low + grain, …, high.
+    # Lanes at a distance of t meet if step * t is among low, low + grain, …, high.
     reach = [store.step * t for t in range(1 - lanes, lanes) if t]
     reached = (m for m in reach if low <= m <= high)
     return any(grain == 0 or (m - difference.constant) % grain == 0 for m in reached)
 
 
 def _is_clear(store: LaneAccess, load: LaneAccess, known: Loop, lanes: int, bounds: Bounds) -> bool:
-    """Tell whether one element that all lanes read lies before or behind what they store."""
+    """Tell whether an element that all lanes read lies before or after all that they store."""
     assert store.step is not None
     if _moves(store.start, known) or _moves(load.start, known):
         return False

@@ -65,9 +65,9 @@ from loomir.transform.tir.loops.vector_safety import (
 __all__ = ["vectorize_loop"]
 
 _FEWEST: Final = 4
-"""Elements that are worth a vector where those before them fill longer ones."""
+"""The fewest remaining elements that form a shorter vector after full ones."""
 _WIDEST: Final = 2048
-"""Bits of one vector: four registers of the widest machines; beyond that, registers run out."""
+"""The most bits of one vector: four of the widest registers; with more, registers run out."""
 
 _RING: Final[dict[type, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {Add: add, Sub: sub, Mul: mul}
 
@@ -80,9 +80,9 @@ _RING: Final[dict[type, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {Add: add, 
 def vectorize_loop(func: PrimFunc) -> PrimFunc:
     """Run the iterations of loops marked ``VECTORIZED`` as lanes of vectors, innermost first.
 
-    The most lanes that divide the extent are taken, else what is left over runs serially. A loop
-    becomes serial where its extent is not a constant, or where lanes side by side could change what
-    the program does: where the body may fail, acts beyond stores, or branches by lane.
+    The number of lanes is the largest that divides the extent; if there is none, a remainder runs
+    serially. A loop becomes serial if its extent is not constant, or if running lanes at once could
+    change the program: the body may fail, has effects besides stores, or branches by lane.
     """
     if not any(p.kind is ForKind.VECTORIZED for p in by_class(func.body).get(For, ())):
         return func
@@ -144,7 +144,7 @@ def _vectorize(loop: For, bounds: Bounds, pointers: frozenset[int]) -> Stmt | Re
         ]
     done = chunks * lanes
     while rest:
-        # What is left is half a vector, a quarter of one, and single elements.
+        # The remainder is half a vector, a quarter of one, and single elements.
         fitting = max((n for n in (2, 4, 8, 16) if _FEWEST <= n <= rest), default=rest)
         kind = ForKind.VECTORIZED if fitting >= _FEWEST else ForKind.SERIAL
         var = fresh_var(loop.loop_var)
@@ -158,7 +158,7 @@ def _vectorize(loop: For, bounds: Bounds, pointers: frozenset[int]) -> Stmt | Re
 
 
 def _lanes(extent: int, body: Stmt) -> int:
-    """Choose the number of lanes: the most that divide the extent, unless those are too few."""
+    """Choose the number of lanes: the largest that divides the extent, unless that is too small."""
     accesses: list[BufferLoad | BufferStore] = of_classes(body, BufferLoad, BufferStore)
     bits = max((access.buffer.dtype.bits for access in accesses), default=0)
     most = max(2, _WIDEST // max(bits, 8))
@@ -170,7 +170,7 @@ def _lanes(extent: int, body: Stmt) -> int:
 
 
 class _Lanes:
-    """The translation of a loop's body to vectors; ``accesses`` lists those of shared memory."""
+    """Translates a loop's body to vectors; ``accesses`` lists those of shared memory."""
 
     def __init__(self, known: Loop, lanes: int, lane: PrimExpr) -> None:
         self.known = known
@@ -187,7 +187,7 @@ class _Lanes:
 
     # -- expressions ---------------------------------------------------------------------------
     def value(self, e: PrimExpr) -> PrimExpr:
-        """Return the value of all lanes, one lane where they agree."""
+        """Return the value of all lanes; a scalar if they agree."""
         return fold(e, self._node)
 
     def full(self, e: PrimExpr) -> PrimExpr:
@@ -227,7 +227,7 @@ class _Lanes:
             return self._choice(e, parts, lanes)
         if isinstance(e, Let):
             return Let(e.var, parts[0], parts[1], span=e.span)
-        if isinstance(e, Shuffle):  # of scalars, as the body has no vectors of its own
+        if isinstance(e, Shuffle):  # of scalars, since the body has no vectors
             (pick,) = e.indices
             assert isinstance(pick, IntImm)
             return parts[pick.value]
@@ -238,7 +238,7 @@ class _Lanes:
         return Call(e.dtype.with_lanes(lanes), e.op, args, span=e.span)
 
     def _choice(self, e: Any, parts: list[PrimExpr], lanes: int) -> PrimExpr:
-        """Choose by lane; a lazy choice by lane was found to be the same as an eager one."""
+        """Select by lane; evaluating both sides has been found to be harmless."""
         condition, *values = parts
         yes, no = (splat(v, lanes) for v in values)
         if condition.dtype.lanes > 1 or isinstance(e, Select):
@@ -252,7 +252,7 @@ class _Lanes:
         return BufferLoad(buffer, (place,), span=e.span)
 
     def _place(self, buffer: Buffer, index: PrimExpr, stores: bool) -> tuple[Buffer, PrimExpr]:
-        """Find where all lanes access; memory of one iteration holds the lanes side by side."""
+        """Return buffer and index for all lanes; memory of one iteration gets an axis of lanes."""
         if id(buffer.data) in self.known.own:
             one = index.dtype.element
             first = Ramp(imm(0, one), imm(1, one), self.lanes)
@@ -319,7 +319,7 @@ class _Lanes:
 
 
 def _rebuild(e: Any, parts: list[Any]) -> PrimExpr:
-    """Make a node of one lane again with new parts (what changed is memory of its own)."""
+    """Rebuild a scalar node with new parts, such as indices of memory of one iteration."""
     left = iter(parts)
     changed: dict[str, object] = {}
     for name in e.child_names:

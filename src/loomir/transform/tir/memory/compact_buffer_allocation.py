@@ -38,23 +38,23 @@ from loomir.tir.stmt import (
 __all__ = ["compact_buffer_allocation"]
 
 _MOST: Final = 64
-"""Accesses of a buffer, and statements around one, that are looked at: the pass stays linear."""
+"""The most accesses of a buffer, and statements around one, so that the pass takes linear time."""
 _LARGEST: Final = 1 << 24
-"""Elements along an axis, of which more are no part of anything."""
+"""The most elements along an axis of a smaller buffer."""
 _ENDLESS: Final = 1 << 48
-"""Elements that no array has."""
+"""More elements than any array has."""
 _LEAVES: Final = (BREAK_LOOP, CONTINUE_LOOP)
-"""What ends an iteration before its end."""
+"""Calls that end an iteration early."""
 _PASSED: Final = (SeqStmt, For, IfThenElse, LetStmt, DeclBuffer, Allocate, AssertStmt)
-"""What may lie between a loop and an access."""
+"""Statements that may be between a loop and an access."""
 
 
 @register("tir.CompactBufferAllocation", requires={"no_blocks"})
 def compact_buffer_allocation(func: PrimFunc) -> PrimFunc:
-    """Move buffers into the loops of which each iteration stores what it loads, and shrink them.
+    """Shrink buffers to the part that one iteration needs, and allocate them inside the loop.
 
-    Only where that at least halves them. What an iteration touches is a box: where it starts may
-    depend on the loops around it, its extents are constants.
+    This applies if each iteration stores what it loads, and the buffer shrinks to at most half. The
+    part must be a box with constant extents, whose start may depend on the loops around.
     """
     found: dict[Any, list[Any]] = by_class(func.body)
     sizes = _sizes(func)
@@ -77,7 +77,7 @@ def compact_buffer_allocation(func: PrimFunc) -> PrimFunc:
 
 
 def _sizes(func: PrimFunc) -> Analyzer:
-    """Make an analyzer that knows that the sizes of arrays are sizes."""
+    """Make an analyzer that knows that sizes of arrays are not negative."""
     analyzer = Analyzer()
     for var in {e: None for b in func.buffer_map.values() for e in b.shape if isinstance(e, Var)}:
         analyzer.assume_size(var, _ENDLESS >> 8)
@@ -87,7 +87,7 @@ def _sizes(func: PrimFunc) -> Analyzer:
 def _may_shrink(s: Allocate, sizes: Analyzer) -> bool:
     if s.condition is not TRUE or not isinstance(s.body, DeclBuffer):
         return False
-    # An allocation that fails must do so where it is, even if the loops never run.
+    # An allocation that may fail must stay in place: it fails even if the loops never run.
     bounds = [sizes.const_int_bound(extent) for extent in s.extents]
     if not (all(low >= 0 for low, _ in bounds) and prod(b.max_value for b in bounds) <= _ENDLESS):
         return False
@@ -104,7 +104,7 @@ def _may_shrink(s: Allocate, sizes: Analyzer) -> bool:
 
 
 def _list_used_otherwise(found: dict[Any, list[Any]], owned: dict[Var, Allocate]) -> Iterator[Var]:
-    """Name memory that is reached by more than plain accesses of its buffer."""
+    """List memory that is used in other ways than by accesses of its buffer."""
     yield from (v for v in found.get(Var, ()) if v in owned)
     for access in (*found.get(BufferLoad, ()), *found.get(BufferStore, ())):
         data = access.buffer.data
@@ -126,7 +126,7 @@ def _list_used_otherwise(found: dict[Any, list[Any]], owned: dict[Var, Allocate]
 
 # -- accesses ------------------------------------------------------------------------------------
 class _Access(NamedTuple):
-    """A load or a store, and the statements around it, from the body of the declaration inwards."""
+    """A load or store, and the statements around it, from the declaration's body inwards."""
 
     node: BufferLoad | BufferStore
     around: tuple[Stmt, ...]
@@ -137,7 +137,7 @@ class _Access(NamedTuple):
 
 
 def _accesses(body: Stmt, owned: dict[Var, Allocate]) -> Iterator[list[_Access]]:
-    """List the accesses of each buffer, in the order of the program, where they are few."""
+    """List the accesses of each buffer in program order, if they are few."""
     accesses: dict[Var, list[tuple[BufferLoad | BufferStore, Stmt]]] = {}
     above: dict[int, Stmt] = {}
     for s in nodes_outside(body, PrimExpr):
@@ -159,7 +159,7 @@ def _accesses(body: Stmt, owned: dict[Var, Allocate]) -> Iterator[list[_Access]]
 
 
 def _around(s: Stmt, end: Stmt, above: dict[int, Stmt]) -> tuple[Stmt, ...]:
-    """List the statements from below ``end`` to ``s``; none where they are too many."""
+    """List the statements from below ``end`` to ``s``; none if they are too many."""
     made: list[Stmt] = []
     while s is not end:
         made.append(s)
@@ -169,11 +169,11 @@ def _around(s: Stmt, end: Stmt, above: dict[int, Stmt]) -> tuple[Stmt, ...]:
     return tuple(reversed(made))
 
 
-# -- where a buffer goes ---------------------------------------------------------------------------
+# -- choosing the loop -----------------------------------------------------------------------------
 class _Home(NamedTuple):
-    """The loop of which each iteration gets its own ``made`` for ``buffer``.
+    """The loop in which each iteration allocates ``made`` in place of ``buffer``.
 
-    ``starts`` says for each axis which element is the first; None if the axis stays whole.
+    ``starts`` has the first element along each axis; None if the axis stays whole.
     """
 
     loop: For
@@ -183,7 +183,7 @@ class _Home(NamedTuple):
     analyzer: Analyzer
 
     def indices(self, old: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
-        """Return the indices into the part."""
+        """Return the indices in the smaller buffer."""
         return tuple(
             index if start is None else self.analyzer.simplify(Sub(index, start))
             for index, start in zip(old, self.starts, strict=True)
@@ -191,10 +191,10 @@ class _Home(NamedTuple):
 
 
 def _home(accesses: list[_Access]) -> _Home | None:
-    """Find the innermost loop that a buffer can be moved into and be smaller there."""
+    """Find the innermost loop in which a buffer can be allocated with a smaller size."""
     shared = _common_path([access.around for access in accesses])
     loops = [(n, s) for n, s in enumerate(shared) if isinstance(s, For)]
-    # Lanes share what is outside of them.
+    # Lanes of a vector share memory that is allocated outside.
     loops = list(takewhile(lambda each: each[1].kind is not ForKind.VECTORIZED, loops))
     if not loops or not all(
         isinstance(s, _PASSED) for access in accesses for s in access.around[:-1]
@@ -211,7 +211,7 @@ def _home(accesses: list[_Access]) -> _Home | None:
 
 
 def _common_path(chains: list[tuple[Stmt, ...]]) -> list[Stmt]:
-    """Return the statements around all accesses, but for that of a single access."""
+    """Return the statements around all accesses; for a single access, without its own one."""
     made: list[Stmt] = []
     for each in zip(*(chain[:-1] for chain in chains)):
         if any(s is not each[0] for s in each):
@@ -221,7 +221,7 @@ def _common_path(chains: list[tuple[Stmt, ...]]) -> list[Stmt]:
 
 
 def _bind_loops(analyzer: Analyzer, accesses: list[_Access]) -> bool:
-    """Tell the range of every loop around an access; not where a name is that of two loops."""
+    """Bind the range of every loop around an access; False if two loops share a variable."""
     known: dict[Var, For] = {}
     for access in accesses:
         for loop in access.loops:
@@ -233,7 +233,7 @@ def _bind_loops(analyzer: Analyzer, accesses: list[_Access]) -> bool:
 
 
 def _keeps_to_itself(accesses: list[_Access], analyzer: Analyzer) -> bool:
-    """Whether all that is loaded has been stored before, in the same iteration."""
+    """Tell whether every loaded element has been stored before in the same iteration."""
     stores = [access for access in accesses if isinstance(access.node, BufferStore)]
     return all(
         any(_covers(store, access, analyzer) for store in stores)
@@ -243,7 +243,7 @@ def _keeps_to_itself(accesses: list[_Access], analyzer: Analyzer) -> bool:
 
 
 def _covers(store: _Access, load: _Access, analyzer: Analyzer) -> bool:
-    """Whether a store, all iterations of the loops only it is in, comes first and stores it all."""
+    """Tell whether a store, over the loops around only it, precedes a load and covers it."""
     depth = len(_common_path([store.around, load.around]))
     common = store.around[:depth]
     if not common or not isinstance(common[-1], SeqStmt):
@@ -275,10 +275,10 @@ def _covers(store: _Access, load: _Access, analyzer: Analyzer) -> bool:
 
 
 def _first(around: Sequence[Stmt], used: set[Var]) -> dict[Var, PrimExpr]:
-    """Return where loops begin, of which the first iteration stores for all that follow.
+    """Return the starts of loops whose first iteration stores for all later ones.
 
-    They run in order, do not change which element is stored, nor which iterations there are of the
-    other loops, nor whether the place is reached.
+    Such a loop runs in order. The stored element, the iterations of the other loops, and whether
+    the store is reached do not depend on it.
     """
     loops = [s for s in around if isinstance(s, For)]
     found = {
@@ -301,7 +301,7 @@ def _is_within(index: PrimExpr, start: PrimExpr, low: int, high: int, analyzer: 
 
 
 def _distance(index: PrimExpr, start: PrimExpr, analyzer: Analyzer) -> tuple[int, int] | None:
-    """Return how far from ``start`` an index is, at least and at most."""
+    """Return the least and the greatest distance of an index from ``start``."""
     if index.dtype is not start.dtype:
         return None
     bound = analyzer.const_int_bound(Sub(index, start))
@@ -313,9 +313,9 @@ def _distance(index: PrimExpr, start: PrimExpr, analyzer: Analyzer) -> tuple[int
 def _box(
     indices: Sequence[PrimExpr], loops: list[For], analyzer: Analyzer
 ) -> list[tuple[PrimExpr, int]] | None:
-    """Return where the elements start that all iterations store, and how many there are, by axis.
+    """Return, for each axis, the start and the number of the elements that all iterations store.
 
-    None if they leave gaps, or where that is not plain to see.
+    None if they have gaps, or if that is unknown.
     """
     begin = {loop.loop_var: loop.min for loop in loops}
     taken: set[Var] = set()
@@ -350,7 +350,7 @@ def _box(
 
 
 def _shrink(loop: For, accesses: list[_Access], analyzer: Analyzer) -> _Home | None:
-    """Return the part of the buffer that an iteration needs, None if it is most of it."""
+    """Return the part of the buffer that an iteration needs, None if it is more than half."""
     store = next((a for a in accesses if isinstance(a.node, BufferStore)), None)
     if store is None:
         return None
@@ -404,7 +404,7 @@ def _list_bound(around: Sequence[Stmt]) -> Iterator[Var]:
 def _range(
     start: PrimExpr, indices: Iterable[PrimExpr], analyzer: Analyzer
 ) -> tuple[int, int] | None:
-    """Return how far from ``start`` indices are, at least and at most."""
+    """Return the least and the greatest distance of indices from ``start``."""
     found = [_distance(index, start, analyzer) for index in indices]
     known = [each for each in found if each is not None]
     if len(known) < len(found):
@@ -414,7 +414,7 @@ def _range(
 
 # -- the program ---------------------------------------------------------------------------------
 def _move_allocations(body: Stmt, homes: list[_Home], owned: dict[Var, Allocate]) -> Stmt:
-    """Put the allocations into their loops."""
+    """Move the allocations into their loops."""
     by_buffer = {id(home.buffer): home for home in homes}
     by_loop: dict[Var, list[_Home]] = {}
     for home in homes:

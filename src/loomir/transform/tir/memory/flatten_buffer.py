@@ -18,14 +18,14 @@ __all__ = ["flatten_buffer"]
     "tir.FlattenBuffer",
     requires={"no_blocks", "calls_lowered"},
     establishes={"flat_buffers"},
-    breaks={"within_extents"},  # an index of one axis may be any of the whole buffer
+    breaks={"within_extents"},  # a flat index may exceed the extent of a declared axis
 )
 def flatten_buffer(func: PrimFunc) -> PrimFunc:
-    """Access memory by a position from the buffer's data: indices times strides, in int64.
+    """Replace indices by one position in the buffer's data: indices times strides, in int64.
 
-    Indices keep their own arithmetic and are extended by their own signedness; only what
-    flattening adds is int64. The buffers of parameters stay as they are declared, since calls are
-    checked by them; the body declares a flat one on the same data.
+    Indices keep their own arithmetic and are extended by their own signedness; only the arithmetic
+    that flattening adds is int64. The buffers of parameters stay as declared, since calls are
+    checked against them; the body declares a flat buffer on the same data.
     """
     layout = Layout(func)
     flat: dict[int, Buffer] = {}

@@ -36,15 +36,15 @@ from loomir.tir.stmt import (
 __all__ = ["plan_and_update_buffer_allocation_location"]
 
 _MOST: Final = 64
-"""Allocations looked at, of elements each: more would make the pass slow, or copy much memory."""
+"""The most allocations, and elements of each, to keep the pass fast and copies small."""
 
 
 @register("tir.PlanAndUpdateBufferAllocationLocation", requires={"flat_buffers", "no_blocks"})
 def plan_and_update_buffer_allocation_location(func: PrimFunc) -> PrimFunc:
     """Move small allocations into the innermost statement that contains all their accesses.
 
-    Into a loop only where each iteration provably stores an element before it loads it, so that
-    iterations share nothing: then they can run side by side.
+    An allocation moves into a loop only if each iteration provably stores elements before it loads
+    them. Iterations then share no memory, and can run in parallel or as lanes.
     """
     plans: dict[int, _Plan] = {}
     for part in nodes_outside(func.body, PrimExpr):
@@ -68,7 +68,7 @@ def plan_and_update_buffer_allocation_location(func: PrimFunc) -> PrimFunc:
 
 
 def _is_small(s: Allocate) -> bool:
-    """Tell whether this is an allocation of constant, small size with one buffer on it."""
+    """Tell whether this is an allocation of constant, small size for one buffer."""
     size = 1
     for extent in s.extents:
         if not isinstance(extent, IntImm):
@@ -80,7 +80,7 @@ def _is_small(s: Allocate) -> bool:
 
 
 class _Plan:
-    """An allocation and which statements access it."""
+    """An allocation and the statements that access it."""
 
     def __init__(self, allocate: Allocate) -> None:
         assert isinstance(allocate.body, DeclBuffer)
@@ -92,7 +92,7 @@ class _Plan:
         """The nodes that contain an access."""
 
     def target(self) -> Stmt | None:
-        """Find the statement to which the allocation moves, None if it stays."""
+        """Return the statement around which the allocation moves, None if it stays."""
         if self.escapes or not self.touched:
             return None
         at: Stmt = self.declare.body
@@ -104,13 +104,13 @@ class _Plan:
             if isinstance(at, (For, While)) and not _stores_first(inner, self):
                 break
             at = inner
-            # Around a single store there is nothing to gain.
+            # Moving it to a single store would gain nothing.
             if isinstance(at, (SeqStmt, For, IfThenElse, LetStmt)):
                 best = at
         return None if best is self.declare.body else best
 
     def _only(self, s: Stmt) -> Stmt | None:
-        """Return the one part of a statement that holds all accesses, None if none does."""
+        """Return the one part of a statement that contains all accesses, or None."""
         parts = [part for part in children(s) if id(part) in self.touched]
         if len(parts) == 1 and isinstance(parts[0], Stmt):
             return parts[0]
@@ -118,7 +118,7 @@ class _Plan:
 
 
 def _read(body: Stmt, plans: dict[int, _Plan]) -> None:
-    """Note for every plan which nodes contain its accesses."""
+    """Record for every plan the nodes that contain its accesses."""
 
     def note(node: Any, parts: list[frozenset[int]]) -> frozenset[int]:
         found: frozenset[int] = frozenset()
@@ -142,19 +142,19 @@ def _read(body: Stmt, plans: dict[int, _Plan]) -> None:
     def inside(part: Node) -> frozenset[int]:
         found = below.get(id(part))
         if found is None:
-            # Most expressions have nothing to do with any of them.
+            # Most expressions access none of them.
             names = of_classes(part, BufferLoad, Var)
             some = any(id(e if isinstance(e, Var) else e.buffer.data) in plans for e in names)
             found = below[id(part)] = fold(part, note) if some else frozenset()
         return found
 
-    # Parts come before what they are in.
+    # Inner statements come before outer ones.
     for s in reversed(nodes_outside(body, PrimExpr)):
         below[id(s)] = note(s, [inside(part) for part in children(s)])
 
 
 def _stores_first(body: Stmt, plan: _Plan) -> bool:
-    """Tell whether a body stores each element, named by a constant, before it loads it."""
+    """Tell whether a body stores each element before it loads it; indices must be constant."""
     return trampoline(_find_assigned(body, plan, frozenset())) is not None
 
 
@@ -170,7 +170,7 @@ def _loads_known(e: PrimExpr, plan: _Plan, known: frozenset[int]) -> bool:
 
 
 def _find_assigned(s: Any, plan: _Plan, known: frozenset[int]) -> Step[frozenset[int] | None]:
-    """Return the elements that are certainly stored after a statement, None if a load fails."""
+    """Return the elements certainly stored after a statement; None if a load comes too early."""
     if id(s) not in plan.touched:
         return known
     own = [part for part in children(s) if isinstance(part, PrimExpr)]
@@ -203,7 +203,7 @@ def _find_assigned(s: Any, plan: _Plan, known: frozenset[int]) -> Step[frozenset
 
 
 def _may_skip(s: Stmt, body: Stmt) -> bool:
-    """Tell whether a statement may leave out its body, or a part of it."""
+    """Tell whether a statement may skip its body, or a part of it."""
     if isinstance(s, For) and isinstance(s.extent, IntImm) and s.extent.value > 0:
         return any(
             isinstance(part, Call) and part.op in (BREAK_LOOP, CONTINUE_LOOP)
@@ -213,7 +213,7 @@ def _may_skip(s: Stmt, body: Stmt) -> bool:
 
 
 def _move(s: Any, moved: set[int], targets: dict[int, list[_Plan]]) -> Step[Any]:
-    """Take allocations from where they are and put them around their targets."""
+    """Move allocations around their targets."""
     made: Any = s
     if id(s) in moved:
         made = yield _move(s.body.body, moved, targets)

@@ -14,7 +14,7 @@ __all__ = ["remove_assume"]
 
 @register("tir.RemoveAssume")
 def remove_assume(func: PrimFunc) -> PrimFunc:
-    """Remove statements such as ``T.assume``: nothing is ever evaluated for them."""
+    """Remove statements such as ``T.assume``, which are never evaluated."""
 
     def evaluate(s: Evaluate) -> Stmt:
         return SeqStmt(()) if effect_of(s.value) is Effect.EMBED_INFO else s

@@ -45,7 +45,7 @@ def _sequence(s: SeqStmt) -> Stmt:
 
 
 def _for(s: For) -> Stmt:
-    # Only with constant bounds is it certain that the loop raises nothing about its end.
+    # Only a loop with constant bounds certainly raises no error about its end.
     constant = isinstance(s.min, IntImm) and isinstance(s.extent, IntImm)
     return SeqStmt(()) if constant and _is_empty(s.body) else s
 
@@ -54,8 +54,8 @@ def _for(s: For) -> Stmt:
 def remove_no_op(func: PrimFunc) -> PrimFunc:
     """Remove empty statements, and definitions that nothing uses.
 
-    What may fail is not nothing: an unused value that divides stays, and so does an allocation
-    whose size is not constant. A read of volatile memory stays too.
+    Expressions that may fail stay: an unused division, and an allocation whose size is not
+    constant. So do reads of volatile memory.
     """
     used, volatile = _find_used(func), _volatile(func)
 
@@ -106,7 +106,7 @@ def remove_no_op(func: PrimFunc) -> PrimFunc:
 
 
 def _volatile(func: PrimFunc) -> set[Var]:
-    """List the pointers to memory whose accesses are not optimised away."""
+    """List the pointers to volatile memory, whose accesses must stay."""
     return {
         part.node
         for part in by_class(func.body).get(AttrStmt, ())
@@ -115,7 +115,7 @@ def _volatile(func: PrimFunc) -> set[Var]:
 
 
 def _find_used(func: PrimFunc) -> set[int]:
-    """List the variables and buffers that something refers to."""
+    """List the variables and buffers that are used."""
     used: set[int] = set()
     buffers: dict[int, Buffer] = {id(b): b for b in func.buffer_map.values()}
     found = by_class(func.body)

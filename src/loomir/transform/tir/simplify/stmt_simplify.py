@@ -76,7 +76,7 @@ def _once(s: For) -> Stmt:
 
 
 def _leaves_loops(calls: list[Call]) -> bool:
-    """Tell whether some loop is left early, so that its body cannot stand without it."""
+    """Tell whether a loop is left early, so that its body needs the loop."""
     return any(call.op is BREAK_LOOP or call.op is CONTINUE_LOOP for call in calls)
 
 
@@ -98,7 +98,7 @@ _RULES: Final[dict[type, Callable[[Any], Any]]] = {
 
 
 class _Prover:
-    """Simplifies single nodes; an analyzer is made, and told of the variables, when one is met."""
+    """Simplifies single nodes; the analyzer is created, and told the variables, on demand."""
 
     def __init__(self, func: PrimFunc) -> None:
         self._func = func
@@ -111,7 +111,7 @@ class _Prover:
         dtype = e.a.dtype
         if made is not e or not dtype.is_integer or dtype.lanes != 1:
             return made
-        # What is unrolled asks the same of each copy.
+        # Unrolled code has many equal expressions.
         key = _key(e)
         if key is not None and key in self._known:
             known = self._known[key]
@@ -129,14 +129,14 @@ _MOST_PARTS: Final = 64
 
 
 def _key(e: PrimExpr) -> tuple[object, ...] | None:
-    """Return what equal expressions share; None if it is long, or where evaluation may fail."""
+    """Return a key that equal expressions share; None if they are long, or may fail."""
     key: list[object] = []
     for part in pre_order(e):
         kind = part.__class__
         if isinstance(part, IntImm):
             key += (part.value, part.dtype)
         elif kind is Var:
-            key.append(id(part))  # the function keeps it
+            key.append(id(part))  # the function keeps it alive
         elif kind in _PLAIN and isinstance(part, PrimExpr):
             key += (kind, part.dtype)
         else:
@@ -151,9 +151,9 @@ _PROVED: Final = (FloorDiv, FloorMod, Div, Mod, Min, Max, Eq, NE, LT, LE, GT, GE
 
 @register("tir.StmtSimplify", requires={"well_formed"})
 def stmt_simplify(func: PrimFunc) -> PrimFunc:
-    """Fold constant integers and conditions; put constants in place of variables bound to them.
+    """Fold constant integers and conditions; replace variables that are bound to constants.
 
-    A loop that runs once binds its variable instead, one that never runs goes.
+    A loop that runs once becomes a binding of its variable; one that never runs is removed.
     """
     parts = by_class(func.body)
     leaves = _leaves_loops(parts.get(Call, []))
@@ -175,7 +175,7 @@ def stmt_simplify(func: PrimFunc) -> PrimFunc:
     def run(s: For) -> Stmt:
         return s.body if s.loop_var in known else s
 
-    # What binds a name that is replaced goes first, lest it bind the replacement.
+    # Bindings of replaced names are removed first, so that they do not bind the replacements.
     bare = rewrite(func, {LetStmt: drop, Let: drop, For: run}) if known else func
     return rewrite(substitute(bare, known), rules)
 

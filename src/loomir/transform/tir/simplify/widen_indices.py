@@ -23,13 +23,13 @@ _TESTS: Final = (Eq, NE, LT, LE, GT, GE)
 def widen_indices(func: PrimFunc) -> PrimFunc:
     """Move the extension to int64 from sums and products to their operands, and loops to int64.
 
-    Address arithmetic that is affine in loop variables, without conversions, is what LLVM
-    understands. A narrow operation that might wrap keeps its dtype, since its wrapped value is what
-    the program means; so does a loop whose end might not fit its variable, which is an error.
+    LLVM analyses address arithmetic that is affine in loop variables, without conversions. A narrow
+    operation that might wrap keeps its dtype, since the program means the wrapped value; so does a
+    loop whose end might not fit its variable, which is an error.
     """
     widener = _Loops(func)
     rules = {For: widener.loop, Cast: widener.cast, **dict.fromkeys(_TESTS, widener.test)}
-    # By substitution, since the shapes of buffers mention loop variables as well.
+    # By substitution, since shapes of buffers mention loop variables, too.
     body = rewrite(substitute(func.body, widener.narrowed), rules)
     if body is func.body:
         return func
@@ -37,7 +37,7 @@ def widen_indices(func: PrimFunc) -> PrimFunc:
 
 
 class _Loops(Widener):
-    """The loops that are widened, and what is known about values."""
+    """The loops to widen, and the known bounds of values."""
 
     def __init__(self, func: PrimFunc) -> None:
         super().__init__(Bounds())
