@@ -35,7 +35,7 @@ API_NAMES: Final[tuple[str, ...]] = (
     "release",
     "set_threads",
 )
-"""What the functions of every library are called, behind ``loomir_``."""
+"""The names of the functions of every library, after ``loomir_``."""
 
 _C_TYPES: Final = {
     "float": "float",
@@ -55,13 +55,13 @@ return short signed sizeof static static_assert static_cast struct switch templa
 thread_local throw true try typedef typeid typename typeof union unsigned using virtual void
 volatile wchar_t while xor xor_eq result linux unix
 """
-"""Words of C and C++, and those that the header itself gives to parameters."""
+"""Keywords of C and C++, and the names of parameters in the header."""
 _KEYWORDS: Final = frozenset(_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
 class CParameter:
-    """A parameter: its name in C, its type in C and in LLVM IR, and what it must be."""
+    """A parameter: its name in C, its types in C and LLVM IR, and its requirements."""
 
     name: str
     type: str
@@ -71,7 +71,7 @@ class CParameter:
 
 @dataclass(frozen=True, slots=True)
 class CFunction:
-    """A function of a library: ``entry`` is that of a kernel; a graph function has a number."""
+    """A function of a library: a kernel has an ``entry``, a graph function a number."""
 
     name: str
     symbol: str
@@ -82,7 +82,7 @@ class CFunction:
 
 
 def _identifier(name: str, taken: set[str]) -> str:
-    """Make an identifier of C that no other has, as like the name as can be."""
+    """Make a unique C identifier that resembles a name."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"
     if plain[0].isdigit():
         plain = f"_{plain}"
@@ -135,7 +135,7 @@ def _parameter(p: Parameter, names: set[str]) -> CParameter:
 
 
 def _type_in_memory(dtype: DataType) -> str:
-    """Return C's type of a number in memory: small floats are their bits."""
+    """Return the C type of a number in memory; small floats are integers with their bits."""
     if dtype.is_handle:
         return "void *"
     if dtype.is_bool:
@@ -158,7 +158,7 @@ def header(name: str, functions: list[CFunction], externs: Iterable[str]) -> str
 
 
 def _quote_in_comment(text: str) -> str:
-    """Write a text of the program's into a comment."""
+    """Escape a text of the program for a comment."""
     plain = "".join(c if c.isprintable() and c.isascii() else "?" for c in text)
     return plain.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
 

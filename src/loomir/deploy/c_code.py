@@ -22,7 +22,7 @@ define internal void @start() {
   ret void
 }
 """
-"""Tells a forked child that the threads of the pool are not there."""
+"""Tells the pool in a forked child that its threads do not exist."""
 
 _REFUSED: Final = (
     "the program multiplies matrices by a unit of the CPU (AMX) that this process may not use: "
@@ -69,12 +69,12 @@ have had too small a stack for signals.
 
 
 def _uses_tiles(generated: Generated) -> bool:
-    """Tell whether code multiplies by the unit for matrices."""
+    """Tell whether code uses the matrix unit (AMX)."""
     return "@llvm.x86.tdp" in generated.text
 
 
 def functions_ir(generated: Generated, functions: Sequence[CFunction], values: int) -> str:
-    """Write the functions of the program; ``values`` is how many come with a fault."""
+    """Write the functions of the program; ``values`` is the most values of a fault."""
     lines = [
         f"@loomir_error_text = external thread_local global [{TEXT_SIZE} x i8]",
         "declare i32 @snprintf(ptr, i64, ptr, ...)",
@@ -89,7 +89,7 @@ def functions_ir(generated: Generated, functions: Sequence[CFunction], values: i
         lines += [
             "declare i32 @loomir_enter(ptr, ptr, i64, ptr, ptr, i64)",
             "declare ptr @loomir_function(i64)",
-            # No function of Python is in a library: there is nothing to be called.
+            # A library has no Python functions that could be called.
             "define i32 @loomir_call_object(i64 %t, ptr %f, ptr %a, i64 %n, ptr %r) {",
             "  ret i32 3",
             "}",
@@ -176,9 +176,9 @@ def _require(values: Sequence[str]) -> list[str]:
     return lines
 
 
-# -- faults in words ---------------------------------------------------------------------------
+# -- messages of faults ------------------------------------------------------------------------
 def _faults(faults: Sequence[Fault]) -> list[str]:
-    """Write ``i32 failed(status, report, misfit)``: it says what is wrong, and gives 1 or 2."""
+    """Write ``i32 failed(status, report, misfit)``: it sets the message, and returns 1 or 2."""
     texts = [text_constant("format", "%s"), text_constant("unknown", "the program stopped")]
     names: dict[tuple[str, ...], str] = {}
     cases: list[str] = []
@@ -235,7 +235,7 @@ def _faults(faults: Sequence[Fault]) -> list[str]:
 
 
 def _form(fault: Fault) -> tuple[str, list[Value]]:
-    """Return the form for ``snprintf``, and the values that it takes."""
+    """Return the format for ``snprintf``, and the values for it."""
     said = [f"{fault.code or fault.kind.value}: "]
     args: list[Value] = []
     for part in fault.message:

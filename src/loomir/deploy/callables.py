@@ -57,12 +57,12 @@ def _without_strides(tables: Tables, name: str) -> frozenset[str]:
 
 
 def explain_graph(known: FunctionInfo, args: tuple[object, ...]) -> None:
-    """Raise all that is wrong with arguments of a graph: what the interpreter finds on entry."""
+    """Raise an error with everything wrong with a graph's arguments, found by the interpreter."""
     spans = known.spans or (None,) * len(known.names)
     infos = known.info.params or ()
     params = [relax.Var(n, i, span=s) for n, i, s in zip(known.names, infos, spans, strict=True)]
     attrs = {"global_symbol": known.name}
-    # Loaded for what is refused only, as below.
+    # Imported only for refused arguments.
     interp: Any = import_module("loomir.interp.program")
     interp.interpret(relax.Function(tuple(params), relax.Tuple(()), attrs=attrs), *args)
 

@@ -15,11 +15,11 @@ from loomir.target.table import CPUS, EXTENSIONS
 __all__ = ["abi_stamp", "check_machine"]
 
 _CONVENTION: Final = 2
-"""Changes with the meaning of what compiled code calls or is called by, where no number does."""
+"""Increase it when a calling convention changes in a way that no offset or number shows."""
 
 
 def abi_stamp() -> str:
-    """Return a hash of the offsets, kinds and functions that compiled code has built in."""
+    """Return a hash of the offsets, kinds and functions that compiled code relies on."""
     said = [f"convention {_CONVENTION}"]
     for module in (layout, object_layout):
         numbers = sorted(vars(module).items())
@@ -42,7 +42,7 @@ _LEVELS: Final = {
 
 
 def _features_in_question(cpu: str) -> frozenset[str]:
-    """Return what code for the CPU at hand uses and a process may be refused."""
+    """Return features that code for this CPU uses, but a process may be refused."""
     row = CPUS.get(cpu)
     return frozenset() if row is None else frozenset(EXTENSIONS[name] for name in row.extensions)
 

@@ -27,7 +27,7 @@ _LANGUAGES: Final = ("loomir.relax.expr", "loomir.relax.struct_info", "loomir.ti
 
 
 def keep(key: str, tables: Tables, code: bytes) -> bool:
-    """Keep a program that is graphs and kernels of theirs; tell whether that worked."""
+    """Cache a program of graphs and their kernels; tell whether that worked."""
     generated = tables.generated
     graph = generated.graph
     if graph is None or generated.externs or tables.kernels or tables.copy_arguments:
@@ -55,16 +55,16 @@ def keep(key: str, tables: Tables, code: bytes) -> bool:
 
 
 class Found(NamedTuple):
-    """An executable of the cache, and what loads its code now."""
+    """An executable from the cache, and a function that loads its code now."""
 
     executable: Executable
     prepare: Callable[[], None]
 
 
 def find_kept(key: str, compile_again: Callable[[], Executable]) -> Found | None:
-    """Return the executable of a key of the cache, if it is there.
+    """Return the cached executable of a key, if there is one.
 
-    ``compile_again`` makes an executable that can do what this one cannot.
+    ``compile_again`` makes an executable for operations that a cached one lacks.
     """
     found = ProgramCache().get(key)
     if found is None:

@@ -35,7 +35,7 @@ from loomir.tir.signature import Signature
 __all__ = ["LibrarySource", "export_library"]
 
 _NEVER: Final = "loomir.number"
-"""A function of the language that no value of a C program leads to."""
+"""A builtin that values of C programs never reach."""
 _OF_PYTHON: Final = {
     "loomir.match_function": "R.Callable",
     "loomir.print": "R.print",
@@ -55,7 +55,7 @@ _TIMEOUT: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class LibrarySource:
-    """The source of a library; ``called`` are the functions of Python that loops call."""
+    """The source of a library; ``called`` are the Python functions that loops call."""
 
     generate: Callable[[], Generated]
     signatures: dict[str, Signature]
@@ -113,7 +113,7 @@ def _compile_object(
     texts += [checks_ir(raises=False), pool_module(machine.triple).render()]
     texts += [START_IR, library_ir(machine.triple)]
     exports = {f"loomir_{name}": "weak_odr" for name in (*API_NAMES, "error_text")}
-    # Of several libraries in one program, all use the pool of one: it must not be inlined.
+    # If a program has several libraries, all share the pool of one, so it must not be inlined.
     exports.update(dict.fromkeys(_POOL, "weak_any"))
     exports.update({f.symbol: "external" for f in functions})
     try:
@@ -129,7 +129,7 @@ def _compile_object(
 
 # -- linking -----------------------------------------------------------------------------------
 def _linker() -> list[str]:
-    """Find a command that links. Errors: RUN0472 where there is none."""
+    """Find a command that links. Errors: RUN0472 if there is none."""
     named = os.environ.get("CC", "")
     if named and shutil.which(shlex.split(named)[0]):
         return shlex.split(named)
@@ -148,12 +148,12 @@ def _linker() -> list[str]:
 
 
 def _link(place: Path, data: bytes, linker: list[str]) -> None:
-    """Make a shared library of an object. Errors: RUN0467, RUN0473."""
+    """Link an object to a shared library. Errors: RUN0467, RUN0473."""
     token = secrets.token_hex(8)
     before = place.with_name(f".{place.stem[:64]}.{token}.o")
     after = place.with_name(f".{place.stem[:64]}.{token}.so")
     write_file(before, data, wanted=place)
-    # Its threads run its code until the process ends: it is never unloaded.
+    # Never unloaded, since its threads run its code until the process ends.
     flags = ["-shared", "-fPIC", "-Wl,-z,nodelete", "-lpthread"]
     soname = f"-Wl,-soname,{place.name}"
     try:

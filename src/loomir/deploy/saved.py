@@ -53,7 +53,7 @@ def save(
 
 
 def to_bytes(tables: Tables, native: Native, script: Callable[[], str], version: str) -> bytes:
-    """Return what ``save`` writes. Errors: TIR0003."""
+    """Return the bytes that ``save`` writes. Errors: TIR0003."""
     known, constants = write_tables(tables)
     machine = native.machine
     header = {
@@ -79,7 +79,7 @@ def to_bytes(tables: Tables, native: Native, script: Callable[[], str], version:
 
 
 def from_bytes(data: bytes) -> Executable:
-    """Read an executable out of a pickle, which is trusted already: loading any runs its code.
+    """Read an executable from a pickle, which is trusted, since unpickling runs code anyway.
 
     Errors: those of ``load``.
     """
@@ -90,12 +90,12 @@ def from_bytes(data: bytes) -> Executable:
 def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Executable:
     """Load an executable that ``exe.save(path)`` wrote.
 
-    What is in such a file is run as machine code. A file that this user saved is known by its seal;
-    ``trusted`` says that you trust who made any other as you would a program to run.
+    The file's machine code will be run. A file that this user saved is recognised by its seal; pass
+    ``trusted`` for other files whose origin you trust as much as that of a program that you run.
 
-    Errors: RUN0460 where the file cannot be read, RUN0461 to RUN0463 for one that is none of ours,
-    damaged or newer, RUN0464 for code of another machine, RUN0465 for code of a Loomir with other
-    conventions, RUN0466 for a file of somebody else.
+    Errors: RUN0460 if the file cannot be read; RUN0461 to RUN0463 for a file of another kind, a
+    damaged or a newer one; RUN0464 for code of another machine; RUN0465 for code of a Loomir with
+    other conventions; RUN0466 for a file of somebody else.
     """
     place = Path(path)
     return _read(read_file(place), repr(str(place)), trusted)

@@ -11,7 +11,7 @@ __all__ = ["SpanTable", "read_spans"]
 
 
 class SpanTable:
-    """Numbers spans, and keeps the lines of their sources that errors show."""
+    """Numbers spans, and stores the source lines that errors show."""
 
     def __init__(self) -> None:
         self._numbers: dict[Span, int] = {}
@@ -41,7 +41,7 @@ class SpanTable:
         return None if span is None else self.number(span)
 
     def data(self) -> dict[str, object]:
-        """Return all of them as plain data."""
+        """Return all spans as plain data."""
         return {
             "sources": [
                 [source.name, sorted(lines.items())]
@@ -66,5 +66,5 @@ def _source(name: str, lines: Sequence[tuple[int, str]]) -> Source:
         return Source(name, "")
     known = dict(lines)
     first, last = min(known), max(known)
-    # Where no span begins, there is nothing to show.
+    # Lines in which no span begins are never shown.
     return Source(name, "\n".join(known.get(n, "") for n in range(first, last + 1)), first)

@@ -51,7 +51,7 @@ class KernelSignature(NamedTuple):
 class Tables:
     """The metadata of compiled code.
 
-    ``loops`` is the module of loop-level functions, by which refused calls are explained.
+    ``loops`` is the module of loop-level functions, used to explain refused calls.
     ``copy_arguments``: arrays that are not row-major are copied.
     """
 
@@ -66,7 +66,7 @@ class Tables:
 def write_tables(tables: Tables) -> tuple[dict[str, object], bytes]:
     """Return the tables as plain data, and the constants that they list.
 
-    Errors: TIR0003 for attributes that are no plain data.
+    Errors: TIR0003 for attributes that are not plain data.
     """
     generated = tables.generated
     places = SpanTable()
@@ -132,7 +132,7 @@ def _data_rows(graph: Graph, data: list[bytes]) -> list[object]:
 
 
 def graph_rows(graph: Graph, root: Callable[[Node], int], places: SpanTable) -> dict[str, object]:
-    """Return a graph as plain data, without its constants; ``root`` gives numbers to nodes."""
+    """Return a graph as plain data, without its constants; ``root`` numbers nodes."""
     infos = [
         [
             root(i.info),
@@ -245,14 +245,14 @@ def read_graph(
 def read_graph_later(
     row: Any, nodes: Callable[[], Sequence[Node]], spans: Sequence[Span], data: Mapping[str, Array]
 ) -> Graph:
-    """Return the graph of ``graph_rows``, whose nodes are made when somebody asks for them."""
+    """Return the graph of ``graph_rows``, with nodes that are created on demand."""
     infos = _Later(lambda: _read_infos(row, nodes(), spans))
     checks = _Later(lambda: _read_checks(row, nodes(), spans))
     return _plain_graph(row, data, infos, checks)
 
 
 class _Later(Sequence[_Item]):
-    """A sequence that is made when something of it is asked for."""
+    """A sequence that is created on first use."""
 
     def __init__(self, make: Callable[[], Sequence[_Item]]) -> None:
         self._make = make

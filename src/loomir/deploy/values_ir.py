@@ -14,7 +14,7 @@ from loomir.runtime.graph import object_layout
 __all__ = ["TEXT_SIZE", "bytes_constant", "text_constant", "values_ir"]
 
 TEXT_SIZE: Final = 2048
-"""Bytes for the words of an error."""
+"""The most bytes of an error message."""
 
 
 def values_ir() -> str:
@@ -34,7 +34,7 @@ def values_ir() -> str:
 
 
 def text_constant(name: str, text: str) -> str:
-    """Write a C string as a constant of IR: every byte that means something there is escaped."""
+    """Write a C string as a constant of IR, with special bytes escaped."""
     return bytes_constant(
         name, text.encode("utf-8", "backslashreplace").replace(b"\0", b"?") + b"\0"
     )

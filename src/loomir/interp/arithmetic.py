@@ -51,7 +51,7 @@ Unary: TypeAlias = Callable[[Any], Any]
 
 
 def wrapper(dtype: DataType) -> Callable[[int], Scalar]:
-    """Return the function that takes any integer into an integer dtype, modulo 2**bits."""
+    """Return the function that wraps an integer to an integer dtype, modulo 2**bits."""
     if dtype.is_bool:
         return lambda x: bool(x & 1)
     mask = (1 << dtype.bits) - 1
@@ -85,11 +85,11 @@ _EXACT: Final[dict[type, Callable[[int, int], int]]] = {
     FloorDiv: _floor_quotient,
     FloorMod: operator.mod,
 }
-"""The result in the integers; it then wraps."""
+"""The results in the integers, which are wrapped afterwards."""
 
 
 def _smaller(a: Any, b: Any) -> Any:
-    # NaN compares false: a NaN in `b` is taken by the second test, one in `a` by the first.
+    # Comparisons with NaN are false: the first test returns a NaN in `a`, the second one in `b`.
     return a if a != a or a <= b else b
 
 
@@ -123,7 +123,7 @@ def _integer_function(kind: type, dtype: DataType) -> Binary:
 
 # -- floats ------------------------------------------------------------------------------------
 def float_quotient(a: float, b: float) -> float:
-    """Divide as IEEE 754 does: by zero gives an infinity, or NaN for 0 / 0."""
+    """Divide as IEEE 754 does: by zero, the result is an infinity, or NaN for 0 / 0."""
     if b:
         return a / b
     if a != a or not a or b != b:
@@ -132,15 +132,15 @@ def float_quotient(a: float, b: float) -> float:
 
 
 def _floor(x: float) -> float:
-    # math.floor gives an integer: no sign of zero, and none at all for infinities.
+    # math.floor returns an integer, without the sign of zero, and raises for infinities.
     return math.copysign(float(math.floor(x)), x) if math.isfinite(x) else x
 
 
 def _float_function(kind: type, dtype: DataType) -> Binary:
     """Compute in float64 and round.
 
-    One operation on shorter floats is exact enough in float64 that rounding again gives the
-    correctly rounded result: 53 bits are at least twice any shorter precision and two more.
+    For shorter floats, computing one operation in float64 and rounding again is correctly rounded,
+    since 53 bits are at least twice the shorter precision plus two.
     """
     cut = rounder(dtype)
 
@@ -161,7 +161,7 @@ def _float_function(kind: type, dtype: DataType) -> Binary:
 
 @cache
 def binary_function(kind: type, dtype: DataType) -> Binary:
-    """Return what an operator or comparison does to two scalars of ``dtype``."""
+    """Return the function of an operator or comparison on scalars of ``dtype``."""
     element = dtype.element
     if kind in _PLAIN:
         return _PLAIN[kind]
@@ -173,11 +173,11 @@ def binary_function(kind: type, dtype: DataType) -> Binary:
 
 
 class Inexact(ArithmeticError):
-    """A result in the integers that its dtype cannot hold."""
+    """An integer result does not fit its dtype."""
 
 
 def exact_function(kind: type, dtype: DataType) -> Binary:
-    """Return what an operator does to two scalars, where a result that does not fit is an error.
+    """Return the function of an operator for which overflow is an error.
 
     Errors: Inexact, for signed integers of 64 bits; others wrap.
     """
@@ -195,7 +195,7 @@ def exact_function(kind: type, dtype: DataType) -> Binary:
 
 
 def exact_shift(shift: Binary, bits: int) -> Binary:
-    """Make a shift to the left raise where bits are lost. Errors: Inexact."""
+    """Make a left shift raise if bits are lost. Errors: Inexact."""
 
     def check(a: int, b: int) -> int:
         made: int = shift(a, b)
@@ -207,7 +207,7 @@ def exact_shift(shift: Binary, bits: int) -> Binary:
 
 
 def needs_guard(kind: type, dtype: DataType) -> bool:
-    """Whether the operator can divide by zero on this dtype."""
+    """Tell whether the operator can divide by zero on this dtype."""
     return kind in (Div, Mod, FloorDiv, FloorMod) and not dtype.is_float
 
 
@@ -226,15 +226,15 @@ def _to_integer(target: DataType) -> Unary:
 
 
 _WHOLE: Final = 1 << 53
-"""Up to here, every integer is a float64."""
+"""Up to this bound, float64 represents every integer."""
 
 
 @cache
 def conversion(source: DataType, target: DataType) -> Unary:
-    """Return what a cast does to a scalar.
+    """Return the function of a cast on scalars.
 
-    To Bool is ``x != 0``. Integers drop high bits. Floats to integers truncate and saturate, NaN
-    gives 0. To floats rounds once.
+    A cast to Bool is ``x != 0``. Integers lose high bits. Floats become integers by truncation and
+    saturation, and NaN becomes 0. Casts to floats round once.
     """
     source, target = source.element, target.element
     if target.is_bool:
@@ -244,7 +244,7 @@ def conversion(source: DataType, target: DataType) -> Unary:
             return rounder(target)
         form = format_of(target)
         if source.bits < form.precision or target.bits == 64:
-            return float  # which rounds once
+            return float  # this rounds once
         cut = rounder(target)
         return lambda x: cut(float(x)) if -_WHOLE <= x <= _WHOLE else round_exact(int(x), form)
     if source.is_float:

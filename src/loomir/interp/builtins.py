@@ -66,7 +66,7 @@ CONTROL: Final = frozenset(
 
 # -- float64 functions that never raise ----------------------------------------------------------
 def _total(function: Callable[[float], float], over: Callable[[float], float]) -> Function:
-    """Return NaN outside of the domain, and ``over(x)`` beyond the range."""
+    """Make a function total: NaN outside the domain, and ``over(x)`` on overflow."""
 
     def total(x: float) -> float:
         try:
@@ -98,7 +98,7 @@ def _power(x: float, y: float) -> float:
     try:
         return math.pow(x, y)
     except ValueError:
-        # Not a number, but for zero to a negative power.
+        # NaN, except for zero to a negative power.
         return (-math.inf if negative else math.inf) if x == 0 else math.nan
     except OverflowError:
         return -math.inf if negative else math.inf
@@ -167,12 +167,12 @@ _MATH: Final[dict[str, Function]] = {
     "hypot": math.hypot,
     "copysign": math.copysign,
 }
-"""Functions of float64; the result is rounded to the dtype."""
+"""Functions of float64, whose results are rounded to the dtype."""
 
 TOLERANCE: Final[dict[str, int]] = {
     name: ulp_tolerance(name) for name, bounds in ACCURACY.items() if bounds.float64 > 0.5
 }
-"""Units in the last place by which another engine's result may differ; absent means none."""
+"""By how many units in the last place another engine's result may differ; by default none."""
 
 
 # -- functions that depend on the dtype ----------------------------------------------------------
@@ -181,7 +181,7 @@ def _fma(dtype: DataType) -> Function:
 
     def fma(a: float, b: float, c: float) -> float:
         if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)) or not a or not b:
-            # Nothing is rounded: an operand is infinite or NaN, or the product is a zero.
+            # No rounding is needed: an operand is infinite or NaN, or the product is zero.
             if math.isfinite(a) and math.isfinite(b):
                 return c if not math.isfinite(c) else a * b + c
             return a * b + c
@@ -202,7 +202,7 @@ def _round_once(a: float, b: float, c: float) -> float:
 def _narrow_fma(cut: Callable[[float], float]) -> Callable[[float, float, float], float]:
     """Compute in float64, where products of narrower floats are exact, and round the sum to odd.
 
-    What was rounded to odd can be rounded again, to two bits fewer or less, as if at once.
+    A number rounded to odd can be rounded again, to at least two bits fewer, as if in one step.
     """
 
     def fma(a: float, b: float, c: float) -> float:
@@ -240,7 +240,7 @@ def _next_after(dtype: DataType) -> Function:
             return y
         if not x:
             return unpack(pack(1 | (sign if y < 0 else 0), bits), dtype)
-        # As integers, floats of one sign are ordered by magnitude.
+        # Bits of floats of one sign, as integers, are ordered by magnitude.
         away = (y > x) == (x > 0)
         return unpack(pack(unpack(pack(x, dtype), bits) + (1 if away else -1), bits), dtype)
 
@@ -316,11 +316,11 @@ def _q_multiply_shift(dtype: DataType) -> Function:
         down = q - s
         product = x * y
         if down <= 0:
-            # Beyond 63 nothing of the product is left in the low bits.
+            # Beyond 63, no bits of the product remain.
             return wrap(product << min(-down, 63))
         if down > 64:
             return 0  # the product has at most 63 bits
-        # Halves go up: add half of the unit, then round down.
+        # Round halves up: add half a unit, then round down.
         return wrap((product + (1 << (down - 1))) >> down)
 
     return multiply
@@ -360,9 +360,9 @@ _BY_DTYPE: Final[dict[str, Callable[[DataType], Function]]] = {
 
 @cache
 def builtin_function(name: str, dtype: DataType) -> Function:
-    """Return what a builtin does to scalars, by the dtype of its first argument.
+    """Return the function of a builtin on scalars, by the dtype of its first argument.
 
-    It acts lane by lane. Those in ``CONTROL`` have no such function.
+    It is applied lane by lane. Builtins in ``CONTROL`` have no such function.
     """
     element = dtype.element
     if name in _BY_DTYPE:

@@ -30,7 +30,7 @@ _MOST_BITS: Final = 1 << 16
 
 
 class Part(NamedTuple):
-    """A number that is none of its dtype, and where among some bytes its rounding lies."""
+    """An exact number that its dtype cannot represent, and the offset of its rounded bytes."""
 
     at: int
     dtype: DataType
@@ -38,7 +38,7 @@ class Part(NamedTuple):
 
 
 class _Bits(int):
-    """An integer whose bytes are those of rounded numbers."""
+    """An integer whose bytes are those of rounded exact numbers."""
 
     parts: tuple[Part, ...]
 
@@ -51,9 +51,9 @@ def _bits(value: int, parts: Sequence[Part]) -> int:
     return made
 
 
-# -- elements at places --------------------------------------------------------------------------
+# -- elements ------------------------------------------------------------------------------------
 def read_at(memory: Memory, at: int, cell: Any, dtype: DataType) -> Value:
-    """Return the number of an element from its cell, which lies so many bytes from the start."""
+    """Return the exact number of an element; ``at`` is the byte offset of its cell."""
     kept: dict[int, Part] | None = memory.numbers
     if kept:
         size = dtype.itemsize
@@ -75,7 +75,7 @@ def read_at(memory: Memory, at: int, cell: Any, dtype: DataType) -> Value:
 
 
 def write_at(memory: Memory, at: int, value: Any, dtype: DataType) -> Any:
-    """Note the number of an element; gives what its cell holds."""
+    """Record the exact number of an element, and return the contents of its cell."""
     if dtype.is_float:
         _require_few_digits(value)
         near = round_to_dtype(value, dtype)
@@ -94,7 +94,7 @@ def write_at(memory: Memory, at: int, value: Any, dtype: DataType) -> Any:
 
 
 def _require_few_digits(number: Exact) -> None:
-    """Stop a run whose numbers grow at each step: it would take longer and longer.
+    """Stop a run whose numbers grow at each step, since it would become slower and slower.
 
     Errors: NumbersTooLargeError.
     """
@@ -112,7 +112,7 @@ def _keep(memory: Memory, parts: Iterable[Part]) -> None:
 
 
 def forget(memory: Memory, at: int, size: int) -> None:
-    """Drop the numbers of bytes that are written."""
+    """Forget the exact numbers of bytes that are overwritten."""
     kept = memory.numbers
     if not kept:
         return
@@ -131,7 +131,7 @@ def load(
     *,
     lanes: bool,
 ) -> Callable[..., Value]:
-    """Return how to read an element of a buffer of some rank, or ``lanes`` of them."""
+    """Return the function that reads an element, or ``lanes`` elements, of a buffer."""
     element, width, item = dtype.element, dtype.lanes, dtype.element.itemsize
     number, find = _number_of(element), finder(rank)
 
@@ -174,7 +174,7 @@ def load(
 
 
 def _number_of(dtype: DataType) -> Callable[[Any], Value]:
-    """Return the function from a cell to its number, where nothing more is known of it."""
+    """Return the function from a cell to its number, if no exact number is recorded."""
     decode = decoder(dtype)
     if not dtype.is_float:
         return _same if decode is None else decode
@@ -203,7 +203,7 @@ def store(
     *,
     lanes: bool,
 ) -> Callable[..., int]:
-    """Return how to set an element of a buffer of some rank, or ``lanes`` of them."""
+    """Return the function that writes an element, or ``lanes`` elements, of a buffer."""
     find = finder(rank)
     element, width, item = dtype.element, dtype.lanes, dtype.element.itemsize
     encode = encoder(element)
@@ -216,7 +216,7 @@ def store(
                 view.cells[at] = value if encode is None else encode(value)
                 return
             if -most <= value <= most:
-                near = float(value)  # which is the same number
+                near = float(value)  # the same number
                 view.cells[at] = near if encode is None else encode(near)
                 return
         view.cells[at] = write_at(memory, at * item + view.shift, value, element)
@@ -258,7 +258,7 @@ def store(
 
 # -- other dtypes ----------------------------------------------------------------------------------
 def reinterpret(value: Value, source: DataType, target: DataType) -> Value:
-    """Look at bits as another dtype; numbers stay with them where elements coincide."""
+    """Reinterpret bits as another dtype; exact numbers are kept if elements coincide."""
     lanes = value if source.is_vector else (value,)
     element = source.element
     item = element.itemsize
@@ -290,7 +290,7 @@ def _reinterpret(memory: Memory, at: int, value: Any, dtype: DataType) -> Value:
 
 
 def contents(view: View) -> Any:
-    """Copy what a buffer holds: floats as exact numbers, in an array of objects."""
+    """Copy the contents of a buffer to an array of objects, with floats as exact numbers."""
     dtype, width = view.dtype.element, view.dtype.lanes
     shape = (*view.shape, width) if width > 1 else view.shape
     made: Any = np.empty(shape, object)

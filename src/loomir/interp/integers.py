@@ -16,7 +16,7 @@ Run: TypeAlias = Callable[[Environment], Any]
 
 
 def integer_code(kind: type, dtype: DataType, a: Code, b: Code, *, exact: bool) -> Code | None:
-    """Compile an operator on scalar integers; None for others, and where ``strict`` is needed.
+    """Compile an operator on scalar integers; None for others, and if ``strict`` is needed.
 
     With ``exact``, a signed result of 64 bits that does not fit raises Inexact; others wrap.
     """
@@ -32,7 +32,7 @@ def integer_code(kind: type, dtype: DataType, a: Code, b: Code, *, exact: bool) 
 
 
 def _limits(dtype: DataType, *, exact: bool) -> tuple[int, int, Callable[[int], Any]]:
-    """Return the range of a dtype, and what becomes of an integer outside of it."""
+    """Return the range of a dtype, and the function for integers outside of it."""
     if exact and dtype.is_int and dtype.bits == 64:
         return dtype.min_value, dtype.max_value, _raise
     return dtype.min_value, dtype.max_value, wrapper(dtype)
@@ -52,11 +52,11 @@ _COMPARISONS: Final[dict[type, Callable[[Run, Run], Run]]] = {
     Min: lambda a, b: lambda env: x if (x := a(env)) <= (y := b(env)) else y,
     Max: lambda a, b: lambda env: x if (x := a(env)) >= (y := b(env)) else y,
 }
-"""Operators whose result always fits."""
+"""Operators whose results always fit."""
 
 
 def _with_constant(kind: type, dtype: DataType, a: Code, k: int, *, exact: bool) -> Run | None:
-    """Compile an operator whose right operand is known."""
+    """Compile an operator with a constant right operand."""
     run, slot = a.run, a.slot
     if kind in (FloorDiv, FloorMod):
         if k <= 0:
@@ -91,4 +91,4 @@ def _product(a: Run, b: Run, low: int, high: int, beyond: Callable[[int], Any]) 
 
 
 _CHECKED: Final[dict[type, Callable[..., Run]]] = {Add: _sum, Sub: _difference, Mul: _product}
-"""Operators whose result may not fit."""
+"""Operators whose results may not fit."""

@@ -18,9 +18,9 @@ _Vectors: TypeAlias = Callable[[Value, Value], Value]
 
 
 def lanewise(kind: type, dtype: DataType, function: _Function, *, exact: bool) -> _Vectors:
-    """Apply an operator to two vectors, of which ``function`` says what it does to two lanes.
+    """Return an operator on vectors, from the ``function`` for lanes.
 
-    With ``exact``, floats are numbers of any size.
+    With ``exact``, floats are exact numbers.
     """
     if dtype.is_float and kind in _NUMBERS:
         return _NUMBERS[kind](function) if exact else _FLOATS[kind](_round(dtype.element))
@@ -53,7 +53,7 @@ def _products(low: int, high: int, wrap: Callable[[int], Any]) -> _Vectors:
 
 
 _WRAPPED: Final = {Add: _sums, Sub: _differences, Mul: _products}
-"""Operators whose result may not fit."""
+"""Operators whose results may not fit."""
 
 
 def _smaller(p: Value, q: Value) -> Value:
@@ -69,7 +69,7 @@ _CHOICES: Final = {Min: _smaller, Max: _larger}
 
 # -- floats --------------------------------------------------------------------------------------
 def _round(dtype: DataType) -> Callable[[list[float]], Value]:
-    """Return how to round the numbers of a list; float64 holds them as they are."""
+    """Return the function that rounds a list of float64 numbers to a dtype."""
     if dtype.bits == 64:
         return tuple
     if dtype.bits == 32:
@@ -83,7 +83,7 @@ _FLOATS: Final[dict[type, Callable[[Callable[[list[float]], Value]], _Vectors]]]
     Sub: lambda cut: lambda p, q: cut([a - b for a, b in zip(p, q, strict=True)]),
     Mul: lambda cut: lambda p, q: cut([a * b for a, b in zip(p, q, strict=True)]),
 }
-"""Operators of which each result is rounded once."""
+"""Operators whose results are rounded once."""
 
 
 def _exact_sums(function: _Function) -> _Vectors:

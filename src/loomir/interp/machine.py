@@ -53,16 +53,16 @@ STEPS: Final = 0
 RESULT: Final = 1
 FIRST_SLOT: Final = 2
 FINISHED: Final = -1
-"""The next instruction of a function that returned; its value is in the slot ``RESULT``."""
+"""The next instruction after a return; the result is in the slot ``RESULT``."""
 SUSPENDED: Final = -2
-"""The next instruction of one that needs a call first; its steps are in the slot ``STEPS``."""
+"""The next instruction if a call is needed first; its steps are in the slot ``STEPS``."""
 
 _HEIGHT: Final = 60
-"""Expressions higher than this are evaluated with a stack; Python's own is kept for the others."""
+"""Expressions higher than this are evaluated with an explicit stack, others by recursion."""
 
 
 class CallRequest(NamedTuple):
-    """A call of a function of the module that an expression asks for."""
+    """A call of a function of the module, requested by an expression."""
 
     name: str
     args: tuple[Value, ...]
@@ -75,7 +75,7 @@ Steps: TypeAlias = Generator[CallRequest, Value, Any]
 class Code:
     """A compiled expression: ``run`` evaluates it, unless it is ``deep``.
 
-    A name knows its ``slot``, an integer that stands there is the ``constant``.
+    The code of a name has its ``slot``, that of an integer literal its value as ``constant``.
     """
 
     __slots__ = ("constant", "deep", "height", "run", "slot")
@@ -99,8 +99,8 @@ class Code:
 class Deep(NamedTuple):
     """An expression evaluated step by step: first its operands, then ``finish(env, *values)``.
 
-    ``then`` says what that gives: ``value``, the ``code`` to evaluate next, or the ``call`` to
-    make.
+    ``then`` says what the result of that is: the ``value``, the ``code`` to evaluate next, or the
+    ``call`` to make.
     """
 
     operands: tuple[Code, ...]
@@ -117,7 +117,7 @@ class Compiled(NamedTuple):
 
 
 class Linker(Protocol):
-    """What the machine needs of a program: its functions, entered with arguments."""
+    """The interface of a program for the machine: it enters functions with arguments."""
 
     def enter(self, request: CallRequest) -> tuple[Compiled, Environment]:
         """Check and bind the arguments of a call."""
@@ -125,15 +125,15 @@ class Linker(Protocol):
 
 
 class OutOfStepsError(Exception):
-    """A run took more instructions than it was given."""
+    """A run exceeded its limit of instructions."""
 
 
 class NumbersTooLargeError(OutOfStepsError):
-    """A run without rounding made numbers of so many digits that it might never end."""
+    """A run without rounding produced numbers with so many digits that it might never end."""
 
 
 class Returned(Exception):
-    """``T.ret`` inside an expression; the value is in the environment."""
+    """Raised by ``T.ret`` inside an expression; the value is in the environment."""
 
 
 # -- expressions -------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def _never(env: Environment) -> Value:
 
 
 def is_shallow(*operands: Code) -> bool:
-    """Tell whether an expression of these operands runs on Python's own stack."""
+    """Tell whether an expression of these operands can be evaluated by recursion."""
     return not any(c.deep for c in operands) and max(c.height for c in operands) < _HEIGHT
 
 
@@ -189,7 +189,7 @@ def read_then(operands: Sequence[Code], function: Callable[..., Value]) -> Code:
 def choose_branch(
     first: Code, choose: Callable[[Environment, Value], Code], rest: Sequence[Code]
 ) -> Code:
-    """Evaluate ``first``, then what ``choose(env, value)`` gives, one of ``rest``."""
+    """Evaluate ``first``, then the one of ``rest`` that ``choose(env, value)`` returns."""
     height = 1 + max(first.height, *(c.height for c in rest))
     if height > _HEIGHT or first.deep or any(c.deep for c in rest):
         return Code(_never, 0, Deep((first,), choose, "code"))
@@ -222,7 +222,7 @@ def evaluate(code: Code, env: Environment) -> Steps:
             value = deep.finish(env)
             if deep.then == "call":
                 value = yield value
-        while True:  # hand the value to who asked for it
+        while True:  # pass the value to the waiting expression
             if not pending:
                 return value
             node, values = pending[-1]
@@ -244,7 +244,7 @@ Action: TypeAlias = Callable[..., int]
 
 
 def instruction(operands: Sequence[Code], action: Action) -> Instruction:
-    """Evaluate all operands in order, then ``action(env, *values)``, which gives what is next."""
+    """Evaluate all operands in order, then ``action(env, *values)``, which returns what is next."""
     if any(c.deep for c in operands):
         return _suspend(tuple(operands), action)
     if not operands:
@@ -283,7 +283,7 @@ RECURSION_LIMIT: Final = 1000
 def _run_counted(
     code: Sequence[Instruction], number: int, env: Environment, left: int
 ) -> tuple[int, int]:
-    """Run instructions, so many at most; gives the number of the next, and what is left."""
+    """Run a limited number of instructions; return the next one, and the remaining limit."""
     while number >= 0:
         number = code[number](env)
         left -= 1
@@ -295,7 +295,7 @@ def _run_counted(
 def run(
     linker: Linker, function: Compiled, env: Environment, steps_at_most: int | None = None
 ) -> Value:
-    """Run a function to its end, and give what it returned.
+    """Run a function to its end, and return its result.
 
     Errors: OutOfStepsError.
     """

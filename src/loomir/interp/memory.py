@@ -41,7 +41,7 @@ _numbers = itertools.count()
 class Memory:
     """A range of bytes; ``written`` has a flag per byte while they are watched.
 
-    ``numbers`` is for runs without rounding: what is known of rounded elements, by their offset.
+    ``numbers`` is for runs without rounding: the exact numbers of rounded elements, by offset.
     """
 
     __slots__ = ("data", "number", "numbers", "owner", "written")
@@ -55,7 +55,7 @@ class Memory:
 
 
 class Axis(NamedTuple):
-    """An axis of a view: valid are ``low <= i < high``; a step moves by ``stride`` elements."""
+    """An axis of a view; indices ``low <= i < high`` are valid, and ``stride`` counts elements."""
 
     low: int
     high: int
@@ -66,8 +66,8 @@ class Axis(NamedTuple):
 class Tracker:
     """What the iterations of one parallel loop have read and written so far.
 
-    The first iteration that read an element is enough: iterations run in order, so where the first
-    is the current one, there is no other.
+    For reads, the first iteration that read an element is enough: iterations run in order, so if
+    the first one is the current one, there is no other.
     """
 
     __slots__ = ("iteration", "readers", "writers")
@@ -81,9 +81,9 @@ class Tracker:
 def _conflict(
     trackers: Sequence[Tracker], place: tuple[int, int], writes: bool
 ) -> tuple[str, int] | None:
-    """Record an access; gives what is wrong and the iteration where it meets another's.
+    """Record an access; return the kind of conflict and the other iteration, or None.
 
-    What others wrote comes before what they read, and outer loops before inner ones.
+    Conflicts with writes are reported before those with reads, and outer loops before inner ones.
     """
     for tracker in trackers:
         mine = tracker.iteration
@@ -101,7 +101,7 @@ def _conflict(
 
 
 class View:
-    """A buffer at run time: typed cells, where it starts in them, and its axes."""
+    """A buffer at run time: typed cells, its start in them, and its axes."""
 
     __slots__ = (
         "axes",
@@ -134,12 +134,12 @@ class View:
         self.axes = axes
         self.trackers = trackers
         self.start, self.shift = divmod(byte_offset, item)
-        self.origin = self.start  # where its data lies, in lanes; a region begins after it
+        self.origin = self.start  # where its data starts, in lanes; a region may start after it
         self.source: tuple[View, tuple[int, ...]] | None = None
         whole = (len(memory.data) - self.shift) // item * item
         data = memory.data[self.shift : self.shift + max(whole, 0)]
         self.cells: Cells = data.cast(cell_format(dtype))
-        # Whether a valid index needs no other check than against its axis.
+        # Bounds of indices, if a valid index needs no check but against its axis.
         self.bounds = tuple(n for a in axes for n in a[:3])
         self.direct = trackers is None and dtype.lanes == 1 and self._fits()
 
@@ -163,7 +163,7 @@ class View:
 
     @property
     def offset(self) -> int:
-        """Elements from the data to the first one."""
+        """The number of elements between the data and the first element."""
         return (self.start - self.origin) // self.dtype.lanes
 
     @property
@@ -174,7 +174,7 @@ class View:
 
     # -- elements ------------------------------------------------------------------------------
     def locate(self, indices: Sequence[int], span: Span | None) -> int:
-        """Return the cell at ``indices``; raises outside of the buffer."""
+        """Return the cell at ``indices``; raise if they are out of bounds."""
         at = 0
         for axis, index in zip(self.axes, indices, strict=True):
             if not axis.low <= index < axis.high:
@@ -183,9 +183,9 @@ class View:
         return self.start + at * self.dtype.lanes
 
     def places(self, indices: Sequence[Any]) -> Sequence[int] | None:
-        """Return the cells at indices of which the last is a vector; None if one is outside.
+        """Return the cells at indices, the last of which is a vector; None if one is out of bounds.
 
-        For a view whose valid indices need no other check. Lanes at equal distances have a range.
+        This is for views whose valid indices need no other check. Equidistant lanes are a range.
         """
         *outer, lanes = indices
         *axes, last = self.axes
@@ -206,26 +206,26 @@ class View:
         return [at + index * stride for index in lanes]
 
     def gather(self, places: Sequence[int]) -> list[Any]:
-        """Return what cells hold."""
+        """Return the contents of cells."""
         cells = self.cells
         if type(places) is range and places.step > 0:
             return cells[places.start : places.stop : places.step].tolist()
         return [cells[at] for at in places]
 
     def cell(self, indices: Sequence[int], span: Span | None) -> int:
-        """Return the cell at ``indices``; raises outside of the buffer and of its memory."""
+        """Return the cell at ``indices``; raise if it is outside the buffer or its memory."""
         at = self.locate(indices, span)
         if not 0 <= at <= len(self.cells) - self.dtype.lanes:
             raise self.outside(indices, span)
         return at
 
     def address(self, indices: Sequence[int], span: Span | None) -> Pointer:
-        """Return where the element at ``indices`` lies."""
+        """Return the address of the element at ``indices``."""
         at = self.cell(indices, span)
         return Pointer(self.memory, at * (self.dtype.itemsize // self.dtype.lanes) + self.shift)
 
     def outside(self, indices: Sequence[int], span: Span | None) -> RunError:
-        """Make the error for indices outside of the buffer, or of what it is a region of."""
+        """Create the error for indices outside the buffer, or outside the source of a region."""
         layers: list[tuple[View, Sequence[int]]] = [(self, indices)]
         while (origin := layers[-1][0].source) is not None:
             source, mins = origin
@@ -283,7 +283,7 @@ class View:
 
 # -- cells of views whose valid indices need no other check ----------------------------------------
 def finder(rank: int) -> Callable[..., int]:
-    """Return the function from a view and its indices to a cell; -1 where one is outside."""
+    """Return the function from a view and indices to a cell; -1 if one is out of bounds."""
     return _FINDERS.get(rank, _find)
 
 
@@ -341,9 +341,9 @@ _POISON: Final = b"\xcd"
 def allocate(
     dtype: DataType, shape: Sequence[int], name: str, span: Span | None, track: bool
 ) -> Memory:
-    """Make fresh memory for ``shape`` elements, filled so that reading it shows.
+    """Allocate memory for ``shape`` elements, filled with a pattern that reveals reading it.
 
-    Errors: RUN0206 for an impossible size, RUN0207 where there is not that much memory.
+    Errors: RUN0206 for an impossible size, RUN0207 if there is not that much memory.
     """
     if any(extent < 0 for extent in shape) or math.prod(shape) * dtype.itemsize >= 1 << 63:
         raise fault("size", span, buffer=name).error()
@@ -368,10 +368,10 @@ def view_at(
     trackers: list[Tracker] | None,
     flat: bool = False,
 ) -> View:
-    """Look at memory as a buffer; no strides means row-major, ``offset`` counts elements.
+    """View memory as a buffer; no strides means row-major, ``offset`` counts elements.
 
-    With ``flat``, the indices of a buffer of one axis are checked against the memory only. A text
-    is the pointer to its bytes, with a NUL after them.
+    With ``flat``, indices of a buffer with one axis are only checked against the memory. A text is
+    a pointer to its bytes, with a NUL after them.
     """
     if isinstance(pointer, str):
         pointer = Pointer(Memory(memoryview(bytearray(pointer.encode() + b"\0"))), 0)
@@ -396,9 +396,9 @@ def view_at(
 def region_of(
     source: View, mins: Sequence[int], extents: Sequence[int], rank: int, name: str
 ) -> View:
-    """Look at a box of another view, by its last ``rank`` axes.
+    """View a box of another view, by its last ``rank`` axes.
 
-    An index is valid where it is valid in the box and in the source.
+    An index must be valid both in the box and in the source.
     """
     start = source.start
     axes: list[Axis] = []

@@ -14,15 +14,15 @@ __all__ = ["ROUNDED", "Numbers"]
 
 
 class Numbers(NamedTuple):
-    """What scalars are made by, for each kind of expression; vectors take it lane by lane."""
+    """The arithmetic of scalars, for each kind of expression; vectors use it lane by lane."""
 
     constant: Callable[[float, DataType], Value]
-    """A constant of a float dtype."""
+    """Makes a constant of a float dtype."""
     binary: Callable[[type, DataType], Callable[[Any, Any], Any]]
     conversion: Callable[[DataType, DataType], Callable[[Any], Any]]
     builtin: Callable[[str, DataType], Callable[..., Any]]
     exact: bool = False
-    """Whether floats are numbers of any size, which memory holds beside their bytes."""
+    """Whether floats are exact numbers, which memory keeps in addition to their bytes."""
 
 
 def _constant(value: float, dtype: DataType) -> Value:

@@ -31,10 +31,10 @@ def interpret(
 ) -> Any:
     """Run a function of a program by the definition of the language.
 
-    ``interpret(mod, "main", x, y)``; the name may be left out where there is only one function. The
-    same calling convention as compiled code. A loop-level function changes arrays in place, and
-    gives what ``T.ret`` gave; a graph gives its result: arrays, tuples, ``loomir.Shape``, NumPy's
-    scalars. ``track`` looks for races and for reads of what was never written.
+    ``interpret(mod, "main", x, y)``; the name may be left out if there is only one function. The
+    calling convention is that of compiled code. A loop-level function changes arrays in place, and
+    returns the value of ``T.ret``; a graph returns its result: arrays, tuples, ``loomir.Shape``,
+    NumPy scalars. ``track`` finds races and reads of uninitialised memory.
 
     Errors: RunError for the call and for what happens in it.
     """
@@ -67,13 +67,13 @@ def interpret(
 
 
 def loops_of(program: IRModule) -> IRModule:
-    """Return the loop-level part of a program; the program itself where that is all."""
+    """Return the loop-level part of a program; the program itself if it has no other part."""
     loops = {v: f for v, f in program.functions.items() if not isinstance(f, Function)}
     return program if len(loops) == len(program.functions) else program.with_functions(loops)
 
 
 def _name(program: Program, args: Sequence[object]) -> tuple[str, Sequence[object]]:
-    """Find which function is meant, and its arguments."""
+    """Find the called function's name, and its arguments."""
     if isinstance(program, Function):  # its first argument may be a string
         return program.name, args
     if args and isinstance(args[0], str):

@@ -25,15 +25,15 @@ from loomir.tir.expr import Add, Div, FloorDiv, FloorMod, Mul, Sub
 __all__ = ["EXACT", "Exact", "exact_of", "float_of", "round_to_dtype"]
 
 Exact: TypeAlias = int | Fraction | float
-"""A number, or an infinity or NaN."""
+"""An exact number, an infinity or NaN."""
 
 _FLOAT64: Final = DataType("float64")
 _POWERS: Final = 64
-"""Powers up to here are products."""
+"""The largest exponent of powers that are computed as products."""
 
 
 def exact_of(x: float) -> Exact:
-    """Return the number that a float is."""
+    """Convert a float to an exact number."""
     try:
         whole = int(x)
     except (OverflowError, ValueError):
@@ -52,7 +52,7 @@ def round_to_dtype(x: Exact, dtype: DataType) -> float:
 
 
 def _plain(x: Any) -> Exact:
-    """Let what is whole be an integer, which is quicker."""
+    """Convert integral fractions to integers, which are faster."""
     return x.numerator if type(x) is Fraction and x.denominator == 1 else x
 
 
@@ -131,7 +131,7 @@ def _conversion(source: DataType, target: DataType) -> Callable[[Any], Any]:
     if source.is_float or source.is_bool or target.is_bool or source.bits != target.bits:
         return conversion(source, target)
     if source.is_int is target.is_int:
-        return _same  # which keeps what the bits are
+        return _same  # the bits stay the same
     return conversion(source, target)
 
 
@@ -198,7 +198,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "likely": _same,
     "ignore_loop_partition": _same,
 }
-"""Functions of fractions that give fractions."""
+"""Functions of fractions with fractions as results."""
 
 
 @cache
@@ -213,7 +213,7 @@ def _builtin(name: str, dtype: DataType) -> Callable[..., Any]:
         return builtin_function(name, dtype)
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
-    if name == "nextafter":  # which is about the floats of a dtype
+    if name == "nextafter":  # it depends on the floats of a dtype
         function, element = builtin_function(name, dtype), dtype.element
         return lambda *args: exact_of(function(*(round_to_dtype(x, element) for x in args)))
     return _by_floats(name)

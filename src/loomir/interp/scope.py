@@ -17,18 +17,17 @@ __all__ = ["Scope", "refuse"]
 
 
 def refuse(message: str, help: str, span: Span | None) -> NoReturn:
-    """Raise for a program that breaks a rule which only shows when it is to run."""
+    """Raise an error for a rule of the language that is only checked before a run."""
     raise CompileError(Diagnostic("TIR0401", message, span=span, help=help))
 
 
 class Scope:
     """The slots of names, and which names are visible at this point of the function.
 
-    ``trackers`` lists the parallel loops that run at the moment, while memory is watched for races
-    and for reads of what was never written; it is None while it is not. With ``flat``, a declared
-    buffer of one axis ends where its memory does, on both sides. With ``exact``, arithmetic of
-    int64 does not wrap: a result that does not fit raises ``Inexact``. ``numbers`` say how floats
-    are computed.
+    ``trackers`` lists the running parallel loops if memory is watched for races and uninitialised
+    reads, else it is None. With ``flat``, a declared buffer with one axis extends over its whole
+    memory, in both directions. With ``exact``, int64 arithmetic does not wrap: a result that does
+    not fit raises ``Inexact``. ``numbers`` is the arithmetic of floats.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class Scope:
         return self.size - 1
 
     def bind(self, name: Node) -> int:
-        """Make a variable or buffer visible, and give its slot."""
+        """Make a variable or buffer visible, and return its slot."""
         key = id(name)
         slot = self._slots.get(key)
         if slot is None:
@@ -72,7 +71,7 @@ class Scope:
             self._buffers[id(name.data)].remove(name)
 
     def knows(self, name: Node) -> bool:
-        """Whether a name is visible."""
+        """Tell whether a name is visible."""
         return id(name) in self._visible
 
     def slot(self, name: Var, span: Span | None = None) -> int:
@@ -90,6 +89,6 @@ class Scope:
         return self._slots[id(buffer)] if id(buffer) in self._visible else None
 
     def buffer_of(self, data: Var) -> Buffer | None:
-        """Return the buffer whose data a variable is: the one declared first."""
+        """Return the first declared buffer with this data variable."""
         found = self._buffers.get(id(data))
         return found[0] if found else None

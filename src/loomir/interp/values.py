@@ -39,14 +39,14 @@ Value: TypeAlias = Any
 
 
 class Pointer(NamedTuple):
-    """An address: some memory, and bytes from its start."""
+    """An address: a memory, and an offset in bytes."""
 
     memory: Any
     offset: int
 
 
 class FloatFormat(NamedTuple):
-    """A binary float: bits of significand (the hidden one included) and the least exponent."""
+    """A binary float format: bits of the significand (with the hidden bit), least exponent."""
 
     precision: int
     least: int
@@ -69,12 +69,12 @@ def format_of(dtype: DataType) -> FloatFormat:
 
 
 def round_exact(number: int | Fraction, form: FloatFormat) -> float:
-    """Round an exact number to a format; beyond its range lies infinity."""
+    """Round an exact number to a format, to infinity beyond its range."""
     if not number:
         return 0.0
     numerator, below = number.as_integer_ratio()
     above = abs(numerator)
-    # The size lies in the octave of 2**top or the one below; then it is found which.
+    # The magnitude is in the octave of 2**top or the one below; find which.
     top = above.bit_length() - below.bit_length()
     if above < below << top if top >= 0 else above << -top < below:
         top -= 1
@@ -104,7 +104,7 @@ def _float_rounder(form: FloatFormat) -> Callable[[float], float]:
         if abs(x) >= 2 * limit:
             return math.copysign(math.inf, x)
         shift = max(math.frexp(x)[1] - precision, least)
-        # Exact: a power of two away, and then `round` is half to even on what is left.
+        # Exact: scaled by a power of two, then `round` rounds half to even.
         near = math.copysign(math.ldexp(round(math.ldexp(x, -shift)), shift), x)
         return near if -limit <= near <= limit else math.copysign(math.inf, x)
 
@@ -158,7 +158,7 @@ _CELLS: Final[dict[str, str]] = {
 
 
 def cell_format(dtype: DataType) -> str:
-    """Return the ``memoryview`` format of one element, or of its bits where it has none."""
+    """Return the ``memoryview`` format of one element, or of its bits if there is none."""
     return _CELLS[str(dtype.element)]
 
 
@@ -200,7 +200,7 @@ def decoder(dtype: DataType) -> Callable[[int], Scalar] | None:
 
 @functools.cache
 def _table(name: str) -> Callable[[int], Scalar] | None:
-    """Make the values of all cells at once: quicker than each on its own, but slow to begin."""
+    """Compute the values of all possible cells at once: faster later, but slow at first."""
     decode = _DECODERS.get(name)
     return None if decode is None else [decode(b) for b in range(1 << 16)].__getitem__
 
@@ -211,7 +211,7 @@ def encoder(dtype: DataType) -> Callable[[Any], int] | None:
 
 
 def pack(value: Value, dtype: DataType) -> bytes:
-    """Return the bytes of a value, lanes in order, little end first."""
+    """Return the bytes of a value, lanes in order, little-endian."""
     lanes = value if dtype.is_vector else (value,)
     encode = encoder(dtype)
     cells = lanes if encode is None else [encode(v) for v in lanes]
@@ -219,7 +219,7 @@ def pack(value: Value, dtype: DataType) -> bytes:
 
 
 def unpack(data: bytes, dtype: DataType) -> Value:
-    """Return the value that bytes hold."""
+    """Return the value of bytes."""
     cells = struct.unpack(f"<{dtype.lanes}{cell_format(dtype)}", data)
     decode = decoder(dtype)
     lanes = cells if decode is None else tuple(decode(c) for c in cells)

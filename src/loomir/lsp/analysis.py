@@ -24,12 +24,12 @@ from loomir.tc.parse import parse
 __all__ = ["Analysis", "Analyzer", "Finding", "Symbol", "is_tc"]
 
 _KEPT: Final = 4096
-"""How many programs are remembered."""
+"""How many programs are cached."""
 _NAMES_A_LINE: Final = re.compile(r"\bline \d")
 
 
 class Finding(NamedTuple):
-    """A mistake, a warning or a hint, at its place."""
+    """An error, a warning or a hint, with its location."""
 
     place: Place
     code: str
@@ -38,13 +38,13 @@ class Finding(NamedTuple):
     related: tuple[tuple[Place, str], ...] = ()
 
     def move(self, lines: int) -> Finding:
-        """Return the same further down."""
+        """Return the finding moved down by some lines."""
         related = tuple((place.move(lines), text) for place, text in self.related)
         return self._replace(place=self.place.move(lines), related=related)
 
 
 class Symbol(NamedTuple):
-    """A function or a module, as an outline lists it."""
+    """A function or module in the outline."""
 
     name: str
     kind: str
@@ -54,7 +54,7 @@ class Symbol(NamedTuple):
 
 
 class Analysis(NamedTuple):
-    """All that is known of one version of a file."""
+    """The analysis of one version of a file."""
 
     text: str
     findings: tuple[Finding, ...]
@@ -62,7 +62,7 @@ class Analysis(NamedTuple):
     symbols: tuple[Symbol, ...]
 
     def functions(self) -> Iterator[Symbol]:
-        """List the functions and modules, those inside of modules too."""
+        """List the functions and modules, also those inside modules."""
         stack = list(reversed(self.symbols))
         while stack:
             symbol = stack.pop()
@@ -71,7 +71,7 @@ class Analysis(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """What was found in a program, with lines counted from its first; ``outside`` is elsewhere."""
+    """The analysis of one program, relative to its first line; ``outside`` is in other files."""
 
     findings: tuple[Finding, ...]
     bindings: tuple[Binding, ...]
@@ -84,17 +84,17 @@ def is_tc(name: str) -> bool:
 
 
 class Analyzer:
-    """Reads versions of files, and remembers the programs in them."""
+    """Analyses versions of files, and caches the programs in them."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, ...], _Read] = OrderedDict()
         self.reads = 0
-        """How many programs were read so far, not remembered."""
+        """How many programs were read, rather than found in the cache."""
 
     def analyze(
         self, text: str, name: str, is_wanted: Callable[[], bool] = lambda: True
     ) -> Analysis | None:
-        """Read a file; None once ``is_wanted`` says that a newer version has come."""
+        """Analyse a file; None as soon as ``is_wanted`` says that there is a newer version."""
         if is_tc(name):
             return _analyze_tc(text, name)
         try:
@@ -110,7 +110,8 @@ class Analyzer:
             read = self._read(part, start)
             findings += [*(f.move(start) for f in read.findings), *read.outside]
             bindings += [b.move(start) for b in read.bindings]
-        findings = list(dict.fromkeys(findings))  # a mistake in a macro is met by each program
+        # Every program that uses a macro reports its mistakes.
+        findings = list(dict.fromkeys(findings))
         return Analysis(text, tuple(findings), tuple(bindings), _symbols(tree, lines_of(text)))
 
     def _read(self, part: Part, start: int) -> _Read:
@@ -129,12 +130,12 @@ class Analyzer:
 
 
 def _read_program(part: Part, start: int) -> _Read:
-    """Read one program: every mistake of it, and what its names mean."""
+    """Analyse one program: its mistakes, and the meanings of its names."""
     bindings = Bindings()
     try:
         found = read_part(part, bindings.note)
         problems = _list_mistakes(found)
-    except LoomirError as error:  # a bug of ours must not take the rest of the file with it
+    except LoomirError as error:  # a bug of Loomir must not hide the rest of the file
         text = f"this program cannot be checked: {error}"
         where = Place.of_node(part.node)
         return _Read((Finding(where, "", "hint", text).move(-start),), ())
@@ -159,7 +160,7 @@ def _read_program(part: Part, start: int) -> _Read:
 
 
 def _list_mistakes(found: Found) -> list[Diagnostic]:
-    """List the mistakes and warnings of a program, once it could be read those of its meaning."""
+    """List the mistakes and warnings that verifying a parsed program finds."""
     problems = [*found.problems, *found.warnings]
     if found.program is not None and not found.problems:
         mistakes = verify(found.program)

@@ -16,7 +16,7 @@ _DOTTED: Final = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*)\.(\w*)$")
 
 
 def hover(analysis: Analysis, text: str, line: int, column: int) -> tuple[str, Place] | None:
-    """Describe the name at a position in Markdown, and say where the name stands."""
+    """Describe the name at a position in Markdown; also return the range of the name."""
     row = _line(text, line)
     dotted, start, end = word_at(row, column)
     if not dotted:
@@ -52,7 +52,7 @@ def definition(analysis: Analysis, text: str, line: int, column: int) -> Place |
 
 
 def complete(text: str, line: int, column: int) -> tuple[Name, ...]:
-    """List what may follow ``T.`` or ``R.nn.`` before a position."""
+    """List the completions of ``T.`` or ``R.nn.`` at a position."""
     found = _DOTTED.search(_line(text, line)[: column - 1])
     return () if found is None else completions(found[1], aliases_of(text))
 

@@ -13,7 +13,7 @@ __all__ = ["Edit", "edits_of"]
 
 
 class Edit(NamedTuple):
-    """Lines ``start`` to ``end``, from 0 and exclusive, become a text."""
+    """Replace lines ``start`` to ``end``, counted from 0 and exclusive, by a text."""
 
     start: int
     end: int
@@ -21,9 +21,9 @@ class Edit(NamedTuple):
 
 
 def edits_of(text: str, name: str, first: int = 0, last: int | None = None) -> list[Edit]:
-    """Lay out a file as ``loomir fmt`` does; only edits from line ``first`` to ``last``, from 0.
+    """Format a file like ``loomir fmt``; return the edits from line ``first`` to ``last``, from 0.
 
-    A part that is laid out fits what stands around it as it is.
+    A formatted part fits its unformatted surroundings.
     Errors: SCR0001, the mistakes of a text in Tensor Comprehensions, CLI0014.
     """
     before, after = text.split("\n"), format_text(text, Path(name)).split("\n")

@@ -24,7 +24,7 @@ _PASSED_OVER: Final = frozenset({"import", "poison", "module"})
 
 
 class Binding(NamedTuple):
-    """A name, what it means, and where it is bound."""
+    """A name, its meaning, and where it is bound."""
 
     name: str
     text: str
@@ -32,24 +32,24 @@ class Binding(NamedTuple):
     place: Place
 
     def move(self, lines: int) -> Binding:
-        """Return the same further down."""
+        """Return the binding moved down by some lines."""
         return self._replace(place=self.place.move(lines))
 
 
 class Bindings:
-    """Collects what a parser binds."""
+    """Collects the bindings of a parser."""
 
     def __init__(self) -> None:
         self._noted: list[tuple[str, Entry, Span]] = []
         self._ranges: dict[int, str] = {}
 
     def note(self, name: str, entry: Entry) -> None:
-        """Note a binding; the parser calls this."""
+        """Record a binding; called by the parser."""
         if entry.span is not None and entry.kind not in _PASSED_OVER:
             self._noted.append((name, entry, entry.span))
 
     def explain(self, program: Built) -> None:
-        """Note what the finished program says of loops and axes."""
+        """Add what the finished program tells of loops and axes."""
         functions: list[Any] = (
             list(program.functions.values()) if isinstance(program, IRModule) else [program]
         )

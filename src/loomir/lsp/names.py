@@ -18,7 +18,7 @@ _MAX_SIGNATURE: Final = 300
 
 
 class Name(NamedTuple):
-    """A name of a dialect: how it is called, and what it does."""
+    """A name of a dialect: its signature, and what it does."""
 
     name: str
     signature: str
@@ -27,7 +27,7 @@ class Name(NamedTuple):
 
 
 def aliases_of(text: str) -> dict[str, str]:
-    """Find what a file calls the dialects: ``{"T": "tir"}``; a text that is no Python too."""
+    """Find a file's names of dialects, such as ``{"T": "tir"}``, even in invalid Python."""
     found = dict(_ALIASES)
     for line in text.splitlines():
         if "import" not in line or "script" not in line:
@@ -45,7 +45,7 @@ def aliases_of(text: str) -> dict[str, str]:
 
 
 def _find(dotted: str, aliases: dict[str, str]) -> Any:
-    """Find what a dotted name stands for; None if it is none of a dialect."""
+    """Find the object of a dotted name; None if it is not in a dialect."""
     first, *rest = dotted.split(".")
     value: Any = _MODULES.get(aliases.get(first, ""))
     for part in rest:
@@ -56,19 +56,19 @@ def _find(dotted: str, aliases: dict[str, str]) -> Any:
 
 
 def describe(dotted: str, aliases: dict[str, str]) -> Name | None:
-    """Describe ``T.exp`` or ``R.nn.relu``; None for what is no name of a dialect."""
+    """Describe a name such as ``T.exp`` or ``R.nn.relu``; None if it is not in a dialect."""
     value = _find(dotted, aliases)
     return None if value is None or "." not in dotted else _name(dotted, value)
 
 
 def completions(dotted: str, aliases: dict[str, str]) -> tuple[Name, ...]:
-    """List the names that may stand behind ``T.`` or ``R.nn.``."""
+    """List the names after ``T.`` or ``R.nn.``."""
     value = _find(dotted, aliases)
     return () if value is None else _names(dotted.partition(".")[2], _Key(value))
 
 
 class _Key:
-    """A namespace, told from others by identity."""
+    """A namespace, compared by identity."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

@@ -23,11 +23,11 @@ class Place(NamedTuple):
     end_column: int
 
     def move(self, lines: int) -> Place:
-        """Return the same further down."""
+        """Return the range moved down by some lines."""
         return self._replace(line=self.line + lines, end_line=self.end_line + lines)
 
     def holds(self, line: int, column: int) -> bool:
-        """Tell whether a position is in it."""
+        """Tell whether a position is in the range."""
         return (self.line, self.column) <= (line, column) <= (self.end_line, self.end_column)
 
     @classmethod
@@ -46,7 +46,7 @@ class Place(NamedTuple):
 
 
 def lines_of(text: str) -> list[str]:
-    """Split a text where editors and Python end lines."""
+    """Split a text into lines like editors and Python."""
     return _END.split(text)
 
 
@@ -56,18 +56,18 @@ def place_of(span: Span) -> Place:
 
 
 def to_units(line: str, column: int) -> int:
-    """Return how many UTF-16 units stand before a column."""
+    """Return the number of UTF-16 units before a column."""
     return len(line[: column - 1].encode("utf-16-le", "surrogatepass")) // 2
 
 
 def from_units(line: str, units: int) -> int:
-    """Return the column before which so many UTF-16 units stand."""
+    """Return the column after so many UTF-16 units."""
     raw = line.encode("utf-16-le", "surrogatepass")[: 2 * units]
     return len(raw.decode("utf-16-le", "ignore")) + 1
 
 
 def word_at(line: str, column: int) -> tuple[str, int, int]:
-    """Return the dotted name up to the word at a column, and where that word stands."""
+    """Return the dotted name up to the word at a column, and the range of that word."""
     start = end = column - 1
     while start > 0 and (line[start - 1].isalnum() or line[start - 1] == "_"):
         start -= 1

@@ -27,9 +27,9 @@ from loomir.support.diagnostics import CompileError
 __all__ = ["Server", "make_server", "serve"]
 
 _PAUSE: Final = 0.15
-"""Seconds without a change after which a document is looked at."""
+"""Seconds without a change after which a document is analysed."""
 _PAGES: Final = Path(__file__).parents[3] / "docs" / "errors"
-"""The pages of errors, where Loomir runs from its sources."""
+"""The pages of errors, if Loomir runs from its sources."""
 _SEVERITIES: Final = {
     "error": lsp.DiagnosticSeverity.Error,
     "warning": lsp.DiagnosticSeverity.Warning,
@@ -40,7 +40,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Server(LanguageServer):
-    """A language server, and what it knows of each document."""
+    """A language server with the analyses of its documents."""
 
     def __init__(self) -> None:
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - takes anything else
@@ -51,12 +51,12 @@ class Server(LanguageServer):
         self.pending: dict[str, asyncio.Task[None]] = {}
         self.versions: dict[str, int] = {}
         self.pages = ""
-        """Where pages of errors are, as the editor says: an address with ``{code}`` in it."""
+        """The address of error pages, with ``{code}`` in it, from the editor's options."""
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="loomir-lsp")
 
-    # -- looking at documents --------------------------------------------------------------------
+    # -- analysing documents ---------------------------------------------------------------------
     def plan(self, uri: str, version: int, pause: float = _PAUSE) -> None:
-        """Look at a version of a document after a pause, in which a newer one takes its place."""
+        """Analyse a version of a document after a pause, unless a newer one replaces it."""
         before = self.pending.pop(uri, None)
         if before is not None:
             before.cancel()
@@ -75,7 +75,7 @@ class Server(LanguageServer):
             made = await asyncio.get_running_loop().run_in_executor(self.pool, look)
             if made is None or not self.is_latest(uri, version):
                 return
-            # Names of a text that cannot be read are those of the last that could.
+            # A text that cannot be parsed keeps the names of the last one that could.
             if made.symbols or made.bindings or uri not in self.known:
                 self.known[uri] = made
             self.publish(uri, version, made)
@@ -89,7 +89,7 @@ class Server(LanguageServer):
         return self.versions.get(uri) == version
 
     def publish(self, uri: str, version: int, analysis: Analysis) -> None:
-        """Send what was found in a document."""
+        """Send the findings in a document."""
         lines = lines_of(analysis.text)
         found = [
             _diagnostic(finding, uri, lines, self.page_of(finding.code))
@@ -109,7 +109,7 @@ class Server(LanguageServer):
         return file.as_uri() if file.exists() else ""
 
     def forget(self, uri: str) -> None:
-        """Forget a document that was closed, and take back what was said of it."""
+        """Forget a closed document, and clear its findings."""
         task = self.pending.pop(uri, None)
         if task is not None:
             task.cancel()
@@ -121,7 +121,7 @@ class Server(LanguageServer):
 
     # -- answering -------------------------------------------------------------------------------
     def place(self, params: Any) -> tuple[str, str, int, int]:
-        """Return the document of a request, its text, and the line and column that are meant."""
+        """Return the document of a request, its text, line and column."""
         uri: str = params.text_document.uri
         text = self.workspace.get_text_document(uri).source
         lines = lines_of(text)
@@ -130,7 +130,7 @@ class Server(LanguageServer):
         return uri, text, line + 1, from_units(row, params.position.character)
 
     def analysis(self, uri: str, text: str) -> Analysis:
-        """Return what is known of a document; what is not looked at yet is looked at now."""
+        """Return the analysis of a document, which is made now if there is none yet."""
         found = self.known.get(uri)
         if found is None:
             path = self.workspace.get_text_document(uri).path
@@ -139,7 +139,7 @@ class Server(LanguageServer):
         return found
 
 
-# -- the protocol's forms --------------------------------------------------------------------------
+# -- the protocol's types --------------------------------------------------------------------------
 def _range(place: Place, lines: list[str]) -> lsp.Range:
     return lsp.Range(
         _position(place.line, place.column, lines),
@@ -187,7 +187,7 @@ def _text_edit(edit: Edit) -> lsp.TextEdit:
 
 # -- requests --------------------------------------------------------------------------------------
 def _guard(function: _F) -> _F:
-    """Log what a request raises, and answer with nothing."""
+    """Log exceptions of a request, and answer with nothing."""
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
@@ -210,13 +210,13 @@ def initialize(server: Server, params: lsp.InitializeParams) -> None:
 
 @_guard
 def did_open(server: Server, params: lsp.DidOpenTextDocumentParams) -> None:
-    """Look at a document at once."""
+    """Analyse a document at once."""
     server.plan(params.text_document.uri, params.text_document.version, 0.0)
 
 
 @_guard
 def did_change(server: Server, params: lsp.DidChangeTextDocumentParams) -> None:
-    """Look at a document once it rests."""
+    """Analyse a document after a pause."""
     server.plan(params.text_document.uri, params.text_document.version)
 
 
@@ -278,7 +278,7 @@ def document_symbol(
 def format_document(
     server: Server, params: lsp.DocumentFormattingParams
 ) -> list[lsp.TextEdit] | None:
-    """Lay out a document."""
+    """Format a document."""
     return _edits(server, params.text_document.uri)
 
 
@@ -286,7 +286,7 @@ def format_document(
 def format_range(
     server: Server, params: lsp.DocumentRangeFormattingParams
 ) -> list[lsp.TextEdit] | None:
-    """Lay out the lines of a range."""
+    """Format the lines of a range."""
     return _edits(server, params.text_document.uri, params.range.start.line, params.range.end.line)
 
 
@@ -296,7 +296,7 @@ def _edits(
     document = server.workspace.get_text_document(uri)
     try:
         return [_text_edit(e) for e in edits_of(document.source, document.path, first, last)]
-    except CompileError:  # its mistakes are shown already
+    except CompileError:  # the mistakes are shown already
         return None
 
 

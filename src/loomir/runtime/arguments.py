@@ -35,13 +35,13 @@ __all__ = ["adapt", "diagnose", "number_of", "refuse"]
 
 _INT64: Final = range(-(2**63), 2**63)
 _UINT64: Final = range(2**64)
-# Libraries whose arrays are values; they hand out their memory without the mark for reading only.
+# Libraries with immutable arrays, which export their memory without marking it read-only.
 _IMMUTABLE: Final = frozenset({"jax", "jaxlib", "tensorflow"})
 _EXPORT_ERRORS: Final = (AttributeError, BufferError, RuntimeError, TypeError, ValueError)
 
 
 def adapt(parameters: Sequence[Parameter], args: Sequence[object]) -> tuple[object, ...]:
-    """Convert arguments to the form that native code takes; others stay the same objects.
+    """Convert arguments to the form that native code takes; suitable ones stay the same objects.
 
     Errors: RUN0103 to RUN0111.
     """
@@ -57,9 +57,9 @@ def adapt(parameters: Sequence[Parameter], args: Sequence[object]) -> tuple[obje
 
 
 def diagnose(parameters: Sequence[Parameter], args: Sequence[object]) -> None:
-    """Raise what is wrong with the memory of the arguments, if ``adapt`` let it pass.
+    """Raise an error about the memory of an argument that ``adapt`` did not notice.
 
-    This is asked after a call failed, because it takes longer than the call.
+    It is called only after a call failed, because it takes longer than the call.
     """
     for parameter, value in zip(parameters, args, strict=True):
         if parameter.is_buffer and is_torch_tensor(value):
@@ -72,7 +72,7 @@ def diagnose(parameters: Sequence[Parameter], args: Sequence[object]) -> None:
 def refuse(
     parameter: Parameter, kind: type[RunError], code: str, message: str, remedy: str = ""
 ) -> RunError:
-    """Make the error for one argument."""
+    """Create the error for one argument."""
     return kind(
         Diagnostic(
             code,
@@ -138,7 +138,7 @@ def _array(parameter: Parameter, array: Any) -> object:
 
 
 def _split_lanes(parameter: Parameter, array: Any) -> Any:
-    """Return an array whose last axis holds the lanes of vectors, contiguously."""
+    """Return an array whose last axis has the lanes of vectors, contiguously."""
     lanes, item = parameter.dtype.lanes, array.itemsize
     *steps, last = array.strides
     if array.size and (last != item or any(s % (item * lanes) for s in steps)):
@@ -154,7 +154,7 @@ def _split_lanes(parameter: Parameter, array: Any) -> Any:
 
 
 def _vectors_from(parameter: Parameter, value: Any) -> object:
-    """Take vectors from another library, which has none: its last axis holds the lanes."""
+    """Import vectors from a library without vector dtypes: the last axis has the lanes."""
     try:
         return _array(parameter, np.from_dlpack(value))
     except RunError:
@@ -181,7 +181,7 @@ def _bad_elements(parameter: Parameter, dtype: Any) -> RunError:
 
 
 def _import_dlpack(parameter: Parameter, value: Any) -> object:
-    """Take memory from any library by DLPack."""
+    """Import memory from any library through DLPack."""
     try:
         device = int(value.__dlpack_device__()[0])
         if device != DEVICE_CPU:
@@ -193,7 +193,7 @@ def _import_dlpack(parameter: Parameter, value: Any) -> object:
                 f"copy {parameter.name} to the CPU first",
             )
         capsule = capsule_of(value)
-        # The capsule is asked first, always: it also says whether its layout is known.
+        # The capsule is always read first: it also says whether its layout is known.
         marked = is_read_only(capsule)
         if parameter.is_written and (marked or _is_immutable(value)):
             raise _read_only(parameter, "pass a copy that may be written")
@@ -225,13 +225,13 @@ def _require_whole_offset(parameter: Parameter, capsule: object) -> None:
 
 
 def _is_immutable(value: Any) -> bool:
-    """Whether an array must not be written although its capsule may say nothing about that."""
+    """Tell whether an array must not be written, even if its capsule does not say so."""
     if type(value).__module__.partition(".")[0] in _IMMUTABLE:
         return True
     try:
         with memoryview(value) as view:
             return view.readonly
-    except (BufferError, TypeError, ValueError):  # it has no such view of itself
+    except (BufferError, TypeError, ValueError):  # it cannot export such a view
         return False
 
 
@@ -271,13 +271,13 @@ def _scalar(parameter: Parameter, value: Any) -> object:
     if parameter.dtype.is_float:
         return _float(parameter, number)
     if number in _UINT64 and parameter.dtype.is_uint and parameter.dtype.bits == 64:
-        # The calling convention has no unsigned integers; the 64 bits travel as a pointer.
+        # The calling convention has no unsigned integers; the 64 bits are passed as a pointer.
         return ctypes.c_void_p(number)
     raise _too_large(parameter, number)
 
 
 def number_of(value: Any) -> bool | int | float | None:
-    """Return a number of Python's own, or None for what is none."""
+    """Return a number as a Python number, or None for other values."""
     if type(value) in (int, float, bool):
         return value
     if is_array(value):

@@ -13,11 +13,11 @@ from loomir.support.runtime_types import Declared, read_declared, show_value
 __all__ = ["HARDEST", "CompileOptions", "check_options"]
 
 HARDEST: Final = 3
-"""The highest level, for loops written by hand: LLVM always has all its passes there."""
+"""The highest level, for loops written by hand: LLVM always runs all its passes."""
 
 
 class CompileOptions(NamedTuple):
-    """The options of ``loomir.compile``, which says what each means."""
+    """The options of ``loomir.compile``, where they are described."""
 
     checked: bool = False
     check_bounds: bool | None = False

@@ -17,7 +17,7 @@ _MOST_TUPLES: Final = 100
 
 
 def row_major(value: Any) -> Any:
-    """Return an array or tensor in row-major order: the same object where it is."""
+    """Return an array or tensor in row-major order: the same object, or a copy."""
     if is_array(value):
         if value.flags.c_contiguous or _is_masked(value):
             return value
@@ -40,20 +40,20 @@ def _row_major_parts(value: Any, depth: int = 0) -> Any:
 
 
 class CopyingGraphFunction(GraphFunction):
-    """A function of a graph that takes arrays of any strides; those not row-major are copied."""
+    """A graph function that takes arrays of any strides; it copies those that are not row-major."""
 
     __slots__ = ()
 
     def __call__(self, /, *args: object, **kwargs: object) -> Any:
-        """Copy what has other strides, and call the function."""
+        """Copy arrays that are not row-major, and call the function."""
         named = {name: _row_major_parts(value) for name, value in kwargs.items()}
         return super().__call__(*map(_row_major_parts, args), **named)
 
 
 class CopyingFunction(Function):
-    """A loop-level function that takes arrays of any strides where it declares none.
+    """A loop-level function that takes arrays of any strides, unless it declares strides.
 
-    What it writes is copied back.
+    Arrays that it writes are copied back.
     """
 
     __slots__ = ("copied",)
@@ -62,7 +62,7 @@ class CopyingFunction(Function):
     """The parameters whose buffers declare no strides."""
 
     def __call__(self, /, *args: object, **kwargs: object) -> object:
-        """Copy what has other strides, call the function, and copy back what it writes."""
+        """Copy arrays that are not row-major, call the function, and copy written ones back."""
         written = {p.name for p in self.parameters if p.is_written}
         back: list[tuple[Any, Any]] = []
 
@@ -72,7 +72,7 @@ class CopyingFunction(Function):
             made = row_major(value)
             if made is not value and name in written:
                 if is_array(value) and not value.flags.writeable:
-                    return value  # refused by the call
+                    return value  # the call will refuse it
                 back.append((value, made))
             return made
 

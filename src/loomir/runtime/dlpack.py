@@ -43,7 +43,7 @@ _UNVERSIONED: Final = b"dltensor"
 
 _BFLOAT: Final = bytes([CODE_BFLOAT])
 
-# Prototypes of our own: `ctypes.pythonapi.X.restype = ...` would change them for everyone.
+# Separate prototypes: `ctypes.pythonapi.X.restype = ...` would change them for all users.
 _get_pointer: Final = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
@@ -53,7 +53,7 @@ _is_valid: Final = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_ch
 
 
 def capsule_of(exporter: Any) -> object:
-    """Ask an object for its memory: in DLPack's present form if it knows it, else the old."""
+    """Ask an object for its DLPack capsule: a versioned one if possible, else the old form."""
     try:
         return exporter.__dlpack__(max_version=_VERSION)
     except TypeError:
@@ -61,9 +61,9 @@ def capsule_of(exporter: Any) -> object:
 
 
 def is_read_only(capsule: object) -> bool:
-    """Whether a capsule says that its memory must not be written.
+    """Tell whether a capsule says that its memory must not be written.
 
-    The old form cannot say so; exporters may not use it for such memory.
+    The old form cannot say so; exporters must not use it for such memory.
     """
     address = _find_versioned_tensor(capsule)
     if address is None:
@@ -73,7 +73,7 @@ def is_read_only(capsule: object) -> bool:
 
 
 def byte_offset_of(capsule: object) -> int:
-    """Return where an array begins, counted in bytes from the address in its capsule."""
+    """Return the offset of an array's first element, in bytes from the address in its capsule."""
     address = _find_versioned_tensor(capsule)
     if address is None:
         start: int = _get_pointer(capsule, _UNVERSIONED)
@@ -83,27 +83,27 @@ def byte_offset_of(capsule: object) -> int:
 
 
 def is_array(value: object) -> bool:
-    """Whether this is an array of NumPy, or of a subclass."""
+    """Tell whether this is a NumPy array, or one of a subclass."""
     return isinstance(value, np.ndarray)
 
 
 def plain_array(array: Any) -> Array:
-    """Return an array of NumPy's own class with the same memory."""
+    """Return an array of exactly NumPy's class with the same memory."""
     return array if type(array) is np.ndarray else array.view(np.ndarray)
 
 
 def tensor_of_array(array: Any, lanes: int = 1) -> object:
-    """Make a tensor of a NumPy array that NumPy or tvm-ffi would refuse by themselves.
+    """Make a tensor from a NumPy array that NumPy or tvm-ffi would refuse.
 
     These are read-only arrays, and bfloat16, for which NumPy has no DLPack type. With ``lanes``,
-    the last axis, which has so many adjacent elements, becomes the lanes of vectors.
+    the last axis, of so many adjacent elements, becomes the lanes of vectors.
     """
     is_bfloat = array.dtype == BFLOAT16
     if not is_bfloat and lanes == 1:
         return tensor_from_capsule(capsule_of(array))
     plain = array.view(np.uint16) if is_bfloat else array
     capsule = plain.__dlpack__(max_version=_VERSION)
-    # Written where NumPy put its answer; the array itself is not touched.
+    # Only NumPy's exported structure is changed, not the array itself.
     tensor = _get_pointer(capsule, _VERSIONED) + MANAGED_DLTENSOR
     if is_bfloat:
         ctypes.memmove(tensor + DLTENSOR_CODE, _BFLOAT, 1)
@@ -121,7 +121,7 @@ def tensor_of_array(array: Any, lanes: int = 1) -> object:
 def _find_versioned_tensor(capsule: object) -> int | None:
     """Return the address of a capsule's versioned tensor, or None for the old form.
 
-    Errors: BufferError for a layout newer than the one known here.
+    Errors: BufferError for a layout that is newer than the one known here.
     """
     if not _is_valid(capsule, _VERSIONED):
         return None

@@ -26,7 +26,7 @@ __all__ = [
 
 
 class RunTypeError(RunError, TypeError):
-    """An argument is of the wrong kind, or there are too few or too many."""
+    """An argument is of the wrong kind, or there are too few or too many arguments."""
 
 
 class RunValueError(RunError, ValueError):
@@ -62,11 +62,11 @@ class RunKeyError(RunError, KeyError):
 
 
 class CacheWarning(UserWarning):
-    """The cache of compiled code cannot be used; programs work, but are always compiled."""
+    """The cache of compiled code cannot be used; programs work, but are compiled every time."""
 
 
 def refuse_pickle(what: str) -> RunTypeError:
-    """Make the error for what lives in one process only."""
+    """Create the error for pickling an object that exists in one process only."""
     return RunTypeError(
         Diagnostic(
             "RUN0468",
@@ -78,7 +78,7 @@ def refuse_pickle(what: str) -> RunTypeError:
 
 
 def not_row_major(name: str, array: Any, is_tensor: bool) -> RunValueError:
-    """Make the error for an argument of a graph that is transposed or sliced."""
+    """Create the error for an argument of a graph that is transposed or sliced."""
     copy = f"{name}.contiguous()" if is_tensor else f"numpy.ascontiguousarray({name})"
     return RunValueError(
         Diagnostic(

@@ -20,7 +20,7 @@ __all__ = ["Executable", "show_seconds"]
 
 
 def show_seconds(seconds: float) -> str:
-    """Write a time that somebody waited."""
+    """Format a duration."""
     return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.1f} ms"
 
 
@@ -28,12 +28,12 @@ def show_seconds(seconds: float) -> str:
 class Executable(Displayed):
     """Compiled functions by name: ``exe["main"](x, y)``, or ``exe(x, y)`` for ``main``.
 
-    Where there is no ``main``, ``exe(x, y)`` calls the only function.
-    ``script``, ``llvm_ir`` and ``assembly`` are made when first asked for.
-    ``compile_time`` is how many seconds it took to compile all of it, with the machine code; None
-    where that is left to the first call (``eager=True`` generates it at once), or was loaded.
-    ``schedules`` says of each kernel whether its schedule is the default or that of a record, where
-    it was compiled with a database of tuning.
+    Without a ``main``, ``exe(x, y)`` calls the only function.
+    ``script``, ``llvm_ir`` and ``assembly`` are generated on first access.
+    ``compile_time`` is the number of seconds that compiling took, including machine code; None if
+    machine code is left to the first call (``eager=True`` generates it at once), or was loaded.
+    ``schedules`` says whether each kernel has the default schedule or that of a record, if the
+    program was compiled with a tuning database.
     """
 
     __slots__ = (
@@ -86,7 +86,7 @@ class Executable(Displayed):
         return self._functions
 
     def __getitem__(self, name: str) -> Function | GraphFunction:
-        """Return the function of that name. Errors: RUN0121 where there is none."""
+        """Return the function of that name. Errors: RUN0121 if there is none."""
         found = self._functions.get(name) if isinstance(cast("object", name), str) else None
         if found is None:
             guess = nearest(name, self._functions)
@@ -103,24 +103,24 @@ class Executable(Displayed):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """Say how a function is called that is asked for as an attribute."""
+            """Explain how to call a function that is accessed as an attribute."""
             known = object.__getattribute__(self, "_functions")
             remedy = f": call exe[{name!r}](...)" if name in known else ""
             raise AttributeError(f"an executable has no attribute {name!r}{remedy}")
 
     def __call__(self, /, *args: object, **kwargs: object) -> Any:
-        """Call ``main``, or the only function. Errors: RUN0122 where there is neither."""
+        """Call ``main``, or the only function. Errors: RUN0122 if there is neither."""
         if self._default is None:
             raise self._unclear()
         return self._default(*args, **kwargs)
 
     def profile(self, /, *args: object, name: str | None = None) -> Profile:
-        """Call a function, ``main`` or the only one unless named, and see where the time goes.
+        """Call a function, by default ``main`` or the only one, and report where the time goes.
 
-        Kernels are compiled anew, to note when they run; the functions of this stay as they are.
-        The first call of the process measures the machine, which takes some seconds.
+        The program is compiled again with timers in its kernels; this executable is not changed.
+        The first call in a process measures the machine, which takes some seconds.
 
-        Errors: those of the call; RUN0122 where it is not clear what to call, RUN0121.
+        Errors: those of the call; RUN0122 if it is not clear which function to call, RUN0121.
         """
         if self._profile is None:
             raise RunTypeError(
@@ -144,15 +144,15 @@ class Executable(Displayed):
         return self._llvm_ir()
 
     def assembly(self) -> str:
-        """Return the machine code as text."""
+        """Return the assembly of the machine code."""
         return self._assembly()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the executable to a file, which ``loomir.load`` reads in any process.
 
-        The file is written whole or not at all. Functions of Python that the program calls are not
-        in it: the process that loads it registers its own.
-        Errors: RUN0467 where the file cannot be written, TIR0003 for attributes that are no plain
+        The file is written atomically. It does not contain Python functions that the program calls:
+        the process that loads it has to register them.
+        Errors: RUN0467 if the file cannot be written, TIR0003 for attributes that are not plain
         data.
         """
         if self._save is None:
@@ -162,20 +162,20 @@ class Executable(Displayed):
     def __reduce__(self) -> tuple[Callable[[bytes], Executable], tuple[bytes]]:
         """Pickle the executable as the bytes that ``save`` writes.
 
-        Errors: RUN0468 where it was made without a way to save it, TIR0003.
+        Errors: RUN0468 if it was created without a way to save it, TIR0003.
         """
         if self._reduce is None:
             raise refuse_pickle("this executable")
         return self._reduce()
 
     def export_library(self, path: str | os.PathLike[str]) -> None:
-        """Write a library for programs in C, and beside it the header, ``path`` with ``.h``.
+        """Write a library for programs in C, and next to it the header, ``path`` with ``.h``.
 
         The path ends in ``.o`` for an object file, or in ``.so`` for a shared library, which a C
         compiler on this machine links. Either needs the C library and threads, nothing else.
 
-        Errors: RUN0467 where a file cannot be written, RUN0470 for another ending, RUN0471 for a
-        program that calls Python, RUN0472 where there is no linker, RUN0473 where it fails, RUN0474
+        Errors: RUN0467 if a file cannot be written, RUN0470 for another ending, RUN0471 for a
+        program that calls Python, RUN0472 if there is no linker, RUN0473 if it fails, RUN0474
         for an executable that was loaded from a file, RUN0475 for a system other than Linux.
         """
         if self._export is None:

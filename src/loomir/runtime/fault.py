@@ -27,7 +27,7 @@ __all__ = ["Fault", "FaultKind", "Value"]
 
 
 class FaultKind(enum.Enum):
-    """Kinds of faults; the value is the code of the diagnostic."""
+    """Kinds of faults; the value is the error code of the diagnostic."""
 
     ZERO_DIVISION = "RUN0201"
     ASSERTION = "RUN0202"
@@ -40,11 +40,11 @@ class FaultKind(enum.Enum):
     RACE = "RUN0210"
     MISMATCH = "RUN0211"
     WRONG_TYPE = "RUN0401"
-    """A value of a graph is of another kind, or of another dtype."""
+    """A value of a graph has the wrong kind or dtype."""
     WRONG_VALUE = "RUN0404"
-    """A value of a graph is of the right kind, but not of the right size."""
+    """A value of a graph has the right kind, but a wrong size."""
     CALLEE = "RUN0305"
-    """A function outside of the program raised: the first value is its ticket in ``callback``."""
+    """A function outside the program raised: the first value is its ticket in ``callback``."""
 
 
 _ERRORS: Final[dict[FaultKind, type[RunError]]] = {
@@ -73,7 +73,7 @@ class Value:
     names: tuple[str, ...] = ()
 
     def text(self, values: Sequence[int]) -> str:
-        """Write the value as a decimal number, or as the name of that number."""
+        """Return the value as a decimal number, or as the name with that number."""
         value = values[self.index]
         if self.names:
             return self.names[value]
@@ -84,8 +84,8 @@ class Value:
 class Fault:
     """One place in a program where it may stop.
 
-    ``message`` is a sequence of parts: text stands for itself, so that braces in a user's text mean
-    nothing; ``i`` is short for ``Value(i)``.
+    ``message`` is a sequence of parts, so that braces in a user's text are no placeholders: text,
+    or ``Value(i)``, for which ``i`` is short.
     """
 
     kind: FaultKind
@@ -97,7 +97,7 @@ class Fault:
     code: str = ""
 
     def diagnostic(self, values: Sequence[int] = (0, 0, 0)) -> Diagnostic:
-        """Describe one occurrence, with the values it came with."""
+        """Return the diagnostic of one occurrence with its values."""
         return Diagnostic(
             code=self.code or self.kind.value,
             message="".join(_part(part, values) for part in self.message),
@@ -108,7 +108,7 @@ class Fault:
         )
 
     def error(self, values: Sequence[int] = (0, 0, 0)) -> RunError:
-        """Make the exception to raise for one occurrence."""
+        """Return the exception of one occurrence."""
         return _ERRORS[self.kind](self.diagnostic(values))
 
 

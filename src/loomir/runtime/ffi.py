@@ -50,7 +50,7 @@ _loaded: Final[list[ModuleType]] = []
 
 
 class NativeFault(Exception):
-    """What native code raised: ``<site>;<v0>;<v1>;<v2>;<root>``, or with more values."""
+    """The error of native code: ``<site>;<v0>;<v1>;<v2>;<root>``, or with more values."""
 
     def split(self) -> tuple[int, tuple[int, ...]]:
         """Return the site and the values."""
@@ -59,12 +59,12 @@ class NativeFault(Exception):
 
     @property
     def root(self) -> int:
-        """What the call of native code had for itself, by which its callbacks' errors are kept."""
+        """The number of the native call, by which errors of its callbacks are kept."""
         return int(str(self).rpartition(";")[2])
 
 
 class _HideTorch(MetaPathFinder):
-    """Make ``import torch`` fail, in the thread that made this object only."""
+    """Make ``import torch`` fail, only in the thread that created this object."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
@@ -72,7 +72,7 @@ class _HideTorch(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Refuse torch; say nothing about other modules."""
+        """Refuse to import torch; leave other modules to other finders."""
         if fullname == "torch" and threading.get_ident() == self._thread:
             raise ModuleNotFoundError("torch is hidden while tvm_ffi is imported", name=fullname)
         return None
@@ -80,9 +80,9 @@ class _HideTorch(MetaPathFinder):
 
 @contextmanager
 def _hide_torch() -> Generator[None]:
-    """Keep tvm-ffi from importing torch, or from compiling an addon where torch is there already.
+    """Keep tvm-ffi from importing torch, or from compiling an addon if torch is imported already.
 
-    Nothing is lost: tensors come through DLPack either way.
+    Nothing is lost by that, since tensors are passed through DLPack anyway.
     """
     hide = _HideTorch()
     sys.meta_path.insert(0, hide)
@@ -110,15 +110,15 @@ def _tvm_ffi() -> Any:
 
 
 def is_loaded() -> bool:
-    """Whether tvm-ffi has been imported."""
+    """Tell whether tvm-ffi has been imported."""
     return bool(_loaded)
 
 
 def function_from_address(address: int, keep_alive: object = None) -> Callable[..., object]:
     """Make a Python callable of a native entry point.
 
-    The GIL is released while it runs. ``keep_alive`` lives as long as the callable: what owns the
-    code.
+    The GIL is released while it runs. The callable keeps ``keep_alive``, the owner of the code,
+    alive.
     """
     module = _tvm_ffi()
     function = module.Function.__from_extern_c__(address, keep_alive_object=keep_alive)
@@ -127,7 +127,7 @@ def function_from_address(address: int, keep_alive: object = None) -> Callable[.
 
 
 def global_function(name: str) -> Callable[..., object] | None:
-    """Return the function that C++ or Python code made known to tvm-ffi by that name, or None."""
+    """Return the function registered in tvm-ffi by that name, from C++ or Python, or None."""
     return _tvm_ffi().get_global_func(name, allow_missing=True)
 
 
@@ -138,13 +138,13 @@ def native_symbols() -> dict[str, int]:
 
 
 def _library() -> Any:
-    """Return tvm-ffi's library; the package is imported only where that is somewhere else."""
+    """Return tvm-ffi's library; the package is imported only if the library is elsewhere."""
     if not _loaded:
         spec = importlib.util.find_spec("tvm_ffi")
         for folder in (spec and spec.submodule_search_locations) or ():
             path = os.path.join(folder, "lib", "libtvm_ffi.so")
             if os.path.isfile(path):
-                # As the package itself does: when it is imported later, it gets the same one.
+                # Like the package does, so that a later import gets the same library.
                 return ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
     return _tvm_ffi().LIB
 
@@ -157,22 +157,22 @@ def _address(function: Any) -> int:
 
 
 def tensor_from_capsule(capsule: object) -> object:
-    """Make a tensor that a native function takes of a DLPack capsule, which is used up."""
+    """Turn a DLPack capsule, which is consumed, into a tensor for a native function."""
     return _tvm_ffi().from_dlpack(capsule)
 
 
 def is_tensor(value: object) -> bool:
-    """Whether this is a tensor of tvm-ffi's own."""
+    """Tell whether this is a tensor of tvm-ffi."""
     return bool(_loaded) and isinstance(value, _loaded[0].Tensor)
 
 
 @functools.cache
 def direct_classes() -> frozenset[type]:
-    """Return the classes whose objects may be passed to a native function as they are.
+    """Return the classes whose objects may be passed to a native function directly.
 
-    NumPy's arrays are among them as long as tvm-ffi refuses read-only ones, which native code could
-    not tell from others; that is tried here, not assumed, and once: what NumPy raises then leaves
-    some bytes behind.
+    NumPy's arrays are among them only if tvm-ffi refuses read-only ones, which native code could
+    not distinguish. This is tested here, only once, since the exception that NumPy raises leaks
+    some bytes.
     """
     module = _tvm_ffi()
     classes: set[type] = {int, float, bool, module.Tensor}

@@ -26,23 +26,23 @@ __all__ = ["Complete", "Function"]
 Complete: TypeAlias = Callable[
     [Sequence[object], Mapping[str, object]], "tuple[tuple[object, ...], object] | str"
 ]
-"""Adds the arguments that a call leaves out: all arguments and the result, or why it cannot."""
+"""Completes the arguments of a call: returns all arguments and the result, or why it cannot."""
 
 
 class Function:
     """A compiled function: takes arrays for buffers and numbers for scalars, in order or by name.
 
-    The last buffers may be left out where the program writes them, does not read their earlier
-    contents, and the other arguments determine their shapes: they are then allocated and returned.
+    The last buffers may be left out if the program writes them, does not read their earlier
+    contents, and the other arguments determine their shapes; they are then allocated and returned.
 
     Buffers are read and written in place, whoever made them: NumPy, PyTorch, anything that exports
     DLPack. The GIL is released during the call; several threads may call at once.
 
-    ``entry`` gives the address of the native entry point; it is asked once, at the first call.
+    ``entry`` returns the address of the native entry point; it is called once, at the first call.
     ``faults`` are numbered by site. ``explain`` raises the ``RunError`` for arguments that the
     native entry refused; it gets them as NumPy arrays and Python numbers. ``keep_alive`` owns the
-    code. ``returns`` is the dtype of the result, None if there is none. ``complete`` adds the
-    outputs that a call leaves out, or says why it cannot: the call then returns them.
+    code. ``returns`` is the dtype of the result, None if there is none. ``complete`` adds outputs
+    that a call leaves out, which the call then returns, or says why it cannot.
 
     Errors: RUN01xx for the arguments, RUN02xx for what happens inside, and those of ``explain``.
     """
@@ -85,7 +85,7 @@ class Function:
         self._keep_alive = keep_alive
         self._lock = ForkSafeLock()
         self._native: Callable[..., object] | None = None
-        # No class is passed on untouched before the code is linked: see _link.
+        # Until the code is linked, no class is passed directly: see _link.
         self._direct: frozenset[type] = frozenset()
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ class Function:
         """Refuse to be pickled. Errors: RUN0468."""
         raise refuse_pickle(self.name)
 
-    # -- the fast way ----------------------------------------------------------------------------
+    # -- the fast path ---------------------------------------------------------------------------
     def __call__(self, /, *args: object, **kwargs: object) -> Any:
         """Run the function; see the class."""
         direct = self._direct
@@ -109,14 +109,14 @@ class Function:
         try:
             return native(*args)
         except (NativeFault, BufferError, OverflowError) as error:
-            # The last two: tvm-ffi could not convert an argument.
+            # The last two mean that tvm-ffi could not convert an argument.
             failure = error
         try:
             return self._recover(args, failure)
         finally:
-            del failure  # its traceback holds this frame
+            del failure  # its traceback refers to this frame
 
-    # -- every other way -------------------------------------------------------------------------
+    # -- all other paths -------------------------------------------------------------------------
     def _link(self) -> Callable[..., object]:
         with self._lock:
             native = self._native
@@ -132,7 +132,8 @@ class Function:
     def _direct_classes(self) -> frozenset[type]:
         classes = direct_classes()
         if any(p.is_buffer and (p.dtype.is_bfloat or p.dtype.is_vector) for p in self.parameters):
-            # Each such array needs another form; trying the fast way first would cost an exception.
+            # Every such array has to be converted; trying the fast path first would cost an
+            # exception.
             classes -= {np.ndarray}
         return classes
 
@@ -163,7 +164,7 @@ class Function:
         except NativeFault as error:
             failure = error
         except (BufferError, RuntimeError):
-            # Of the argument's library, when asked for its memory; or from inside the program.
+            # Raised by the argument's library, when it exports memory, or inside the program.
             diagnose(self.parameters, given)
             raise
         try:
@@ -172,10 +173,10 @@ class Function:
             del failure
 
     def _recover(self, args: tuple[object, ...], failure: Exception) -> object:
-        """Go on after the fast way failed.
+        """Go on after the fast path failed.
 
-        An argument that ``adapt`` changes is one that the fast way could not pass, so the code has
-        not run yet and may be called again. If it changes none, the failure comes from inside.
+        If ``adapt`` changes an argument, the fast path could not pass it, so that the code has not
+        run yet and may be called again. If it changes none, the failure comes from inside.
         """
         if isinstance(failure, NativeFault) and failure.split()[0] != SITE_ARGUMENTS:
             self._raise(failure, args, args)
@@ -202,7 +203,7 @@ class Function:
         if not 0 <= site < len(self._faults):
             raise InternalError(f"{self.name} reported fault {site} of {len(self._faults)}")
         fault = self._faults[site]
-        # Also where the fault is another: exceptions of threads that lost are let go.
+        # Taken even for other faults, to drop the exceptions of other threads.
         raised = take(failure.root, values[0])
         stopped = interrupt_of(failure.root)
         if stopped is not None:
@@ -216,7 +217,7 @@ class Function:
         try:
             raise error
         finally:
-            # Its traceback holds this frame, which must not hold it.
+            # Its traceback refers to this frame, which must not refer to it.
             del error, raised
 
     # -- binding by position and by name ---------------------------------------------------------
@@ -278,7 +279,7 @@ class Function:
 
 
 def _read_unsigned(native: Callable[..., object]) -> Callable[..., object]:
-    """Read the result as unsigned: the calling convention has signed integers only."""
+    """Read the result as unsigned: the calling convention has only signed integers."""
 
     def call(*args: object) -> object:
         result = native(*args)

@@ -11,10 +11,10 @@ _connected: Final[list[Callable[[int], BaseException | None]]] = []
 
 
 def connect_interrupts(take: Callable[[int], BaseException | None]) -> None:
-    """Name what gives the exception that stopped a call, by its root; once is enough."""
+    """Set the function that returns the exception that stopped a call; once is enough."""
     _connected.append(take)
 
 
 def interrupt_of(root: int) -> BaseException | None:
-    """Return what the handler of a signal raised and stopped that call by, once."""
+    """Return the exception by which a signal handler stopped the call of ``root``, once."""
     return _connected[0](root) if _connected else None

@@ -14,7 +14,7 @@ ANY_TYPE_INDEX: Final = 0  # i32
 ANY_PADDING: Final = 4  # i32, must be zero
 ANY_VALUE: Final = 8  # i64, double or pointer
 
-# What the type index of a TVMFFIAny may say.
+# Values of the type index of a TVMFFIAny.
 TYPE_NONE: Final = 0
 TYPE_INT: Final = 1
 TYPE_BOOL: Final = 2
@@ -40,21 +40,21 @@ DLTENSOR_STRIDES: Final = 32  # pointer to i64, in elements; may be NULL
 DLTENSOR_BYTE_OFFSET: Final = 40  # u64
 DEVICE_CPU: Final = 1
 
-# DLPack's codes of element types; bool has 8 bits in memory.
+# DLPack's codes of element types; a bool has 8 bits in memory.
 CODE_INT: Final = 0
 CODE_UINT: Final = 1
 CODE_FLOAT: Final = 2
 CODE_BFLOAT: Final = 4
 CODE_BOOL: Final = 6
 
-# DLManagedTensorVersioned: what a versioned DLPack capsule points to.
+# DLManagedTensorVersioned, which a versioned DLPack capsule points to.
 MANAGED_MAJOR: Final = 0  # u32
 MANAGED_FLAGS: Final = 24  # u64
 MANAGED_FLAG_READ_ONLY: Final = 1
 MANAGED_DLTENSOR: Final = 32
 
 FAULT_KIND: Final = "LoomirFault"
-"""The kind of error that native code raises; its message: ``<site>;<v0>;<v1>;…;<root>``."""
+"""The kind of error that native code raises, with the message ``<site>;<v0>;<v1>;…;<root>``."""
 
 SITE_ARGUMENTS: Final = -1
-"""The site that says: the arguments do not fit, and nothing was written."""
+"""The site of arguments that do not fit; nothing was written."""

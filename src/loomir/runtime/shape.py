@@ -13,7 +13,7 @@ __all__ = ["Shape"]
 
 
 class Shape(tuple[int, ...]):
-    """A shape, as distinct from a tuple of values: a tuple of integers that never changes.
+    """A shape, in contrast to a tuple of values: an immutable tuple of integers.
 
     ``Shape([2, 3])``; equal to ``(2, 3)``.
     """
@@ -21,7 +21,7 @@ class Shape(tuple[int, ...]):
     __slots__ = ()
 
     def __new__(cls, extents: Iterable[SupportsIndex] = ()) -> Shape:
-        """Take extents. Errors: RUN0401, a TypeError, for what is not an integer."""
+        """Create a shape. Errors: RUN0401, a TypeError, for an extent that is not an integer."""
         try:
             made = [operator.index(e) for e in extents]
         except TypeError as error:

@@ -18,7 +18,7 @@ __all__ = ["diagnose_tensor", "is_torch_tensor", "plain_tensor", "zeros_of"]
 
 
 class _Torch(NamedTuple):
-    """What is needed of torch, looked up once: that costs as much as a call."""
+    """Attributes of torch, looked up only once, since that takes as long as a call."""
 
     module: Any
     tensor: type
@@ -33,22 +33,23 @@ def _torch() -> _Torch | None:
         return _found[0]
     module: Any = sys.modules.get("torch")
     parameter: Any = getattr(getattr(module, "nn", None), "Parameter", None)
-    if parameter is None:  # not imported, or not wholly so far
+    if parameter is None:  # not imported, or not completely yet
         return None
     _found.append(_Torch(module, module.Tensor, (module.Tensor, parameter)))
     return _found[0]
 
 
 def is_torch_tensor(value: object) -> bool:
-    """Whether this is a tensor of PyTorch, or of a subclass."""
+    """Tell whether this is a PyTorch tensor, or one of a subclass."""
     torch = _found[0] if _found else _torch()
     return torch is not None and isinstance(value, torch.tensor)
 
 
 def plain_tensor(parameter: Parameter, value: Any) -> object:
-    """Return a tensor whose memory is what it looks like; the same object where possible.
+    """Return a tensor whose memory has the values that it shows; if possible, the same object.
 
-    Only what native code would not notice is looked at; ``diagnose_tensor`` explains the rest.
+    Only problems that native code would not notice are checked; ``diagnose_tensor`` explains
+    others.
 
     Errors: RUN0106.
     """
@@ -78,16 +79,16 @@ def plain_tensor(parameter: Parameter, value: Any) -> object:
 
 
 def zeros_of(shape: tuple[int, ...], dtype: str) -> Any:
-    """Return a tensor of zeros, None if PyTorch has no such dtype; there must be a tensor."""
+    """Return a tensor of zeros, None if PyTorch has no such dtype; torch must be imported."""
     torch = _found[0].module
     kind = getattr(torch, dtype, None)
     return torch.zeros(shape, dtype=kind) if isinstance(kind, torch.dtype) else None
 
 
 def diagnose_tensor(parameter: Parameter, value: Any) -> None:
-    """Raise why the memory of a tensor cannot be used.
+    """Raise an error that says why the memory of a tensor cannot be used.
 
-    Errors: RUN0106 for states, RUN0107 for devices; none where there is nothing to say.
+    Errors: RUN0106 for states, RUN0107 for devices; none if nothing is wrong.
     """
     torch = _found[0]
     if not value.is_cpu:

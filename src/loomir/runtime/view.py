@@ -23,7 +23,7 @@ _NOWHERE: Final = 64
 
 
 class Lender:
-    """Memory that NumPy can look at; it keeps the owner alive, and arrays of it keep this alive."""
+    """Memory for NumPy arrays: they keep this object alive, and it keeps the owner alive."""
 
     __slots__ = ("__array_interface__", "__weakref__", "owner")
 
@@ -39,7 +39,7 @@ def array_at(
     shape: Sequence[int],
     strides: Sequence[int] = (),
 ) -> Array:
-    """Make an array of memory at an address; strides count elements, none means row-major."""
+    """Make an array of memory at an address; strides count elements, None means row-major."""
     bits: Any = np.dtype(f"u{dtype.element.itemsize}")
     lanes = (dtype.lanes,) if dtype.is_vector else ()
     steps = None
@@ -50,7 +50,7 @@ def array_at(
         "shape": (*shape, *lanes),
         "strides": steps,
         "typestr": bits.str,
-        # NumPy before 2.3 does not take NULL, where an empty array may lie.
+        # NumPy before 2.3 does not accept NULL, which an empty array may have.
         "data": (address or _NOWHERE, False),
     }
     memory: Any = np.asarray(lender)
@@ -60,9 +60,9 @@ def array_at(
 def view_arguments(
     parameters: Sequence[Parameter], given: Sequence[object], adapted: Sequence[object]
 ) -> tuple[object, ...]:
-    """Return NumPy arrays for buffers and Python's numbers for scalars; nothing is copied.
+    """Return NumPy arrays for buffers and Python numbers for scalars; nothing is copied.
 
-    ``adapted`` is what ``adapt`` made of ``given``.
+    ``adapted`` is the result of ``adapt`` for ``given``.
 
     Errors: RUN0105 for elements of a dtype that TIR lacks.
     """
@@ -79,7 +79,7 @@ def view_arguments(
 
 
 class Views(tuple[object, ...]):
-    """Arguments as arrays and numbers; ``tensors`` names those that PyTorch made."""
+    """Arguments as arrays and numbers; ``tensors`` are the names of those from PyTorch."""
 
     tensors: frozenset[str] = frozenset()
 

@@ -14,14 +14,14 @@ _listeners: Final[list[Listener]] = []
 
 
 def announce(what: str) -> None:
-    """Tell the listeners what is done next."""
+    """Tell the listeners what happens next."""
     for listener in _listeners:
         listener(what)
 
 
 @contextmanager
 def listen(listener: Listener) -> Generator[None]:
-    """Call a function with what is announced, within a ``with`` statement."""
+    """Call a function with each announcement within a ``with`` statement."""
     _listeners.append(listener)
     try:
         yield

@@ -35,7 +35,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _C = TypeVar("_C", bound=type)
 
 CODE: Final = "TIR0006"
-"""The error code for arguments that break no rule but their declaration."""
+"""The error code for arguments that do not fit their declared types."""
 
 
 class _Parameters(NamedTuple):
@@ -48,7 +48,7 @@ class _Parameters(NamedTuple):
 
 
 class _Misfit(NamedTuple):
-    """A value that is not what is declared."""
+    """A value that does not fit its declared type."""
 
     where: str
     name: str
@@ -71,9 +71,9 @@ class _Misfit(NamedTuple):
 
 # -- calls ---------------------------------------------------------------------------------------
 def explain_arguments(function: _F, code: str = CODE) -> _F:
-    """Wrap a function, so that failures by undeclared arguments are explained.
+    """Wrap a function, so that failures caused by arguments of wrong types are explained.
 
-    Mistakes that Loomir tells, and those of functions that users give, stay what they are.
+    Errors with diagnostics, and errors of functions passed by users, are not changed.
     """
 
     @wraps(function)
@@ -90,7 +90,7 @@ def explain_arguments(function: _F, code: str = CODE) -> _F:
 
 
 def refuse_unknown_options(function: _F) -> _F:
-    """Wrap a function, so that a keyword that it does not take is refused by name (RUN0012)."""
+    """Wrap a function, so that an unknown keyword is refused by name (RUN0012)."""
     known = tuple(inspect.signature(function).parameters)
 
     @wraps(function)
@@ -122,9 +122,10 @@ def explain_exported(
 
 
 def explain_methods(cls: _C) -> _C:
-    """Wrap the public methods of a class as ``explain_arguments`` does, in place.
+    """Wrap the public methods of a class by ``explain_arguments``, in place.
 
-    A method that returns a context checks its arguments when it is called, since it fails later.
+    A method that returns a context manager checks its arguments at the call, since it would fail
+    only later.
     """
     for name, method in tuple(vars(cls).items()):
         if (name == "__init__" or name[0] != "_") and inspect.isfunction(method):
@@ -148,7 +149,7 @@ def _explain_context(method: _F, declares: Callable[..., Any]) -> _F:
 def explain(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], code: str = CODE
 ) -> None:
-    """Refuse a call by the first argument, or part of a node among them, of an undeclared type."""
+    """Raise an error about the first argument, or part of a node in it, with a wrong type."""
     misfit(function, args, kwargs, code)
     explain_parts([*args, *kwargs.values()])
 
@@ -156,7 +157,7 @@ def explain(
 def misfit(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], code: str = CODE
 ) -> None:
-    """Refuse the first argument that a function does not declare."""
+    """Raise an error about the first argument that does not fit a function's declaration."""
     known = _parameters(function)
     where = function.__name__
     if where == "__init__":
@@ -165,7 +166,7 @@ def misfit(
         if place < len(known.positional):
             name, kind = known.positional[place]
         elif known.rest is None:
-            return  # Python counts them
+            return  # Python's own error says how many
         else:
             name, kind = known.rest
         if not kind.accepts(value):
@@ -195,7 +196,7 @@ def _parameters(function: Callable[..., Any]) -> _Parameters:
 
 # -- nodes ---------------------------------------------------------------------------------------
 def explain_node(node: Any) -> None:
-    """Refuse a node that could not be made, by what is not as declared, in it or below it."""
+    """Raise an error about the field of a node, or of a node below it, with a wrong type."""
     fields = _fields(cast("Any", type(node)))
     for name, (given, _) in fields.items():
         value = getattr(node, name)
@@ -206,7 +207,7 @@ def explain_node(node: Any) -> None:
 
 
 def refuse_endless(node: Any, name: str) -> typing.NoReturn:
-    """Refuse plain data in a field of a node that holds itself, or is deeper than Python goes."""
+    """Raise an error about plain data that contains itself, or is nested too deeply."""
     raise CompileError(
         Diagnostic(
             CODE,
@@ -218,7 +219,7 @@ def refuse_endless(node: Any, name: str) -> typing.NoReturn:
 
 
 def explain_parts(values: Sequence[Any]) -> None:
-    """Refuse values in fields of nodes, at any depth, that do not fit their declared types."""
+    """Raise an error about values in fields of nodes, at any depth, with wrong types."""
     waiting: list[Any] = list(reversed(values))
     seen: set[int] = set()
     while waiting:
@@ -243,7 +244,7 @@ def explain_parts(values: Sequence[Any]) -> None:
 
 
 def _is_node(value: object) -> bool:
-    """Tell nodes by what all have, for they belong to a higher layer."""
+    """Recognise nodes by their attributes, since their class is in a higher layer."""
     return hasattr(value, "node_fields") and not isinstance(value, type)
 
 
@@ -261,7 +262,7 @@ def _refuse_root(node: Any) -> typing.NoReturn:
 
 @cache
 def _fields(cls: Any) -> dict[str, tuple[Declared, Declared]]:
-    """Return what each field of a class of nodes may be given, and what it then holds."""
+    """Return, for each field of a node class, the accepted type and the stored type."""
     hints = typing.get_type_hints(cls)
     made: dict[str, tuple[Declared, Declared]] = {}
     for field in dataclasses.fields(cls) if cls.node_fields else ():
@@ -279,7 +280,7 @@ class MissingNameError(CompileError, AttributeError):
 def refuse_missing(
     module: str, known: Sequence[str], instead: Mapping[str, str]
 ) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a module: what others call things, then near names."""
+    """Return the ``__getattr__`` of a module: it suggests Loomir's name, or similar names."""
 
     def find(name: str) -> Any:
         if name.startswith("_"):

@@ -18,21 +18,21 @@ __all__ = ["Array", "empty_on_line"]
 
 
 def _numpy() -> Any:
-    return import_module("numpy")  # loaded with the first array: it takes its time
+    return import_module("numpy")  # imported with the first array, since that is slow
 
 
 _LINE: Final = 64
 _LARGE: Final = 4096
 _PIECE: Final = 1 << 20
 _SAMPLE: Final = 1024
-"""Bytes that are compared at once, and those that a hash looks at in two ways."""
+"""Bytes that are sampled at the start of a comparison, and by a hash."""
 
 
 def empty_on_line(shape: Sequence[int], dtype: Any) -> Any:
-    """Return memory for an array that begins with a line of the cache.
+    """Return an uninitialised array that begins at a cache line.
 
-    NumPy's begin 16 bytes after it where they are large, and a vector as long as a line then lies
-    in two: to read weights once takes 1.2 of the time.
+    Large NumPy arrays begin 16 bytes after one, so that a vector as long as a line crosses two
+    lines: reading weights once then takes 1.2 times as long.
     """
     numpy = _numpy()
     kind = numpy.dtype(dtype)
@@ -43,11 +43,11 @@ def empty_on_line(shape: Sequence[int], dtype: Any) -> Any:
 
 
 class Array:
-    """An array that never changes: a constant of a program.
+    """An immutable array, a constant of a program.
 
-    Two are equal where dtype, shape and all bytes are, so that NaN equals itself and -0.0 is not
-    0.0. ``data`` is a NumPy array in row-major order that cannot be written. One that was made by
-    ``read_lazily`` is in memory only while somebody needs it.
+    Two arrays are equal if dtype, shape and all bytes are equal, so that NaN equals itself and -0.0
+    differs from 0.0. ``data`` is a NumPy array in row-major order that cannot be written. One that
+    was made by ``read_lazily`` is in memory only while somebody needs it.
     """
 
     __slots__ = ("_data", "_digest", "_hash", "_read", "dtype", "shape")
@@ -60,7 +60,7 @@ class Array:
 
     def __init__(self, data: Any, dtype: DataType | str | None = None) -> None:
         kind = None if dtype is None else numpy_of(DataType(str(dtype)))
-        # NumPy has no object for a scalar that is not an array of rank 0.
+        # In NumPy, a scalar of such a dtype is an array of rank 0.
         try:
             given = _numpy().asarray(data, dtype=kind)
         except ValueError as error:
@@ -96,7 +96,7 @@ class Array:
 
     @staticmethod
     def own(data: np.ndarray[Any, Any]) -> Array:
-        """Take over an array in row-major order that nobody else will write, without a copy."""
+        """Wrap an array in row-major order, which nobody may write any more, without a copy."""
         made = Array.__new__(Array)
         made._hold(_numpy().asarray(data, order="C"))
         return made
@@ -105,9 +105,9 @@ class Array:
     def read_lazily(
         read: Callable[[], np.ndarray[Any, Any]], dtype: DataType | str, shape: Sequence[int]
     ) -> Array:
-        """Make an array whose elements ``read`` fetches when they are needed, the same each time.
+        """Make an array whose elements ``read`` loads on demand, always the same ones.
 
-        ``read`` gives memory that nobody else will write, in row-major order.
+        ``read`` returns memory that nobody will write, in row-major order.
         """
         made = Array.__new__(Array)
         made._data, made._read = None, read
@@ -116,13 +116,13 @@ class Array:
 
     @property
     def data(self) -> np.ndarray[Any, Any]:
-        """The elements, which stay in memory from then on; ``release`` lets go of them."""
+        """The elements, which then stay in memory until ``release``."""
         if self._data is None:
             self._data = self.once()
         return self._data
 
     def once(self) -> np.ndarray[Any, Any]:
-        """Return the elements for a moment: those that can be read again are not kept."""
+        """Return the elements for a single use: those that can be read again are not kept."""
         if self._data is not None:
             return self._data
         assert self._read is not None
@@ -131,13 +131,13 @@ class Array:
         return found
 
     def release(self) -> None:
-        """Let go of elements that can be read again. Addresses of them are no longer valid."""
+        """Free elements that can be read again; their addresses become invalid."""
         if self._read is not None:
             self._data = None
 
     @staticmethod
     def from_bytes(data: bytes, dtype: DataType | str, shape: Sequence[int]) -> Array:
-        """Make an array of what ``to_bytes`` gave. Errors: ValueError where sizes disagree."""
+        """Make an array from the result of ``to_bytes``. Errors: ValueError if sizes disagree."""
         flat: Any = _numpy().frombuffer(data, dtype=numpy_of(DataType(str(dtype))))
         return Array(flat.reshape(tuple(shape)))
 
@@ -167,19 +167,20 @@ class Array:
         )
 
     def _bytes(self) -> Any:
-        """Return the elements' bytes, not copied."""
+        """Return the bytes of the elements, without a copy."""
         data: Any = self.once()
         return data.reshape(-1).view("uint8")
 
     def _equals(self, other: Array) -> bool:
         mine, theirs = self._bytes(), other._bytes()
-        # Piece by piece: what differs often does so at the beginning.
+        # Piece by piece: arrays that differ often do so at the beginning.
         pieces = range(0, len(mine), _PIECE)
         return all((mine[i : i + _PIECE] == theirs[i : i + _PIECE]).all() for i in pieces)
 
     def __hash__(self) -> int:
         if self._hash is None:
-            # All bytes of 64 MB take 0.2 s. Arrays that are alike in these are compared in full.
+            # Hashing all bytes of 64 MB takes 0.2 s. Arrays with equal samples are compared
+            # completely.
             seen = self._bytes()
             step = len(seen) // _SAMPLE
             some = seen if step < 2 else seen[: step * _SAMPLE].reshape(_SAMPLE, step)[:, step - 1]

@@ -22,7 +22,7 @@ _OURS: Final = __name__.partition(".")[0]
 
 
 def user_span() -> Span | None:
-    """Return the place in the user's code that led here."""
+    """Return the location in the user's code of the current call into Loomir."""
     frame: FrameType | None = inspect.currentframe()
     while frame is not None and _is_ours(frame):
         frame = frame.f_back
@@ -30,15 +30,15 @@ def user_span() -> Span | None:
 
 
 class located:  # noqa: N801 - used as a function in ``with``
-    """Add the place in the user's code to mistakes that are found inside."""
+    """Add the location in the user's code to errors raised inside a ``with`` statement."""
 
     def __enter__(self) -> None:
-        """Do nothing: the place is found once there is a mistake."""
+        """Do nothing: the location is computed only for an error."""
 
     def __exit__(
         self, kind: object, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Raise a mistake without a place again, with the place."""
+        """Raise an error without a location again, with the location."""
         if not isinstance(error, CompileError) or all(d.span for d in error.diagnostics):
             return
         span = _innermost(traceback) or user_span()
@@ -55,12 +55,12 @@ def _innermost(traceback: TracebackType | None) -> Span | None:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Tell by the module, for methods that Python generates are in no file."""
+    """Tell by the module whether a frame is Loomir's, since generated methods have no file."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] == _OURS
 
 
 def span_of(code: CodeType, line: int, instruction: int) -> Span:
-    """Return the place of an instruction, by its line and its offset in the code."""
+    """Return the location of an instruction, by its line and its offset in the code."""
     source = _source(code.co_filename)
     text = source.line(line)
     start, end = 1, len(text or "") + 1
@@ -83,7 +83,7 @@ def span_of(code: CodeType, line: int, instruction: int) -> Span:
 def _positions(
     code: CodeType, line: int, instruction: int, text: str
 ) -> tuple[int, int, int, int] | None:
-    """Return first line, last line, and columns in bytes of what an instruction evaluates."""
+    """Return first line, last line, and columns in bytes of an instruction's expression."""
     positions: Any = getattr(code, "co_positions", None)
     if instruction < 0:
         return None
@@ -93,7 +93,7 @@ def _positions(
     return rows[0] if rows and None not in rows[0] else None
 
 
-# Files of each name as last seen: notebooks and generated programs change under one name.
+# The latest content of each file name: notebooks and generated programs change under one name.
 _sources: Final[dict[str, tuple[list[str], Source]]] = {}
 
 

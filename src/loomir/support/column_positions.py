@@ -38,9 +38,9 @@ _KINDS: Final[dict[str, type[ast.expr]]] = {
 def columns_of(
     code: CodeType, instruction: int, line: int, text: str
 ) -> tuple[int, int, int, int] | None:
-    """Return first line, last line, and columns in bytes of what an instruction evaluates.
+    """Return first line, last line, and columns in bytes of an instruction's expression.
 
-    None if that is in doubt.
+    Return None if that is uncertain.
     """
     tree = _parse(text)
     names = {i.offset: i.opname for i in dis.get_instructions(code)}
@@ -95,10 +95,10 @@ def _scopes(tree: ast.Module, code: CodeType) -> Iterator[ast.AST]:
 
 
 def _list_evaluated(scope: ast.AST) -> list[ast.expr]:
-    """List the expressions that a scope itself evaluates, parts before the whole."""
+    """List the expressions that a scope itself evaluates, operands first."""
     made: list[ast.expr] = []
     inside = scope.body if isinstance(scope, (*_SCOPES, ast.Module)) else scope
-    # A part is pushed twice: to visit its parts, and to list it after them.
+    # Each part is pushed twice: to visit its operands, and to list it after them.
     stack: list[tuple[ast.AST, bool]] = []
     stack += [(p, False) for p in reversed(inside if isinstance(inside, list) else [inside])]
     while stack:

@@ -16,7 +16,7 @@ class CompileWarning(UserWarning):
 
 
 def caution(diagnostics: Iterable[Diagnostic]) -> None:
-    """Warn the caller of Loomir; of what stands in a text, once."""
+    """Issue warnings to the caller of Loomir; a warning about a source text only once."""
     for found in diagnostics:
         if found.span is not None:
             known = (found.code, found.message, found.span.line)
@@ -28,7 +28,7 @@ def caution(diagnostics: Iterable[Diagnostic]) -> None:
 
 
 def users_depth() -> int:
-    """Count the frames of Loomir, from the caller's on: the ``stacklevel`` of the user's line."""
+    """Count the frames of Loomir above the user's: the ``stacklevel`` of warnings."""
     depth = 1
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("loomir."):

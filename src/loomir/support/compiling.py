@@ -16,5 +16,5 @@ def set_compiler(compiler: Callable[..., Any]) -> None:
 
 
 def to_executable(program: object, **options: Any) -> Any:
-    """Compile a program as ``loomir.compile`` does."""
+    """Compile a program like ``loomir.compile``."""
     return _compiler[0](program, **options)

@@ -15,10 +15,10 @@ __all__ = ["SETTINGS", "Settings"]
 
 @dataclass
 class Settings:
-    """What a process may keep on disk.
+    """What a process may store on disk.
 
-    ``cache_dir``: where compiled objects are kept, None for no cache on disk. ``program_bytes``:
-    how many bytes whole programs may take there, with their weights.
+    ``cache_dir``: the directory of compiled objects, None for no cache on disk. ``program_bytes``:
+    the most bytes of whole programs there, with their weights.
     """
 
     cache_dir: Path | None
@@ -26,7 +26,7 @@ class Settings:
 
     @property
     def keeps_programs(self) -> bool:
-        """Whether whole programs are kept."""
+        """Whether whole programs are cached."""
         return self.cache_dir is not None and self.program_bytes > 0
 
 
@@ -43,7 +43,7 @@ _UNITS: Final = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
 def _read_size(text: str) -> int | None:
-    """Read a number of bytes such as ``500M``; None for another text."""
+    """Read a number of bytes such as ``500M``; None for any other text."""
     found = re.fullmatch(r"\s*(\d{1,15})\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
     return None if found is None else int(found[1]) << _UNITS[found[2].upper()]
 

@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One mistake: what, where, why there, what else is known, and one thing to do."""
+    """One mistake: what is wrong, where, why, further notes, and one remedy."""
 
     code: str
     message: str
@@ -42,7 +42,7 @@ class Diagnostic:
     severity: str = field(default="error")
 
     def at(self, span: Span | None) -> Diagnostic:
-        """Return the same diagnostic with a place, where it has none yet."""
+        """Return the diagnostic with a location, unless it has one already."""
         return self if self.span is not None or span is None else replace(self, span=span)
 
     def as_dict(self) -> dict[str, object]:
@@ -73,7 +73,7 @@ def _place(span: Span) -> dict[str, object]:
 
 
 def render(diagnostic: Diagnostic) -> str:
-    """Write a diagnostic as text: message, source line with carets, notes, help."""
+    """Format a diagnostic as text: message, source line with carets, notes, help."""
     lines = [f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
     width = _gutter(diagnostic)
     if diagnostic.span is not None:
@@ -105,7 +105,7 @@ def _snippet(span: Span, label: str, mark: str, width: int) -> list[str]:
     end = span.end_column - 1 if span.end_line == span.line else len(text.rstrip())
     if len(text) > _LONG_LINE:
         text, start, end = _around(text, start, end)
-    # Tabs are kept in the line below so that the carets stand under what they mean.
+    # Tabs are kept in the line below, so that carets align with the source.
     lead = "".join(c if c == "\t" else " " for c in text[:start])
     carets = mark * max(1, end - start)
     tail = f" {label}" if label else ""
@@ -119,11 +119,11 @@ def _snippet(span: Span, label: str, mark: str, width: int) -> list[str]:
 
 _LONG_LINE: Final = 500
 _BEFORE: Final = 100
-"""Characters of a line longer than that which are shown before what is meant."""
+"""How many characters of a long line are shown before the marked part."""
 
 
 def _around(text: str, start: int, end: int) -> tuple[str, int, int]:
-    """Cut a line that fills screens to what surrounds a place, and move the place with it."""
+    """Shorten a very long line to the surroundings of the marked part, and adjust its columns."""
     first = max(0, start - _BEFORE)
     last = first + _LONG_LINE
     head = "…" if first else ""
@@ -138,7 +138,7 @@ _GUESSED: Final = 3
 def nearest(name: object, known: Iterable[str]) -> str | None:
     """Return the known name closest to a misspelt one, or None if none is close.
 
-    One or two letters are too few to be a misspelling of another name, but for their case.
+    Names of one or two letters only match if they differ in case.
     """
     if not isinstance(name, str):
         return None
@@ -149,12 +149,12 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
 
 
 def with_count(number: int, one: str, many: str = "") -> str:
-    """Write a number of things: ``1 axis``, ``2 axes``."""
+    """Format a number of things: ``1 axis``, ``2 axes``."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def with_article(word: object) -> str:
-    """Put ``a`` or ``an`` before a word: ``an int8``, ``a uint8``."""
+    """Prefix a word with ``a`` or ``an``: ``an int8``, ``a uint8``."""
     text = str(word)
     return f"{'an' if text[:1] in 'aeioAEIO' else 'a'} {text}"
 
@@ -184,7 +184,7 @@ class _Diagnosed(LoomirError):
         return "\n\n".join(render(d) for d in self.diagnostics)
 
     def _render_traceback_(self) -> list[str]:
-        """Write the lines that IPython shows."""
+        """Return the lines that IPython shows."""
         return import_module("loomir.support.uncaught.text").lines_for_notebook(self)
 
 
@@ -193,7 +193,7 @@ class CompileError(_Diagnosed):
 
     @classmethod
     def of(cls, diagnostics: Sequence[Diagnostic]) -> CompileError:
-        """Make one error of all mistakes, in the order given."""
+        """Create one error with all mistakes, in the given order."""
         return cls(*diagnostics)
 
 
@@ -204,14 +204,14 @@ class ScheduleError(CompileError):
 
     @classmethod
     def defer(cls, make: Callable[[], Diagnostic]) -> ScheduleError:
-        """Make an error whose text is written when it is asked for: a search asks for few."""
+        """Create an error whose text is built on demand, since a search reads few of them."""
         error = cls()
         error._make = make
         return error
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What was refused, and why."""
+        """What was refused and why."""
         if self._make is not None:
             self._diagnostics = (self._make(),)
             self._make = None
@@ -231,5 +231,5 @@ class InternalError(LoomirError):
         )
 
     def _render_traceback_(self) -> list[str]:
-        """Write the lines that IPython shows."""
+        """Return the lines that IPython shows."""
         return import_module("loomir.support.uncaught.text").lines_for_notebook(self)

@@ -12,22 +12,22 @@ _renderer: list[Callable[[object], str]] = []
 
 
 def set_renderer(renderer: Callable[[object], str]) -> None:
-    """Make ``renderer`` what writes pages; ``display`` calls this when imported."""
+    """Set the function that renders HTML; ``display`` calls this when imported."""
     _renderer[:] = [renderer]
 
 
 def render_html(value: object) -> str:
-    """Write a value as a page of HTML."""
+    """Render a value as HTML."""
     return _renderer[0](value)
 
 
 class Displayed:
-    """A value that a notebook shows as a page; ``repr`` is what it shows elsewhere."""
+    """A value that a notebook shows as HTML; elsewhere, its ``repr`` is shown."""
 
     __slots__ = ()
 
     def _repr_html_(self) -> str | None:
-        """Write the value as HTML; None, which makes a notebook show the text, where it cannot."""
+        """Render the value as HTML; None, for which a notebook shows the text, if that fails."""
         try:
             return render_html(self) if _renderer else None
         except LoomirError:

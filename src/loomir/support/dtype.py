@@ -65,7 +65,7 @@ _PATTERN: Final = re.compile(r"(int|uint|float|bfloat|bool|handle)(\d+)?(?:x(\d+
 
 
 class DataType:
-    """A kind of element, its width in bits, and the number of lanes; equal ones are one object.
+    """A kind of element, its width in bits, and the number of lanes; equal dtypes are identical.
 
     Errors: TIR0001 for a name, width or lane count outside the language.
     """
@@ -104,7 +104,7 @@ class DataType:
     is_float: bool
     """Whether the elements are floats, bfloat16 included."""
     is_handle: bool
-    """Whether this is a pointer; void is not one."""
+    """Whether this is a pointer; void is not."""
     is_void: bool
     """Whether this is the type of no value."""
     min_value: int
@@ -137,7 +137,7 @@ class DataType:
         return cls._interned.setdefault(key, self)
 
     def _answer(self) -> None:
-        """Note what is asked about it most: millions of times in a compilation."""
+        """Precompute the properties that a compilation reads millions of times."""
         code, bits = self.code, self.bits
         self.is_bool = code is TypeCode.BOOL
         self.is_int = code is TypeCode.INT
@@ -164,7 +164,7 @@ class DataType:
             name, bits, lanes = hit.groups()
             code = next(c for c, n in _NAMES.items() if n == name)
             if bits is None and code in (TypeCode.INT, TypeCode.UINT, TypeCode.FLOAT):
-                bits = "32"  # as others read it
+                bits = "32"  # as in other languages
             if bits is None and code is TypeCode.BFLOAT:
                 raise _unknown(text)
             if code is TypeCode.BOOL and bits is not None:
@@ -299,15 +299,15 @@ VOID: Final = DataType(TypeCode.HANDLE, 0)
 
 
 def to_dtype(value: DataType | str | None) -> DataType:
-    """Return a dtype of its name; none is ``void``. Errors: TIR0001."""
+    """Return the dtype of a name; None is ``void``. Errors: TIR0001."""
     return DataType(value) if isinstance(value, str) else value or VOID
 
 
 @functools.cache
 def _numpy_dtypes() -> dict[str, np.dtype[np.generic]]:
-    """List NumPy's dtypes by our names.
+    """Return NumPy's dtypes by Loomir's names.
 
-    NumPy is loaded when first asked for: reading and printing programs works without it.
+    NumPy is imported on first use: parsing and printing programs works without it.
     """
     numpy: Any = import_module("numpy")
     bfloat16: Any = import_module("ml_dtypes").bfloat16

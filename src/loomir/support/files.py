@@ -13,11 +13,11 @@ __all__ = ["replace_file", "unwritable"]
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Write a file whole or not at all: others see the old one, or the new one.
+    """Write a file atomically: other processes see the old one, or the new one.
 
-    What a link leads to is written, not the link. A device or a pipe is written as it is.
+    The target of a link is written, not the link. Devices and pipes are written directly.
 
-    Errors: OSError or ValueError, where ``unwritable`` says why; the old file is still there.
+    Errors: OSError or ValueError, which ``unwritable`` explains; the old file is kept then.
     """
     path = path.resolve()
     if _is_stream(path):
@@ -48,7 +48,7 @@ def _is_stream(path: Path) -> bool:
 
 
 def unwritable(path: Path, error: OSError | ValueError) -> Diagnostic:
-    """Say that a file or a directory cannot be written, and why."""
+    """Return the diagnostic that a file or directory cannot be written, and why."""
     reason = error.strerror if isinstance(error, OSError) else str(error)
     return Diagnostic(
         "RUN0467",

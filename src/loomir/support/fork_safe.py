@@ -22,7 +22,7 @@ __all__ = ["ForkSafeLock", "at_fork", "delay_forks", "import_module", "lazy_prop
 Value = TypeVar("Value")
 
 _PATIENCE: Final = 10.0
-"""Seconds that forks and imports wait for each other: a thread that never ends its import must not
+"""The most seconds that forks and imports wait for each other: an import that never ends must not
 stop a fork for ever."""
 
 
@@ -39,12 +39,12 @@ class ForkSafeLock:
         self._lock.acquire()
 
     def __exit__(self, *_: object) -> None:
-        # A thread that forked under the lock comes here with the new one, which is free.
+        # In a child that was forked while the lock was taken, the new lock is free.
         if self._lock.locked():
             self._lock.release()
 
     def renew(self) -> None:
-        """Make the lock free, in a child."""
+        """Replace the lock by a free one, in a child."""
         self._lock = threading.Lock()
 
 
@@ -52,7 +52,7 @@ _locks: Final[weakref.WeakSet[ForkSafeLock]] = weakref.WeakSet()
 
 
 class _Imports:
-    """Which threads import, and which fork: neither begins while another thread does the other."""
+    """Excludes imports and forks from each other, among threads."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -60,7 +60,7 @@ class _Imports:
         self._forking: set[int] = set()
 
     def enter(self) -> None:
-        """Wait until no other thread forks; this thread imports."""
+        """Wait until no other thread forks, and record that this one imports."""
         me = threading.get_ident()
         with self._changed:
             if me not in self._depths:
@@ -111,9 +111,9 @@ def delay_forks() -> Generator[None]:
 
 
 def import_module(name: str) -> Any:
-    """Return a module as ``importlib.import_module`` does; a fork waits until it is imported."""
+    """Import a module like ``importlib.import_module``; forks wait until it is imported."""
     found = sys.modules.get(name)
-    # Python sets this aside when a module is imported.
+    # Python clears this when a module is completely imported.
     if found is not None and not getattr(getattr(found, "__spec__", None), "_initializing", False):
         return found
     with delay_forks():
@@ -130,7 +130,7 @@ def at_fork(before: Callable[[], object], after: Callable[[], object]) -> None:
 
 
 def _before_fork() -> None:
-    # A thread that imports may want the locks that other hooks take.
+    # A thread that imports may need the locks that other hooks take.
     _imports.before_fork()
     passed = _passed[threading.get_ident()] = []
     for before, after in tuple(_hooks):
@@ -139,7 +139,7 @@ def _before_fork() -> None:
 
 
 def _after_fork() -> None:
-    # Only what ran before: others may have been added meanwhile.
+    # Only those that ran before the fork: others may have been added meanwhile.
     for after in reversed(_passed.pop(threading.get_ident(), ())):
         after()
 
@@ -166,11 +166,11 @@ if hasattr(os, "register_at_fork"):
 
 
 class lazy_property(Generic[Value]):  # noqa: N801 - a decorator
-    """A property that is computed when it is first asked for, and kept by its object.
+    """A property that is computed on first access, and stored in its object.
 
-    ``functools.cached_property`` does the same, and up to Python 3.11 under a lock that all objects
-    of a class share: a child that was forked while another thread had it would wait for ever.
-    Here two threads may both compute the value, and one of the two stays.
+    Up to Python 3.11, ``functools.cached_property`` uses a lock that all objects of a class share:
+    a child that was forked while another thread had the lock would wait for ever. Here, two threads
+    may both compute the value, of which one is kept.
     """
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:

@@ -19,7 +19,7 @@ _PRE: Final = (
     "var(--jp-code-font-family, Menlo, Consolas, monospace)"
 )
 _HTML: Final = f'<pre style="{_PRE}">{{code}}</pre>'
-# A colour between that of the page's own text and one of these reads well on light and on dark.
+# Mixtures of the page's text colour with one of these are legible on light and dark pages.
 _COLOURS: Final = {
     "Token.Keyword": ("k", "#8250df"),
     "Token.Operator.Word": ("k", "#8250df"),
@@ -38,7 +38,7 @@ _RULES: Final = "".join(
 
 
 class _Shown:
-    """A text as a notebook displays it."""
+    """A text that a notebook displays in colour."""
 
     def __init__(self, text: str, style: str | None) -> None:
         self.text, self.style = text, style
@@ -54,9 +54,9 @@ def show_text(text: str, style: str | None = None) -> None:
     """Display a program: in colour on a terminal and in a notebook, plain anywhere else.
 
     ``style`` is ``"light"``, ``"dark"``, ``"ansi"`` (the terminal's own colours), or the name of a
-    Pygments style. Where NO_COLOR is set, or TERM is ``dumb``, a terminal gets plain text.
+    Pygments style. If NO_COLOR is set, or TERM is ``dumb``, a terminal gets plain text.
 
-    Errors: SCR0005 for a style that is none.
+    Errors: SCR0005 for an unknown style.
     """
     theme = _theme(style)
     display = _notebook_display()
@@ -70,11 +70,11 @@ def show_text(text: str, style: str | None = None) -> None:
 
 
 def to_html(text: str, style: str | None = None) -> str:
-    """Write a program as HTML in colour, without a background of its own.
+    """Return a program as coloured HTML without a background.
 
-    Without a style, colours follow the page: they are made of that of its text.
+    Without a style, colours are derived from the text colour of the page.
 
-    Errors: SCR0005 for a style that is none.
+    Errors: SCR0005 for an unknown style.
     """
     if style is None:
         return f'<style>{_RULES}</style><pre style="{_PRE}">{_spans(text)}</pre>'
@@ -86,7 +86,7 @@ def to_html(text: str, style: str | None = None) -> str:
 
 
 def _spans(text: str) -> str:
-    """Write the tokens of a program, each in the class of its colour."""
+    """Return the tokens of a program as HTML, each with the class of its colour."""
     lexer: Any = _rich("syntax").Syntax("", "python").lexer
     parts: list[str] = []
     for kind, value in lexer.get_tokens(text.rstrip()):
@@ -100,7 +100,7 @@ def _spans(text: str) -> str:
 
 
 def _rich(part: str) -> Any:
-    """Load a part of rich, which takes longer than reading most programs."""
+    """Import a part of rich on demand, since that takes longer than parsing most programs."""
     return import_module(f"rich.{part}")
 
 
@@ -135,7 +135,7 @@ def _term() -> str:
 
 
 def _notebook_display() -> Any:
-    """Return IPython's ``display`` in a notebook, else None; IPython is not loaded for that."""
+    """Return IPython's ``display`` in a notebook, else None; this never imports IPython."""
     shell_of = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell = None if shell_of is None else shell_of()
     if getattr(shell, "kernel", None) is None:

@@ -10,12 +10,12 @@ _loader: list[Callable[[], object]] = []
 
 
 def set_loader(loader: Callable[[], object]) -> None:
-    """Make ``loader`` what ``load_operators`` calls, once."""
+    """Set the function that ``load_operators`` calls once."""
     _loader[:] = [loader]
 
 
 def load_operators() -> None:
-    """Load the operators, unless they are loaded."""
+    """Load the operators, unless they are loaded already."""
     if _loader:
         loader = _loader.pop()
         loader()

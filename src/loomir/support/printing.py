@@ -10,10 +10,10 @@ __all__ = ["Printer", "set_printer", "to_text"]
 
 
 class Printer(Protocol):
-    """Writes a node; ``constants`` says where large constants go, see ``to_text``."""
+    """Prints a node; ``constants`` says where large constants go, see ``to_text``."""
 
     def __call__(self, node: object, *, constants: str) -> str:
-        """Write a node."""
+        """Print a node."""
         ...
 
 
@@ -27,9 +27,9 @@ def set_printer(printer: Printer) -> None:
 
 @explain_arguments
 def to_text(node: object, *, constants: str = "named") -> str:
-    """Write a node as TVMScript, or by its class name while no printer is loaded.
+    """Return a node as TVMScript, or its class name while no printer is loaded.
 
-    A large constant is ``"named"`` by its digest, which reads back only where it is stored already;
-    ``"stored"`` in a file of the cache as well; or written out ``"inline"``.
+    Large constants are ``"named"`` by their digests, which can be read back only if they are stored
+    already; or also ``"stored"`` in files of the cache; or written ``"inline"``.
     """
     return _printer[0](node, constants=constants) if _printer else object.__repr__(node)

@@ -15,10 +15,10 @@ from loomir.support.diagnostics import with_article
 __all__ = ["Declared", "quote_name", "read_declared", "show_value"]
 
 _WIDEST: Final = 64
-"""Bits of the largest integer that a program can hold: that of uint64."""
+"""Bits of the largest integer of a program, that of uint64."""
 _ANYTHING: Final = "anything"
 _SHORT: Final = 40
-"""Characters up to which a value is shown, and not what it is."""
+"""The most characters of a value that is shown itself, rather than by its type."""
 
 _NAMED: Final[dict[Any, str]] = {
     bool: "True or False",
@@ -44,11 +44,11 @@ _PART_OF: Final = {
     "an integer": ("a number",),
     "True or False": ("a number",),
 }
-"""Words that are left out where one of the others is said, which covers them."""
+"""Words that are omitted beside another one that includes them."""
 
 
 class Declared(NamedTuple):
-    """A declared type: what it accepts, and that in words."""
+    """A declared type: which values it accepts, and their description."""
 
     accepts: Callable[[Any], bool]
     words: tuple[str, ...]
@@ -62,7 +62,7 @@ class Declared(NamedTuple):
 def read_declared(hint: Any, *, plain: bool = False) -> Declared:
     """Read a type.
 
-    A class may say in words what it is (``in_words``), and of what plain values constructors make
+    A class may describe itself (``in_words``), and list plain values that constructors convert to
     it (``written_as``), which are accepted with ``plain``.
     """
     origin, args = typing.get_origin(hint), typing.get_args(hint)
@@ -109,7 +109,7 @@ def _list_of(item: str) -> str:
 
 
 def _name_class(cls: Any) -> str:
-    """Name a class in words: its own ``in_words``, which subclasses do not inherit."""
+    """Return the description of a class: its own ``in_words``, which is not inherited."""
     own = cast("dict[str, Any]", vars(cls))
     return own.get("in_words") or with_article(cls.__name__)
 
@@ -118,7 +118,7 @@ _CLASSES: Final[dict[Any, Any]] = {int: Integral, float: Real}
 
 
 def _is_truth(value: Any) -> bool:
-    """Tell truth values, NumPy's by name: programs are read without it."""
+    """Recognise truth values; NumPy's by class name, since NumPy may not be imported."""
     cls = cast("type[object]", type(value))
     return cls is bool or (cls.__module__ == "numpy" and cls.__name__ in ("bool", "bool_"))
 
@@ -173,7 +173,7 @@ def _join_words(words: Sequence[str]) -> str:
 
 
 def show_value(value: Any) -> str:
-    """Show a small value of plain data; of any other value, name the class."""
+    """Show a small value of plain data; for any other value, its class."""
     said = _write_plain(value, _SHORT)
     if said is not None:
         return said
@@ -192,10 +192,10 @@ def quote_name(name: object) -> str:
 
 
 def _write_plain(value: Any, room: int) -> str | None:
-    """Write plain data in at most ``room`` characters, or give None.
+    """Return plain data in at most ``room`` characters, or None.
 
-    Each level of a list takes two of them, so that no list is too deep; what does not fit is not
-    written first.
+    Each level of a list takes two characters, which limits the depth; nothing that does not fit is
+    formatted.
     """
     if room < 1:
         said = None

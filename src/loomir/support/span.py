@@ -12,8 +12,8 @@ __all__ = ["Source", "Span"]
 class Source:
     """A text and the name that errors give it (a path, or ``<string>``).
 
-    ``first_line`` is the number of the text's first line in the named file; ``told`` what users
-    were warned of already: code, message and line.
+    ``first_line`` is the number of the text's first line in the named file; ``told`` has the
+    warnings issued so far: code, message and line.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Source:
 
 @lru_cache(maxsize=8)
 def _lines_of(text: str) -> list[str]:
-    """Return the lines of a text; one and the same is asked for many of its lines."""
+    """Return the lines of a text; cached, since many lines of one text are needed."""
     return text.splitlines()
 
 

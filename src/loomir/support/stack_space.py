@@ -21,16 +21,16 @@ _T = TypeVar("_T")
 
 _ENOUGH: Final = 4 << 20
 _SIZES: Final = (64 << 20, 8 << 20)
-"""Of the stack of a thread that is made, the second where memory for the first is refused."""
+"""Sizes of the stack of a new thread; the second is used if the system refuses the first."""
 _ATTRIBUTES: Final = 128
-"""Bytes of what the C library describes a thread by, and more."""
+"""Bytes for the C library's attributes of a thread, with a margin."""
 _REGISTERS: Final = 2048
 _STACK_POINTER: Final = {"x86_64": 160, "aarch64": 432}
-"""The offset of the stack pointer in what ``getcontext`` of the GNU C library writes."""
+"""The offset of the stack pointer in the structure that glibc's ``getcontext`` writes."""
 
 
 class _Stack(NamedTuple):
-    """Where a thread's stack begins and ends; that of the first thread grows as it is used."""
+    """The bounds of a thread's stack; that of the main thread grows on use."""
 
     low: int
     top: int
@@ -46,14 +46,14 @@ _START: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 
 def call_with_stack(function: Callable[..., _T], *args: Any) -> _T:
-    """Call a function with some megabytes of stack."""
+    """Call a function with at least some megabytes of stack."""
     if _library is None or _measure_left() >= _ENOUGH:
         return function(*args)
     return _run_in_thread(function, args)
 
 
 def _measure_left() -> int:
-    """Measure how much of the stack is left; no less than enough where that is not known."""
+    """Measure how much of the stack is left; if that is unknown, assume that it is enough."""
     stack = getattr(_own, "stack", None)
     if stack is None:
         stack = _own.stack = _measure_stack()
@@ -84,7 +84,7 @@ def _measure_stack() -> _Stack | None:
 
 
 def _stack_pointer() -> int:
-    """Return the stack pointer, or 0 where it is not known."""
+    """Return the stack pointer, or 0 if it is unknown."""
     place = _STACK_POINTER.get(platform.machine())
     ask = getattr(_library, "getcontext", None)
     if place is None or ask is None:
@@ -118,7 +118,7 @@ def _run_in_thread(function: Callable[..., _T], args: tuple[Any, ...]) -> _T:
         with ended:
             pass
     except BaseException:
-        # Interrupted while the other thread goes on, which returns to this some time.
+        # This thread was interrupted; the other one still runs `start`, which must stay alive.
         _endless.append(start)
         _library.pthread_detach(thread)
         raise
@@ -132,7 +132,7 @@ _endless: Final[list[Any]] = []
 
 
 def _start_thread(start: Any) -> ctypes.c_size_t | None:
-    """Start a thread with the largest of the stacks that the system grants."""
+    """Start a thread with the largest stack that the system grants."""
     for size in _SIZES:
         attributes = (ctypes.c_char * _ATTRIBUTES)()
         thread = ctypes.c_size_t()
@@ -146,4 +146,4 @@ def _start_thread(start: Any) -> ctypes.c_size_t | None:
 
 
 if _library is not None:
-    _measure_left()  # look symbols up now: reading a program then makes no event for auditors
+    _measure_left()  # looks symbols up now, so that parsing a program triggers no audit event

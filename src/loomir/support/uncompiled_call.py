@@ -15,22 +15,22 @@ __all__ = ["Uncompiled", "UncompiledCallError", "is_callable"]
 
 
 class UncompiledCallError(RunError, TypeError):
-    """A program was called that is data, not code."""
+    """A program was called without being compiled."""
 
 
 class Uncompiled:
-    """A program as data. Calling it says how to compile it; to type checkers, it has no call."""
+    """A program, which is data. A call raises an error that says how to compile it."""
 
     __slots__ = ()
 
     def called_as(self) -> tuple[str, str]:
-        """Return a name for the program, and what follows ``loomir.compile(name)`` to call it."""
+        """Return a name for the program, and the text after ``loomir.compile(name)`` to call it."""
         return "program", ""
 
     if not TYPE_CHECKING:
 
         def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-            """Refuse the call. Errors: RUN0123."""
+            """Raise the error that the program has to be compiled. Errors: RUN0123."""
             name, item = self.called_as()
             span = user_span()
             call = _call_at(span)
@@ -51,7 +51,7 @@ class Uncompiled:
 
 
 def is_callable(value: object) -> bool:
-    """Whether a call of a value can succeed."""
+    """Tell whether a call of a value can succeed."""
     return callable(value) and not isinstance(value, Uncompiled)
 
 
@@ -68,7 +68,7 @@ def _call_at(span: Span | None) -> ast.Call | None:
 
 
 def _is_called(program: object, name: str, func: ast.expr, caller: FrameType) -> bool:
-    """Whether an expression of the caller stands for the program; a call in between hides it."""
+    """Tell whether an expression in the caller denotes the program, without a call in between."""
     if isinstance(func, ast.Name):
         names = caller.f_locals if func.id in caller.f_locals else caller.f_globals
         return names.get(func.id) is program

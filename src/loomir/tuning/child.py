@@ -16,10 +16,10 @@ __all__ = ["serve"]
 def serve(version: str) -> None:
     """Answer requests until the standard input ends, as it does when the parent is gone.
 
-    A kernel that hangs after that is ended by an alarm, which needs nobody to wait for it.
+    If a kernel hangs after that, an alarm ends the process.
     """
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what programs print is no answer
+    os.dup2(2, 1)  # output of programs must not mix with answers
     if hasattr(signal, "SIGINT"):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when Ctrl-C ends a search
     for line in sys.stdin:

@@ -19,7 +19,7 @@ __all__ = ["ChoiceSource", "check_choices", "list_choices"]
 
 
 class ChoiceSource:
-    """Decides for kernels by name, as a table says; by the default schedule for others."""
+    """Takes decisions for named kernels from a table; other kernels get the default schedule."""
 
     def __init__(
         self, choices: Mapping[str, Mapping[str, Choice]], *, explores: bool = False
@@ -68,11 +68,11 @@ def _refuse(why: str, name: str, known: Mapping[str, object]) -> Diagnostic:
 def list_choices(
     program: Any, target: str | Target = "native", *, constants: Mapping[str, Any] | None = None
 ) -> dict[str, dict[str, Decision]]:
-    """List what the default schedule decides: for each kernel by name, each decision by key.
+    """List the decisions of the default schedule, for each kernel by name, each by its key.
 
-    A decision has its ``candidates``, the one of least predicted time first, and the ``chosen``
-    one. ``loomir.compile(program, choices={kernel: {key: candidate}})`` decides otherwise; what
-    can be decided next may then be something else.
+    A decision has ``candidates``, with the one of least predicted time first, and the ``chosen``
+    one. ``loomir.compile(program, choices={kernel: {key: candidate}})`` changes decisions; later
+    ones may then be different.
 
     Errors: those of ``loomir.compile``.
     """

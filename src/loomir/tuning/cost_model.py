@@ -21,7 +21,7 @@ __all__ = ["CostModel", "make_cost_model"]
 
 _RIDGE: Final = 1.0
 _ENOUGH: Final = 24
-"""Measurements from which a forest predicts better than a linear model."""
+"""The number of measurements from which a random forest predicts better than a linear model."""
 _TREES: Final = 40
 
 Choices = Mapping[str, Choice]
@@ -41,7 +41,7 @@ def make_cost_model(
     times: Sequence[float],
     seed: int,
 ) -> CostModel:
-    """Learn from candidates and the logarithms of their relative times.
+    """Fit a model to candidates and the logarithms of their relative times.
 
     ``space`` lists the candidates of each decision, that of the default schedule first.
     """
@@ -75,7 +75,7 @@ class _Columns:
         return made.reshape(len(rows), -1)
 
     def _numbers(self, key: str, choice: Choice) -> list[float]:
-        """Return logarithms of the numbers of a choice, relative to those of the default."""
+        """Return the logarithms of a choice's numbers, relative to those of the default."""
         first = self.space[key][0]
         wanted = first if isinstance(first, tuple) else (first,)
         given = choice if isinstance(choice, tuple) else (choice,)
@@ -90,7 +90,7 @@ def _log(number: int) -> float:
 
 
 def _products(numbers: Sequence[float]) -> list[float]:
-    """Return the products of each two: what is best for one depends on another."""
+    """Return the products of all pairs, since the best value of one depends on another."""
     return [a * b for k, a in enumerate(numbers) for b in numbers[k:]]
 
 
@@ -113,7 +113,7 @@ class _Forest(CostModel):
 
 @cache
 def _forest_class() -> Any:
-    """Return scikit-learn's forest, None where it is not installed."""
+    """Return scikit-learn's random forest, None if it is not installed."""
     try:
         return import_module("sklearn.ensemble").ExtraTreesRegressor
     except ImportError:

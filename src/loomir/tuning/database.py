@@ -21,10 +21,10 @@ from loomir.tuning.record import Record, record_from_plain
 __all__ = ["Database"]
 
 _APPLICATION: Final = 0x4C6F6F6D
-"""Marks the files that are databases of tuning."""
+"""The SQLite application id of tuning databases."""
 _SCHEMA: Final = 1
 _PATIENCE: Final = 30.0
-"""Seconds to wait for another process that writes."""
+"""Seconds to wait for another process that is writing."""
 _FORMAT: Final = 1
 _COLUMNS: Final = ", ".join(Record._fields)
 _CREATE: Final = f"""
@@ -49,13 +49,13 @@ _inherited: Final[list[sqlite3.Connection]] = []
 
 @explain_methods
 class Database:
-    """Records of tuning: ``Database("tuning.db")`` is a file, ``Database()`` is kept in memory.
+    """Records of tuning: ``Database("tuning.db")`` is a file, ``Database()`` is in memory.
 
-    A file is made where there is none, unless ``must_exist``. Several processes and threads may
-    use it at a time. Each trial is on disk before the next one begins.
+    The file is created if it does not exist, unless ``must_exist``. Several processes and threads
+    may use it at a time. Each trial is on disk before the next one begins.
 
     Errors: TUN0001 for a file that is no such database, or is damaged; TUN0002 for one that a newer
-    Loomir wrote; TUN0004 where it cannot be read or written.
+    Loomir wrote; TUN0004 if it cannot be read or written.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class Database:
             self.close()
 
     def close(self) -> None:
-        """Close the file; what is in memory is gone."""
+        """Close the file; a database in memory is lost."""
         with self._lock:
             if self._connection is not None and self._owner == os.getpid():
                 self._connection.close()
             self._leave()
 
     def _leave(self) -> None:
-        """Let go of the connection; one that a parent opened must not be closed in its child."""
+        """Close the connection, unless a parent process opened it."""
         if self._connection is not None and self._owner != os.getpid():
             _inherited.append(self._connection)
         self._connection = None
@@ -102,7 +102,7 @@ class Database:
         self.extend([record])
 
     def extend(self, records: Iterable[Record]) -> None:
-        """Write records, all or none. Errors: TUN0001, TUN0004."""
+        """Write all records, or none on failure. Errors: TUN0001, TUN0004."""
         rows: list[tuple[Any, ...]] = []
         for record in records:
             plain = record.to_plain()
@@ -115,7 +115,7 @@ class Database:
             )
 
     def best(self, program: str, target: str) -> Record | None:
-        """Return the fastest record of a program that was confirmed; None where there is none."""
+        """Return the fastest confirmed record of a program, or None."""
         query = (
             f"SELECT {_COLUMNS} FROM trials WHERE program = ? AND target = ? AND status = 'best' "
             "ORDER BY seconds / default_seconds, id LIMIT 1"
@@ -124,7 +124,7 @@ class Database:
         return found[0] if found else None
 
     def trials(self, program: str | None = None, target: str | None = None) -> list[Record]:
-        """List the records, of a program and a target where these are given, the oldest first."""
+        """List the records, maybe only those of a program and a target, the oldest first."""
         query = (
             f"SELECT {_COLUMNS} FROM trials WHERE (?1 IS NULL OR program = ?1) "
             "AND (?2 IS NULL OR target = ?2) ORDER BY id"
@@ -137,7 +137,7 @@ class Database:
 
     # -- JSON ------------------------------------------------------------------------------------
     def export_json(self, path: str | os.PathLike[str], *, best_only: bool = False) -> int:
-        """Write the records to a file as JSON; return how many. Errors: TUN0004."""
+        """Write the records to a file as JSON, and return their number. Errors: TUN0004."""
         records = [r for r in self.trials() if r.status == "best" or not best_only]
         lines = ",\n  ".join(json.dumps(record.to_plain(), sort_keys=True) for record in records)
         text = f'{{"loomir_tuning": {_FORMAT}, "records": [\n  {lines}\n]}}\n'
@@ -148,7 +148,7 @@ class Database:
         return len(records)
 
     def import_json(self, path: str | os.PathLike[str]) -> int:
-        """Add the records of a JSON file, all or none; return how many.
+        """Add the records of a JSON file, all or none, and return their number.
 
         Errors: TUN0003 for a text that is not what ``export_json`` writes, TUN0004.
         """
@@ -192,7 +192,7 @@ class Database:
 
     @contextmanager
     def _lend_connection(self) -> Generator[sqlite3.Connection]:
-        """Lend the connection to one thread at a time; a forked child opens one of its own."""
+        """Lend the connection to one thread at a time; a forked child opens its own."""
         with self._lock:
             try:
                 if self._connection is None or self._owner != os.getpid():
@@ -222,7 +222,7 @@ class Database:
                     "update Loomir, or tune into a new file",
                 )
             if version < _SCHEMA or not tables:
-                # Readers and one writer at a time do not wait for each other.
+                # In this mode, readers and the writer do not block each other.
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.executescript(_CREATE)
             connection.execute("PRAGMA synchronous = NORMAL")

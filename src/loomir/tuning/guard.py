@@ -18,14 +18,14 @@ from loomir.tuning.request import Outcome, Request
 __all__ = ["Child", "measure_guarded"]
 
 _LIFETIME: Final = 500
-"""Candidates until a process is replaced: what LLVM keeps of each shall not add up."""
+"""Candidates after which a process is replaced, since LLVM leaks some memory for each."""
 _START: Final = 60.0
-"""Seconds for a process to start, beside the limit of a request."""
+"""Seconds for a process to start, in addition to the limit of a request."""
 _PROGRAM: Final = "import loomir; from loomir.tuning.child import serve; serve(loomir.__version__)"
 
 
 class Child:
-    """A process that measures; started when it is first asked."""
+    """A process that measures; it is started on first use."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -35,7 +35,7 @@ class Child:
         self._asked = 0
 
     def ask(self, request: Request) -> Outcome:
-        """Measure a candidate; a process that crashes or hangs is one that failed."""
+        """Measure a candidate; if the process crashes or hangs, the candidate failed."""
         if self._asked >= _LIFETIME or self._owner != os.getpid():
             self.close()
         process = self._process or self._start()
@@ -51,7 +51,7 @@ class Child:
         except queue.Empty:
             self.close()
             return Outcome("failed", why=f"no answer in {request.limit:g} seconds")
-        except BaseException:  # Ctrl-C: an answer that still comes is for nobody
+        except BaseException:  # Ctrl-C: a later answer would be taken for another request's
             self.close()
             raise
         if not line:
@@ -102,7 +102,7 @@ class Child:
 
 
 def _read(pipe: IO[str] | None, lines: queue.Queue[str]) -> None:
-    """Move lines to a queue, on which one can wait for a time; an empty one is the end."""
+    """Move lines to a queue, which supports timeouts; an empty line is the end."""
     if pipe is None:
         raise InternalError("the process has no standard output")
     try:
@@ -117,7 +117,7 @@ _children: Final[dict[int, Child]] = {}
 
 
 def measure_guarded(request: Request) -> Outcome:
-    """Measure in a child process of the calling thread: the task to give to an executor."""
+    """Measure in a child process of the calling thread; the task for an executor."""
     child = _children.get(threading.get_ident())
     if child is None:
         child = _children[threading.get_ident()] = Child()

@@ -29,13 +29,13 @@ from loomir.validate.arguments import LEVELS, Drawer, NotDrawnError, fresh
 __all__ = ["measure"]
 
 _KEPT: Final = 4
-"""Programs whose default schedule is kept, with arguments and results."""
+"""How many programs are cached with their default schedule, arguments and results."""
 _TURNS: Final = 3
-"""Turns after which a candidate that is clearly slower is given up."""
+"""Turns after which a clearly slower candidate is abandoned."""
 _SLOWER: Final = 1.25
 _MOST_TURNS: Final = 40
 _SHORTEST: Final = 5e-5
-"""Seconds of a sample: shorter calls are repeated."""
+"""The least seconds of a sample; shorter calls are repeated."""
 _EASE: Final = 1024
 """Units in the last place of the largest result by which sums in another order may differ."""
 
@@ -45,12 +45,12 @@ class _SeenError(Exception):
 
 
 class _Forced:
-    """Decides for the function that is tuned, and for no other."""
+    """Takes given decisions, only for the function that is tuned."""
 
     def __init__(self, request: Request, seen: Mapping[bytes, Outcome]) -> None:
         self.program = request.program
         self.seen = seen
-        # Which rules fit takes time to find, and is known unless another rule is tried.
+        # Finding out which rules apply takes time; it is only needed if another rule is tried.
         explores = not request.choices or any(key.endswith("rule") for key in request.choices)
         self.decisions = Decisions(request.choices, explores=explores, on_scheduled=self._see)
         self.digest = b""
@@ -74,7 +74,7 @@ class _Prepared(NamedTuple):
     constants: Mapping[str, Any]
     arguments: tuple[Any, ...]
     written: tuple[int, ...]
-    """Places of the arguments that a call writes."""
+    """Indices of the arguments that a call writes."""
     default: Callable[..., object]
     expected: tuple[Any, ...]
     seen: dict[bytes, Outcome]
@@ -84,7 +84,7 @@ _prepared: OrderedDict[tuple[object, ...], _Prepared] = OrderedDict()
 
 
 def measure(request: Request) -> Outcome:
-    """Try one candidate; errors in it are told by the outcome."""
+    """Measure one candidate; errors in it become its outcome."""
     try:
         prepared = _prepare(request)
     except (LoomirError, NotDrawnError) as error:
@@ -148,13 +148,13 @@ def _prepare(request: Request) -> _Prepared:
 
 
 def _draw_arguments(func: PrimFunc, request: Request) -> Sequence[Any]:
-    """Make up arguments by which the function can be called as it is written."""
+    """Draw arguments with which the unscheduled function can be called."""
     drawer = Drawer(func, IRModule({}))
     sizes = drawer.sizes(request.seed, 0, 64, request.sizes)
     if not drawer.limits and not drawer.steering:
         return drawer.draw(sizes, request.seed, 0).arguments
     checked = _entry(to_executable(func, check_bounds=True, opt_level=1), func)
-    for level in range(LEVELS + 1):  # integers are indices: of valid ones, those that vary most
+    for level in range(LEVELS + 1):  # integers may be indices: take the most varied valid ones
         drawn = drawer.draw(sizes, request.seed, level).arguments
         try:
             checked(*map(fresh, drawn))
@@ -182,7 +182,7 @@ def _try_call(request: Request, prepared: _Prepared, call: Callable[..., object]
 
 
 def _is_near(given: Any, expected: Any) -> bool:
-    """Whether results are equal; floats may differ by as much as the order of sums explains."""
+    """Tell whether results are equal; floats may differ by rounding of reordered sums."""
     if np.array_equal(given, expected, equal_nan=expected.dtype.kind in "fc"):
         return True
     if expected.dtype.kind in "biu":

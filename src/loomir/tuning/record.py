@@ -18,17 +18,17 @@ from loomir.tir.function import PrimFunc
 __all__ = ["STATUSES", "Record", "key_of_program", "key_of_target", "label_of", "record_from_plain"]
 
 STATUSES: Final = ("ok", "best", "wrong", "failed")
-"""How a trial ended. ``best`` was measured again at the end of a search, and compiles use it."""
+"""How a trial ended. ``best`` was confirmed at the end of a search, and compiling uses it."""
 
 _MOST_CHOICES: Final = 1_000
 _LONGEST: Final = 200
 
 
 class Record(NamedTuple):
-    """A trial; ``choices`` that are not listed are those of the default schedule.
+    """A trial; ``choices`` lists the differences from the default schedule.
 
-    ``seconds`` and ``default_seconds`` are the times of a call, measured in turns; None where the
-    trial failed, or computed something else than the default schedule (``wrong``).
+    ``seconds`` and ``default_seconds`` are the times of a call, measured in turns; None if the
+    trial failed, or its results differ from those of the default schedule (``wrong``).
     """
 
     program: str
@@ -42,20 +42,20 @@ class Record(NamedTuple):
 
     @property
     def speedup(self) -> float:
-        """Return how many times as fast as the default schedule it is; 0 where it failed."""
+        """Return the speed-up over the default schedule; 0 if the trial failed."""
         if not self.seconds or not self.default_seconds or self.status not in ("ok", "best"):
             return 0.0
         return self.default_seconds / self.seconds
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the record as JSON holds it."""
+        """Return the record as plain data for JSON."""
         made = self._asdict()
         made["choices"] = {key: choice_to_plain(c) for key, c in self.choices.items()}
         return made
 
 
 def key_of_program(func: PrimFunc, constants: Set[Var] = frozenset()) -> str:
-    """Return a key of what a function computes: names do not count, which arguments vary does."""
+    """Return a key of what a function computes, without names, but with which arguments vary."""
     bare = rebuild(func, {"attrs": {}})
     places = [
         place
@@ -67,7 +67,7 @@ def key_of_program(func: PrimFunc, constants: Set[Var] = frozenset()) -> str:
 
 
 def label_of(func: PrimFunc) -> str:
-    """Return a name of a function for people: its own, or what it writes."""
+    """Return a name of a function for people: its own, or that of its output."""
     if "global_symbol" in func.attrs:
         return func.name
     written = {id(buffer.data) for buffer in written_buffers(func)}
@@ -76,7 +76,7 @@ def label_of(func: PrimFunc) -> str:
 
 
 def key_of_target(target: Target) -> str:
-    """Return a key of a machine: all that the default schedule knows of it."""
+    """Return a key of a machine, with everything that the default schedule depends on."""
     extensions = " ".join(sorted(target.extensions))
     caches = "/".join(map(str, target.caches))
     return (

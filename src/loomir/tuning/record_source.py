@@ -19,7 +19,7 @@ __all__ = ["RecordSource", "open_records"]
 
 
 class RecordSource:
-    """Decides by the best record of each function; by the default schedule where there is none."""
+    """Takes decisions from the best record of each function, or the default schedule."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -37,7 +37,7 @@ class RecordSource:
         return decisions
 
     def describe(self) -> dict[str, str]:
-        """Say for each function which schedule it has; names that several share get numbers."""
+        """Return which schedule each function has; names that occur several times get numbers."""
         made: dict[str, str] = {}
         for label, used in self._used.values():
             name, number = label, 2
@@ -50,7 +50,7 @@ class RecordSource:
         return made
 
     def list_warnings(self) -> list[Diagnostic]:
-        """List the records of which some choices are no candidates any more."""
+        """List warnings of records with choices that are no longer candidates."""
         return [
             Diagnostic(
                 "TUN0005",
@@ -65,7 +65,7 @@ class RecordSource:
 
 
 def open_records(database: object) -> RecordSource:
-    """Decide by a database, or by the file of one.
+    """Return decisions from a database, or from the file of one.
 
     Errors: TUN0001, TUN0002, TUN0004 for a file that cannot be read; RUN0012 for another value.
     """

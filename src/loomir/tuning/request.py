@@ -19,9 +19,9 @@ __all__ = ["Outcome", "Request"]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A candidate: ``text`` is the function as JSON, ``constants`` are places of its arguments.
+    """A candidate to measure; ``text`` is the function as JSON, ``constants`` argument indices.
 
-    ``seconds`` bounds the measurement, ``limit`` all of it: then the process is killed.
+    ``seconds`` limits the measurement; after ``limit`` seconds in all, the process is killed.
     """
 
     program: str
@@ -35,7 +35,7 @@ class Request:
     limit: float = 30.0
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the request as JSON holds it."""
+        """Return the request as plain data for JSON."""
         return {
             "program": self.program,
             "text": self.text,
@@ -66,9 +66,9 @@ class Request:
 
 
 class Outcome(NamedTuple):
-    """How a trial ended: ``ok``, ``wrong`` or ``failed``, times of a call, and the candidates met.
+    """The result of a trial: ``ok``, ``wrong`` or ``failed``, the times, and the decisions met.
 
-    ``is_repeated``: another trial had the same loops, and its times are told again.
+    ``is_repeated``: another trial had the same loops, and its times are returned.
     """
 
     status: str
@@ -78,12 +78,12 @@ class Outcome(NamedTuple):
     space: Mapping[str, Decision] = MappingProxyType({})
     is_repeated: bool = False
     machine: str = ""
-    """The key of the machine that measured."""
+    """The key of the measuring machine."""
     version: str = ""
-    """The version of Loomir there."""
+    """The version of Loomir on that machine."""
 
     def effective(self, choices: Mapping[str, Choice]) -> dict[str, Choice]:
-        """Return the choices that were made, and differ from the default schedule."""
+        """Return the choices that were applied and differ from the default schedule."""
         return {
             key: decision.chosen
             for key, decision in self.space.items()
@@ -91,7 +91,7 @@ class Outcome(NamedTuple):
         }
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the outcome as JSON holds it."""
+        """Return the outcome as plain data for JSON."""
         made = self._asdict()
         made["space"] = {
             key: [

@@ -12,9 +12,9 @@ __all__ = ["TaskResult", "Trial", "TuningResult"]
 
 
 class TaskResult(NamedTuple):
-    """The best schedule of a kernel; ``choices`` are empty where that is the default one.
+    """The best schedule of a kernel; ``choices`` are empty if that is the default one.
 
-    Times are seconds of a call, None where the kernel could not be measured (``why``).
+    Times are seconds of a call, None if the kernel could not be measured (``why``).
     """
 
     name: str
@@ -30,14 +30,14 @@ class TaskResult(NamedTuple):
 
     @property
     def speedup(self) -> float:
-        """Return how many times as fast as the default schedule the best one is."""
+        """Return the speed-up of the best schedule over the default one."""
         if not self.seconds or not self.default_seconds:
             return 1.0
         return self.default_seconds / self.seconds
 
 
 class Trial(NamedTuple):
-    """One measurement, for whoever shows progress: ``best`` is the best speed-up so far."""
+    """One measurement, for showing progress; ``best`` is the best speed-up so far."""
 
     task: str
     number: int
@@ -55,7 +55,7 @@ class TuningResult(NamedTuple):
 
     @property
     def speedup(self) -> float:
-        """Return how many times as fast all kernels together are, by the times of one call each."""
+        """Return the speed-up of all kernels together, by the times of one call of each."""
         measured = [t for t in self.tasks if t.seconds and t.default_seconds]
         before = sum(t.calls * (t.default_seconds or 0.0) for t in measured)
         after = sum(t.calls * (t.seconds or 0.0) for t in measured)

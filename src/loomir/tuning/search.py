@@ -16,35 +16,35 @@ from loomir.tuning.request import Outcome
 __all__ = ["Search"]
 
 _PRESSURE: Final = 3
-"""How much more often fast candidates are parents: of twice the speed, eight times as often."""
+"""How strongly fast parents are preferred: at twice the speed, 2**3 times as often."""
 _BATCH: Final = 8
-"""Candidates that are taken of the offspring before the cost model learns again."""
+"""Candidates that are measured before the cost model is fitted again."""
 _OFFSPRING: Final = 96
-"""Candidates that the cost model sees for each batch."""
+"""Candidates that the cost model ranks for each batch."""
 _AT_RANDOM: Final = 0.4
-"""The share of offspring that is measured whatever the model says of it."""
+"""The fraction of candidates that are measured regardless of the cost model."""
 _CROSSED: Final = 0.4
 _PATIENCE: Final = 160
-"""Measurements without a gain after which a search has found what there is."""
+"""Measurements without a gain after which a search ends."""
 _GAIN: Final = 0.99
 _FAILED: Final = 1.0
-"""What a failure counts as in the cost model: e times as slow as the default schedule."""
+"""The logarithm of the time that a failure counts as: e times that of the default schedule."""
 
 
 class Search:
     """Proposes candidates of one program and learns from their outcomes.
 
-    A candidate is a table of choices that differ from the default schedule. The space grows while
-    it is searched: another rule decides other things.
+    A candidate is a table of choices that differ from the default schedule. The space grows during
+    the search, since other rules have other decisions.
     """
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
         self._seed = seed
         self.space: dict[str, tuple[Choice, ...]] = {}
-        """The candidates of each decision, that of the default schedule first."""
+        """The candidates of each decision, with that of the default schedule first."""
         self.times: dict[str, tuple[Mapping[str, Choice], float]] = {}
-        """What was measured: choices, and time relative to the default schedule."""
+        """Measured candidates: choices, and time relative to the default schedule."""
         self.failures: dict[str, Mapping[str, Choice]] = {}
         self._known: set[str] = {key_of_choices({})}
         self._has_begun = False
@@ -52,18 +52,18 @@ class Search:
         self._offspring: deque[dict[str, Choice]] = deque()
         self._since_gain = 0
         self.best = 1.0
-        """The least relative time."""
+        """The least relative time so far."""
 
     @property
     def is_finished(self) -> bool:
-        """Whether more measurements would hardly find anything."""
+        """Whether more measurements are unlikely to find anything."""
         return self._has_begun and not self._singles and self._since_gain >= _PATIENCE
 
     def propose(self) -> dict[str, Choice] | None:
-        """Return a candidate that was not proposed before; None where none is left for now."""
+        """Return a candidate that was not proposed before; None if there is none at present."""
         if not self._has_begun:
             self._has_begun = True
-            return {}  # the default schedule itself: it shows what can be decided
+            return {}  # the default schedule itself, which shows the decisions
         while True:
             queue = self._singles or self._offspring
             if not queue:
@@ -83,7 +83,7 @@ class Search:
         return choices
 
     def tell(self, choices: Mapping[str, Choice], outcome: Outcome) -> None:
-        """Learn how a candidate did."""
+        """Record the outcome of a candidate."""
         self._widen(choices, outcome.space)
         key = key_of_choices(choices)
         self._known.add(key)
@@ -106,7 +106,7 @@ class Search:
         return [choices for choices, _ in sorted(self.times.values(), key=lambda t: t[1])[:count]]
 
     def _widen(self, choices: Mapping[str, Choice], found: Mapping[str, Decision]) -> None:
-        """Add decisions that were met; single changes of them come next."""
+        """Add new decisions to the space; single changes of them are proposed next."""
         parts: list[list[dict[str, Choice]]] = []
         for key, decision in found.items():
             known = self.space.get(key, ())
@@ -118,15 +118,15 @@ class Search:
             parts.append(
                 [{**around, key: c} for c in added if c != decision.candidates[0] or known]
             )
-        # In turns, so that each decision is tried early.
+        # Round-robin, so that each decision is tried early.
         for place in range(max((len(part) for part in parts), default=0)):
             self._singles.extend(part[place] for part in parts if place < len(part))
 
     def _evolve(self, count: int) -> Iterable[dict[str, Choice]]:
-        """Return the offspring of which the cost model expects most, and some at random."""
+        """Return the offspring that the cost model ranks best, and some random ones."""
         offspring: dict[str, dict[str, Choice]] = {}
         measured = list(self.times.values()) or [({}, 1.0)]
-        # All are parents, the fast ones more often: the fastest few are much alike.
+        # All are parents, fast ones more often: only the fastest few would be too similar.
         weights = [(self.best / max(time, self.best)) ** _PRESSURE for _, time in measured]
         for _ in range(_OFFSPRING):
             chosen = self._random.choices(measured, weights, k=2)
@@ -151,7 +151,7 @@ class Search:
     def _make_child(
         self, parent: Mapping[str, Choice], other: Mapping[str, Choice]
     ) -> dict[str, Choice]:
-        """Change a candidate, or mix two of them."""
+        """Mutate a candidate, or cross two of them."""
         child = dict(parent)
         if parent != other and self._random.random() < _CROSSED:
             for key in self._random.sample(sorted(self.space), len(self.space) // 2):

@@ -26,11 +26,11 @@ class Task:
     name: str
     request: Request
     calls: int = 1
-    """How many calls of the program's kernels are calls of this one."""
+    """How many times the program calls this kernel."""
 
 
 class _Collector:
-    """Notes the functions that a compile schedules, and decides nothing."""
+    """Records the functions that a compile schedules, and decides nothing."""
 
     def __init__(self) -> None:
         self.found: list[tuple[PrimFunc, tuple[int, ...], str]] = []
@@ -38,7 +38,7 @@ class _Collector:
     def find_decisions(
         self, func: PrimFunc, constants: Set[Var], target: Target
     ) -> Decisions | None:
-        """Note a function."""
+        """Record a function."""
         places = tuple(
             place
             for place, param in enumerate(func.params)
@@ -51,14 +51,14 @@ class _Collector:
 def list_tasks(
     program: Any, target: Target, sizes: Mapping[str, int], options: Mapping[str, Any]
 ) -> list[Task]:
-    """Compile a program and list what is scheduled in it. Errors: those of ``loomir.compile``."""
+    """Compile a program and list the kernels to tune. Errors: those of ``loomir.compile``."""
     collector = _Collector()
     to_executable(program, target=target, database=collector, **options)
     made: dict[str, Task] = {}
     plain = {key_of_program(func) for func, places, _ in collector.found if not places}
     for func, places, key in collector.found:
         if places and key_of_program(func) in plain:
-            continue  # nothing of it was packed, and it was scheduled again without constants
+            continue  # nothing was packed, so it was scheduled again without constants
         known = made.get(key)
         if known is not None:
             known.calls += 1

@@ -28,17 +28,17 @@ from loomir.validate import validate_schedule
 __all__ = ["tune"]
 
 _ATTEMPTS: Final = 3
-"""Workers that may die under a candidate before it is given up."""
+"""How many workers may die while measuring a candidate before it is abandoned."""
 _CONFIRMED: Final = 3
-"""The fastest candidates that are measured again at the end."""
+"""How many of the fastest candidates are measured again at the end."""
 _LONGER: Final = 10.0
-"""How much longer that takes than a trial."""
+"""How many times as long that takes as a trial."""
 _GAIN: Final = 1.02
-"""The least speed-up that is worth a record."""
+"""The least speed-up for which a record is written."""
 _BUDGET: Final = 300_000
-"""Instructions of the interpreter for a call that compares the best schedule exactly."""
+"""The most interpreter instructions of a call that checks the best schedule exactly."""
 _RESERVED: Final = 0.1
-"""The share of the time that is kept for the confirmation."""
+"""The fraction of the time that is reserved for the confirmation."""
 
 
 @explain_arguments
@@ -59,22 +59,23 @@ def tune(
 ) -> TuningResult:
     """Search for faster schedules of a program, and record them.
 
-    Each different kernel is a task. Its candidates are those of the default schedule's rules; what
-    a candidate computes is compared with the default schedule before its time counts, and the best
-    one by the interpreter, exactly. ``trials`` bounds the measurements of each kernel, ``timeout``
-    the seconds of all of it. ``sizes`` gives the symbolic sizes that are measured, by name.
+    Each different kernel is a task. Its candidates are those of the default schedule's rules. The
+    results of a candidate are compared with those of the default schedule before its time counts,
+    and the best one is checked exactly by the interpreter. ``trials`` limits the measurements of
+    each kernel, ``timeout`` the seconds of the whole search. ``sizes`` are the values of symbolic
+    sizes to measure with, by name.
 
-    Records go to ``database``, a file that is made where there is none; the trials that are in it
-    are not made again. ``loomir.compile(program, database=...)`` uses the best ones.
+    Records are written to ``database``, a file that is created if needed; trials that it already
+    has are not repeated. ``loomir.compile(program, database=...)`` uses the best ones.
 
-    ``executor`` measures, ``workers`` candidates at a time: one process of this machine by
-    default. An executor of several machines, such as that of dask.distributed, measures each
-    candidate on its own machine, and each machine's records are its own.
+    ``executor`` measures ``workers`` candidates at a time, by default in one process on this
+    machine. With an executor for several machines, such as that of dask.distributed, each candidate
+    is measured on one of them, and every machine has its own records.
 
     ``on_trial`` is called after each measurement.
 
-    Errors: RUN0012 for an option that is none, TUN0001, TUN0002, TUN0004 for a database that
-    cannot be used, those of ``loomir.compile``.
+    Errors: RUN0012 for an invalid option, TUN0001, TUN0002 and TUN0004 for a database that cannot
+    be used, and those of ``loomir.compile``.
     """
     _check(trials=trials, timeout=timeout, workers=workers)
     started = time.perf_counter()
@@ -122,7 +123,8 @@ class _Tuning:
         self.default: float | None = None
         for record in database.trials(task.request.program, key_of_target(machine)):
             outcome = Outcome(record.status, record.seconds, record.default_seconds)
-            if record.choices:  # the default itself is measured again: it shows the candidates
+            # The default itself is always measured, since it shows the decisions.
+            if record.choices:
                 self.search.tell(record.choices, outcome)
 
     @property
@@ -134,12 +136,12 @@ class _Tuning:
 
     @property
     def urgency(self) -> float:
-        """Return the time that calls of the kernel take, less where a search has found little."""
+        """Return the total time of the kernel's calls, reduced if the search has found little."""
         spent = self.task.calls * (self.default or 1.0) * self.search.best
         return spent / (1 + self.made + self.flying)
 
     def tell(self, choices: Mapping[str, Any], outcome: Outcome) -> None:
-        """Note the outcome of a candidate, and write it down."""
+        """Learn from the outcome of a candidate, and write its record."""
         self.made += 1
         self.failed += outcome.status == "failed"
         self.wrong += outcome.status == "wrong"
@@ -196,7 +198,7 @@ class _Tuning:
         )
 
     def _is_right(self, choices: Mapping[str, Any]) -> bool:
-        """Whether the interpreter finds no difference, without any rounding, on small arguments."""
+        """Tell whether the interpreter finds no difference on small arguments, without rounding."""
         func = cast("PrimFunc", from_json(self.task.request.text))
         try:
             with decisions_from(_Always(choices)):
@@ -207,7 +209,7 @@ class _Tuning:
 
 
 class _Always:
-    """Decides for every function alike."""
+    """Returns the same decisions for every function."""
 
     def __init__(self, choices: Mapping[str, Any]) -> None:
         self.choices = choices
@@ -245,7 +247,7 @@ class _Runner:
     def _submit(self, request: Request) -> Future[Outcome]:
         try:
             return self.executor.submit(measure_guarded, request)
-        except RuntimeError as error:  # it takes nothing more
+        except RuntimeError as error:  # it accepts no more tasks
             failed: Future[Outcome] = Future()
             failed.set_exception(error)
             return failed
@@ -260,14 +262,14 @@ class _Runner:
                 done, _ = wait(self.flying, return_when=FIRST_COMPLETED)
                 for future in done:
                     self._finish(future)
-        except BaseException:  # Ctrl-C: what was measured is in the database
+        except BaseException:  # Ctrl-C: finished measurements are in the database
             for future in self.flying:
                 future.cancel()
             raise
 
     def _fill(self, tuning: list[_Tuning], end: float) -> None:
         idle: set[int] = set()
-        """Tasks that have nothing to measure until an outcome is known."""
+        """Tasks with nothing to measure until an outcome is known."""
         while len(self.flying) < self.count and time.perf_counter() < end:
             waiting = [
                 each
@@ -285,7 +287,7 @@ class _Runner:
             self._launch(_Flight(one, choices))
 
     def _is_first(self, one: _Tuning) -> bool:
-        """Whether the default schedule is being measured, which shows what can be decided."""
+        """Tell whether the default schedule is being measured, which shows the decisions."""
         return not one.search.space and one.flying > 0
 
     def _launch(self, flight: _Flight) -> None:

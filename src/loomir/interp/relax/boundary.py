@@ -28,14 +28,14 @@ __all__ = ["Taken", "by_position", "give", "take", "take_back"]
 
 
 class Taken(NamedTuple):
-    """An argument as a value; ``tensors`` are what its arrays were made of, by their identity."""
+    """An argument as a value; ``tensors`` maps its arrays' identities to the original tensors."""
 
     value: Value
     tensors: dict[int, tuple[Array, object]]
 
 
 def take(value: object, name: str) -> Taken:
-    """Make a value of an argument; its memory is shared.
+    """Convert an argument to a value that shares its memory.
 
     Errors: RUN0006, RUN0105 to RUN0110.
     """
@@ -65,7 +65,7 @@ def _take(
 
 
 def _array(value: Any, parameter: Parameter) -> Array:
-    """Look at an array of any library."""
+    """View an array of any library as a NumPy array."""
     (adapted,) = adapt((parameter,), (value,))
     diagnose((parameter,), (value,))
     (viewed,) = view_arguments((parameter,), (value,), (adapted,))
@@ -76,7 +76,7 @@ def _array(value: Any, parameter: Parameter) -> Array:
 
 
 def take_back(value: object) -> Value:
-    """Make a value of what a packed function returned; arrays of other strides are copied."""
+    """Convert the result of a packed function; arrays that are not row-major are copied."""
     return trampoline(_take_back(value))
 
 
@@ -96,7 +96,7 @@ def _take_back(value: object) -> Step[Value]:
 
 
 def _is_array(value: object) -> bool:
-    """Whether a value is a tensor of some library; NumPy's scalars are none."""
+    """Tell whether a value is a tensor of some library; NumPy scalars are not."""
     return hasattr(value.__class__, "__dlpack__") and not isinstance(value, np.generic)
 
 
@@ -105,7 +105,7 @@ def _is_numpy(value: object) -> bool:
 
 
 def give(value: Value, taken: Sequence[Taken], is_constant: Callable[[object], bool]) -> Value:
-    """Make what Python gets of a value."""
+    """Convert a value to the Python value that is returned."""
     known = {key: pair for t in taken for key, pair in t.tensors.items()}
     torch = any(is_torch_tensor(origin) for _, origin in known.values())
     return trampoline(_give(value, known, is_constant, torch, {}))
@@ -145,7 +145,7 @@ def _to_torch(array: Any) -> object:
 def by_position(
     function: str, names: Sequence[str], args: Sequence[object], kwargs: Mapping[str, object]
 ) -> list[object]:
-    """Put arguments given by name into their places.
+    """Return all arguments by position, also those passed by name.
 
     Errors: RUN0101 for too few or too many, RUN0102 for an unknown or repeated name.
     """

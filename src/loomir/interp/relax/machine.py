@@ -82,9 +82,9 @@ __all__ = ["Machine"]
 
 
 class Machine:
-    """Runs the functions of one program. ``operators`` says what operators mean.
+    """Runs the functions of one program. ``operators`` implements operators.
 
-    ``watch`` sees each binding with its value, when it is bound.
+    ``watch`` is called with each binding and its value.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Machine:
     def call_from_python(
         self, function: Any, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> Value:
-        """Call a function with values of Python, and give those back.
+        """Call a function with Python values, and return a Python value.
 
         Errors: RUN0101, RUN0102, RUN0105 to RUN0110, and those of the call.
         """
@@ -168,8 +168,8 @@ class Machine:
     def closure(self, node: Function, frame: Environment, own: Var | None = None) -> Closure:
         """Make a closure of a function, which may refer to itself as ``own``.
 
-        It captures by reference: a name has one value for all its life, so holding that value is
-        all there is to it.
+        It captures values: a variable never changes its value, so that this equals capturing by
+        reference.
         """
         known = self._free.get(id(node))
         if known is None:
@@ -190,7 +190,7 @@ class Machine:
         return made
 
     def is_constant(self, value: object) -> bool:
-        """Whether a value is a tensor in memory of a constant."""
+        """Tell whether a value is a tensor in memory of a constant."""
         while isinstance(value, np.ndarray):
             if id(cast("object", value)) in self._constants:
                 return True
@@ -226,7 +226,7 @@ class Machine:
         return frame.values[node]
 
     def constant(self, node: Constant, frame: Environment) -> Step[Value]:
-        """Return a tensor that nobody may write."""
+        """Return a tensor that must not be written."""
         yield from ()
         array: Any = node.data.data
         self._constants[id(array)] = array
@@ -286,7 +286,7 @@ class Machine:
         return (yield self.evaluate(chosen, frame))
 
     def sequence(self, node: SeqExpr, frame: Environment) -> Step[Value]:
-        """Evaluate bindings in order, then the body; what was bound ends with it."""
+        """Evaluate bindings in order, then the body; the bindings' scope ends with it."""
         names: list[Var] = []
         sizes: list[Any] = []
         for block in node.blocks:
@@ -314,7 +314,7 @@ class Machine:
         return result
 
     def _evaluate_bound(self, binding: VarBinding, frame: Environment) -> Step[Value]:
-        """Evaluate what a name is bound to, and hold it to the annotation of the name."""
+        """Evaluate the value of a binding, and check it against the variable's annotation."""
         var, node = binding.var, binding.value
         if isinstance(node, Function):
             value: Value = self.closure(node, frame, var)
@@ -349,7 +349,7 @@ class Machine:
         frame: Environment,
         claim: str | None = None,
     ) -> Value:
-        """Hold a value to a description that binds nothing; ``claim`` names who claims it.
+        """Check a value against structural information that binds nothing, claimed by ``claim``.
 
         Errors: RUN0401 to RUN0407.
         """
@@ -360,7 +360,7 @@ class Machine:
 
     # -- calls ---------------------------------------------------------------------------------
     def call(self, node: Call, frame: Environment) -> Step[Value]:
-        """Evaluate what is called, unless it is an operator, then the arguments; then call."""
+        """Evaluate the callee, unless it is an operator, then the arguments; then call."""
         if isinstance(node.op, Op):
             args = yield self.evaluate_all(node.args, frame)
             return (yield self._operators(self, node, args, frame))
@@ -370,7 +370,7 @@ class Machine:
         return self.check_claim(value, node, function, frame)
 
     def check_claim(self, value: Value, node: Call, function: Value, frame: Environment) -> Value:
-        """Hold the result of a call to what ``sinfo_args`` claim of it."""
+        """Check the result of a call against the claim of ``sinfo_args``."""
         claims = node.sinfo_args
         if not claims:
             return value
@@ -380,7 +380,7 @@ class Machine:
         return self.match_claim(value, info, place, frame, claim=name)
 
     def apply(self, function: Value, args: Sequence[Value], span: Span | None) -> Step[Value]:
-        """Call any function. Errors: RUN0401 for what is none, RUN0204."""
+        """Call any function. Errors: RUN0401 for a value that is no function, RUN0204."""
         if isinstance(function, Closure):
             return (yield self._enter(function, args, span))
         if isinstance(function, Partial):
@@ -417,7 +417,7 @@ class Machine:
     def _bind(
         self, func: Function, args: Sequence[Value], frame: Environment, span: Span | None
     ) -> None:
-        """Bind sizes over all parameters, then compare each argument, and bind the parameters."""
+        """Bind sizes from all parameters, then check each argument, and bind the parameters."""
         infos = [p.struct_info_annotation or OBJECT for p in func.params]
         names = [p.name_hint for p in func.params]
         for param, value in zip(func.params, args, strict=True):
@@ -464,7 +464,7 @@ class Machine:
             raise CalleeError(error) from None
 
     def call_packed(self, function: Value, args: Sequence[Value], span: Span | None) -> Value:
-        """Call a packed function; what it raises is what the program raises."""
+        """Call a packed function; its exceptions are those of the program."""
         try:
             return take_back(function(*args))
         except BaseException as error:
@@ -472,7 +472,7 @@ class Machine:
             if own is not error:
                 raise own from None
             if isinstance(error, StopIteration):
-                # Rules are generators, where it would be an error of theirs.
+                # In a generator, as rules are, it would be misinterpreted.
                 raise CalleeError(error) from None
             raise
 
@@ -497,7 +497,7 @@ _RULES: Final[dict[type, Callable[[Machine, Any, Environment], Step[Value]]]] = 
 
 
 def name_packed(node: Call, function: Value) -> str:
-    """Name what a call calls, for messages."""
+    """Return the name of the callee for messages."""
     named = next((a for a in (node.op, *node.args[:1]) if isinstance(a, ExternFunc)), None)
     if named is not None:
         return repr(named.global_symbol)

@@ -68,20 +68,20 @@ __all__ = [
 
 
 class ValueLabel(NamedTuple):
-    """What a value is called in messages, and where that is declared."""
+    """The name of a value in messages, and where it is declared."""
 
     where: str
     span: Span | None = None
 
 
 class Matcher:
-    """Checks values against structural information; collects all that is wrong in ``errors``.
+    """Checks values against structural information, and collects all mistakes in ``errors``.
 
-    ``bind``: variables that are extents by themselves may be bound here; ``bound`` lists those that
-    were.
-    ``lenient``: an expression of a variable without a value demands nothing, since that variable
-    lacks one for a mistake that is reported itself. Without ``compare``, variables are bound and
-    no expression is evaluated. ``claim`` names the function whose call claims what is compared.
+    ``bind``: extents that are single variables may be bound here; ``bound`` lists those that were.
+    ``lenient``: an expression with an unbound variable is not checked, since the variable is
+    unbound because of a mistake that is reported separately. Without ``compare``, variables are
+    bound, but no expression is evaluated. ``claim`` names the function whose call claims the
+    information.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Matcher:
         self.bound: list[SizeVar] = []
 
     def match(self, value: Value, info: StructInfo, place: ValueLabel) -> Value:
-        """Compare, and give the value, with Python's numbers as scalars where that is asked for."""
+        """Check a value, and return it, with Python numbers converted to scalars if required."""
         return trampoline(self._match(value, info, place))
 
     def _match(self, value: Value, info: StructInfo, place: ValueLabel) -> Step[Value]:
@@ -173,7 +173,7 @@ class Matcher:
         return value if made is None else made
 
     def function(self, value: Value, info: FuncStructInfo, place: ValueLabel) -> Value:
-        """Compare a function: its kind, and of one of the program its signature."""
+        """Compare a function: its kind, and the signature of a function of the program."""
         if info.params is None:
             return (
                 value if is_packed(value) else self._other_kind(value, place, "a packed function")
@@ -199,7 +199,7 @@ class Matcher:
         for axis, (expr, extent) in enumerate(zip(wanted, given, strict=True)):
             where = f"{place.where}, axis {axis}"
             if isinstance(expr, int):
-                if expr != extent:  # what holds the shape is named, as native code does
+                if expr != extent:  # the message names the shape, like that of native code
                     fault = faults.wrong_extent(place.span, place.where, axis, shape_name)
                     self._add(fault, expr, extent)
                 continue
@@ -232,7 +232,7 @@ class Matcher:
     def _expect(
         self, expr: PrimExpr, found: Scalar, where: str, span: Span | None
     ) -> Scalar | None:
-        """Return what an expression demands; None if it was bound, or nothing can be said."""
+        """Return the required value of an expression; None if it was bound, or is unknown."""
         sizes = self._frame.sizes
         if isinstance(expr, SizeVar) and expr not in sizes and self._bind:
             sizes[expr] = found
@@ -256,7 +256,7 @@ class Matcher:
     def _of_dtype(
         self, value: Value, given: DataType, wanted: DataType, place: ValueLabel
     ) -> Value | None:
-        """Return a scalar in the dtype that is asked for; None if it is of another."""
+        """Return a scalar in the required dtype; None if it has another one."""
         if type(value) not in (bool, int, float):
             if given is wanted:
                 return value
@@ -312,7 +312,7 @@ _RULES: Final[dict[type[StructInfo], Callable[[Matcher, Value, Any, ValueLabel],
 
 
 def raise_all(errors: Sequence[RunError]) -> None:
-    """Raise one error of all mistakes, if there are any; its class is that of the first."""
+    """Raise one error with all mistakes, if there are any; its class is that of the first."""
     if errors:
         raise type(errors[0])(*(d for error in errors for d in error.diagnostics))
 
@@ -324,9 +324,9 @@ def bind_sizes(
     infos: Sequence[StructInfo],
     names: Sequence[str],
 ) -> None:
-    """Bind each variable that is an extent by itself in the description of some parameter.
+    """Bind each variable that is itself an extent of some parameter.
 
-    Nothing is compared: what does not fit is passed over.
+    Nothing is checked: values that do not fit are skipped.
     """
     first = Matcher(sizes, frame, bind=True, compare=False)
     for value, info, name in zip(values, infos, names, strict=True):
@@ -334,9 +334,9 @@ def bind_sizes(
 
 
 def require_parameter(value: Value, p: Parameter, span: Span | None) -> None:
-    """Check what a graph gives a kernel against its parameter. Errors: RUN0401, RUN0402.
+    """Check the argument of a graph for a kernel's parameter. Errors: RUN0401, RUN0402.
 
-    Python's numbers are extents, which the kernel itself takes in any dtype that holds them.
+    Python numbers are extents, which the kernel takes in any dtype that can represent them.
     """
     where = faults.argument(p.name)
     if p.buffer is not None:
@@ -352,7 +352,7 @@ def require_parameter(value: Value, p: Parameter, span: Span | None) -> None:
 
 
 def read_truth(value: Value, span: Span | None) -> bool:
-    """Return what a condition says. Errors: RUN0408."""
+    """Return the truth value of a condition. Errors: RUN0408."""
     if is_tensor(value):
         dtype = dtype_of_numpy(value.dtype)
         assert dtype is not None
@@ -368,13 +368,13 @@ def read_truth(value: Value, span: Span | None) -> bool:
 
 
 def is_cpu(device: VDevice) -> bool:
-    """Whether a device is the CPU: the only one that programs run on here."""
+    """Tell whether a device is the CPU, the only one that programs run on."""
     target = device.target
     kind = target if isinstance(target, str) else str(target.get("kind", ""))
     return kind.split(" ")[0].split(":")[0] in ("", "llvm", "cpu", "c", "native")
 
 
 def concrete(info: StructInfo, frame: Environment) -> Any:
-    """Put numbers for the variables of a description that have a value."""
+    """Replace variables of structural information that have a value by numbers."""
     known = {v: literal(n, v.dtype) for v, n in frame.sizes.items()}
     return substitute_shape_vars(info, known)

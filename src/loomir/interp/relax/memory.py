@@ -25,7 +25,7 @@ def new_storage(size: int, span: Span | None) -> Array:
 def in_storage(
     storage: Any, offset: int, shape: list[int], dtype: DataType, what: str, span: Span | None
 ) -> Array:
-    """Return the tensor that lies at an offset of a storage. Errors: RUN0450, RUN0451."""
+    """Return the tensor at an offset of a storage. Errors: RUN0450, RUN0451."""
     return _bytes_as(storage, offset, shape, dtype, what, span)
 
 

@@ -69,7 +69,7 @@ class Site(NamedTuple):
 
     @property
     def span(self) -> Span | None:
-        """Where the call stands."""
+        """The source location of the call."""
         return self.node.span
 
     @property
@@ -95,7 +95,7 @@ def operate(machine: Machine, node: Call, args: Sequence[Value], frame: Environm
 
 # -- by reference ----------------------------------------------------------------------------------
 def _by_reference(s: Site, name: str) -> Value:
-    """Compute by the operator's reference. Errors: those of its rule for these values."""
+    """Compute the operator's reference. Errors: those of its rule for these values."""
     definition = find_op(name)
     if definition is None or definition.reference is None:
         raise InternalError(f"operator {name} has no meaning that can be run")
@@ -123,9 +123,9 @@ def _bytes_of(info: StructInfo) -> int:
 
 
 def _infer(s: Site, definition: OpDef) -> StructInfo:
-    """Apply the operator's own rule to what the values are.
+    """Apply the operator's inference rule to the values.
 
-    Errors: what the rule refuses, as an error of the run.
+    Errors: those of the rule, as errors of the run.
     """
     return infer_of_values(
         definition,
@@ -139,7 +139,7 @@ def _infer(s: Site, definition: OpDef) -> StructInfo:
 
 
 def _require_sizes(info: StructInfo, s: Site) -> None:
-    """Refuse results that no memory can hold, before there are any. Errors: RUN0409, RUN0411."""
+    """Refuse results that are too large for memory, in advance. Errors: RUN0409, RUN0411."""
     fields = info.fields if isinstance(info, TupleStructInfo) else (info,)
     for field in fields:
         dims = field.dims if isinstance(field, TensorStructInfo) else None
@@ -151,7 +151,7 @@ def _require_sizes(info: StructInfo, s: Site) -> None:
 
 
 def _check(made: Any, info: StructInfo, s: Site) -> Value:
-    """Make a value of what a reference gave: fresh tensors, of what the operator infers."""
+    """Convert the result of a reference: fresh tensors that fit what the operator infers."""
     if isinstance(info, TupleStructInfo):
         value: Value = tuple(_fresh(m, s) for m in made)
     elif isinstance(info, TensorStructInfo):
@@ -168,7 +168,7 @@ def _check(made: Any, info: StructInfo, s: Site) -> Value:
 
 
 def _fresh(made: Any, s: Site) -> Array:
-    """Return a tensor of its own: results of operators are new."""
+    """Return a tensor with its own memory, since results of operators are new."""
     array: Array = np.asarray(made)
     if array.base is not None or any(array is a for a in _tensors(s.args)):
         return np.array(array, order="C")
@@ -189,7 +189,7 @@ def _tensors(values: Sequence[Value]) -> list[Array]:
 
 # -- calls of loop-level functions -----------------------------------------------------------------
 def _outputs(s: Site) -> tuple[list[TensorStructInfo], bool]:
-    """Return what the results are to be, and whether they come as a tuple."""
+    """Return the structural information of the results, and whether they form a tuple."""
     infos = s.node.sinfo_args
     if len(infos) == 1 and isinstance(infos[0], TupleStructInfo):
         return cast("list[TensorStructInfo]", list(infos[0].fields)), True
@@ -207,7 +207,7 @@ def _allocate(info: TensorStructInfo, s: Site) -> Array:
 
 
 def _as_tuple(value: Value) -> tuple[Value, ...]:
-    """Return the arguments that come as a tuple; a lone tensor is one."""
+    """Return arguments as a tuple; a single tensor becomes a tuple of one."""
     return value if is_tuple(value) else (value,)
 
 
@@ -265,13 +265,13 @@ def _inplace_indices(s: Site) -> tuple[int, ...]:
 
 
 def _writable(args: list[Value], index: int, s: Site) -> None:
-    """Put a copy for a constant that is to be written (decision R35)."""
+    """Replace a constant that is to be written by a copy (decision R35)."""
     if s.machine.is_constant(args[index]):
         args[index] = np.array(args[index])
 
 
 def _call_writing(s: Site, args: list[Value], made: list[Array], inplace: dict[int, None]) -> None:
-    """Call with the outputs last; only these, and what is said to be, may be written."""
+    """Call with the outputs last; only these and the in-place arguments may be written."""
     function, ints = _prim(s), _read_packed_ints(s)
     first = len(args) + len(ints)
     count = len(signature_of(function.func).parameters)
@@ -293,7 +293,7 @@ def _call_dps_packed(s: Site) -> Step[Value]:
     yield s.machine.apply(function, args, s.span)
     name = name_packed(s.node, function)
     for array, shape, info in zip(made, shapes, infos, strict=True):
-        if array.shape != shape:  # NumPy lets a function reshape what it was given
+        if array.shape != shape:  # a function may have reshaped its NumPy argument
             place = ValueLabel(faults.result_of(name), s.span)
             s.machine.match_claim(array, info, place, s.frame, claim=name)
     return tuple(made) if as_tuple else made[0]
@@ -322,7 +322,7 @@ def _call_named(s: Site) -> Step[Value]:
 
 
 def _call_tir_dyn(s: Site) -> Value:
-    """Call a loop-level function that may write all its arguments; a shape gives its numbers."""
+    """Call a loop-level function that may write all its arguments; a shape has its integers."""
     args: list[Value] = []
     for value in _as_tuple(s.args[1]):
         if isinstance(value, Shape):
@@ -400,7 +400,7 @@ def _shape_to_tensor(s: Site) -> Value:
 
 
 def _copy_tensors(s: Site) -> Value:
-    """Copy a tensor, or those in a tuple, to a device. Errors: RUN0414 for one that is not here."""
+    """Copy a tensor, or those in a tuple, to a device. Errors: RUN0414 for a missing device."""
     device: Any = s.node.attrs.get("dst_vdevice")
     if isinstance(device, VDevice) and not is_cpu(device):
         raise faults.no_such_device(s.span, str(device.target)).error()
@@ -424,7 +424,7 @@ def _print(s: Site) -> Value:
 
 
 def _assert_op(s: Site) -> Value:
-    """Go on where the condition holds. Errors: RUN0202, RUN0408."""
+    """Raise unless the condition holds. Errors: RUN0202, RUN0408."""
     if not read_truth(s.args[0], s.span):
         text = _format(s, s.args[1:])
         raise faults.failed_assertion(
@@ -434,7 +434,7 @@ def _assert_op(s: Site) -> Value:
 
 
 def _require_order(s: Site) -> Value:
-    """Go on where the first number is not above the second. Errors: RUN0212."""
+    """Raise if the first number is greater than the second. Errors: RUN0212."""
     low, high = s.args[0]
     if low > high:
         message, help_text = str(s.node.attrs["message"]), str(s.node.attrs.get("help", ""))
@@ -475,7 +475,7 @@ def _fresh_tensor(s: Site) -> Value:
 
 
 def _view(s: Site) -> Value:
-    """Return a tensor of the same memory."""
+    """Return a tensor that shares the memory."""
     data = _tensor(s, 0)
     dtype: Any = s.node.attrs["dtype"] or dtype_of_numpy(data.dtype)
     shape = _extents(s, 1) if len(s.args) > 1 else list(data.shape)

@@ -27,7 +27,7 @@ __all__ = ["Sizes", "variables_of"]
 
 class _Compiled(NamedTuple):
     root: PrimExpr
-    """Kept, so that no other expression gets its identity."""
+    """Kept alive, so that no other expression gets its identity."""
     code: Code
     slots: tuple[tuple[Var, int], ...]
     size: int
@@ -42,7 +42,7 @@ _MOST: Final = 10_000
 
 
 class Sizes:
-    """Evaluates expressions; each is compiled when first met."""
+    """Evaluates expressions; each is compiled on first use."""
 
     def __init__(self) -> None:
         self._known: dict[int, _Compiled] = {}
@@ -77,7 +77,7 @@ class Sizes:
         raise InternalError("the value of an expression asks for a call")
 
     def knows(self, expr: PrimExpr, values: Mapping[Var, Scalar]) -> bool:
-        """Whether each variable of an expression has a value."""
+        """Tell whether each variable of an expression has a value."""
         if isinstance(expr, IntImm):
             return True
         return all(var in values for var in variables_of(expr))

@@ -60,7 +60,7 @@ Value: TypeAlias = Any
 
 
 class Environment:
-    """What is in scope while a function runs; ``origins`` tells where sizes were found."""
+    """The values in scope while a function runs; ``origins`` tells where sizes were bound."""
 
     __slots__ = ("name", "origins", "sizes", "values")
 
@@ -77,12 +77,12 @@ class Environment:
 
 
 class Caller(Protocol):
-    """What runs functions of the program for Python."""
+    """Runs functions of the program when Python calls them."""
 
     def call_from_python(
         self, function: Any, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> Value:
-        """Call a function with values of Python, and give those back."""
+        """Call a function with Python values, and return a Python value."""
         ...
 
 
@@ -97,7 +97,7 @@ class ProgramFunction:
         self._caller = caller
 
     def __call__(self, /, *args: object, **kwargs: object) -> Value:
-        """Call the function; with the errors of ``loomir.interpret``."""
+        """Call the function. Errors: those of ``loomir.interpret``."""
         return self._caller.call_from_python(self, args, kwargs)
 
     def __repr__(self) -> str:
@@ -105,7 +105,7 @@ class ProgramFunction:
 
 
 class Closure(ProgramFunction):
-    """A function of the graph, with what it captured."""
+    """A graph function with its captured values."""
 
     __slots__ = ("func", "sizes", "values")
 
@@ -135,7 +135,7 @@ class PrimFunction(ProgramFunction):
 
 
 class Partial(ProgramFunction):
-    """A function whose last arguments are given already."""
+    """A function with its last arguments bound."""
 
     __slots__ = ("bound", "func")
 
@@ -154,27 +154,27 @@ class Partial(ProgramFunction):
 
 # -- kinds ---------------------------------------------------------------------------------------
 def is_tensor(value: object) -> TypeGuard[Array]:
-    """Whether a value is a tensor: an array of elements that the language has."""
+    """Tell whether a value is a tensor: an array with a dtype of the language."""
     return isinstance(value, np.ndarray) and dtype_of_numpy(_dtype(value)) is not None
 
 
 def is_tuple(value: object) -> TypeGuard[tuple[Value, ...]]:
-    """Whether a value is a tuple of values, and no shape."""
+    """Tell whether a value is a tuple of values, and not a shape."""
     return isinstance(value, tuple) and not isinstance(value, Shape)
 
 
 def is_function(value: object) -> bool:
-    """Whether a value is a function of the program."""
+    """Tell whether a value is a function of the program."""
     return isinstance(value, ProgramFunction)
 
 
 def is_packed(value: object) -> bool:
-    """Whether a value is a packed function."""
+    """Tell whether a value is a packed function."""
     return is_callable(value) and not isinstance(value, (ProgramFunction, np.ndarray, np.generic))
 
 
 def kind_number(value: object) -> int:
-    """Return a value's kind, as its place in ``KINDS``."""
+    """Return a value's kind as its index in ``KINDS``."""
     return faults.KINDS.index(_kind(value))
 
 
@@ -203,12 +203,12 @@ def _dtype(value: Any) -> Any:
 
 
 def dtype_number(dtype: DataType) -> int:
-    """Return a dtype as its place in ``DTYPES``."""
+    """Return a dtype as its index in ``DTYPES``."""
     return faults.DTYPES.index(str(dtype))
 
 
 def scalar_of(number: Scalar, dtype: DataType) -> Value:
-    """Make a scalar of a number that the dtype can hold."""
+    """Make a scalar of a number that the dtype can represent."""
     return numpy_of(dtype).type(number)
 
 
@@ -217,7 +217,7 @@ _POISON: Final = 0xCD
 
 
 def allocate(shape: Sequence[int], dtype: DataType, what: str, span: Span | None) -> Array:
-    """Make a fresh tensor, filled so that reading it shows.
+    """Allocate a tensor, filled with a pattern that reveals reading it.
 
     Errors: RUN0207, RUN0409, RUN0411.
     """
@@ -249,12 +249,12 @@ def require_size(shape: Sequence[int], dtype: DataType, what: str, span: Span | 
 def compact(array: Array) -> Array:
     """Return an array in row-major order: itself, or a copy."""
     made: Any = np.ascontiguousarray(array)
-    return made.reshape(array.shape)  # NumPy gives one of rank 1 for one of rank 0
+    return made.reshape(array.shape)  # for rank 0, NumPy returns rank 1
 
 
-# -- what is known of values ---------------------------------------------------------------------
+# -- structural information ----------------------------------------------------------------------
 def describe(value: Value) -> StructInfo:
-    """Return all that can be known of a value."""
+    """Return the complete structural information of a value."""
     return values.describe(value, _describe_function)
 
 

@@ -46,9 +46,9 @@ _ABSENT: Final = object()
 
 
 class Array(NamedTuple):
-    """An array as a call sees it: strides count elements; ``low`` to ``high`` are its bytes.
+    """An array argument: strides count elements; its bytes are from ``low`` to ``high``.
 
-    Only arrays of one ``space`` can overlap. ``is_tensor``: PyTorch made it.
+    Only arrays in the same ``space`` can overlap. ``is_tensor``: it is a PyTorch tensor.
     """
 
     dtype: DataType
@@ -75,18 +75,18 @@ class _Mistakes:
         self.found.append((kind, Diagnostic(code, message, span, label, help=remedy)))
 
     def absorb(self, error: RunError) -> None:
-        """Record what another check raised."""
+        """Record the error of another check."""
         self.found += [(type(error), d) for d in error.diagnostics]
 
     def raise_all(self) -> None:
-        """Raise one error of all mistakes, if there are any."""
+        """Raise one error with all mistakes, if there are any."""
         if self.found:
             raise self.found[0][0](*(d for _, d in self.found))
 
 
-# -- what arrays are -----------------------------------------------------------------------------
+# -- arrays --------------------------------------------------------------------------------------
 class _Bytes:
-    """Memory at an address, for NumPy to look at."""
+    """Memory at an address, exported to NumPy."""
 
     def __init__(self, address: int, size: int, writable: bool) -> None:
         self.__array_interface__: dict[str, object] = {
@@ -98,7 +98,7 @@ class _Bytes:
 
 
 def _array_of(array: Any, lanes: int) -> Array:
-    """Look at a NumPy array; a vector dtype takes the last axis for its lanes."""
+    """Describe a NumPy array; for a vector dtype, the last axis has the lanes."""
     item: int = array.itemsize
     shape = tuple(int(e) for e in array.shape)
     steps = tuple(int(s) // item for s in array.strides)
@@ -127,7 +127,7 @@ def _array_of(array: Any, lanes: int) -> Array:
 
 
 def _array_of_view(given: View) -> Array:
-    """Look at a buffer that a caller passes on."""
+    """Describe a buffer that another function passes."""
     first = last = given.pointer.offset
     if all(given.shape):
         size = given.dtype.itemsize
@@ -147,7 +147,7 @@ def _array_of_view(given: View) -> Array:
 
 # -- one function's arguments --------------------------------------------------------------------
 class _Check(NamedTuple):
-    """A number of an array that must equal an expression of other names."""
+    """A number of an array that must equal an expression."""
 
     source: Field
     value: Code
@@ -156,7 +156,7 @@ class _Check(NamedTuple):
 
 
 class Binder:
-    """Checks and binds the arguments of one function; made once, used for each call."""
+    """Checks and binds the arguments of one function; created once, used for each call."""
 
     def __init__(self, func: PrimFunc, scope: Scope, module: IRModule | None = None) -> None:
         self.signature: Signature = signature_of(func, module)
@@ -175,7 +175,7 @@ class Binder:
             lone = isinstance(requirement.value, Var)
             self._checks.append(_Check(requirement.source, code, needs, lone))
         self.tensors: frozenset[str] = frozenset()
-        """The parameters that are given tensors of PyTorch, of which ``args`` has views."""
+        """The parameters whose arguments are PyTorch tensors; ``args`` has views of them."""
         self._buffers: list[tuple[int, int] | None] = []
         for p in self.signature.parameters:
             if p.buffer is None:
@@ -190,7 +190,7 @@ class Binder:
     def from_python(
         self, args: Sequence[object], kwargs: Mapping[str, object], size: int, allow_alias: bool
     ) -> Environment:
-        """Bind what Python passed.
+        """Bind arguments from Python.
 
         Errors: RUN0001, RUN0003 to RUN0011, RUN0101 to RUN0111; all mistakes in one error. TIR0423
         for vectors, which Python cannot pass.
@@ -207,7 +207,7 @@ class Binder:
         return self._bind(values, size, allow_alias, mistakes)
 
     def from_call(self, args: Sequence[Value], size: int, allow_alias: bool) -> Environment:
-        """Bind what another function of the module passed; with the errors of ``from_python``."""
+        """Bind arguments from another function of the module. Errors: those of ``from_python``."""
         mistakes = _Mistakes()
         values: list[object] = []
         parameters = self.signature.parameters
@@ -235,7 +235,7 @@ class Binder:
 
     # -- steps ---------------------------------------------------------------------------------
     def _take(self, parameter: Boundary, value: object, mistakes: _Mistakes) -> object:
-        """Judge one argument by itself; gives an ``Array``, a scalar, or that it is absent."""
+        """Check one argument by itself; return an ``Array``, a scalar, or the mark of absence."""
         try:
             if parameter.is_buffer and _is_common(parameter, value):
                 array: Any = value
@@ -348,7 +348,7 @@ class Binder:
         )
 
     def _layout(self, arrays: Sequence[Array | None], mistakes: _Mistakes) -> None:
-        """Hold arrays for buffers without strides to row-major order."""
+        """Check that arrays for buffers without strides are row-major."""
         for parameter, array in zip(self.signature.parameters, arrays, strict=True):
             buffer = parameter.buffer
             if array is None or buffer is None or buffer.strides or not all(array.shape):
@@ -361,7 +361,7 @@ class Binder:
                 name = parameter.name
                 copy = f"{name}.contiguous()" if array.is_tensor else ""
                 remedy = f"pass {copy or f'numpy.ascontiguousarray({name})'}"
-                if parameter.written:  # what a copy is given would be lost
+                if parameter.written:  # results written to a copy must be copied back
                     remedy = f"pass a row-major array for {name}, and copy it to this one after"
                 remedy += ", or compile with copy_arguments=True"
                 mistakes.add(
@@ -418,7 +418,7 @@ def explain(
 
 # -- single arguments ----------------------------------------------------------------------------
 def _is_common(parameter: Boundary, value: object) -> bool:
-    """Whether this is an array that needs no second look."""
+    """Tell whether this is an array that needs no further checks."""
     if type(value) is not np.ndarray or parameter.dtype.is_vector:
         return False
     array: Any = value
@@ -433,12 +433,12 @@ def _number(arrays: Sequence[Array | None], source: Field) -> int | None:
         return None
     if source.what == "shape":
         return array.shape[source.axis]
-    # The byte offset is applied to the address before the function sees it.
+    # The byte offset is added to the address before the function sees it.
     return array.strides[source.axis] if source.what == "strides" else 0
 
 
 def _with_dtype(parameter: Parameter, array: Array, dtype: str) -> str:
-    """Say how to get an array of the dtype, in the words of the library that it is of."""
+    """Say how to convert an array to the dtype, in terms of its library."""
     name = parameter.name
     if not parameter.written:
         return (
@@ -453,7 +453,7 @@ def _with_dtype(parameter: Parameter, array: Array, dtype: str) -> str:
 
 
 def _check_kind(parameter: Parameter, array: Array, mistakes: _Mistakes) -> Array | None:
-    """Check dtype and rank; an array of another rank is left out of later checks."""
+    """Check dtype and rank; return None, which skips later checks, if the rank is wrong."""
     buffer = parameter.buffer
     assert buffer is not None
     if array.dtype is not buffer.dtype:
@@ -533,7 +533,7 @@ def _count(number: int) -> str:
 def _by_position(
     signature: Signature, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> list[object]:
-    """Put arguments given by name into their places.
+    """Return all arguments by position, also those passed by name.
 
     Errors: RUN0101 for too few or too many, RUN0102 for an unknown or repeated name.
     """

@@ -20,7 +20,7 @@ __all__ = ["write_block", "write_block_realize"]
 
 
 def write_block_realize(node: BlockRealize, w: Writer) -> None:
-    """Bind the iterators and run the block, where the predicate holds outside of it (T2)."""
+    """If the predicate holds, bind the iterators and run the block (T2)."""
     block, end = node.block, Label()
     w.branch(w.expr(node.predicate), end)
     values = w.exprs(node.values)
@@ -30,7 +30,7 @@ def write_block_realize(node: BlockRealize, w: Writer) -> None:
 
 
 def write_block(node: Block, w: Writer) -> None:
-    """Allocate, name regions, initialise where a reduction starts (T1), and run the body."""
+    """Allocate buffers, bind aliases, run ``init`` if a reduction starts (T1), and the body."""
     bound: list[Var | Buffer] = []
     for buffer in node.alloc_buffers:
         allocate_buffer(buffer, w)
@@ -47,7 +47,7 @@ def write_block(node: Block, w: Writer) -> None:
 
 
 def _at_start(reduced: list[IterVar], skip: Label, w: Writer) -> tuple[list[Code], Maker]:
-    """Go on where every reducing iterator stands at the start of its domain, else skip."""
+    """Go on if every reducing iterator is at its start, else skip."""
     slots: list[int] = []
     starts: list[Code] = []
     for it in reduced:
@@ -68,7 +68,7 @@ def _at_start(reduced: list[IterVar], skip: Label, w: Writer) -> tuple[list[Code
 
 
 def _match(node: MatchBufferRegion, w: Writer) -> list[Var | Buffer]:
-    """Make a buffer another name for a region; gives the names that this binds."""
+    """Bind a buffer as the alias of a region; return the names that this binds."""
     buffer, region = node.buffer, node.source.region
     source = find_view(node.source.buffer, w.scope, node.span)
     dtype = DataType("int64")
@@ -99,7 +99,7 @@ def _match(node: MatchBufferRegion, w: Writer) -> list[Var | Buffer]:
         facts.append((stride, lambda v, a=axis: v.axes[a].stride, f"the stride of axis {axis}"))
     if buffer.elem_offset is not None and not isinstance(buffer.elem_offset, IntImm):
         facts.append((buffer.elem_offset, lambda v: v.offset, "the offset"))
-    # Names first, then what mentions them.
+    # Names first, then expressions of them.
     for value, actual, _ in facts:
         if isinstance(value, Var) and not w.scope.knows(value):
             view = Code(lambda env, a=actual: a(env[slot]))

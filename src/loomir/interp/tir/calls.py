@@ -36,7 +36,7 @@ class ExactRun(NamedTuple):
 
     result: Value
     contents: tuple[Any, ...]
-    """For each argument an array of objects, None for scalars."""
+    """An array of objects for each array argument, None for scalars."""
 
 
 class _Entry(NamedTuple):
@@ -49,14 +49,13 @@ class _Entry(NamedTuple):
 class Interpreter:
     """Runs the functions of a module by the definition of the language, slowly.
 
-    Every access is checked against the bounds of its buffer. ``track`` also looks for reads of what
-    was never written (RUN0209) and for parallel iterations that get in each other's way (RUN0210).
-    ``flat`` is for lowered programs, whose indices are offsets in memory: negative ones are valid
-    where a stride of the caller's array is.
-    With ``exact``, floats are fractions: what is added, multiplied, divided, compared, chosen and
-    converted is not rounded, so that it does not matter in which order terms are added. Arrays
-    get rounded values; ``run_exact`` also gives the others. A call that takes more instructions
-    than ``steps`` raises OutOfStepsError.
+    Every access is checked against the bounds of its buffer. ``track`` also finds reads of
+    uninitialised memory (RUN0209) and races between parallel iterations (RUN0210). ``flat`` is for
+    lowered programs, whose indices are offsets in memory: negative ones are valid if a stride of
+    the caller's array is negative.
+    With ``exact``, floats are fractions: arithmetic, comparisons, choices and conversions do not
+    round, so that the order of sums does not matter. Arrays get rounded values; ``run_exact`` also
+    returns the exact ones. A call with more than ``steps`` instructions raises OutOfStepsError.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class Interpreter:
         self._entries: dict[str, _Entry] = {}
 
     def call(self, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Value:
-        """Call a function as compiled code is called: arrays are changed in place.
+        """Call a function like compiled code: arrays are changed in place.
 
         Errors: RunError, as compiled code raises it.
         """
@@ -91,7 +90,7 @@ class Interpreter:
     def run_exact(
         self, name: str, args: Sequence[object], kwargs: Mapping[str, object] | None = None
     ) -> ExactRun:
-        """Call a function as ``call`` does; gives results and the contents of arrays unrounded.
+        """Call a function like ``call``; return exact results and contents of arrays.
 
         Errors: RunError, as compiled code raises it; InternalError without ``exact``.
         """
@@ -157,7 +156,7 @@ class Interpreter:
 
 
 def _link(program: IRModule | PrimFunc) -> IRModule | PrimFunc:
-    """Make calls by name those that they mean."""
+    """Resolve calls by name to functions of the module."""
     if isinstance(program, IRModule):
         return link_calls(program)
     var = GlobalVar(program.name)

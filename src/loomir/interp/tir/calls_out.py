@@ -39,9 +39,9 @@ __all__ = ["CALLS", "address_of", "call_out"]
 def call_out(
     node: Call, parts: list[Code], returns: DataType | None, *, exact: bool = False
 ) -> Code:
-    """Compile a call; None for ``returns`` drops the result.
+    """Compile a call; if ``returns`` is None, the result is dropped.
 
-    What is called takes and gives floats of a dtype, also where numbers are ``exact``.
+    The callee takes and returns rounded floats, even if numbers are ``exact``.
     """
     assert isinstance(node.op, Op)
     function = CALLS[node.op](node, returns)
@@ -60,7 +60,7 @@ def call_out(
             if own is not error:
                 raise own from None
             if isinstance(error, StopIteration):
-                # Expressions are evaluated in generators, where it would be an error of theirs.
+                # In a generator, which may evaluate the expression, it would be misinterpreted.
                 raise CalleeError(error) from None
             raise
 
@@ -83,7 +83,7 @@ def _in_c(node: Call, returns: DataType | None) -> Callable[[list[object]], Valu
     if not address:
         raise CompileError(unknown_extern(name, node.span))
     dtypes = [a.dtype for a in node.args[1:]]
-    # What nobody uses is returned all the same.
+    # The function returns its result even if it is not used.
     function, cut = c_function(address, name, dtypes, node.dtype), _make_rounding(node.dtype)
     return lambda values: cut(function(values))
 
@@ -102,7 +102,7 @@ CALLS: Final[dict[Op, Callable[[Call, DataType | None], Callable[[list[object]],
 
 # -- arguments ---------------------------------------------------------------------------------
 def _pass(value: Value, dtype: DataType) -> object:
-    """Return a value the form that Python's functions take."""
+    """Convert a value to the form that Python functions take."""
     if isinstance(value, View):
         return _lend(value)
     if isinstance(value, str) or not dtype.is_handle:
@@ -114,7 +114,7 @@ def _pass(value: Value, dtype: DataType) -> object:
 
 
 def address_of(value: Value) -> int:
-    """Return the number of a handle: where its memory lies in this process."""
+    """Return the address of a handle's memory in this process."""
     if isinstance(value, Pointer):
         return _start(value.memory.data) + value.offset
     if isinstance(value, ctypes.c_void_p):
@@ -130,7 +130,7 @@ def _start(data: Any) -> int:
 
 
 def _may_write(memory: Memory) -> None:
-    """Count all bytes as written: what the function writes cannot be seen."""
+    """Mark all bytes as written, since the function's writes are unknown."""
     memory.numbers = None
     if memory.written is not None:
         memory.written[:] = b"\1" * len(memory.written)

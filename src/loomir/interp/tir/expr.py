@@ -83,7 +83,7 @@ Maker: TypeAlias = Callable[[Any, list[Code], Scope], Code]
 
 
 def compile_expr(root: PrimExpr, scope: Scope) -> Code:
-    """Compile an expression whose names ``scope`` knows.
+    """Compile an expression; ``scope`` has its names.
 
     Errors: TIR0401 for a name that is not bound here.
     """
@@ -99,7 +99,7 @@ def compile_expr(root: PrimExpr, scope: Scope) -> Code:
             done[id(node)] = _MAKERS[node.__class__](node, codes, scope)
             if node.__class__ is Let:
                 scope.unbind(node.var)
-        elif node.__class__ is Var:  # anew: it may have been bound in between
+        elif node.__class__ is Var:  # again, since it may have been bound in between
             done[id(node)] = _var(node, [], scope)
         elif id(node) not in done:
             parts = _parts(node)
@@ -112,13 +112,13 @@ def compile_expr(root: PrimExpr, scope: Scope) -> Code:
 
 
 class _Binding(NamedTuple):
-    """The name that an expression binds, between its value and its body."""
+    """The binding of a name, which takes place between its value and its body."""
 
     var: Var
 
 
 def _parts(node: Node) -> list[Node]:
-    """List what is evaluated before a node."""
+    """List the parts that are evaluated before a node."""
     if isinstance(node, Call) and isinstance(node.op, Op):
         if node.op.effect is Effect.EMBED_INFO:
             return []
@@ -250,7 +250,8 @@ def _ramp(node: Ramp, parts: list[Code], scope: Scope) -> Code:
 
     def ramp(base: int, step: int) -> Value:
         end = base + (count - 1) * step
-        if step and wrap(base) == base and wrap(end) == end:  # and so are all between them
+        # Then all in between do not wrap either.
+        if step and wrap(base) == base and wrap(end) == end:
             return range(base, end + (1 if step > 0 else -1), step)
         return tuple([wrap(base + i * step) for i in range(count)])
 
@@ -281,7 +282,7 @@ def _shuffle(node: Shuffle, parts: list[Code], scope: Scope) -> Code:
 
 # -- memory ------------------------------------------------------------------------------------
 def find_view(buffer: Buffer, scope: Scope, span: Span | None) -> Callable[[Environment], View]:
-    """Return how to find a buffer's view: in its slot, or anew where only its data is in scope."""
+    """Return the function that finds a buffer's view, or makes one if only its data is in scope."""
     slot = scope.buffer_slot(buffer)
     if slot is not None:
         return operator.itemgetter(slot)
@@ -390,7 +391,7 @@ def _call(node: Call, parts: list[Code], scope: Scope) -> Code:
 
 
 def compile_outside(node: Call, parts: list[Code], scope: Scope, returns: DataType | None) -> Code:
-    """Compile a call of something outside of the program; None drops what it returns."""
+    """Compile a call of a function outside the program; None drops its result."""
     if node.op in PACKED:
         parts = [_argument(arg, code, scope) for arg, code in zip(node.args, parts, strict=True)]
     return call_out(node, parts, returns, exact=scope.numbers.exact)
@@ -454,7 +455,7 @@ def _check(node: Call, parts: list[Code], scope: Scope) -> Code:
 
 
 def _compile_watched(node: Call, parts: list[Code], scope: Scope) -> Code:
-    """Return the value only: memory is watched by the interpreter itself."""
+    """Compile only the value: the interpreter watches memory itself."""
     return parts[0]
 
 

@@ -27,19 +27,19 @@ __all__ = ["Completed", "OutputAllocator"]
 
 
 class Completed(NamedTuple):
-    """All arguments of a call, and those among them that it returns."""
+    """All arguments of a call, and which of them it returns."""
 
     args: tuple[object, ...]
     outputs: tuple[object, ...]
 
     @property
     def result(self) -> object:
-        """What the call returns: one array, or a tuple of several."""
+        """The result of the call: one array, or a tuple of several."""
         return self.outputs[0] if len(self.outputs) == 1 else self.outputs
 
 
 class OutputAllocator:
-    """The outputs of one function: trailing parameters that it writes, and does not read before."""
+    """The outputs of one function: the last parameters, which it writes before it reads them."""
 
     def __init__(self, func: PrimFunc, module: IRModule | None = None) -> None:
         self._signature = signature_of(func, module)
@@ -51,7 +51,7 @@ class OutputAllocator:
     def complete(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Completed | str:
         """Add the arguments that are missing, or say why that cannot be done.
 
-        They hold zeros: tensors of PyTorch where all given buffers are, else arrays of NumPy.
+        These are filled with zeros: PyTorch tensors if all other buffers are, else NumPy arrays.
         Errors: RUN0103 to RUN0111 for the given arguments, RUN0207.
         """
         parameters = self._signature.parameters
@@ -117,7 +117,7 @@ def _zeros(parameter: Parameter, shape: tuple[int, ...], use_torch: bool) -> obj
 
 
 class _Sizes:
-    """The numbers that the given arguments bind."""
+    """The numbers that the passed arguments bind."""
 
     def __init__(self, parameters: Sequence[Parameter], values: Sequence[Any]) -> None:
         self._parameters = parameters
@@ -145,7 +145,7 @@ class _Sizes:
         return ""
 
     def shape_of(self, parameter: Parameter) -> tuple[int, ...] | str:
-        """Return the shape of an output, or why it is not known."""
+        """Return the shape of an output, or why it is unknown."""
         buffer = parameter.buffer
         assert buffer is not None
         name = parameter.name

@@ -15,7 +15,7 @@ __all__ = ["value_of"]
 
 
 def value_of(expr: PrimExpr, values: Mapping[Var, Scalar]) -> Scalar:
-    """Evaluate an expression without loads or calls, of any depth, with these values of its names.
+    """Evaluate an expression of any depth, without loads or calls, with values for its names.
 
     Errors: TIR0401 for a name without a value; RunError for what happens, such as RUN0201.
     """

@@ -22,7 +22,7 @@ __all__ = ["SPECIAL"]
 
 _ADDRESS: Final = DataType("uint64")
 _LEAST_NORMAL: Final = 2.0**-126
-"""The least normal float32, and bfloat16."""
+"""The smallest positive normal float32, and bfloat16."""
 
 
 # -- vectors and bits --------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def _exact_dot(builtin: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
 
 
 def _group(node: Call, group: int, dot: Callable[[Any, Any, Any], Any]) -> Callable[..., Value]:
-    """Take so many lanes of two vectors for each lane of the third."""
+    """Combine groups of lanes of two vectors with each lane of a third one."""
     lanes = range(node.dtype.lanes)
     if len(lanes) == 1:
         return dot
@@ -158,7 +158,7 @@ def _prefetch(node: Call, parts: list[Code], scope: Scope) -> Code:
     return strict(parts, fetch)
 
 
-# -- what only tells something -----------------------------------------------------------------
+# -- hints and marks ---------------------------------------------------------------------------
 def _undef(node: Call, parts: list[Code], scope: Scope) -> Code:
     one = choose_undefined_value(node.dtype)
     value: Any = bool(one) if node.dtype.is_bool else one
@@ -189,4 +189,4 @@ SPECIAL: Final[dict[str, Callable[[Call, list[Code], Scope], Code]]] = {
     "assume": _nothing,
     "tvm_tuple": _nothing,
 }
-"""By name of the builtin; ``parts`` are its arguments, or none where they are not evaluated."""
+"""By name of the builtin; ``parts`` are its arguments, or empty if they are not evaluated."""

@@ -58,7 +58,7 @@ __all__ = ["compile_body"]
 
 
 def compile_body(func: PrimFunc, scope: Scope) -> Compiled:
-    """Compile a function whose parameters ``scope`` knows.
+    """Compile a function; ``scope`` has its parameters.
 
     Errors: TIR0401 for a name that is not bound where it is used.
     """
@@ -117,7 +117,7 @@ def _evaluate(node: Evaluate, w: Writer) -> None:
 
 
 def _compile_unused(value: PrimExpr, w: Writer) -> Code:
-    """Compile an expression whose value nobody uses."""
+    """Compile an expression whose value is not used."""
     if isinstance(value, Call) and value.op in OUTSIDE:
         parts = [w.expr(arg) for arg in value.args]
         return compile_outside(value, parts, w.scope, None)

@@ -19,7 +19,7 @@ __all__ = ["allocate_buffer", "write_allocate", "write_buffer_realize", "write_d
 def _allocate(
     buffer: Buffer, shape: Sequence[int], strides: Sequence[int], offset: int, scope: Scope
 ) -> View:
-    """Allocate what a buffer needs."""
+    """Allocate memory for a buffer."""
     size: Sequence[int] = shape
     if strides or offset:
         steps = strides or row_major(shape)
@@ -59,7 +59,7 @@ def allocate_buffer(buffer: Buffer, w: Writer) -> None:
 
 
 def write_allocate(node: Allocate, w: Writer) -> None:
-    """Allocate for the body; where the condition fails, the body does not run (T30)."""
+    """Allocate, and run the body; if the condition is false, the body does not run (T30)."""
     end, scope, span = Label(), w.scope, node.span
     w.branch(w.expr(node.condition), end)
     operands = w.exprs(node.extents)
@@ -107,7 +107,7 @@ def write_decl_buffer(node: DeclBuffer, w: Writer) -> None:
 
 
 def write_buffer_realize(node: BufferRealize, w: Writer) -> None:
-    """Allocate the buffer; names in its shape, strides and offset are bound here where free."""
+    """Allocate the buffer, and bind free names in its shape, strides and offset."""
     buffer = node.buffer
     fresh: list[Var] = []
 
@@ -117,7 +117,7 @@ def write_buffer_realize(node: BufferRealize, w: Writer) -> None:
             w.set(w.scope.bind(part), code)
             fresh.append(part)
 
-    # The bounds are hints (T31): there may be fewer of them, where they bind no name.
+    # The bounds are hints (T31); there may be fewer of them if they bind no name.
     for extent, bound in zip(buffer.shape, node.bounds, strict=False):
         wanted = IntImm(1, extent.dtype) if bound.extent is None else bound.extent
         bind(extent, lambda e=wanted: w.expr(e))

@@ -29,7 +29,7 @@ _Singles: TypeAlias = Any
 
 
 def dot_tiles(node: Call, parts: list[Code], scope: Scope) -> Code:
-    """Compile a call; factors are read as bytes, sums as the dtype that goes with them."""
+    """Compile a call; factors are read as bytes, sums in the matching dtype."""
     left, right = node.args[6].dtype, node.args[7].dtype
     outside = fault("index", node.span, axis=0, buffer="of T.dot_tiles")
 
@@ -80,7 +80,7 @@ def _numbers(pointer: Pointer, count: int, dtype: DataType) -> Any:
 
 
 def _put(pointer: Pointer, sums: Any) -> None:
-    """Write exact sums, and their roundings."""
+    """Write exact sums and their rounded values."""
     start = pointer.offset
     for n, value in enumerate(sums.ravel()):
         near = write_at(pointer.memory, start + 4 * n, value, _FLOAT32)
@@ -88,7 +88,7 @@ def _put(pointer: Pointer, sums: Any) -> None:
 
 
 def _exact_sums(before: Any, lefts: Any, rights: Any) -> Any:
-    """Add up products of pairs, each with the pair that it goes with."""
+    """Add the products of corresponding pairs."""
     rows, columns = lefts.shape[1], rights.shape[2]
     made: Any = np.zeros((rows, columns), object) if before is None else before
     made = made.reshape(rows, columns)
@@ -115,7 +115,7 @@ def _add_bytes(
 def _add_pairs(
     total: _Bytes, left: _Bytes, right: _Bytes, dtypes: tuple[DataType, DataType]
 ) -> _Bytes:
-    """Add up the first and the second of each pair, as instructions for tiles do."""
+    """Add the products of the first and second elements of pairs, as tile instructions do."""
     with np.errstate(all="ignore"):
         a = _flush(_widen(left)).reshape(len(left), TILE, 2)
         b = _flush(_widen(right)).reshape(TILE, -1, 2)
@@ -142,7 +142,7 @@ def _flush(x: _Singles) -> _Singles:
 
 
 def _fma(x: _Singles, y: _Singles, z: _Singles) -> _Singles:
-    """Return ``x * y + z``, rounded once: float64 holds the product, and the sum rounded to odd."""
+    """Return ``x * y + z``, rounded once: in float64, the sum is rounded to odd."""
     p, c = x.astype(np.float64) * y, z.astype(np.float64)
     s = p + c
     back = s - p

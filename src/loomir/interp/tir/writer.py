@@ -20,7 +20,7 @@ Maker: TypeAlias = Callable[[int], Callable[..., int]]
 
 
 class Label:
-    """A place among the instructions; its number is known when all are written."""
+    """A position among the instructions; its number is known when all are written."""
 
     __slots__ = ("number",)
 
@@ -35,16 +35,16 @@ class Writer:
         self.scope = scope
         self._table = table
         self.loops: list[tuple[Label, Label]] = []
-        """Where ``break`` and ``continue`` go, innermost last."""
+        """The targets of ``break`` and ``continue``, innermost last."""
         self._makers: list[tuple[Sequence[Code], Maker]] = []
         self._tasks: list[Task] = []
 
     def then(self, *tasks: Task) -> None:
-        """Ask for statements and small steps to be done next, in this order."""
+        """Schedule statements and small steps to be processed next, in this order."""
         self._tasks.extend(reversed(tasks))
 
     def add(self, operands: Sequence[Code], maker: Maker) -> None:
-        """Add an instruction; ``maker`` is given the number of the one after it."""
+        """Add an instruction; ``maker`` gets the number of the next one."""
         self._makers.append((operands, maker))
 
     def jump(self, label: Label) -> None:
@@ -56,7 +56,7 @@ class Writer:
         self.add((), lambda after: go)
 
     def place(self, label: Label) -> Callable[[], None]:
-        """Return the task that puts a label here."""
+        """Return the task that places a label."""
 
         def put() -> None:
             label.number = len(self._makers)
@@ -76,7 +76,7 @@ class Writer:
         return lambda: self.scope.unbind(name)
 
     def set(self, slot: int, value: Code) -> None:
-        """Add an instruction that puts a value into a slot."""
+        """Add an instruction that stores a value in a slot."""
 
         def maker(after: int) -> Callable[..., int]:
             def put(env: Environment, v: Value) -> int:
@@ -88,7 +88,7 @@ class Writer:
         self.add((value,), maker)
 
     def branch(self, condition: Code, otherwise: Label) -> None:
-        """Go on where the condition holds, else to the label."""
+        """Go on if the condition holds, else jump to the label."""
 
         def maker(after: int) -> Callable[..., int]:
             def choose(env: Environment, holds: Value) -> int:
@@ -109,7 +109,7 @@ class Writer:
                 task()
 
     def finish(self) -> tuple[Instruction, ...]:
-        """Link the jumps."""
+        """Resolve the jumps, and return the instructions."""
         return tuple(
             instruction(operands, maker(number + 1))
             for number, (operands, maker) in enumerate(self._makers)

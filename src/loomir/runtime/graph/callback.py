@@ -18,12 +18,12 @@ __all__ = ["Caller", "begin", "end", "graph_symbols"]
 
 
 class Caller(Protocol):
-    """A call of a compiled graph that is under way."""
+    """A running call of a compiled graph."""
 
     error: BaseException | None
 
     def answer(self, function: int, args: int, count: int) -> int:
-        """Call a function that is an object; give its result, with a reference."""
+        """Call a function object; return its result, an owned reference."""
         ...
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# Objects of Python, arrays of NumPy.
+# Python objects and NumPy arrays.
 OBJECT_TYPE: Final = 8  # pointer
 OBJECT_SIZE: Final = 16
 ARRAY_DATA: Final = 16  # pointer
@@ -28,8 +28,8 @@ API_NEW_FROM_DESCR: Final = 94
 API_SET_BASE_OBJECT: Final = 282
 API_MAJOR: Final = 2
 
-# The host, words: the class of arrays, two functions of NumPy's, None, how many dtypes there
-# are, then of each the object, DLPack's word, and the bytes of an element.
+# The host's words: the class of arrays, two functions of NumPy, None, the number of dtypes, and for
+# each dtype its object, DLPack's word, and the bytes of an element.
 HOST_CLASS: Final = 0
 HOST_NEW: Final = 8
 HOST_BASE: Final = 16
@@ -38,19 +38,19 @@ HOST_COUNT: Final = 32
 HOST_DTYPES: Final = 40
 HOST_STEP: Final = 24
 
-# A function, words: what enters the program, the function as an object, how many arguments it
-# takes, and how many values come with a fault.
+# A function's words: the entry of the program, the function object, the number of its arguments,
+# and the most values of a fault.
 FUNCTION_ENTER: Final = 0
 FUNCTION_OBJECT: Final = 8
 FUNCTION_COUNT: Final = 16
 FUNCTION_VALUES: Final = 24
 
-# A call that Python must end, words: the status, the result, how many tensors were lent, these, and
-# the report.
+# The words of a call that Python must finish: the status, the result, the number of lent tensors,
+# these tensors, and the report.
 RECORD_STATUS: Final = 0
 RECORD_RESULT: Final = 8
 RECORD_COUNT: Final = 16
 RECORD_LENT: Final = 24
 
 CAPSULE: Final = b"loomir.tensor"
-"""The name of the capsules that hold results for NumPy."""
+"""The name of the capsules that own results for NumPy."""

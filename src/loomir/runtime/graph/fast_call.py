@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 HOST: Final = "loomir_host"
-"""The symbol of what the code must know of this process."""
+"""The symbol of the table with what the code needs to know of this process."""
 
 _DTYPES: Final = (
     *("float32", "int64", "int32", "float64", "bool", "float16", "bfloat16"),
@@ -71,7 +71,7 @@ def _word(address: int) -> int:
 
 
 def _is_known() -> bool:
-    """Whether Python and NumPy lay out objects as the code takes for granted."""
+    """Tell whether Python and NumPy lay out objects as the code assumes."""
     is_plain = sys.implementation.name == "cpython" and sys.byteorder == "little"
     if not is_plain or object.__basicsize__ != at.OBJECT_SIZE or ctypes.sizeof(_VOID) != 8:
         return False
@@ -84,7 +84,7 @@ def _is_known() -> bool:
 
 
 def _reads(array: Any) -> bool:
-    """Whether an array says of itself what lies at its address."""
+    """Tell whether the fields of an array are at the assumed addresses."""
     start, rank = id(array), array.ndim
     if _word(start + at.OBJECT_TYPE) != id(array.__class__):
         return False
@@ -105,7 +105,7 @@ def _reads(array: Any) -> bool:
 
 
 def _numpy_functions() -> tuple[int, int] | None:
-    """Return the addresses of NumPy's functions by its stable table; None if that is another."""
+    """Return the addresses of NumPy's functions from its stable table; None if it differs."""
     module: Any = import_module("numpy._core._multiarray_umath")
     get = ctypes.PYFUNCTYPE(_VOID, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)
@@ -118,7 +118,7 @@ def _numpy_functions() -> tuple[int, int] | None:
 
 
 def _host() -> Any:
-    """Make the words of the host, once; None if the fast entry is not available."""
+    """Make the host's table, once; None if the fast entry is not available."""
     with _lock:
         if not _hosts:
             found = _numpy_functions() if _is_known() else None
@@ -130,7 +130,7 @@ def _words(functions: tuple[int, int]) -> Any:
     rows: list[int] = []
     for name in _DTYPES:
         dtype = DataType(name)
-        # One object stands for each of NumPy's dtypes; another like it takes the slow path.
+        # Each NumPy dtype is recognised by one object; equal objects take the slow path.
         known = np.dtype(numpy_of(dtype))
         _kept.append(known)
         bits = 8 if dtype.is_bool else dtype.bits
@@ -143,7 +143,7 @@ _kept: Final[list[object]] = []
 
 
 def host_symbols() -> dict[str, int] | None:
-    """Return what the code is linked with; None if the fast entry is not available."""
+    """Return the symbols that the code is linked with; None if the fast entry is not available."""
     host = _host()
     if host is None:
         return None
@@ -156,24 +156,24 @@ def host_symbols() -> dict[str, int] | None:
     return found
 
 
-# -- doors -------------------------------------------------------------------------------------
+# -- entries -----------------------------------------------------------------------------------
 def connect_fast_call(code: Callable[[], int]) -> None:
-    """Take what gives the address of the code, or 0 where there is none; once is enough."""
+    """Set the function that returns the address of the code, 0 if there is none; once is enough."""
     if not _connected:
         _connected.append(code)
 
 
 class FastEntry(NamedTuple):
-    """The callable for a function of a graph; ``words`` must live as long."""
+    """The callable of a graph function; ``words`` must live as long."""
 
     call: Callable[..., Any]
     words: object
 
 
 def fast_entry_for(enter: int, function: int, count: int, values: int) -> FastEntry | None:
-    """Make what Python calls a function of a graph by.
+    """Make the callable by which Python calls a graph function.
 
-    None if the fast entry is not available. ``values`` is how many come with a fault.
+    None if the fast entry is not available. ``values`` is the most values of a fault.
     """
     code = _connected[0]() if _connected else 0
     if not code:

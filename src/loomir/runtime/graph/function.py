@@ -58,9 +58,9 @@ __all__ = ["GraphFunction", "GraphProgram", "Signature"]
 
 
 class Signature(NamedTuple):
-    """What Python must know of a function: its name, its parameters, and the scalars among them.
+    """What Python needs to know of a function: its name, its parameters, and their scalar dtypes.
 
-    ``sizes`` are the places of captured numbers that come into what is known of it.
+    ``sizes`` are the indices of captured numbers that its structural information depends on.
     """
 
     name: str
@@ -70,10 +70,10 @@ class Signature(NamedTuple):
 
 
 class Code(Protocol):
-    """Machine code that is loaded when first asked for."""
+    """Machine code that is loaded on demand."""
 
     def symbol(self, symbol: str) -> int:
-        """Return an address."""
+        """Return the address of a symbol."""
         ...
 
 
@@ -91,15 +91,15 @@ _FUNCTION: Final = ctypes.CFUNCTYPE(_VOID, _INT)
 
 
 class GraphProgram:
-    """The graph functions of a compiled module; it lives as long as anything made by them.
+    """The graph functions of a compiled module; it lives as long as any of their results.
 
-    - ``signatures`` are those of all functions that can be values, by their number.
-    - ``describe`` says what is known of one, given its number and captured numbers; ``compare``
-      raises the ``RunError`` where a function does not fit a place of the program, given the number
-      of that place, the function, and the numbers that come into it.
-    - ``never_calls_python``: calls with arrays run no code of Python.
-    - ``entries`` gives the function whose arguments a fault is about, by the fault's site;
-      ``explain`` raises all that is wrong with arguments of such a function.
+    - ``signatures`` are those of all functions that can be values, by number.
+    - ``describe`` returns the structural information of one, given its number and captured numbers.
+    - ``compare`` raises the ``RunError`` of a function value without the required signature, given
+      the number of the check, the function, and the numbers that the signature depends on.
+    - ``never_calls_python``: calls with arrays run no Python code.
+    - ``entries`` maps sites of faults about arguments to functions; ``explain`` raises an error
+      that lists everything wrong with the arguments of such a function.
     """
 
     def __init__(
@@ -145,11 +145,11 @@ class GraphProgram:
     def function(
         self, number: int, signature: int, kind: type[GraphFunction] | None = None
     ) -> GraphFunction:
-        """Return a public function by its number among them."""
+        """Return a public function by its number."""
         return (kind or GraphFunction)(self, self.signatures[signature], number=number)
 
     def at(self, address: int) -> GraphFunction:
-        """Return the function that an object of this program is."""
+        """Return the function of a function object of this program."""
         number = word(word(address, at.INFO), at.INFO_NUMBER)
         known = self.signatures[number]
         if word(address, at.COUNT) > 0:
@@ -162,13 +162,13 @@ class GraphProgram:
 
 
 class GraphFunction:
-    """A compiled function of a graph: takes and gives values, in order or by name.
+    """A compiled graph function: takes values in order or by name, and returns a value.
 
     Arrays are shared, never copied; results own their memory. Several threads may call at once.
-    ``info`` is what is known of the function.
+    ``info`` is its structural information.
 
     Errors: RUN0101 and RUN0102 for too few, too many or unknown arguments, RUN0105 to RUN0111 for
-    what they are, and those of the program.
+    wrong ones, and those of the program.
     """
 
     __slots__ = (
@@ -210,7 +210,7 @@ class GraphFunction:
 
     @property
     def address(self) -> int:
-        """Where the function is as an object."""
+        """The address of the function object."""
         if not self._address:
             self._address = self.program.load().function(self._number)
         return self._address
@@ -240,7 +240,7 @@ class GraphFunction:
             return made
         if made is None:
             self._slow = calls = self._slow + 1
-            # Most programs call once: they should not wait for what makes the next call quick.
+            # Most programs call once, and should not wait for the preparation of fast calls.
             if calls == 2:
                 self._prepare_fast_entry()
             return self._call_slow(args)
@@ -253,7 +253,7 @@ class GraphFunction:
 
     def _prepare_fast_entry(self) -> None:
         program = self.program
-        # A closure may have captured functions of Python's.
+        # A closure may have captured Python functions.
         if program.never_calls_python and self._number >= 0:
             enter = program.load().address
             made = fast_entry_for(enter, self.address, len(self.parameters), program.values)
@@ -305,7 +305,7 @@ _infos: Final[dict[int, Any]] = {}
 
 
 def _info_at(parameters: int) -> int:
-    """Return address of what is known of a function of Python's: how many arguments it takes."""
+    """Return the address of the description of a Python function, its number of arguments."""
     if parameters not in _infos:
         _infos[parameters] = (_INT * 3)(parameters, -1, 0)
     return ctypes.addressof(_infos[parameters])
@@ -322,7 +322,7 @@ class _Call:
         self._given = Given(self._callable, lend=True)
 
     def run(self, function: int, args: Sequence[object], signature: Signature) -> Any:
-        """Call a function that is an object."""
+        """Call a function object."""
         enter = self.program.load().enter
         given, count = self._given, len(args)
         objects: list[int] = []
@@ -344,7 +344,7 @@ class _Call:
         self._raise(bytes(report), signature, tuple(args))
 
     def resume(self, call: Ended, args: tuple[Any, ...], signature: Signature) -> Any:
-        """End a call that came back with a fault, or with what Python must look at."""
+        """Finish a call that ended with a fault, or with results that Python has to convert."""
         given = self._given
         given.lent.update((made, (x, x)) for made, x in zip(call.lent, args, strict=True))
         try:
@@ -358,17 +358,17 @@ class _Call:
         failure = self._failure(report, signature, args)
         try:
             if isinstance(failure, LoomirError):
-                # Where the words of the failure were found is nothing to its reader.
+                # The frames in which the message was built would not help the reader.
                 raise failure.with_traceback(None)
-            raise failure  # of the user's own function, whose frames say where
+            raise failure  # from the user's own function, whose frames say where
         finally:
-            # Its traceback holds this frame, which must not hold it.
+            # Its traceback refers to this frame, which must not refer to it.
             self.error = None
             del failure
 
     # -- results ---------------------------------------------------------------------------------
     def _give(self, result: int) -> Any:
-        """Make what Python gets of the result, whose reference is taken."""
+        """Convert the result to a Python value, and consume its reference."""
         known: dict[int, Any] = {}
         lent = self._given.lent
         torch = self._given.torch
@@ -387,7 +387,7 @@ class _Call:
                 elif tensor.references < 0:
                     made = np.array(array_of(tensor, None))
                 elif address == result:
-                    # The reference that came with the result goes on.
+                    # The result's reference is passed on.
                     made = array_of(tensor, Reference(address, self.program))
                     taken.clear()
                 else:
@@ -431,9 +431,9 @@ class _Call:
         raised = raised or self.error
         return interruption() if raised is None else with_place(raised, fault.span)
 
-    # -- functions of Python ---------------------------------------------------------------------
+    # -- Python functions ------------------------------------------------------------------------
     def _callable(self, value: Any) -> int:
-        """Make an object of what can be called."""
+        """Make an object of a callable."""
         if isinstance(value, GraphFunction):
             if value.program is self.program:
                 functions().retain(value.address)
@@ -446,7 +446,7 @@ class _Call:
         return new_holding(kind, head, [foreign(value)], at.TRAMPOLINE)
 
     def answer(self, function: int, args: int, count: int) -> int:
-        """Call a function of Python that is an object; give its result, with a reference."""
+        """Call the Python function of an object; return its result, an owned reference."""
         objects = pointers(args, count)
         if flags_of(function) & at.TRAMPOLINE:
             called: Any = handle_of(word(function, at.CAPTURED))
@@ -462,7 +462,7 @@ class _Call:
         return self.object_of(result)
 
     def value_of(self, address: int) -> Any:
-        """Make what a function of Python gets of an object."""
+        """Convert an object to the value that a Python function gets."""
         return python_of(address, self._lend)
 
     def _lend(self, kind: int, address: int) -> Any:
@@ -480,7 +480,7 @@ class _Call:
         return array_of(tensor, reference_to(address, self.program))
 
     def object_of(self, value: Any) -> int:
-        """Make an object of what a function of Python returned."""
+        """Convert the result of a Python function to an object."""
         if type(value) is np.ndarray:
             for address, (array, _) in self._given.lent.items():
                 if array is value:
@@ -501,7 +501,7 @@ def _no_leaf(kind: int, address: int) -> Any:
 
 # -- functions of the language that Python runs ------------------------------------------------
 def _match_function(call: _Call, args: Sequence[int]) -> int:
-    """Compare a function with what a place of the program asks for; the result is null."""
+    """Compare a function value with a required signature; the result is null."""
     function, check, *sizes = args
     given: Any = call.value_of(function)
     numbers = tuple(scalar_of(s) for s in sizes)
@@ -510,7 +510,7 @@ def _match_function(call: _Call, args: Sequence[int]) -> int:
 
 
 def _number(call: _Call, args: Sequence[int]) -> int:
-    """Convert a number of Python to the dtype that the program asks for, if it may have it."""
+    """Convert a Python number to the dtype that the program needs, if that is allowed."""
     value, dtype, where = args
     try:
         fits = retype(value, call.value_of(dtype), call.value_of(where))

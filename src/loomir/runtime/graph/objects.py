@@ -60,7 +60,7 @@ _connected: Final[list[Functions]] = []
 
 
 def connect(symbols: Mapping[str, int]) -> None:
-    """Take the addresses of the functions on objects; once is enough."""
+    """Set the addresses of the functions on objects; once is enough."""
     if not _connected:
         made = {name: t(symbols[f"loomir_{name}"]) for name, t in _PROTOTYPES.items()}
         _connected.append(Functions(**made))
@@ -90,7 +90,7 @@ def flags_of(address: int) -> int:
 
 
 def pointers(address: int, count: int) -> tuple[int, ...]:
-    """Read words side by side."""
+    """Read adjacent words."""
     return struct.unpack(f"={count}q", ctypes.string_at(address, 8 * count)) if count else ()
 
 
@@ -102,7 +102,7 @@ def extents_of(address: int) -> tuple[int, ...]:
 
 
 class Tensor(NamedTuple):
-    """What Python must know of a tensor."""
+    """What Python needs to know of a tensor."""
 
     references: int
     flags: int
@@ -124,7 +124,7 @@ def tensor_at(address: int) -> Tensor:
 
 # -- making ------------------------------------------------------------------------------------
 def new(kind: int, content: bytes, flags: int = 0) -> int:
-    """Make an object of what follows its header; its reference is the caller's.
+    """Make an object with the given contents after its header; the caller owns the reference.
 
     Errors: MemoryError.
     """
@@ -136,19 +136,19 @@ def new(kind: int, content: bytes, flags: int = 0) -> int:
 
 
 def new_holding(kind: int, head: Sequence[int], items: Sequence[int], flags: int = 0) -> int:
-    """Make an object of words and items, whose references it takes over."""
+    """Make an object of words and items, and consume the references to the items."""
     numbers = [*head, *items]
     return new(kind, struct.pack(f"={len(numbers)}q", *numbers), flags)
 
 
 _kept: Final[dict[int, object]] = {}
-"""The objects that references keep alive, out of reach of Python's cycle collector."""
+"""The objects that references keep alive, hidden from Python's cycle collector."""
 
 
 class Reference:
-    """A reference to an object, given back when nothing in Python refers to this any more.
+    """An owned reference to an object, released when this is deleted.
 
-    ``keep`` lives longer: the code that constants among the object's parts belong to.
+    ``keep`` stays alive as long: the code with the constants that are part of the object.
     """
 
     __slots__ = ("__weakref__", "_release", "address")
@@ -163,7 +163,7 @@ class Reference:
         _kept.pop(id(self), None)
 
 
-# -- objects of Python -------------------------------------------------------------------------
+# -- Python objects ----------------------------------------------------------------------------
 _handles: Final[dict[int, object]] = {}
 _numbers: Final = itertools.count(1)
 _lock: Final = ForkSafeLock()
@@ -178,7 +178,7 @@ _forget_address: Final = ctypes.cast(_forget_code, ctypes.c_void_p).value or 0
 
 
 def foreign(value: object) -> int:
-    """Make an object that holds a Python object until it is freed."""
+    """Make an object that keeps a Python object alive until it is freed."""
     handle = next(_numbers)
     _handles[handle] = value
     try:
@@ -189,5 +189,5 @@ def foreign(value: object) -> int:
 
 
 def handle_of(address: int) -> object:
-    """Return the Python object that an object holds."""
+    """Return the Python object that an object keeps alive."""
     return _handles[word(address, at.HANDLE)]

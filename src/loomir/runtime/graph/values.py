@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 Wanted: TypeAlias = "DataType | tuple[Wanted, ...] | None"
-"""The dtype that a scalar must have, of a tuple's fields; None if anything goes."""
+"""The dtype that a scalar must have, or those of a tuple's fields; None if any will do."""
 
 _FLOAT32: Final = DataType("float32")
 _LENT: Final = ctypes.c_int64
@@ -71,7 +71,7 @@ _dtypes: Final[dict[int, DataType]] = {}
 
 
 def _dtype_word(dtype: Any) -> int | None:
-    """Return the word of NumPy's dtype, None for one that programs lack."""
+    """Return the word of a NumPy dtype, None for one that programs do not have."""
     if dtype not in _words:
         found = dtype_of_numpy(dtype)
         _words[dtype] = None if found is None else _word_of(found)
@@ -90,7 +90,7 @@ def dtype_at(number: int) -> DataType:
 
 # -- to Python ---------------------------------------------------------------------------------
 def array_of(tensor: Tensor, owner: object) -> Array:
-    """Make an array of a tensor's memory, which ``owner`` keeps."""
+    """Make an array of a tensor's memory, which ``owner`` keeps alive."""
     made = array_at(Lender(owner), tensor.data, dtype_at(tensor.dtype), tensor.extents)
     if tensor.flags & at.READ_ONLY:
         made.setflags(write=False)
@@ -98,7 +98,7 @@ def array_of(tensor: Tensor, owner: object) -> Array:
 
 
 def origin_of(tensor: Tensor) -> Array | None:
-    """Return the array of Python's that a tensor was made of, if any."""
+    """Return the Python array that a tensor was made from, if any."""
     if not tensor.owner or kind_of(tensor.owner) != at.FOREIGN:
         return None
     found: Any = handle_of(tensor.owner)
@@ -108,7 +108,7 @@ def origin_of(tensor: Tensor) -> Array | None:
 
 
 def scalar_of(address: int) -> Any:
-    """Return a scalar as NumPy's."""
+    """Return a scalar as a NumPy scalar."""
     dtype = numpy_of(dtype_at(word(address, at.DTYPE_WORD)))
     raw = ctypes.string_at(address + at.PRIM_VALUE, np.dtype(dtype).itemsize)
     return np.frombuffer(raw, dtype)[0]
@@ -134,7 +134,7 @@ _PLAIN: Final[dict[int, Callable[[int], Any]]] = {
 
 
 def python_of(address: int, leaf: Callable[[int, int], Any]) -> Any:
-    """Make Python's value of an object; ``leaf`` does so of tensors and functions."""
+    """Convert an object to a Python value; ``leaf`` converts tensors and functions."""
     kind = kind_of(address)
     if kind != at.TUPLE:
         plain = _PLAIN.get(kind)
@@ -161,10 +161,10 @@ def _items(address: int) -> Iterator[int]:
 
 # -- from Python -------------------------------------------------------------------------------
 class Given:
-    """Makes objects of Python's values.
+    """Converts Python values to objects.
 
-    ``lend``: arrays outlive what is made of them, until ``settle`` is told; else each tensor keeps
-    its array. ``function`` makes an object of what can be called.
+    ``lend``: arrays stay alive until ``settle`` is called, so that tensors need not keep them;
+    otherwise each tensor keeps its array alive. ``function`` makes an object of a callable.
     """
 
     __slots__ = ("_function", "_lend", "lent", "torch")
@@ -173,11 +173,11 @@ class Given:
         self._function = function
         self._lend = lend
         self.lent: dict[int, tuple[Array, object]] = {}
-        """By address: the array that is lent, and what it was made of."""
+        """The lent arrays by address, each with the argument that it was made from."""
         self.torch = False
 
     def object_of(self, value: Any, name: str, wanted: Wanted = None) -> int:
-        """Make an object, with a reference.
+        """Convert a value to an object, an owned reference.
 
         Errors: RUN0006, RUN0009, RUN0105 to RUN0111, RUN0207.
         """
@@ -201,7 +201,7 @@ class Given:
                     one = self._leaf(item, str(place), kind)
                     made[-1].append(one)
                     if one in self.lent:
-                        # The tuple may stay longer than the call, or go earlier.
+                        # The tuple may live longer than the call, or shorter.
                         functions().retain(one)
                 else:
                     stack.pop()
@@ -259,7 +259,7 @@ class Given:
 
     # -- tensors ---------------------------------------------------------------------------------
     def _import_dlpack(self, value: Any, name: str) -> int:
-        """Take an array of another class, or of another library."""
+        """Import an array of another class, or of another library."""
         self.torch |= is_torch_tensor(value)
         parameter = Parameter(name, _FLOAT32, True)
         (adapted,) = adapt((parameter,), (value,))
@@ -272,7 +272,8 @@ class Given:
         if number is None:
             if not self._lend:
                 return foreign(origin)
-            adapt((Parameter(name, _FLOAT32, True),), (array,))  # says what is wrong
+            # Raises an error that says what is wrong.
+            adapt((Parameter(name, _FLOAT32, True),), (array,))
         flags = array.flags
         if not flags.c_contiguous:
             if self._lend:
@@ -300,9 +301,9 @@ class Given:
         return made
 
     def settle(self, objects: Sequence[int]) -> None:
-        """Release what was made of the arguments of a call, which has ended.
+        """Release the objects of the arguments of a call that has ended.
 
-        A tensor that something else still holds keeps its array from here on.
+        A tensor that something else still refers to keeps its array alive from now on.
         """
         release, unshared = functions().release, functions().release_unshared
         for made in objects:
@@ -316,7 +317,7 @@ class Given:
 
 
 class _ItemPath:
-    """The path of an item in nested tuples; its text is made only when it is asked for."""
+    """The path of an item in nested tuples; its text is built on demand."""
 
     __slots__ = ("index", "whole")
 
@@ -343,7 +344,7 @@ def _walk(
 
 # -- scalars -----------------------------------------------------------------------------------
 def _extend(value: Any) -> bytes:
-    """Return the 64 bits of NumPy's scalar: integers extended, floats in the lowest bits."""
+    """Return a NumPy scalar as 64 bits: integers extended, floats in the lowest bits."""
     kind = value.dtype.kind
     if kind in "iu":
         return struct.pack("=Q", int(value) % 2**64)
@@ -351,7 +352,7 @@ def _extend(value: Any) -> bytes:
 
 
 def _number(value: bool | int | float, name: str, wanted: DataType | None) -> int:
-    """Make a scalar of Python's number, in the dtype that is asked for where it is one like it."""
+    """Make a scalar of a Python number, in the wanted dtype if that is of the same kind."""
     dtype = DataType("float64")
     if isinstance(value, bool):
         dtype = DataType("bool")
@@ -369,7 +370,7 @@ def _number(value: bool | int | float, name: str, wanted: DataType | None) -> in
 
 
 def retype(address: int, wanted: DataType, name: str) -> bool:
-    """Change the dtype of a scalar that came as a number of Python; tell whether that is possible.
+    """Change the dtype of a scalar from a Python number; tell whether that is possible.
 
     Errors: RUN0009 for a number that does not fit.
     """
@@ -385,7 +386,7 @@ def retype(address: int, wanted: DataType, name: str) -> bool:
 
 
 def _is_like(dtype: DataType, wanted: DataType) -> bool:
-    """Whether Python's number of a dtype may become one of another."""
+    """Tell whether a Python number of one dtype may become one of another."""
     if dtype.is_bool or wanted.is_bool:
         return dtype is wanted
     return wanted.is_float or (dtype.is_int and wanted.is_integer)

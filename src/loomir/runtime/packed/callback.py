@@ -50,19 +50,19 @@ class _Plan(NamedTuple):
 def take(root: int, ticket: int) -> BaseException | None:
     """Return the exception of a ticket, and forget all others of the same call.
 
-    None if the call was interrupted before it could say by what.
+    None if the call was interrupted before its exception was recorded.
     """
     return _pending.pop(root, {}).get(ticket)
 
 
 _HEADROOM: Final = 50
-"""Frames that must be left for a call: an exception needs some on its way out, or it is lost."""
+"""Python frames that a call needs: an exception would be lost if none were left."""
 
 
 def _is_deep(headroom: int) -> bool:
-    """Whether fewer frames than that are left."""
+    """Tell whether fewer frames than ``headroom`` are left."""
     try:
-        # Cheap, but it does not count what C code uses of the limit.
+        # Cheap, but does not count frames of C code.
         sys._getframe(sys.getrecursionlimit() // 4)  # pyright: ignore[reportPrivateUsage]
     except ValueError:
         return False
@@ -79,15 +79,15 @@ def _descend(frames: int) -> None:
 
 
 def is_deep() -> bool:
-    """Whether too few frames are left for a call."""
+    """Tell whether too few frames are left for a call."""
     return _is_deep(_HEADROOM)
 
 
 def interruption() -> BaseException:
-    """Make the exception for a call that ended without a word.
+    """Create the exception of a call that ended without recording one.
 
-    Either too few frames were left, or the handler of a signal raised between the first
-    instructions of a Python frame.
+    Either too few frames were left, or a signal handler raised between the first instructions of a
+    Python frame.
     """
     if _is_deep(_HEADROOM + 10):
         return RecursionError("maximum recursion depth exceeded in a call from compiled code")

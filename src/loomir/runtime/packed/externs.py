@@ -39,7 +39,7 @@ VARIADIC: Final = {
     "scanf": 1,
     "sscanf": 2,
 }
-"""C functions with a variable number of arguments, and how many of them are fixed."""
+"""C functions with a variable number of arguments, and their number of fixed ones."""
 
 _lock: Final = ForkSafeLock()
 _registered: Final[dict[str, tuple[int, object]]] = {}
@@ -52,7 +52,7 @@ def load_library(path: str | os.PathLike[str]) -> None:
 
     Names are looked up in the library that was loaded last, then in those before it. It stays
     loaded until the process ends.
-    Errors: RUN0308 where the system does not load it.
+    Errors: RUN0308 if the system cannot load it.
     """
     try:
         _refuse_cut_off(path)
@@ -66,11 +66,11 @@ def load_library(path: str | os.PathLike[str]) -> None:
 
 
 def _refuse_cut_off(path: str | os.PathLike[str]) -> None:
-    """Refuse an ELF file that ends before its segments do: the loader would end the process.
+    """Refuse a truncated ELF file, since the loader would abort the process.
 
     Errors: OSError.
     """
-    if not os.path.isfile(path):  # the system looks for it
+    if not os.path.isfile(path):  # the system searches for it
         return
     with open(path, "rb") as file:
         head = file.read(64)
@@ -95,8 +95,8 @@ def _refuse_cut_off(path: str | os.PathLike[str]) -> None:
 def register_extern(name: str, function: Any) -> None:
     """Register a C function that programs call as ``name``, replacing any previous one.
 
-    ``function`` is an address, or a function of ``ctypes``, which is kept alive. Its types are
-    those of the calls.
+    ``function`` is an address, or a ``ctypes`` function, which is kept alive. Its types are those
+    of the calls.
     Errors: RUN0309 for anything else.
     """
     address = function if type(function) is int else _address_of(function)
@@ -113,7 +113,7 @@ def register_extern(name: str, function: Any) -> None:
 
 
 def _address_of(function: Any) -> int:
-    if isinstance(function, (int, str, bytes)):  # `ctypes` would take these for pointers
+    if isinstance(function, (int, str, bytes)):  # `ctypes` would treat these as pointers
         return 0
     try:
         return ctypes.cast(function, ctypes.c_void_p).value or 0
@@ -160,7 +160,7 @@ def c_function(
     """
     types = [_C_TYPES[str(d)] for d in dtypes]
     fixed = VARIADIC.get(name, len(types))
-    # More arguments than the prototype has are passed as those of a variadic function.
+    # Arguments beyond the prototype are passed as variadic ones.
     function = ctypes.CFUNCTYPE(_C_TYPES[str(returns)], *types[:fixed])(address)
 
     def call(values: Sequence[Any]) -> Any:
@@ -184,8 +184,8 @@ def c_function(
 def load_packed_extern(name: str) -> Callable[..., object]:
     """Return a C function that follows the calling convention of packed functions.
 
-    Its symbol is ``name``, or that behind ``__tvm_ffi_``.
-    Errors: RUN0304 where there is none.
+    Its symbol is ``name``, or ``__tvm_ffi_`` followed by it.
+    Errors: RUN0304 if there is none.
     """
     address = find_extern(f"__tvm_ffi_{name}") or find_extern(name)
     if not address:
@@ -207,14 +207,14 @@ def _callable(address: int) -> Callable[..., object]:
 # -- the process -----------------------------------------------------------------------------------
 @functools.lru_cache(maxsize=1)
 def _process_libraries() -> tuple[ctypes.CDLL, ...]:
-    # Named one by one: the interpreter need not have them in its global scope.
+    # Opened one by one: they may not be in the interpreter's global scope.
     if sys.platform.startswith("linux"):
         names: tuple[str | None, ...] = (None, "libc.so.6", "libm.so.6", "libpthread.so.0")
     elif sys.platform == "win32":
         names = ("msvcrt.dll", "ucrtbase.dll", "kernel32.dll")
     else:
         names = (None,)
-    # musl has one library under another name; `None` then holds all of it.
+    # musl has a single library with another name; `None` then covers it.
     return tuple([library for library in map(_open, names) if library is not None])
 
 

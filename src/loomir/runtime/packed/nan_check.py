@@ -18,9 +18,9 @@ CHECK_NAN: Final = "loomir.check_nan"
 
 
 def check_nan(value: Any, name: str, kernel: str, *inputs: Any) -> Any:
-    """Return the value, which ``kernel`` made of ``inputs``, if it is as sound as they are.
+    """Return ``value``, computed from ``inputs``, unless it has new NaNs or infinities.
 
-    A NaN is told of where no input has one, an infinity where no input has either.
+    A NaN is reported if no input has one; an infinity, if no input has a NaN or infinity.
     Errors: RUN0481.
     """
     for where, array in _arrays(value, name):
@@ -38,7 +38,7 @@ def check_nan(value: Any, name: str, kernel: str, *inputs: Any) -> Any:
 
 
 def no_graph() -> Diagnostic:
-    """Warn that a program has no call of a graph to look at."""
+    """Warn that a program has no graph, whose calls could be checked."""
     return Diagnostic(
         "RUN0482",
         "nothing is checked for NaN: the program has only loops, and no graph that calls them",

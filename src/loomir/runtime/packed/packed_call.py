@@ -37,7 +37,7 @@ __all__ = [
 
 
 class Lent(NamedTuple):
-    """An array to pass: elements at an address; strides count elements."""
+    """An array to pass: elements at an address, with strides in elements."""
 
     address: int
     dtype: DataType
@@ -46,7 +46,7 @@ class Lent(NamedTuple):
 
 
 class CalleeError(Exception):
-    """Carries what a function raised where a bare exception would mean something else."""
+    """Wraps the exception of a called function where a bare one would be misinterpreted."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
@@ -54,26 +54,26 @@ class CalleeError(Exception):
 
 
 _OURS: Final = "_loomir_call"
-"""The mark of an error that a call made, not the function that was called."""
+"""The mark of an error raised by the call itself, not by the called function."""
 
 
 def mark_own(error: RunError) -> RunError:
-    """Let an error be one of the call itself, which then has the place of the call."""
+    """Mark an error as one of the call itself, which gets the location of the call."""
     setattr(error, _OURS, True)
     return error
 
 
 def with_place(error: BaseException, span: Any) -> BaseException:
-    """Add the place of the call to an error of the call; leave a function's own as they are."""
+    """Add the location of the call to an error of the call; leave a function's own errors."""
     if isinstance(error, RunError) and hasattr(error, _OURS):
         return type(error)(*(d.at(span) for d in error.diagnostics))
     return error
 
 
 def call_function(name: str, args: Sequence[object], returns: DataType | None) -> Any:
-    """Call a function with Python's values; None for ``returns`` drops what it returns.
+    """Call a function with Python values; if ``returns`` is None, its result is dropped.
 
-    Errors: RUN0304 where there is no such function, RUN0305 and RUN0306 for what it returns,
+    Errors: RUN0304 if there is no such function, RUN0305 and RUN0306 for a wrong result,
     RUN0307 for an array that it keeps; and whatever the function raises.
     """
     return _call(find_function(name), name, args, returns)
@@ -104,7 +104,7 @@ def _call(
 def _call_lending(
     function: Callable[..., object], name: str, args: Sequence[object], returns: DataType | None
 ) -> Any:
-    """Call with arrays, and see that none of them outlives the call."""
+    """Call with arrays, and check that none of them outlives the call."""
     lenders = [Lender() if isinstance(a, Lent) else None for a in args]
     watched = [weakref.ref(lender) for lender in lenders if lender is not None]
     values: list[object] = [
@@ -117,14 +117,15 @@ def _call_lending(
     except BaseException as error:
         values.clear()
         if any(ref() is not None for ref in watched) and error.__traceback__ is not None:
-            # The variables of the frames that were left still hold arrays; their memory may go.
+            # Local variables of frames in the traceback still refer to arrays, whose memory may be
+            # freed.
             traceback.clear_frames(error.__traceback__.tb_next)
         raise
     values.clear()
     converted = None if returns is None else _convert(name, result, returns)
     del result
     if any(ref() is not None for ref in watched):
-        gc.collect()  # it may be in a cycle that nothing refers to
+        gc.collect()  # an array may be kept by an unreachable cycle
         if any(ref() is not None for ref in watched):
             raise _ours(
                 RunValueError,
@@ -137,7 +138,7 @@ def _call_lending(
 
 
 def find_function(name: str) -> Callable[..., object]:
-    """Return the function of that name. Errors: RUN0304 where there is none."""
+    """Return the function of that name. Errors: RUN0304 if there is none."""
     found = find_func(name) or global_function(name)
     if found is not None:
         return found
@@ -156,7 +157,7 @@ def _ours(kind: type[RunError], code: str, message: str, remedy: str) -> RunErro
 
 # -- results -------------------------------------------------------------------------------------
 def _convert(name: str, result: object, dtype: DataType) -> Any:
-    """Make a value of the dtype: a bool, an int, a float, or an address as an int."""
+    """Convert a result to the dtype: a bool, an int, a float, or an address as an int."""
     if dtype.is_void:
         return None
     if dtype.is_handle:

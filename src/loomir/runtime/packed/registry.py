@@ -32,8 +32,8 @@ def register_func(name: str, f: None = None, override: bool = False) -> Callable
 def register_func(name: str, f: F | None = None, override: bool = False) -> F | Callable[[F], F]:
     """Make ``f`` callable from programs as ``name``; without ``f``, return a decorator.
 
-    Errors: RUN0301 for a name that is taken and not to be overridden, RUN0302 for a name that is no
-    text or empty, RUN0303 for what cannot be called.
+    Errors: RUN0301 for a name that is taken, unless ``override``; RUN0302 for a name that is empty
+    or no string; RUN0303 for an object that cannot be called.
     """
     _check_name(name)
     if f is None:
@@ -60,7 +60,7 @@ def register_func(name: str, f: F | None = None, override: bool = False) -> F | 
 def get_func(name: str) -> Callable[..., Any]:
     """Return the function registered under ``name``.
 
-    Errors: RUN0304 where there is none.
+    Errors: RUN0304 if there is none.
     """
     _check_name(name)
     with _lock:
@@ -78,9 +78,9 @@ def find_func(name: str) -> Callable[..., Any] | None:
 
 @explain_arguments
 def remove_func(name: str) -> None:
-    """Forget the function registered under ``name``.
+    """Remove the function registered under ``name``.
 
-    Errors: RUN0304 where there is none.
+    Errors: RUN0304 if there is none.
     """
     _check_name(name)
     with _lock:

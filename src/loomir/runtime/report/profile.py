@@ -20,7 +20,7 @@ __all__ = ["KernelCall", "KernelTotal", "Profile", "Roof", "Work"]
 
 
 class Roof(NamedTuple):
-    """What the machine can do: bytes and float32 operations per second, all cores together."""
+    """The machine's limits: bytes and float32 operations per second, on all cores."""
 
     bandwidth: float
     flops: float
@@ -31,7 +31,7 @@ class Roof(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a call does by estimate: bytes that must move, operations on floats."""
+    """The estimated work of a call: bytes that must move, and operations on floats."""
 
     bytes: int
     flops: int
@@ -39,9 +39,9 @@ class Work(NamedTuple):
 
 
 class KernelCall(NamedTuple):
-    """One call of a kernel: nanoseconds of the monotonic clock, sizes, and what it did.
+    """One call of a kernel: nanoseconds of the monotonic clock, sizes, and its work.
 
-    ``work`` is None if it cannot be counted.
+    ``work`` is None if it is unknown.
     """
 
     kernel: str
@@ -52,7 +52,7 @@ class KernelCall(NamedTuple):
 
 
 class KernelTotal(NamedTuple):
-    """All calls of a kernel. ``roof`` is the share of the machine's speed that they reach."""
+    """All calls of a kernel. ``roof`` is the fraction of the machine's limit that they reach."""
 
     kernel: str
     calls: int
@@ -65,10 +65,10 @@ class KernelTotal(NamedTuple):
 
 @explain_methods
 class Profile(Displayed):
-    """Where the time of one call went. ``print`` shows the table.
+    """Where the time of one call went; ``print`` shows a table.
 
-    ``seconds`` is the whole call, ``truncated`` says that there were more calls of kernels than
-    were noted.
+    ``seconds`` is the time of the whole call; ``truncated`` tells that there were more calls of
+    kernels than were recorded.
     """
 
     def __init__(
@@ -157,9 +157,9 @@ class Profile(Displayed):
 
     # -- as files --------------------------------------------------------------------------------
     def save_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write the calls in the format of Chrome's traces, which Perfetto opens.
+        """Write the calls in Chrome's trace format, which Perfetto opens.
 
-        Errors: RUN0467 where that cannot be done.
+        Errors: RUN0467 if the file cannot be written.
         """
         whole = _event(self.name, "graph", self._start, self._end, self._start, {})
         events = [
@@ -170,7 +170,7 @@ class Profile(Displayed):
         write_file(Path(path), (json.dumps(content, indent=1) + "\n").encode())
 
     def save_roofline(self, path: str | os.PathLike[str]) -> None:
-        """Draw each kernel under the machine's roof, as SVG. Errors: RUN0467."""
+        """Draw the roofline of the machine with each kernel, as SVG. Errors: RUN0467."""
         points = [
             Point(row.kernel, row.flops / row.bytes, row.flops / row.seconds, row.share)
             for row in self.kernels

@@ -28,7 +28,7 @@ class Point(NamedTuple):
 
 
 def roofline(points: Sequence[Point], bandwidth: float, flops: float) -> str:
-    """Draw kernels as circles, larger for a larger share of the time."""
+    """Draw kernels as circles, which are larger for a larger share of the time."""
     ridge = flops / bandwidth
     xs = [ridge / 64, ridge * 16, *(p.intensity for p in points)]
     ys = [flops * 2, flops / 1e3, *(p.speed for p in points)]
@@ -59,7 +59,7 @@ def roofline(points: Sequence[Point], bandwidth: float, flops: float) -> str:
         lines.append(f'<line class="grid" x1="{_LEFT}" y1="{at:.1f}" x2="{right}" y2="{at:.1f}"/>')
         lines.append(_text(_LEFT - 6, at + 4, f"{10.0 ** (power - 9):g}", "end"))
     start = 10.0**low_x
-    # Where the slope would leave the picture below, it begins at its edge.
+    # The slope starts at the lower edge of the picture at the earliest.
     start = max(start, 10.0**low_y / bandwidth)
     roof = [(start, start * bandwidth), (ridge, flops), (10.0**high_x, flops)]
     path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in roof)

@@ -70,7 +70,7 @@ def refuse(code: str, message: str, remedy: str, *notes: str) -> NoReturn:
 
 # -- bytes -------------------------------------------------------------------------------------
 def pack(header: Mapping[str, object], parts: Mapping[str, bytes]) -> tuple[bytes, bytes]:
-    """Write all but what ``append_seal`` adds; give it, and what the seal is over."""
+    """Return the bytes of a file without its seal, and the digest to be sealed."""
     listed = [[name, len(data), hashlib.sha256(data).hexdigest()] for name, data in parts.items()]
     text = json.dumps({**header, "parts": listed}, ensure_ascii=True).encode()
     head = _HEAD.pack(MAGIC, FORMAT, len(text))
@@ -79,15 +79,15 @@ def pack(header: Mapping[str, object], parts: Mapping[str, bytes]) -> tuple[byte
 
 
 def append_seal(unsealed: bytes, digest: bytes, seal: bytes) -> bytes:
-    """Return the bytes of a file: what ``pack`` gave, under a seal."""
+    """Return the bytes of a file: the result of ``pack`` with a seal."""
     return b"".join([unsealed, seal, hashlib.sha256(digest + seal).digest()])
 
 
 def unpack(data: bytes, name: str) -> Container:
-    """Parse a file, and check every byte; whose the seal is, ``signing.is_own`` tells.
+    """Parse a file, and check every byte; ``signing.is_own`` tells whose seal it has.
 
-    Errors: RUN0461 for what is no such file, RUN0462 for one that is cut off or changed, RUN0463
-    for one of a newer form.
+    Errors: RUN0461 for a file of another kind, RUN0462 for one that is truncated or changed,
+    RUN0463 for one of a newer format.
     """
     if not data.startswith(MAGIC[: max(1, len(data))]):
         refuse(
@@ -101,7 +101,7 @@ def unpack(data: bytes, name: str) -> Container:
     end = _START + length
     whole = hashlib.sha256(data[: _HEAD.size] + data[_START:end]).digest()
     if end > len(data) - _END or whole != data[_HEAD.size : _START]:
-        # What follows a newer version's number may be of another form.
+        # In a newer version, the bytes after the version number may have another format.
         _refuse_newer(name, version)
         _refuse_damaged(name, "its header is not what was written")
     _refuse_newer(name, version)
@@ -162,9 +162,9 @@ def _refuse_damaged(name: str, what: str) -> NoReturn:
 
 # -- files -------------------------------------------------------------------------------------
 def read_file(path: Path) -> bytes:
-    """Read a file whole: what is checked is what is used, whoever writes to the file meanwhile.
+    """Read a whole file at once, so that the checked bytes are used even if it changes meanwhile.
 
-    Errors: RUN0460 where that cannot be done.
+    Errors: RUN0460 if it cannot be read.
     """
     flags = os.O_RDONLY | _BINARY | getattr(os, "O_NONBLOCK", 0)
     try:
@@ -184,10 +184,10 @@ def read_file(path: Path) -> bytes:
 
 
 def write_file(path: Path, data: bytes, mode: int = 0o666, *, wanted: Path | None = None) -> None:
-    """Write a file whole or not at all: others see the old one, or the new one.
+    """Write a file atomically: other processes see the old one, or the new one.
 
-    ``wanted`` is the file that the user asked for, where this one is on the way to it.
-    Errors: RUN0467 where that cannot be done.
+    ``wanted`` is the file that the user asked for, if this one is an intermediate file.
+    Errors: RUN0467 if it cannot be written.
     """
     try:
         replace_file(path, data, mode)

@@ -20,7 +20,7 @@ _BINARY: Final = getattr(os, "O_BINARY", 0)
 
 
 def key_of(*parts: str | bytes) -> str:
-    """Return the SHA-256 of texts in hexadecimal, which no other list of texts has."""
+    """Return a SHA-256 of a list of texts in hexadecimal, different for any other list."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
@@ -29,9 +29,9 @@ def key_of(*parts: str | bytes) -> str:
 
 
 def digests_of(buffers: Sequence[Any]) -> list[str]:
-    """Return the SHA-256 of each of the buffers, computed on several threads where they are large.
+    """Return the SHA-256 of each of the buffers, computed on several threads if they are large.
 
-    ``buffers`` are objects with contiguous memory of bytes.
+    ``buffers`` are objects with contiguous bytes.
     """
     return _in_parallel([functools.partial(hashlib.sha256, buffer) for buffer in buffers])
 
@@ -64,7 +64,7 @@ def _read_piece(descriptor: int, start: int) -> Any:
 
 
 def _in_parallel(tasks: Sequence[Callable[[], Any]]) -> list[str]:
-    """Run tasks that give hashes; hashing and reading let other threads run."""
+    """Run tasks that return hashes on threads; hashing and reading release the GIL."""
     found: list[str] = [""] * len(tasks)
     errors: list[BaseException] = []
     waiting = iter(range(len(tasks)))
@@ -89,17 +89,17 @@ def _in_parallel(tasks: Sequence[Callable[[], Any]]) -> list[str]:
 
 
 def file_state(path: str | os.PathLike[str]) -> tuple[int, ...]:
-    """Return what changes when somebody replaces or writes a file. Errors: OSError."""
+    """Return numbers that change when a file is replaced or written. Errors: OSError."""
     status = os.stat(path)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @functools.cache
 def source_stamp() -> str | None:
-    """Return a digest that changes with Loomir's source; None if that is no folder.
+    """Return a digest that changes with Loomir's source; None if that is not in a folder.
 
-    It is of names, sizes and times of all modules: what another version, or an edited one, has
-    computed is not found by this one.
+    It covers names, sizes and times of all modules, so that this version does not find cached
+    results of another or an edited one.
     """
     try:
         folder = Path(__file__).parents[2]
@@ -120,7 +120,7 @@ def _modules(folder: str, skipped: int) -> Iterator[tuple[str, int, int]]:
 
 
 def package_stamp(package: str) -> str:
-    """Return what changes with the version of an installed package, which is not imported."""
+    """Return a text that changes with the version of an installed package, without importing it."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         return ""

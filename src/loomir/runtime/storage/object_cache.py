@@ -43,7 +43,7 @@ _NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 class CacheSize(NamedTuple):
-    """How many objects a cache holds, and how many bytes they take."""
+    """The number of objects in a cache, and their bytes."""
 
     entries: int
     bytes: int
@@ -52,7 +52,7 @@ class CacheSize(NamedTuple):
 class ObjectCache:
     """Objects by key, a SHA-256 in hexadecimal of all that the object depends on.
 
-    ``directory``: None for the one of the settings, which may say that there is no cache.
+    ``directory``: None for the one in the settings, which may disable the cache.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -76,12 +76,12 @@ class ObjectCache:
         return None if content is None else _unpack(key, content)
 
     def put(self, key: str, data: bytes) -> bool:
-        """Store an object; tell whether that worked. An older one of that key is replaced whole."""
+        """Store an object, atomically replacing an older one; tell whether that worked."""
         path = self._path(key)
         if path is None:
             return False
         try:
-            # One by one: parents that mkdir makes along the way get the mode of the umask.
+            # One by one, since parents that mkdir creates get the mode of the umask.
             path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.parent.mkdir(mode=0o700, exist_ok=True)
             if not self._is_safe_directory(path.parent):
@@ -93,7 +93,7 @@ class ObjectCache:
         return True
 
     def remove(self, key: str) -> None:
-        """Delete the object of a key, where there is one."""
+        """Delete the object of a key, if there is one."""
         path = self._path(key)
         if path is not None:
             with contextlib.suppress(OSError):
@@ -106,7 +106,7 @@ class ObjectCache:
         return CacheSize(len(found), sum(found))
 
     def clear(self) -> int:
-        """Delete all objects, and what broken-off writes left; tell how many files went."""
+        """Delete all objects and leftovers of interrupted writes; return the number of files."""
         count = 0
         for path in [*self._files(), *self._files(TEMPORARY)]:
             try:
@@ -158,8 +158,8 @@ class ObjectCache:
 
 
 def _unsafe(status: os.stat_result) -> str:
-    """Say why others could have put code there, or nothing."""
-    if os.name == "nt":  # there the profile's access list guards the directory
+    """Return why others could have put code there, or an empty text."""
+    if os.name == "nt":  # there, the access list of the user's profile protects the directory
         return ""
     if status.st_uid != os.geteuid():
         return f"belongs to user {status.st_uid}, not to you ({os.geteuid()})"
@@ -169,12 +169,12 @@ def _unsafe(status: os.stat_result) -> str:
 
 
 def is_safe_directory(directory: Path) -> bool:
-    """Whether a directory is the user's own and closed to writing by others. Errors: OSError."""
+    """Tell whether only the user owns and can write to a directory. Errors: OSError."""
     return not _unsafe(directory.stat())
 
 
 def open_own_file(path: Path) -> BinaryIO | None:
-    """Open a file, or give None for one that others could have written, a link or no plain file.
+    """Open a file; None for a file that others could have written, a link, or no plain file.
 
     Errors: OSError.
     """
@@ -182,7 +182,7 @@ def open_own_file(path: Path) -> BinaryIO | None:
         return None
     file = open(os.open(path, os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0)), "rb")  # noqa: SIM115
     try:
-        # Asked of the open file, so that it cannot be exchanged in between.
+        # Checked on the open file, so that it cannot be exchanged in between.
         status = os.fstat(file.fileno())
         if stat.S_ISREG(status.st_mode) and not _unsafe(status):
             return file
@@ -194,7 +194,7 @@ def open_own_file(path: Path) -> BinaryIO | None:
 
 
 def read_own_file(path: Path) -> bytes | None:
-    """Read a file, or give None for one that others could have written, a link or no plain file."""
+    """Read a file; None for a file that others could have written, a link, or no plain file."""
     file = open_own_file(path)
     if file is None:
         return None
@@ -203,11 +203,11 @@ def read_own_file(path: Path) -> bytes | None:
 
 
 def replace_own_file(path: Path, content: bytes | Iterable[Any], *, synced: bool = True) -> None:
-    """Write a file that only the user can read: others see the old one or the new, never a part.
+    """Atomically write a file that only the user can read.
 
-    ``content`` may come in parts. Unless it is ``synced``, a machine that stops may leave a file
-    of other bytes, which readers must notice.
-    Errors: OSError; then the old one is still there.
+    ``content`` may come in parts. Unless it is ``synced``, a crash of the machine may leave a file
+    with other bytes, which readers must detect.
+    Errors: OSError; the old file is kept then.
     """
     temporary = path.with_name(f"{path.stem}.{secrets.token_hex(8)}{TEMPORARY}")
     try:
@@ -230,7 +230,7 @@ def _write_new_file(path: Path, parts: Iterable[Any], synced: bool) -> None:
 
 
 def _digest(key: str, data: bytes) -> bytes:
-    # The key belongs to it: a whole file under another's name must not pass.
+    # The key is included, so that an intact file under another key's name is rejected.
     return hashlib.sha256(key.encode() + data).digest()
 
 

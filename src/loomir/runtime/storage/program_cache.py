@@ -49,11 +49,11 @@ _SUFFIX: Final = ".program"
 _FREE: Final = 1 << 30
 """Bytes that must stay free on the disk."""
 _OLD: Final = 3600.0
-"""Seconds after which an unfinished file is one that nobody writes any more."""
+"""Seconds after which an unfinished file is considered abandoned."""
 
 
 class KeptProgram(NamedTuple):
-    """A program of the cache: what the writer said, its code, and its arrays by symbol."""
+    """A cached program: the writer's description, its code, and its arrays by symbol."""
 
     known: Mapping[str, Any]
     code: bytes
@@ -63,7 +63,7 @@ class KeptProgram(NamedTuple):
 class ProgramCache:
     """Compiled programs by key, a SHA-256 in hexadecimal of all that they depend on.
 
-    A cache that cannot be used costs time, and nothing else.
+    If the cache cannot be used, that only costs time.
     """
 
     def get(self, key: str) -> KeptProgram | None:
@@ -91,7 +91,7 @@ class ProgramCache:
     def put(
         self, key: str, known: Mapping[str, object], code: bytes, arrays: Mapping[str, Array]
     ) -> bool:
-        """Keep a program; tell whether that worked."""
+        """Store a program; tell whether that worked."""
         path = self._path(key)
         if path is None:
             return False
@@ -108,12 +108,12 @@ class ProgramCache:
         return True
 
     def size(self) -> CacheSize:
-        """Count the programs and the bytes that they take on disk."""
+        """Return the number of programs, and their bytes on disk."""
         found = self._list_files()
         return CacheSize(len(found), sum(size for _, size, _ in found))
 
     def clear(self) -> int:
-        """Delete all programs, and what broken-off writes left; tell how many files went."""
+        """Delete all programs and leftovers of interrupted writes; return the number of files."""
         return sum(map(_delete, [path for _, _, path in self._list_files((_SUFFIX, TEMPORARY))]))
 
     # -- places ------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class ProgramCache:
         return sorted(found)
 
     def _make_room(self, size: int) -> bool:
-        """Delete what was used longest ago; tell whether so many bytes may come."""
+        """Delete the least recently used programs; tell whether there is room for so many bytes."""
         folder = self._folder()
         if folder is None or 2 * size > SETTINGS.program_bytes:
             return False
@@ -183,7 +183,7 @@ def _parts(
     arrays: Mapping[str, Array],
     views: Mapping[str, Any],
 ) -> Iterator[Any]:
-    """Yield the parts of a file. Places count from the first line behind the head."""
+    """Yield the parts of a file. Offsets count from the first line after the head."""
     place = _round_up(len(code))
     rows: list[object] = []
     for (symbol, array), digest in zip(arrays.items(), digests_of(list(views.values()))):
@@ -207,7 +207,7 @@ def _parts(
 
 
 def _digest(key: str, head: bytes) -> bytes:
-    # The key belongs to it: a whole file under another's name must not pass.
+    # The key is included, so that an intact file under another key's name is rejected.
     return hashlib.sha256(key.encode() + head).digest()
 
 
@@ -216,7 +216,7 @@ def _read(key: str, memory: mmap.mmap) -> KeptProgram | None:
     head = memory[_HEAD.size : _HEAD.size + length]
     if magic != _MAGIC or digest != _digest(key, head):
         return None
-    # What is read from here on was written by ``put``, whose digest it has.
+    # The digest proves that ``put`` wrote what is read from here on.
     said = json.loads(head)
     start = _round_up(_HEAD.size + length)
     size, wanted = said["code"]

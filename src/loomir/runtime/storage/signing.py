@@ -27,7 +27,7 @@ NO_SEAL: Final = bytes(_SIZE)
 
 
 def seal(digest: bytes) -> bytes:
-    """Return the seal of this user; zeros, and a warning, where no key can be kept."""
+    """Return the seal of this user; zeros, with a warning, if no key can be stored."""
     key = _key(make=True)
     if key is not None:
         return _sign(key, digest)
@@ -43,7 +43,7 @@ def seal(digest: bytes) -> bytes:
 
 
 def is_own(digest: bytes, given: bytes) -> bool:
-    """Whether a seal is this user's."""
+    """Tell whether a seal is this user's."""
     key = _key(make=False)
     return key is not None and hmac.compare_digest(_sign(key, digest), given)
 
@@ -71,7 +71,7 @@ def _key(*, make: bool) -> bytes | None:
 
 
 def _make(path: Path) -> None:
-    """Write a new key; where another process was faster, its key stays."""
+    """Write a new key, unless another process has been faster."""
     temporary = path.with_name(f"key.{secrets.token_hex(8)}.tmp")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)

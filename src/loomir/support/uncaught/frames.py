@@ -24,7 +24,7 @@ _OURS: Final = __name__.partition(".")[0]
 
 
 def without_our_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without Loomir's frames; None where it has none, or Loomir raised."""
+    """Return a traceback without Loomir's frames; None if it has none, or if Loomir raised."""
     frames: list[TracebackType] = []
     while trace is not None:
         frames.append(trace)
@@ -32,7 +32,7 @@ def without_our_frames(trace: TracebackType | None) -> TracebackType | None:
     ours = [_is_ours(one) for one in frames]
     if not any(ours) or all(ours):
         return None
-    # Python's library and others' raise for whom called them.
+    # An error of Python's library, or of another one, is that of its caller.
     callers = [mine for one, mine in zip(frames, ours) if mine or not _is_library(one)]
     if not callers or callers[-1]:
         return None
@@ -58,9 +58,9 @@ def _is_std(file: str) -> bool:
 
 
 def explain_bug(error: InternalError) -> str:
-    """Write a bug of Loomir in a few lines; the traceback goes to a file, to be reported.
+    """Describe a bug of Loomir in a few lines; the traceback goes to a file for a report.
 
-    Errors: OSError where no file can be written.
+    Errors: OSError if no file can be written.
     """
     descriptor, path = tempfile.mkstemp(prefix="loomir-error-", suffix=".txt")
     with open(descriptor, "w", encoding="utf-8") as file:
@@ -81,7 +81,7 @@ def _of_package(frame: traceback.FrameSummary) -> bool:
 
 
 def hook_notebook() -> None:
-    """Let IPython, where it runs, show tracebacks of users' errors without Loomir's frames."""
+    """Let IPython, if it runs, show tracebacks of users' errors without Loomir's frames."""
     shell_of: Callable[[], Any] | None = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell = None if shell_of is None else shell_of()
     shown = getattr(shell, "InteractiveTB", None)

@@ -14,7 +14,7 @@ __all__ = ["hook_uncaught"]
 
 
 def hook_uncaught() -> None:
-    """Make scripts end with the diagnostic, unless somebody else has put a hook there."""
+    """Make scripts end with the diagnostic, unless another exception hook is installed."""
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _in_script
     if threading.excepthook is threading.__excepthook__:
@@ -42,7 +42,7 @@ def _in_thread(args: threading.ExceptHookArgs) -> None:
 
 
 def _without_our_frames(error: BaseException) -> BaseException:
-    """Return an error that the user's own code raised without the frames of Loomir around it."""
+    """Return an error of the user's own code without the frames of Loomir around it."""
     with contextlib.suppress(Exception):
         if not import_module("loomir.support.uncaught.text").wants_frames():
             find = import_module("loomir.support.uncaught.frames").without_our_frames
@@ -53,7 +53,7 @@ def _without_our_frames(error: BaseException) -> BaseException:
 
 
 def _is_written(error: BaseException | None, head: str) -> bool:
-    """Write a diagnosed error to where errors go; tell whether nothing is left to do."""
+    """Write an error with diagnostics to standard error; tell whether that was complete."""
     out = sys.stderr
     diagnosed = isinstance(error, (CompileError, RunError, InternalError))
     if not diagnosed or not hasattr(out, "write"):

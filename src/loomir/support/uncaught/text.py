@@ -31,7 +31,7 @@ from loomir.support.uncaught.frames import explain_bug
 __all__ = ["explain_uncaught", "lines_for_notebook", "wants_frames"]
 
 _OURS: Final = __name__.partition(".")[0]
-# What runs code of the user's, and is none.
+# Modules that run the user's code, and are not part of it.
 _RUNNERS: Final = frozenset(
     {"IPython", "ipykernel", "runpy", "importlib", "threading", "concurrent", "asyncio", _OURS}
 )
@@ -40,12 +40,12 @@ _RED, _GREEN, _PLAIN = "\x1b[1;31m", "\x1b[32m", "\x1b[0m"
 
 
 def wants_frames() -> bool:
-    """Tell whether the user asks for Python's own traceback."""
+    """Tell whether the user wants Python's own traceback."""
     return os.environ.get("LOOMIR_TRACEBACK") == "full"
 
 
 def explain_uncaught(error: CompileError | RunError) -> str:
-    """Write an error as a user wants to read it, who wrote the code around the call."""
+    """Format an error for the user who wrote the code around the call."""
     found = list(error.diagnostics)
     calls = list(_user_calls(error.__traceback__))
     if calls and found:
@@ -72,7 +72,7 @@ def _is_on(span: Span, place: Span) -> bool:
 
 
 def _user_calls(at: TracebackType | None) -> Iterator[tuple[str, Span, FrameType]]:
-    """List the calls that stand in the user's code, outermost first."""
+    """List the calls in the user's code, outermost first."""
     while at is not None:
         frame = at.tb_frame
         home = str(frame.f_globals.get("__name__", "")).partition(".")[0]
@@ -84,9 +84,9 @@ def _user_calls(at: TracebackType | None) -> Iterator[tuple[str, Span, FrameType
 
 # -- causes ----------------------------------------------------------------------------------------
 def _cause_of(error: BaseException) -> str:
-    """Write what the user's own code raised, which led to the error; else nothing.
+    """Format the exception of the user's own code that caused the error, if there is one.
 
-    What Loomir or a library met on the way says nothing that the diagnostic does not say.
+    Exceptions inside Loomir or a library are omitted, since the diagnostic covers them.
     """
     cause = error.__cause__
     if cause is None and not error.__suppress_context__:
@@ -114,7 +114,7 @@ def _is_library(file: str) -> bool:
 
 # -- notebooks -------------------------------------------------------------------------------------
 def lines_for_notebook(error: CompileError | RunError | InternalError) -> list[str]:
-    """Write an error as the lines of the traceback that IPython shows."""
+    """Format an error as the lines of the traceback that IPython shows."""
     if wants_frames():
         return traceback.format_exception(error)
     if isinstance(error, InternalError):
@@ -131,7 +131,7 @@ def lines_for_notebook(error: CompileError | RunError | InternalError) -> list[s
 
 
 def _rename_cells(diagnostic: Diagnostic) -> Diagnostic:
-    """Return a diagnostic in which cells of a notebook have the names that users see."""
+    """Return a diagnostic in which notebook cells have the names that users see."""
     return replace(
         diagnostic,
         span=None if diagnostic.span is None else _span_in_cell(diagnostic.span),
@@ -148,7 +148,7 @@ def _span_in_cell(span: Span) -> Span:
 
 
 def _name_of(file: str) -> str:
-    """Return what a notebook calls a cell: ``Cell In[3]``; the name of any other file as it is."""
+    """Return the name of a notebook cell, such as ``Cell In[3]``; other file names unchanged."""
     shell_of: Callable[[], Any] | None = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell = None if shell_of is None else shell_of()
     known = getattr(getattr(shell, "compile", None), "format_code_name", None)

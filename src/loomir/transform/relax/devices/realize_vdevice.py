@@ -136,7 +136,7 @@ class _Backward:
         return info if ret is None else FuncStructInfo(info.params, ret, info.purity)
 
     def push(self, expr: RelaxExpr, source: StructInfo, span: Span | None) -> None:
-        """Give a leaf the devices in another description of its value."""
+        """Set the devices of a leaf to those in another description of its value."""
         if isinstance(expr, Var):
             old = self.info(expr)
             new = with_devices(old, source, span)
