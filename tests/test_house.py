@@ -22,7 +22,6 @@ LONGER = {
     "autoschedule/rules/convolution/channel_vectorized.py": 670,
     "autoschedule/rules/convolution/implicit_gemm.py": 690,
     "autoschedule/rules/matmul/blocked.py": 800,
-    "autoschedule/rules/reduction/arg_reduction.py": 640,
     "autoschedule/rules/transposed_convolution/polyphase.py": 620,
     "ir/visit.py": 710,
     "op/create.py": 610,

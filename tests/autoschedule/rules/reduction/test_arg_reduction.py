@@ -67,6 +67,18 @@ def test_few_results_are_chosen_in_pieces():
     assert "pieces of" in str(made.plans[0].choices)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
+def test_rows_of_any_length(dtype: str):
+    """Lengths around those of a vector, of a turn of all lanes, and of as many as have numbers."""
+    x = te.placeholder((te.var("n"),), dtype, name="x")
+    func = te.create_prim_func([x, topi.argmax(x)])
+    run, out = loomir.compile(func, cache=False), np.zeros((), "int64")
+    for length in (1, 7, 31, 32, 33, 64, 127, 200, 8159, 8160, 8161, 33000, 70001):
+        for data in (data_of((length,), dtype), np.arange(length).astype(dtype)[::-1].copy()):
+            run(data, out)
+            assert out == np.argmax(data), length
+
+
 @T.prim_func
 def unknown(a: T.handle, b: T.handle, v: T.handle):
     n, m = T.int64(), T.int64()

@@ -7,13 +7,9 @@ be associative and commutative, which is proved by trying all orderings of three
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
-
-import numpy as np
-import numpy.typing as npt
 
 from loomir.arith.fold import imm64, product
 from loomir.autoschedule.builders.evaluate import (
@@ -30,24 +26,20 @@ from loomir.autoschedule.builders.thread_partition import is_long, is_worth, par
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Stage
 from loomir.autoschedule.lift.lift_loops import Body, Reader, Rebased
+from loomir.autoschedule.rules.reduction.choice_order import TESTS, is_order_free
+from loomir.autoschedule.rules.reduction.lane_turns import Turns, find_turns
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import by_class, fold, rewrite
+from loomir.ir.visit import by_class, rewrite
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.analysis.effects import Does, effects
 from loomir.tir.analysis.fresh import fresh_var
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import (
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
     And,
     Call,
     Cast,
-    Eq,
     FloatImm,
     IntImm,
     Let,
@@ -79,16 +71,6 @@ _BLOCK: Final = 4
 """Vectors of neighbours that advance together where rows are read one by one."""
 
 _Place = Mapping[Var, PrimExpr]
-_TESTS: Final[dict[type, Callable[[Any, Any], Any]]] = {
-    Eq: operator.eq,
-    NE: operator.ne,
-    LT: operator.lt,
-    LE: operator.le,
-    GT: operator.gt,
-    GE: operator.ge,
-    And: np.logical_and,
-    Or: np.logical_or,
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +84,8 @@ class _Choice:
     free_order: bool
     lanes: int
     """Elements of the widest buffer in a register."""
+    turns: Turns | None = None
+    """How a contiguous row is searched, if one of the buffers holds its indices."""
 
     @property
     def first(self) -> Stage:
@@ -123,6 +107,8 @@ def plan_choice(stmt: Stmt, target: Target) -> Plan | None:
     steps = number(product(axis.extent for axis in inside)) or _STEPS
     width = _VECTORS * found.lanes
     if found.free_order and _lies_along(found, inside[-1]):
+        turns = find_turns(found.stages, found.old, found.new, found.keep, inside[-1], target)
+        found = replace(found, turns=turns)
         return _guard(found, _in_lanes(found, outer, inside, width, each, steps))
     if outer and _lies_along(found, outer[-1]) and _stores_along(found, outer[-1]):
         return _guard(found, _in_columns(found, outer, width, each * steps))
@@ -238,7 +224,7 @@ def _find_choice(
         axis.var for axis in moved.axes if axis.size != 1
     }:
         return None
-    free = _is_free(keeps[0], old, new, [init.value for init in inits])
+    free = is_order_free(keeps[0], old, new, [init.value for init in inits])
     lanes = max(2, min(target.lanes(max(8, widest(s.value, s.buffer.dtype))) for s in stages))
     return _Choice(tuple(stages), old, new, keeps[0], free, lanes)
 
@@ -288,7 +274,7 @@ def _compares(keep: PrimExpr, old: Sequence[Var], new: Sequence[Var]) -> bool:
                 continue
             if cls is Call and _is_nan(node) and node.args[0] in {*old, *new}:
                 continue
-            if cls not in _TESTS:
+            if cls not in TESTS:
                 return False
             logical = node.a.dtype.is_bool and node.b.dtype.is_bool
             if not logical and frozenset((node.a, node.b)) not in pairs:
@@ -300,59 +286,7 @@ def _is_nan(call: Any) -> bool:
     return getattr(call.op, "name", "").rpartition(".")[2] == "isnan"
 
 
-# -- proof -------------------------------------------------------------------------------------
-_Columns = tuple[npt.NDArray[np.float64], ...]
-
-
-def _is_free(
-    keep: PrimExpr, old: Sequence[Var], new: Sequence[Var], starts: Sequence[PrimExpr]
-) -> bool:
-    """Prove that elements and the initial value may be selected in any order and grouping.
-
-    Three elements have three different values at most, and any two of them some order around the
-    initial value, which 0 stands for here.
-    """
-
-    def choose(a: _Columns, b: _Columns) -> _Columns:
-        stays = _value(keep, dict(zip((*old, *new), (*a, *b))))
-        return tuple(np.where(stays, x, y) for x, y in zip(a, b))
-
-    def agree(a: _Columns, b: _Columns) -> bool:
-        return all(np.array_equal(x, y, equal_nan=True) for x, y in zip(a, b))
-
-    def joins(*parts: _Columns) -> bool:
-        sizes = [len(part[0]) for part in parts]
-        places = np.meshgrid(*map(np.arange, sizes), indexing="ij")
-        a, b, c = (tuple(x[p.ravel()] for x in part) for part, p in zip(parts, places))
-        grouped = agree(choose(choose(a, b), c), choose(a, choose(b, c)))
-        return grouped and agree(choose(a, b), choose(b, a))
-
-    def grid(values: Sequence[float]) -> _Columns:
-        sides = [[*values, np.nan] if v.dtype.is_float else [*values] for v in old]
-        return tuple(part.ravel() for part in np.meshgrid(*sides, indexing="ij"))
-
-    any_three, around = grid([1.0, 2.0, 3.0]), grid([-2.0, -1.0, 0.0, 1.0, 2.0])
-    nan = [isinstance(s, FloatImm) and s.value != s.value for s in starts]
-    start: _Columns = tuple(np.array([np.nan if n else 0.0]) for n in nan)
-    cases = [(any_three,) * 3, (start, around, around), (around, start, around)]
-    return all(joins(*case) for case in (*cases, (around, around, start)))
-
-
-def _value(keep: PrimExpr, known: Mapping[Var, npt.NDArray[np.float64]]) -> Any:
-    def of(node: Any, parts: list[Any]) -> Any:
-        if isinstance(node, Var):
-            return known[node]
-        if isinstance(node, IntImm):
-            return np.bool_(node.value)
-        if isinstance(node, Not):
-            return np.logical_not(parts[0])
-        if isinstance(node, Call):
-            return np.isnan(parts[0])
-        return _TESTS[type(node)](parts[0], parts[1])
-
-    return fold(keep, of)
-
-
+# -- matching ---------------------------------------------------------------------------------
 def _is_equal(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
     return len(a) == len(b) and all(x is y or structural_equal(x, y) for x, y in zip(a, b))
 
@@ -495,7 +429,29 @@ def _row(
 
             return _choose(found, size, keep, lanes if size > 1 else best, read_terms)
 
+        if found.turns is not None:
+            return in_turns(found.turns, axis, known, (first, extent))
         return seq(strip_mine(first, extent, (width, 1), step))
+
+    def in_turns(turns: Turns, axis: Axis, known: _Place, part: _Span) -> Stmt:
+        first, extent = part
+
+        def term(k: int, i: PrimExpr) -> PrimExpr:
+            return value_at(found.stages[k].value, {**known, axis.var: first + i})
+
+        def take(value: PrimExpr, i: PrimExpr) -> Stmt:
+            coming = [term(k, i) if k == turns.place else value for k in range(2)]
+            return _choose(found, 1, keep, best, lambda _: coming)
+
+        made = turns.search(extent, lambda i: term(1 - turns.place, i), take)
+        if (number(extent) or 0) >= turns.width:
+            return made
+
+        def one(i: PrimExpr) -> Stmt:
+            terms = _terms(found, {**known, axis.var: first + i})
+            return _choose(found, 1, keep, best, lambda _: terms)
+
+        return IfThenElse(imm64(turns.width) <= extent, made, loop("i", extent, one))
 
     def join(size: int) -> Stmt:
         def read_lanes(x: PrimExpr) -> list[PrimExpr]:
@@ -510,7 +466,10 @@ def _row(
 
     kept = _Kept(found, result)
     last = [kept.put(k, value) for k, value in enumerate(best(imm64(0)).values())]
-    starts = [_begin(found, width, lanes), _begin(found, 1, best)]
+    starts = [_begin(found, 1, best)]
+    if found.turns is not None:
+        return allocate([*single, keep], *starts, nest(0, place), *last)
+    starts.insert(0, _begin(found, width, lanes))
     return allocate([*wide, *single, keep], *starts, nest(0, place), *ends(), *last)
 
 
@@ -526,7 +485,8 @@ def _in_lanes(
     while length is not None and width > max(2, length):
         width //= 2
     count, rows = product(axis.extent for axis in outer), number(product(a.extent for a in outer))
-    text = f"{width} lanes choose among their own along {inside[-1].var.name_hint}, then among them"
+    lanes = width if found.turns is None else found.turns.width
+    text = f"{lanes} lanes choose among their own along {inside[-1].var.name_hint}, then among them"
     if rows is not None and rows < _FEW and is_long(each * steps) and is_worth(each * steps * rows):
         return _in_pieces(found, outer, inside, width, each, text)
 
