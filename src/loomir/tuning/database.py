@@ -27,23 +27,25 @@ _PATIENCE: Final = 30.0
 """Seconds to wait for another process that is writing."""
 _FORMAT: Final = 1
 _COLUMNS: Final = ", ".join(Record._fields)
-_CREATE: Final = f"""
-CREATE TABLE IF NOT EXISTS trials (
-    id INTEGER PRIMARY KEY,
-    program TEXT NOT NULL,
-    target TEXT NOT NULL,
-    name TEXT NOT NULL,
-    version TEXT NOT NULL,
-    choices TEXT NOT NULL,
-    status TEXT NOT NULL,
-    seconds REAL,
-    default_seconds REAL,
-    created REAL NOT NULL
-);
-CREATE INDEX IF NOT EXISTS trials_of_program ON trials (program, target);
-PRAGMA application_id = {_APPLICATION};
-PRAGMA user_version = {_SCHEMA};
-"""
+_CREATE: Final = (
+    """
+    CREATE TABLE IF NOT EXISTS trials (
+        id INTEGER PRIMARY KEY,
+        program TEXT NOT NULL,
+        target TEXT NOT NULL,
+        name TEXT NOT NULL,
+        version TEXT NOT NULL,
+        choices TEXT NOT NULL,
+        status TEXT NOT NULL,
+        seconds REAL,
+        default_seconds REAL,
+        created REAL NOT NULL
+    )
+    """,
+    "CREATE INDEX IF NOT EXISTS trials_of_program ON trials (program, target)",
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {_SCHEMA}",
+)
 _inherited: Final[list[sqlite3.Connection]] = []
 
 
@@ -208,9 +210,10 @@ class Database:
         name = ":memory:" if self.path is None else str(self.path)
         connection = sqlite3.connect(name, timeout=_PATIENCE, check_same_thread=False)
         try:
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-            (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+            with _as_one(connection, "BEGIN"):  # another process may be making the file
+                (version,) = connection.execute("PRAGMA user_version").fetchone()
+                (application,) = connection.execute("PRAGMA application_id").fetchone()
+                (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
             if application != _APPLICATION and (application or version or tables):
                 raise self._refuse(
                     "TUN0001", "it is the database of another program", "name another file"
@@ -224,7 +227,9 @@ class Database:
             if version < _SCHEMA or not tables:
                 # In this mode, readers and the writer do not block each other.
                 connection.execute("PRAGMA journal_mode = WAL")
-                connection.executescript(_CREATE)
+                with _as_one(connection, "BEGIN IMMEDIATE"):  # a kill leaves all of it or nothing
+                    for statement in _CREATE:
+                        connection.execute(statement)
             connection.execute("PRAGMA synchronous = NORMAL")
         except BaseException:
             connection.close()
@@ -234,6 +239,14 @@ class Database:
     def _refuse(self, code: str, why: str, help: str) -> CompileError:
         where = "the tuning database" if self.path is None else f"the tuning database {self.path}"
         return CompileError(Diagnostic(code, f"{where} cannot be used: {why}", help=help))
+
+
+@contextmanager
+def _as_one(connection: sqlite3.Connection, begin: str) -> Generator[None]:
+    """Read or write in one transaction."""
+    connection.execute(begin)
+    with connection:
+        yield
 
 
 def _advice(why: str) -> str:

@@ -161,6 +161,7 @@ def test_all_that_cannot_be_imported_is_told_at_once():
 
 
 def test_converter_can_be_registered(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(registry, "_registered", [])  # models of later tests are kept again
     monkeypatch.setattr(registry, "_rows", {k: list(v) for k, v in registry._rows.items()})
     loomir.onnx.register_converter("Twice", lambda n: loomir.op.add(n[0], n[0]), domain="own")
     made = model("main (float[N] x) => (float[N] y) { y = own.Twice(x) }")

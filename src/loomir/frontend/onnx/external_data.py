@@ -80,7 +80,10 @@ def _find(said: Mapping[str, str], folder: Path | None, name: str, size: int) ->
     length = _number(said.get("length"), size)
     if offset < 0 or length != size:
         raise _refusal(name, location, f"it says {length} bytes, and the tensor has {size}")
-    if offset + size > path.stat().st_size:
+    state = path.stat()
+    if state.st_nlink > 1:  # such as one that an archive made of a file outside
+        raise _refusal(name, location, "the file has other names too: copy it to have its own")
+    if offset + size > state.st_size:
         raise _refusal(name, location, f"the file ends before byte {offset + size}")
     for noted in _noting:
         noted.setdefault(path, file_state(path))

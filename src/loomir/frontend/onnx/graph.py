@@ -47,7 +47,7 @@ from loomir.te import Tensor, compute, select
 from loomir.tir.expr import IntImm, PrimExpr, const
 from loomir.tir.expr import Var as ShapeVar
 
-__all__ = ["GraphImporter"]
+__all__ = ["GraphImporter", "constant_value", "identifier", "type_of"]
 
 _DEEPEST: Final = 48
 _FAULTS: Final = (
@@ -159,7 +159,7 @@ class GraphImporter:
                 if made is not None:
                     _bind(frame, node, made)
                     return None
-            function = own or standard_function(node, version, [_type(v) for v in inputs])
+            function = own or standard_function(node, version, [type_of(v) for v in inputs])
             if function is None:
                 self.problems.no_converter(node, shown, version)
                 _bind(frame, node, [Missing()] * len(node.outputs))
@@ -408,7 +408,8 @@ def _bind(frame: _Frame, node: NodeDef, values: Sequence[Value]) -> None:
         frame.scope.setdefault(name, Missing())
 
 
-def _type(value: Value | None) -> Any:
+def type_of(value: Value | None) -> tuple[str, list[int | None] | None] | None:
+    """Return the type of the elements of a tensor, and its extents where they are numbers."""
     if isinstance(value, TensorValue):
         known = value.known
         if known is not None:

@@ -12,6 +12,7 @@ import numpy as np
 from loomir.frontend.dataflow import with_dataflow_blocks
 from loomir.frontend.loops import lift_loops
 from loomir.frontend.onnx.converters import load_converters
+from loomir.frontend.onnx.declared_outputs import check_output_types, list_other_shapes
 from loomir.frontend.onnx.graph import GraphImporter, constant_value, identifier
 from loomir.frontend.onnx.limits import MOST_NODES, size_in_full, too_large
 from loomir.frontend.onnx.mistakes import (
@@ -39,7 +40,8 @@ from loomir.relax.normal.block_builder import BlockBuilder
 from loomir.relax.shape import INT64, ShapeExpr, as_dims
 from loomir.relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from loomir.support.array import Array
-from loomir.support.diagnostics import CompileError, nearest
+from loomir.support.compile_warning import caution
+from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Var as ShapeVar
 
@@ -97,6 +99,9 @@ def read(model: Model) -> ModelDef:
                 raise TypeError(f"a {type(data).__name__} is none")
         if not proto.HasField("graph"):
             raise ValueError("it has no graph")
+        names = [output.name for output in proto.graph.output]
+        if len(set(names)) < len(names):
+            raise ValueError("it lists an output twice")
         _check(onnx, _as_scalars(onnx, proto, weights) if weights else proto)
         found = read_model(proto, folder, weights)
     if size_in_full(found) > MOST_NODES:
@@ -169,6 +174,7 @@ class _Loading:
         self.constants: Mapping[str, Any] = {} if constants is None else constants
         self.name = name
         self.problems = Problems()
+        self.warnings: list[Diagnostic] = []
         self.params: list[Var] = []
         graph = model.graph
         self.inputs = {k: v for k, v in graph.inputs.items() if k not in graph.constants}
@@ -195,9 +201,11 @@ class _Loading:
                 values[key] = self._bind(self.model.graph.inputs[key], given)
         self._stop()
         try:
-            return self._function(values, dataflow=True)
+            made = self._function(values, dataflow=True)
         except NeedsBranches:
-            return self._function(values, dataflow=False)
+            made = self._function(values, dataflow=False)
+        caution(self.warnings)
+        return made
 
     def _function(self, values: Mapping[str, Value], *, dataflow: bool) -> IRModule:
         self.problems = Problems()
@@ -210,7 +218,11 @@ class _Loading:
             for label, value in zip(self.model.graph.outputs, outputs):
                 if isinstance(value, Missing) and not self.problems:
                     self.problems.add(None, CannotImport(f"no node makes the output {label!r}"))
+            if not self.problems:
+                check_output_types(self.model.graph.outputs, outputs, self.problems)
             self._stop()
+            if not self.shapes and not self.constants:  # they may make others than it was for
+                self.warnings = list_other_shapes(self.model.graph.outputs, outputs)
             result = importer.result(outputs)
             if dataflow:
                 builder.end_block()

@@ -47,7 +47,7 @@ def load(
     are arrays.
 
     Errors: ONX0001 to ONX0005 for what is no model, ONX0010 to ONX0013 for what cannot be imported,
-    all of it at once.
+    all of it at once. A ``CompileWarning`` tells of outputs of other shapes than declared.
     """
     given = _Given(model, dims, shapes, name)
     if constants is not None or not given.is_kept():

@@ -13,6 +13,7 @@ from loomir.frontend.onnx.values import Absent, Missing, SequenceValue, TensorVa
 from loomir.relax.expr import Constant, Var
 from loomir.relax.node import RelaxExpr
 from loomir.relax.normal.block_builder import BlockBuilder
+from loomir.relax.shape import ShapeExpr, as_dims
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.dtype import DataType, numpy_of
 from loomir.tir.expr import IntImm, PrimExpr
@@ -213,6 +214,11 @@ class Node:
     def emit(self, expr: RelaxExpr) -> Var:
         """Bind an expression to a variable."""
         return self.graph.emit(expr)
+
+    def match_dims(self, expr: RelaxExpr, dims: Sequence[Any]) -> Var:
+        """Bind a tensor whose extents are compared with others when the program runs."""
+        info = TensorStructInfo(ShapeExpr(as_dims(dims)), self.info_of(expr).dtype)
+        return self.graph.builder.match_cast(expr, info, output=not self.graph.dataflow)
 
     def compute(self, te_func: Callable[..., Any], *args: Any) -> Var:
         """Bind the result of a kernel that is made by a function of tensor expressions."""

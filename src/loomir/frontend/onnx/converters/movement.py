@@ -148,8 +148,9 @@ def _split(node: Node) -> list[Any]:
             return _equal_parts(node, axis, extent, count)
         size = -(-extent // max(count, 1))
         given = [min(size, max(extent - i * size, 0)) for i in range(count)]
+    x = _check_lengths(node, axis, given)
     if len(given) == 1:
-        return [node[0]]
+        return [node[0] if x is None else x]
     known = node.tensor(0).known
     if known is not None and not any(isinstance(v, PrimExpr) for v in given):
         ends = np.cumsum([int(v) for v in given])[:-1]
@@ -159,9 +160,28 @@ def _split(node: Node) -> list[Any]:
     start: Any = 0
     for size in given:
         end = node.simplify(start + size)
-        made.append(node.emit(_cut(node[0], axis, start, end)))
+        made.append(node.emit(_cut(node[0] if x is None else x, axis, start, end)))
         start = end
     return made
+
+
+def _check_lengths(node: Node, axis: int, lengths: Sequence[Any]) -> RelaxExpr | None:
+    """Return the tensor, of which parts are the whole axis; None where all of it is known.
+
+    An extent that is not known is compared with their sum when the program runs.
+    """
+    dims = node.dims(0)
+    known = [int(v) for v in lengths if not isinstance(v, PrimExpr)]
+    extent, total, all_known = dims[axis], sum(known), len(known) == len(lengths)
+    is_whole = not isinstance(extent, int) or (total == extent if all_known else total <= extent)
+    if any(v < 0 for v in known) or not is_whole:
+        raise node.refuse(
+            f"axis {axis} has {extent} elements, and its parts have {', '.join(map(str, lengths))}",
+            help="give lengths whose sum is the extent of the axis",
+        )
+    if isinstance(extent, int) or not all_known:
+        return None
+    return node.match_dims(node[0], [*dims[:axis], total, *dims[axis + 1 :]])
 
 
 def _equal_parts(node: Node, axis: int, extent: Any, count: int) -> list[RelaxExpr]:
