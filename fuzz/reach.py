@@ -5,7 +5,11 @@
 
 The second command prints what the first one wrote: a table of modules, then what was not reached.
 Runs accumulate in ``reach.txt.json`` beside the report, except for modules that have changed since.
-A branch is an ``if`` or ``while`` that does what it guards, or that does not.
+A branch is an ``if`` or ``while`` that does what it guards, or that does not. A candidate is what a
+rule could decide at a place (``autoschedule/ir/decision.py``), reached where it was chosen.
+
+Modules that only look for mistakes of other modules (``VERIFIERS``) are not in the report: most of
+them runs only for loops that no rule makes, which are those of their tests.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import ast
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
@@ -22,9 +26,22 @@ from typing import Any, Final, NamedTuple
 
 import loomir.autoschedule
 
-__all__ = ["FOLDER", "Function", "Recorder", "functions_of", "merged", "written"]
+__all__ = [
+    "FOLDER",
+    "VERIFIERS",
+    "Candidate",
+    "Function",
+    "Recorder",
+    "functions_of",
+    "merged",
+    "written",
+]
 
 FOLDER: Final = Path(loomir.autoschedule.__file__).parent
+VERIFIERS: Final = "verify_"
+"""What names of modules begin with that verify what others made."""
+_MOST: Final = 24
+"""Candidates that are listed of a decision, of those that were never chosen."""
 _TURNS: Final = 10
 """Programs between two counts of what has run."""
 _LEFT: Final = -1
@@ -32,6 +49,8 @@ _LEFT: Final = -1
 
 Arc = tuple[str, int, int]
 """A module, a line, and the one that ran after it."""
+Candidate = tuple[str, str, str, bool]
+"""A module, the name of a decision in it, a candidate as JSON, and whether it was chosen."""
 
 
 class Recorder:
@@ -173,29 +192,46 @@ def _is_class(code: CodeType) -> bool:
     return "__module__" in code.co_names and "__qualname__" in code.co_names
 
 
-def merged(data: Path, arcs: Iterable[Arc], folder: Path = FOLDER) -> dict[str, Any]:
+def merged(
+    data: Path,
+    arcs: Iterable[Arc],
+    folder: Path = FOLDER,
+    candidates: Iterable[Candidate] = (),
+) -> dict[str, Any]:
     """Add what was recorded to what a file holds; gives all that is known, by module."""
     known: dict[str, Any] = json.loads(data.read_text()) if data.exists() else {}
     made: dict[str, Any] = {}
     for path in sorted(folder.rglob("*.py")):
+        if path.name.startswith(VERIFIERS):
+            continue
         name = str(path.relative_to(folder))
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         old = known.get(name, {})
-        arcs_of: list[list[int]] = old["arcs"] if old.get("digest") == digest else []
-        pairs: set[tuple[int, ...]] = {tuple(arc) for arc in arcs_of}
-        made[name] = {"digest": digest, "arcs": pairs}
+        if old.get("digest") != digest:
+            old = {}
+        pairs: set[tuple[int, ...]] = {tuple(arc) for arc in old.get("arcs", ())}
+        made[name] = {"digest": digest, "arcs": pairs, "decisions": old.get("decisions", {})}
     for name, *pair in arcs:
         if name in made:
             made[name]["arcs"].add(tuple(pair))
+    for name, decision, candidate, chosen in candidates:
+        if name in made:
+            of_name: dict[str, bool] = made[name]["decisions"].setdefault(decision, {})
+            of_name[candidate] = of_name.get(candidate, False) or chosen
     for row in made.values():
         row["arcs"] = sorted(row["arcs"])
     data.write_text(json.dumps(made))
     return made
 
 
-def written(report: Path, arcs: Iterable[Arc], folder: Path = FOLDER) -> str:
+def written(
+    report: Path,
+    arcs: Iterable[Arc],
+    folder: Path = FOLDER,
+    candidates: Iterable[Candidate] = (),
+) -> str:
     """Write a report, with what earlier runs reached; gives its first line, the sums."""
-    known = merged(report.with_name(report.name + ".json"), arcs, folder)
+    known = merged(report.with_name(report.name + ".json"), arcs, folder, candidates)
     table: list[str] = []
     left: list[str] = []
     sums = _Counts()
@@ -205,6 +241,10 @@ def written(report: Path, arcs: Iterable[Arc], folder: Path = FOLDER) -> str:
             counts.add(func)
             sums.add(func)
             left += _told(func)
+        for decision, chosen in sorted(row["decisions"].items()):
+            counts.decide(chosen)
+            sums.decide(chosen)
+            left += _told_of_decision(f"{module} {decision}", chosen)
         if counts.functions:
             table.append(f"{module}: {counts}")
     report.write_text("\n".join([str(sums), "", *table, "", *left]) + "\n")
@@ -221,6 +261,12 @@ class _Counts:
     reached: int = 0
     branches: int = 0
     taken: int = 0
+    candidates: int = 0
+    chosen: int = 0
+
+    def decide(self, chosen: Mapping[str, bool]) -> None:
+        self.candidates += len(chosen)
+        self.chosen += sum(chosen.values())
 
     def add(self, func: Function) -> None:
         self.functions += 1
@@ -231,9 +277,10 @@ class _Counts:
         self.taken += func.branches - len(func.missed)
 
     def __str__(self) -> str:
+        decided = f", {self.chosen} of {self.candidates} candidates" if self.candidates else ""
         return (
             f"{self.entered} of {self.functions} functions, {self.reached} of {self.lines} lines, "
-            f"{self.taken} of {self.branches} branches"
+            f"{self.taken} of {self.branches} branches{decided}"
         )
 
 
@@ -248,6 +295,15 @@ def _told(func: Function) -> list[str]:
         if line in func.reached:
             made.append(f"{where}: line {line} was never {reached}")
     return made
+
+
+def _told_of_decision(where: str, chosen: Mapping[str, bool]) -> list[str]:
+    """List the candidates that were never chosen."""
+    never = [candidate for candidate, was in chosen.items() if not was]
+    if not never:
+        return []
+    more = f" and {len(never) - _MOST} more" if len(never) > _MOST else ""
+    return [f"{where}: candidates never chosen: {'; '.join(never[:_MOST])}{more}"]
 
 
 def main() -> None:

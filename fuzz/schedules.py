@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final
 from fuzz.default_schedule.worker import REACH, TOO_LARGE, TOO_LONG, runs_here
 from fuzz.families.table import FAMILIES
 from fuzz.processes import Campaign, Worker, add_options, kept, run_campaign
-from fuzz.reach import written
+from fuzz.reach import Candidate, written
 from loomir.target.table import CPUS
 
 __all__ = ["TARGETS", "SchedulesCampaign", "main"]
@@ -49,12 +49,16 @@ class SchedulesCampaign(Campaign):
     unchecked = (TOO_LONG, TOO_LARGE)
     reached: ClassVar[set[tuple[str, int, int]]] = set()
     """Lines of rules that ran, each with the one that ran next."""
+    candidates: ClassVar[set[Candidate]] = set()
+    """What rules could decide, and whether they did."""
 
     def look_again(self, reply: dict[str, Any], others: Sequence[Worker]) -> None:
-        """Collect which lines were reached."""
+        """Collect which lines were reached, and which candidates."""
         found = {tuple(arc) for arc in reply.pop("reach", ())}
+        offered = {tuple(candidate) for candidate in reply.pop("candidates", ())}
         with self.lock:
             self.reached.update(found)
+            self.candidates.update(offered)
 
     def keep(self, reply: dict[str, Any], folder: Path) -> Path:
         """Write a failure down: what happened, and the program."""
@@ -97,7 +101,8 @@ def main() -> int:
         os.environ[REACH] = "1"
     status = run_campaign(SchedulesCampaign, options.seed, [options.family, way, *names], options)
     if options.reach is not None:
-        total = written(options.reach, SchedulesCampaign.reached)
+        ran = SchedulesCampaign
+        total = written(options.reach, ran.reached, candidates=ran.candidates)
         sys.stdout.write(f"reached, with earlier runs: {total}\n")
     return status
 

@@ -19,7 +19,7 @@ import loomir
 from fuzz.choices import SeedChoices
 from fuzz.default_schedule.asked import RecordingTarget, answers_alike
 from fuzz.default_schedule.constants import constants_of, schedule_with
-from fuzz.default_schedule.deciding import DrawnSource
+from fuzz.default_schedule.deciding import DrawnSource, new_candidates
 from fuzz.default_schedule.exactly import as_written, differs, has_floats, kernels_differ
 from fuzz.default_schedule.small import small
 from fuzz.families.cases import Case, flat_results, fresh, is_graph, outcome
@@ -277,10 +277,12 @@ def answer(seed: int, engines: list[str]) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         run = WAYS[way](case)
         decided = SeedChoices(f"decided {seed}").chance(_DECIDED)
+        records = REACH in os.environ
 
         def ask(name: str) -> str:
+            source = DrawnSource(seed, draws=decided) if decided or records else None
             try:
-                with decisions_from(DrawnSource(seed) if decided else None):
+                with decisions_from(source):
                     said = run(name)
             except _TooLongError:
                 return ""
@@ -291,7 +293,9 @@ def answer(seed: int, engines: list[str]) -> dict[str, Any]:
     left_out = not found and len(done) < len(names)
     kinds = [TOO_LONG] if left_out else list(run.schedules.kinds)
     reply = answer_of(seed, done, found, kinds, spent)
-    return {**reply, "reach": _RECORDER.new()} if REACH in os.environ else reply
+    if not records:
+        return reply
+    return {**reply, "reach": _RECORDER.new(), "candidates": new_candidates()}
 
 
 def main() -> None:

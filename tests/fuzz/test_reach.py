@@ -6,7 +6,12 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-from fuzz.reach import Recorder, functions_of, written
+from fuzz.default_schedule.deciding import DrawnSource, new_candidates
+from fuzz.reach import VERIFIERS, Recorder, functions_of, written
+from loomir.autoschedule.driver import schedule_function
+from loomir.autoschedule.ir.decision import decisions_from
+from loomir.script import tir as T
+from loomir.target import Target
 
 TEXT = """
 def sign(x):
@@ -83,3 +88,45 @@ def test_runs_are_added_up_until_a_module_changes(tmp_path: Path) -> None:
     assert "sign" not in text
     (folder / "rules.py").write_text(TEXT + "\n")
     assert written(report, [], folder) == "0 of 3 functions, 0 of 9 lines, 0 of 6 branches"
+
+
+def test_modules_that_only_look_for_mistakes_are_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    loaded(folder)
+    (folder / f"{VERIFIERS}rules.py").write_text(TEXT)
+    said = written(tmp_path / "reach.txt", [(f"{VERIFIERS}rules.py", 3, 4)], folder)
+    assert said == "0 of 3 functions, 0 of 9 lines, 0 of 6 branches"
+
+
+def test_candidates_are_named_that_were_never_chosen(tmp_path: Path) -> None:
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    loaded(folder)
+    report = tmp_path / "reach.txt"
+    offered = [("rules.py", "tile", each, False) for each in ("[1, 2]", "[2, 2]", "[4, 1]")]
+    written(report, [], folder, [*offered, ("rules.py", "tile", "[1, 2]", True)])
+    said = written(report, [], folder, [("rules.py", "tile", "[4, 1]", True)])
+    assert said.endswith(", 2 of 3 candidates")
+    assert "\nrules.py tile: candidates never chosen: [2, 2]\n" in report.read_text()
+
+
+@T.prim_func
+def doubled(x: T.Buffer((4096,), "float32"), y: T.Buffer((4096,), "float32")):
+    for i in range(4096):
+        y[i] = x[i] * T.float32(2)
+
+
+def test_candidates_are_noted_where_rules_decide() -> None:
+    new_candidates()
+    target = Target("haswell")
+    found: set[tuple[str, str, str, bool]] = set()
+    for draws in (False, True, True, True):
+        with decisions_from(DrawnSource(len(found), draws=draws)):
+            schedule_function(doubled, target)
+        found |= set(new_candidates())
+    places = {(module, name) for module, name, _, _ in found}
+    assert ("builders/thread_partition.py", "tasks") in places
+    assert ("rules/elementwise/elementwise.py", "vector") in places
+    assert ("driver.py", "rule", '"element-wise"', True) in found
+    assert ("driver.py", "rule", '"loops"', False) in found
