@@ -259,3 +259,18 @@ def test_option_of_another_name_is_refused_with_the_nearest_one():
     assert e.value.diagnostic.help == "did you mean opt_level?"
     with pytest.raises(CompileError, match=r"optlevel is not an option of loomir\.jit"):
         loomir.jit(**options)
+
+
+class _StopError(Exception):
+    """What a handler of a signal raises."""
+
+
+def test_errors_that_no_argument_leads_to_stay_what_they_are(monkeypatch: pytest.MonkeyPatch):
+    def stopped(*_: object) -> None:
+        raise _StopError
+
+    with pytest.raises(_StopError):
+        explain_arguments(stopped)("no number")
+    monkeypatch.setattr(relax.TensorStructInfo, "__post_init__", stopped)
+    with pytest.raises(_StopError):  # before its fields are what is declared
+        relax.TensorStructInfo((4, 6), "float32")

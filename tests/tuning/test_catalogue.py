@@ -219,7 +219,7 @@ class _Here(Executor):
         return done
 
 
-def test_33_two_searches_in_one_file_keep_their_programs_apart(tmp_path: Path):
+def test_33_two_searches_in_one_file_mix_no_programs(tmp_path: Path):
     path, machine = tmp_path / "a.db", key_of_target(Target("native"))
     programs = {16: doubling(16), 64: doubling(64)}
     keys = {count: key_of_program(func) for count, func in programs.items()}

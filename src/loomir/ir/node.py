@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar, cast
 
 from typing_extensions import dataclass_transform
 
-from loomir.support.argument_errors import explain_node, refuse_endless
+from loomir.support.argument_errors import BY_MISFITS, explain_node, refuse_endless
 from loomir.support.diagnostics import InternalError, LoomirError
 from loomir.support.printing import to_text
 
@@ -261,6 +261,7 @@ def _constructor(cls: type[Node], *, guarded: bool) -> Callable[..., None]:
         "LoomirError": LoomirError,
         "absent": _ABSENT,
         "explain_node": explain_node,
+        "by_misfits": BY_MISFITS,
     }
     lines: list[str] = []
     fields = dataclasses.fields(cast("Any", cls))
@@ -278,7 +279,7 @@ def _constructor(cls: type[Node], *, guarded: bool) -> Callable[..., None]:
         lines.append(f" self.{name} = {value}" if guarded else f" set_{name}(self, {value})")
     if hasattr(cls, "__post_init__"):
         lines += [" try:", "  self.__post_init__()", " except LoomirError:", "  raise"]
-        lines += [" except Exception:", "  explain_node(self)", "  raise"]
+        lines += [" except by_misfits:", "  explain_node(self)", "  raise"]
     head = ", ".join(["self", *given, *(["*", *named] if named else [])])
     body = "\n".join(lines or [" pass"])
     exec(f"def __init__({head}):\n{body}", known)  # noqa: S102 - names of fields

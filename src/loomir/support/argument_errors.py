@@ -18,6 +18,7 @@ from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError, ne
 from loomir.support.runtime_types import Declared, read_declared, show_value
 
 __all__ = [
+    "BY_MISFITS",
     "CODE",
     "explain",
     "explain_arguments",
@@ -36,6 +37,16 @@ _C = TypeVar("_C", bound=type)
 
 CODE: Final = "TIR0006"
 """The error code for arguments that do not fit their declared types."""
+BY_MISFITS: Final = (
+    TypeError,
+    ValueError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    AssertionError,
+    RuntimeError,
+)
+"""What undeclared arguments lead to. Others, as of a handler of signals, stay what they are."""
 
 
 class _Parameters(NamedTuple):
@@ -82,7 +93,7 @@ def explain_arguments(function: _F, code: str = CODE) -> _F:
             return function(*args, **kwargs)
         except LoomirError:
             raise
-        except Exception:
+        except BY_MISFITS:
             explain(function, args, kwargs, code)
             raise
 
