@@ -16,18 +16,21 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib.util
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, ModuleType
 from typing import Any, Final, NamedTuple
-
-import loomir.autoschedule
 
 __all__ = [
     "FOLDER",
+    "PACKAGE",
+    "REACH",
     "VERIFIERS",
     "Candidate",
     "Function",
@@ -37,87 +40,147 @@ __all__ = [
     "written",
 ]
 
-FOLDER: Final = Path(loomir.autoschedule.__file__).parent
+REACH: Final = "LOOMIR_FUZZ_REACH"
+"""The variable of the environment that asks which lines are reached."""
+PACKAGE: Final = "loomir.autoschedule"
 VERIFIERS: Final = "verify_"
 """What names of modules begin with that verify what others made."""
 _MOST: Final = 24
 """Candidates that are listed of a decision, of those that were never chosen."""
-_TURNS: Final = 10
-"""Programs between two counts of what has run."""
-_LEFT: Final = -1
-"""The line that follows the last one of a call."""
+_HITS: Final = "__reached__"
+"""The global name by which modules note what ran."""
 
-Arc = tuple[str, int, int]
-"""A module, a line, and the one that ran after it."""
+
+def _folder_of(package: str) -> Path:
+    """Find a package without importing its modules, which are changed when they are imported."""
+    top, *inner = package.split(".")
+    spec = importlib.util.find_spec(top)
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return Path(spec.submodule_search_locations[0]).joinpath(*inner)
+
+
+FOLDER: Final = _folder_of(PACKAGE)
+
+STATEMENT, TAKEN, LEFT = 0, 1, 2
+"""What ran at a line: the statement that begins there, what an ``if`` guards, or what else."""
+
+Ran = tuple[str, int, int]
+"""A module, a line, and what ran there."""
 Candidate = tuple[str, str, str, bool]
 """A module, the name of a decision in it, a candidate as JSON, and whether it was chosen."""
 
 
 class Recorder:
-    """Records which lines of the package run one after the other, while it is entered.
-
-    A function of which all lines and branches ran is not looked at any more: tracing is slow.
-    """
+    """Changes modules so that they note what runs in them: that costs little, unlike tracing."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
-        self._root = folder
-        self._folder = f"{folder}/"
-        self._whole: set[tuple[str, int]] = set()
-        """Functions that ran in every way, by module and first line."""
-        self._late: set[str] = set()
-        """Modules of which more ran since functions were last counted."""
-        self._turns = 0
-        self._known: set[Arc] = set()
-        self._new: set[Arc] = set()
-        self._names: dict[str, str | None] = {}
+        self.folder = folder
+        self.hits = bytearray()
+        self._places: list[Ran] = []
+        self._known: set[Ran] = set()
 
-    def __enter__(self) -> None:
-        sys.settrace(self._called)
+    def compiled(self, path: Path) -> CodeType:
+        """Compile a module of the folder with notes in it."""
+        tree = ast.parse(path.read_text())
+        name = str(path.relative_to(self.folder))
+        for func in ast.walk(tree):
+            if isinstance(func, ast.FunctionDef):
+                self._note_body(name, func)
+        return compile(ast.fix_missing_locations(tree), str(path), "exec")
 
-    def __exit__(self, *error: object) -> None:
-        sys.settrace(None)
+    def run(self, module: ModuleType, path: Path) -> None:
+        """Run a module of the folder with notes in it."""
+        vars(module)[_HITS] = self.hits
+        exec(self.compiled(path), vars(module))  # noqa: S102 - it is what importing does
 
-    def new(self) -> list[Arc]:
-        """Return what was recorded since this was last asked."""
-        found = sorted(self._new - self._known)
-        self._known |= self._new
-        self._new.clear()
-        self._late |= {name for name, _, _ in found}
-        self._turns += 1
-        if self._turns % _TURNS == 0:
-            self._count()
-        return found
+    def install(self, package: str = PACKAGE) -> None:
+        """Change the modules of a package that are imported from now on."""
+        sys.meta_path.insert(0, _Finder(self, package))
 
-    def _count(self) -> None:
-        for name in self._late:
-            arcs = [(a, b) for module, a, b in self._known if module == name]
-            for func in functions_of(name, (self._root / name).read_text(), arcs):
-                if func.lines == func.reached and not func.missed:
-                    self._whole.add((name, func.first))
-        self._late.clear()
+    def new(self) -> list[Ran]:
+        """Return what ran since this was last asked."""
+        found = {self._places[k] for k, ran in enumerate(self.hits) if ran} - self._known
+        self._known |= found
+        return sorted(found)
 
-    def _name(self, filename: str) -> str | None:
-        if filename not in self._names:
-            inside = filename.startswith(self._folder)
-            self._names[filename] = filename[len(self._folder) :] if inside else None
-        return self._names[filename]
+    def _note_body(self, module: str, func: ast.AST) -> None:
+        """Put notes before the statements in a function, but not in functions within."""
+        for holder, field, stmts in list(_bodies(func)):
+            made: list[ast.stmt] = []
+            for stmt in stmts:
+                if not _is_bare(stmt):
+                    made.append(self._note(module, STATEMENT, stmt))
+                made.append(stmt)
+            setattr(holder, field, made)
+        for branch in _branches(func):
+            branch.body.insert(0, self._note(module, TAKEN, branch))
+            branch.orelse.insert(0, self._note(module, LEFT, branch))
 
-    def _called(self, frame: FrameType, event: str, arg: Any) -> Any:
-        name = self._name(frame.f_code.co_filename)
-        if name is None or (name, frame.f_code.co_firstlineno) in self._whole:
+    def _note(self, module: str, what: int, at: ast.stmt) -> ast.stmt:
+        self._places.append((module, at.lineno, what))
+        self.hits.append(0)
+        place = ast.Constant(len(self.hits) - 1)
+        target = ast.Subscript(ast.Name(_HITS, ast.Load()), place, ast.Store())
+        return ast.copy_location(ast.Assign([target], ast.Constant(1)), at)
+
+
+_SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_HOLDERS: Final = (ast.stmt, ast.ExceptHandler, ast.match_case)
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, recorder: Recorder, package: str) -> None:
+        self.recorder, self.package = recorder, package
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith(f"{self.package}."):
             return None
-        arcs, last = self._new, frame.f_lineno
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None or not isinstance(spec.loader, SourceFileLoader):
+            return None
+        spec.loader = _Loader(self.recorder, spec.loader.name, spec.loader.path)
+        return spec
 
-        def step(frame: FrameType, event: str, arg: Any) -> Any:
-            nonlocal last
-            if event == "line":
-                arcs.add((name, last, frame.f_lineno))
-                last = frame.f_lineno
-            elif event == "return":
-                arcs.add((name, last, _LEFT))
-            return step
 
-        return step
+class _Loader(SourceFileLoader):
+    def __init__(self, recorder: Recorder, fullname: str, path: str) -> None:
+        super().__init__(fullname, path)
+        self.recorder = recorder
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.recorder.run(module, Path(self.path))
+
+
+def _within(func: ast.AST) -> Iterator[ast.AST]:
+    """List the nodes of a function that hold its statements; those of functions within do not."""
+    todo: list[ast.AST] = [func]
+    while todo:
+        node = todo.pop()
+        yield node
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, _SCOPES) and isinstance(child, _HOLDERS):
+                todo.append(child)
+
+
+def _bodies(func: ast.AST) -> Iterator[tuple[ast.AST, str, list[ast.stmt]]]:
+    """List the bodies in a function, but not in functions within: what holds each, and as what."""
+    for holder in _within(func):
+        for field in ("body", "orelse", "finalbody"):
+            stmts = getattr(holder, field, None)
+            if isinstance(stmts, list):
+                yield holder, field, stmts
+
+
+def _branches(func: ast.AST) -> list[ast.If | ast.While]:
+    return [node for node in _within(func) if isinstance(node, (ast.If, ast.While))]
+
+
+def _is_bare(stmt: ast.stmt) -> bool:
+    """Whether a statement is a docstring or an ellipsis."""
+    return isinstance(stmt, ast.Expr) and isinstance(stmt.value, ast.Constant)
 
 
 class Function(NamedTuple):
@@ -135,66 +198,42 @@ class Function(NamedTuple):
     missed: tuple[tuple[int, bool], ...]
 
 
-def functions_of(module: str, text: str, arcs: Iterable[tuple[int, int]]) -> list[Function]:
+def functions_of(module: str, text: str, ran: Iterable[tuple[int, int]]) -> list[Function]:
     """Say what ran of each function of a module."""
-    pairs = set(arcs)
-    ran = {line for _, line in pairs}
-    tree = ast.parse(text)
-    branches = list(_branches(tree))
+    known = set(ran)
     made: list[Function] = []
-    for code in _codes(compile(tree, module, "exec")):
-        lines = {line for _, _, line in code.co_lines() if line} - {code.co_firstlineno}
+    for name, func in _functions(ast.parse(text), ""):
+        stmts = [s for _, _, body in _bodies(func) for s in body if not _is_bare(s)]
+        lines = frozenset(s.lineno for s in stmts)
         if not lines:
             continue
-        own = [b for b in branches if lines.intersection(b.tests)]
-        missed: list[tuple[int, bool]] = []
-        for branch in own:
-            tests = branch.tests
-            first = min(lines.intersection(tests))
-            inside = range(branch.body, branch.body_end + 1)
-            if not any(a in tests and b in inside and b not in tests for a, b in pairs):
-                missed.append((first, True))
-            if not any(a in tests and b not in tests and b not in inside for a, b in pairs):
-                missed.append((first, False))
-        name = str(getattr(code, "co_qualname", code.co_name)).replace(".<locals>", "")
-        reached = frozenset(lines & ran)
-        row = (frozenset(lines), reached, 2 * len(own), tuple(missed))
-        made.append(Function(module, name, code.co_firstlineno, *row))
+        branches = [branch.lineno for branch in _branches(func)]
+        missed = [
+            (line, what == TAKEN)
+            for line in sorted(branches)
+            for what in (TAKEN, LEFT)
+            if (line, what) not in known
+        ]
+        reached = frozenset(line for line in lines if (line, STATEMENT) in known)
+        row = (lines, reached, 2 * len(branches), tuple(missed))
+        made.append(Function(module, name, func.lineno, *row))
     return made
 
 
-class _Branch(NamedTuple):
-    tests: range
-    body: int
-    body_end: int
-
-
-def _branches(tree: ast.AST) -> Iterator[_Branch]:
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.If, ast.While)):
-            body = node.body[0]
-            test_end = node.test.end_lineno or node.lineno
-            if body.lineno > test_end:
-                end = node.body[-1].end_lineno or body.lineno
-                yield _Branch(range(node.lineno, test_end + 1), body.lineno, end)
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """List the functions in a module, but not what is in their expressions."""
-    for part in code.co_consts:
-        if isinstance(part, CodeType):
-            if not part.co_name.startswith("<") and not _is_class(part):
-                yield part
-            yield from _codes(part)
-
-
-def _is_class(code: CodeType) -> bool:
-    return "__module__" in code.co_names and "__qualname__" in code.co_names
+def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """List the functions in a module by their qualified names."""
+    for child in ast.iter_child_nodes(node):
+        inner = prefix
+        if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+            inner = f"{prefix}{child.name}."
+        if isinstance(child, ast.FunctionDef):
+            yield f"{prefix}{child.name}", child
+        yield from _functions(child, inner)
 
 
 def merged(
     data: Path,
-    arcs: Iterable[Arc],
+    ran: Iterable[Ran],
     folder: Path = FOLDER,
     candidates: Iterable[Candidate] = (),
 ) -> dict[str, Any]:
@@ -209,35 +248,35 @@ def merged(
         old = known.get(name, {})
         if old.get("digest") != digest:
             old = {}
-        pairs: set[tuple[int, ...]] = {tuple(arc) for arc in old.get("arcs", ())}
-        made[name] = {"digest": digest, "arcs": pairs, "decisions": old.get("decisions", {})}
-    for name, *pair in arcs:
+        places: set[tuple[int, ...]] = {tuple(place) for place in old.get("ran", ())}
+        made[name] = {"digest": digest, "ran": places, "decisions": old.get("decisions", {})}
+    for name, *place in ran:
         if name in made:
-            made[name]["arcs"].add(tuple(pair))
+            made[name]["ran"].add(tuple(place))
     for name, decision, candidate, chosen in candidates:
         if name in made:
             of_name: dict[str, bool] = made[name]["decisions"].setdefault(decision, {})
             of_name[candidate] = of_name.get(candidate, False) or chosen
     for row in made.values():
-        row["arcs"] = sorted(row["arcs"])
+        row["ran"] = sorted(row["ran"])
     data.write_text(json.dumps(made))
     return made
 
 
 def written(
     report: Path,
-    arcs: Iterable[Arc],
+    ran: Iterable[Ran],
     folder: Path = FOLDER,
     candidates: Iterable[Candidate] = (),
 ) -> str:
     """Write a report, with what earlier runs reached; gives its first line, the sums."""
-    known = merged(report.with_name(report.name + ".json"), arcs, folder, candidates)
+    known = merged(report.with_name(report.name + ".json"), ran, folder, candidates)
     table: list[str] = []
     left: list[str] = []
     sums = _Counts()
     for module, row in known.items():
         counts = _Counts()
-        for func in functions_of(module, (folder / module).read_text(), map(tuple, row["arcs"])):
+        for func in functions_of(module, (folder / module).read_text(), map(tuple, row["ran"])):
             counts.add(func)
             sums.add(func)
             left += _told(func)

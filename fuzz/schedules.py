@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from fuzz.default_schedule.worker import REACH, TOO_LARGE, TOO_LONG, runs_here
+from fuzz.default_schedule.worker import TOO_LARGE, TOO_LONG, runs_here
 from fuzz.families.table import FAMILIES
 from fuzz.processes import Campaign, Worker, add_options, kept, run_campaign
-from fuzz.reach import Candidate, written
+from fuzz.reach import REACH, Candidate, written
 from loomir.target.table import CPUS
 
 __all__ = ["TARGETS", "SchedulesCampaign", "main"]

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import loomir
 from fuzz.choices import SeedChoices
+from fuzz.default_schedule import RECORDER
 from fuzz.default_schedule.asked import RecordingTarget, answers_alike
 from fuzz.default_schedule.constants import constants_of, schedule_with
 from fuzz.default_schedule.deciding import DrawnSource, new_candidates
@@ -25,7 +26,7 @@ from fuzz.default_schedule.small import small
 from fuzz.families.cases import Case, flat_results, fresh, is_graph, outcome
 from fuzz.families.table import FAMILIES
 from fuzz.native import quick_codegen, set_threads
-from fuzz.reach import Recorder
+from fuzz.reach import REACH
 from fuzz.serving import answer_of, complaints, serve
 from loomir.autoschedule.ir.decision import decisions_from
 from loomir.interp import Interpreter, interpret
@@ -39,16 +40,12 @@ from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.transform.relax.kernels.legalize_ops import legalize_ops
 
-__all__ = ["REACH", "TOO_LARGE", "TOO_LONG", "WAYS", "answer", "main", "runs_here"]
+__all__ = ["TOO_LARGE", "TOO_LONG", "WAYS", "answer", "main", "runs_here"]
 
 TOO_LONG: Final = "too long"
 """What a program is counted as that is left out: it takes too many instructions."""
 TOO_LARGE: Final = "numbers too large"
 """What one is counted as that is not compared without rounding: its numbers grow at each step."""
-
-REACH: Final = "LOOMIR_FUZZ_REACH"
-"""The variable of the environment that asks which lines are reached."""
-_RECORDER: Final = Recorder()
 _KERNELS: Final = 0.15
 """The share of graphs of which each kernel is also looked at by itself."""
 _CONSTANT: Final = 0.35
@@ -92,11 +89,6 @@ def _sizes(case: Case, name: str) -> AbstractContextManager[Target]:
     return small(choices, name) if choices.chance(_SMALL) else nullcontext(Target(name))
 
 
-def _recorded() -> AbstractContextManager[None]:
-    """Record what runs of the rules of schedules, where somebody asked for it."""
-    return _RECORDER if REACH in os.environ else nullcontext()
-
-
 class _Made(NamedTuple):
     """Loops of a program for a target, and for those that answer the same."""
 
@@ -128,12 +120,11 @@ class _Schedules:
                     return made
             asked = RecordingTarget(target)
             functions: dict[GlobalVar, BaseFunc] = dict(self.loops.functions)
-            with _recorded():
-                for var, func in functions.items():
-                    if isinstance(func, PrimFunc):
-                        scheduled = schedule_with(func, self._constants(func), asked)
-                        functions[var] = scheduled.func
-                        self.kinds |= {plan.kind for plan in scheduled.plans}
+            for var, func in functions.items():
+                if isinstance(func, PrimFunc):
+                    scheduled = schedule_with(func, self._constants(func), asked)
+                    functions[var] = scheduled.func
+                    self.kinds |= {plan.kind for plan in scheduled.plans}
         module = self.loops.with_functions(functions)
         self._made.append(_Made(asked.facts, module, structural_digest(module)))
         return self._made[-1]
@@ -216,7 +207,7 @@ class _Native:
         level = SeedChoices(f"level {case.seed} {name}").weighted(_GRAPH_LEVELS if graph else usual)
         if level or graph:
             with nullcontext() if level else quick_codegen(any_level=True):
-                with _sizes(case, name) as target, _recorded():
+                with _sizes(case, name) as target:
                     exe = loomir.compile(case.module, target, opt_level=level or 1, cache=False)
                 how = f"opt_level {level}" if level else "without optimising"
                 return self._by_threads(exe, how)
@@ -295,7 +286,7 @@ def answer(seed: int, engines: list[str]) -> dict[str, Any]:
     reply = answer_of(seed, done, found, kinds, spent)
     if not records:
         return reply
-    return {**reply, "reach": _RECORDER.new(), "candidates": new_candidates()}
+    return {**reply, "reach": RECORDER.new(), "candidates": new_candidates()}
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
@@ -36,73 +35,117 @@ def last(x):
 """
 
 
-def loaded(folder: Path) -> ModuleType:
-    path = folder / "rules.py"
+def loaded(recorder: Recorder) -> ModuleType:
+    path = recorder.folder / "rules.py"
     path.write_text(TEXT)
-    spec = importlib.util.spec_from_file_location("rules", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = ModuleType("rules")
+    recorder.run(module, path)
     return module
 
 
 def test_lines_and_branches_are_told(tmp_path: Path) -> None:
-    module = loaded(tmp_path)
     recorder = Recorder(tmp_path)
-    with recorder:
-        module.sign(5)
-        module.last(0)
-    module.sign(-1)  # which nobody records
-    arcs = recorder.new()
+    module = loaded(recorder)
     assert recorder.new() == []
-    found = {f.name: f for f in functions_of("rules.py", TEXT, [arc[1:] for arc in arcs])}
+    module.sign(5)
+    module.last(0)
+    ran = recorder.new()
+    assert recorder.new() == []
+    found = {f.name: f for f in functions_of("rules.py", TEXT, [place[1:] for place in ran])}
     assert set(found) == {"sign", "Rule.unused", "last"}
     sign = found["sign"]
     assert sign.lines - sign.reached == {4, 6}
     assert (sign.branches, sign.missed) == (4, ((3, True), (5, True)))
     assert not found["Rule.unused"].reached
-    assert found["last"].missed == ((17, True),)
+    assert found["last"].missed == ((16, True),)
+    assert module.sign(-2) == -1
+    assert ("rules.py", 4, 0) in recorder.new()
+
+
+def test_notes_change_no_result(tmp_path: Path) -> None:
+    text = '''
+def count(items, most):
+    """Count."""
+    found, seen = 0, []
+
+    def inner(x):
+        nonlocal found
+        if x in seen:
+            return False
+        elif x > most:
+            found += 100
+        else:
+            seen.append(x)
+            found += 1
+        return True
+
+    while items:
+        try:
+            if not inner(items.pop()):
+                break
+        except TypeError:
+            found = -1
+        finally:
+            found += 1000
+    else:
+        found += 10000
+    for x in ():
+        found = x
+    with_default = lambda y=found: y
+    return with_default(), inner.__doc__, count.__doc__
+'''
+    path = tmp_path / "rules.py"
+    path.write_text(text)
+    recorder = Recorder(tmp_path)
+    changed, plain = ModuleType("rules"), ModuleType("rules")
+    recorder.run(changed, path)
+    exec(text, vars(plain))  # noqa: S102 - the text above
+    for items in ([1, 2, 3], [1, 1, 2], [9, 1], [None, 1], []):
+        assert changed.count(list(items), 5) == plain.count(list(items), 5)
+    found = {f.name: f for f in functions_of("rules.py", text, [p[1:] for p in recorder.new()])}
+    assert set(found) == {"count", "count.inner"}
+    assert not found["count.inner"].missed
+    assert not found["count"].missed
+    assert found["count"].lines - found["count"].reached == {28}
 
 
 def test_runs_are_added_up_until_a_module_changes(tmp_path: Path) -> None:
     folder = tmp_path / "rules"
     folder.mkdir()
-    module = loaded(folder)
     report = tmp_path / "reach.txt"
+    said = ""
     for x, total in (
-        (5, "1 of 3 functions, 3 of 9 lines, 2 of 6 branches"),
+        (5, "1 of 3 functions, 3 of 8 lines, 2 of 6 branches"),
         (12, None),
         (-2, None),
     ):
         recorder = Recorder(folder)
-        with recorder:
-            module.sign(x)
+        loaded(recorder).sign(x)
         said = written(report, recorder.new(), folder)
         assert total is None or said == total
-    assert said == "1 of 3 functions, 5 of 9 lines, 4 of 6 branches"
+    assert said == "1 of 3 functions, 5 of 8 lines, 4 of 6 branches"
     text = report.read_text()
     assert text.startswith(f"{said}\n")
     assert "rules.py Rule.unused: not reached" in text
     assert f"\nrules.py: {said}\n" in text
     assert "sign" not in text
     (folder / "rules.py").write_text(TEXT + "\n")
-    assert written(report, [], folder) == "0 of 3 functions, 0 of 9 lines, 0 of 6 branches"
+    assert written(report, [], folder) == "0 of 3 functions, 0 of 8 lines, 0 of 6 branches"
 
 
 def test_modules_that_only_look_for_mistakes_are_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "rules"
     folder.mkdir()
-    loaded(folder)
+    loaded(Recorder(folder))
     (folder / f"{VERIFIERS}rules.py").write_text(TEXT)
-    said = written(tmp_path / "reach.txt", [(f"{VERIFIERS}rules.py", 3, 4)], folder)
-    assert said == "0 of 3 functions, 0 of 9 lines, 0 of 6 branches"
+    said = written(tmp_path / "reach.txt", [(f"{VERIFIERS}rules.py", 3, 0)], folder)
+    assert said == "0 of 3 functions, 0 of 8 lines, 0 of 6 branches"
 
 
 def test_candidates_are_named_that_were_never_chosen(tmp_path: Path) -> None:
     folder = tmp_path / "rules"
     folder.mkdir()
-    loaded(folder)
+    loaded(Recorder(folder))
     report = tmp_path / "reach.txt"
     offered = [("rules.py", "tile", each, False) for each in ("[1, 2]", "[2, 2]", "[4, 1]")]
     written(report, [], folder, [*offered, ("rules.py", "tile", "[1, 2]", True)])
