@@ -66,6 +66,7 @@ from loomir.autoschedule.verify_steps import StepVerifier, verify_scheduled, ver
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.passes import is_verifying
 from loomir.ir.visit import rebuild
+from loomir.schedule.nests import find_size_ranges
 from loomir.support.announcing import announce
 from loomir.support.diagnostics import InternalError
 from loomir.target import Target
@@ -438,7 +439,7 @@ def _plan_statement(
         plan_choice(plain, target)
         or plan_scan(plain, reader)
         or plan_divided(plain, func, plan_stage)
-        or plan_as_written(part, target, around)
+        or plan_as_written(part, target, {**find_size_ranges(func), **around})
         or plan_requested(part, target, around)
     )
 

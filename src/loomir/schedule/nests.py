@@ -15,6 +15,7 @@ from loomir.schedule.refusal import Refusal
 from loomir.schedule.state import Ref
 from loomir.tir.buffer import Range
 from loomir.tir.expr import And, IntImm, PrimExpr, Var
+from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import TRUE, BlockRealize, For, IfThenElse, SeqStmt, Stmt
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "cannot_reshape",
     "conjunction",
     "conjuncts",
+    "find_size_ranges",
     "guard_stmt",
     "outer_ranges",
     "positive",
@@ -108,9 +110,14 @@ def ranges_with_sizes(ref: Ref) -> dict[Var, Range]:
 
 def sizes_of(ref: Ref) -> dict[Var, Range]:
     """Return the ranges of the variables that are extents of parameters."""
+    return find_size_ranges(ref.home.func)
+
+
+def find_size_ranges(func: PrimFunc) -> dict[Var, Range]:
+    """Return the ranges of the variables that are extents of parameters of a function."""
     return {
         e: Range(imm(0, e.dtype), imm(_LARGEST, e.dtype))
-        for buffer in ref.home.func.buffer_map.values()
+        for buffer in func.buffer_map.values()
         for e in buffer.shape
         if isinstance(e, Var) and e.dtype.bits >= _INDEX_BITS
     }

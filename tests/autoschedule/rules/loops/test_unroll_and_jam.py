@@ -74,6 +74,30 @@ def one_reads_another(
         y[i] = acc
 
 
+@T.prim_func
+def of_any_size(
+    ptr: T.Buffer(("m",), "int32"),
+    col: T.Buffer(("e",), "int32"),
+    val: T.Buffer(("e",), "float32"),
+    x: T.Buffer((9,), "float32"),
+    y: T.Buffer(("n",), "float32"),
+):
+    for i in range(n - 1):  # noqa: F821
+        acc = T.float32(0)
+        for k in range(ptr[i], ptr[i + 1]):
+            acc += val[k] * x[col[k]]
+        y[i] = acc
+
+
+@T.prim_func
+def over_its_extent(ends: T.Buffer((8,), "int32"), val: T.Buffer((24,), "float32")):
+    for i in range(T.min(ends[0], 7)):
+        acc = T.float32(0)
+        for k in range(ends[i]):
+            acc += val[k]
+        ends[i] = T.Cast("int32", acc)
+
+
 def sparse(index: str, dtype: str) -> list[np.ndarray]:
     """Draw seven rows, the fourth of which ends before it begins."""
     ptr = np.array([0, 3, 3, 12, 11, 16, 23, 24], index)
@@ -96,6 +120,18 @@ def test_rows_keep_their_order(func: PrimFunc, index: str, dtype: str):
     agrees(func, sparse(index, dtype), rtol=0, always=False)
 
 
-def test_rows_that_depend_on_one_another_stay():
-    made = scheduled(one_reads_another, tasks=True)
+@pytest.mark.parametrize("func", [one_reads_another, over_its_extent])
+def test_rows_that_depend_on_one_another_stay(func: PrimFunc):
+    made = scheduled(func, tasks=True)
     assert not any(JAMMED in plan.choices for plan in made.plans)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 7, 90, 131])
+def test_rows_of_any_number(rows: int):
+    (plan,) = scheduled(of_any_size).plans
+    assert JAMMED in plan.choices
+    ptr = np.concatenate([[0], np.cumsum(RANDOM.integers(0, 6, rows))]).astype("int32")
+    col = RANDOM.integers(0, 9, ptr[-1]).astype("int32")
+    val = RANDOM.standard_normal(len(col)).astype("float32")
+    x, y = RANDOM.standard_normal(9).astype("float32"), np.zeros(rows, "float32")
+    agrees(of_any_size, [ptr, col, val, x, y], rtol=0)
