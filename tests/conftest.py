@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import difflib
 import gc
-import os
 import re
-import shutil
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import hypothesis
 import pytest
 
-from loomir.ir.node import freeze_nodes
-from loomir.ir.passes import verifying
-from loomir.support.config import SETTINGS
-from tests.clause import coverage, uncovered
+from tests.bytecode import import_in_turns, share_bytecode, share_with_children
+
+share_bytecode()  # before the package is imported
+
+import hypothesis  # noqa: E402
+
+from loomir.ir.node import freeze_nodes  # noqa: E402
+from loomir.ir.passes import verifying  # noqa: E402
+from loomir.support.config import SETTINGS  # noqa: E402
+from tests.clause import coverage, uncovered  # noqa: E402
 
 # The machines that run this are shared and slow at times: no deadline. The same examples in every
 # run, so that a failure is the change's; `--hypothesis-profile=search` looks for new ones.
@@ -41,16 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 # -- processes ----------------------------------------------------------------------------------
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the processes that tests start share what one of them compiled of the package.
-
-    Only where the environment asks that nothing be written beside the sources.
-    """
-    if not sys.dont_write_bytecode or "PYTHONPYCACHEPREFIX" in os.environ:
-        return
-    folder = tempfile.mkdtemp(prefix="loomir-bytecode-")
-    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    os.environ["PYTHONPYCACHEPREFIX"] = folder
+    share_with_children(config)
 
 
 # -- facts --------------------------------------------------------------------------------------
@@ -73,9 +65,10 @@ def _verify_facts() -> Iterator[None]:
 
 # -- memory -------------------------------------------------------------------------------------
 @pytest.hookimpl(hookwrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Keep the half million objects of twenty thousand tests out of every search for cycles."""
     gc.disable()
+    import_in_turns(session.config)
     yield
     gc.collect()
     gc.freeze()
