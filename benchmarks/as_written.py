@@ -103,6 +103,7 @@ def least(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, f
     for _ in range(rounds):
         for name, call in calls.items():
             times = repeats[name]
+            call()  # the one before, above all NumPy, has left other data in the caches
             start = time.thread_time()
             for _ in range(times):
                 call()

@@ -336,3 +336,24 @@ def test_chains_of_names_grow_in_a_bounded_way():
 def test_functions_that_do_nothing_have_no_names():
     assert resolve_outer_names(SeqStmt(())) is None
     assert not schedule_function(PrimFunc((), SeqStmt(())), Target("native")).plans
+
+
+def test_a_local_that_holds_what_a_call_returns_may_be_assigned_to_itself():
+    module = from_source("""
+from loomir.script import ir as I, tir as T
+@I.ir_module
+class Module:
+    @T.prim_func
+    def twice(a: T.float32) -> T.float32:
+        return a + a
+
+    @T.prim_func
+    def main(x: T.Buffer((9,), "float32"), o: T.Buffer((9,), "float32")):
+        for i in range(9):
+            r = cls.twice(x[i])
+            r = r
+            o[i] = r
+""")
+    x, o = np.arange(9, dtype="float32"), np.zeros(9, "float32")
+    loomir.compile(module)(x, o)
+    np.testing.assert_array_equal(o, x + x)

@@ -257,7 +257,7 @@ class _Names:
         stores = [
             place
             for place, part in enumerate(parts)
-            if id(buffer.data) in (_find_written(part) or ())
+            if any(s.buffer.data is buffer.data for s in by_class(part).get(BufferStore, ()))
         ]
         place = stores[0]
         first = parts[place]

@@ -104,3 +104,41 @@ def test_what_is_shared(func: PrimFunc, shared: str):
     if shared:
         arrays = [np.array(RANDOM.standard_normal((9, 40)), "float32") for _ in range(2)]
         agrees(func, arrays, rtol=0, always=False)
+
+
+@T.prim_func
+def columns_outside(
+    ptr: T.Buffer((6,), "int32"),
+    col: T.Buffer((14,), "int32"),
+    val: T.Buffer((14,), "float32"),
+    x: T.Buffer((7, 45), "float32"),
+    y: T.Buffer((5, 45), "float32"),
+):
+    for i, j in T.grid(5, 45):
+        y[i, j] = 0.5
+        for k in range(ptr[i], ptr[i + 1]):
+            y[i, j] += val[k] * x[col[k], j]
+
+
+@T.prim_func
+def columns_in_a_local(
+    ptr: T.Buffer((6,), "int32"),
+    x: T.Buffer((14, 11), "float64"),
+    y: T.Buffer((5, 11), "float64"),
+):
+    for i, j in T.grid(5, 11):
+        acc = T.float64(1)
+        for k in range(ptr[i], ptr[i + 1]):
+            acc = acc * x[k, j] + 0.5
+        y[i, j] = acc
+
+
+def test_lanes_combine_the_terms_of_columns():
+    ptr = np.array([0, 3, 3, 9, 8, 14], "int32")
+    col, val = RANDOM.integers(0, 7, 14).astype("int32"), RANDOM.random(14).astype("float32")
+    wide = [ptr, col, val, RANDOM.random((7, 45)).astype("float32"), np.zeros((5, 45), "float32")]
+    own = [ptr, RANDOM.random((14, 11)), np.zeros((5, 11))]
+    for func, arrays in ((columns_outside, wide), (columns_in_a_local, own)):
+        (plan,) = scheduled(func, tasks=True).plans
+        assert any("innermost loops in vectors" in choice for choice in plan.choices)
+        agrees(func, arrays, rtol=0, always=False)
