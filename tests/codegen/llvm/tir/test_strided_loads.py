@@ -76,3 +76,31 @@ def test_groups_that_the_buffer_ends_within_are_not_read_whole():
     out = np.zeros(8, "float32")
     loomir.compile(pairs_at_three, schedule=False, cache=False)(memory[:, :2], out)
     np.testing.assert_array_equal(out, memory[:, 0] + memory[:, 1])
+
+
+def widened(source: str, target: str, stride: int, first: int):
+    @T.prim_func
+    def func(a: T.Buffer((48 * stride,), source), b: T.Buffer((48,), target)):
+        for v in range(3):
+            for lane in T.vectorized(16):
+                b[v * 16 + lane] = T.Cast(target, a[(v * 16 + lane) * stride + first])
+
+    return func
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "stride"),
+    [("uint8", "uint16", 2), ("int8", "int16", 2), ("int8", "uint32", 4), ("uint16", "int64", 4)],
+)
+def test_integers_that_are_widened_to_the_width_of_their_group(
+    source: str, target: str, stride: int
+):
+    given = np.random.default_rng(5).integers(-(2**15), 2**15, 48 * stride).astype(source)
+    for first in range(stride):
+        out = np.zeros(48, target)
+        run = loomir.compile(
+            widened(source, target, stride, first), schedule=False, cache=False, opt_level=0
+        )
+        assert "shufflevector" not in run.llvm_ir()
+        run(given, out)
+        np.testing.assert_array_equal(out, given[first::stride].astype(target))

@@ -24,7 +24,17 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Add, IntImm, Mul, PrimExpr, Ramp, Var
 from loomir.tir.stmt import BufferStore
 
-__all__ = ["LaneIndices", "addresses_of", "base_of", "lane_indices", "load", "load_at", "store"]
+__all__ = [
+    "LaneIndices",
+    "addresses_of",
+    "base_of",
+    "fills_lanes",
+    "lane_indices",
+    "load",
+    "load_at",
+    "load_widened",
+    "store",
+]
 
 _INT64: Final = DataType("int64")
 _LINE: Final = 64
@@ -232,6 +242,45 @@ def _load_strided(frame: FunctionFrame, e: BufferLoad, base: Value, place: LaneI
         mask = [lanes + i - first if i in loaded else lane for lane, i in enumerate(at)]
         made = b.shufflevector(made, part, mask)
     return made
+
+
+def fills_lanes(value: PrimExpr, target: DataType) -> bool:
+    """Whether lanes of ``target`` are as wide as the groups from which a load picks an element."""
+    if not isinstance(value, BufferLoad) or not isinstance(value.indices[0], Ramp):
+        return False
+    element = value.buffer.dtype
+    if element.is_bool or target.is_bool or not _has_bytes(element):
+        return False
+    if not element.is_integer or not target.is_integer:
+        return False
+    ratio = target.bits // element.bits
+    return ratio in (2, 4) and stride_of(value.indices[0]) == ratio
+
+
+def load_widened(frame: FunctionFrame, e: BufferLoad, target: DataType) -> Step[Value]:
+    """Load every second or fourth integer, widened to lanes that are as wide as a group.
+
+    A group is loaded as one number, whose bits hold the element, the first one lowest (all targets
+    are little-endian); no lanes are shuffled.
+    """
+    place: LaneIndices = yield lane_indices(frame, e)
+    b, element = frame.b, e.buffer.dtype
+    if place.place is None or place.start is None or e.buffer.data in frame.volatile:
+        return cast(b, load_at(frame, e, place), e.dtype, target)
+    start = b.sub(place.start, const(I64, place.place)) if place.place else place.start
+    address = _address(b, element, base_of(frame, e.buffer), start)
+    group = load_value(b, target, address, align=_align(frame, e.buffer))
+    low = place.place * element.bits
+    high = target.bits - element.bits - low
+
+    def number(n: int) -> Value:
+        return b.splat(const(register_type(target).element, n), target.lanes)
+
+    if element.is_uint:
+        moved = b.lshr(group, number(low)) if low else group
+        return b.and_(moved, number((1 << element.bits) - 1)) if high else moved
+    moved = b.shl(group, number(high)) if high else group
+    return b.ashr(moved, number(target.bits - element.bits))
 
 
 def _align(frame: FunctionFrame, buffer: Buffer) -> int:

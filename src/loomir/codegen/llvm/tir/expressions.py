@@ -10,7 +10,7 @@ from typing import Any, Final
 from loomir.codegen.llvm.assembler.types import I16, I64
 from loomir.codegen.llvm.assembler.values import FALSE, TRUE, Value, const, poison
 from loomir.codegen.llvm.math.floats import cast, register_type
-from loomir.codegen.llvm.tir.access import load
+from loomir.codegen.llvm.tir.access import fills_lanes, load, load_widened
 from loomir.codegen.llvm.tir.arithmetic import binary, compare
 from loomir.codegen.llvm.tir.calls.table import call
 from loomir.codegen.llvm.tir.choice import choose
@@ -148,6 +148,8 @@ def _cast(frame: FunctionFrame, e: Cast) -> Step[Value]:
     if target is _INT64 and source.is_integer and range_of(e.value, frame.ranges) is not None:
         # No step of it wraps, so it is the same in 64 bits, and LLVM analyses such loops better.
         return (yield _widen(frame, e.value))
+    if isinstance(e.value, BufferLoad) and fills_lanes(e.value, target):
+        return (yield load_widened(frame, e.value, target))
     x: Value = yield frame.value(_without_clips(e.value, target))
     if not target.is_handle:
         return cast(frame.b, x, source, target)
