@@ -14,10 +14,14 @@ Nodes have slots, compare by identity, and are read-only: type checkers refuse a
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import inspect
 import operator
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from types import CodeType, FunctionType
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar, cast
 
 from typing_extensions import dataclass_transform
@@ -237,6 +241,9 @@ def freeze_nodes() -> None:
     """Make writing to a finished node raise; for tests, since the check costs time."""
     for cls in DECLARED:
         setattr(cls, "__init__", _constructor(cls, guarded=False))  # noqa: B010 - no type allows it
+    for base in dict.fromkeys(base for cls in DECLARED for base in cls.__mro__):
+        if "__post_init__" in vars(base):
+            setattr(base, "__post_init__", _write_past_guard(vars(base)["__post_init__"]))  # noqa: B010
     write = object.__setattr__
 
     def guard(self: Node, name: str, value: object) -> None:
@@ -246,6 +253,46 @@ def freeze_nodes() -> None:
 
     setter: Callable[[Node, str, object], None] = guard
     Node.__setattr__ = setter
+
+
+def _is_self(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id == "self"
+
+
+class _PastGuard(ast.NodeTransformer):
+    """Replaces ``self.x = value``, which asks the guard, by what ``reset`` does."""
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        fields = [t for t in node.targets if isinstance(t, ast.Attribute) and _is_self(t.value)]
+        others = [t for t in node.targets if t not in fields]
+        if not fields:
+            return node
+        kept = ast.Name("value_", ast.Store())
+        made: list[ast.stmt] = [ast.Assign([kept, *others], node.value)]
+        for field in fields:
+            arguments = [field.value, ast.Constant(field.attr), ast.Name("value_", ast.Load())]
+            made.append(ast.Expr(ast.Call(ast.Name("write_", ast.Load()), arguments, [])))
+        return [ast.copy_location(ast.fix_missing_locations(m), node) for m in made]
+
+
+def _write_past_guard(function: Any) -> Any:
+    """Write a ``__post_init__`` anew, so that it fills fields of its new node without the guard.
+
+    Otherwise the guard, which has nothing to check there, takes longer than to make the node.
+    """
+    code = function.__code__
+    if code.co_freevars:
+        return function
+    tree = _PastGuard().visit(ast.parse(textwrap.dedent(inspect.getsource(function))))
+    (made,) = tree.body
+    made.args.kwonlyargs, made.args.kw_defaults = [ast.arg("write_")], [None]
+    ast.increment_lineno(ast.fix_missing_locations(tree), code.co_firstlineno - 1)
+    module = compile(tree, code.co_filename, "exec", dont_inherit=True)
+    (inner,) = (c for c in module.co_consts if isinstance(c, CodeType))
+    copy = FunctionType(inner, function.__globals__, function.__name__)
+    copy.__kwdefaults__ = {"write_": object.__setattr__}
+    copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+    return copy
 
 
 def _constructor(cls: type[Node], *, guarded: bool) -> Callable[..., None]:
