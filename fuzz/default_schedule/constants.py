@@ -7,10 +7,14 @@ loops, a function keeps its parameters, and is checked like any other.
 from __future__ import annotations
 
 from collections.abc import Set
+from contextlib import AbstractContextManager
+from typing import Any, cast
+from unittest import mock
 
 from fuzz.choices import Choices
 from loomir.autoschedule.builders.loops import allocate
 from loomir.autoschedule.driver import Scheduled, schedule_function
+from loomir.driver import choose_packing
 from loomir.target import Target
 from loomir.tir.analysis.fresh import fresh_copy
 from loomir.tir.analysis.written_buffers import written_buffers
@@ -18,19 +22,24 @@ from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm, Var
 from loomir.tir.function import PrimFunc
 
-__all__ = ["constants_of", "schedule_with"]
+__all__ = ["constants_of", "packs_small", "schedule_with"]
 
 
-def constants_of(func: PrimFunc, choices: Choices) -> frozenset[Var]:
-    """Draw which arrays that a function only reads never change."""
+def constants_of(func: PrimFunc, choices: Choices, share: float = 0.6) -> frozenset[Var]:
+    """Draw which arrays that a function only reads never change: so many of them."""
     written = {buffer.data for buffer in written_buffers(func)}
     arrays = [b for b in func.buffer_map.values() if b.data not in written and _is_fixed(b)]
-    return frozenset(buffer.data for buffer in arrays if choices.chance(0.6))
+    return frozenset(buffer.data for buffer in arrays if choices.chance(share))
 
 
 def _is_fixed(buffer: Buffer) -> bool:
     fixed = all(isinstance(extent, IntImm) for extent in buffer.shape)
     return fixed and not buffer.strides and not isinstance(buffer.elem_offset, Var)
+
+
+def packs_small() -> AbstractContextManager[object]:
+    """Pack constants however few elements they have."""
+    return mock.patch.dict(cast("Any", choose_packing).__kwdefaults__, least=1)
 
 
 def schedule_with(func: PrimFunc, constants: Set[Var], target: Target) -> Scheduled:

@@ -19,9 +19,10 @@ import loomir
 from fuzz.choices import SeedChoices
 from fuzz.default_schedule import RECORDER
 from fuzz.default_schedule.asked import RecordingTarget, answers_alike
-from fuzz.default_schedule.constants import constants_of, schedule_with
+from fuzz.default_schedule.constants import constants_of, packs_small, schedule_with
 from fuzz.default_schedule.deciding import DrawnSource, new_candidates
 from fuzz.default_schedule.exactly import as_written, differs, has_floats, kernels_differ
+from fuzz.default_schedule.explained import explain_schedule
 from fuzz.default_schedule.small import small
 from fuzz.families.cases import Case, flat_results, fresh, is_graph, outcome
 from fuzz.families.table import FAMILIES
@@ -51,7 +52,7 @@ _KERNELS: Final = 0.15
 _CONSTANT: Final = 0.35
 """The share of functions that are scheduled as if some arrays never changed."""
 _DIRECTED_CONSTANT: Final = 0.8
-"""The same for programs that were drawn for rules which pack constants."""
+"""The share of arrays that never change of programs drawn for rules which pack constants."""
 _ROUNDED: Final = 0.3
 """The share of programs of floats that also run with rounding, beside the reference."""
 _SMALL: Final = 0.7
@@ -64,6 +65,10 @@ _LONG: Final = 0.02
 """The share of programs that are interpreted however long they take."""
 _DECIDED: Final = float(os.environ.get("LOOMIR_FUZZ_DECIDED", "0.3"))
 """The share of programs of which candidates are drawn, in place of the default schedule."""
+_EXPLAINED: Final = 0.05
+"""The share of programs of which schedules are explained too, step by step."""
+_BOUND: Final = 0.4
+"""The share of functions that are compiled with those arrays bound that never change."""
 _LEVELS: Final = ((6.0, 0), (3.0, 2), (0.5, 1), (0.5, 3))
 _IDIOM_LEVELS: Final = ((2.0, 0), (6.0, 2), (1.0, 1), (1.0, 3))
 _GRAPH_LEVELS: Final = ((7.0, 0), (2.0, 2), (0.5, 1), (0.5, 3))
@@ -109,11 +114,13 @@ class _Schedules:
 
     def _constants(self, func: PrimFunc) -> frozenset[Var]:
         choices = SeedChoices(f"constants {self.case.seed} {func.name}")
-        share = _DIRECTED_CONSTANT if self.case.family == "directed" else _CONSTANT
-        return constants_of(func, choices) if choices.chance(share) else frozenset()
+        if self.case.family == "directed":
+            return constants_of(func, choices, _DIRECTED_CONSTANT)
+        return constants_of(func, choices) if choices.chance(_CONSTANT) else frozenset()
 
     def of(self, name: str) -> _Made:
         """Schedule the program, unless another target had all that the rules ask for."""
+        explains = SeedChoices(f"explained {self.case.seed}").chance(_EXPLAINED)
         with _sizes(self.case, name) as target:
             for made in self._made:
                 if answers_alike(made.facts, target):
@@ -122,9 +129,12 @@ class _Schedules:
             functions: dict[GlobalVar, BaseFunc] = dict(self.loops.functions)
             for var, func in functions.items():
                 if isinstance(func, PrimFunc):
-                    scheduled = schedule_with(func, self._constants(func), asked)
+                    constants = self._constants(func)
+                    scheduled = schedule_with(func, constants, asked)
                     functions[var] = scheduled.func
                     self.kinds |= {plan.kind for plan in scheduled.plans}
+                    if explains:
+                        explain_schedule(func, constants, target)
         module = self.loops.with_functions(functions)
         self._made.append(_Made(asked.facts, module, structural_digest(module)))
         return self._made[-1]
@@ -207,19 +217,46 @@ class _Native:
         level = SeedChoices(f"level {case.seed} {name}").weighted(_GRAPH_LEVELS if graph else usual)
         if level or graph:
             with nullcontext() if level else quick_codegen(any_level=True):
-                with _sizes(case, name) as target:
-                    exe = loomir.compile(case.module, target, opt_level=level or 1, cache=False)
+                bound = {} if graph else self._bound()
+                with _sizes(case, name) as target, packs_small():
+                    exe = loomir.compile(
+                        case.module,
+                        target,
+                        opt_level=level or 1,
+                        cache=False,
+                        constants=dict(bound.values()) or None,
+                    )
                 how = f"opt_level {level}" if level else "without optimising"
-                return self._by_threads(exe, how)
+                how += f", with {', '.join(made for made, _ in bound.values())}" if bound else ""
+
+                def run(*arguments: Any) -> Any:
+                    return exe[case.entry](*[a for k, a in enumerate(arguments) if k not in bound])
+
+                return self._by_threads(run, how)
         made = self.schedules.of(name).module
         with quick_codegen():
             exe = loomir.compile(made, name, schedule=False, opt_level=0, cache=False)
-            return self._by_threads(exe, "without optimising")
+            return self._by_threads(exe[case.entry], "without optimising")
 
-    def _by_threads(self, exe: Any, how: str) -> str:
+    def _bound(self) -> dict[int, tuple[str, Any]]:
+        """Return arrays that the only function gets as constants, by their places."""
+        case = self.case
+        func = case.module[case.entry]
+        choices = SeedChoices(f"bound {case.seed}")
+        alone = len(case.module.functions) == 1 and isinstance(func, PrimFunc)
+        if not alone or not choices.chance(_BOUND):
+            return {}
+        constants = constants_of(func, choices)
+        return {
+            place: (func.buffer_map[param].name, case.arguments[place])
+            for place, param in enumerate(func.params)
+            if param in func.buffer_map and func.buffer_map[param].data in constants
+        }
+
+    def _by_threads(self, run: Callable[..., Any], how: str) -> str:
         for threads in (1, 2):
             set_threads(threads)
-            said = _said(self.case, exe[self.case.entry])
+            said = _said(self.case, run)
             if said:
                 return f"{how}, {threads} threads: {said}"
         return ""

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from fuzz.choices import SeedChoices
+from fuzz.families import directed_channels
 from fuzz.families.cases import Case
 from loomir.ir.module import IRModule
 from loomir.script import from_source
@@ -19,7 +20,7 @@ from loomir.support.dtype import DataType, numpy_of
 
 __all__ = ["VERSION", "draw"]
 
-VERSION: Final = 3
+VERSION: Final = 4
 
 _PAIRS: Final = (
     ("int8", "int8", "int32"),
@@ -48,6 +49,8 @@ class Module:
 
 def draw(seed: int) -> Case:
     """Draw the case of a seed."""
+    if SeedChoices(f"directed kind {VERSION} {seed}").chance(0.25):
+        return directed_channels.draw(seed)
     made = _Directed(seed)
     return made.product() if made.c.chance(0.55) else made.convolution()
 

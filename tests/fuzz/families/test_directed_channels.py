@@ -1,0 +1,32 @@
+"""Convolutions that are drawn for vectors of channels reach them, and are right there."""
+
+from __future__ import annotations
+
+from fuzz.choices import SeedChoices
+from fuzz.default_schedule.constants import constants_of, schedule_with
+from fuzz.default_schedule.exactly import differs
+from fuzz.default_schedule.explained import explain_schedule
+from fuzz.default_schedule.small import small
+from fuzz.families import directed_channels
+from loomir.tir.function import PrimFunc
+
+
+def test_vectors_of_channels_are_reached_and_explained() -> None:
+    told: list[str] = []
+    for seed in range(40):
+        case = directed_channels.draw(seed)
+        func = case.module["main"]
+        assert isinstance(func, PrimFunc)
+        constants = constants_of(func, SeedChoices("all"), 1.0)
+        with small(SeedChoices(f"sizes {seed}"), "sapphirerapids") as target:
+            made = schedule_with(func, constants, target)
+            choices = [choice for plan in made.plans for choice in plan.choices]
+            if not any("vectors lie along output channels" in choice for choice in choices):
+                continue
+            if not told:
+                explain_schedule(func, constants, target)
+                assert differs(case, case.module.with_function("main", made.func)) == ""
+        told += choices
+    text = "\n".join(told)
+    assert "steps that see only zeros are left out, of lines" in text
+    assert "steps that see only zeros are left out, of their ends" in text
