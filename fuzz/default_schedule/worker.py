@@ -51,7 +51,7 @@ _KERNELS: Final = 0.15
 """The share of graphs of which each kernel is also looked at by itself."""
 _CONSTANT: Final = 0.35
 """The share of functions that are scheduled as if some arrays never changed."""
-_DIRECTED_CONSTANT: Final = 0.8
+_DIRECTED_CONSTANT: Final = 0.6
 """The share of arrays that never change of programs drawn for rules which pack constants."""
 _ROUNDED: Final = 0.3
 """The share of programs of floats that also run with rounding, beside the reference."""
@@ -243,8 +243,8 @@ class _Native:
         case = self.case
         func = case.module[case.entry]
         choices = SeedChoices(f"bound {case.seed}")
-        alone = len(case.module.functions) == 1 and isinstance(func, PrimFunc)
-        if not alone or not choices.chance(_BOUND):
+        is_only = len(case.module.functions) == 1 and isinstance(func, PrimFunc)
+        if not is_only or not choices.chance(_BOUND):
             return {}
         constants = constants_of(func, choices)
         return {

@@ -20,7 +20,7 @@ from loomir.support.dtype import DataType, numpy_of
 
 __all__ = ["VERSION", "draw"]
 
-VERSION: Final = 4
+VERSION: Final = 5
 
 _PAIRS: Final = (
     ("int8", "int8", "int32"),
@@ -129,6 +129,9 @@ class _Directed:
         few = c.weighted([(4.0, 0), (1.0, 1), (1.0, 4)])
         m = few or m
         a_transposed, b_transposed = c.chance(0.2), c.chance(0.4)
+        if c.chance(0.2):  # so many rows and columns that strips of columns pay
+            m, n, k = c.pick([48, 50, 64]), c.pick([64, 96, 100, 128]), c.pick([8, 16, 24])
+            b_transposed = False
         a = self._filled((k, m) if a_transposed else (m, k), self.left)
         b = self._filled((n, k) if b_transposed else (k, n), self.right)
         x = "A[vk, va]" if a_transposed else "A[va, vk]"

@@ -1,6 +1,6 @@
 """Convolutions of few pixels by many channels, whose kernels are constant.
 
-Vectors along output channels pay for those alone, and only where the machine has many registers:
+vectors along output channels pay for those only, and only where the machine has many registers:
 pixels that fill no vectors, lines of which tiles hold several, padding whose taps are left out,
 groups, and images that the caches hold.
 """
