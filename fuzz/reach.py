@@ -175,7 +175,9 @@ def _bodies(func: ast.AST) -> Iterator[tuple[ast.AST, str, list[ast.stmt]]]:
 
 
 def _branches(func: ast.AST) -> list[ast.If | ast.While]:
-    return [node for node in _within(func) if isinstance(node, (ast.If, ast.While))]
+    """List the places in a function that go one of two ways: ``while True`` does not."""
+    found = [node for node in _within(func) if isinstance(node, (ast.If, ast.While))]
+    return [node for node in found if not isinstance(node.test, ast.Constant)]
 
 
 def _is_bare(stmt: ast.stmt) -> bool:
