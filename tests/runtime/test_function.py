@@ -285,7 +285,7 @@ def test_a_library_that_gives_no_memory(add: Function):
             ValueError,
             lambda e=exporter: add(e, vector(1), vector(1)),
         )
-        assert "does not give its memory away" in text
+        assert "does not export its memory" in text
 
 
 def test_memory_newer_than_known_is_refused(add: Function):

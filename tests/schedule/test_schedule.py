@@ -84,7 +84,7 @@ def test_functions_are_worked_on_one_at_a_time():
     functions = {GlobalVar("f"): copy(), GlobalVar("g"): row_sum()}
     sch = Schedule(IRModule(functions))
     assert sch.func_working_on is None
-    with pytest.raises(ScheduleError, match="no function is worked on"):
+    with pytest.raises(ScheduleError, match="no function is selected"):
         sch.get_sblock("S")
     with pytest.raises(ScheduleError, match="there is no loop-level function 'h'"):
         sch.work_on("h")

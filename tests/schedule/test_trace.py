@@ -112,7 +112,7 @@ def test_another_number_of_results_is_told(gives: list[object]):
 
 
 @pytest.mark.parametrize(
-    ("rows", "help_"), [("[]", "pass json.loads(text)"), ({}, "pass what Trace.as_json gives")]
+    ("rows", "help_"), [("[]", "pass json.loads(text)"), ({}, "pass the result of Trace.as_json")]
 )
 def test_a_trace_is_a_list(rows: Any, help_: str):
     with pytest.raises(ScheduleError) as caught:

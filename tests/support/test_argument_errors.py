@@ -186,7 +186,7 @@ def test_a_finished_node_is_refused_where_it_is_used():
     with refused("TIR0006", "tir.Var: name_hint is 3, not a string"):
         str(program)
     bare = tir.PrimFunc((), tir.Evaluate(tir.PrimExpr()), None, {}, {})
-    with refused("TIR0006", "a bare PrimExpr is no part of a program"):
+    with refused("TIR0006", "a bare PrimExpr cannot be part of a program"):
         loomir.compile(bare)
 
 
@@ -221,7 +221,7 @@ def test_a_list_in_itself_is_looked_into_once():
 
 @pytest.mark.parametrize("data", [circle(), nested(10_000), {"a": circle()}])
 def test_attributes_that_have_no_end_are_refused(data: Any):
-    with refused("TIR0006", "attrs holds itself, or lists in lists without end"):
+    with refused("TIR0006", "attrs contains itself, or is nested too deeply"):
         tir.PrimFunc((), tir.Evaluate(N), tir.PrimType("int32"), {}, {"a": data})
     with refused("TIR0006", "annotations holds itself"):
         tir.For(N, 0, 4, tir.ForKind.SERIAL, tir.Evaluate(N), annotations={"a": data})

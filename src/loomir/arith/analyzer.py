@@ -45,7 +45,7 @@ _SIZE_LIMIT: Final = 1 << 31
 
 
 class ConstIntBound(NamedTuple):
-    """All integers from ``min_value`` to ``max_value``; infinite where nothing is known."""
+    """All integers from ``min_value`` to ``max_value``; infinite if nothing is known."""
 
     min_value: int | float
     max_value: int | float
@@ -54,10 +54,10 @@ class ConstIntBound(NamedTuple):
 class Analyzer:
     """Simplifies and proves expressions, from facts about variables and conditions.
 
-    All results hold for the language's arithmetic: integers wrap, quotients round down, floats are
-    left as they are, what may fail stays. A variable may be bound once in each scope; what is
-    learned between ``enter`` and ``exit`` is forgotten there. Tell of a variable before expressions
-    that use it are asked about: earlier answers are not revised.
+    All results hold for the language's arithmetic: integers wrap, quotients round down, floats stay
+    unchanged, and so does what may fail. A variable may be bound once in each scope; facts learned
+    between ``enter`` and ``exit`` are forgotten there. Add facts about a variable before asking
+    about expressions that use it: earlier answers are not revised.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Analyzer:
 
     # -- facts -------------------------------------------------------------------------------------
     def bind(self, var: Var, value: Range | ExprLike) -> None:
-        """Tell that a variable has a value, or lies in ``[min, min + extent)``.
+        """Add the fact that a variable has a value, or is in ``[min, min + extent)``.
 
         A value that reads memory only bounds the variable, since memory may change.
         """
@@ -96,7 +96,7 @@ class Analyzer:
         c.renew()
 
     def know_equal(self, var: Var, value: PrimExpr) -> None:
-        """Tell what a variable is, for proofs only: ``simplify`` leaves the variable as it is."""
+        """Add the value of a variable for proofs: ``simplify`` does not replace the variable."""
         c = self._canonical
         form = c.read(value)
         if not isinstance(form, Form) or var.dtype is not value.dtype:
@@ -141,13 +141,13 @@ class Analyzer:
             c.relate(number, Inequality(add_terms(high.terms, own, -1), high.const))
 
     def assume_size(self, var: Var, limit: int = _SIZE_LIMIT) -> None:
-        """Tell that a variable is a size: at least 0, and below ``limit``."""
+        """Add the fact that a variable is a size: at least 0, and below ``limit``."""
         top = min(limit - 1, var.dtype.max_value)
         self._canonical.tighten(self._number(var), 0, top)
         self._canonical.forget(var)
 
     def enter(self, condition: PrimExpr | None = None) -> None:
-        """Start a scope, in which a condition may be assumed to hold."""
+        """Start a scope, in which a condition, if given, is assumed to hold."""
         self._canonical.enter()
         if condition is not None:
             self._learn(condition)
@@ -158,7 +158,7 @@ class Analyzer:
 
     @contextmanager
     def assume(self, condition: PrimExpr) -> Generator[None]:
-        """Assume that a condition holds, as the body of an ``if`` may."""
+        """Assume that a condition holds in a ``with`` statement, as in the body of an ``if``."""
         self.enter(condition)
         try:
             yield
@@ -230,7 +230,8 @@ class Analyzer:
             return
         ((inner, times),) = a.terms.items()
         if len(inner) == 1 and times == 1:
-            # Loads and what is made of them do not get here, so that the class stays true.
+            # Loads, and expressions of them, do not get here, so that the residue class stays
+            # valid.
             c.learn_residue(inner[0], modular.residue(b.const, -const - a.const))
 
     def _learn_unequal(self, test: NE) -> None:
@@ -267,17 +268,17 @@ class Analyzer:
         return found if form.exact else modular.wrap(found, expr.dtype)
 
     def rewrite_simplify(self, expr: PrimExpr) -> PrimExpr:
-        """Fold constants and apply the rules of the table, parts first."""
+        """Fold constants and apply the rules of the table, innermost first."""
         return rewrite_expr(expr, self)
 
     def canonical_simplify(self, expr: PrimExpr) -> PrimExpr:
-        """Bring integers into the form of sums of multiples, in a fixed order."""
+        """Bring integers into canonical form: sums of multiples, in a fixed order."""
         c = self._canonical
         made = c.expr_of(c.read(expr))
         return made if made is expr or _binds_once(made) else expr
 
     def simplify(self, expr: PrimExpr, *, rules: bool = True) -> PrimExpr:
-        """Return the cheapest expression of the same value that is found, or the same one.
+        """Return the cheapest equivalent expression that is found, or the same one.
 
         Without ``rules``, only canonical forms are used, which takes a third of the time.
         """
@@ -330,7 +331,7 @@ class Analyzer:
         return False
 
     def _prove_by_cases(self, either: Or) -> bool:
-        """Prove ``a or b`` by proving ``b`` where ``a`` does not hold."""
+        """Prove ``a or b`` by proving ``b`` under the assumption that ``a`` does not hold."""
         with self.assume(Not(either.a)):
             return self._canonical.read(either.b) is TRUE
 
@@ -364,14 +365,14 @@ class Analyzer:
         return c.is_nonnegative(form.terms, form.const - bound, FUEL)
 
     def int_set(self, expr: PrimExpr, dom_map: Mapping[Var, Range]) -> IntSet:
-        """Return an interval of all values of an expression while variables run their ranges.
+        """Return an interval of all values of an expression while variables run over their ranges.
 
         Its ends are expressions of the other variables.
         """
         return set_of(self, expr, dom_map)
 
     def does(self, expr: PrimExpr) -> Does:
-        """Return what evaluating an expression may do; a divisor that cannot be 0 does not fail."""
+        """Return the effects of evaluating an expression; safe divisions have none."""
         self._canonical.read(expr)
         return self._canonical.does(expr)
 
@@ -380,7 +381,7 @@ class Analyzer:
         return id(var) in self._bound
 
     def is_exact(self, expr: PrimExpr) -> bool:
-        """Tell whether a scalar integer is certainly what its sums and products are without end."""
+        """Tell whether a scalar integer certainly equals its value in unbounded integers."""
         form = self._canonical.read(expr)
         return isinstance(form, Form) and form.exact
 
@@ -402,7 +403,7 @@ _WEIGHTS: Final[dict[type, int]] = {
     Mod: 6,
     Mul: 3,
 }
-"""What a node costs to compute; any other counts 2."""
+"""The cost of computing a node; others count 2."""
 _DIVISIONS: Final = (FloorDiv, FloorMod, Div, Mod)
 _REPLACED: Final = 1 << 20
 
@@ -410,7 +411,7 @@ Cost = tuple[int, int, int]
 
 
 def _binds_once(expr: PrimExpr) -> bool:
-    """Tell whether each variable is bound in one place: a product multiplied out may repeat it."""
+    """Tell whether each variable is bound in one place: expanding a product may repeat bindings."""
     bound: set[Any] = set()
 
     def join(e: Any, parts: list[int]) -> int:
@@ -423,7 +424,7 @@ def _binds_once(expr: PrimExpr) -> bool:
 
 
 def _cost(expr: PrimExpr, replaced: Mapping[int, object]) -> Cost:
-    """Order expressions by the work they do, then by their nodes, then by what is divided.
+    """Return the sort key of expressions: work, then number of nodes, then size of dividends.
 
     Variables that are bound to a value cost the most: their values should replace them.
     """

@@ -61,7 +61,7 @@ INT64: Final = DataType("int64")
 
 
 def imm(value: int, dtype: DataType) -> IntImm:
-    """Make a constant, wrapped to what the dtype holds in two's complement."""
+    """Make a constant, wrapped to its dtype in two's complement."""
     if dtype.min_value <= value <= dtype.max_value:
         return IntImm(value, dtype)
     value &= (1 << dtype.bits) - 1
@@ -74,7 +74,7 @@ def imm64(value: int) -> IntImm:
 
 
 def splat(e: PrimExpr, lanes: int) -> PrimExpr:
-    """Broadcast a scalar where lanes are asked for."""
+    """Broadcast a scalar if more than one lane is wanted."""
     return e if lanes == e.dtype.lanes else Broadcast(e, lanes)
 
 
@@ -118,7 +118,7 @@ def add(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     x, y = _value(a), _value(b)
     if x is not None and y is not None:
         return imm(x + y, a.dtype)
-    if x is not None:  # constants go to the right
+    if x is not None:  # constants move to the right
         a, b, x, y = b, a, y, x
     if y == 0:
         return a
@@ -214,7 +214,7 @@ def product(factors: Iterable[PrimExpr]) -> PrimExpr:
     return made
 
 
-# -- nodes whose parts are folded ----------------------------------------------------------------
+# -- nodes with folded operands ------------------------------------------------------------------
 def _divide_truncating(a: int, b: int) -> int:
     """Divide towards zero."""
     return a // b if (a < 0) == (b < 0) else -(-a // b)
@@ -334,10 +334,10 @@ FOLDS: Final[dict[type, Callable[[Any], PrimExpr]]] = {
 
 
 def fold_node(e: PrimExpr) -> PrimExpr:
-    """Fold a node whose parts are folded; the same one where nothing is constant.
+    """Fold a node with folded operands; return the same one if nothing is constant.
 
-    Integers and conditions only; nothing goes whose evaluation may fail, so that a division by a
-    constant zero stays.
+    Only integers and conditions are folded. Expressions that may fail stay, such as a division by a
+    constant zero.
     """
     fold = FOLDS.get(e.__class__)
     return e if fold is None else fold(e)

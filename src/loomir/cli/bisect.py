@@ -23,10 +23,10 @@ __all__ = ["bisect"]
 def bisect(
     target: Annotated[str, typer.Argument(metavar="FILE.py[:NAME]", help="What to compile.")],
     size: Sizes = None,
-    seed: Annotated[int, typer.Option(min=0, help="Where the random inputs start.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the random inputs.")] = 0,
     tolerance: Annotated[
         float | None,  # typer reads this annotation at run time, on Python 3.10 too
-        typer.Option(help="The error that passes, as a share of the largest value."),
+        typer.Option(help="The tolerated error, as a fraction of the largest value."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -47,7 +47,7 @@ def build(
             raise CompileError(
                 Diagnostic(
                     "CLI0009",
-                    f"what {output.name!r} should be cannot be told from its name",
+                    f"what {output.name!r} should be is not clear from its name",
                     help="end it in .loom for loomir.load, or in .o or .so for programs in C",
                 )
             )

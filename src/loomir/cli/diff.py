@@ -38,7 +38,7 @@ def diff(
         bool, typer.Option("--run", help="Run both, and name the first value that differs.")
     ] = False,
     size: Sizes = None,
-    seed: Annotated[int, typer.Option(min=0, help="Where the random inputs start.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the random inputs.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compare two programs; leaves with status 1 where they differ.

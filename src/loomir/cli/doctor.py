@@ -46,7 +46,7 @@ def doctor(
         bool, typer.Option("--clear-cache", help="Delete the compiled code kept on disk.")
     ] = False,
     measure: Annotated[
-        bool, typer.Option("--measure", help="Measure anew how fast the machine is at best.")
+        bool, typer.Option("--measure", help="Measure the machine's peak speed again.")
     ] = False,
 ) -> None:
     """Show versions, the CPU, and the cache, and test that they work.

@@ -63,13 +63,13 @@ def explain(
     ] = "native",
     size: Sizes = None,
     measure: Annotated[
-        bool, typer.Option(help="Run it on random inputs, where it is for this machine.")
+        bool, typer.Option(help="Run it on random inputs, if it is for this machine.")
     ] = True,
     script: Annotated[bool, typer.Option("--script", help="Print the scheduled program.")] = False,
     choices: Annotated[
-        bool, typer.Option("--choices", help="List what is decided, and between which candidates.")
+        bool, typer.Option("--choices", help="List the decisions, each with its candidates.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Other random inputs.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the random inputs.")] = 0,
     optimize_graph: OptimizeGraph = True,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -19,14 +19,14 @@ __all__ = ["fmt"]
 
 def fmt(
     targets: Annotated[
-        list[str], typer.Argument(metavar="FILE.py|FOLDER...", help="What to lay out.")
+        list[str], typer.Argument(metavar="FILE.py|FOLDER...", help="What to format.")
     ],
     write: Annotated[bool, typer.Option("--write", "-w", help="Change the files.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Name the files that would change; then status 1.")
+        bool, typer.Option("--check", help="List the files that would change; then status 1.")
     ] = False,
     canonical: Annotated[
-        bool, typer.Option("--canonical", help="Print the programs as the printer writes them.")
+        bool, typer.Option("--canonical", help="Print the programs in the printer's own form.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -134,8 +134,8 @@ def _unknown(name: str) -> CompileError:
     return CompileError(
         Diagnostic(
             "CLI0008",
-            f"there is no way to make up a value for {name}: its annotation leaves too much open",
-            help="define inputs(rng, **sizes) in the file, which gives arguments by name",
+            f"no value can be drawn for {name}: its annotation leaves too much open",
+            help="define inputs(rng, **sizes) in the file, which returns arguments by name",
         )
     )
 

@@ -88,7 +88,7 @@ def guard_output() -> Generator[None]:
         raise
     except OSError as error:
         why = f"cannot write what is to be printed: {error.strerror}"
-        fail(CompileError(Diagnostic("CLI0009", why, help="print to another place")), False)
+        fail(CompileError(Diagnostic("CLI0009", why, help="send the output elsewhere")), False)
 
 
 def fail(error: LoomirError, as_json: bool, summary: str = "") -> NoReturn:

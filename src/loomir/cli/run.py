@@ -101,12 +101,12 @@ def run(
         float | None,  # typer reads this annotation at run time, on Python 3.10 too
         typer.Option(
             min=0.0,
-            help="How far --compare lets outputs differ, as a share of the largest element.",
+            help="The error that --compare tolerates, as a fraction of the largest element.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Where the random inputs start.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the random inputs.")] = 0,
     timed: Annotated[
-        bool, typer.Option("--time", help="Measure speed, beside NumPy where the file can.")
+        bool, typer.Option("--time", help="Measure speed, also of the file's baseline.")
     ] = False,
     interpret: Annotated[
         bool, typer.Option("--interpret", help="Run the interpreter instead of native code.")
@@ -118,7 +118,7 @@ def run(
         bool,
         typer.Option(
             "--checked",
-            help="Raise also for a read of what nothing wrote, and for races of parallel loops.",
+            help="Also raise for reads of uninitialised memory, and for races of parallel loops.",
         ),
     ] = False,
     nan: Annotated[
@@ -136,7 +136,7 @@ def run(
     ] = False,
     dump: Annotated[
         Path | None,  # typer reads this annotation at run time, on Python 3.10 too
-        typer.Option(metavar="DIR", help="Write what each pass made of the program to files."),
+        typer.Option(metavar="DIR", help="Write the program after each pass to files."),
     ] = None,
     optimize_graph: OptimizeGraph = True,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

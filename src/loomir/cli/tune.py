@@ -31,12 +31,12 @@ def tune(
         int | None,  # typer reads this annotation at run time, on Python 3.10 too
         typer.Option(min=1, help="The most measurements of each kernel."),
     ] = None,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds for all of it.")] = 60.0,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds for the whole search.")] = 60.0,
     machine: Annotated[
         str, typer.Option("--target", metavar="CPU", help="The machine, of those that run here.")
     ] = "native",
     size: Sizes = None,
-    seed: Annotated[int, typer.Option(min=0, help="Where the random choices start.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the random choices.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Search for faster schedules of the kernels of a program, within a given time.

@@ -71,13 +71,13 @@ def export_library(path: str | os.PathLike[str], source: LibrarySource) -> None:
     if place.suffix not in (".o", ".so"):
         refuse(
             "RUN0470",
-            f"what {place.name!r} should be cannot be told from its name",
+            f"what {place.name!r} should be is not clear from its name",
             "end the path in .o for an object file, or in .so for a shared library",
         )
     if "linux" not in source.machine.triple:
         refuse(
             "RUN0475",
-            f"a library has threads of its own, which are not written for {source.machine.triple}",
+            f"a library has its own threads, which are not implemented for {source.machine.triple}",
             "export it for a machine that runs Linux; exe.assembly() gives the code as text",
         )
     linker = _linker() if place.suffix == ".so" else []
@@ -90,7 +90,7 @@ def export_library(path: str | os.PathLike[str], source: LibrarySource) -> None:
         refuse(
             "RUN0471",
             f"the program calls functions that Python runs: {', '.join(map(repr, called))}",
-            "take the calls out, or call C functions with T.call_extern; exe.save(path) keeps a "
+            "remove the calls, or call C functions with T.call_extern; exe.save(path) keeps a "
             "program that calls Python",
         )
     functions = functions_for_c(generated, source.signatures)
@@ -123,7 +123,7 @@ def _compile_object(
             "RUN0471",
             "the program calls C functions that the library itself uses with other types: "
             + ", ".join(map(repr, error.names)),
-            "call a function of your own, which calls that one",
+            "call it through a C function of your own",
         )
 
 
@@ -172,7 +172,7 @@ def _link(place: Path, data: bytes, linker: list[str]) -> None:
         if failure or not after.exists():
             refuse(
                 "RUN0473",
-                f"{linker[0]} did not link the library",
+                f"{linker[0]} failed to link the library",
                 "export a .o, and link it with your program",
                 *failure.splitlines()[-8:],
             )

@@ -140,8 +140,8 @@ def _refuse_untrusted(name: str) -> NoReturn:
 def _refuse_unreadable(name: str, error: BaseException) -> NoReturn:
     refuse(
         "RUN0462",
-        f"{name} is damaged: what it says of its code cannot be read",
-        "get the file again from where it came, or save the executable again",
+        f"{name} is damaged: the description of its code cannot be read",
+        "get the file again from its source, or save the executable again",
         f"{type(error).__name__}: {error}",
     )
 

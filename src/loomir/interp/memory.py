@@ -379,7 +379,7 @@ def view_at(
         raise RunValueError(
             Diagnostic(
                 "RUN0093",
-                f"buffer {name} lies at an address of unknown extent",
+                f"buffer {name} is at an address where the size of the memory is unknown",
                 help="the interpreter follows only pointers to arrays and to its own allocations",
             )
         )

@@ -164,7 +164,7 @@ def _vectors_from(parameter: Parameter, value: Any) -> object:
             parameter,
             RunValueError,
             "RUN0110",
-            f"({_kind(value)}) does not give its memory away: {error}",
+            f"({_kind(value)}) does not export its memory: {error}",
             f"pass a NumPy array for {parameter.name}",
         ) from error
 
@@ -189,7 +189,7 @@ def _import_dlpack(parameter: Parameter, value: Any) -> object:
                 parameter,
                 RunValueError,
                 "RUN0107",
-                f"is on a device of DLPack's kind {device}, this function runs on the CPU (1)",
+                f"is on a device of DLPack type {device}, and this function runs on the CPU (1)",
                 f"copy {parameter.name} to the CPU first",
             )
         capsule = capsule_of(value)
@@ -206,7 +206,7 @@ def _import_dlpack(parameter: Parameter, value: Any) -> object:
             parameter,
             RunValueError,
             "RUN0110",
-            f"({_kind(value)}) does not give its memory away: {error}",
+            f"({_kind(value)}) does not export its memory: {error}",
             f"pass numpy.array(...) of {parameter.name}, or what else has its data",
         ) from error
 
@@ -264,7 +264,7 @@ def _scalar(parameter: Parameter, value: Any) -> object:
             RunTypeError,
             "RUN0104",
             f"must be a number ({parameter.dtype}), not {_kind(value)}",
-            "pass a number of Python or NumPy, or an array without axes",
+            "pass a Python or NumPy number, or an array without axes",
         )
     if type(number) is not int or number in _INT64:
         return number

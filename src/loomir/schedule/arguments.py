@@ -125,7 +125,7 @@ class Arguments:
             return self.number(value, primitive)
         if depth > _DEEPEST:
             raise bad_argument(
-                primitive, f"lists are in lists {_DEEPEST} times", "give data as JSON has it"
+                primitive, f"lists are in lists {_DEEPEST} times", "use plain data, as in JSON"
             )
         if isinstance(value, PrimExpr) and any(
             v in self.numbers for v in free_definitions(value) if isinstance(v, Var)
@@ -209,8 +209,8 @@ def gone_error(primitive: str) -> ScheduleError:
     return ScheduleError(
         Diagnostic(
             "SCH0002",
-            f"{primitive}: what this random variable named is gone, or is another schedule's",
-            help="ask for the block or loop again: get_sblock, get_loops",
+            f"{primitive}: the block or loop of this variable is gone, or is another schedule's",
+            help="get the block or loop again: get_sblock, get_loops",
         )
     )
 

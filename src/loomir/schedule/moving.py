@@ -64,7 +64,7 @@ def cannot_cover(ref: Ref) -> Refusal | None:
         return None
     return Refusal(
         "SCH0007",
-        "block {!r} does not run at each point of its domain once: {}",
+        "block {!r} does not run exactly once for each point of its domain: {}",
         (realize.block.name_hint, why),
         "take a block whose loops run over all of its domain",
         realize,
@@ -204,9 +204,9 @@ def cannot_feed(
         if nest.obstacle and (place.is_loop or first <= number <= last):
             return Refusal(
                 "SCH0006",
-                "block {!r} cannot be moved past what may do anything: {}",
+                "block {!r} cannot be moved past code with unknown effects: {}",
                 (ref.block.name_hint, nest.obstacle),
-                "move it where nothing else stands between",
+                "move it to a place with nothing else in between",
                 ref.stmt,
             )
         for access in nest.accesses:

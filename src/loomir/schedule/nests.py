@@ -60,7 +60,7 @@ def cannot_chain(loops: Sequence[Ref]) -> Refusal | None:
         if outer.loop.body is not inner.stmt:
             return Refusal(
                 "SCH0004",
-                "loop {!r} is not all that loop {!r} has in it",
+                "loop {!r} is not the whole body of loop {!r}",
                 (inner.loop.loop_var.name_hint, outer.loop.loop_var.name_hint),
                 "give loops of one nest, from the outermost on, with nothing between them",
                 inner.stmt,

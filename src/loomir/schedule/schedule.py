@@ -173,7 +173,7 @@ class Schedule(Displayed, NamedPrimitives):
             raise ScheduleError(
                 Diagnostic(
                     "SCH0001",
-                    "no function is worked on",
+                    "no function is selected",
                     notes=(f"there are: {names}",),
                     help="choose one with work_on",
                 )

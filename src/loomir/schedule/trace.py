@@ -245,7 +245,7 @@ class Trace(Displayed):
                     f"a trace is a list of instructions, not {with_article(type(rows).__name__)}",
                     help="pass json.loads(text)"
                     if isinstance(rows, (str, bytes))
-                    else "pass what Trace.as_json gives",
+                    else "pass the result of Trace.as_json",
                 )
             )
         known: dict[str, Any] = {}
@@ -339,7 +339,7 @@ def _unreadable(number: int, row: Any, error: Exception) -> ScheduleError:
         why = f"what it needs is missing: {error}"
         advice = "store what Trace.as_json gives"
     return ScheduleError(
-        Diagnostic("SCH0009", f"instruction {number} of the trace is none: {why}", help=advice)
+        Diagnostic("SCH0009", f"instruction {number} of the trace is invalid: {why}", help=advice)
     )
 
 
@@ -347,7 +347,7 @@ def _other_number(inst: Instruction, given: int, wanted: int) -> ScheduleError:
     return ScheduleError(
         Diagnostic(
             "SCH0009",
-            f"{inst.kind} gives {with_count(given, 'result')} here, and {wanted} in the trace",
+            f"{inst.kind} returns {with_count(given, 'result')} here, and {wanted} in the trace",
             help="apply the trace to a program like the one that it was made on",
         )
     )

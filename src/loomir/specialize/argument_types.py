@@ -140,7 +140,7 @@ def _ask_dlpack(parameter: OpenParameter, value: Any) -> ArgumentType:
         raise _refuse(
             parameter,
             "RUN0110",
-            f"({_kind(value)}) does not give its memory away: {error}",
+            f"({_kind(value)}) does not export its memory: {error}",
             f"pass numpy.array(...) of {parameter.name}, or what else has its data",
         ) from error
     return ArgumentType(_read_name(parameter, str(tensor.dtype)), len(tensor.shape))

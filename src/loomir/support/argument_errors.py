@@ -222,9 +222,9 @@ def refuse_endless(node: Any, name: str) -> typing.NoReturn:
     raise CompileError(
         Diagnostic(
             CODE,
-            f"{node.node_kind}: {name} holds itself, or lists in lists without end",
+            f"{node.node_kind}: {name} contains itself, or is nested too deeply",
             user_span(),
-            help="give data as JSON has it",
+            help="use plain data, as in JSON",
         )
     ) from None
 
@@ -264,9 +264,9 @@ def _refuse_root(node: Any) -> typing.NoReturn:
     raise CompileError(
         Diagnostic(
             CODE,
-            f"a bare {name} is no part of a program",
+            f"a bare {name} cannot be part of a program",
             user_span(),
-            help=f"make one of the classes below {name}",
+            help=f"create a node of a subclass of {name}",
         )
     ) from None
 

@@ -255,7 +255,7 @@ def _unknown(text: str) -> CompileError:
         return CompileError(
             Diagnostic(
                 "TIR0001",
-                f"{text!r} is not a dtype here: floats have 16, 32 or 64 bits",
+                f"{text!r} is not a dtype of Loomir: floats have 16, 32 or 64 bits",
                 help='keep the bytes as "uint8" and convert them by T.reinterpret and shifts, '
                 'or use "float16"',
             )

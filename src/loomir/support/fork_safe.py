@@ -157,8 +157,8 @@ def _in_child() -> None:
     _imports.renew()
 
 
-# logging takes its lock before each fork. Known before our hook, it does so after ours has waited
-# for imports, which may write to logs.
+# logging takes its lock before each fork. Imported before our hook is registered, it does so after
+# our hook has waited for imports, which may write to logs.
 importlib.import_module("logging")
 
 if hasattr(os, "register_at_fork"):

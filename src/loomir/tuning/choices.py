@@ -43,7 +43,7 @@ class ChoiceSource:
         for label in self._choices:
             decisions = self.made.get(label)
             if decisions is None:
-                mistakes.append(_refuse(f"no kernel is called {label!r}", label, self.made))
+                mistakes.append(_refuse(f"there is no kernel named {label!r}", label, self.made))
                 continue
             for key in decisions.ignored:
                 decision = decisions.made.get(key)
@@ -52,7 +52,7 @@ class ChoiceSource:
                     mistakes.append(_refuse(why, key, decisions.made))
                     continue
                 listed = ", ".join(map(str, decision.candidates))
-                why = f"{decisions.given[key]} is no candidate for {key!r} in {label}"
+                why = f"{decisions.given[key]} is not a candidate for {key!r} in {label}"
                 mistakes.append(Diagnostic("TUN0006", why, help=f"choose one of {listed}"))
         return mistakes
 
@@ -88,7 +88,7 @@ def check_choices(choices: Any) -> None:
         raise CompileError(
             Diagnostic(
                 "RUN0012",
-                "choices are no table of kernels by name, each a table of candidates by key",
+                "choices must be a dictionary of kernels, each a dictionary of candidates by key",
                 help='write choices={"matmul": {"0/tile": (8, 3)}}',
             )
         )

@@ -68,7 +68,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self._owner = 0
         if must_exist and self.path is not None and not self.path.is_file():
-            raise self._refuse("TUN0004", "there is no such file", "tune into it first")
+            raise self._refuse("TUN0004", "there is no such file", "run loomir.tune with it first")
         with self._lend_connection():
             pass
 
@@ -146,7 +146,7 @@ class Database:
         try:
             Path(path).write_text(text, encoding="utf-8")
         except OSError as error:
-            raise self._refuse("TUN0004", str(error), "export to another place") from None
+            raise self._refuse("TUN0004", str(error), "export to another path") from None
         return len(records)
 
     def import_json(self, path: str | os.PathLike[str]) -> int:
@@ -168,8 +168,8 @@ class Database:
             raise CompileError(
                 Diagnostic(
                     "TUN0003",
-                    f"{path} holds no records of tuning",
-                    help="import what Database.export_json wrote",
+                    f"{path} contains no tuning records",
+                    help="import a file that Database.export_json wrote",
                 )
             )
         records = [record_from_plain(each) for each in cast("list[Any]", listed)]
@@ -188,7 +188,7 @@ class Database:
                 made.append(record_from_plain(fields))
             except (CompileError, TypeError, ValueError, RecursionError):
                 raise self._refuse(
-                    "TUN0001", "one of its records cannot be read", "tune into a new file"
+                    "TUN0001", "one of its records cannot be read", "tune with a new file"
                 ) from None
         return made
 
@@ -204,7 +204,7 @@ class Database:
             except sqlite3.OperationalError as error:
                 raise self._refuse("TUN0004", str(error), _advice(str(error))) from None
             except sqlite3.DatabaseError as error:
-                raise self._refuse("TUN0001", str(error), "tune into a new file") from None
+                raise self._refuse("TUN0001", str(error), "tune with a new file") from None
 
     def _open(self) -> sqlite3.Connection:
         name = ":memory:" if self.path is None else str(self.path)
@@ -222,7 +222,7 @@ class Database:
                 raise self._refuse(
                     "TUN0002",
                     f"a newer Loomir wrote it (schema {version}, and this one knows {_SCHEMA})",
-                    "update Loomir, or tune into a new file",
+                    "update Loomir, or tune with a new file",
                 )
             if version < _SCHEMA or not tables:
                 # In this mode, readers and the writer do not block each other.

@@ -90,17 +90,17 @@ def record_from_plain(plain: Any) -> Record:
     fields = cast("dict[str, Any]", plain) if isinstance(plain, dict) else {}
     missing = [name for name in Record._fields if name not in fields]
     if missing:
-        raise _refuse(f"it has no {', '.join(missing)}" if fields else "it is no table")
+        raise _refuse(f"it has no {', '.join(missing)}" if fields else "it is not an object")
     texts = {name: fields[name] for name in ("program", "target", "name", "version", "status")}
     for name, text in texts.items():
         if not isinstance(text, str) or len(text) > _LONGEST * 4:
             raise _refuse(f"its {name} is no text")
     if texts["status"] not in STATUSES:
-        raise _refuse(f"its status is none of {', '.join(STATUSES)}")
+        raise _refuse(f"its status is not one of {', '.join(STATUSES)}")
     times = [fields["seconds"], fields["default_seconds"]]
     for seconds in times:
         if seconds is not None and not _is_time(seconds):
-            raise _refuse("its seconds are no positive numbers")
+            raise _refuse("its seconds are not positive numbers")
     return Record(
         texts["program"],
         texts["target"],
@@ -119,11 +119,11 @@ def _is_time(value: Any) -> bool:
 
 def _read_choices(plain: Any) -> dict[str, Choice]:
     if not isinstance(plain, dict) or len(cast("dict[Any, Any]", plain)) > _MOST_CHOICES:
-        raise _refuse("its choices are no table")
+        raise _refuse("its choices are not an object")
     made: dict[str, Choice] = {}
     for key, value in cast("dict[Any, Any]", plain).items():
         if not isinstance(key, str) or len(key) > _LONGEST:
-            raise _refuse("a key of its choices is no short text")
+            raise _refuse("a key of its choices is not a short string")
         made[key] = _read_choice(value)
     return made
 
@@ -135,14 +135,14 @@ def _read_choice(value: Any) -> Choice:
             return tuple(items)
     elif type(value) in (bool, int) or (isinstance(value, str) and len(value) <= _LONGEST):
         return cast("Choice", value)
-    raise _refuse("a choice is none of a number, a text, a truth value and a list of integers")
+    raise _refuse("a choice is not a number, a string, a truth value or a list of integers")
 
 
 def _refuse(why: str) -> CompileError:
     return CompileError(
         Diagnostic(
             "TUN0003",
-            f"a record of tuning cannot be read: {why}",
-            help="read what Database.export_json wrote",
+            f"a tuning record cannot be read: {why}",
+            help="read a record that Database.export_json wrote",
         )
     )

@@ -58,7 +58,9 @@ def test_decompose_reduction_refuses_to_start_anew():
     sch = Schedule(row_sum())
     block = sch.get_sblock("S")
     outer, inner = sch.split(sch.get_loops(block)[1], [2, 3])
-    with pytest.raises(ScheduleError, match="reduces: its iterations would start anew") as caught:
+    with pytest.raises(
+        ScheduleError, match="reduces: its iterations would initialise again"
+    ) as caught:
         sch.decompose_reduction(block, inner)
     assert caught.value.diagnostic.code == "SCH0006"
     sch.decompose_reduction(block, outer)

@@ -35,7 +35,8 @@ class Bounds:
 
     def __init__(self) -> None:
         self._of_vars: dict[int, tuple[Var, Interval]] = {}
-        # The nodes are kept so that no other object takes over the identity that is the key.
+        # The nodes are kept alive, so that no other object gets the same identity, which is the
+        # key.
         self._known: dict[int, tuple[PrimExpr, Interval]] = {}
 
     def learn(self, program: Stmt) -> None:
@@ -49,16 +50,16 @@ class Bounds:
                 self.set(part.var, self.of(part.value))
 
     def set(self, var: Var, interval: Interval) -> None:
-        """Note the bounds of a variable."""
+        """Set the bounds of a variable."""
         self._of_vars[id(var)] = (var, interval)
         self._known.pop(id(var), None)
 
     def forget(self) -> None:
-        """Drop what was computed, since something that it rests on holds no more."""
+        """Drop all computed bounds, since a fact that they depend on no longer holds."""
         self._known.clear()
 
     def of_loop(self, loop: For) -> Interval:
-        """Return the bounds of a loop's variable; all of its dtype where the end may not fit it."""
+        """Return the bounds of a loop's variable; those of its dtype if the end may not fit."""
         return self.of_range(loop.loop_var, loop.min, loop.extent)
 
     def of_range(self, var: Var, start: PrimExpr, extent: PrimExpr) -> Interval:
@@ -95,17 +96,17 @@ class Bounds:
         return known[id(e)][1]
 
     def wraps(self, e: PrimExpr) -> bool:
-        """Tell whether the value of this node may have wrapped, its parts left aside."""
+        """Tell whether the operation of this node itself may wrap."""
         self.of(e)
         return not fits(self._exact(e), e.dtype)
 
     def _get(self, e: PrimExpr) -> Interval:
-        # A variable whose bounds were set since then is computed again.
+        # Recompute a variable whose bounds were set since then.
         found = self._known.get(id(e))
         return self.of(e) if found is None else found[1]
 
     def _exact(self, e: PrimExpr) -> Interval:
-        """Return the bounds of a node's value as if integers did not end."""
+        """Return the bounds of a node's value in unbounded integers."""
         if not e.dtype.is_integer:
             return Interval(0, 0)
         if isinstance(e, IntImm):

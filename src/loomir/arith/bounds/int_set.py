@@ -27,14 +27,14 @@ __all__ = ["IntSet", "set_of"]
 
 
 class Analyzer(Protocol):
-    """The questions about expressions that an analyzer answers."""
+    """The interface of an analyzer that this module uses."""
 
     def enter(self) -> None:
         """Start a scope."""
         ...
 
     def exit(self) -> None:
-        """End it."""
+        """End the latest scope."""
         ...
 
     def is_bound(self, var: Var) -> bool:
@@ -66,7 +66,7 @@ class IntSet(NamedTuple):
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing is known."""
+        """Whether both ends are open."""
         return self.min_value is None and self.max_value is None
 
 
@@ -76,7 +76,7 @@ _EVERYTHING: Final = IntSet(None, None)
 def set_of(analyzer: Analyzer, expr: PrimExpr, dom_map: Mapping[Var, Range]) -> IntSet:
     """Bound an expression while the variables of ``dom_map`` run over their ranges.
 
-    Only what cannot wrap is followed: elsewhere the end is open.
+    Only operations that cannot wrap are followed; for others the end is open.
     """
     analyzer.enter()
     try:
@@ -92,14 +92,14 @@ def set_of(analyzer: Analyzer, expr: PrimExpr, dom_map: Mapping[Var, Range]) -> 
 
 
 class _Reader:
-    """Follows an expression from its parts up, with an interval for each."""
+    """Computes an interval for each node of an expression, bottom-up."""
 
     def __init__(self, analyzer: Analyzer, domains: Mapping[int, Range]) -> None:
         self.analyzer = analyzer
         self.domains = domains
 
     def finish(self, end: PrimExpr | None) -> PrimExpr | None:
-        """Simplify an end; open where computing it might wrap."""
+        """Simplify an end; it becomes open if computing it might wrap."""
         if end is None or not self.analyzer.is_exact(end):
             return None
         return self.analyzer.simplify(end)
@@ -111,7 +111,7 @@ class _Reader:
         if isinstance(e, Var) and id(e) in self.domains:
             return self._var(e)
         if all(p.min_value is not None and p.min_value is p.max_value for p in parts):
-            return IntSet(e, e)  # nothing in it moves
+            return IntSet(e, e)  # all operands are invariant
         if not (e.dtype.is_integer and e.dtype.lanes == 1):
             return _EVERYTHING
         rule = _RULES.get(e.__class__)
@@ -146,7 +146,7 @@ class _Reader:
         )
 
     def times(self, e: Mul, a: IntSet, b: IntSet) -> IntSet | None:
-        """Scale by what does not move and has a known sign."""
+        """Multiply by an invariant factor of known sign."""
         if a.min_value is a.max_value:
             a, b = b, a
         by = b.min_value
@@ -159,7 +159,7 @@ class _Reader:
         return IntSet(ends.max_value, ends.min_value) if high <= 0 else None
 
     def quotient(self, e: FloorDiv, a: IntSet, b: IntSet) -> IntSet | None:
-        """Divide ends by what does not move and is above 0."""
+        """Divide ends by an invariant, positive divisor."""
         by = b.min_value
         if by is None or by is not b.max_value or self.analyzer.interval_of(by).low <= 0:
             return None
@@ -176,14 +176,14 @@ class _Reader:
         return IntSet(imm(0, e.dtype), sub(by, one))
 
     def extreme(self, e: Min | Max, a: IntSet, b: IntSet) -> IntSet:
-        """Take the extreme of both ends."""
+        """Take the minimum or maximum of both ends."""
         kind = e.__class__
         return IntSet(
             _combine(kind, a.min_value, b.min_value), _combine(kind, a.max_value, b.max_value)
         )
 
     def cast(self, e: Cast, a: IntSet) -> IntSet | None:
-        """Convert ends that the new dtype holds."""
+        """Convert ends that fit the new dtype."""
         if not (e.value.dtype.is_integer and self.analyzer.is_exact(e.value)):
             return None
         interval = self.analyzer.interval_of(e.value)

@@ -38,12 +38,12 @@ def full(dtype: DataType) -> Interval:
 
 
 def fits(interval: Interval, dtype: DataType) -> bool:
-    """Tell whether a dtype holds all values of an interval."""
+    """Tell whether all values of an interval fit a dtype."""
     return dtype.min_value <= interval.low and interval.high <= dtype.max_value
 
 
 def wrap(interval: Interval, dtype: DataType) -> Interval:
-    """Return the values that a dtype makes of an interval of exact results."""
+    """Return the values of an interval of exact results after wrapping to a dtype."""
     low, high = dtype.min_value, dtype.max_value
     return _wrap(interval, low, high, high - low + 1)
 
@@ -52,13 +52,13 @@ def _wrap(interval: Interval, low: int, high: int, period: int) -> Interval:
     if low <= interval.low and interval.high <= high:
         return interval
     turn = (interval.low - low) // period
-    if turn == (interval.high - low) // period:  # all of it wraps equally often
+    if turn == (interval.high - low) // period:  # all values wrap equally often
         return Interval(interval.low - turn * period, interval.high - turn * period)
     return Interval(low, high)
 
 
 def union(a: Interval, b: Interval) -> Interval:
-    """Return the least interval that holds both."""
+    """Return the smallest interval that contains both."""
     return Interval(min(a.low, b.low), max(a.high, b.high))
 
 
@@ -96,7 +96,7 @@ def _negate(a: Interval) -> Interval:
 
 
 def _nonzero(b: Interval) -> tuple[Interval | None, Interval | None]:
-    """Return the parts above and below 0; division by 0 gives no value at all."""
+    """Return the parts above and below 0; division by 0 has no value."""
     above = Interval(max(b.low, 1), b.high) if b.high > 0 else None
     below = Interval(b.low, min(b.high, -1)) if b.low < 0 else None
     return above, below
@@ -153,9 +153,9 @@ def _div(a: Interval, b: Interval) -> Interval:
 
 def _mod(a: Interval, b: Interval) -> Interval:
     """Bound the remainder of the truncated division: it has the sign of ``a``."""
-    most = max(b.high, -b.low) - 1  # no remainder is larger than this, of either sign
+    most = max(b.high, -b.low) - 1  # the largest absolute value of a remainder
     if most < 0:
-        return a  # by 0 only: there is no value
+        return a  # the divisor is always 0: there is no value
     if a.low >= 0 and b.low > a.high:
         return a
     return Interval(max(min(a.low, 0), -most), min(max(a.high, 0), most))
@@ -187,7 +187,7 @@ def shift_right(a: Interval, amount: int) -> Interval:
 
 
 def mask(a: Interval, b: Interval) -> Interval | None:
-    """Return values of a bitwise and, or None if neither side is certain to be at least 0."""
+    """Return the values of a bitwise and; None unless a side is certainly not negative."""
     tops = [x.high for x in (a, b) if x.low >= 0]
     return Interval(0, min(tops)) if tops else None
 

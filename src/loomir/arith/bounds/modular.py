@@ -17,7 +17,7 @@ __all__ = ["ANY", "TRANSFER", "ModularSet", "constant", "join", "residue", "wrap
 
 
 class ModularSet(NamedTuple):
-    """The integers ``coeff * t + base``; ``0 <= base < coeff``, or one value where coeff is 0."""
+    """The integers ``coeff * t + base`` with ``0 <= base < coeff``; one value if coeff is 0."""
 
     coeff: int
     base: int
@@ -31,7 +31,7 @@ ANY: Final = ModularSet(1, 0)
 
 
 def residue(coeff: int, base: int) -> ModularSet:
-    """Make a class, its base brought into range."""
+    """Make a residue class, with its base reduced to the range."""
     return ModularSet(coeff, base % coeff) if coeff else ModularSet(0, base)
 
 
@@ -41,12 +41,12 @@ def constant(value: int) -> ModularSet:
 
 
 def join(a: ModularSet, b: ModularSet) -> ModularSet:
-    """Return the least class that holds both."""
+    """Return the smallest class that contains both."""
     return residue(gcd(a.coeff, b.coeff, a.base - b.base), a.base)
 
 
 def wrap(a: ModularSet, dtype: DataType) -> ModularSet:
-    """Return the class of what a dtype makes of exact results that may not fit it."""
+    """Return the class of exact results after wrapping to a dtype."""
     return residue(gcd(a.coeff, 1 << dtype.bits), a.base)
 
 
@@ -74,7 +74,7 @@ def _floormod(a: ModularSet, b: ModularSet) -> ModularSet:
         if a.coeff % b.base == 0:
             return constant(a.base % b.base)
         return residue(gcd(a.coeff, b.base), a.base)
-    # Whole multiples of the divisor go.
+    # Multiples of the divisor vanish.
     return residue(gcd(a.coeff, b.coeff, b.base), a.base)
 
 
@@ -87,4 +87,4 @@ TRANSFER: Final[dict[type, Callable[[ModularSet, ModularSet], ModularSet]]] = {
     Min: join,
     Max: join,
 }
-"""The class of exact results for each operator; any other operator gives ``ANY``."""
+"""The class of exact results for each operator; ``ANY`` for other operators."""

@@ -42,7 +42,7 @@ class Widener:
         self._done: dict[int, tuple[PrimExpr, PrimExpr]] = {}
 
     def test(self, e: CmpOp) -> CmpOp:
-        """Compare in int64 where that frees a side of conversions that is more than a constant."""
+        """Compare in int64 if that removes conversions from a side that is no constant."""
         if not e.a.dtype.is_integer or e.a.dtype.bits == 64:
             return e
         a, b = self.widen(e.a), self.widen(e.b)
@@ -52,7 +52,7 @@ class Widener:
         return kind(a, b, span=getattr(e, "span", None))
 
     def widen(self, e: PrimExpr) -> PrimExpr:
-        """Return the int64 expression of the same value."""
+        """Return an equivalent int64 expression."""
         stack = [e]
         while stack:
             top = stack[-1]
@@ -69,7 +69,7 @@ class Widener:
         return self._done[id(e)][1]
 
     def _exact_parts(self, e: PrimExpr) -> tuple[PrimExpr, ...]:
-        """List the operands on which the operation can be done in int64 instead, if it can."""
+        """List the operands if the operation can be done in int64 instead; else none."""
         if e.dtype.bits == 64:
             return ()
         kind = type(e)

@@ -24,8 +24,8 @@ Key = tuple[int, Size, Size]
 class Mark:
     """An iterator over ``[0, extent)``.
 
-    It counts a variable from ``shift``, or is the sum of ``parts``, each times its scale, less
-    ``shift``. ``owners`` are the marks that digits of it are parts of.
+    It counts a variable from ``shift``, or is the scaled sum of ``parts`` minus ``shift``.
+    ``owners`` are the marks of which its digits are parts.
     """
 
     __slots__ = ("extent", "limited", "owners", "parts", "shift", "var")
@@ -51,7 +51,7 @@ class Digit(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What identifies a digit at any scale."""
+        """The identity of a digit regardless of its scale."""
         return (id(self.mark), self.lower, self.extent)
 
 
@@ -72,7 +72,7 @@ def _is_whole(digit: Digit) -> bool:
 
 
 def _is_moved(digit: Digit) -> bool:
-    """Tell whether a fused iterator below a digit was limited from below."""
+    """Tell whether a fused iterator in a digit's mark has a lower limit."""
     todo = [digit.mark]
     while todo:
         mark = todo.pop()
@@ -95,7 +95,7 @@ class Sum(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """Digits, lowest first, where each takes up where the one below ends: one fused iterator."""
+    """Adjacent digits, lowest first, which form one fused iterator."""
 
     digits: tuple[Digit, ...]
     scale: Size
@@ -110,7 +110,7 @@ class Digits:
         self.limited: list[Mark] = []
 
     def overlap(self, group: list[Digit]) -> tuple[Digit, Digit] | None:
-        """Return two digits of one mark of which neither stands above the other, sorting them."""
+        """Sort digits of one mark; return two that overlap, or None."""
         group.sort(key=_sort_key)
         for below, above in pairwise(group):
             end = self.sizes.mul(below.lower, below.extent)
@@ -120,7 +120,7 @@ class Digits:
 
     # -- sums --------------------------------------------------------------------------------------
     def whole(self, mark: Mark) -> Digit:
-        """Return a mark as its only digit."""
+        """Return the digit that is a whole mark."""
         return Digit(mark, ONE, mark.extent, ONE)
 
     def gather(self, digits: Iterable[Digit], base: Poly) -> Sum:
@@ -165,14 +165,14 @@ class Digits:
 
     # -- one digit ---------------------------------------------------------------------------------
     def is_top(self, digit: Digit) -> bool:
-        """Tell whether nothing of its mark lies above a digit."""
+        """Tell whether a digit is the top of its mark."""
         whole = digit.mark.extent
         if not (whole.atoms or digit.lower.atoms or digit.extent.atoms):
             return digit.lower.number * digit.extent.number >= whole.number
         return digit.extent == self.sizes.ceil_divide(whole, digit.lower)
 
     def cut(self, digit: Digit, at: Size) -> tuple[Digit, Digit] | None:
-        """Cut a digit in two, the upper one first; None if the cut falls into a digit."""
+        """Split a digit in two, the upper one first; None if the boundary is inside a digit."""
         sizes = self.sizes
         upper = sizes.divide(digit.extent, at)
         lower = sizes.mul(digit.lower, at)
@@ -190,7 +190,7 @@ class Digits:
     def _move_to_owner(
         self, digit: Digit, part: Digit, owner: Mark
     ) -> tuple[list[Digit], Poly] | None:
-        """Move a digit that overlaps a part towards the part's owner, or cut it at the part's ends.
+        """Rebase a digit that overlaps a part on the part's owner, or split it at the part's ends.
 
         Returns None if they do not overlap, or not in a way that digits can express.
         """
@@ -211,7 +211,7 @@ class Digits:
                 pieces = None if at is None else self.cut(digit, at)
                 return None if pieces is None else (list(pieces), {})
         elif part is not owner.parts[-1]:
-            # The part ends in its owner, though its mark has nothing above it.
+            # The part ends inside its owner, although it is the top of its mark.
             over = part.extent if end is None else sizes.divide(part.extent, digit.extent)
             if over is None or sizes.divide(over, inside) is None:
                 return None
@@ -231,7 +231,7 @@ class Digits:
                     or self.is_top(digit)
                 )
             )
-            # A limit may leave nothing of the parts above.
+            # A limit may remove all parts above.
             or (not owner.shift and sizes.is_at_least(reaches, owner.extent))
         )
         extent = sizes.ceil_divide(owner.extent, lower) if top else digit.extent
@@ -247,9 +247,9 @@ class Digits:
                 return None
         return [Digit(owner, lower, extent, digit.scale)], base
 
-    # -- tidy sums ---------------------------------------------------------------------------------
+    # -- normalising sums --------------------------------------------------------------------------
     def tidy(self, e: Sum) -> Sum:
-        """Write a sum by the marks that own others, with adjacent digits merged."""
+        """Normalise a sum: use owners of marks, and merge adjacent digits."""
         made = self._merge(self._rewrite_by_owners(e))
         while True:
             shifted = self._replace_shifted_parts(made)
@@ -306,7 +306,7 @@ class Digits:
         return self.gather(made, e.base)
 
     def _cut_overlaps(self, group: list[Digit]) -> list[Digit]:
-        """Cut digits of one mark that overlap where others of them end, and add equal ones."""
+        """Split overlapping digits of one mark at each other's ends, and add equal ones."""
         if self.overlap(group) is None:
             return group
         marks = {digit.lower for digit in group}
@@ -328,7 +328,7 @@ class Digits:
         return list(self.gather(made, {}).digits.values())
 
     def _merge_adjacent(self, group: list[Digit]) -> list[Digit]:
-        """Merge digits of one mark where one ends and the next begins."""
+        """Merge adjacent digits of one mark."""
         sizes = self.sizes
         at = {digit.lower: digit for digit in group}
         if len(at) != len(group):
@@ -400,7 +400,7 @@ class Digits:
         return self.gather((*upper, high._replace(scale=ONE)), whole), self.gather((low,), {})
 
     def _split_base(self, base: Poly, by: Size) -> tuple[Poly, Poly]:
-        """Split a base into a quotient and a rest that is not a multiple, its number in range."""
+        """Split a base into a quotient and a remainder, whose constant is in range."""
         whole: Poly = {}
         rest: Poly = {}
         for atoms, number in base.items():
@@ -415,7 +415,7 @@ class Digits:
         return {atoms: number for atoms, number in whole.items() if number}, rest
 
     def _is_within(self, digits: list[Digit], base: Poly, by: Size) -> bool:
-        """Tell whether a sum lies in ``[0, by)``."""
+        """Tell whether a sum is in ``[0, by)``."""
         ends = self.bounds(digits, base)
         if ends is None:
             return False
@@ -442,7 +442,7 @@ class Digits:
 
     # -- fusing ------------------------------------------------------------------------------------
     def chain(self, digits: list[Digit], expr: PrimExpr) -> Chain:
-        """Order digits so that each stands where the one below ends."""
+        """Sort digits such that each begins where the previous one ends."""
         sizes = self.sizes
         if not digits:
             return Chain((), ONE, ONE)
@@ -471,7 +471,7 @@ class Digits:
         return Chain(tuple(found), first[0].scale, extent)
 
     def fuse(self, chain: Chain) -> Digit:
-        """Make one mark of a chain, which owns its digits, unless it is the whole of one."""
+        """Fuse a chain into one mark, which owns its digits, unless the chain is a whole mark."""
         first = chain.digits[0]
         if len(chain.digits) == 1 and first.lower == ONE and first.extent == first.mark.extent:
             return first
@@ -494,7 +494,7 @@ class Digits:
             for digit in digits:
                 extent = sizes.mul(extent, digit.extent)
         if len(digits) == 1 and self.is_top(digits[0]):
-            # A limit of the highest digit is one of the whole iterator.
+            # A limit on the highest digit limits the whole iterator.
             digit = digits[0]
             first, last = sizes.mul(first, digit.lower), sizes.mul(last, digit.lower)
             extent = digit.mark.extent
@@ -514,7 +514,7 @@ class Digits:
             raise NotAnIterMap("a condition may leave no values", expr)
         moved = first != ZERO or any(map(_is_moved, digits))
         if count == ONE and moved and not all(map(_is_whole, digits)):
-            # The digit is then no iterator any more, from which its own could be found again.
+            # The digit would be constant, so that its iterator could not be recovered.
             raise NotAnIterMap("a condition leaves one value of a digit", expr)
         mark = self._make_owner(digits, scale, count, sizes.poly(first))
         mark.limited = True

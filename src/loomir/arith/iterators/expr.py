@@ -42,7 +42,7 @@ class IterMark:
 class IterSplitExpr:
     """``source // lower_factor % extent * scale``.
 
-    ``top`` says that nothing of the source lies above, so that the remainder changes nothing.
+    ``top``: it is the top of the source, so that the remainder changes nothing.
     """
 
     source: IterMark
@@ -57,7 +57,7 @@ class IterSplitExpr:
 
 @dataclass(frozen=True)
 class IterSumExpr:
-    """The sum of splits, those of larger scale first, and a base without iterators."""
+    """The sum of splits, in order of decreasing scale, and a base without iterators."""
 
     args: tuple[IterSplitExpr, ...]
     base: PrimExpr
@@ -67,7 +67,7 @@ class IterSumExpr:
 
 
 def marks_of(sums: tuple[IterSumExpr, ...]) -> list[IterMark]:
-    """List the marks below sums, each before those that its source is made of."""
+    """List the marks in sums, each before the marks of its source."""
     found: list[IterMark] = []
     opened: set[int] = set()
     stack = [(split.source, False) for e in reversed(sums) for split in reversed(e.args)]
@@ -85,7 +85,7 @@ def marks_of(sums: tuple[IterSumExpr, ...]) -> list[IterMark]:
 
 
 def variable_of(mark: IterMark) -> tuple[Var, PrimExpr | None] | None:
-    """Return the variable that a mark counts, and its first value where that is not 0."""
+    """Return the variable that a mark counts, and its first value if that is not 0."""
     source, first = mark.source, None
     if isinstance(source, Sub):
         source, first = source.a, source.b
@@ -97,7 +97,7 @@ def variable_of(mark: IterMark) -> tuple[Var, PrimExpr | None] | None:
 def normalize_iter_map_to_expr(
     e: PrimExpr | IterSumExpr | IterSplitExpr | IterMark,
 ) -> PrimExpr:
-    """Write marks, splits and sums as an expression; operations that do nothing are left out."""
+    """Write marks, splits and sums as an expression, without redundant operations."""
     if isinstance(e, PrimExpr):
         return e
     return trampoline(_Writer().visit(e))
@@ -108,7 +108,7 @@ class _Writer:
         self._marks: dict[int, PrimExpr] = {}
 
     def visit(self, e: PrimExpr | IterSumExpr | IterSplitExpr | IterMark) -> Step[PrimExpr]:
-        """Write one value; a mark in several places is written once."""
+        """Write one value; a mark that occurs several times is written once."""
         if isinstance(e, IterMark):
             made = self._marks.get(id(e))
             if made is None:
@@ -148,7 +148,7 @@ def is_number(e: PrimExpr, value: int) -> bool:
 
 
 def is_top(e: IterSplitExpr) -> bool:
-    """Tell whether nothing of the source lies above a split."""
+    """Tell whether a split is the top of its source."""
     whole, lower, extent = e.source.extent, e.lower_factor, e.extent
     if isinstance(whole, IntImm) and isinstance(lower, IntImm) and isinstance(extent, IntImm):
         return lower.value * extent.value >= whole.value

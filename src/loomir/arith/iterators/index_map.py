@@ -39,10 +39,9 @@ _NEVER: Final = IntImm(0, BOOL)
 
 @dataclass(frozen=True, eq=False)
 class IndexMap:
-    """The indices of a new layout, as expressions of those of the old one.
+    """The indices of a new layout as expressions of those of the old one.
 
-    Errors: ARI0001 where an inverse is asked for that is not known to exist, or numbers of indices
-    differ.
+    Errors: ARI0001 for an inverse that is not known to exist, and for a wrong number of indices.
     """
 
     initial_indices: tuple[Var, ...]
@@ -52,7 +51,7 @@ class IndexMap:
     def from_func(
         cls, function: Callable[..., Any], ndim: int | None = None, dtype: str = "int32"
     ) -> IndexMap:
-        """Make a map of a Python function of indices, such as ``lambda i, j: (j, i)``.
+        """Make a map from a Python function of indices, such as ``lambda i, j: (j, i)``.
 
         ``ndim`` is needed for a function of ``*indices``.
         """
@@ -87,7 +86,7 @@ class IndexMap:
     def map_indices(
         self, indices: Sequence[PrimExpr | int], *, analyzer: Analyzer | None = None
     ) -> tuple[PrimExpr, ...]:
-        """Return the new indices of what has given old ones."""
+        """Return the new indices for given old ones."""
         self._count(indices)
         analyzer = Analyzer() if analyzer is None else analyzer
         given = {
@@ -103,7 +102,7 @@ class IndexMap:
     def map_ranges(
         self, ranges: Sequence[Range], *, analyzer: Analyzer | None = None
     ) -> tuple[Range, ...]:
-        """Return ranges that hold the new indices of what lies in given ranges of the old ones."""
+        """Return ranges that contain the new indices for given ranges of the old ones."""
         self._count(ranges)
         analyzer = Analyzer() if analyzer is None else analyzer
         iters = dict(zip(self.initial_indices, ranges))
@@ -134,7 +133,7 @@ class IndexMap:
     def map_shape(
         self, shape: Sequence[PrimExpr | int], *, analyzer: Analyzer | None = None
     ) -> tuple[PrimExpr, ...]:
-        """Return the shape of the new layout of what has a given shape in the old one."""
+        """Return the shape in the new layout for a given shape in the old one."""
         analyzer = Analyzer() if analyzer is None else analyzer
         ranges = self.map_ranges(self._ranges(shape), analyzer=analyzer)
         made: list[PrimExpr] = []
@@ -167,7 +166,7 @@ class IndexMap:
         *,
         analyzer: Analyzer | None = None,
     ) -> IterMapResult:
-        """Find what iterator map this is, of all indices within a shape."""
+        """Detect the iterator map of all indices within a shape."""
         iters = dict(zip(self.initial_indices, self._ranges(shape)))
         return detect_iter_map(
             self.final_indices, iters, check_level=check_level, analyzer=analyzer
@@ -182,9 +181,9 @@ class IndexMap:
     def non_surjective_inverse(
         self, shape: Sequence[PrimExpr | int], *, analyzer: Analyzer | None = None
     ) -> tuple[IndexMap, PrimExpr]:
-        """Return the map back, and the condition on new indices that they are of no old ones.
+        """Return the map back, and the condition that new indices come from no old ones.
 
-        That is where the new shape has elements that only fill it up.
+        Such indices belong to padding in the new shape.
         """
         return self._inverse(shape, "injective", analyzer)
 
@@ -221,7 +220,7 @@ class IndexMap:
             analyzer.exit()
 
     def is_equivalent_to(self, other: IndexMap, *, analyzer: Analyzer | None = None) -> bool:
-        """Tell whether two maps certainly give the same new indices for all old ones."""
+        """Tell whether two maps certainly have the same new indices for all old ones."""
         if len(self.initial_indices) != len(other.initial_indices):
             return False
         if len(self.final_indices) != len(other.final_indices):
@@ -237,7 +236,7 @@ class IndexMap:
 def is_bijective(
     index_map: IndexMap, shape: Sequence[PrimExpr | int], *, analyzer: Analyzer | None = None
 ) -> bool:
-    """Tell whether a map certainly takes a shape to all of its new shape, each element once."""
+    """Tell whether a map from a shape to its new shape is certainly bijective."""
     found = index_map.detect(shape, analyzer=analyzer)
     return found.ok and all(
         is_number(index.base, 0) and all(is_number(split.scale, 1) for split in index.args)
@@ -246,7 +245,7 @@ def is_bijective(
 
 
 def _conditions(indices: Sequence[IterSumExpr], outputs: Sequence[PrimExpr]) -> Iterator[PrimExpr]:
-    """List what holds of given values exactly where an injective map reaches them."""
+    """List conditions on values that hold exactly if an injective map reaches them."""
     for index, output in zip(indices, outputs):
         if not index.args:
             yield output.equal(index.base)
@@ -269,7 +268,7 @@ def _index(value: Any, dtype: DataType) -> PrimExpr:
 
 
 def _substitute(root: PrimExpr, given: Mapping[Var, PrimExpr]) -> PrimExpr:
-    """Replace variables by values of other dtypes; operations widen as they do in Python."""
+    """Replace variables by values of other dtypes; operations are widened as needed."""
 
     def remake(node: Any, parts: list[Any]) -> Any:
         if isinstance(node, Var):

@@ -27,10 +27,10 @@ def inverse_affine_iter_map(
     *,
     analyzer: Analyzer | None = None,
 ) -> dict[Var, PrimExpr]:
-    """Return the values of variables for which an iterator map has given values.
+    """Return the values of variables for given values of an iterator map.
 
-    ``iter_map`` are indices that ``detect_iter_map`` found. Digits that no index has are taken as
-    0, and variables that no index depends on are left out. An analyzer simplifies the results.
+    ``iter_map`` are indices that ``detect_iter_map`` found. Digits that no index has are 0, and
+    variables that no index depends on are left out. An analyzer simplifies the results.
     """
     found: dict[Var, PrimExpr] = {}
     for mark, value in mark_values(iter_map, outputs):
@@ -62,7 +62,7 @@ def mark_values(
 
 
 def _distribute(e: IterSumExpr, value: PrimExpr, values: dict[int, PrimExpr]) -> None:
-    """Add to the values of marks what a sum's value says of them."""
+    """Add the contributions of a sum's value to the values of its marks."""
     base = e.base
     if isinstance(base, IntImm) and base.value < 0 and base.value > base.dtype.min_value:
         value = add(value, IntImm(-base.value, base.dtype))

@@ -46,8 +46,8 @@ _NEVER: Final = IntImm(0, BOOL)
 class IterMapResult(NamedTuple):
     """The result of ``detect_iter_map``: a sum of at most one split for each index, or errors.
 
-    ``padding_predicate`` holds where iterators that run on to the end of their last digits leave
-    their ranges; constant false where digits fit.
+    ``padding_predicate`` is true for padding: iterators are extended to whole digits, beyond their
+    ranges. It is constant false if digits fit.
     """
 
     indices: tuple[IterSumExpr, ...]
@@ -56,7 +56,7 @@ class IterMapResult(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether the indices form a map as asked for."""
+        """Whether the indices form a map of the requested level."""
         return not self.errors
 
 
@@ -75,10 +75,10 @@ def run_reader(
     analyzer: Analyzer | None,
     action: Callable[[Reader, Sequence[PrimExpr]], _R],
 ) -> _R:
-    """Run an action with a reader of iterators and a predicate, known in a scope of the analyzer.
+    """Run an action with a reader; iterators and predicate are known in a scope of the analyzer.
 
-    What is refused is tried again in canonical form, in which some quotients cancel that are no
-    digits. Raises ``NotAnIterMap`` where that does not help.
+    If that fails, it is tried again in canonical form, in which quotients may cancel that are no
+    digits. Raises ``NotAnIterMap`` if that does not help.
     """
     analyzer = Analyzer() if analyzer is None else analyzer
     test = IntImm(int(predicate), BOOL) if isinstance(predicate, bool) else predicate
@@ -112,7 +112,7 @@ def detect_chains(reader: Reader, indices: Sequence[PrimExpr], check_level: Chec
     if check_level not in _LEVELS:
         raise NotAnIterMap(f"check_level is one of {', '.join(_LEVELS)}, not {check_level!r}")
     sums = [reader.read(index) for index in indices]
-    # What a later index fused may own digits of an earlier one.
+    # Marks that a later index fused may own digits of an earlier one.
     sums = [reader.digits.tidy(made) for made in sums]
     chains = [
         (reader.digits.chain(list(made.digits.values()), index), made.base)
@@ -155,7 +155,7 @@ class _Check:
             todo += [owner for _, owner in mark.owners]
 
     def run(self) -> list[Mark]:
-        """Raise ``NotAnIterMap`` where digits overlap, or are not all that the level asks for."""
+        """Raise ``NotAnIterMap`` if digits overlap, or do not fulfil the level."""
         return [mark for mark in self._marks.values() if self._check(mark)]
 
     def _check(self, mark: Mark) -> bool:
@@ -182,7 +182,7 @@ class _Check:
                 if digit.lower != end:
                     raise NotAnIterMap("a digit of an iterator is not used", where)
                 end = sizes.mul(end, digit.extent)
-            # Digits that fit and are as many as the mark has values are all of it.
+            # Digits that fit and have as many values as the mark cover all of it.
             if not sizes.is_at_least(end, mark.extent):
                 raise NotAnIterMap("an iterator is not used, or only some of its digits", where)
         return padded and bool(used)
@@ -212,7 +212,7 @@ class Writer:
         return found
 
     def mark(self, mark: Mark) -> IterMark:
-        """Write a mark, after those that it is made of."""
+        """Write a mark, after the marks of its parts."""
         stack = [mark]
         while stack:
             top = stack[-1]
@@ -249,7 +249,7 @@ class Writer:
         return IterSumExpr(tuple(self.split(digit) for digit in digits), self._sizes.expr(base))
 
     def fuse(self, digits: Sequence[Digit]) -> IterMark:
-        """Write digits that stand one above the other, lowest first, as one mark."""
+        """Write adjacent digits, lowest first, as one mark."""
         if len(digits) == 1:
             (digit,) = digits
             if digit.lower == ONE and digit.extent == digit.mark.extent:
@@ -271,7 +271,7 @@ class Writer:
         return IterSumExpr((split,), self._sizes.expr(base))
 
     def write_padding(self, marks: Sequence[Mark]) -> PrimExpr:
-        """Write where marks are beyond their ends."""
+        """Write the condition that marks are beyond their ends."""
         made: PrimExpr = _NEVER
         for mark in marks:
             written = self.mark(mark)
@@ -288,14 +288,14 @@ def detect_iter_map(
     check_level: CheckLevel = "surjective",
     analyzer: Analyzer | None = None,
 ) -> IterMapResult:
-    """Find whether indices are independent iterators, made of the input iterators' digits.
+    """Detect whether indices are independent iterators, built from digits of input iterators.
 
     Each index is then ``base + scale * f`` with ``f`` in ``[0, extent)``. At level ``surjective``
-    every combination of the ``f`` occurs where the predicate holds, at ``injective`` none occurs
-    twice, at ``bijective`` each occurs once; at ``none`` it is enough that digits do not overlap.
-    At ``none`` and ``injective`` digits may reach beyond the ends of iterators. Where that cannot
-    be shown, there are errors and no indices. What the analyzer knows of iterators must be true in
-    all of their ranges. Never raises on indices.
+    every combination of the ``f`` occurs under the predicate, at ``injective`` none occurs twice,
+    at ``bijective`` each occurs once; at ``none``, digits must only not overlap. At ``none`` and
+    ``injective``, digits may reach beyond the ends of iterators. If that cannot be shown, the
+    result has errors and no indices. Facts of the analyzer about iterators must hold in their whole
+    ranges. Never raises for any indices.
     """
 
     def detect(reader: Reader, exprs: Sequence[PrimExpr]) -> IterMapResult:
@@ -315,7 +315,7 @@ def normalize_to_iter_sum(
 ) -> IterSumExpr:
     """Write an index as a sum of splits, those of larger scale first.
 
-    The splits may overlap. An index that is not understood becomes the base, as it is.
+    The splits may overlap. An index that is not understood becomes the base, unchanged.
     """
 
     def normalize(reader: Reader, exprs: Sequence[PrimExpr]) -> IterSumExpr:
@@ -344,7 +344,7 @@ def iter_map_simplify(
     check_level: CheckLevel = "surjective",
     analyzer: Analyzer | None = None,
 ) -> tuple[PrimExpr, ...]:
-    """Write indices by the digits that they are; those of no iterator map are only simplified."""
+    """Write indices by their digits; those that form no iterator map are only simplified."""
     analyzer = Analyzer() if analyzer is None else analyzer
     found = detect_iter_map(
         indices, input_iters, predicate, check_level=check_level, analyzer=analyzer

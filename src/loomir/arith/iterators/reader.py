@@ -51,7 +51,7 @@ def _is_index(dtype: DataType) -> bool:
 
 
 def index_dtype(exprs: list[PrimExpr], iters: Mapping[Var, Range]) -> DataType:
-    """Return the dtype that sizes are written in: the one dtype of all, or else int64."""
+    """Return the dtype for sizes: the common dtype, or else int64."""
     found = {e.dtype for e in (*exprs, *iters)}
     if len(found) == 1:
         (only,) = found
@@ -61,7 +61,7 @@ def index_dtype(exprs: list[PrimExpr], iters: Mapping[Var, Range]) -> DataType:
 
 
 class Reader:
-    """Reads expressions over iterators; what is not understood is refused, with the reason."""
+    """Reads expressions over iterators; refuses others with a reason."""
 
     def __init__(self, analyzer: Analyzer, dtype: DataType) -> None:
         self.analyzer = analyzer
@@ -75,7 +75,7 @@ class Reader:
 
     # -- iterators ---------------------------------------------------------------------------------
     def declare(self, iters: Mapping[Var, Range]) -> None:
-        """Tell what the iterators are and range over; the analyzer learns it for its scope."""
+        """Declare the iterators and their ranges; the analyzer learns them for its scope."""
         for var, range_ in iters.items():
             self._declare(var, range_, iters)
         for var, range_ in iters.items():
@@ -104,7 +104,7 @@ class Reader:
 
     # -- expressions -------------------------------------------------------------------------------
     def read(self, expr: PrimExpr) -> Sum:
-        """Read an index; its value is that of the sum over the integers."""
+        """Read an index as a sum, which has the same value in unbounded integers."""
         if not _is_index(expr.dtype):
             raise NotAnIterMap(f"an index is a scalar integer, not {expr.dtype}", expr)
         if expr.dtype.is_uint:
@@ -112,7 +112,7 @@ class Reader:
         return self.digits.tidy(self._value(expr))
 
     def _value(self, expr: PrimExpr) -> Sum:
-        self._read.append(expr)  # so that no other expression gets its id
+        self._read.append(expr)  # kept alive, so that no other expression gets its id
         made = self._follow(expr)
         if isinstance(made, IterMapError):
             raise NotAnIterMap(made.message, made.expr)
@@ -120,7 +120,7 @@ class Reader:
         return made
 
     def _follow(self, root: PrimExpr) -> Result:
-        """Read an expression from its parts up; a part that indices share is read once."""
+        """Read an expression bottom-up; shared parts are read once."""
         done = self._done
         stack: list[Node] = [root]
         while stack:
@@ -138,7 +138,7 @@ class Reader:
         return done[id(root)]
 
     def _exact(self, expr: PrimExpr, made: Sum) -> None:
-        """Refuse what may wrap, so that the value is not that of the sum."""
+        """Refuse an expression that may wrap, so that its value differs from the sum."""
         ends = self.digits.bounds(made.digits.values(), made.base)
         if ends is not None and all(not atoms for end in ends for atoms in end):
             if _fits(*ends, expr.dtype):
@@ -159,7 +159,7 @@ class Reader:
             return refused.error
 
     def _constant(self, expr: Any, a: Sum, b: Sum) -> Sum:
-        """Read an operation whose operands are invariant, or became so."""
+        """Read an operation with invariant operands."""
         if id(expr) in self._varying:
             kind: Any = expr.__class__
             expr = kind(self.sizes.expr(a.base), self.sizes.expr(b.base))
@@ -172,7 +172,7 @@ class Reader:
         return part
 
     def _other(self, expr: PrimExpr, parts: list[Result]) -> Result:
-        """Read what no rule reads: a symbol where no iterator is in it."""
+        """Read any other expression: a symbol, if it contains no iterator."""
         for number in range(len(parts)):
             self._sum_of(parts, number)
         if id(expr) in self._varying:
@@ -264,7 +264,7 @@ class Reader:
 
     # -- conditions --------------------------------------------------------------------------------
     def limit(self, predicate: PrimExpr) -> None:
-        """Take a predicate's comparisons as limits; those of fewer iterators first."""
+        """Use a predicate's comparisons as limits; those with fewer iterators first."""
         if predicate.dtype is not BOOL:
             raise NotAnIterMap(
                 f"a predicate is a scalar condition, not {predicate.dtype}", predicate
@@ -323,7 +323,7 @@ class Reader:
         digits.limit(chain, low, whole if high is None else self._steps(high, chain, part), part)
 
     def _steps(self, end: Poly, chain: Chain, part: PrimExpr) -> Poly:
-        """Count an end of values in steps of a chain."""
+        """Convert an end of values to steps of a chain."""
         sizes = self.sizes
         size = sizes.size(end)
         exact = sizes.divide(size, chain.scale)

@@ -25,7 +25,7 @@ Poly: TypeAlias = "dict[Atoms, int]"
 
 
 class IterMapError(NamedTuple):
-    """Why expressions form no iterator map, and the offending part."""
+    """The reason why expressions form no iterator map, and the offending part."""
 
     message: str
     expr: PrimExpr | None = None
@@ -35,7 +35,7 @@ class IterMapError(NamedTuple):
 
 
 class NotAnIterMap(Exception):
-    """Stop reading expressions that are no iterator map; it never reaches users."""
+    """Raised internally for expressions that form no iterator map; it never reaches users."""
 
     def __init__(self, message: str, expr: PrimExpr | None = None) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ ONE: Final = Size(1)
 
 
 class _Symbol:
-    """A symbol for an expression; ``whole``, the expression as given, is ``grain`` times it."""
+    """A symbol for an expression; ``whole``, the original expression, is ``grain`` times it."""
 
     __slots__ = ("expr", "grain", "nonnegative", "poly", "whole")
 
@@ -67,12 +67,12 @@ class _Symbol:
 
 
 def holds(dtype: DataType, low: int, high: int) -> bool:
-    """Tell whether a dtype holds two numbers."""
+    """Tell whether two numbers fit a dtype."""
     return dtype.min_value <= low and high <= dtype.max_value
 
 
 class Sizes:
-    """Computes with sizes, by what an analyzer knows; ``dtype`` is that of all expressions made."""
+    """Computes with sizes, using an analyzer's facts; created expressions have ``dtype``."""
 
     def __init__(self, analyzer: Analyzer, dtype: DataType) -> None:
         self.analyzer = analyzer
@@ -84,7 +84,7 @@ class Sizes:
 
     # -- reading -----------------------------------------------------------------------------------
     def read(self, expr: PrimExpr) -> Poly:
-        """Read an expression without iterators; its value must stay the same while they run."""
+        """Read an expression without iterators; it must be invariant while they run."""
         if isinstance(expr, IntImm):
             return {(): expr.value} if expr.value else {}
         if not (expr.dtype.is_integer and expr.dtype.lanes == 1):
@@ -175,7 +175,7 @@ class Sizes:
         return Size(number, a.atoms or b.atoms)
 
     def divide(self, a: Size, b: Size) -> Size | None:
-        """Return ``a / b`` where ``b`` divides ``a`` for all values of the symbols."""
+        """Return ``a / b`` if ``b`` divides ``a`` for all values of the symbols, else None."""
         if not b.number or a.number % b.number:
             return None
         if not a.number or not b.atoms:
@@ -244,7 +244,7 @@ class Sizes:
         return True
 
     def sign(self, size: Size) -> int:
-        """Return 1 where a size cannot be negative, -1 where not positive, 0 where unknown."""
+        """Return 1 if a size is not negative, -1 if not positive, 0 if unknown."""
         if not self._is_nonnegative_product(size.atoms):
             return 0
         return 1 if size.number >= 0 else -1

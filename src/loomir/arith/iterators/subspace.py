@@ -68,8 +68,8 @@ def subspace_divide(
 ) -> SubspaceDivision:
     """Divide bindings into outer parts, and inner parts over ``sub_iters`` only.
 
-    The bindings must be an iterator map in which inner digits stand below outer ones, and no
-    condition may tie outer to inner iterators. Never raises on bindings.
+    The bindings must be an iterator map in which inner digits are below outer ones, and no
+    condition may relate outer to inner iterators. Never raises for any bindings.
     """
     inner = {id(var) for var in sub_iters}
 
@@ -96,7 +96,7 @@ class _Divider:
         self._sides: dict[int, bool | None] = {}
 
     def _is_inner(self, mark: Mark) -> bool | None:
-        """Tell on which side a mark lies; None if it has parts on both."""
+        """Tell whether a mark is inner; None if it has inner and outer parts."""
         stack = [mark]
         while stack:
             top = stack[-1]

@@ -100,11 +100,11 @@ class Canonical(Facts):
         self._tests: dict[int, tuple[PrimExpr, bool, Terms, int]] = {}
 
     def forget(self, e: PrimExpr) -> None:
-        """Read one expression anew, since more is known about it."""
+        """Forget the reading of one expression, since more is known about it."""
         self._memo.pop(id(e), None)
 
     def expr_of(self, result: Result) -> PrimExpr:
-        """Return the canonical expression of what was read."""
+        """Return the canonical expression of a reading."""
         return self.write_form(result) if isinstance(result, Form) else result
 
     # -- reading -----------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class Canonical(Facts):
         return made
 
     def _effects(self, node: Any) -> int:
-        """Return what a node and its parts may do; a divisor whose bounds exclude 0 is safe."""
+        """Return the effects of a node and its parts; a divisor whose bounds exclude 0 is safe."""
         flags = self._flags
         does = 0
         for part in children(node):
@@ -178,18 +178,18 @@ class Canonical(Facts):
         return does
 
     def get(self, e: Any) -> Result:
-        """Return what a part was read as."""
+        """Return the reading of a part."""
         return self._memo[id(e)][2]
 
     def form_of(self, e: Any) -> Form:
-        """Return the form of a part that is a scalar integer, as its value itself."""
+        """Return the exact form of a part that is a scalar integer."""
         result = self._memo[id(e)][2]
         assert isinstance(result, Form)
         return result if result.exact else self.exact(result)
 
     def _generic(self, node: Any, does: int) -> Result:
-        """Make a node again of its canonical parts."""
-        if isinstance(node, FloatImm):  # 0.0 and -0.0 are equal to Python
+        """Rebuild a node with canonical parts."""
+        if isinstance(node, FloatImm):  # in Python, 0.0 and -0.0 are equal
             made = self.table.get((FloatImm, repr(node.value), node.dtype))
             if made is None:
                 made = node
@@ -216,7 +216,7 @@ class Canonical(Facts):
         if isinstance(made, PrimExpr) and made.dtype.is_integer and made.dtype.lanes == 1:
             low, high = self._generic_bounds(node)
             return self.form_of_atom(self.atom(key, lambda: made, low, high), node.dtype)
-        # Both are kept alive by the table, so that their identities stay theirs.
+        # The table keeps both alive, so that their identities stay unique.
         self.note(self.table, key, made)
         self.note(self.table, ("alive", id(node), id(made)), (node, made))
         return made
@@ -245,7 +245,7 @@ class Canonical(Facts):
 
     # -- rules -------------------------------------------------------------------------------------
     def var(self, e: Var) -> Result | None:
-        """Read a variable: what it is bound to, or an atom."""
+        """Read a variable: its value, or an atom."""
         known = self.values.get(id(e))
         if known is not None:
             return known[1]
@@ -256,7 +256,7 @@ class Canonical(Facts):
         return self.form_of_atom(atom, dtype)
 
     def bind_value(self, var: Var, form: Form) -> None:
-        """Read a variable as its value from here on."""
+        """Bind a variable to its value from here on."""
         self.note(self.values, id(var), (var, form))
 
     def number(self, e: IntImm) -> Result:
@@ -292,7 +292,7 @@ class Canonical(Facts):
         return fold_remainders(self, self.form(terms, const, dtype, within))
 
     def _short(self, form: Form) -> Form:
-        """Return a form of one term, where it has many."""
+        """Return a form with a single term for one with many."""
         if len(form.terms) <= _MOST_TERMS // 2:
             return form
         low, high = self.value_bounds(form)
@@ -332,7 +332,7 @@ class Canonical(Facts):
         return floor_divide(self, self.form_of(e.a), self.form_of(e.b), e.dtype)
 
     def floormod(self, e: FloorMod) -> Result | None:
-        """Read a remainder; by a power of two, that of anything congruent is the same."""
+        """Read a remainder; modulo a power of two, congruent dividends are equivalent."""
         if not _is_index(e.dtype):
             return None
         by = e.b.value if isinstance(e.b, IntImm) else 0
@@ -343,7 +343,7 @@ class Canonical(Facts):
         return remainder(self, self.form_of(e.a), self.form_of(e.b), e.dtype)
 
     def div(self, e: Div | Mod) -> Result | None:
-        """Read a truncated quotient or remainder of what is not negative."""
+        """Read a truncated quotient or remainder of nonnegative operands."""
         if not _is_index(e.dtype):
             return None
         a, b = self.form_of(e.a), self.form_of(e.b)
@@ -386,7 +386,7 @@ class Canonical(Facts):
         return self.write_form(form) if is_same else self.write(form.terms, form.const, dtype)
 
     def cast(self, e: Cast) -> Result | None:
-        """Read a conversion: congruent to what is converted, unless that wrapped before."""
+        """Read a conversion: congruent to its operand, unless that wrapped in a narrower dtype."""
         source, target = e.value.dtype, e.dtype
         if source is target:
             return self.get(e.value)
@@ -399,7 +399,7 @@ class Canonical(Facts):
         return self.form(form.terms, form.const, target, form.interval)
 
     def choice(self, e: Any) -> Result | None:
-        """Read a choice whose condition is known, or whose values are the same."""
+        """Read a choice with a known condition or equal values."""
         condition, x, y = e.args if e.__class__ is Call else children(e)
         test = self.get(condition)
         if test is TRUE:
@@ -478,7 +478,7 @@ class Canonical(Facts):
         return found
 
     def _inequality(self, terms: Terms, const: int, dtype: DataType) -> PrimExpr | None:
-        """Write ``terms + const >= 0``, or give None if a side does not fit the dtype."""
+        """Write ``terms + const >= 0``; None if a side does not fit the dtype."""
         left: Terms = {m: -c for m, c in terms.items() if c < 0}
         right: Terms = {m: c for m, c in terms.items() if c > 0}
         strict, less, more = False, 0, 0
@@ -535,7 +535,7 @@ class Canonical(Facts):
         return found
 
     def does(self, e: PrimExpr) -> Does:
-        """Return what evaluating an expression that was read may do."""
+        """Return the effects of an expression that was read."""
         found = self._flags.get(id(e))
         return Does.NOTHING if found is None else Does(found[1])
 
@@ -545,7 +545,7 @@ class Canonical(Facts):
         return None if found is None else found[1:]
 
     def conjunction(self, e: And | Or) -> Result | None:
-        """Read a logical operation; what the other side implies goes."""
+        """Read a logical operation; a side that the other implies is dropped."""
         if e.dtype.lanes != 1:
             return None
         a, b = self.expr_of(self.get(e.a)), self.expr_of(self.get(e.b))
@@ -559,7 +559,7 @@ class Canonical(Facts):
             return zero
         x, y = self.test_of(a), self.test_of(b)
         if x is not None and y is not None and x[0] and y[0]:
-            # x implies y where y - x >= 0.
+            # x implies y if y - x >= 0.
             gap, const = add_terms(y[1], x[1], -1), y[2] - x[2]
             low, high = self.bounds(gap, const)
             if low >= 0:
@@ -575,7 +575,7 @@ class Canonical(Facts):
         return self.cons(e.__class__, a, b)
 
     def negation(self, e: Not) -> Result | None:
-        """Read a negation: that of a comparison is one."""
+        """Read a negation; a negated comparison is a comparison."""
         inside = self.expr_of(self.get(e.a))
         if inside is TRUE:
             return FALSE

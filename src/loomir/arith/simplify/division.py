@@ -31,7 +31,7 @@ __all__ = ["floor_divide", "fold_remainders", "remainder"]
 
 
 class Canonical(Protocol):
-    """The maker of forms and atoms that this module uses."""
+    """The interface for creating forms and atoms that this module uses."""
 
     atoms: list[Atom]
 
@@ -67,7 +67,7 @@ class Canonical(Protocol):
         ...
 
     def find(self, key: Key) -> Atom:
-        """Return an atom that there is."""
+        """Return an existing atom."""
         ...
 
     def form_of_atom(self, atom: Atom, dtype: DataType) -> Form:
@@ -132,7 +132,7 @@ def remainder(c: Canonical, a: Form, b: Form, dtype: DataType) -> Form | None:
 
 
 def _negate(c: Canonical, a: Form, by: int, dtype: DataType) -> Form | None:
-    """Negate a dividend for a divisor below 0, or give None if one of them would wrap.
+    """Negate a dividend for a negative divisor; None if one of them would wrap.
 
     A divisor of -1 needs no dividend: the quotient is congruent, the remainder is 0.
     """
@@ -142,14 +142,14 @@ def _negate(c: Canonical, a: Form, by: int, dtype: DataType) -> Form | None:
 
 
 def _is_below(c: Canonical, rest: Form, b: Form) -> bool:
-    """Tell whether a rest is at least 0 and below the divisor."""
+    """Tell whether a remainder is at least 0 and below the divisor."""
     if not c.is_nonnegative(rest.terms, rest.const):
         return False
     return c.is_nonnegative(add_terms(b.terms, rest.terms, -1), b.const - 1 - rest.const)
 
 
 def _quotient(c: Canonical, a: Form, b: Form, dtype: DataType) -> Form:
-    """Return a quotient by what is above 0 as an atom."""
+    """Return a quotient by a positive divisor as an atom."""
     low = a.low // (b.low if a.low < 0 else b.high)
     high = a.high // (b.high if a.high < 0 else b.low)
     return _atom(c, AtomKind.FLOORDIV, a, b, dtype, Interval(low, high))
@@ -181,7 +181,7 @@ def _fits(c: Canonical, terms: Terms, const: int, dtype: DataType) -> bool:
 
 
 def _divide_by_constant(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
-    """Divide by a constant above 0: its multiples leave the quotient, common factors cancel."""
+    """Divide by a positive constant: multiples move out of the quotient, common factors cancel."""
     if by == 1:
         return c.form(a.terms, a.const, dtype)
     whole: Terms = {}
@@ -212,12 +212,12 @@ def _divide_by_constant(c: Canonical, a: Form, by: int, dtype: DataType) -> Form
 
 
 def _quotient_by_constant(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
-    """Make the atom of a quotient; a quotient of a quotient is one."""
+    """Make the atom of a quotient; a quotient of a quotient becomes a single one."""
     if len(a.terms) == 1:
         ((mono, factor),) = a.terms.items()
         inner = c.atoms[mono[0]] if len(mono) == 1 and factor == 1 else None
         if inner is not None and inner.kind == AtomKind.FLOORDIV and inner.parts[1].is_constant:
-            # The quotient of a quotient is one by the product of both divisors.
+            # A quotient of a quotient is the quotient by the product of the divisors.
             x, d = inner.parts[0], inner.parts[1].const
             const = x.const + a.const * d
             if d * by <= dtype.max_value and _fits(c, x.terms, const, dtype):
@@ -238,7 +238,7 @@ def _coarse(c: Canonical, a: Form, by: int) -> ModularSet:
 
 
 def _modulo(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
-    """Return the remainder by a constant above 0: multiples vanish, common factors factor out."""
+    """Return the remainder by a positive constant: multiples vanish, common factors move out."""
     known = residue_of(a, c.atoms)
     if known.coeff % by == 0:
         return c.constant(known.base % by, dtype)
@@ -251,7 +251,7 @@ def _modulo(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
     for mono, factor in a.terms.items():
         left = factor % by
         if left:
-            # Keep a factor that is small already, so that -x stays one.
+            # Keep a factor that is small already, so that -x stays -x.
             rest[mono] = factor if -by < factor < by else left
     const = a.const % by
     if not _fits(c, rest, const, dtype):
@@ -287,9 +287,9 @@ def _modulo(c: Canonical, a: Form, by: int, dtype: DataType) -> Form:
 def _split_multiples(
     c: Canonical, terms: Terms, const: int, by: int
 ) -> tuple[int, Terms, int, Terms, int]:
-    """Split a sum into multiples of a factor of ``by``, and a rest that is at least 0 and below it.
+    """Split a sum into multiples of a factor of ``by``, and a rest from 0 to below that factor.
 
-    Returns the factor, the sum divided by it, and the rest; the factor is 1 where there is none.
+    Returns the factor, the sum divided by it, and the rest; the factor is 1 if there is no other.
     """
     for grain in sorted({common_factor((f, by)) for f in terms.values()}, reverse=True):
         if grain == 1:
@@ -326,7 +326,7 @@ def fold_remainders(c: Canonical, form: Form) -> Form:
 
 
 def _is_related(c: Canonical, form: Form, a: Form) -> bool:
-    """Tell whether a sum has a quotient, or a term of what the remainder is of."""
+    """Tell whether a sum has the quotient of a remainder, or a term of its dividend."""
     return any(mono in a.terms for mono in form.terms) or any(
         c.atoms[number].kind == AtomKind.FLOORDIV for mono in form.terms for number in mono
     )
@@ -335,7 +335,7 @@ def _is_related(c: Canonical, form: Form, a: Form) -> bool:
 def _expand_remainder(
     c: Canonical, form: Form, parts: tuple[Form, ...], factor: int
 ) -> Form | None:
-    """Put ``a - a // b * b`` in place of ``a % b``."""
+    """Replace ``a % b`` by ``a - a // b * b``."""
     a, b = parts
     over = floor_divide(c, a, b, a.dtype) if a.exact else None
     if over is None:
@@ -355,7 +355,7 @@ def _expand_remainder(
 def _extract_remainder(
     c: Canonical, form: Form, parts: tuple[Form, ...], factor: int
 ) -> Form | None:
-    """Put ``a % b`` in place of ``a - a // b * b``."""
+    """Replace ``a - a // b * b`` by ``a % b``."""
     a, b = parts
     if factor % b.const:
         return None

@@ -26,11 +26,11 @@ from loomir.tir.expr import Add, Cast, IntImm, Mul, PrimExpr, Sub
 __all__ = ["Facts"]
 
 _SEARCH: Final = 12
-"""Steps of the prover for each comparison that is simplified."""
+"""The most steps of the prover for each simplified comparison."""
 
 
 class _Residues:
-    """The residue classes of atoms as a table, whose entries can be undone."""
+    """A table of the residue classes of atoms, with undo."""
 
     def __init__(self, atoms: list[Atom]) -> None:
         self._atoms = atoms
@@ -45,7 +45,7 @@ class _Residues:
 class Facts:
     """The known facts about atoms of polynomials; makes forms, and writes them as expressions.
 
-    Facts may be added at any time; ``enter`` and ``leave`` bracket those that hold in a scope only.
+    Facts may be added at any time; ``enter`` and ``leave`` enclose those of a scope.
     """
 
     def __init__(self) -> None:
@@ -54,9 +54,9 @@ class Facts:
         self.facts: list[Inequality] = []
         self._ranges: dict[int, tuple[int, int]] = {}
         self.table: dict[Key, Any] = {}
-        """Atoms and written expressions by what they are made of."""
+        """Atoms and written expressions by their operands."""
         self.serial = 0
-        """The number of the state of knowledge: what was read in another is read anew."""
+        """The version of the facts: readings made with another version are repeated."""
         self._serials = 0
         self._undo: list[tuple[Any, Any, Any]] = []
         self._scopes: list[tuple[int, int, int]] = []
@@ -73,7 +73,7 @@ class Facts:
         self.serial = self._serials
 
     def leave(self) -> None:
-        """End the latest scope: what it learned is forgotten."""
+        """End the latest scope, and forget its facts."""
         self.serial, mark, facts = self._scopes.pop()
         del self.facts[facts:]
         while len(self._undo) > mark:
@@ -84,31 +84,31 @@ class Facts:
                 table[key] = old
 
     def note(self, table: Any, key: Any, value: Any) -> None:
-        """Set an entry, to be undone with the scope."""
+        """Set an entry that is undone at the end of the scope."""
         if self._scopes:
             self._undo.append((table, key, table.get(key)))
         table[key] = value
 
-    # -- what is known about atoms -----------------------------------------------------------------
+    # -- facts about atoms -------------------------------------------------------------------------
     def range_of(self, number: int) -> tuple[int, int]:
         """Return the bounds of an atom."""
         return self._ranges[number]
 
     def tighten(self, number: int, low: int | None, high: int | None) -> None:
-        """Note better bounds of an atom."""
+        """Tighten the bounds of an atom."""
         old_low, old_high = self._ranges[number]
         low = old_low if low is None else max(low, old_low)
         high = old_high if high is None else min(high, old_high)
-        # An empty range says that this place is never reached: nothing needs to be known there.
+        # An empty range means that this place is never reached, where no facts are needed.
         if low <= high and (low, high) != (old_low, old_high):
             self.note(self._ranges, number, (low, high))
 
     def learn_residue(self, number: int, known: ModularSet) -> None:
-        """Note the residue class of an atom."""
+        """Record the residue class of an atom."""
         self.note(_Residues(self.atoms), number, known)
 
     def relate(self, number: int, known: Inequality) -> None:
-        """Note an inequality about an atom."""
+        """Record an inequality about an atom."""
         old = self.relations.get(number)
         self.note(self.relations, number, [*(old or ()), known])
 
@@ -149,7 +149,7 @@ class Facts:
         parts: tuple[Form, ...] = (),
         modular: ModularSet = ANY,
     ) -> Atom:
-        """Find or make an atom; its bounds are those that hold here."""
+        """Find or make an atom; its bounds hold in the current scope."""
         found = self.table.get(key)
         if found is None:
             found = Atom(len(self.atoms), make(), kind, parts, modular)
@@ -161,7 +161,7 @@ class Facts:
         return found
 
     def find(self, key: Key) -> Atom:
-        """Return an atom that there is."""
+        """Return an existing atom."""
         return self.table[key]
 
     def form_of_atom(self, atom: Atom, dtype: DataType) -> Form:
@@ -172,7 +172,7 @@ class Facts:
     def form(
         self, terms: Terms, const: int, dtype: DataType, within: Interval | None = None
     ) -> Form:
-        """Make a form of a polynomial; ``within`` are bounds that are known otherwise."""
+        """Make a form of a polynomial; ``within`` are bounds known from elsewhere."""
         if not terms:
             return self.constant(const, dtype)
         low, high = self.bounds(terms, const)
@@ -182,7 +182,7 @@ class Facts:
         return made if made.exact else self._reduce(made)
 
     def _reduce(self, form: Form) -> Form:
-        """Bring factors that may wrap into the range around 0, modulo the width."""
+        """Reduce factors that may wrap to the range around 0, modulo the width."""
         period = 1 << form.dtype.bits
         half = period >> 1
         if all(-half <= c < half for c in form.terms.values()) and -half <= form.const < half:
@@ -200,7 +200,7 @@ class Facts:
         return Form({}, value, value, value, dtype)
 
     def exact(self, form: Form) -> Form:
-        """Return a form that is the value itself: an atom where the polynomial may wrap."""
+        """Return an exact form: an atom, if the polynomial may wrap."""
         if form.exact:
             return form
         key = ("wrap", form.dtype, *key_of(form.terms, form.const))
@@ -217,7 +217,7 @@ class Facts:
 
     # -- writing -----------------------------------------------------------------------------------
     def cons(self, kind: Any, *parts: Any) -> Any:
-        """Find or make a node of parts that are themselves such."""
+        """Find or make a node (hash consing); its parts must be such nodes, too."""
         key = (kind, *[p if p.__class__ in (int, DataType) else id(p) for p in parts])
         found = self.table.get(key)
         if found is None:
@@ -245,7 +245,7 @@ class Facts:
         return form.expr
 
     def write(self, terms: Terms, const: int, dtype: DataType) -> PrimExpr:
-        """Return the expression of a polynomial: what is added first, then what is subtracted."""
+        """Return the expression of a polynomial: positive terms first, then negative ones."""
         made: PrimExpr | None = None
         minus: list[tuple[Monomial, int]] = []
         low = dtype.min_value

@@ -50,7 +50,7 @@ class AtomKind:
 
 
 class Atom:
-    """An integer that sums are made of: ``expr`` has its value.
+    """An integer that occurs in sums: ``expr`` has its value.
 
     ``parts`` are the operands of a quotient, remainder, minimum or maximum, over the integers.
     """
@@ -99,7 +99,7 @@ class Form:
 
 
 def key_of(terms: Terms, const: int) -> Key:
-    """Return what two polynomials share exactly where they are the same."""
+    """Return a key that is equal exactly for equal polynomials."""
     if len(terms) == 1:
         ((mono, factor),) = terms.items()
         return (const, mono, factor)
@@ -126,7 +126,7 @@ def scale_terms(a: Terms, factor: int) -> Terms:
 
 
 def multiply_terms(a: Form, b: Form) -> Terms:
-    """Return the monomials of a product, the constant left aside."""
+    """Return the monomials of a product of terms without constants."""
     made: Terms = {}
     rows = [*a.terms.items(), ((), a.const)]
     columns = [*b.terms.items(), ((), b.const)]
@@ -143,7 +143,7 @@ def multiply_terms(a: Form, b: Form) -> Terms:
 
 
 def divide_monomial(mono: Monomial, divisor: Monomial) -> Monomial | None:
-    """Divide a monomial by another one, or give None if it is not a multiple."""
+    """Divide a monomial by another one; None if it is not a multiple."""
     left = list(mono)
     for number in divisor:
         if number not in left:

@@ -45,9 +45,9 @@ class Knowledge(Protocol):
 
     atoms: list[Atom]
     relations: dict[int, list[Inequality]]
-    """What is known about variables, by atom."""
+    """Known inequalities about variables, by atom."""
     facts: list[Inequality]
-    """What is assumed."""
+    """The assumed inequalities."""
 
     def range_of(self, number: int) -> tuple[int, int]:
         """Return the bounds of an atom."""
@@ -63,7 +63,7 @@ def is_nonnegative(
 ) -> bool:
     """Tell whether a polynomial is certainly at least 0.
 
-    A minimum, maximum or choice is one of its operands: where nothing else helps, all are tried.
+    A minimum, maximum or choice equals one of its operands: as a last resort, all are tried.
     """
     cases = [(terms, const, 0)]
     while cases:
@@ -80,7 +80,7 @@ def is_nonnegative(
 
 
 def _choice(known: Knowledge, terms: Terms) -> Atom | None:
-    """Return the latest atom that is one of its operands."""
+    """Return the latest atom that equals one of its operands, or None."""
     found = -1
     for mono in terms:
         for number in mono:
@@ -90,7 +90,7 @@ def _choice(known: Knowledge, terms: Terms) -> Atom | None:
 
 
 def _substitute(terms: Terms, const: int, atom: Atom, part: Form) -> tuple[Terms, int]:
-    """Put a polynomial in place of an atom that occurs at most once in each monomial."""
+    """Replace an atom that occurs at most once in each monomial by a polynomial."""
     made: Terms = {}
 
     def add(mono: Monomial, factor: int) -> None:
@@ -137,7 +137,7 @@ def _search(known: Knowledge, terms: Terms, const: int, fuel: int) -> bool:
 def _smaller(known: Knowledge, terms: Terms, const: int) -> Iterator[tuple[Terms, int]]:
     """Yield polynomials that are at most this one, each with a monomial eliminated.
 
-    The latest atoms come first: they are made of earlier ones.
+    The latest atoms come first, since they depend on earlier ones.
     """
     for mono in sorted(terms, reverse=True):
         factor = terms[mono]
@@ -149,7 +149,8 @@ def _smaller(known: Knowledge, terms: Terms, const: int) -> Iterator[tuple[Terms
             sign = _sign(known, rest)
             if sign <= 0:
                 continue
-            # share * p - factor * rest * bound has no such monomial, and p >= 0 where it is.
+            # share * p - factor * rest * bound does not have the monomial, and is nonnegative only
+            # if p is.
             times, other = abs(share), abs(factor)
             made: Terms = {m: c * times for m, c in terms.items()}
             total = const * times
@@ -222,7 +223,7 @@ def _bounds_of_kind(known: Knowledge, atom: Atom) -> Iterator[tuple[Monomial, In
         if known.lower(a.terms, a.const) >= 0:
             yield atom.mono, _minus(a, own)
         return
-    # The dividend lies between the product and what is one divisor above it.
+    # The dividend is at least the product, and less than the product plus the divisor.
     product: Terms = {tuple(sorted((*mono, atom.number))): c for mono, c in b.terms.items()}
     if b.const:
         product[atom.mono] = b.const

@@ -19,22 +19,22 @@ from loomir.tir.expr import And, FloatImm, IntImm, Not, Or, PrimExpr, Var
 __all__ = ["Known", "apply", "apply_rule", "rewrite_expr"]
 
 _FUEL: Final = 32
-"""How many rules may apply to one node; each makes it smaller, so that this is never reached."""
+"""The most rules that apply to one node; never reached, since each makes it smaller."""
 _MOST_COMPARED: Final = 64
-"""Nodes that are compared to find two operands equal."""
+"""The most nodes that are compared to find two operands equal."""
 
 Names = dict[str, Any]
 
 
 class Known(Protocol):
-    """The facts about operands that conditions of rules ask for."""
+    """The facts about operands that conditions of rules need."""
 
     def interval_of(self, expr: PrimExpr) -> Interval:
         """Return the bounds of a scalar integer."""
         ...
 
     def does(self, expr: PrimExpr) -> Does:
-        """Return what evaluating an expression may do."""
+        """Return the effects of evaluating an expression."""
         ...
 
 
@@ -61,7 +61,7 @@ def is_same(a: Node, b: Node) -> bool:
 
 
 def _is_plain(x: Node) -> bool:
-    """Tell whether a node is no more than its class and its parts."""
+    """Tell whether a node consists of its class and its parts only."""
     return all(
         f.name in ("a", "b", "condition", "true_value", "false_value", "span")
         for f in x.node_fields
@@ -69,7 +69,7 @@ def _is_plain(x: Node) -> bool:
 
 
 def matches(pattern: Pattern, e: Any, names: Names) -> bool:
-    """Match a pattern; ``names`` receives what its names stand for."""
+    """Match a pattern; ``names`` receives the operands of its names."""
     kind = pattern.kind
     if kind.__class__ is not str:
         if e.__class__ is not kind:
@@ -97,7 +97,7 @@ def _holds(condition: ast.expr | None, names: Names, known: Known) -> bool:
 
 
 def _evaluate(e: Any, names: Names, known: Known) -> Any:
-    """Evaluate a condition: constants are numbers, other names are known by their bounds."""
+    """Evaluate a condition: constants are numbers, other names have bounds."""
     if isinstance(e, ast.BoolOp):
         return all(_evaluate(part, names, known) for part in e.values)
     if isinstance(e, ast.Constant):
@@ -176,7 +176,7 @@ def _element(e: Any) -> DataType:
 
 
 def apply_rule(rule: Rule, e: Any, known: Known) -> PrimExpr | None:
-    """Return what a rule makes of a node, or None if it does not apply."""
+    """Return the result of a rule on a node, or None if it does not apply."""
     names: Names = {}
     if not matches(rule.left, e, names):
         return None
@@ -260,12 +260,12 @@ def _simplify(e: PrimExpr, known: Known, depth: int) -> PrimExpr:
 
 
 def apply(e: PrimExpr, known: Known) -> PrimExpr:
-    """Fold a node of simplified parts and apply rules to it, until none applies."""
+    """Fold a node with simplified parts and apply rules to it, until none applies."""
     return _simplify(e, known, 8)
 
 
 def rewrite_expr(expr: PrimExpr, known: Known) -> PrimExpr:
-    """Fold and apply rules in a whole expression, parts first; the same one where none applies."""
+    """Fold and apply rules in an expression, innermost first; return the same if none applies."""
 
     def rule(e: Any) -> PrimExpr:
         return _simplify(e, known, 8)

@@ -40,7 +40,7 @@ __all__ = ["WEIGHTS", "Pattern", "Rule", "is_constant", "measure", "occurrences"
 
 
 class Pattern(NamedTuple):
-    """A node of a pattern: ``kind`` is a class of expressions, or what a leaf stands for.
+    """A node of a pattern: ``kind`` is a class of expressions, or the kind of a leaf.
 
     Leaves: ``"int"``, ``"bool"``, ``"float"``, ``"const"`` with a name; ``"number"``, ``"truth"``
     and ``"real"`` with a value.
@@ -53,7 +53,7 @@ class Pattern(NamedTuple):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether this stands for something."""
+        """Whether this is a placeholder or a literal."""
         return isinstance(self.kind, str)
 
 
@@ -147,18 +147,18 @@ WEIGHTS: Final[dict[Any, int]] = {
     Div: 8,
     Mod: 8,
 }
-"""The order by which rules make expressions smaller; leaves weigh 1."""
+"""The weights by which rules make expressions smaller; leaves weigh 1."""
 
 
 def is_constant(pattern: Pattern) -> bool:
-    """Tell whether a pattern is folded to a constant when it is made."""
+    """Tell whether a pattern has only constants, so that its instance is folded."""
     if pattern.is_leaf:
         return pattern.kind in ("const", "number", "truth", "real")
     return all(map(is_constant, pattern.args))
 
 
 def measure(pattern: Pattern) -> tuple[int, int, int]:
-    """Return what each rule makes smaller: weight, constants on the left, divided weight."""
+    """Return the measure that each rule decreases: weight, left constants, divided weight."""
     if pattern.is_leaf or is_constant(pattern):
         return (1, 0, 0)
     parts = [measure(part) for part in pattern.args]
@@ -174,10 +174,10 @@ def measure(pattern: Pattern) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class Rule:
-    """``lhs`` becomes ``rhs`` where ``when`` holds.
+    """``lhs`` becomes ``rhs`` if ``when`` holds.
 
-    ``cls`` is ``"W"`` for what holds whatever wraps, ``"N"`` for what holds where no part of either
-    side wraps, ``"F"`` for floats.
+    ``cls`` is ``"W"`` for rules that hold even if integers wrap, ``"N"`` for those that hold if no
+    part of either side wraps, ``"F"`` for floats.
     """
 
     lhs: str
@@ -187,24 +187,24 @@ class Rule:
 
     @lazy_property
     def left(self) -> Pattern:
-        """The pattern that is looked for."""
+        """The pattern to match."""
         return parse(self.lhs)
 
     @lazy_property
     def right(self) -> Pattern:
-        """The pattern that is made."""
+        """The pattern of the replacement."""
         return parse(self.rhs)
 
     @lazy_property
     def condition(self) -> ast.expr | None:
-        """The condition, read."""
+        """The parsed condition."""
         return ast.parse(self.when, mode="eval").body if self.when else None
 
     @lazy_property
     def dropped(self) -> tuple[str, ...]:
-        """The names of which the right side evaluates fewer, so that they must not fail or act.
+        """Names that the right side evaluates fewer times, so that they must have no effects.
 
-        Where a side is evaluated only sometimes, all must.
+        If a side is not always evaluated, these are all names.
         """
         left, right = occurrences(self.left), occurrences(self.right)
         names = tuple(n for n in left if n[0] != "c")

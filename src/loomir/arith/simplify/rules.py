@@ -288,4 +288,4 @@ RULES: Final[tuple[Rule, ...]] = (
     *_LOGIC,
     *_FLOAT,
 )
-"""All rules; for one expression the first that applies is taken."""
+"""All rules; the first one that applies to an expression is used."""

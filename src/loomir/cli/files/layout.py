@@ -42,8 +42,8 @@ def format_text(text: str, path: Path) -> str:
         raise CompileError(
             Diagnostic(
                 "CLI0014",
-                f"the formatter cannot lay out {path}: {why}",
-                help="mend the settings of Ruff for this file, in ruff.toml or pyproject.toml",
+                f"the formatter cannot format {path}: {why}",
+                help="fix the settings of Ruff for this file, in ruff.toml or pyproject.toml",
             )
         ) from error
     return done.stdout

@@ -70,7 +70,7 @@ def _explain(error: BaseException, file: str, way: str) -> CompileError:
             span,
             "here" if own else "",
             notes=notes,
-            help=f"mend it; {way}, which shows every call that leads there",
+            help=f"fix it; {way}, which shows the whole traceback",
         )
     )
 

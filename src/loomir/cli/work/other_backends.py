@@ -93,7 +93,7 @@ def _find(name: str) -> Any:
 def _broken(name: str, error: Exception) -> CompileError:
     said = (str(error).strip() or type(error).__name__).splitlines()[0]
     return _refusal(
-        f"--compare {name}: importing it fails: {said}", "mend its installation, or leave it out"
+        f"--compare {name}: importing it fails: {said}", "repair its installation, or leave it out"
     )
 
 

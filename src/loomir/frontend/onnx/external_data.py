@@ -67,7 +67,7 @@ def _open(path: Path) -> WeightFile:
 def _find(said: Mapping[str, str], folder: Path | None, name: str, size: int) -> tuple[Path, int]:
     location = said.get("location", "")
     if folder is None:
-        raise _refusal(name, location, "the model was given as bytes, so it has no folder")
+        raise _refusal(name, location, "the model was passed as bytes, so it has no folder")
     root = folder.resolve()
     try:
         path = (root / location).resolve()
@@ -79,7 +79,7 @@ def _find(said: Mapping[str, str], folder: Path | None, name: str, size: int) ->
     offset = _number(said.get("offset"), 0)
     length = _number(said.get("length"), size)
     if offset < 0 or length != size:
-        raise _refusal(name, location, f"it says {length} bytes, and the tensor has {size}")
+        raise _refusal(name, location, f"it has {length} bytes, but the tensor needs {size}")
     state = path.stat()
     if state.st_nlink > 1:  # such as one that an archive made of a file outside
         raise _refusal(name, location, "the file has other names too: copy it to have its own")

@@ -110,7 +110,7 @@ class GraphImporter:
         scope.update(zip(body.inputs, inputs))
         frame = _Frame(body.nodes, scope, around.versions, around, label=around.label)
         if self._depth >= _DEEPEST:
-            raise CannotImport(f"more than {_DEEPEST} graphs stand within one another")
+            raise CannotImport(f"more than {_DEEPEST} graphs are nested")
         self._depth += 1
         self._walk(frame)
         self._depth -= 1
@@ -201,7 +201,7 @@ class GraphImporter:
         expr = made if isinstance(made, (Var, Constant)) else self.emit(made)
         info = self.builder.struct_info_of(expr)
         if not isinstance(info, TensorStructInfo):
-            raise CannotImport("its converter made something else than a tensor")
+            raise CannotImport("its converter returned something other than a tensor")
         stored = str(info.dtype)
         same = element and STORED_AS.get(element) == stored
         return TensorValue(expr, element if same else stored)
@@ -276,7 +276,7 @@ class GraphImporter:
     def expression(self, value: Value) -> RelaxExpr:
         """Return the expression of a tensor, which is made where there is none yet."""
         if not isinstance(value, TensorValue):
-            raise CannotImport("it is given a sequence or an optional in place of a tensor")
+            raise CannotImport("it gets a sequence or an optional instead of a tensor")
         if value.expr is not None:
             return value.expr
         known = value.known

@@ -91,7 +91,7 @@ class Node:
         """Return an input of any kind."""
         found = self.inputs[index] if index < len(self.inputs) else None
         if found is None:
-            raise CannotImport(f"its input {index} is left out, and has to be given")
+            raise CannotImport(f"its input {index} is missing, but required")
         return found
 
     def tensor(self, index: int) -> TensorValue:
@@ -130,7 +130,7 @@ class Node:
         """Return what is known of an expression that is a tensor."""
         found = self.graph.builder.struct_info_of(expr)
         if not isinstance(found, TensorStructInfo):
-            raise CannotImport("it is given something else than a tensor")
+            raise CannotImport("it gets something other than a tensor")
         return found
 
     def dtype(self, index: int) -> str:
@@ -152,7 +152,7 @@ class Node:
         info = self.info_of(expr)
         if info.dims is None:
             raise CannotImport(
-                "it is given a tensor of which not even the number of axes is known",
+                "it gets a tensor of unknown rank",
                 help="give the shape of the model's inputs: load(model, shapes={'x': (1, 3)})",
             )
         return [d.value if isinstance(d, IntImm) else d for d in info.dims]
@@ -164,7 +164,7 @@ class Node:
     def count_axis(self, axis: int, rank: int) -> int:
         """Return an axis counted from 0."""
         if not -rank <= axis < max(rank, 1):
-            raise CannotImport(f"axis {axis} is none of {rank}")
+            raise CannotImport(f"axis {axis} is out of range for {rank} axes")
         return axis + rank if axis < 0 else axis
 
     def constant(self, index: int) -> NPArray | None:

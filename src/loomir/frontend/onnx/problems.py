@@ -62,8 +62,8 @@ class Problems:
         self._note(
             Diagnostic(
                 "ONX0012",
-                f"{node.label}: its attributes or inputs are none of this operator: {what}",
-                help="look at the model with onnx.checker.check_model(path, full_check=True)",
+                f"{node.label}: its attributes or inputs are not valid for this operator: {what}",
+                help="check the model with onnx.checker.check_model(path, full_check=True)",
             )
         )
 

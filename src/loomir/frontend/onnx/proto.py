@@ -65,7 +65,7 @@ def onnx_package(part: str = "") -> Any:
     except ImportError as error:
         raise refuse_model(
             "ONX0001",
-            f"models of ONNX are read by the package onnx, which is not here: {error}",
+            f"reading ONNX models needs the package onnx, which cannot be imported: {error}",
             help='install it: pip install "loomir[onnx]"',
         ) from error
 
@@ -90,8 +90,8 @@ def _unreadable(name: str, error: Exception) -> Exception:
     first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return refuse_model(
         "ONX0002",
-        f"{name} is no valid model of ONNX: {first.strip()}",
-        help="export it again, or look at it with onnx.checker.check_model",
+        f"{name} is not a valid ONNX model: {first.strip()}",
+        help="export it again, or check it with onnx.checker.check_model",
     )
 
 
@@ -149,7 +149,7 @@ class _Reader:
     # -- graphs ------------------------------------------------------------------------------
     def graph(self, proto: Any, weights: Mapping[int, FileData] = MappingProxyType({})) -> GraphDef:
         if self.depth >= _DEEPEST:
-            raise ValueError(f"more than {_DEEPEST} graphs stand within one another")
+            raise ValueError(f"more than {_DEEPEST} graphs are nested")
         self.depth += 1
         constants = {
             t.name: self.weight(t, weights.get(i)) for i, t in enumerate(proto.initializer)

@@ -40,7 +40,7 @@ def from_exported(program: Any, *, name: str = "main", decompose: bool = True) -
             f"a program of torch.export is needed, not a {type(program).__name__}",
             help="export it first: torch.export.export(model.eval(), (x,))"
             if isinstance(program, torch.nn.Module)
-            else "give what torch.export.export(model, inputs) returns",
+            else "pass the result of torch.export.export(model, inputs)",
         )
     if decompose:
         with torch.no_grad():

@@ -108,7 +108,7 @@ class Node:
         """Return what is known of an expression that is a tensor."""
         found = self.graph.builder.struct_info_of(expr)
         if not isinstance(found, TensorStructInfo):
-            raise CannotImport("it is given something else than a tensor")
+            raise CannotImport("it gets something other than a tensor")
         return found
 
     def dtype_of(self, expr: RelaxExpr) -> str:
@@ -137,7 +137,7 @@ class Node:
     def count_axis(self, axis: Any, rank: int) -> int:
         """Return an axis counted from 0."""
         if not -rank <= axis < max(rank, 1):
-            raise CannotImport(f"axis {axis} is none of {rank}")
+            raise CannotImport(f"axis {axis} is out of range for {rank} axes")
         return int(axis + rank if axis < 0 else axis)
 
     def axes(self, place: int | str, rank: int) -> list[int] | None:

@@ -17,6 +17,6 @@ def torch_package(part: str = "") -> Any:
     except ImportError as error:
         raise refuse_program(
             "PTC0001",
-            f"programs of PyTorch are read by the package torch, which is not here: {error}",
+            f"reading PyTorch programs needs the package torch, which cannot be imported: {error}",
             help='install it: pip install "loomir[torch]"',
         ) from error

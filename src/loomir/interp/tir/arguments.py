@@ -325,7 +325,7 @@ class Binder:
         if check.is_name:
             code = "RUN0010"
         message = f"{what} must be {wanted}, not {found}"
-        remedy = f"pass an array for {parameter.name} that has it"
+        remedy = f"pass an array for {parameter.name} that fits"
         mistakes.add(RunValueError, code, message, remedy, parameter.span)
 
     def _describe(self, source: Field) -> str:

@@ -54,7 +54,7 @@ def _error(where: str, array: Any, index: tuple[int, ...], kernel: str, count: i
         Diagnostic(
             "RUN0481",
             f"{at} is {array[index]}{more}: {kernel} made it of inputs that have none",
-            help=f"look at what {kernel} is given there, or keep its inputs in its domain",
+            help=f"check the inputs of {kernel} there, and keep them in its domain",
         )
     )
 

@@ -101,7 +101,7 @@ def _check_name(name: object) -> None:
         raise RunTypeError(
             Diagnostic(
                 "RUN0302",
-                f"a packed function's name is a text, not {quote_name(name)}",
+                f"a packed function's name is a string, not {quote_name(name)}",
                 help=f'write @loomir.register_func("{name.__name__}")'
                 if isinstance(name, FunctionType)
                 else 'write @loomir.register_func("name")',

@@ -92,7 +92,7 @@ def unpack(data: bytes, name: str) -> Container:
     if not data.startswith(MAGIC[: max(1, len(data))]):
         refuse(
             "RUN0461",
-            f"{name} is no saved executable",
+            f"{name} is not a saved executable",
             "give a file that exe.save(path) wrote",
         )
     if len(data) < _START + _END:
@@ -125,7 +125,7 @@ def _refuse_newer(name: str, version: int) -> None:
     if version != FORMAT:
         refuse(
             "RUN0463",
-            f"{name} is written in form {version}; this Loomir reads form {FORMAT}",
+            f"{name} has format {version}; this Loomir reads format {FORMAT}",
             "read it with the version of Loomir that wrote it, or save it again with this one",
         )
 
@@ -156,7 +156,7 @@ def _refuse_damaged(name: str, what: str) -> NoReturn:
     refuse(
         "RUN0462",
         f"{name} is damaged: {what}",
-        "get the file again from where it came, or save the executable again",
+        "get the file again from its source, or save the executable again",
     )
 
 

@@ -71,7 +71,7 @@ def nest_below(place: Ref) -> list[Ref] | Refusal:
         if len(below) != 1 or below[0].stmt is not body:
             return Refusal(
                 "SCH0004",
-                "loop {!r} has more in it than one loop or block",
+                "loop {!r} contains more than one loop or block",
                 (path[-1].loop.loop_var.name_hint,),
                 "take a nest of loops around one block, with nothing between them",
                 path[-1].stmt,
@@ -148,7 +148,7 @@ def _cannot_start_before(ref: Ref, chain: Sequence[Ref]) -> Refusal | None:
         if not analyzer.can_prove(GT(around.loop.extent, imm(0, around.loop.extent.dtype))):
             return Refusal(
                 "SCH0005",
-                "loop {!r} may have no iterations, and then nothing starts",
+                "loop {!r} may have no iterations, and then init would not run",
                 (around.loop.loop_var.name_hint,),
                 advice,
                 around.stmt,
@@ -171,7 +171,7 @@ def _divide_bindings(ref: Ref, chain: Sequence[Ref], keep_units: bool) -> _Parts
             "SCH0005",
             "the iterators of block {!r} cannot be divided at the nest: {}",
             (ref.block.name_hint, found.errors[0].message),
-            "split and reorder loops so that tiles are below what counts them",
+            "split and reorder loops so that loops over tiles are outside of loops within tiles",
             ref.stmt,
         )
     outer: list[tuple[IterVar, PrimExpr]] = []
@@ -301,9 +301,9 @@ def cannot_transform_block(ref: Ref, index_map: IndexMap) -> Refusal | None:
     if len(index_map.initial_indices) != count:
         return Refusal(
             "SCH0003",
-            "the map is of {} indices, block {!r} has {} iterators",
+            "the map takes {} indices, but block {!r} has {} iterators",
             (len(index_map.initial_indices), block.name_hint, count),
-            "give a map of the block's iterators",
+            "pass a map of the block's iterators",
             ref.stmt,
         )
     if why := (complete_mistake(block) and reduction_mistake(block)):
@@ -359,7 +359,7 @@ def _cannot_map(ref: Ref, index_map: IndexMap, extents: Sequence[PrimExpr]) -> R
     if not is_bijective(_convert_map(index_map, ref.block), extents, analyzer=analyzer):
         return Refusal(
             "SCH0005",
-            "{} does not give each new index once for iterators of extents ({})",
+            "{} is not a bijective map of iterators of extents ({})",
             (index_map, ", ".join(map(str, extents))),
             "use an index map that splits by factors of extents, fuses and reorders",
             ref.stmt,
@@ -370,7 +370,7 @@ def _cannot_map(ref: Ref, index_map: IndexMap, extents: Sequence[PrimExpr]) -> R
         if len(mixed) > 1:
             return Refusal(
                 "SCH0006",
-                "{} is of a spatial and of a reducing iterator",
+                "{} mixes a spatial and a reducing iterator",
                 (final,),
                 "keep spatial and reducing iterators separate",
                 ref.stmt,

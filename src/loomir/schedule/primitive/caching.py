@@ -175,8 +175,8 @@ def cannot_fill(
                 return _refusal(
                     "SCH0006",
                     reader,
-                    f"a box of {buffer.name!r} may hold elements that nothing wrote before",
-                    "cache a buffer that one block writes as a whole before",
+                    f"a box of {buffer.name!r} may contain elements that are not written yet",
+                    "cache a buffer that one block has completely written before",
                 )
     return None
 
@@ -266,7 +266,7 @@ def _cannot_be_at(ref: Ref, loop: Ref) -> Refusal | None:
         return None
     name = loop.loop.loop_var.name_hint
     return _refusal(
-        "SCH0004", ref, f"loop {name!r} is not around it", "take a loop that get_loops gives"
+        "SCH0004", ref, f"loop {name!r} is not around it", "take a loop that get_loops returns"
     )
 
 
@@ -307,7 +307,7 @@ def cannot_delay(ref: Ref, buffer: Buffer, readers: list[Ref]) -> Refusal | None
     block, scope = ref.block, ref.scope
     why = complete_mistake(block) if block.init is None else explain_sharing(block)
     if why:
-        return _refusal("SCH0007", ref, why, "take a block that starts each element it writes")
+        return _refusal("SCH0007", ref, why, "take a block that initialises each element it writes")
     bound = (*ref.realize.values, ref.realize.predicate)
     if any(isinstance(n, BufferLoad) and n.buffer is buffer for e in bound for n in pre_order(e)):
         why = f"where it runs depends on {buffer.name!r}"
@@ -493,10 +493,10 @@ def cache_inplace(
     for other in (*writers, *readers):
         if other is not block and part_with(parts, scope, other) == at:
             why = f"block {other.block.name_hint!r} uses {buffer.name!r} in the same nest"
-            refuse(_refusal("SCH0006", block, why, "take a block with a nest of its own"))
+            refuse(_refusal("SCH0006", block, why, "take a block with its own nest"))
     if not _is_written_whole(block, InsertionPoint(scope, at), buffer):
         why = f"elements of {buffer.name!r} may hold nothing before"
-        refuse(_refusal("SCH0006", block, why, "take a buffer that is written as a whole before"))
+        refuse(_refusal("SCH0006", block, why, "take a buffer that is completely written before"))
     stage = make_stage(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
     region = find_covering_box(scope, [block], buffer, written=True)
     first, into = copy_nest(buffer, stage, region, stage.name, of_region=True)

@@ -254,8 +254,8 @@ def cannot_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
         return _refusal(
             "SCH0006",
             ref,
-            f"{name!r} takes its result outside of that loop",
-            "take a loop around all blocks that take its result",
+            f"{name!r} uses its result outside of that loop",
+            "take a loop around all blocks that use its result",
         )
     place = common_place(ref, loop)
     parts = parts_of(place)
@@ -394,7 +394,10 @@ def sample_compute_location(
     if not possible:
         refuse(
             _refusal(
-                "SCH0006", block, "no loop can compute what it takes of it", "leave it where it is"
+                "SCH0006",
+                block,
+                "no loop can compute the elements that it needs",
+                "leave it where it is",
             )
         )
     if decision is None:
@@ -403,9 +406,9 @@ def sample_compute_location(
         refuse(
             Refusal(
                 "SCH0003",
-                "decision {} is none of {} loops",
+                "decision {} is not among the {} loops",
                 (decision, len(possible)),
-                "a decision is the place of a loop, from 0",
+                "a decision is the index of a loop, from 0",
                 block.stmt,
             )
         )
@@ -438,7 +441,7 @@ def cannot_reverse_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
     parts = parts_of(place)
     own, there = part_with(parts, place, ref), part_with(parts, place, loop)
     if own < there:
-        return _refusal("SCH0006", ref, "it stands before that loop", "use compute_at")
+        return _refusal("SCH0006", ref, "it is before that loop", "use compute_at")
     written = {id(r.buffer.data) for r in nest_of(ref.realize).accesses if r.is_write}
     for _, nest in parts[there:own]:
         if nest.obstacle or any(id(a.buffer.data) in written for a in nest.accesses):
@@ -471,7 +474,7 @@ def _find_produced_operand(ref: Ref, loop: Ref) -> Access | Refusal:
             "SCH0006",
             ref,
             f"the loop makes {len(buffers)} of the buffers that it takes",
-            "take a loop that makes one of its operands",
+            "take a loop that computes one of its operands",
         )
     (buffer,) = buffers.values()
     first = taken[0][1]
@@ -485,7 +488,7 @@ def _find_produced_operand(ref: Ref, loop: Ref) -> Access | Refusal:
             "SCH0006",
             ref,
             other or f"it does not take {buffer.name!r} at its own iterators from one block",
-            "take a loop that makes an operand, each element of which is taken once",
+            "take a loop that computes an operand of which it reads each element once",
         )
     if why := cannot_cover(writers[0]):
         return why
@@ -496,14 +499,14 @@ def _find_produced_operand(ref: Ref, loop: Ref) -> Access | Refusal:
             "SCH0006",
             ref,
             f"it may run where no element of {buffer.name!r} is made",
-            "take a block that runs over no more than what the loop makes",
+            "take a block that runs over no more than what the loop computes",
         )
     if not any(a is loop for a in writers[0].around()):
-        return _refusal("SCH0006", ref, "its operand is made elsewhere", "take another loop")
+        return _refusal("SCH0006", ref, "its operand is computed elsewhere", "take another loop")
     outer = ranges_with_sizes(ref.scope)
     for around in writers[0].loops():
         if why := _carries(around, buffer, outer):
-            return _refusal("SCH0006", ref, why, "take a loop outside of what reduces")
+            return _refusal("SCH0006", ref, why, "take a loop outside of the reduction")
         outer[around.loop.loop_var] = _range(around.loop)
         if around is loop:
             break

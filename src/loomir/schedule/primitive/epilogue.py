@@ -46,7 +46,7 @@ def _kind(ref: Ref, why: str) -> Refusal:
         "SCH0007",
         "block {!r}: {}",
         (ref.block.name_hint, why),
-        "fuse a sum with the one block that takes it, and adds something to each element",
+        "fuse a sum with the one block that reads it and adds something to each element",
         ref.stmt,
     )
 

@@ -41,7 +41,7 @@ def get_sblock(context: Context, name: str, func_name: str | None = None) -> Ref
                 "SCH0001",
                 "{} blocks are named {!r}",
                 (len(named), name),
-                "give blocks names of their own, or go down from the loop with get_child_blocks",
+                "give blocks unique names, or go down from the loop with get_child_blocks",
                 named[0].stmt,
             )
         )

@@ -50,7 +50,7 @@ def chain_of(loops: Sequence[Ref]) -> list[Ref]:
             refuse(
                 Refusal(
                     "SCH0004",
-                    "loop {!r} is not all that loop {!r} has in it",
+                    "loop {!r} is not the whole body of loop {!r}",
                     (inner.loop.loop_var.name_hint, outer.loop.loop_var.name_hint),
                     "reorder loops of which each is all that the one before has in it",
                     inner.stmt,
@@ -81,7 +81,7 @@ def cannot_reorder(chain: Sequence[Ref], order: Sequence[Ref]) -> Refusal | None
     moved = next(r for r, other in zip(after, before) if r is not other)
     return Refusal(
         "SCH0006",
-        "the order of what depends on one another would change: {}",
+        "the order of dependent iterations would change: {}",
         (bound[id(moved.stmt)],),
         "keep the order of the loops whose iterations depend on one another",
         moved.stmt,
@@ -172,7 +172,7 @@ def reorder_block_iter_var(context: Context, block: Sblock, new_order: Ints) -> 
                 "SCH0003",
                 "{} is not an order of {} iterators",
                 (list(new_order), len(old.iter_vars)),
-                "name each iterator once, by its place from 0",
+                "name each iterator once, by its index from 0",
                 realize,
             )
         )

@@ -89,7 +89,7 @@ def cannot_decompose_padding(ref: Ref, loop: Ref) -> Refusal | None:
     if place is None or loops[-1].loop.body is not ref.stmt:
         return Refusal(
             "SCH0004",
-            "loop {!r} is not around block {!r} only",
+            "loop {!r} encloses more than block {!r}",
             (loop.loop.loop_var.name_hint, block.name_hint),
             "take a loop of the block, with nothing else in it",
             loop.stmt,

@@ -88,7 +88,7 @@ def cannot_decompose(ref: Ref, loop: Ref) -> Refusal | None:
         if around.loop.loop_var in reducing:
             return Refusal(
                 "SCH0006",
-                "loop {!r}, outside of loop {!r}, reduces: its iterations would start anew",
+                "loop {!r}, outside of loop {!r}, reduces: its iterations would initialise again",
                 (around.loop.loop_var.name_hint, loop.loop.loop_var.name_hint),
                 "take the outermost loop that reduces, or one outside of it",
                 around.stmt,
@@ -226,9 +226,7 @@ def cannot_rfactor(ref: Ref, loop: Ref, factor_axis: int) -> Refusal | None:
     loops = ref.loops()
     chain = _chain(ref, loops[0]) if loops else None
     if chain is None or not any(r is loop for r in chain):
-        return _refusal(
-            "SCH0004", ref, "it is not all that its loops have in them", "move other blocks out"
-        )
+        return _refusal("SCH0004", ref, "its loops contain more than it", "move other blocks out")
     if why := explain_repetition(ref.realize, chain, chain[0], limited=True):
         return _refusal("SCH0007", ref, why, "take a block that runs once for each element")
     rank = len(update.store.buffer.shape)
@@ -258,9 +256,9 @@ def cannot_rfactor(ref: Ref, loop: Ref, factor_axis: int) -> Refusal | None:
         if var in reducing and var in spatial:
             return Refusal(
                 "SCH0006",
-                "loop {!r} is of a reducing and of a spatial iterator",
+                "loop {!r} belongs to a reducing and to a spatial iterator",
                 (var.name_hint,),
-                "split it into loops of one of them each",
+                "split it into one loop for each of them",
                 around.stmt,
             )
         bounds = _names(around.loop.min) | _names(around.loop.extent)
@@ -270,7 +268,7 @@ def cannot_rfactor(ref: Ref, loop: Ref, factor_axis: int) -> Refusal | None:
                 "SCH0005",
                 "the bounds of loop {!r} change with other loops, or it does not start at 0",
                 (var.name_hint,),
-                "take a nest of loops from 0 with extents of their own",
+                "take a nest of loops from 0 with independent extents",
                 around.stmt,
             )
     own: set[Node] = {it.var for it in ref.block.iter_vars}

@@ -217,7 +217,7 @@ def _stage(
         refuse(place)
     if place.ref is not ref.scope:
         why = f"{buffer.name!r} is written and read in the same nest"
-        refuse(_refusal("SCH0006", ref, why, "take a block with a nest of its own"))
+        refuse(_refusal("SCH0006", ref, why, "take a block with its own nest"))
     if why := _cannot_run_over(ref, axes):
         refuse(why)
     made = decl_buffer(axes.shape, buffer.dtype, name, scope=scope)

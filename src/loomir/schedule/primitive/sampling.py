@@ -41,7 +41,7 @@ def sample_categorical(
                 "SCH0003",
                 "{} are not probabilities",
                 (list(probs),),
-                "give finite numbers from 0, of which one is more",
+                "pass finite nonnegative numbers, not all of them 0",
             )
         )
     if decision is None:
@@ -50,9 +50,9 @@ def sample_categorical(
         refuse(
             Refusal(
                 "SCH0003",
-                "decision {} is none of {} candidates",
+                "decision {} is not among the {} candidates",
                 (decision, len(candidates)),
-                "a decision is the place of a candidate, from 0",
+                "a decision is the index of a candidate, from 0",
             )
         )
     return Sampled(candidates[decision], decision)

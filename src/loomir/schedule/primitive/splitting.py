@@ -54,7 +54,7 @@ def _cannot_use(factors: Sequence[int | None]) -> Refusal | None:
             "SCH0003",
             "more than one factor is None",
             (),
-            "leave out one factor at most: it is what the others leave",
+            "at most one factor may be None: it follows from the others",
         )
     for factor in factors:
         if factor is not None and factor < 1:
@@ -71,7 +71,7 @@ def cannot_split(ref: Ref, factors: Sequence[int | None]) -> Refusal | None:
     if given > loop.loop_var.dtype.max_value:
         return Refusal(
             "SCH0005",
-            "factors give {}, which {} does not hold",
+            "the product of the factors, {}, does not fit {}",
             (given, loop.loop_var.dtype),
             "use smaller factors",
             loop,
@@ -166,7 +166,7 @@ def cannot_fuse(loops: Sequence[Ref]) -> Refusal | None:
     if known > dtype.max_value:
         return Refusal(
             "SCH0005",
-            "the loops run {} times, which {} does not hold",
+            "the loops run {} times, which does not fit {}",
             (known, dtype),
             "fuse fewer loops",
             loops[0].stmt,

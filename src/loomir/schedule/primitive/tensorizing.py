@@ -251,7 +251,7 @@ def _regions(
             if not analyzer.can_prove(inside):
                 return Refusal(
                     "SCH0005",
-                    "the part of {!r} that {!r} takes may reach beyond it",
+                    "the part of {!r} that {!r} uses may exceed it",
                     (source.name, intrin.name),
                     "pad the buffer, or tile loops by factors of their extents",
                     block,

@@ -159,7 +159,7 @@ def reverse_strides() -> DLTensor:
 
 KIND = "{} must be an array of float32 with 2 axes on the CPU"
 OFFSET = "{} starts at a byte offset that is not a multiple of 4"
-SIZE = "{} has extents that no memory can have, or none"
+SIZE = "{} has extents that are missing, negative or too large"
 EXTENT = "the extent of axis 1 of {} must be 3, not 4"
 LAYOUT = "{} must be row-major"
 OVERLAP = "{} and {} overlap in memory"

@@ -67,4 +67,4 @@ def test_threads_of_no_variable_are_refused():
     with pytest.raises(CompileError) as caught:
         lower(mod)
     assert caught.value.diagnostic.code == "TIR0503"
-    assert caught.value.diagnostic.help == "give the variable that runs over the threads"
+    assert caught.value.diagnostic.help == "use the variable that runs over the threads"

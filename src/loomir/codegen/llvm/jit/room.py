@@ -44,7 +44,7 @@ def _need_memory(size: int) -> None:
         raise RunMemoryError(
             Diagnostic(
                 "RUN0207",
-                f"there is no memory for the {size} bytes that compiling may take",
+                f"compiling may need {size} bytes of memory, which the system refuses",
                 help="free memory, or allow the process more",
             )
         ) from None

@@ -154,7 +154,7 @@ def _check(node: Node, made: Sequence[Value]) -> None:
     if any(isinstance(v, Missing) for v in made):
         raise BodyMissing
     if not _are_tensors(made):
-        raise node.refuse("its body gives what is not a tensor")
+        raise node.refuse("its body returns something other than a tensor")
 
 
 def _scalar(node: Node, x: RelaxExpr) -> RelaxExpr:
@@ -171,7 +171,7 @@ def _and(node: Node, a: RelaxExpr | None, b: RelaxExpr) -> RelaxExpr:
 
 def _stack(node: Node, values: Sequence[Value], axis: int, *, backwards: bool = False) -> Value:
     if not values:
-        raise node.refuse("it makes no steps, and gathers what each of them gives")
+        raise node.refuse("it makes no steps, but collects a value of each step")
     parts = [node.graph.expression(v) for v in values]
     if backwards:
         parts.reverse()
@@ -235,7 +235,7 @@ def _unroll_scan(
 def _emit_scan(node: Node, body: GraphDef, given: Sequence[Value], scan: Scanned) -> list[Value]:
     """Make a scan along axes whose extent is not known, or great."""
     if not _are_tensors(given):
-        raise node.refuse("it keeps what is not a tensor")
+        raise node.refuse("it carries something other than a tensor")
     graph = node.graph
     elements = [v.element for v in given if isinstance(v, TensorValue)]
     rows: list[str] = []
@@ -273,7 +273,7 @@ def _place_axis(node: Node, value: Value, axis: int, backwards: bool) -> Value:
 def _scan_of_batches(node: Node, body: GraphDef, count: int) -> list[Value]:
     """Scan each item of a batch, as the first version of the operator does."""
     if node.has(0):
-        raise node.refuse("its sequences have lengths of their own")
+        raise node.refuse("its sequences have different lengths")
     first = len(node) - count
     batch = node.dims(first)[0]
     if not isinstance(batch, int):

@@ -108,7 +108,7 @@ def _places(node: Node, one: _Axis) -> NPArray:
         return offset + (x + 0.5) / one.scale - 0.5
     if mode == "half_pixel":
         return (x + 0.5) / one.scale - 0.5
-    raise node.refuse(f"it places elements by {mode!r}")
+    raise node.refuse(f"it uses the coordinate transformation {mode!r}")
 
 
 def _along(node: Node, x: RelaxExpr, axis: int, one: _Axis) -> RelaxExpr:
@@ -146,7 +146,7 @@ def _nearest(node: Node, places: NPArray) -> NPArray:
         "ceil": xp.ceil,
     }
     if kind not in rounders:
-        raise node.refuse(f"it takes the nearest element by {kind!r}")
+        raise node.refuse(f"it rounds to the nearest element by {kind!r}")
     return rounders[kind](places).astype("int64")
 
 

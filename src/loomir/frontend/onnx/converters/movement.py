@@ -116,7 +116,7 @@ def _squeeze(node: Node) -> RelaxExpr:
         return node[0]
     if axes is None and not all(isinstance(d, int) for d in node.dims(0)):
         raise node.refuse(
-            "it drops all axes of one element, and the extents of some are not known",
+            "it removes all axes of extent 1, but some extents are unknown",
             help="give it axes, or the model's inputs shapes: load(model, shapes={'x': (1, 3)})",
         )
     return op.squeeze(node[0], axes)
@@ -273,7 +273,7 @@ def _dropout(node: Node) -> list[Any]:
         ratio = node.numbers(1, "ratio") if node.has(1) else None
         if ratio is None or float(ratio.reshape(-1)[0]) != 0.0:
             raise node.refuse(
-                "it drops elements by chance, as in training",
+                "it drops random elements, as in training",
                 help="export the model for inference: model.eval()",
             )
     mask = op.ones_like(node[0], "bool" if node.version >= 10 else node.dtype(0))

@@ -45,7 +45,7 @@ def _max_pool_with_places(node: Node, axes: int, options: dict[str, Any]) -> lis
     """Gather the elements of each window, by tables that are made at import."""
     dims = node.dims(0)
     if not all(isinstance(d, int) for d in dims):
-        raise node.refuse("places of the greatest elements need extents that are known")
+        raise node.refuse("indices of the greatest elements need known extents")
     made = node.dims_of(node.emit(_MAX[axes](node[0], **options)))
     image = dims[2:]
     places, inside = _window_places(image, made[2:], options)

@@ -121,7 +121,7 @@ def _cast_like(node: Node) -> Any:
 
 
 def _shape(node: Node) -> RelaxExpr:
-    raise node.refuse("it asks for the shape of a tensor whose number of axes is not known")
+    raise node.refuse("it needs the shape of a tensor of unknown rank")
 
 
 ROWS: Final[tuple[Row, ...]] = (

@@ -61,7 +61,7 @@ def _transform(
         x = node.emit(op.nn.pad(x, pads))
     parts = dims[last]
     if inverse and onesided:
-        raise node.refuse("it makes real numbers of half of a spectrum")
+        raise node.refuse("it computes real numbers from half of a spectrum")
     rows = length // 2 + 1 if onesided else length
     cosines, sines = _turns(rows, length, length, inverse, dtype)
     pieces = [

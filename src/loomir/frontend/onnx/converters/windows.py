@@ -44,7 +44,7 @@ def choose_padding(
         elif isinstance(extent, int):
             total = max((-(-extent // s) - 1) * s + d * (k - 1) + 1 - extent, 0)
         else:
-            raise node.refuse("auto_pad with strides needs extents that are known")
+            raise node.refuse("auto_pad with strides needs known extents")
         less, more = total // 2, total - total // 2
         before.append(more if auto == "SAME_LOWER" else less)
         after.append(less if auto == "SAME_LOWER" else more)

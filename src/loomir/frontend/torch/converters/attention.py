@@ -81,7 +81,7 @@ def _transpose(node: Node, x: RelaxExpr) -> RelaxExpr:
 
 def _refuse_dropout(node: Node) -> None:
     if node["dropout_p"]:
-        raise node.refuse("it drops elements by chance, as in training",
+        raise node.refuse("it drops random elements, as in training",
                                help="set its dropout to 0")  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def _require(name: str, given: str, choices: Sequence[str]) -> None:
         guess = nearest(str(given), choices)
         refuse(
             "RLX0331",
-            f"{given!r} is no {name} for TopologicalSort",
+            f"{given!r} is not a valid {name} for TopologicalSort",
             help=f"did you mean {guess!r}?" if guess else f"use {' or '.join(map(repr, choices))}",
             span=None,
         )

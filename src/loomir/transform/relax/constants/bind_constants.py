@@ -38,7 +38,7 @@ def bind_constants(mod: IRModule, constants: Mapping[str, Any]) -> IRModule:
             "RLX0330",
             "constants are bound to parameters of a graph or of a single function, and this module "
             "is neither",
-            help="give the function itself, or call the graph 'main'",
+            help="pass the function itself, or name the graph 'main'",
         )
     return bind_params(normalize(mod), BindParamsOptions(name, constants))
 
@@ -50,7 +50,7 @@ def _as_graph(name: str, func: PrimFunc, constants: Mapping[str, Any]) -> IRModu
             refuse(
                 "RLX0330",
                 f"{buffer.name!r} is written, and cannot be constant",
-                help="bind what the function only reads",
+                help="bind only parameters that the function does not write",
                 span=buffer.span or func.span,
             )
     attrs = {key: value for key, value in func.attrs.items() if key != "global_symbol"}

@@ -78,6 +78,6 @@ def _fit(param: Var, constant: Constant, table: dict[Node, Node]) -> None:
             "RLX0330",
             f"the parameter {param.name_hint!r} is {format_info(param.struct_info)}, and cannot be "
             f"{format_info(constant.struct_info)}",
-            help="give a tensor of its dtype and shape",
+            help="pass a tensor with its dtype and shape",
             span=param.span,
         )

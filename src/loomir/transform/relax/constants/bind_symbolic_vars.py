@@ -52,7 +52,7 @@ def bind_symbolic_vars(
         refuse(
             "RLX0330",
             f"no parameter binds a shape variable {unknown!r}",
-            help=f"did you mean {guess!r}?" if guess else "use the name of one",
+            help=f"did you mean {guess!r}?" if guess else "use one of its shape variables",
         )
     functions: dict[GlobalVar, BaseFunc] = dict(mod.functions)
     for var, func in chosen.items():

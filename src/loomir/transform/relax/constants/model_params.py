@@ -22,7 +22,7 @@ def count_of_inputs(func: Function) -> int | None:
         refuse(
             "RLX0331",
             f"num_input is {given!r}, and the function has {len(func.params)} parameters",
-            help="give the number of its parameters that are not weights",
+            help="set it to the number of parameters that are not weights",
             span=func.span,
         )
     return given

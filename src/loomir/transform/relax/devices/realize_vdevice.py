@@ -394,7 +394,7 @@ def _without_device(call: Call, binding: VarBinding | MatchCast) -> list[Diagnos
             found.append(
                 Diagnostic(
                     "RLX0321",
-                    f"nothing says on what device {arg.name_hint!r} is",
+                    f"no annotation or move determines the device of {arg.name_hint!r}",
                     call.span or binding.span,
                     help="annotate it with a vdevice, or move it with R.to_vdevice",
                 )

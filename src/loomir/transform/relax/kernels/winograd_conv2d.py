@@ -70,7 +70,7 @@ def winograd_conv2d(
     if options.tile is not None and options.tile not in _POINTS:
         refuse(
             "RLX0331",
-            f"there are no tiles of {options.tile} results",
+            f"tiles cannot have {options.tile} results",
             help="give 2 or 4, or leave it out",
         )
     machine = Target(options.target)

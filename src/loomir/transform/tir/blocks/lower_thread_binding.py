@@ -48,7 +48,7 @@ def lower_thread_binding(func: PrimFunc) -> PrimFunc:
                     "TIR0503",
                     f"the node of {s.attr_key} is not a variable",
                     s.span,
-                    help="give the variable that runs over the threads",
+                    help="use the variable that runs over the threads",
                 )
             )
         start = IntImm(0, var.dtype)

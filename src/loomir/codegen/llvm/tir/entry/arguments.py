@@ -183,7 +183,7 @@ def _sites(frame: FunctionFrame, parameter: Parameter, buffer: Buffer) -> tuple[
     add, size = frame.unit.faults.add, buffer.dtype.itemsize
     kind = f"{parameter.name} must be an array of {buffer.dtype} with {len(buffer.shape)} axes"
     offset = f"{parameter.name} starts at a byte offset that is not a multiple of {size}"
-    extents = f"{parameter.name} has extents that no memory can have, or none"
+    extents = f"{parameter.name} has extents that are missing, negative or too large"
     return (
         add(_misfit(parameter, "RUN0003", f"{kind} on the CPU")),
         add(_misfit(parameter, "RUN0011", offset)) if size > 1 else 0,
@@ -237,7 +237,7 @@ def _unequal(signature: Signature, source: Field) -> Fault:
         1,
         ", not ",
         0,
-        help=f"pass an array for {parameter.name} that has it",
+        help=f"pass an array for {parameter.name} that fits",
     )
 
 

@@ -24,7 +24,7 @@ def _listed(node: Node, what: str) -> Any:
         given = node.get(f"{what}_{kind}")
         if given is not None:
             return np.asarray(given, dtype)
-    raise node.refuse(_STRINGS, help="number the labels before the model, or behind it")
+    raise node.refuse(_STRINGS, help="convert labels to numbers outside the model")
 
 
 def _elements(node: Node, tensor: Any) -> Any:
@@ -32,7 +32,7 @@ def _elements(node: Node, tensor: Any) -> Any:
     whole: Any = np.asarray(tensor[1])
     found: Any = whole.reshape(-1)
     if found.dtype.kind not in "iuf":
-        raise node.refuse(_STRINGS, help="number the labels before the model, or behind it")
+        raise node.refuse(_STRINGS, help="convert labels to numbers outside the model")
     return found
 
 
@@ -72,7 +72,7 @@ def _label_encoder(node: Node) -> RelaxExpr:
 def _one_hot_encoder(node: Node) -> RelaxExpr:
     categories = node.get("cats_int64s")
     if categories is None:
-        raise node.refuse(_STRINGS, help="number the categories before the model")
+        raise node.refuse(_STRINGS, help="convert categories to numbers before the model")
     if not node.get("zeros", 1):
         raise node.refuse("an unknown category is an error of it, and no row of zeros")
     return op.astype(_hits(node, np.asarray(categories, "int64")), "float32")

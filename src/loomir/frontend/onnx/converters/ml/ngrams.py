@@ -18,7 +18,7 @@ from loomir.tir.expr import const as number
 def _vectorizer(node: Node) -> RelaxExpr:
     pool = node.get("pool_int64s")
     if pool is None:
-        raise node.refuse("it counts strings", help="number the words before the model")
+        raise node.refuse("it counts strings", help="convert words to numbers before the model")
     table, lengths = _grams(node, [int(v) for v in pool])
     x = node.emit(op.astype(node[0], "int64"))
     is_row = len(node.dims(0)) == 1
