@@ -44,12 +44,13 @@ if TYPE_CHECKING:
     from loomir.tuning.tune import tune
     from loomir.validate import validate_schedule
 
-    # What `jit` decorates is read by Loomir, not by checkers: see loomir/checkers/__init__.py.
+    # Functions under `jit` are parsed by Loomir, not by type checkers: see
+    # loomir/checkers/__init__.py.
     MYPY = False
     if MYPY:
         from typing import no_type_check as jit
     else:
-        # Only a stub is there.
+        # There is only a stub.
         from loomir.checkers.jit.typing_extensions import (  # pyright: ignore[reportMissingModuleSource]
             no_type_check as jit,
         )
@@ -97,7 +98,7 @@ __all__ = [
     "warnings_of",
 ]
 
-# Loaded when first asked for, so that ``import loomir`` costs next to nothing.
+# Imported on first use, so that ``import loomir`` is fast.
 _HOMES: Final = {
     "CompileError": "loomir.support.diagnostics",
     "CompileWarning": "loomir.support.compile_warning",
@@ -142,19 +143,19 @@ _PACKAGES: Final = (
 
 
 def _print(node: object, *, constants: str) -> str:
-    """Load the printer, which takes this one's place, and write the first node by it."""
+    """Import the printer, which replaces this function, and print the first node with it."""
     import_module("loomir.script.printer")
     return to_text(node, constants=constants)
 
 
 def _compile(program: object, **options: Any) -> Any:
-    """Load the compiler, which takes this one's place, and compile the first program by it."""
+    """Import the compiler, which replaces this function, and compile the first program with it."""
     import_module("loomir.build")
     return to_executable(program, **options)
 
 
 def _render(value: object) -> str:
-    """Load what writes pages, which takes this one's place, and write the first page by it."""
+    """Import the renderer, which replaces this function, and render the first value with it."""
     import_module("loomir.display")
     return render_html(value)
 

@@ -50,39 +50,43 @@ def compile(  # noqa: A001 - the name that users expect
 ) -> Executable:
     """Compile a function or a module to native code.
 
-    ``check_bounds`` makes an index out of bounds raise, at little cost (``docs/performance.md``);
-    None checks what was read with ``trusted=False``. ``checked`` also finds a read of what nothing
-    wrote, and two iterations of a parallel loop in each other's way. ``allow_alias`` lets array
-    arguments overlap. The object code is kept on disk unless ``cache`` is false.
-    ``schedule``: whether loops are arranged for the machine. They run as they are written where it
-    is false, under ``checked``, with ``allow_alias``, at ``opt_level`` 0, and where the program
-    says how (a parallel, vectorised, unrolled or annotated loop anywhere in a function).
-    ``check_nan`` stops a graph at the first NaN or infinity that a kernel makes; for loops without
-    a graph it does nothing, and says so (RUN0482).
-    ``constants`` are arguments by name that are the same in all calls, such as weights, which are
-    packed now: a graph ``main``, or a single function, is then called without them.
-    ``optimize_graph``: whether graphs are rewritten to faster ones whose results may differ by
-    rounding, such as batch normalisation folded into weights; not where loops run as written.
-    ``winograd`` computes convolutions of graphs by Winograd's transforms where that is faster
-    (``relax.WinogradConv2D``); None, where ``optimize_graph`` holds, those of constant kernels of
-    float32. An error, an infinity or a NaN then reaches results next to those it belongs to.
-    ``verify_schedule`` compares each schedule with the function as it is written, by the
-    interpreter without rounding, on small arguments: SCH0011 where one computes something else,
-    and a warning (SCH0012) where that could not be checked.
-    ``eager`` generates the machine code at once, which is otherwise left to the first call;
-    ``exe.compile_time`` says how long that took.
-    ``copy_arguments`` lets calls copy arrays of other strides than the program takes, such as
-    ``x.T``, and copy back what is written; they are refused otherwise (RUN0006).
-    ``database`` is a file of ``loomir.tune``, or a ``loomir.tuning.Database``: kernels that it has
-    a record for are scheduled by that one, and ``exe.schedules`` says which schedule each has.
-    ``choices`` decides otherwise than the default schedule, for kernels by name, each by keys that
-    ``loomir.tuning.list_choices`` lists.
-    ``dump`` is a directory for what each pass made of the program, the LLVM IR and the assembly.
-    Errors: RUN0012 for an option that is none, TGT0001; every mistake that ``loomir.verify`` finds,
-    in one ``CompileError``, and RLX0112 and
-    RLX0113 where a graph cannot be called by the name that it has in the module; RLX0330 for
-    ``constants`` that do not fit; TUN0001, TUN0002 and TUN0004 for a database that cannot be read,
-    TUN0006 for ``choices`` that do not fit. What may not be meant is told by a ``CompileWarning``.
+    - ``check_bounds`` makes an index out of bounds raise, at little cost (``docs/performance.md``);
+      None checks programs that were parsed with ``trusted=False``.
+    - ``checked`` also finds reads of uninitialised memory, and races between the iterations of
+      parallel loops.
+    - ``allow_alias`` lets array arguments overlap.
+    - ``cache``: whether object code is stored on disk.
+    - ``schedule``: whether loops are scheduled for the machine. They run as written if it is false,
+      under ``checked``, with ``allow_alias``, at ``opt_level`` 0, and in functions with a parallel,
+      vectorised, unrolled or annotated loop.
+    - ``check_nan`` stops a graph at the first NaN or infinity that a kernel computes; for loops
+      without a graph it does nothing, and warns (RUN0482).
+    - ``constants`` are arguments by name that are the same in all calls, such as weights. They are
+      packed now; a graph ``main``, or a single function, is then called without them.
+    - ``optimize_graph``: whether graphs are rewritten to faster ones whose results may differ by
+      rounding, for example with batch normalisation folded into weights; not if loops run as
+      written.
+    - ``winograd`` computes convolutions of graphs by Winograd's transforms if that is faster
+      (``relax.WinogradConv2D``); None does so, under ``optimize_graph``, only for constant kernels
+      of float32. Rounding errors, infinities and NaNs then also reach neighbouring results.
+    - ``verify_schedule`` compares each schedule with the unscheduled function, by the interpreter
+      without rounding, on small arguments: SCH0011 if the results differ, and a warning (SCH0012)
+      if that could not be checked.
+    - ``eager`` generates the machine code at once instead of at the first call;
+      ``exe.compile_time`` says how long that took.
+    - ``copy_arguments`` lets calls copy arrays of other strides than the program takes, such as
+      ``x.T``, and copy back written ones; otherwise they are refused (RUN0006).
+    - ``database`` is a file of ``loomir.tune``, or a ``loomir.tuning.Database``: kernels with a
+      record are scheduled by it, and ``exe.schedules`` says which schedule each kernel has.
+    - ``choices`` changes decisions of the default schedule, for kernels by name, each by keys that
+      ``loomir.tuning.list_choices`` lists.
+    - ``dump`` is a directory for the program after each pass, the LLVM IR and the assembly.
+
+    Errors: RUN0012 for an invalid option, TGT0001; every mistake that ``loomir.verify`` finds, in
+    one ``CompileError``; RLX0112 and RLX0113 if a graph cannot be called by its name in the module;
+    RLX0330 for ``constants`` that do not fit; TUN0001, TUN0002 and TUN0004 for a database that
+    cannot be read; TUN0006 for ``choices`` that do not fit. Code that is probably not intended
+    causes a ``CompileWarning``.
     """
     flags = CompileOptions(
         checked,
@@ -108,7 +112,7 @@ def compile(  # noqa: A001 - the name that users expect
 
     def anew(keep: Keep | None = None) -> Executable:
         driver: Any = import_module("loomir.driver")
-        # Named by the signature, which is looked at where an argument is not as declared.
+        # The signature refers to it by name, which is resolved if an argument has a wrong type.
         globals()["Program"] = driver.Program
         decided = None if by_default else driver.Decided(database, choices)
         return driver.compile_anew(program, target, flags, dump, compile, keep, decided)
@@ -126,14 +130,14 @@ def compile(  # noqa: A001 - the name that users expect
 
 
 def _key(origin: Origin, target: str | Target, flags: CompileOptions) -> str | None:
-    """Return what a program of the cache is found by; None if it is not to be kept."""
+    """Return the key of a program in the cache; None if it must not be cached."""
     if not flags.cache or flags.constants or flags.verify_schedule or flags.copy_arguments:
         return None
     stamp = source_stamp()
     if stamp is None or not SETTINGS.keeps_programs:
         return None
     options = flags._replace(cache=True, constants={}, eager=False)
-    # With it comes LLVM, which the target asks for the machine.
+    # Imports LLVM, which the target asks about the machine.
     llvm: Any = import_module("llvmlite.binding")
     return key_of(
         "program",
@@ -151,7 +155,7 @@ def _find(key: str, again: Callable[[], Executable]) -> Any:
 
 def _make_keep(key: str, origin: Origin) -> Keep:
     def keep(tables: Any, code: bytes) -> None:
-        # Else it was made of other files than those of the key.
+        # Otherwise it was compiled from newer files than those of the key.
         if origin.is_current():
             import_module("loomir.deploy.kept").keep(key, tables, code)
 

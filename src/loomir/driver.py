@@ -80,7 +80,7 @@ __all__ = ["Decided", "Keep", "Program", "as_module", "choose_packing", "compile
 Program: TypeAlias = IRModule | PrimFunc | relax.Function
 """The programs that ``compile`` takes: a module or a single function."""
 Keep: TypeAlias = "Callable[[Tables, bytes], object]"
-"""Is given what a process needs to call a program: its tables and its object file."""
+"""A callback that gets what a process needs to call a program: its tables and object file."""
 _UNREACHABLE: Final = frozenset({"RLX0112", "RLX0113"})
 
 
@@ -128,7 +128,7 @@ def as_module(program: Program) -> IRModule:
 
 
 def _as_program(value: Any) -> str:
-    """Say how to make a program of what is none."""
+    """Return a remedy that says how to get a program from a value."""
     cls = cast("type[Any]", type(value))
     if isinstance(value, FunctionType):
         return (
@@ -160,10 +160,10 @@ def compile_anew(
     keep: Keep | None = None,
     decided: Decided | None = None,
 ) -> Executable:
-    """Compile, whatever the cache of programs holds; ``loomir.compile`` says what options mean.
+    """Compile without the cache of programs; the options are those of ``loomir.compile``.
 
-    ``again`` is that function, by which the machine is measured. ``keep`` is given what a process
-    needs to call the program. ``decided`` says where schedules come from that are not the default.
+    ``again`` is that function, used to measure the machine. ``keep`` gets what a process needs to
+    call the program. ``decided`` is the source of schedules other than the default ones.
     """
     started = time.perf_counter()
     source = current_source() if decided is None else decided.open()
@@ -177,14 +177,14 @@ def compile_anew(
     def profiler() -> Profiler:
         with decisions_from(source):
             clocked = _build(program, target, flags, None, timed=True)
-        clocked.native.prepare()  # now: the time of the first call is that of the program
+        clocked.native.prepare()  # now, so that the first call measures only the program
         return Profiler(callables(clocked.tables, clocked.native), clocked.native, clocked.tables)
 
     def text() -> str:
         return _script(made.module)
 
     def roof() -> Roof:
-        # Loaded when it is asked for: its kernels are written in the languages of users.
+        # Imported on demand: its kernels have to be parsed.
         return import_module("loomir.profiling.roof").find_roof(again)
 
     runner = Lazy(profiler, roof)
@@ -203,7 +203,7 @@ def compile_anew(
 
 
 class Decided:
-    """Where schedules come from, in place of the default: records, or choices by hand."""
+    """The source of schedules other than the default: records, or choices by hand."""
 
     def __init__(
         self, database: object, choices: Mapping[str, Mapping[str, Choice]] | None
@@ -213,7 +213,7 @@ class Decided:
         self._records: RecordSource | None = None
 
     def open(self) -> DecisionSource | None:
-        """Return what decides for functions. Errors: TUN0001, TUN0002, TUN0004, RUN0012."""
+        """Return the source of decisions. Errors: TUN0001, TUN0002, TUN0004, RUN0012."""
         if self._choices is not None:
             by_hand: Any = import_module("loomir.tuning.choices")
             by_hand.check_choices(self._choices)
@@ -226,7 +226,7 @@ class Decided:
         return self._records
 
     def describe(self) -> Mapping[str, str]:
-        """Say which schedule each kernel has; warn of records that do not fit. Errors: TUN0006."""
+        """Return each kernel's schedule; warn of records that do not fit. Errors: TUN0006."""
         if self._table is not None and (mistakes := self._table.list_mistakes()):
             raise CompileError.of(mistakes)
         if self._records is None:
@@ -268,7 +268,7 @@ def _build(
         _verify_schedule(module, machine)
     has_graph = any(isinstance(f, relax.Function) for f in module.functions.values())
     if not timed and _warn(verdict, flags.check_nan and not has_graph):
-        keep = None  # each process is to be told
+        keep = None  # each process has to issue the warning
     graph = None
     loops = module
     if has_graph:
@@ -322,7 +322,7 @@ def _build(
 
 
 _LONG: Final = 40
-"""Bindings of graphs from which there will be code enough for two processes."""
+"""Bindings of graphs from which two processes share the compiling of code."""
 
 
 def _is_long(module: IRModule) -> bool:
@@ -331,14 +331,14 @@ def _is_long(module: IRModule) -> bool:
 
 
 def _warn(verdict: Verdict, nothing_to_check: bool) -> bool:
-    """Tell what may not be meant; whether there was anything."""
+    """Issue warnings; tell whether there were any."""
     found = [*verdict.warnings, *([no_graph()] if nothing_to_check else [])]
     caution(found)
     return bool(found)
 
 
 def _without_marks(module: IRModule) -> IRModule:
-    """Take away the attribute by which functions say that they are checked, which is for us."""
+    """Remove the internal attribute of functions that have their checks."""
     made = {
         var: rebuild(func, {"attrs": {k: v for k, v in func.attrs.items() if k != BOUNDS_CHECKED}})
         for var, func in module.functions.items()
@@ -359,8 +359,8 @@ def _schedule_checked(loops: IRModule, machine: Target) -> IRModule:
 
 
 def _verify_schedule(module: IRModule, machine: Target) -> None:
-    """Compare schedules with the functions as they are written. Errors: SCH0011."""
-    # Loaded where it is asked for: with it come the interpreters.
+    """Compare schedules with the unscheduled functions. Errors: SCH0011."""
+    # Imported on demand, since it imports the interpreters.
     report = import_module("loomir.validate").validate_schedule(module, machine)
     mistakes = report.mistakes()
     if mistakes:
@@ -371,9 +371,9 @@ def _verify_schedule(module: IRModule, machine: Target) -> None:
 def _apply_options(
     module: IRModule, flags: CompileOptions, machine: Target, on_stage: OnStage | None
 ) -> IRModule:
-    """Apply the passes that options ask for."""
+    """Apply the passes that options request."""
     if flags.schedule and flags.opt_level > 0 and _is_long(module):
-        # What takes LLVM a while, and can start before the passes.
+        # Starts work that takes LLVM a while before the passes run.
         expect_work()
         if machine.cores > 1:
             load_library_early()
@@ -391,13 +391,14 @@ def _apply_options(
 def choose_packing(
     machine: Target, *, cache: bool = True, least: int = LEAST
 ) -> PackConstantsOptions:
-    """Return the options by which constants are packed for a machine, on the machine at hand.
+    """Return the options for packing constants for a machine, computed on this machine.
 
-    Those of fewer elements than ``least`` stay as they are.
+    Constants of fewer elements than ``least`` are not packed.
     """
 
     def build(module: IRModule) -> Callable[[str], Callable[..., object]]:
-        # Better code takes LLVM 20 to 50 ms, and saves none, even for 64 MB: it waits for memory.
+        # Optimising would take LLVM 20 to 50 ms and save nothing, even for 64 MB: packing is
+        # memory-bound.
         flags = CompileOptions(schedule=False, cache=cache, opt_level=QUICKEST)
         made = _build(module, "native", flags, None)
         return callables(made.tables, made.native).__getitem__
@@ -408,7 +409,7 @@ def choose_packing(
 
 
 def _check(module: IRModule) -> Verdict:
-    """Check the program. Errors: all mistakes that are found."""
+    """Verify the program. Errors: all mistakes that are found."""
     verdict = judge(module)
     mistakes = _mistakes(verdict)
     if mistakes:
@@ -417,13 +418,13 @@ def _check(module: IRModule) -> Verdict:
 
 
 def _mistakes(verdict: Verdict) -> tuple[Diagnostic, ...]:
-    """List what no executable is made of: an executable also needs a way in (R38)."""
+    """List the mistakes that prevent an executable, which also needs a public function (R38)."""
     unreachable = [d for d in verdict.warnings if d.code in _UNREACHABLE]
     return (*verdict.mistakes, *[replace(d, severity="error") for d in unreachable])
 
 
 def _check_externs(module: IRModule) -> None:
-    """Find every C function that is called, before it is too late to say where."""
+    """Find every called C function now, while the location of the call is known."""
     missing = [
         unknown_extern(name_of(part), part.span)
         for func in module.functions.values()
@@ -436,7 +437,7 @@ def _check_externs(module: IRModule) -> None:
 
 
 def _list_called_functions(module: IRModule) -> tuple[str, ...]:
-    """List the functions of Python that loops call."""
+    """List the Python functions that loops call."""
     found = {
         name_of(part): None
         for func in module.functions.values()
@@ -450,7 +451,7 @@ def _list_called_functions(module: IRModule) -> tuple[str, ...]:
 def _derive_added_signatures(
     lowered: IRModule, known: Mapping[str, Signature]
 ) -> dict[str, Signature]:
-    """Return the signatures of the functions that lowering made."""
+    """Return the signatures of the functions that lowering added."""
     return {
         var.name_hint: signature_of(func, lowered)
         for var, func in lowered.functions.items()
@@ -467,11 +468,11 @@ def _kernel(signature: Signature) -> KernelSignature:
 
 
 _INLINE: Final = 1 << 20
-"""Bytes of constants that are written out in a program's text; larger ones only by name."""
+"""The most bytes of constants that a program's text contains; larger ones are only named."""
 
 
 def _script(module: IRModule) -> str:
-    """Write a program for a file, which may go where no other file of this machine is."""
+    """Print a program for a file that may be moved to another machine."""
     size = sum(
         math.prod(part.data.shape) * numpy_of(part.data.dtype).itemsize
         for func in module.functions.values()

@@ -37,11 +37,11 @@ SCHEDULE = "the default schedule"
 
 
 class Culprit(NamedTuple):
-    """The first stage after which results are others.
+    """The first stage after which results differ.
 
-    ``functions`` are those that by themselves, of all that the pass changed, make the difference;
-    all of them where it takes several. ``difference`` is the first value that differs, ``error``
-    what the run raised instead.
+    ``functions`` are those changed by the pass of which each alone causes the difference, or all
+    changed ones if it takes several. ``difference`` is the first value that differs, ``error`` the
+    exception that the run raised instead.
     """
 
     stage: str
@@ -66,8 +66,8 @@ def bisect(
 ) -> Culprit | None:
     """Find the first pass after which the program computes something else, or None.
 
-    Every stage of compiling is run by the interpreter, the default schedule for this machine among
-    them, the machine code at the end. ``pipeline`` is run instead, if given. ``name`` and
+    The interpreter runs every stage of compiling, including the default schedule for this machine;
+    at the end, the machine code is run. If given, ``pipeline`` replaces the stages. ``name`` and
     ``tolerance`` are as for ``compare_stages``.
 
     Errors: those of the program itself, and of passes.
@@ -130,7 +130,7 @@ def _step(
     wanted: Trace,
     tolerance: float | None,
 ) -> str:
-    """Find the step of the schedule of a function after which the program is another."""
+    """Find the step of a function's schedule after which the program computes something else."""
     for var, func in before.functions.items():
         if var.name_hint not in functions or not isinstance(func, PrimFunc):
             continue
@@ -144,7 +144,7 @@ def _step(
 
 
 def _with_kernels(graph: IRModule, loops: IRModule) -> IRModule:
-    """Put kernels in a later stage under the graph that calls them."""
+    """Return a graph with its kernels replaced by those of a later stage."""
     if not any(isinstance(f, Function) for f in graph.functions.values()):
         return loops
     made = {v.name_hint: f for v, f in loops.functions.items()}
@@ -160,12 +160,12 @@ def _check(
     wanted: Trace,
     tolerance: float | None,
 ) -> tuple[ValueDifference | None, RunError | None] | None:
-    """Run a stage: what differs from what is wanted, or the error; None if all is well."""
+    """Run a stage; return a difference from the expected values or an error, or None."""
     try:
         got = trace(module, name, inputs)
     except RunError as error:
         return None, error
-    # Names are the passes' to change: only what is left at the end decides.
+    # Passes may rename variables, so that only results and arguments are compared.
     found = compare_traces(Trace((), wanted.left), Trace((), got.left), tolerance)
     if found is None:
         return None
@@ -180,7 +180,7 @@ def _guilty(
     wanted: Trace,
     tolerance: float | None,
 ) -> tuple[str, ...]:
-    """List the functions each of which makes the difference if only it is changed."""
+    """List the functions each of which alone causes the difference."""
     old: dict[str, BaseFunc] = {v.name_hint: f for v, f in before.functions.items()}
     changed = {v: f for v, f in after.functions.items() if old.get(v.name_hint) is not f}
     added = {v: f for v, f in changed.items() if v.name_hint not in old}

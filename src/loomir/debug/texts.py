@@ -15,7 +15,7 @@ _SHOWN = 200
 
 
 class Comparison(NamedTuple):
-    """The first difference of two programs, None if they are equal up to names; a unified diff."""
+    """The comparison of two programs: the first difference up to names, and a unified diff."""
 
     difference: Difference | None
     diff: tuple[str, ...]
@@ -23,7 +23,7 @@ class Comparison(NamedTuple):
     """Functions that only one of them has, by name."""
 
     def say_result(self) -> str:
-        """Say in a line or three whether they are equal, and where they first differ."""
+        """Return a few lines that say whether they are equal, and where they first differ."""
         found = self.difference
         if found is None:
             return "equal" if not self.diff else "equal up to names"

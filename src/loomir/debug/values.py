@@ -44,15 +44,15 @@ _ALLOCATE: Final = frozenset(
     {"relax.memory.alloc_tensor", "relax.vm.alloc_tensor", "relax.builtin.alloc_tensor"}
 )
 _TOLERANCE: Final = {8: 1e-10, 4: 1e-4, 2: 2e-2, 1: 0.3}
-"""How much floats of so many bytes may differ, as a share of the largest of them."""
+"""The tolerance for floats of so many bytes, as a fraction of the largest value."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueDifference:
     """A value that two programs compute differently.
 
-    ``name`` is the variable, with the field of a tuple; ``index`` the element that is farthest off,
-    None if not even shape and dtype agree; ``ulps`` counts representable numbers between.
+    ``name`` is the variable, with the field of a tuple; ``index`` the element with the largest
+    difference, None if shapes or dtypes differ; ``ulps`` counts representable numbers in between.
     """
 
     name: str
@@ -80,7 +80,7 @@ class _Value(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """The values that a run bound, in order, and its result and arguments afterwards."""
+    """The values bound in a run, in order, and the result and arguments after it."""
 
     bound: tuple[_Value, ...]
     left: tuple[_Value, ...]
@@ -97,10 +97,10 @@ def compare_stages(
 ) -> ValueDifference | None:
     """Run two stages of a program and find the first value that differs, or None.
 
-    ``name`` is the function, by default ``main`` or the only one. ``tolerance`` is the error of
-    floats that passes, as a share of the largest value; by default what reordered sums may do.
+    ``name`` is the function, by default ``main`` or the only one. ``tolerance`` is the tolerated
+    error of floats, as a fraction of the largest value; the default allows for reordered sums.
 
-    Errors: those of both runs; RUN0121 for a function that is not there.
+    Errors: those of both runs; RUN0121 for a missing function.
     """
     a, b = as_module(left), as_module(right)
     name = entry_of(a, name)
@@ -110,7 +110,7 @@ def compare_stages(
 def compare_traces(
     left: Trace, right: Trace, tolerance: float | None = None
 ) -> ValueDifference | None:
-    """Find the first value that differs, among those that both have; then what was left."""
+    """Find the first difference among values that both have, then among results and arguments."""
     known = dict(_number_names(right.bound))
     for key, value in _number_names(left.bound):
         other = known.get(key)
@@ -133,7 +133,7 @@ def _number_names(values: Sequence[_Value]) -> Iterator[tuple[tuple[str, int], _
 
 
 def entry_of(mod: IRModule, name: str | None) -> str:
-    """Find which function is meant: the one named, ``main``, or the only public one.
+    """Return the name of the function to run: the given one, ``main``, or the only public one.
 
     Errors: RUN0122.
     """
@@ -162,7 +162,7 @@ def entry_of(mod: IRModule, name: str | None) -> str:
 
 
 def trace(mod: IRModule, name: str, inputs: Sequence[object]) -> Trace:
-    """Run a function in the interpreter on copies of the inputs, and note all that is bound."""
+    """Run a function in the interpreter on copies of the inputs, and record all bindings."""
     args = [copy.deepcopy(value) for value in inputs]
     func = mod[name]
     if isinstance(func, PrimFunc):
@@ -182,7 +182,7 @@ def trace(mod: IRModule, name: str, inputs: Sequence[object]) -> Trace:
         var = binding.var
         made = binding.value if isinstance(binding, VarBinding) else None
         if isinstance(made, Call) and isinstance(made.op, GlobalVar):
-            # A kernel fills what was allocated before.
+            # A kernel writes to tensors that were allocated before.
             for arg in made.args:
                 if isinstance(arg, Var) and arg in fresh:
                     note(arg, values[arg], binding.span)
@@ -200,7 +200,7 @@ def trace(mod: IRModule, name: str, inputs: Sequence[object]) -> Trace:
 
 
 def values_after(func: BaseFunc, returned: object, args: Sequence[object]) -> tuple[_Value, ...]:
-    """List what a call left: the result, and the arguments, which it may have written."""
+    """List the result of a call, and its arguments, which it may have written."""
     if isinstance(func, PrimFunc):
         names = [p.name for p in signature_of(func).parameters]
     else:
@@ -266,7 +266,7 @@ def _numeric(
 
 
 def _floats(x: Any, y: Any, share: float) -> tuple[Any, Any]:
-    """Tell which floats are too far from one another, and how far; all NaNs are the same."""
+    """Return which floats differ too much, and by how much; all NaNs are equal."""
     finite = np.abs(x[np.isfinite(x)])
     scale = float(finite.max()) if finite.size else 0.0
     with np.errstate(all="ignore"):
@@ -276,7 +276,7 @@ def _floats(x: Any, y: Any, share: float) -> tuple[Any, Any]:
 
 
 def _rank(value: Any) -> int:
-    """Return the place of a float among those of its dtype."""
+    """Return the rank of a float among those of its dtype."""
     item: Any = np.asarray(value)
     size: int = item.dtype.itemsize
     bits = int.from_bytes(item.astype(item.dtype.newbyteorder("=")).tobytes(), sys.byteorder)

@@ -35,7 +35,7 @@ _PAGES: Final[dict[type, Callable[[Any], str]]] = {
 
 
 def render(value: object) -> str:
-    """Write a value as HTML for a notebook."""
+    """Render a value as HTML for a notebook."""
     for kind in type(value).__mro__:
         made = _PAGES.get(kind)
         if made is not None:

@@ -43,7 +43,7 @@ class Graph:
         self.boxes: list[Box] = []
         self.lines: list[Line] = []
         self.more = 0
-        self._homes: dict[int, int] = {}  # the boxes of variables
+        self._homes: dict[int, int] = {}  # the box of each variable
 
     def add(self, box: Box) -> int:
         """Add a box, and return its number."""
@@ -51,12 +51,12 @@ class Graph:
         return len(self.boxes) - 1
 
     def bind(self, var: Var | None, box: int) -> None:
-        """Note which box a variable comes from."""
+        """Record the box of a variable."""
         if var is not None:
             self._homes[id(var)] = box
 
     def connect(self, value: object, box: int) -> bool:
-        """Draw lines from where the variables of a value come from; tell whether there are any."""
+        """Add lines from the boxes of the variables in a value; tell whether there are any."""
         sources = dict.fromkeys(
             self._homes[id(v)] for v in _list_used(value) if id(v) in self._homes
         )
@@ -64,7 +64,7 @@ class Graph:
         return bool(sources)
 
     def home(self, value: object) -> int | None:
-        """Return the box that a value comes from as it is."""
+        """Return the box whose value this is, or None."""
         return self._homes.get(id(value))
 
 
@@ -104,7 +104,7 @@ def _bindings(func: Function) -> Iterator[VarBinding | MatchCast]:
 
 
 def _inputs(func: Function) -> tuple[Var, ...]:
-    """Return the parameters that have boxes; weights are named where they are used."""
+    """Return the parameters that have boxes; weights are named in the boxes of their users."""
     count = func.attrs.get("num_input")
     if isinstance(count, int):
         return func.params[:count]
@@ -123,7 +123,7 @@ def _arguments(value: object) -> tuple[object, ...]:
 
 
 def _list_used(value: object) -> Iterator[Var]:
-    """List the variables that a value is made of; what a branch uses belongs to no box."""
+    """List the variables that a value uses, except inside branches."""
     stack = [value]
     while stack:
         part = stack.pop()
@@ -142,7 +142,7 @@ def _list_used(value: object) -> Iterator[Var]:
 
 
 def _weight(value: object, graph: Graph) -> str:
-    """Name an argument that has no box of its own: a constant, or a parameter of weights."""
+    """Return the name of an argument without a box: a constant, or a weight."""
     if isinstance(value, Constant):
         return "constant" if not value.data.shape else f"constant {_shape(value.data.shape)}"
     if isinstance(value, Var) and graph.home(value) is None:
@@ -151,7 +151,7 @@ def _weight(value: object, graph: Graph) -> str:
 
 
 def _name(value: object) -> str:
-    """Name what makes a value, as a program writes it."""
+    """Return the name of the operator or function of a value, as in a program."""
     if isinstance(value, Call):
         callee: object = value.op
         if isinstance(callee, Op):
@@ -176,7 +176,7 @@ def _name(value: object) -> str:
 
 
 def type_of(var: Var) -> str:
-    """Write what is known of a variable in a few words."""
+    """Describe the structural information of a variable briefly."""
     info = var.struct_info_annotation
     return "" if info is None else cut(_write(info), _MAX_NAME)
 
@@ -238,7 +238,7 @@ def _box(box: Box, at: Placed) -> str:
 
 
 def _curve(points: list[tuple[float, float]]) -> str:
-    """Draw a line through points, that leaves and arrives downwards, with a head."""
+    """Draw an arrow through points that starts and ends vertically."""
     x, y = points[0]
     parts = [f"M{x:.1f} {y:.1f}"]
     for to_x, to_y in points[1:]:

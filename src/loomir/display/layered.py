@@ -21,7 +21,7 @@ _SWEEPS: Final = 6
 
 
 class Box(NamedTuple):
-    """A box: its name, what its value is, what kind it is, and what it uses that has no box."""
+    """A box: its name, its value, its kind, and operands without boxes."""
 
     name: str
     type: str
@@ -43,7 +43,7 @@ class Line(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Where the middle of a box is, and how large the box is."""
+    """The centre and the size of a box."""
 
     x: float
     y: float
@@ -52,7 +52,7 @@ class Placed(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """Where everything is: boxes, the points of lines, and the whole."""
+    """The layout: boxes, the points of lines, and the total size."""
 
     boxes: list[Placed]
     curves: list[list[tuple[float, float]]]
@@ -61,13 +61,13 @@ class Placement(NamedTuple):
 
 
 class _Points:
-    """Boxes and the points of lines, which are placed alike."""
+    """Boxes and intermediate points of lines, which are placed in the same way."""
 
     def __init__(self, boxes: Sequence[Box], lines: Sequence[Line]) -> None:
         depth = [0] * len(boxes)
         for line in sorted(lines, key=lambda line: line.target):
             depth[line.target] = max(depth[line.target], depth[line.source] + 1)
-        # An input stands right above what uses it first.
+        # An input is placed right above its first user.
         first: dict[int, int] = {}
         for line in lines:
             first[line.source] = min(depth[line.target], first.get(line.source, len(boxes)))
@@ -101,7 +101,7 @@ class _Points:
         return route
 
     def order(self) -> None:
-        """Sort each layer by where its neighbours stand, down and up, some times."""
+        """Sort each layer by the positions of neighbours, down and up, several times."""
         rank = [0.0] * len(self.width)
         for layer in self.layers:
             for index, point in enumerate(layer):
@@ -115,7 +115,7 @@ class _Points:
                     rank[point] = float(index)
 
     def balance(self) -> None:
-        """Set each point near the middle of its neighbours, and clear of those beside it."""
+        """Move each point near the middle of its neighbours, without overlaps in its layer."""
         for layer in self.layers:
             at = 0.0
             for point in layer:
@@ -131,8 +131,9 @@ class _Points:
         self.x = [x - left + _MARGIN for x in self.x]
 
     def _settle(self, layer: Sequence[int], wanted: Sequence[float]) -> None:
-        """Move the points of a layer as near to where they want to be as their order allows."""
-        groups: list[tuple[float, float, list[int]]] = []  # the sum of wishes, width, points
+        """Move the points of a layer as near to their wanted positions as their order allows."""
+        # The sum of wanted positions, width, points.
+        groups: list[tuple[float, float, list[int]]] = []
         for point, wish in zip(layer, wanted, strict=True):
             groups.append((wish, self.width[point], [point]))
             while len(groups) > 1:

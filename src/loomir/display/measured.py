@@ -8,11 +8,11 @@ from loomir.runtime.report.profile import Profile
 __all__ = ["profile_page"]
 
 _GOOD = 0.5
-"""The share of the roof from which a kernel's bar is green."""
+"""The fraction of the roof from which a kernel's bar is green."""
 
 
 def profile_page(profile: Profile) -> str:
-    """Write a profile: the longest kernels first, and what lies outside of all."""
+    """Render a profile: the slowest kernels first, and the time outside of kernels."""
     rows: list[tuple[str, ...]] = []
     rest = whole = profile.seconds
     for row in profile.kernels:

@@ -43,7 +43,7 @@ _WIDTH: Final = 160
 
 
 class _Step(NamedTuple):
-    """A statement that is still to be written, below so many loops and blocks."""
+    """A statement that is still to be rendered, below so many loops and blocks."""
 
     depth: int
     stmt: Stmt
@@ -51,7 +51,7 @@ class _Step(NamedTuple):
 
 
 def schedule_page(schedule: Schedule) -> str:
-    """Write a schedule: the nests of its functions, and the primitives applied."""
+    """Render a schedule: the nests of its functions, and the applied primitives."""
     functions = _functions(schedule.mod)
     parts: list[str] = []
     for name, func in functions:
@@ -68,7 +68,7 @@ def schedule_page(schedule: Schedule) -> str:
 
 
 def trace_page(trace: Trace) -> str:
-    """Write a trace: the Python that applies it."""
+    """Render a trace as the Python that applies it."""
     done = len(trace.insts)
     title = f"<b>trace</b> {badge(f'{done} primitive' + 's' * (done != 1))}"
     return page(title, code(str(trace), "print(trace)"))
@@ -83,7 +83,7 @@ def _functions(module: IRModule) -> list[tuple[str, PrimFunc]]:
 
 
 def _nest(body: Stmt) -> str:
-    """Write the loops and blocks of a function, a row each."""
+    """Render the loops and blocks of a function, one row each."""
     rows: list[str] = []
     for depth, row in _rows(body):
         if len(rows) == MAX_ROWS:

@@ -17,7 +17,7 @@ from loomir.support.highlight import to_html
 __all__ = ["MAX_ROWS", "badge", "code", "cut", "escape", "fold", "note", "page", "plain", "table"]
 
 MAX_ROWS: Final = 200
-"""How many rows of a table, of a nest are shown."""
+"""The most rows of a table or nest that are shown."""
 _MAX_LINES: Final = 300
 _MAX_WIDTH: Final = 400
 _MAX_TEXT: Final = 120
@@ -62,12 +62,12 @@ scrollbar-color:var(--loomir-line) transparent}
 
 
 def escape(text: object, limit: int = _MAX_TEXT) -> str:
-    """Write a text in a page; what is longer than the limit is cut."""
+    """Escape a text for a page; cut it at the limit."""
     return html.escape(cut(str(text), limit))
 
 
 def cut(text: str, limit: int) -> str:
-    """Return a text of at most so many characters; what was cut ends in an ellipsis."""
+    """Shorten a text to at most so many characters, with an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -77,30 +77,30 @@ def plain(text: str) -> str:
 
 
 def page(title: str, *parts: str) -> str:
-    """Put parts below a title, which is HTML."""
+    """Render parts below a title, which is HTML."""
     head = f'<div class="loomir-title">{title}</div>' if title else ""
     return f'{_STYLE}<div class="loomir">{head}{"".join(parts)}</div>'
 
 
 def note(text: str) -> str:
-    """Write a remark."""
+    """Render a remark."""
     return f'<div class="loomir-quiet">{html.escape(text)}</div>'
 
 
 def badge(text: object, color: str = "") -> str:
-    """Write a word in a pill."""
+    """Render a word as a badge."""
     style = f' style="border-color:{color}"' if color else ""
     return f'<span class="loomir-badge"{style}>{escape(text)}</span>'
 
 
 def fold(summary: str, *parts: str, is_open: bool = False) -> str:
-    """Put parts below a summary that opens them."""
+    """Render parts that a summary opens."""
     state = " open" if is_open else ""
     return f"<details{state}><summary>{html.escape(summary)}</summary>{''.join(parts)}</details>"
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Write a table of cells, which are HTML; the columns ``right`` are of numbers."""
+    """Render a table of HTML cells; the columns ``right`` are right-aligned."""
 
     def line(cells: Sequence[str], tag: str) -> str:
         written = (
@@ -121,7 +121,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequenc
 
 
 def code(text: str, whole: str) -> str:
-    """Write a program in colour; ``whole`` is the Python that prints all of one that is cut."""
+    """Render a program in colour; ``whole`` is Python that prints one completely that is cut."""
     lines = text.rstrip().split("\n")
     shown = "\n".join(cut(line, _MAX_WIDTH) for line in lines[:_MAX_LINES])
     more = len(lines) - _MAX_LINES

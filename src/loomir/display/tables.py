@@ -23,7 +23,7 @@ _FIELDS_SHOWN = 3
 
 
 def shape_of(buffer: Buffer) -> str:
-    """Write the shape of a buffer as a user writes it."""
+    """Return the shape of a buffer as users write it."""
     return f"({', '.join(map(_extent, buffer.shape))}{',' * (len(buffer.shape) == 1)})"
 
 
@@ -32,7 +32,7 @@ def _extent(value: PrimExpr) -> str:
 
 
 def kernel_page(func: PrimFunc) -> str:
-    """Write a loop-level function: its parameters, and its text in colour."""
+    """Render a loop-level function: its parameters, and its text in colour."""
     rows = [
         (
             f"<code>{escape(p.name)}</code>",
@@ -47,7 +47,7 @@ def kernel_page(func: PrimFunc) -> str:
 
 
 def graph_page(func: Graph) -> str:
-    """Write a function of graphs: its picture, its parameters, and its text."""
+    """Render a graph function: its picture, its parameters, and its text."""
     name = str(func.attrs.get("global_symbol", "main"))
     return page(
         f"<b>{escape(name)}</b> {badge('graph')}",
@@ -71,7 +71,7 @@ def _info(value: Any) -> str:
 
 
 def module_page(module: IRModule) -> str:
-    """Write a module: its functions, the picture of its main graph, and its text."""
+    """Render a module: its functions, the picture of its main graph, and its text."""
     rows: list[tuple[str, str, str]] = []
     graphs: list[Graph] = []
     for var, func in module.functions.items():
@@ -94,7 +94,7 @@ def module_page(module: IRModule) -> str:
 
 
 def _takes(func: BaseFunc) -> str:
-    """Write the parameters of a function on one line."""
+    """Return the parameters of a function on one line."""
     if isinstance(func, PrimFunc):
         parts = [
             f"{b.name}: {shape_of(b)} {b.dtype}" if b is not None else f"{p.name_hint}: {p.dtype}"
@@ -114,7 +114,7 @@ def _text(program: BaseFunc | IRModule) -> str:
 
 
 def executable_page(executable: Executable) -> str:
-    """Write an executable: the functions that can be called."""
+    """Render an executable: the functions that can be called."""
     rows: list[tuple[str, str, str]] = []
     for name, function in executable.functions.items():
         if isinstance(function, Function):

@@ -21,7 +21,7 @@ from loomir.ir.visit import plan_of
 __all__ = ["structural_equal"]
 
 _CHUNK: Final = 400
-"""How many pairs are compared together, so that nearby memory is read at once."""
+"""How many pairs are compared together, for locality of memory."""
 
 
 def structural_equal(left: Node, right: Node) -> bool:
@@ -43,13 +43,13 @@ def structural_equal(left: Node, right: Node) -> bool:
     if (lefts or made_left) and not _rest_holds(found):
         return False
     if not (shared or made) and len({*bound}) == len(names):
-        # All that is used is made on both sides.
+        # Every used name is defined on both sides.
         return len({*names.values()}) == len(names)
     return _names_hold(names, bound, shared, made)
 
 
 def _rest_holds(found: Found) -> bool:
-    """Compare what is left, some of it at a time."""
+    """Compare the remaining pairs in chunks."""
     compare = comparer()
     used, made = _Rest(*found[:2]), _Rest(*found[2:4])
     while True:
@@ -64,9 +64,9 @@ def _rest_holds(found: Found) -> bool:
 def _names_hold(
     names: dict[Any, Any], bound: list[Any], shared: list[Any], made: list[Any]
 ) -> bool:
-    """Tell whether definitions go with one another throughout."""
+    """Tell whether the correspondence of definitions is one-to-one."""
     if any(names[a] is not a for a in bound):
-        # A name that is shared may mean one thing on the left and another on the right.
+        # A shared name may correspond to different definitions on the two sides.
         if not (_stay(shared, False, names, bound) and _stay(made, True, names, bound)):
             return False
         if len(set(names.values())) < len(names):
@@ -76,7 +76,7 @@ def _names_hold(
 
 
 def _stay(shared: list[Any], makes: bool, names: dict[Any, Any], bound: list[Any]) -> bool:
-    """Tell whether the names in what is shared go with themselves."""
+    """Tell whether names in shared parts correspond to themselves."""
     pairs = names.setdefault
     distinct = {id(part): part for part in shared}
     stack: list[tuple[Any, bool]] = [(part, makes) for part in distinct.values()]
@@ -106,7 +106,7 @@ def _stay(shared: list[Any], makes: bool, names: dict[Any, Any], bound: list[Any
 
 
 class _Rest:
-    """The pairs that are put off."""
+    """The pairs whose comparison is postponed."""
 
     def __init__(self, left: Nodes, right: Nodes) -> None:
         self._now = left, right
@@ -115,10 +115,10 @@ class _Rest:
         self._met: set[Any] = set()
         """The postponed nodes of the left side."""
         self._done: set[tuple[Any, Any]] = set()
-        """The pairs that were put off with others that were met before."""
+        """The postponed pairs whose left node was met before."""
 
     def put_off(self) -> None:
-        """Put off all pairs that are there, nodes that were put off before left out."""
+        """Postpone all present pairs, except those postponed before."""
         left, right = self._now
         if not left:
             return
@@ -133,7 +133,7 @@ class _Rest:
         del left[:], right[:]
 
     def _repeats(self, left: Nodes) -> bool:
-        """Tell whether some of this may have been put off before."""
+        """Tell whether some nodes may have been postponed before."""
         before = len(self._met)
         try:
             self._met.update(left)
@@ -142,7 +142,7 @@ class _Rest:
         return len(self._met) - before < len(left)
 
     def take(self) -> bool:
-        """Take some of what was put off, where there is any."""
+        """Take some postponed pairs; tell whether there were any."""
         left, right = self._now
         left += self._left[-_CHUNK:]
         right += self._right[-_CHUNK:]

@@ -20,7 +20,7 @@ from loomir.support.dtype import DataType
 __all__ = ["COMPARERS", "MOST", "Found", "Nodes", "comparer", "is_same_leaf"]
 
 MOST: Final = 4_000
-"""How many pairs are compared before the others are checked for repetitions."""
+"""How many pairs are compared before the remaining ones are checked for repetitions."""
 _COMMON: Final = (
     "tir.Var",
     "tir.IntImm",
@@ -36,18 +36,18 @@ _COMMON: Final = (
     "tir.PrimFunc",
     "tir.Buffer",
 )
-"""The kinds of nodes that are treated without calls: those that most programs hold most of, and
+"""The kinds of nodes that are compared without calls: the most frequent ones of most programs, and
 those that every program of TIR holds: code that runs once is slow outside of the loop."""
 _COUNTED: Final = {"tir.BufferLoad": "indices", "tir.BufferStore": "indices"}
-"""The tuples that are as long as the shape of a buffer that goes with one of the other side."""
+"""Tuples with one element for each axis of a buffer, whose counterpart has as many axes."""
 _NUMBERS: Final = {"tir.For": ("min", "extent")}
-"""The fields that hold constants in most programs."""
+"""The fields that are constants in most programs."""
 
 Nodes: TypeAlias = list[Any]
 _Pairs: TypeAlias = Callable[[Any, Any], Any]
-"""Returns the definition that goes with one of the left side: the one given, where it has none."""
+"""Returns the counterpart of a definition of the left side; by default the given one."""
 _Bind: TypeAlias = Callable[[Any], None]
-"""Notes that the left side makes a definition."""
+"""Records that the left side makes a definition."""
 Found: TypeAlias = tuple[Nodes, Nodes, Nodes, Nodes, _Pairs, _Bind, Nodes, Nodes]
 """The state of a comparison of two programs.
 
@@ -57,11 +57,11 @@ and may hold names; what both sides hold where names are made.
 """
 _UNPACK: Final = "left, right, made_left, made_right, pairs, bind, shared, made = found"
 Same: TypeAlias = Callable[[Any, Any, Found], bool]
-"""Compares two values of one class and adds pairs of their parts; False where they differ."""
+"""Compares two values of one class and adds pairs of their parts; False if they differ."""
 
 
 def is_same_leaf(a: object, b: object) -> bool:
-    """Tell whether plain values are the same; NaN is, zeros of different signs are not."""
+    """Tell whether plain values are the same: NaN equals NaN, but 0.0 differs from -0.0."""
     if a is b:
         return True
     if isinstance(a, float) and isinstance(b, float):
@@ -71,7 +71,7 @@ def is_same_leaf(a: object, b: object) -> bool:
     return type(a) is type(b) and a == b
 
 
-# -- values of no class of nodes -----------------------------------------------------------------
+# -- values other than nodes ---------------------------------------------------------------------
 
 
 def _compare_value(x: Any, y: Any, found: Found) -> bool:
@@ -99,14 +99,14 @@ def _compare_made_mapping(x: Any, y: Any, found: Found) -> bool:
 
 
 def _add(left: Nodes, right: Nodes, x: Iterable[Any], y: Iterable[Any]) -> bool:
-    """Add pairs, where there are as many on both sides."""
+    """Add pairs if both sides have equally many; tell whether they do."""
     left += x
     right += y
     return len(left) == len(right)
 
 
 def _compare_mapping(x: Any, y: Any, found: Found, left: Nodes, right: Nodes) -> bool:
-    """Compare mappings: keyed by definitions in their order, keyed by strings in any."""
+    """Compare mappings: with definitions as keys in order, with strings in any order."""
     kinds = set(map(type, x))
     if str not in kinds and all(issubclass(kind, Node) for kind in kinds):
         return _add(found[0], found[1], x, y) and _add(left, right, x.values(), y.values())
@@ -128,11 +128,11 @@ class _Method(Enum):
 
 
 _FLAT: Final = (_Method.VALUE, _Method.FLOAT, _Method.NAME)
-"""The ways of comparing that visit no parts."""
+"""The methods that visit no parts."""
 
 
 def _form(cls: type[Node], declared: str, makes: bool) -> _Method:
-    """Choose how values of a declared type are compared."""
+    """Choose the method for values of a declared type."""
     if declared.startswith("tuple[") and "|" not in declared:
         return _Method.NODES
     if declared.startswith("Mapping[") and "|" not in declared:
@@ -151,7 +151,7 @@ def _form(cls: type[Node], declared: str, makes: bool) -> _Method:
 
 
 def _class_named(cls: type[Node], declared: str) -> type | None:
-    """Find a class by the name that a declaration has for it."""
+    """Find a class by its name in a declaration."""
     found: object = vars(sys.modules[cls.__module__]).get(declared)
     return found if isinstance(found, type) else None
 
@@ -173,14 +173,14 @@ def _key(cls: type[Node], declared: str) -> type[Node] | None:
 
 
 def _list_compared_fields(cls: type[Node]) -> dict[str, str]:
-    """Return the declared types of the fields that count, plain data first."""
+    """Return the declared types of the compared fields, plain data first."""
     declared = {f.name: str(f.type) for f in dataclasses.fields(cast("Any", cls))}
     names = [f.name for f in cls.node_fields if f.role is Role.ATTR]
     return {name: declared[name] for name in (*names, *(f.name for f in cls.scan))}
 
 
 def _is_nameless(cls: type[Node], declared: str, met: set[type]) -> bool:
-    """Tell whether no value of a declared type holds names, by the classes that there are."""
+    """Tell whether no value of a declared type contains names, by the existing classes."""
     for value_class in _classes_of(cls, declared):
         if value_class is None or not issubclass(
             value_class, (Node, DataType, Enum, int, str, float)
@@ -200,7 +200,7 @@ def _is_nameless(cls: type[Node], declared: str, met: set[type]) -> bool:
 
 
 def _is_rare(cls: type[Node], name: str) -> bool:
-    """Tell whether a field holds nothing if it is not given."""
+    """Tell whether a field is empty by default."""
     for field in dataclasses.fields(cast("Any", cls)):
         if field.name == name:
             return field.default in (None, ()) or field.default_factory is dict
@@ -212,7 +212,7 @@ def _inside(lines: Iterable[str]) -> list[str]:
 
 
 class _Nameless(dict[type, bool]):
-    """Whether values of a class hold no names; found when a class is met for the first time."""
+    """Caches whether values of a class contain no names."""
 
     def __missing__(self, kind: type) -> bool:
         made = issubclass(kind, (DataType, Enum, *_PLAIN.values(), type(None)))
@@ -223,10 +223,10 @@ class _Nameless(dict[type, bool]):
 
 
 class _Writer:
-    """Writes how the fields of two nodes are compared.
+    """Generates the code that compares the fields of two nodes.
 
-    Most comparisons are of programs that are the same, and in a small program most classes are met
-    once or twice: so the code is short, and what is rarely run is jumped over in one piece.
+    Most compared programs are equal, and in a small program most classes occur once or twice. So
+    the code is short, with rare cases in blocks that are skipped as a whole.
     """
 
     def __init__(self, makes: bool) -> None:
@@ -244,11 +244,11 @@ class _Writer:
         }
 
     def function(self, cls: type[Node]) -> Same:
-        """Write the function for a class."""
+        """Generate the function for a class."""
         return cast("Same", self._compile("same(x, y, found", [*self.node(cls), "return True"]))
 
     def loop(self) -> Callable[[Found], bool]:
-        """Write the loop, which treats the commonest classes without calls."""
+        """Generate the loop, which handles the most common classes without calls."""
         common = [NODE_CLASSES[kind] for kind in _COMMON if kind in NODE_CLASSES]
         lines: list[str] = []
         for makes in (False, True):
@@ -275,7 +275,7 @@ class _Writer:
         return cast("Callable[[Found], bool]", self._compile("loop(found", [*lines, "return True"]))
 
     def _compile(self, head: str, lines: list[str]) -> Any:
-        """Make a function; what it needs are arguments, which are read fastest."""
+        """Compile a function; the objects it needs are arguments, which are the fastest to read."""
         text = "\n".join(lines)
         needs = [name for name in self.names if name in text]
         arguments = "".join(f", {name}={name}" for name in needs)
@@ -307,7 +307,7 @@ class _Writer:
         )
 
     def _fields(self, cls: type[Node], makes: bool) -> dict[str, tuple[str, _Method, bool]]:
-        """List fields: as what each is declared, how it is compared, whether it makes names."""
+        """List fields with declared type, method of comparison, and whether they define names."""
         binds = {f.name for f in cls.scan if makes or f.role is Role.BINDS}
         return {
             name: (declared, _form(cls, declared, name in binds), name in binds)
@@ -373,7 +373,7 @@ class _Writer:
         return lines
 
     def _list_names(self, makes: bool) -> tuple[str, str]:
-        """Name the lists to which pairs are added."""
+        """Return the names of the lists to which pairs are added."""
         return ("made_left", "made_right") if makes else ("left", "right")
 
     def _add(self, x: str, y: str, makes: bool) -> str:
@@ -391,12 +391,12 @@ class _Writer:
         return [self._add_all(f"({x})", f"({y})", makes)]
 
     def _number(self, makes: bool) -> list[str]:
-        """Compare what is a constant most often."""
+        """Compare a field that is usually a constant."""
         kind = NODE_CLASSES["tir.IntImm"]
         return [f"if {self._differs(kind, 'a', 'b')}: {self._add('a', 'b', makes)}"]
 
     def _definition(self, cls: type[Node], declared: str, makes: bool) -> type[Node] | None:
-        """Find the class of a field that makes names which have nothing in them but plain data."""
+        """Find the class of a field that defines names which contain only plain data."""
         classes = _classes_of(cls, declared)
         kind = classes[0] if makes and len(classes) == 1 else None
         if kind is None or not issubclass(kind, Node) or not kind.is_definition:
@@ -406,7 +406,7 @@ class _Writer:
     def _deep(
         self, cls: type[Node], declared: str, form: _Method, name: str, makes: bool
     ) -> list[str]:
-        """Compare what has parts."""
+        """Compare a field with parts."""
         if form is _Method.TABLE:
             return self._table(cls, declared, name, makes)
         kind = self._definition(cls, declared, makes)
@@ -437,7 +437,7 @@ class _Writer:
         ]
 
     def _table(self, cls: type[Node], declared: str, name: str, makes: bool) -> list[str]:
-        """Compare mappings: keyed by nodes in their order."""
+        """Compare mappings with nodes as keys, in order."""
         key = _key(cls, declared)
         if key is None:
             left, right = self._list_names(makes)
@@ -468,7 +468,7 @@ class _Writer:
 
 
 class _Table(dict[type, Same]):
-    """Functions by class, written when a class is met for the first time."""
+    """Functions by class, generated on first use."""
 
     def __init__(self, makes: bool) -> None:
         self._makes = makes
@@ -492,12 +492,12 @@ _NAMELESS: Final = _Nameless()
 _USED: Final = _Table(makes=False)
 _MADE: Final = _Table(makes=True)
 COMPARERS: Final[dict[int, Callable[[Found], bool]]] = {}
-"""The loop that compares pairs, by how many classes of nodes there were when it was written."""
+"""The loops that compare pairs, by the number of node classes when they were generated."""
 
 
 def comparer() -> Callable[[Found], bool]:
-    """Return the loop that compares pairs, as many as ``MOST``; those that are left stay listed."""
-    if len(DECLARED) not in COMPARERS:  # what a field may hold has changed
+    """Return the loop that compares up to ``MOST`` pairs; the others stay listed."""
+    if len(DECLARED) not in COMPARERS:  # fields may have values of new classes
         for table in (_NAMELESS, _USED, _MADE, COMPARERS):
             table.clear()
         COMPARERS[len(DECLARED)] = _Writer(makes=False).loop()

@@ -14,7 +14,7 @@ __all__ = ["Difference", "assert_structural_equal", "first_difference", "structu
 
 
 class _Path(NamedTuple):
-    """The path to a place in the tree, as linked steps; written out only when shown."""
+    """The path to a place in the tree, as linked steps; formatted only when shown."""
 
     before: _Path | None
     step: str
@@ -49,7 +49,7 @@ def first_difference(left: Node, right: Node) -> Difference | None:
 
 
 def _search(left: Node, right: Node) -> Difference | None:
-    """Walk both programs and keep the path: slower than to tell whether they are equal."""
+    """Walk both programs with their paths, which is slower than testing for equality."""
     to_right: dict[int, Node] = {}
     to_left: dict[int, Node] = {}
     keep: list[Node] = []  # ids stay valid while their objects live
@@ -98,7 +98,7 @@ def _parts(a: Node, b: Node, task: _Task) -> list[_Task]:
             path = _Path(task.path, f".{field.name}")
             tasks.append(_Task(getattr(a, field.name), getattr(b, field.name), Role.ATTR, path))
     for field in a.scan:
-        # Inside a definition (a buffer's shape), names not seen before are defined too.
+        # Inside a definition, such as a buffer's shape, new names are defined, too.
         role = Role.BINDS if task.role is Role.BINDS else field.role
         path = _Path(task.path, f".{field.name}")
         tasks.append(_Task(getattr(a, field.name), getattr(b, field.name), role, path))
@@ -109,7 +109,7 @@ def _parts(a: Node, b: Node, task: _Task) -> list[_Task]:
 def _mappings(
     a: Mapping[Any, object], b: Mapping[Any, object], task: _Task, stack: list[_Task]
 ) -> Difference | None:
-    """Compare mappings: keyed by strings in any order, keyed by definitions in theirs."""
+    """Compare mappings: with strings as keys in any order, with definitions in order."""
     if len(a) != len(b):
         return Difference(f"{task.path}.length", len(a), len(b))
     if all(isinstance(key, Node) for key in a):
@@ -132,7 +132,7 @@ def _name_of(key: object) -> str:
 
 
 def assert_structural_equal(left: Node, right: Node) -> None:
-    """Raise, naming the first place where two programs differ.
+    """Raise an error that names the first place where two programs differ, if they do.
 
     Errors: TIR0002.
     """

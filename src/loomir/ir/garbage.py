@@ -15,17 +15,17 @@ from loomir.support.fork_safe import ForkSafeLock
 __all__ = ["collect_seldom"]
 
 _EACH: Final = 50_000
-"""Objects that come before Python looks at those, instead of its 700 or 2,000."""
+"""New objects before a garbage collection, instead of Python's default of 700 or 2,000."""
 _lock: Final = ForkSafeLock()
 _inside: Final[list[tuple[int, int, int]]] = []
-"""The thresholds to go back to, once for each caller that is inside."""
+"""The thresholds to restore, one entry for each caller that is inside."""
 
 
 @contextmanager
 def collect_seldom() -> Generator[None, None, None]:
-    """Look for garbage seldom within a ``with`` statement, in all threads.
+    """Collect garbage rarely within a ``with`` statement, in all threads.
 
-    A user who has said that there is to be none, or another one, is obeyed.
+    If the user has disabled collection or changed the threshold, that is kept.
     """
     with _lock:
         first, *others = gc.get_threshold()

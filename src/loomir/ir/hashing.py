@@ -16,7 +16,7 @@ __all__ = ["structural_digest", "structural_hash"]
 def structural_digest(root: Node) -> bytes:
     """Return 32 bytes that depend on the program's structure only, not on names or identity.
 
-    Order: fields as the class declares them, definitions before what they scope over.
+    Fields are hashed in the order of declaration, definitions before the parts in their scope.
     """
     digest = hashlib.sha256()
     numbers: dict[int, int] = {}

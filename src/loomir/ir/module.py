@@ -51,7 +51,7 @@ class BaseFunc(Uncompiled, Displayed, Node):
         return to_text(self)
 
     def called_as(self) -> tuple[str, str]:
-        """Return its name; the executable of a function calls that."""
+        """Return its name, and an empty text: the executable of a function calls that function."""
         return str(self.attrs.get("global_symbol", "main")), ""
 
     def show(self, style: str | None = None) -> None:
@@ -65,9 +65,9 @@ class BaseFunc(Uncompiled, Displayed, Node):
 
 
 class Origin(ABC):
-    """Where a module comes from, by which what was computed for it is found again.
+    """The origin of a module, by which cached results for it are found.
 
-    ``key`` names all that the module depends on.
+    ``key`` identifies everything that the module depends on.
     """
 
     __slots__ = ("key",)
@@ -81,11 +81,11 @@ class Origin(ABC):
 
     @abstractmethod
     def is_current(self) -> bool:
-        """Whether ``make`` would make the same today."""
+        """Tell whether ``make`` would still make the same module."""
 
 
 class _Deferred(Node):
-    """A node whose fields are made when the first of them is asked for."""
+    """A node whose fields are created on first access."""
 
     __slots__ = ("_origin",)
 
@@ -111,9 +111,9 @@ class _Deferred(Node):
 class IRModule(Uncompiled, Displayed, _Deferred):
     """A collection of functions; a program.
 
-    Functions are found by ``mod["name"]``; ``mod.functions`` maps their ``GlobalVar`` to them, in
-    order. ``global_info`` holds what all functions share: virtual devices, by the name of their
-    list, as in ``{"vdevice": (VDevice("llvm"),)}``.
+    ``mod["name"]`` returns a function; ``mod.functions`` maps each ``GlobalVar`` to its function,
+    in order. ``global_info`` has data that all functions share: virtual devices, as in
+    ``{"vdevice": (VDevice("llvm"),)}``.
     """
 
     functions: Mapping[GlobalVar, BaseFunc] = child()
@@ -131,27 +131,27 @@ class IRModule(Uncompiled, Displayed, _Deferred):
 
     @staticmethod
     def defer(origin: Origin) -> IRModule:
-        """Return the module of an origin, which is made when something of it is asked for."""
+        """Return the module of an origin, which is created on first use."""
         made = IRModule.__new__(IRModule)
         reset(made, "_origin", origin)
         return made
 
     def from_origin(self, origin: Origin) -> IRModule:
-        """Return the module, which an origin made, as one that comes from there."""
+        """Return the module, which an origin created, with that origin."""
         made = self.with_functions(self.functions)
         reset(made, "_origin", origin)
         return made
 
     @property
     def origin(self) -> Origin | None:
-        """Where the module comes from, as it is; None if that is not known."""
+        """The origin of the module, if it is unchanged; None if it is unknown."""
         try:
             return self._origin
         except AttributeError:
             return None
 
     def called_as(self) -> tuple[str, str]:
-        """Return what it is, and the item to call where none is ``main``."""
+        """Return its name in messages, and the item to call if none is ``main``."""
         public = [v.name_hint for v, f in self.functions.items() if "global_symbol" in f.attrs]
         is_clear = len(public) < 2 or "main" in public
         return "module", "" if is_clear else f"[{public[0]!r}]"
@@ -197,7 +197,7 @@ class IRModule(Uncompiled, Displayed, _Deferred):
         return self.with_functions(functions)
 
     def with_functions(self, functions: Mapping[GlobalVar, BaseFunc]) -> IRModule:
-        """Return a module of these functions, everything else as here."""
+        """Return a module with these functions, and otherwise unchanged."""
         return IRModule(functions, self.attrs, self.global_info, span=self.span)
 
     def script(self, *, constants: str = "stored") -> str:

@@ -79,27 +79,27 @@ class Node:
     node_fields: ClassVar[tuple[Field, ...]] = ()
     """All fields, in the order of the specification's grammar."""
     scan: ClassVar[tuple[Field, ...]] = ()
-    """The fields that can hold nodes, definitions first: the order in which names come alive."""
+    """The fields that can have nodes, definitions first: the order in which names are defined."""
     scan_first: ClassVar[tuple[str, ...]] = ()
-    """Fields that a class wants first in ``scan``."""
+    """Fields that must come first in ``scan``."""
     child_names: ClassVar[tuple[str, ...]] = ()
     is_definition: ClassVar[bool] = False
     """Whether other nodes refer to this one by identity (variables, buffers)."""
     defines_in: ClassVar[tuple[str, ...]] = ()
-    """Owned parts in which names that were not seen before are defined (a pattern)."""
+    """Owned parts in which new names are defined (a pattern)."""
     lends_scope: ClassVar[bool] = False
-    """Whether what this node binds is in scope in its owner (an iterator of a block)."""
+    """Whether bindings of this node are in scope in its owner (an iterator of a block)."""
     outside_of: ClassVar[type[Node] | None] = None
-    """The class whose nodes never own such nodes, at any depth: no expression owns a statement."""
+    """A class whose nodes never contain such nodes: no expression contains a statement."""
     lowered_by: ClassVar[str] = ""
-    """What replaces such nodes where no program may hold them; empty for parts of programs."""
+    """For nodes that programs must not contain, what to use instead; else empty."""
     node_kind: ClassVar[str] = "Node"
     """The qualified name, such as ``tir.Add``."""
 
     in_words: ClassVar[str] = ""
-    """What errors call such nodes, such as ``an expression``; not of the classes below."""
+    """The description of such nodes in errors, such as ``an expression``; not inherited."""
     written_as: ClassVar[tuple[type, ...]] = ()
-    """The plain values that constructors make such nodes of."""
+    """The plain values that constructors convert to such nodes."""
 
     def __str__(self) -> str:
         return to_text(self)
@@ -126,7 +126,7 @@ def child(
 ) -> Any:
     """Declare an owned part; needed only to give it a default or a converter.
 
-    By ``converter``, type checkers know what else constructors take; ``__post_init__`` converts.
+    ``converter`` tells type checkers what else constructors accept; ``__post_init__`` converts.
     """
     return _role(Role.CHILD, default, default_factory, kw_only)
 
@@ -177,7 +177,7 @@ _N = TypeVar("_N", bound=Node)
 
 @dataclass_transform(frozen_default=True, field_specifiers=(child, attr, binds, uses, meta))
 def node(cls: type[_N]) -> type[_N]:
-    """Make a slotted node class of a class with annotated fields, and register it."""
+    """Turn a class with annotated fields into a slotted node class, and register it."""
     made = dataclasses.dataclass(slots=True, eq=False, repr=False, init=False)(cls)
     setattr(made, "__init__", _constructor(made, guarded=True))  # noqa: B010 - no type allows it
     fields = tuple(
@@ -213,7 +213,7 @@ def reset(target: Node, name: str, value: object) -> None:
 def replace_lists(target: Node, name: str) -> None:
     """Replace lists in a field's plain data by tuples, while a node is being constructed.
 
-    Errors: TIR0006 for data that holds itself, or is deeper than Python goes.
+    Errors: TIR0006 for data that contains itself, or is nested too deeply.
     """
     given: object = getattr(target, name)
     try:
@@ -238,7 +238,7 @@ def _to_tuple(value: object) -> object:
 
 
 def freeze_nodes() -> None:
-    """Make writing to a finished node raise; for tests, since the check costs time."""
+    """Make writes to finished nodes raise; for tests, since the check costs time."""
     for cls in DECLARED:
         setattr(cls, "__init__", _constructor(cls, guarded=False))  # noqa: B010 - no type allows it
     for base in dict.fromkeys(base for cls in DECLARED for base in cls.__mro__):
@@ -298,8 +298,8 @@ def _write_past_guard(function: Any) -> Any:
 def _constructor(cls: type[Node], *, guarded: bool) -> Callable[..., None]:
     """Make the constructor of a class.
 
-    It says what a node was made of where it cannot be made. Without the guard of ``freeze_nodes``
-    it fills the slots of the node, which is new, by what Python fills them with.
+    It explains wrong arguments. Without the guard of ``freeze_nodes``, it writes directly to the
+    slots of the new node.
     """
     given: list[str] = []
     named: list[str] = []
@@ -337,4 +337,4 @@ def _constructor(cls: type[Node], *, guarded: bool) -> Callable[..., None]:
 
 
 _ABSENT: Final = object()
-"""The mark of a field that was not given, whose default is made for each node."""
+"""The mark of an omitted field, whose default is created for each node."""

@@ -14,7 +14,7 @@ __all__ = ["Effect", "Op"]
 
 @serializable
 class Effect(Enum):
-    """What evaluating a call of an operator may do, from the least to the most."""
+    """The effects of evaluating a call of an operator, from least to most."""
 
     EXPR_ANNOTATION = "kExprAnnotation"
     PURE = "kPure"

@@ -61,7 +61,7 @@ Checker: TypeAlias = Callable[[IRModule], Iterable[Diagnostic]]
 OnStage: TypeAlias = Callable[[str, IRModule], None]
 
 FACTS: dict[str, Checker] = {}
-"""The checker of each fact: it lists what contradicts the fact, nothing if the fact holds."""
+"""The checker of each fact: it lists contradictions, and nothing if the fact holds."""
 
 _C = TypeVar("_C", bound=Checker)
 _Unit = TypeVar("_Unit", bound=Node)
@@ -97,13 +97,13 @@ FunctionChecker: TypeAlias = Callable[[Subject], Iterable[Diagnostic]]
 _S = TypeVar("_S", bound=FunctionChecker)
 
 _OF_FUNCTIONS: dict[str, tuple[type[BaseFunc], FunctionChecker]] = {}
-"""The facts that functions have one by one, and of which class these are."""
+"""The facts of single functions, with the class of these functions."""
 
 
 def function_fact(name: str, unit: type[BaseFunc]) -> Callable[[_S], _S]:
-    """Register the checker of a fact that a module has where each function of a class has it.
+    """Register the checker of a fact that a module has if each function of a class has it.
 
-    Of other functions it may depend on what a call sees of them: names, parameters and results.
+    It may depend on the interfaces of other functions: names, parameters and results.
     """
 
     def keep(checker: _S) -> _S:
@@ -138,7 +138,7 @@ _BY_FUNCTION: dict[object, Pass] = {}
 
 
 class Registered(Protocol[_Unit, _Options]):
-    """A pass as its module gives it: it maps what it was written for, or each of a module."""
+    """A registered pass as a callable: it maps its unit, or every unit of a module."""
 
     @overload
     def __call__(
@@ -157,10 +157,10 @@ def register(
     establishes: Iterable[str] = (),
     breaks: Iterable[str] = (),
 ) -> Callable[[Callable[Concatenate[_Unit, _Options], _Unit]], Registered[_Unit, _Options]]:
-    """Register a function as a pass, and return it, with explained failures.
+    """Register a function as a pass, and return it with explained failures.
 
-    What it maps and the class of its options are read from its annotations. What is returned maps
-    modules too, by each of their functions that it was written for.
+    Its unit and the class of its options are read from its annotations. The returned callable also
+    maps modules, by each of their functions of that class.
     """
 
     def keep(
@@ -208,7 +208,7 @@ def pass_of(function: Callable[..., Any]) -> Pass:
 
 @explain_arguments
 def apply(step: Pass, mod: IRModule, options: object = None) -> IRModule:
-    """Apply a pass to a module, function by function where that is its unit.
+    """Apply a pass to a module, or to each function if these are its unit.
 
     Errors: those of all functions together.
     """
@@ -247,8 +247,7 @@ class Ran(NamedTuple):
 class Pipeline:
     """Passes in their order, checked when built: each finds the facts that it requires.
 
-    ``assumes`` are the facts that hold for what goes in, ``ensures`` those that must hold in the
-    end.
+    ``assumes`` are the facts that hold for the input, ``ensures`` those that must hold at the end.
     """
 
     def __init__(
@@ -293,10 +292,10 @@ class Pipeline:
     ) -> IRModule:
         """Run all passes.
 
-        ``options`` gives the options of passes by name. ``on_stage`` sees the module after each
-        pass and ``times`` gets a row for each. ``verify`` checks all facts after each pass; None
-        is as ``verifying`` has set it.
-        Errors: those of the passes; InternalError where a pass broke a fact.
+        ``options`` has the options of passes by name. ``on_stage`` is called with the module after
+        each pass, and ``times`` gets a row for each. ``verify`` checks all facts after each pass;
+        None means as set by ``verifying``.
+        Errors: those of the passes; InternalError if a pass broke a fact.
         """
         checked = _verify[0] if verify is None else verify
         if checked:
@@ -329,7 +328,7 @@ def verify_facts(
 ) -> None:
     """Check that facts hold.
 
-    ``since``: a module and what holds for it, which is not asked again of what the two share.
+    ``since``: a module and its facts, which are not checked again for shared functions.
     Errors: InternalError that names the pass and what contradicts the fact.
     """
     before, proved = (None, frozenset[str]()) if since is None else since
@@ -339,7 +338,7 @@ def verify_facts(
     known = set[int]()
     if before is not None and _has_kept_interfaces(before, mod):
         known.update(map(id, before.functions.values()))
-    for name in wanted:  # scopes among them, before what follows names
+    for name in wanted:  # first scopes, on which other facts rely
         if name not in _OF_FUNCTIONS:
             _refuse(name, FACTS[name](mod), after)
     for func in mod.functions.values():
@@ -363,7 +362,7 @@ _INTERFACE: Final = ("params", "buffer_map", "ret_type", "ret_struct_info")
 
 
 def _has_kept_interfaces(before: IRModule, mod: IRModule) -> bool:
-    """Tell whether all functions of a module are there, and what calls see of them is the same."""
+    """Tell whether all functions of a module still exist with the same interfaces."""
     made = {var.name_hint: func for var, func in mod.functions.items()}
     for var, func in before.functions.items():
         new = made.get(var.name_hint)
@@ -378,7 +377,7 @@ def _has_kept_interfaces(before: IRModule, mod: IRModule) -> bool:
 def verifying(on: bool = True) -> Any:
     """Check facts after every pass within a ``with`` statement, and steps of scheduling.
 
-    Costs time and is meant for tests; ``LOOMIR_VERIFY=1`` in the environment does the same for a
+    It costs time and is meant for tests; ``LOOMIR_VERIFY=1`` in the environment does the same for a
     whole process.
     """
     before = _verify[0]

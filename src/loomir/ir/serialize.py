@@ -32,8 +32,8 @@ def to_rows(
 ) -> tuple[list[int], list[dict[str, object]]]:
     """Write nodes as plain data; return the rows of the roots, and all rows.
 
-    Nodes that several roots share are written once. ``place`` gives a number to a source span;
-    without it spans are left out.
+    Nodes that several roots share are written once. ``place`` numbers source spans; without it,
+    spans are left out.
     """
     numbers: dict[int, int] = {}
     rows: list[dict[str, object]] = []
@@ -122,9 +122,9 @@ def from_json(text: str) -> Node:
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]], spans: Sequence[Span] = ()) -> list[Node]:
-    """Read what ``to_rows`` wrote, with the spans of the numbers that it was given.
+    """Read the rows of ``to_rows``, with spans by number.
 
-    Errors: many; who reads what others may have written catches those that ``from_json`` does.
+    Errors: many; for untrusted data, catch the same ones as ``from_json``.
     """
     made: list[Node] = []
     for row in rows:

@@ -12,15 +12,15 @@ from loomir.support.files import replace_file, unwritable
 __all__ = ["UNCHANGED", "StageFiles", "dump_to"]
 
 UNCHANGED: Final = "# unchanged since "
-"""How the file of a stage begins that left the program as it was; a file's name follows."""
+"""The beginning of the file of a stage that changed nothing; another file's name follows."""
 
 
 class StageFiles:
-    """Writes each stage to a file of its own: ``03-relax.FoldConstant.py``.
+    """Writes each stage to its own file, such as ``03-relax.FoldConstant.py``.
 
-    A stage that changed nothing leaves a file that names the one that holds the program.
+    For a stage that changed nothing, the file names the one with the program.
 
-    Errors: RUN0467 where a file cannot be written.
+    Errors: RUN0467 if a file cannot be written.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -42,7 +42,7 @@ class StageFiles:
         _write(path, mod.script())
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a stage that is text already; ``name`` ends as the file's name is to end."""
+        """Write a stage that is text already; ``name`` includes the file's extension."""
         _write(self._next(name, ""), text)
 
     def _next(self, name: str, suffix: str) -> Path:

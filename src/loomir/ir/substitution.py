@@ -27,12 +27,12 @@ _N = TypeVar("_N", bound=Node)
 def free_definitions(root: Node) -> list[Node]:
     """List the variables and buffers that ``root`` refers to but does not define, in order of use.
 
-    A buffer counts, and so do the names in its shape, strides and offset where it is free.
+    A free buffer counts, and so do the names in its shape, strides and offset.
     """
     bound: set[int] = set()
     seen: set[int] = set()
     free: list[Node] = []
-    # (node, whether names in it are being defined); None ends the scope of what was defined last
+    # (node, whether names in it are being defined); None ends the scope of the latest definitions
     stack: list[tuple[Node | None, bool, list[int]]] = [(root, False, [])]
     while stack:
         node, defining, defined = stack.pop()
@@ -50,7 +50,7 @@ def free_definitions(root: Node) -> list[Node]:
                 free.append(node)
             else:
                 continue
-        # What an iterator binds is in scope in the block that owns it.
+        # Bindings of an iterator are in scope in the block that owns it.
         lends = defining or node.lends_scope
         scope: list[int] = defined if lends else []
         if not lends:
@@ -58,7 +58,7 @@ def free_definitions(root: Node) -> list[Node]:
         parts: list[tuple[Node | None, bool, list[int]]] = []
         for field in node.scan:
             binding = defining or field.role is Role.BINDS
-            # What a definition refers to (a buffer's data) is visited, but its uses define nothing.
+            # References of a definition, such as a buffer's data, are visited, but define nothing.
             for part in nodes_in(getattr(node, field.name)):
                 parts.append((part, binding, scope))
         parts.reverse()
@@ -67,7 +67,7 @@ def free_definitions(root: Node) -> list[Node]:
 
 
 def substitute(root: _N, mapping: Mapping[Any, Node]) -> _N:
-    """Replace uses of variables (and buffers) by what ``mapping`` gives for them.
+    """Replace uses of variables and buffers by their values in ``mapping``.
 
     A buffer whose shape, strides or offset mentions a replaced variable is replaced as well.
     Nothing can be captured, since definitions are objects and not names.
@@ -90,7 +90,7 @@ def substitute(root: _N, mapping: Mapping[Any, Node]) -> _N:
 
 
 def _may_mention(definition: Node, table: Mapping[int, Node]) -> bool:
-    """Tell whether a definition's own expressions have a replaced name in them, or may have."""
+    """Tell whether a definition's own expressions may contain a replaced name."""
     for field in definition.scan:
         for owned in nodes_in(getattr(definition, field.name)):
             for part in pre_order(owned):
@@ -117,7 +117,7 @@ def _replace(root: Node, table: dict[int, Node], compound: dict[int, Node]) -> N
 
 
 Replacer: TypeAlias = Callable[[Any, dict[int, Any], dict[int, Node], dict[int, Node], int], Any]
-"""Makes a node again, from what is made already; goes so many levels down by calls."""
+"""Rebuilds a node from rebuilt parts; recurses down to a number of levels."""
 
 _REPLACE_NODE: Final = """
  a{n} = x.{name}
@@ -147,7 +147,7 @@ _REPLACE: Final = {
 
 
 def _replacer(cls: type[Node]) -> Replacer:
-    """Write the function that replaces names in nodes of a class."""
+    """Generate the function that replaces names in nodes of a class."""
     lines = ["def replacer(x, done, table, compound, levels):"]
     if cls.child_names:
         lines.append(" if not levels: return deep(x, done, table, compound)")
@@ -196,7 +196,7 @@ def _replace_container(
 
 
 class _Replacers(dict[type, Replacer]):
-    """Functions by class, written when a class is met for the first time."""
+    """Functions by class, generated on first use."""
 
     def __missing__(self, kind: type) -> Replacer:
         made: Replacer = _replace_container
@@ -211,14 +211,14 @@ class _Replacers(dict[type, Replacer]):
 _LEVELS: Final = 100
 _REPLACERS: Final = _Replacers()
 _LEAVES: Final[set[type]] = set()
-"""The classes met so far whose nodes own no parts and refer to nothing."""
+"""Known classes whose nodes own no parts and refer to nothing."""
 
 
 def _replace_deep(
     root: Node, done: dict[int, Any], table: dict[int, Node], compound: dict[int, Node]
 ) -> Any:
     """Replace names in a tree of any depth, on a stack."""
-    # None in the stack says that the parts of the node below it are done.
+    # None on the stack means that the parts of the node below it are done.
     stack: list[Node | None] = [root]
     while stack:
         node = stack.pop()
@@ -254,12 +254,12 @@ def _replace_deep(
 
 
 def _refer(made: Node, table: dict[int, Node]) -> Node:
-    """Replace what a node refers to."""
+    """Replace the references of a node."""
     return map_children(made, lambda part: _replace_reference(part, table), (Role.USES, Role.BINDS))
 
 
 def _refers(values: tuple[Any, ...], table: Mapping[int, Node], compound: dict[int, Node]) -> bool:
-    """Tell whether some reference is to be replaced."""
+    """Tell whether some reference has to be replaced."""
     found = False
     for value in values:
         for part in (value,) if isinstance(value, Node) else nodes_in(value):
@@ -271,6 +271,6 @@ def _refers(values: tuple[Any, ...], table: Mapping[int, Node], compound: dict[i
 
 
 def _replace_reference(part: Node, table: dict[int, Node]) -> Node:
-    """Replace a reference; only a definition can stand where one is referred to."""
+    """Replace a reference; the replacement must be a definition."""
     made = table.get(id(part), part)
     return made if made.is_definition else part

@@ -12,7 +12,7 @@ __all__ = ["UNTRUSTED", "is_untrusted", "mark_untrusted"]
 _P = TypeVar("_P", bound="BaseFunc | IRModule")
 
 UNTRUSTED: Final = "untrusted"
-"""The attribute of functions that are compiled with bounds checks unless the caller says not to."""
+"""The attribute of functions that are compiled with bounds checks by default."""
 
 
 def mark_untrusted(program: _P) -> _P:
@@ -24,5 +24,5 @@ def mark_untrusted(program: _P) -> _P:
 
 
 def is_untrusted(module: IRModule) -> bool:
-    """Whether any function of a module is marked."""
+    """Tell whether any function of a module is marked."""
     return any(func.attrs.get(UNTRUSTED) for func in module.functions.values())

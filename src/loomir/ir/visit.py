@@ -55,11 +55,11 @@ Step: TypeAlias = Generator[Any, Any, _R]
 _MANY: Final = 50_000
 _FEW: Final = 1_000
 _SOME: Final = 16
-"""Classes of which a program may well have none; of more, some are in nearly all programs."""
+"""The most classes for which it pays to check first whether a program has any of them."""
 
 
 class FieldForm(Enum):
-    """What a field that owns parts holds: a node, a tuple of nodes, or either and more."""
+    """The form of a field that owns parts: a node, a tuple of nodes, or something else."""
 
     NODE = "node"
     LIST = "tuple of nodes"
@@ -114,11 +114,11 @@ class Plan:
     """Reads the fields that define or refer to definitions, None if the class has none."""
     get_attrs: Getter
     get_scan: Getter
-    """Reads the fields that can hold nodes, in the order in which names come alive."""
+    """Reads the fields that can have nodes, in the order in which names are defined."""
     child_columns: tuple[Callable[[Any], Any], ...]
-    """Reads the fields that own parts, one each."""
+    """Readers of single fields that own parts."""
     scan_columns: tuple[tuple[Callable[[Any], Any], bool], ...]
-    """Reads the fields that can hold nodes, one each, and tells whether it defines."""
+    """Readers of single fields that can have nodes, each with whether the field defines."""
     leaf: bool
     """Whether nodes of the class own no parts and refer to nothing."""
 
@@ -222,9 +222,9 @@ def of_classes(root: Node, *kinds: type[Node]) -> list[Any]:
 
 
 def nodes_outside(root: Node, kind: type[Node]) -> list[Node]:
-    """List ``root`` and all it owns, parents first, in program order; not what is in a ``kind``.
+    """List ``root`` and all it owns, parents first, in program order; stop at each ``kind``.
 
-    Statements, for instance, are what is outside of expressions: a sixth of all nodes.
+    For example, the nodes outside of expressions are statements, a sixth of all nodes.
     """
     listed: list[Node] = []
     stack: list[Any] = [root]
@@ -257,8 +257,8 @@ def post_order(root: Node) -> Iterator[Node]:
 def by_class(root: Node) -> dict[type[Node], list[Any]]:
     """Group ``root`` and all it owns by class, in no order; many times faster than a walk.
 
-    A node that occurs in several places may be listed as often. What is given is only read: within
-    ``remember_classes``, whoever asks again gets the same.
+    A node that occurs several times may be listed as often. Do not change the result: within
+    ``remember_classes``, it is cached.
     """
     known = _memory.groups
     if known is not None:
@@ -268,7 +268,7 @@ def by_class(root: Node) -> dict[type[Node], list[Any]]:
     made: defaultdict[type, list[Any]] = defaultdict(list)
     todo: list[Any] = [root]
     parts_of = _PARTS
-    # What is added is seen by the same loop.
+    # The loop also visits nodes that are added meanwhile.
     for node in islice(todo, _FEW):
         cls = node.__class__
         made[cls].append(node)
@@ -289,13 +289,13 @@ def by_class(root: Node) -> dict[type[Node], list[Any]]:
 
 
 def _group_levels(values: list[Any], found: dict[type[Node], list[Any]]) -> None:
-    """Add to the groups what is below, level by level."""
+    """Add all nodes below to the groups, level by level."""
     level: dict[type[Node], list[Any]] = {}
     _group(values, level)
     while level:
         below: dict[type[Node], list[Any]] = {}
         for cls, listed in level.items():
-            # A program may share parts within itself.
+            # Parts of a program may be shared.
             nodes = list(dict.fromkeys(listed)) if len(listed) > _MANY else listed
             known = found.get(cls)
             if known is None:
@@ -315,15 +315,15 @@ class _Memory(threading.local):
 
 _memory: Final = _Memory()
 _REMEMBERED: Final = 4
-"""The number of cached programs: most passes change nothing, and ask of a function and its body."""
+"""The number of cached programs: most passes change nothing, and read a function and its body."""
 _WORTH_KEEPING: Final = 64
 
 
 @contextmanager
 def remember_classes() -> Generator[None]:
-    """Cache what ``by_class`` finds in the latest programs, for passes that ask the same.
+    """Cache the results of ``by_class`` for the latest programs within a ``with`` statement.
 
-    Nodes do not change, so that it stays true; they are kept no longer than the ``with`` statement.
+    Nodes are immutable, so that the results stay valid.
     """
     outer = _memory.groups
     _memory.groups = {}
@@ -337,12 +337,12 @@ def _has_any(root: Node, classes: Set[type]) -> bool:
     """Tell whether ``root`` or something that it owns is of one of the classes."""
     if root.__class__ in classes:
         return True
-    # Of the parts, since a pass often asks about the body of a function itself.
+    # Query the parts, since a pass often queries the body of a function itself.
     return not all(classes.isdisjoint(by_class(part)) for part in children(root))
 
 
 def _group(values: list[Any], groups: dict[type[Node], list[Any]]) -> None:
-    """Put the nodes among values, and in their tuples and mappings, with others of their class."""
+    """Add the nodes in values, and in their tuples and mappings, to the groups by class."""
     kinds = list(map(type, values))
     few = set(kinds)
     for kind in few:
@@ -359,7 +359,7 @@ def _group(values: list[Any], groups: dict[type[Node], list[Any]]) -> None:
 
 
 def _parts_getter(kind: type) -> Getter | None:
-    """Make a function that lists what a value owns; None for one that owns nothing."""
+    """Make a function that lists the parts of a value; None if it has none."""
     if issubclass(kind, tuple):
         return tuple
     if issubclass(kind, Mapping):
@@ -376,7 +376,7 @@ def _parts_getter(kind: type) -> Getter | None:
 
 
 class _Parts(dict[type, "Getter | None"]):
-    """Functions by class, made when a class is met for the first time."""
+    """Functions by class, created on first use."""
 
     def __missing__(self, kind: type) -> Getter | None:
         if Node not in kind.__mro__:
@@ -386,7 +386,7 @@ class _Parts(dict[type, "Getter | None"]):
 
 
 class _Inside(dict[type, bool]):
-    """Whether classes are subclasses of some, asked once for each."""
+    """Caches whether classes are subclasses of given ones."""
 
     def __init__(self, kind: type | tuple[type, ...]) -> None:
         super().__init__()
@@ -406,7 +406,7 @@ class _Insides(dict["type | tuple[type, ...]", _Inside]):
 _INSIDE: Final = _Insides()
 _PARTS: Final = _Parts()
 _NO_NODES: Final[set[type]] = set()
-"""The classes of what stands in fields between nodes, or in place of them."""
+"""Classes of values in fields that are not nodes and contain none."""
 
 
 def fold(root: Node, fn: Callable[[Any, list[_R]], _R]) -> _R:
@@ -435,7 +435,7 @@ def fold(root: Node, fn: Callable[[Any, list[_R]], _R]) -> _R:
 
 
 def _map_value(value: object, fn: Callable[[Node], object]) -> object:
-    """Map the nodes in a field's value; the same object comes back where nothing changed."""
+    """Map the nodes in a field's value; return the same object if nothing changed."""
     if isinstance(value, Node):
         return fn(value)
     if isinstance(value, tuple):
@@ -461,7 +461,7 @@ def rebuild(node: _N, changed: Mapping[str, object]) -> _N:
 def map_children(
     node: _N, fn: Callable[[Node], object], roles: tuple[Role, ...] = (Role.CHILD,)
 ) -> _N:
-    """Replace each owned part by ``fn(part)``; ``node`` itself comes back where nothing changed."""
+    """Replace each owned part by ``fn(part)``; return ``node`` itself if nothing changed."""
     changed: dict[str, object] = {}
     for field in node.scan:
         if field.role in roles:
@@ -483,7 +483,7 @@ def list_pending(value: Any, done: Mapping[int, object]) -> Iterable[Node]:
 
 
 def replace_nodes_in(value: Any, done: Mapping[int, Any]) -> Any:
-    """Replace the nodes in a tuple or mapping; the same object where nothing changed."""
+    """Replace the nodes in a tuple or mapping; return the same object if nothing changed."""
     if not value:
         return value
     try:
@@ -494,16 +494,16 @@ def replace_nodes_in(value: Any, done: Mapping[int, Any]) -> Any:
 
 
 def rewrite(root: Node, table: Mapping[type, Rule]) -> Any:
-    """Rebuild a tree bottom-up: a class in ``table`` has its rule applied once its parts are made.
+    """Rebuild a tree bottom-up; nodes of a class in ``table`` are replaced by its rule.
 
-    A rule that returns its argument leaves it; untouched subtrees are shared with the old tree.
+    The rule gets the node with rebuilt parts. Unchanged subtrees are shared with the old tree.
     """
     kind = root.__class__
     kinds = {cls.outside_of if issubclass(cls, Node) else None for cls in table}
     closed = kinds.pop() if len(kinds) == 1 else None
     if closed is not None:
         leaves = _LEAVES.difference(table) | _subclasses(closed, len(DECLARED))
-    # Many passes find nothing to do, and to see that is much cheaper than to walk.
+    # Many passes find nothing to do, and seeing that is much cheaper than a walk.
     elif len(table) <= _SOME and not _has_any(root, table.keys()):
         return root
     else:
@@ -513,12 +513,12 @@ def rewrite(root: Node, table: Mapping[type, Rule]) -> Any:
 
 @functools.lru_cache(maxsize=8)
 def _subclasses(kind: type[Node], declared: int) -> frozenset[type]:
-    """Find the subclasses of a class among those that are declared, which are so many."""
+    """Find the declared subclasses of a class; the number of declared classes is a cache key."""
     return frozenset(cls for cls in DECLARED[:declared] if issubclass(cls, kind))
 
 
 Rewriter: TypeAlias = Callable[[Any, dict[int, Any], "set[type]", Mapping[type, Rule], int], Any]
-"""Makes a node again: from what is made already, the classes to which nothing happens, the rules.
+"""Rebuilds a node from rebuilt parts, the classes that stay unchanged, and the rules.
 
 Goes so many levels down by calls.
 """
@@ -570,7 +570,7 @@ def remake_code(cls: type[Node]) -> str:
 
 
 def _rewriter(cls: type[Node]) -> Rewriter:
-    """Write the function that makes nodes of a class again."""
+    """Generate the function that rebuilds nodes of a class."""
     lines = ["def rewriter(x, done, leaves, rules, levels):"]
     if cls.child_names:
         lines.append(" if not levels: return deep(x, done, rules)")
@@ -596,7 +596,7 @@ def _rewriter(cls: type[Node]) -> Rewriter:
 
 
 class _Rewriters(dict[type, Rewriter]):
-    """Functions by class, written when a class is met for the first time."""
+    """Functions by class, generated on first use."""
 
     def __missing__(self, kind: type) -> Rewriter:
         made: Rewriter = _rewrite_value
@@ -611,12 +611,12 @@ class _Rewriters(dict[type, Rewriter]):
 _LEVELS: Final = 100
 _REWRITERS: Final = _Rewriters()
 _LEAVES: Final[set[type]] = {type(None)}
-"""The classes met so far whose nodes own no parts."""
+"""Known classes whose nodes own no parts."""
 
 
 def _rewrite_deep(root: Node, done: dict[int, Any], table: Mapping[type, Rule]) -> Any:
     """Rewrite a tree of any depth, on a stack."""
-    # None in the stack says that the parts of the node below it are done.
+    # None on the stack means that the parts of the node below it are done.
     stack: list[Node | None] = [root]
     plans, find = _PLANS, table.get
     while stack:
@@ -662,7 +662,7 @@ def _rewrite_node(
 
 
 def remake_node(node: Any, plan: Plan, done: Mapping[int, Any]) -> Any:
-    """Rebuild a node from its rewritten parts; the node itself where nothing changed."""
+    """Rebuild a node from its rewritten parts; return the node itself if nothing changed."""
     values: list[Any] = []
     changed = False
     for value in plan.get(node):
@@ -677,8 +677,7 @@ def remake_node(node: Any, plan: Plan, done: Mapping[int, Any]) -> Any:
 def trampoline(start: Step[_R]) -> _R:
     """Run a generator visitor to its result, however deep the program.
 
-    What it yields are the visitors of parts; an exception in one is raised at its parent's
-    ``yield``.
+    It yields the visitors of parts; an exception in one is raised at the ``yield`` of its parent.
     """
     stack: list[Generator[Any, Any, Any]] = [start]
     value: Any = None

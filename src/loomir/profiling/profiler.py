@@ -30,12 +30,12 @@ class Profiler:
         self._work: dict[tuple[int, tuple[int, ...]], Work | None] = {}
 
     def run(self, name: str, args: tuple[object, ...], roof: Roof) -> Profile:
-        """Call a function and read what its kernels noted."""
+        """Call a function and read the records of its kernels."""
         buffer = self._native.records
         assert buffer is not None
         function = self._functions[name]
-        self._native.prepare()  # the first call would generate the code, which is no part of it
-        read_records(buffer, self._timed)  # what a call that failed has left
+        self._native.prepare()  # else the first call would include code generation
+        read_records(buffer, self._timed)  # drops records of an earlier, failed call
         start = time.perf_counter_ns()
         function(*args)
         end = time.perf_counter_ns()
@@ -51,7 +51,7 @@ class Profiler:
         return Profile(name, tuple(calls), start, end, roof, dropped > 0)
 
     def _estimate(self, name: str, sizes: Mapping[str, int]) -> Work | None:
-        """Count what a call of these sizes does; None if it cannot be counted."""
+        """Estimate the work of a call with these sizes; None if that is not possible."""
         func = self._kernels[name]
         assert isinstance(func, PrimFunc)
         try:
@@ -62,7 +62,7 @@ class Profiler:
 
 
 class Lazy:
-    """Compiles for profiling when first asked to; one call at a time."""
+    """Compiles for profiling on first use; one call at a time."""
 
     def __init__(self, make: Callable[[], Profiler], roof: Callable[[], Roof]) -> None:
         self._make = make

@@ -50,13 +50,13 @@ def scale(
         for i in range({length}):
             B[t, i] = A[t, i] * T.float32(0.5)
 """
-_CHAINS: Final = 10  # enough to hide the latency of an fma, few enough for 16 registers
+_CHAINS: Final = 10  # enough to hide the latency of an FMA, few enough for 16 registers
 _TIMES: Final = 200_000
-_BYTES: Final = 1 << 26  # of each array: more than caches hold
+_BYTES: Final = 1 << 26  # of each array: more than fits the caches
 _SECONDS: Final = 0.5
 
 _HOUR: Final = 3600.0
-"""How long a measurement stands before the machine is asked again: it may have been busy."""
+"""Seconds for which a measurement is valid; the machine may have been busy."""
 _KEPT: Final = 8
 _OLD: Final = 30 * 24 * _HOUR
 
@@ -70,10 +70,11 @@ _known: dict[str, tuple[_Measured, ...]] = {}
 
 
 def find_roof(compile: Callable[[Any], Any]) -> Roof:
-    """Return the best that was measured of late; ``compile`` is the compiler.
+    """Return the best recent measurement; ``compile`` is the compiler.
 
-    Other work on the machine makes a measurement lower, never higher. So one is made each hour
-    that somebody asks in, and the best of the last few counts, for a month at most.
+    Other load on the machine makes results lower, never higher. So the machine is measured again if
+    the last measurement is over an hour old, and the best of the last few counts, for up to a
+    month.
     """
     target = Target("native")
     key = f"{target.cpu}-{target.cores}"
@@ -95,7 +96,7 @@ def find_roof(compile: Callable[[Any], Any]) -> Roof:
 
 
 def renew_roof(compile: Callable[[Any], Any]) -> Roof:
-    """Measure the machine now, and forget what was measured before, here and on disk."""
+    """Measure the machine now, and forget earlier measurements, also on disk."""
     target = Target("native")
     key = f"{target.cpu}-{target.cores}"
     made = _Measured(time.time(), measure_roof(compile))
@@ -112,7 +113,7 @@ def measure_roof(compile: Callable[[Any], Any]) -> Roof:
 
 
 def _latest(measured: Iterable[_Measured], now: float) -> tuple[_Measured, ...]:
-    """Return the last few, in order. What the future dates was dated by a clock that was wrong."""
+    """Return the last few, in order, without dates in the future, which a wrong clock set."""
     return tuple(sorted(m for m in measured if now - _OLD <= m.when <= now))[-_KEPT:]
 
 
@@ -121,7 +122,7 @@ def _is_fresh(known: Sequence[_Measured], now: float) -> bool:
 
 
 def _read(path: Path) -> list[_Measured]:
-    """Return what a file holds; what cannot be read is as good as absent."""
+    """Return the measurements in a file; none if it cannot be read."""
     try:
         rows = cast("list[dict[str, Any]]", json.loads(read_own_file(path) or b"[]"))
         found = [
@@ -134,7 +135,7 @@ def _read(path: Path) -> list[_Measured]:
 
 
 def _write(path: Path, known: Sequence[_Measured]) -> None:
-    """Keep measurements. Where that fails, the next process measures as this one did."""
+    """Store measurements. If that fails, the next process measures again."""
     rows = [{"when": m.when, **m.roof._asdict()} for m in known]
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -160,7 +161,7 @@ def _bandwidth(compile: Callable[[Any], Any], target: Target) -> float:
 
 
 def _best(function: Callable[..., object], *args: object) -> float:
-    """Return the least time of the calls that fit half a second, three at least."""
+    """Return the least time of the calls within half a second, at least three."""
     times: list[float] = []
     end = time.perf_counter() + _SECONDS
     while len(times) < 4 or time.perf_counter() < end:

@@ -30,11 +30,12 @@ def types_of(
 ) -> dict[str, ArgumentType]:
     """Return the types of the arguments for open parameters.
 
-    A float of Python takes the widest float dtype of the arrays of the call, float64 where there
-    is none: as in NumPy, ``x * 2.0`` is float32 where ``x`` is. In graphs, so does an integer of
-    Python, or it takes the dtype of the first array.
+    A Python float gets the widest float dtype of the call's arrays, or float64 without any: as in
+    NumPy, ``x * 2.0`` is float32 if ``x`` is. In graphs, a Python integer gets it too, or else the
+    dtype of the first array.
 
-    Errors: RUN0103 for what is no array and no number, RUN0105 for elements without a dtype.
+    Errors: RUN0103 for an argument that is no array and no number, RUN0105 for elements of a dtype
+    that TIR does not have.
     """
     found: dict[str, ArgumentType] = {}
     plain: list[str] = []
@@ -70,9 +71,9 @@ def types_of(
 def share_extents(
     types: Mapping[str, ArgumentType], given: Mapping[str, object]
 ) -> dict[str, ArgumentType]:
-    """Name the extents of arguments of a graph: equal ones by one name, 1 as it is.
+    """Name the extents of a graph's arguments: equal ones get one name, and 1 stays 1.
 
-    What extents have in common decides how a graph broadcasts and what it can fuse.
+    Equal extents decide how a graph broadcasts and what it can fuse.
     """
     names: dict[int, str | int] = {1: 1}
     made: dict[str, ArgumentType] = {}
@@ -84,7 +85,7 @@ def share_extents(
         extents: list[str | int] = []
         for axis, extent in enumerate(shape):
             known = names.setdefault(int(extent), f"{name}_{axis}")
-            # Equal extents within one argument are more often chance than meaning.
+            # Equal extents of one argument are more often coincidence than intention.
             extents.append(f"{name}_{axis}" if known in extents and known != 1 else known)
         made[name] = found._replace(extents=tuple(extents))
     return made
@@ -99,7 +100,7 @@ def _widest(floats: set[DataType]) -> DataType:
 
 
 def _floats_of(value: Any) -> set[DataType]:
-    """Return the float dtype of an array whose parameter declares its own, if it has one."""
+    """Return the float dtype of an array with a declared dtype, as a set; empty for others."""
     if not is_array(value):
         return set()
     dtype = dtype_of_numpy(value.dtype)
@@ -133,7 +134,7 @@ def _is_scalar(value: object) -> bool:
 
 
 def _ask_dlpack(parameter: OpenParameter, value: Any) -> ArgumentType:
-    """Ask any other library by DLPack."""
+    """Read the type of another library's array through DLPack."""
     try:
         tensor: Any = value if is_tensor(value) else tensor_from_capsule(capsule_of(value))
     except _EXPORT_ERRORS as error:

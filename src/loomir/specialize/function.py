@@ -53,10 +53,10 @@ class _Compiled(NamedTuple):
 class JitFunction:
     """A program that is compiled when it is called: ``f(x, y)``.
 
-    It takes what the compiled function takes: arrays of NumPy or PyTorch, numbers, by position or
-    by name; outputs at the end may be left out where their shapes are declared. Several threads
-    may call; each set of types is compiled once. It is pickled as its source, with the values of
-    the names that it uses.
+    It takes the same arguments as the compiled function: NumPy or PyTorch arrays and numbers, by
+    position or by name; outputs at the end may be left out if their shapes are declared. Several
+    threads may call it; each set of types is compiled once. It is pickled as its source, with the
+    values of the names that it uses.
     """
 
     def __init__(self, program: OpenFunction | Program, options: _Options) -> None:
@@ -71,19 +71,19 @@ class JitFunction:
             self.__name__ = getattr(program, "name", "module")
         is_graph = self._open is not None and self._open.is_graph
         self._size = "shape" if is_graph else "ndim"
-        """What of an array, beside its dtype, decides which code runs."""
+        """The attribute of an array that, besides its dtype, selects the compiled code."""
         self._lock = ForkSafeLock()
         self._compiled: dict[tuple[tuple[str, ArgumentType], ...], _Compiled] = {}
         self._known: dict[tuple[object, ...], Callable[..., object]] = {}
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Call the function, and compile it where no call had arguments of these types.
+        """Call the function; compile it first if no call had arguments of these types.
 
         Errors: those of ``T.prim_func`` and ``loomir.compile`` at the first call, and of compiled
-        functions; RUN0101 to RUN0105 for arguments that no type fits.
+        functions; RUN0101 to RUN0105 for arguments that do not fit.
         """
         if not kwargs:
-            # Classes, dtypes and ranks decide; that of a number is its class.
+            # The key has classes, dtypes and ranks; for a number, only its class.
             size = self._size
             key = tuple(
                 [(a.__class__, getattr(a, "dtype", None), getattr(a, size, None)) for a in args]
@@ -104,20 +104,20 @@ class JitFunction:
         return self._find(args, kwargs).call(*args, **kwargs)
 
     def compile(self, /, *args: object, **kwargs: object) -> Executable:
-        """Return the executable for arguments of these types, without a call of it.
+        """Return the executable for arguments of these types, without calling it.
 
-        Where no type is open, arguments may be left out.
+        If no type is open, arguments may be left out.
         """
         return self._find(args, kwargs).executable
 
     @property
     def executables(self) -> Mapping[str, Executable]:
-        """What is compiled so far, by signature."""
+        """The executables compiled so far, by signature."""
         return MappingProxyType({c.signature: c.executable for c in self._compiled.values()})
 
     @property
     def signatures(self) -> tuple[str, ...]:
-        """The signatures that are compiled so far."""
+        """The signatures compiled so far."""
         return tuple(self.executables)
 
     def __repr__(self) -> str:
@@ -125,13 +125,13 @@ class JitFunction:
         return f"<{self.__name__}, compiled at its first call; so far {count}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the program and the options. Errors: RUN0468 for values that cannot be."""
+        """Pickle the program and the options. Errors: RUN0468 for values that cannot be pickled."""
         options = self._options
         target = options.target
         name = target.name if isinstance(target, Target) else target
         return _unpickle, (self._program, name, dict(options.compile), options.threads)
 
-    # -- finding what to call ------------------------------------------------------------------
+    # -- finding the executable ----------------------------------------------------------------
     def _find(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> _Compiled:
         types: dict[str, ArgumentType] = {}
         if self._open is not None and self._open.is_open:
@@ -227,7 +227,7 @@ def _cap_threads(function: Callable[..., object], threads: int) -> Callable[...,
 
 
 def _with_types(error: CompileError, types: Mapping[str, ArgumentType]) -> CompileError:
-    """Say for which types the function was read."""
+    """Add to an error the types for which the function was parsed."""
     if not types:
         return error
     note = f"read for {', '.join(f'{name}: {found}' for name, found in types.items())}"
@@ -281,24 +281,24 @@ def jit(
 ) -> JitFunction | Callable[[Callable[..., Any] | Program], JitFunction]:
     """Compile a function at its first call, once for each set of dtypes and ranks.
 
-    The body is TVMScript, read and not run: a graph where it mentions ``R``, else a kernel.
+    The body is TVMScript, which is parsed and not run: a graph if it mentions ``R``, else a kernel.
     Parameters without an annotation take dtype and rank from the arguments, as does a bare
     ``T.Buffer``; ``T.Buffer(("n", "m"), ...)`` leaves the dtype open, ``T.Buffer(dtype="float32")``
     the shape. Sizes are symbolic: ``x.shape[0]``. ``y: "T.Buffer(x.shape, x.dtype)"`` declares an
-    output that a call may leave out. A float of Python takes the widest float dtype of the call's
-    arrays, float64 without any; other numbers of Python are int64 and bool. Extents of graphs that
-    are equal, or 1, count too, and their numbers take the dtype of the arrays. Programs under
-    ``@T.prim_func``, ``@R.function`` and ``@I.ir_module`` are compiled as they are, at their first
-    call.
+    output that a call may leave out. A Python float gets the widest float dtype of the call's
+    arrays, or float64 without any; other Python numbers are int64 and bool. For graphs, each set of
+    equal extents and extents of 1 is compiled separately, and Python numbers get the dtype of the
+    arrays. Programs under ``@T.prim_func``, ``@R.function`` and ``@I.ir_module`` are compiled as
+    they are, at their first call.
 
-    An index out of bounds raises, unless ``check_bounds`` is false: sizes are compared before the
-    loops run, and little is left in them. (That of graphs is off unless it is true.)
+    An index out of bounds raises, unless ``check_bounds`` is false: sizes are checked before the
+    loops run, so that few checks remain in them. (For graphs, the default is false.)
 
-    ``threads`` is how many threads a call may use at most. The other options are those of
+    ``threads`` is the most threads that a call may use. The other options are those of
     ``loomir.compile``.
 
-    Errors: RUN0012 for an option that is none, TGT0001, SCR0011 where Python does not keep the
-    source, SCR0014 for what is not a program; where no type is open, those of ``T.prim_func``.
+    Errors: RUN0012 for an invalid option, TGT0001, SCR0011 if Python does not have the source,
+    SCR0014 for an object that is not a program; if no type is open, those of ``T.prim_func``.
     """
     given = {
         "opt_level": opt_level,
@@ -324,7 +324,7 @@ def _decorate(func: object, options: _Options, frame: Any) -> JitFunction:
         made = JitFunction(found, options)
         update_wrapper(made, func)
         if not found.is_open:
-            found.read({})  # tells mistakes where the function is written
+            found.read({})  # raises errors at the definition of the function
         return made
     if isinstance(func, JitFunction):
         return func
@@ -344,7 +344,7 @@ def _check_target(target: object) -> str | Target:
 
 
 def _check_threads(threads: object) -> int | None:
-    """Return how many threads are asked for. Errors: RUN0012."""
+    """Return the number of threads. Errors: RUN0012."""
     if threads is None or (type(threads) is int and 0 < threads <= _MOST_THREADS):
         return threads
     wanted = f"a number from 1 to {_MOST_THREADS}, or None"

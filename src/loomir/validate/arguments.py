@@ -25,15 +25,15 @@ __all__ = ["LEVELS", "Drawer", "Drawn", "NotDrawnError", "fresh"]
 
 _SIZES: Final = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 20, 24, 31, 32, 33, 48, 64, 65)
 _AMPLE: Final = 3
-"""How many times as large as others sizes are that must be large enough."""
+"""The factor by which sizes that must be large enough exceed the others."""
 _STEERED: Final = 6
-"""Integers that decide how often something is done are below."""
+"""Integers that control how often code runs are below this."""
 LEVELS: Final = 3
-"""How carefully integers may be drawn: in order, as 0 and 1, as 0."""
+"""The number of levels of caution for integers: ascending, 0 and 1, or all 0."""
 
 
 class NotDrawnError(Exception):
-    """No arguments can be made up for a function; says why."""
+    """No arguments can be drawn for a function; the text says why."""
 
 
 class Drawn(NamedTuple):
@@ -54,7 +54,7 @@ def fresh(argument: Any) -> Any:
 
 
 def _with_strides(shape: Sequence[int], strides: Sequence[int], dtype: Any) -> Any:
-    """Make an array with given strides in bytes, in memory of its own."""
+    """Make an array with given strides in bytes, in its own memory."""
     low = high = 0
     for extent, stride in zip(shape, strides, strict=True):
         reach = max(0, extent - 1) * stride
@@ -79,7 +79,7 @@ class Drawer:
     def sizes(self, seed: int, turn: int, most: int, given: Mapping[str, int]) -> dict[Var, int]:
         """Draw the sizes that have names, none above ``most``; ``given`` are known.
 
-        The second turn makes all of them equal. From then on, those that no loop goes to are large.
+        In the second turn, all are equal. From then on, those that bound no loop are large.
         """
         chosen = random.Random(f"sizes {self.func.name} {seed} {turn}")
         pool = [size for size in _SIZES if size <= most] or [1]
@@ -189,7 +189,7 @@ def _shape(buffer: Buffer, known: Mapping[Var, Any]) -> tuple[int, ...]:
 def _layout(
     buffer: Buffer, shape: Sequence[int], known: dict[Var, Any], lanes: int
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Return the shape and the strides in bytes; strides that are names are bound to row-major."""
+    """Return shape and strides in bytes; strides that are variables become row-major."""
     item = numpy_of(buffer.dtype).itemsize
     steps: list[int] = []
     step = 1
@@ -210,7 +210,7 @@ def _layout(
 
 # -- elements ------------------------------------------------------------------------------------
 def _floats(shape: Sequence[int], numbers: Any, seed: int) -> Any:
-    """Draw floats: different ones above 0, fractions of both signs, or few that repeat."""
+    """Draw floats: distinct positive ones, fractions of both signs, or a few repeated ones."""
     if seed % 3 == 0:
         return numbers.integers(1, 100, shape)
     if seed % 3 == 1:
@@ -238,12 +238,12 @@ def _integers(
     return numbers.integers(low, high, shape, dtype=kind, endpoint=True)
 
 
-# -- what integers are for -------------------------------------------------------------------------
+# -- uses of integers ------------------------------------------------------------------------------
 def _roles(func: PrimFunc) -> tuple[Mapping[int, Sequence[PrimExpr]], set[int]]:
-    """Find of which axes elements of arrays are indices, and which steer loops and branches.
+    """Find for which axes elements of arrays are indices, and which control loops and branches.
 
-    Arrays are known by the identity of their pointer; what goes through names and arrays within
-    the function is followed.
+    Arrays are identified by their data variables; the flow through bindings and local arrays is
+    followed.
     """
     flows: defaultdict[int, set[int]] = defaultdict(set)
     limits: defaultdict[int, list[PrimExpr]] = defaultdict(list)
@@ -277,7 +277,7 @@ def _roles(func: PrimFunc) -> tuple[Mapping[int, Sequence[PrimExpr]], set[int]]:
 
 
 def _sources(expr: Node) -> set[int]:
-    """Return the arrays and names of which an expression is made."""
+    """Return the arrays and variables that an expression uses."""
     found = by_class(expr)
     loads = {id(load.buffer.data) for load in found.get(BufferLoad, ())}
     return loads | {id(var) for var in found.get(Var, ())}

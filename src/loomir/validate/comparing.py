@@ -23,7 +23,7 @@ class Outcome(NamedTuple):
 
     @property
     def code(self) -> str:
-        """The code of the error, or nothing."""
+        """The code of the error, or an empty text."""
         return "" if self.error is None else self.error.diagnostic.code
 
 
@@ -46,7 +46,7 @@ def outcome_of(module: IRModule, name: str, arguments: Sequence[Any], steps: int
 
 
 def size_of(outcome: Outcome) -> int:
-    """Count the values that a call left."""
+    """Count the values of a result and its arrays."""
     if outcome.run is None:
         return 1
     found = sum(0 if part is None else part.size for part in outcome.run.contents)
@@ -54,7 +54,7 @@ def size_of(outcome: Outcome) -> int:
 
 
 def compare_outcomes(names: Sequence[str], one: Outcome, other: Outcome) -> Difference | None:
-    """Find the first value that differs; errors must be of one kind."""
+    """Find the first value that differs; errors must have the same code."""
     if one.run is None or other.run is None:
         if one.code == other.code:
             return None

@@ -16,9 +16,10 @@ __all__ = ["FunctionReport", "ScheduleDifference", "ScheduleReport"]
 class ScheduleDifference:
     """The first difference of a schedule from its program, and the step that caused it.
 
-    ``argument`` is an array by name, or ``the result``; ``index`` the first element that differs,
-    None for a scalar or an error. ``written`` and ``scheduled`` are what the program as it is
-    written and its schedule give: integers, fractions, infinities, NaN, or the text of an error.
+    ``argument`` is the name of an array, or ``the result``; ``index`` the first element that
+    differs, None for a scalar or an error. ``written`` and ``scheduled`` are the values of the
+    program as written and of its schedule: integers, fractions, infinities, NaN, or the text of an
+    error.
     """
 
     step: str
@@ -56,9 +57,9 @@ def _is_number(value: Any) -> bool:
 class FunctionReport:
     """The result of comparing the schedule of a function.
 
-    ``calls`` were compared, of ``elements`` in all. ``not_compared`` says what was not, and why;
-    ``smaller`` are sizes of the program in whose place it was compared with others.
-    ``not_scheduled`` functions are not scheduled.
+    ``calls`` is the number of compared calls, ``elements`` that of all compared elements.
+    ``not_compared`` says what was not compared and why; ``smaller`` are sizes of the program that
+    were replaced by smaller ones. ``not_scheduled``: the function has no schedule.
     """
 
     name: str
@@ -72,7 +73,7 @@ class FunctionReport:
 
     @property
     def status(self) -> str:
-        """Say ``right``, ``wrong``, ``not compared``, or ``not scheduled``."""
+        """Return ``right``, ``wrong``, ``not compared``, or ``not scheduled``."""
         if self.difference is not None:
             return "wrong"
         if self.not_scheduled:
@@ -104,12 +105,12 @@ class ScheduleReport:
 
     @property
     def wrong(self) -> tuple[FunctionReport, ...]:
-        """Return the functions whose schedule gives something else."""
+        """Return the functions whose schedule computes something else."""
         return tuple(f for f in self.functions if f.status == "wrong")
 
     @property
     def not_compared(self) -> tuple[FunctionReport, ...]:
-        """Return the functions that are scheduled, and of which no call was compared."""
+        """Return the scheduled functions of which no call was compared."""
         return tuple(f for f in self.functions if f.status == "not compared")
 
     @property
@@ -118,7 +119,7 @@ class ScheduleReport:
         return not self.wrong and not self.not_compared
 
     def mistakes(self) -> list[Diagnostic]:
-        """Describe what is wrong, for errors."""
+        """List the differences as errors."""
         return [
             Diagnostic(
                 "SCH0011",
@@ -132,7 +133,7 @@ class ScheduleReport:
         ]
 
     def cautions(self) -> list[Diagnostic]:
-        """Describe what was not compared, for warnings."""
+        """List the functions that were not compared as warnings."""
         return [
             Diagnostic(
                 "SCH0012",

@@ -36,11 +36,11 @@ __all__ = ["validate_schedule"]
 Program: TypeAlias = IRModule | PrimFunc | Function
 
 _MORE: Final = 30
-"""How many times as many instructions a schedule may take: small arrays fill few of its tiles."""
+"""How many times as many instructions a schedule may take, since small arrays fill few tiles."""
 _STEPS_OF_ONE: Final = 4
-"""Instructions for one operation, about: loops, blocks and their iterators take most."""
+"""Approximate instructions for one operation; most are for loops, blocks and iterators."""
 _TURNS: Final = 6
-"""How often sizes are drawn for a call that raises nothing."""
+"""How often sizes are drawn to find a call that raises nothing."""
 _SMALLER: Final = (65, 33, 20, 9, 4, 2, 1)
 """The largest size that is drawn, until calls end in time."""
 
@@ -58,14 +58,14 @@ def validate_schedule(
 ) -> ScheduleReport:
     """Compare the default schedule of each function for a target with the function as written.
 
-    ``target`` is any machine, this one by default; graphs are compared kernel by kernel, as
-    compiling makes them, before constants are packed. ``entry`` names the one function to look at.
-    ``sizes`` are symbolic sizes by name; others are drawn, and so are arguments, for each of
-    ``seeds``; ``arguments`` are given instead where ``entry`` is loops. A call takes ``budget``
-    instructions of the interpreter at most: sizes are drawn smaller until it does, and where they
-    are numbers, the program is compared with smaller ones. What could not be compared is said.
+    ``target`` is any machine, by default this one. Graphs are compared kernel by kernel, as
+    compiled before constants are packed. ``entry`` selects one function. ``sizes`` are symbolic
+    sizes by name; others are drawn, and so are arguments, for each of ``seeds``; for a loop-level
+    ``entry``, ``arguments`` may be given. A call may take ``budget`` instructions of the
+    interpreter: smaller sizes are drawn until it does, and constant sizes are replaced by smaller
+    ones. The report says what could not be compared.
 
-    Errors: CompileError where the program is none, RUN0043 for an entry that is not there.
+    Errors: CompileError for an invalid program, RUN0043 for a missing entry.
     """
     machine = Target("native" if target is None else target)
     with remember_classes():
@@ -100,7 +100,7 @@ class _Options(NamedTuple):
 
 
 def _loops_of(module: IRModule, machine: Target) -> IRModule:
-    """Return the kernels of graphs, and the functions of loops."""
+    """Return the kernels of graphs, and the loop-level functions."""
     linked = link_calls(module)
     if any(isinstance(f, Function) for f in linked.functions.values()):
         winograd = WinogradConv2DOptions(target=machine, constant=True)
@@ -126,7 +126,7 @@ def _function(
 
 
 def _compare_drawn(module: IRModule, name: str, machine: Target, asked: _Options) -> FunctionReport:
-    """Compare calls with arguments that are made up, of the program or of a smaller one."""
+    """Compare calls with drawn arguments, of the program or of a smaller one."""
     why = ""
     for one in (Smaller(module, ()), *smaller_ones(module, name)):
         func = one.module[name]
@@ -152,7 +152,7 @@ def _compare_drawn(module: IRModule, name: str, machine: Target, asked: _Options
 
 
 class _Comparison:
-    """Calls of one function, as it is written and as it is scheduled."""
+    """Compares calls of one function as written and as scheduled."""
 
     def __init__(
         self, module: IRModule, name: str, scheduled: PrimFunc, machine: Target, asked: _Options
@@ -191,7 +191,7 @@ class _Comparison:
             if isinstance(made, str):
                 notes[made] = None
                 if self.drawer is not None and not self.drawer.sizes(seed, 0, 1, {}):
-                    break  # nothing can be drawn that is smaller
+                    break  # nothing smaller can be drawn
                 continue
             drawn, written = made
             try:
@@ -211,7 +211,7 @@ class _Comparison:
         return FunctionReport(self.name, count, elements, None, tuple(notes))
 
     def _call(self, seed: int) -> tuple[Drawn, Outcome] | str:
-        """Make up a call that ends in time, if may be one that raises nothing."""
+        """Draw a call that ends in time, if possible one that raises nothing."""
         assert self.drawer is not None
         told = ""
         raising: tuple[Drawn, Outcome] | None = None
@@ -237,7 +237,7 @@ class _Comparison:
         return raising or told
 
     def _is_long(self, drawn: Drawn) -> bool:
-        """Whether a call is all but certain to take too many steps."""
+        """Tell whether a call will almost certainly take too many steps."""
         try:
             cost = estimate_cost(self.func, drawn.sizes)
         except CompileError:
@@ -258,7 +258,7 @@ class _Comparison:
         return f"not compared{' with ' if sizes else ''}{sizes}: {what} takes too many steps"
 
     def _find_step(self, found: Difference, drawn: Drawn, seed: int) -> ScheduleDifference:
-        """Find the step after which the function first gives something else."""
+        """Find the first step after which the function computes something else."""
         steps: list[Step] = []
         schedule_function(self.func, self.machine, on_step=steps.append)
         name = "scheduling"
@@ -273,7 +273,7 @@ class _Comparison:
             try:
                 other = outcome_of(module, self.name, drawn.arguments, self.asked.budget * _MORE)
             except (OutOfStepsError, CompileError):
-                continue  # that says nothing of what it computes
+                continue  # this says nothing about results
             first = compare_outcomes(self.names, written, other)
             if first is not None:
                 name, found = step.name, first
@@ -292,7 +292,7 @@ def _names(func: PrimFunc) -> list[str]:
 
 
 def _replace_function(module: IRModule, name: str, func: PrimFunc) -> IRModule:
-    """Put a function in place of the one of its name."""
+    """Replace the function of a name."""
     functions: dict[Any, BaseFunc] = {
         v: func if v.name_hint == name else f for v, f in module.functions.items()
     }

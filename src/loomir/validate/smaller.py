@@ -15,7 +15,7 @@ from loomir.tir.stmt import Block, BufferRealize, BufferStore, DeclBuffer, For
 __all__ = ["Smaller", "smaller_ones"]
 
 _STEP: Final = 16
-"""Sizes keep what they leave when they are divided by it: vectors and tiles have such widths."""
+"""Smaller sizes keep the remainder modulo this number, a usual width of vectors and tiles."""
 _LARGEST: Final = (64, 32, 16, 0, -8, -6, -4, -3)
 """Sizes from which on smaller ones are put in their place, the best first.
 
@@ -28,16 +28,16 @@ _SMALL: Final = 24
 
 
 class Smaller(NamedTuple):
-    """A module with other numbers, and which stand in place of which."""
+    """A module with other sizes, and the table of replaced sizes."""
 
     module: IRModule
     sizes: tuple[tuple[int, int], ...]
 
 
 def smaller_ones(module: IRModule, name: str) -> Iterator[Smaller]:
-    """Yield modules in which a function has smaller sizes, each smaller than the one before.
+    """Yield modules in which a function has smaller and smaller sizes.
 
-    A number is replaced wherever it stands: what depends on it in another way may not fit any more.
+    A number is replaced wherever it occurs; expressions that depend on it otherwise may not fit.
     """
     func = module[name]
     assert isinstance(func, PrimFunc)
@@ -98,7 +98,7 @@ def _sizes(func: PrimFunc) -> list[int]:
 
 
 def _table(sizes: list[int], largest: int) -> dict[int, int]:
-    """Choose a smaller number for each size: what is near another stays so, products stay too."""
+    """Choose a smaller number for each size; near sizes stay near, and products stay products."""
     table: dict[int, int] = {}
     fresh = largest
     for size in sizes:
