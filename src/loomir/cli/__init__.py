@@ -13,7 +13,7 @@ __all__ = ["app"]
 
 
 class _Command(typer.Typer):
-    """The command, which tells where the help cannot be printed either."""
+    """The command; it also reports errors in printing the help."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:

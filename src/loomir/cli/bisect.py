@@ -30,10 +30,10 @@ def bisect(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run every stage of compiling by the interpreter, and name the first that computes otherwise.
+    """Run every stage of compiling by the interpreter, and name the first with other results.
 
-    Inputs are drawn at random, as by loomir run; machine code is run at the end. Leaves with
-    status 1 where a stage is wrong.
+    Inputs are drawn at random, as by loomir run; the machine code is run at the end. The status is
+    1 if a stage is wrong.
     """
     report = Report(json)
     right = True

@@ -36,10 +36,10 @@ def build(
     optimize_graph: OptimizeGraph = True,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Compile a program of a file, and write it: for loomir.load, or as a library for C.
+    """Compile a program of a file, and write it for loomir.load, or as a library for C.
 
     OUT.loom is an executable for loomir.load(path). OUT.o and OUT.so are libraries for programs in
-    C; the header goes beside them. The file is run as Python runs it.
+    C; their header is written next to them. FILE.py is run by Python.
     """
     report = Report(json)
     try:

@@ -41,13 +41,13 @@ def check(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """List all mistakes in the programs of files; they are read, not run.
+    """List all mistakes in the programs of files, which are parsed, not run.
 
-    Of a folder, the Python files with TVMScript and the .tc files below it are checked.
-    With --schedule, each program and its default schedule are interpreted without rounding, on
-    small arguments, and must give the same: for any machine, on this one.
+    In a folder, all Python files with TVMScript and all .tc files are checked. With --schedule,
+    each program and its default schedule, for any machine, are interpreted without rounding on
+    small arguments, and must have the same results.
 
-    Of a model, FILE.onnx, all that cannot be imported is listed, by node.
+    For a model, FILE.onnx, all nodes that cannot be imported are listed.
     """
     report = Report(json)
     programs: dict[Path, list[str]] = {}
@@ -110,7 +110,7 @@ def _check_file(path: Path, machines: list[Target], report: Report) -> list[str]
 
 
 def _check_schedules(programs: Mapping[str, Any], machines: list[Target], report: Report) -> None:
-    """Compare the schedules of all programs for machines. Errors: SCH0011."""
+    """Compare the schedules of all programs for each machine. Errors: SCH0011."""
     mistakes: list[Diagnostic] = []
     for machine in machines:
         for name, program in programs.items():

@@ -38,16 +38,16 @@ Argument: TypeAlias = Array | int | float | bool
 
 
 class Outcome(NamedTuple):
-    """What a call left behind: written arrays by parameter name, and the returned value."""
+    """The results of a call: written arrays by parameter name, and the returned value."""
 
     arrays: dict[str, Array]
     returned: Argument | None
 
 
 def default_sizes(signature: Signature, given: Mapping[str, int | float]) -> dict[str, int]:
-    """Return each variable of a shape a size: the one given, else 64; strides are the array's own.
+    """Return a size for each shape variable: the given one, or 64; strides are those of arrays.
 
-    Errors: CLI0003 for what is no whole number.
+    Errors: CLI0003 for a value that is no integer.
     """
     return {
         b.var.name_hint: whole(b.var.name_hint, given.get(b.var.name_hint, 64))
@@ -59,10 +59,10 @@ def default_sizes(signature: Signature, given: Mapping[str, int | float]) -> dic
 def inputs_for(
     signature: Signature, sizes: Mapping[str, int], given: Mapping[str, Argument], seed: int
 ) -> list[Argument]:
-    """Make arguments: those given by name, the others drawn from a generator.
+    """Return arguments: those given by name, and others drawn at random.
 
-    Values: floats from a normal distribution, small integers, even odds for bools.
-    Errors: CLI0003 where a size is negative or an array does not fit memory.
+    Floats are normally distributed, integers small, and bools true with probability 1/2.
+    Errors: CLI0003 if a size is negative, or an array does not fit in memory.
     """
     rng = np.random.default_rng(seed)
     env: dict[Var, int] = {
@@ -99,7 +99,7 @@ def random_scalar(dtype: DataType, rng: np.random.Generator) -> Argument:
 def random_array(
     name: str, dtype: DataType, shape: Sequence[int], rng: np.random.Generator
 ) -> Array:
-    """Draw an array of a shape and dtype. Errors: CLI0003 where it does not fit memory."""
+    """Draw an array of a shape and dtype. Errors: CLI0003 if it does not fit in memory."""
     kind = numpy_of(dtype)
     try:
         if dtype.is_bool:
@@ -119,7 +119,7 @@ def random_array(
 
 
 def outcome(signature: Signature, arguments: Sequence[Argument], returned: Any) -> Outcome:
-    """Collect what a call wrote and returned."""
+    """Collect the arrays that a call wrote, and its returned value."""
     arrays = {
         p.name: a
         for p, a in zip(signature.parameters, arguments, strict=True)
@@ -131,9 +131,10 @@ def outcome(signature: Signature, arguments: Sequence[Argument], returned: Any) 
 def call_reference(
     module: ModuleType, name: str, signature: Signature, arguments: Sequence[Argument]
 ) -> Outcome | None:
-    """Ask the file's NumPy reference, ``NAME_reference`` or ``reference``; None if it has none.
+    """Call the file's NumPy reference, ``NAME_reference`` or ``reference``; None if it has none.
 
-    It takes the arguments in order, and gives the written arrays in order, then the returned value.
+    It takes the arguments in order, and returns the written arrays in order, then the returned
+    value.
     """
     reference = getattr(module, f"{name}_reference", None) or getattr(module, "reference", None)
     if reference is None:
@@ -148,24 +149,24 @@ def call_reference(
     return Outcome({n: np.asarray(a) for n, a in zip(names, listed, strict=False)}, returned)
 
 
-# Relative error allowed against NumPy, which sums in another order: about the square root of the
-# number of terms in units of the dtype's rounding, with room to spare.
+# The relative error allowed against NumPy, which sums in another order: about the square root of
+# the number of terms, in units of the dtype's rounding, with a margin.
 _TOLERANCE = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-4, "float64": 1e-10}
-# What two implementations of exp and its like may differ by, carried through a few operations.
+# The error between two implementations of functions such as exp, after a few more operations.
 _MATH_TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-6, "float64": 1e-14}
 
 
 def choose_tolerance(dtype: DataType) -> float:
-    """Return how far sums of a dtype may differ, as a share of the largest; 0 for integers."""
+    """Return the tolerance for sums of a dtype, as a fraction of the largest; 0 for integers."""
     return _TOLERANCE.get(str(dtype), 0.0)
 
 
 def compare(
     signature: Signature, got: Outcome, wanted: Outcome, *, exact: bool, math: bool = False
 ) -> str | None:
-    """Say where two outcomes differ, or None if they agree; NaNs are all equal.
+    """Describe where two outcomes differ; None if they agree. All NaNs are equal.
 
-    Exact means bit for bit, except that functions such as exp may differ in the last places.
+    ``exact``: bits must agree, except that functions such as exp may differ in the last places.
     """
     for p in signature.parameters:
         if not p.written:
@@ -204,7 +205,7 @@ def difference(
             scale = float(finite.max()) if finite.size else 0.0
             share = table[str(dtype)]
             allowed = share * np.maximum(np.abs(y), scale * (0.1 if exact else 1.0))
-            both = np.isfinite(x) & np.isfinite(y)  # nothing is near to an infinity
+            both = np.isfinite(x) & np.isfinite(y)  # no finite number is near an infinity
             near = np.abs(np.subtract(x, y, out=np.zeros_like(y), where=both)) <= allowed
             wrong = ~((near & both) | (x == y))
         wrong &= ~(np.isnan(x) & np.isnan(y))

@@ -56,9 +56,9 @@ def cost(
     size: Sizes = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Estimate operations and memory traffic of a file's programs; the file is read, not run.
+    """Estimate operations and memory traffic of a file's programs, which are parsed, not run.
 
-    A graph costs what its kernels cost, after fusion, each as often as it is called.
+    The cost of a graph is that of all calls of its kernels after fusion.
     """
     report = Report(json)
     try:
@@ -76,7 +76,7 @@ def cost(
 
 
 def _read(path: Path, settings: Mapping[str, int | float]) -> tuple[dict[str, Program], ModuleType]:
-    """Read the programs of a file, and the constants that may be set."""
+    """Parse the programs of a file, and read the constants that may be set."""
     constants = ModuleType(path.stem)
     if is_tc(path):
         return {unit.name: unit.func for unit in read_tc(path).units}, constants
@@ -92,7 +92,7 @@ def _read(path: Path, settings: Mapping[str, int | float]) -> tuple[dict[str, Pr
 
 
 def _estimate(report: Report, key: str, program: Program, sizes: Mapping[str, int]) -> None:
-    """Print what each function of a program costs; loops beside graphs are their parts."""
+    """Print the cost of each function of a program; loops in a module with graphs are its parts."""
     graphs = graphs_of(program)
     for name, graph in graphs.items():
         label = key if isinstance(program, Function) else f"{key}.{name}"

@@ -41,10 +41,10 @@ def diff(
     seed: Annotated[int, typer.Option(min=0, help="The seed of the random inputs.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Compare two programs; leaves with status 1 where they differ.
+    """Compare two programs; the status is 1 if they differ.
 
-    A file without a name is read, not run; FILE.py:NAME is run as Python for what it defines. With
-    --run, both are interpreted on the same random inputs, and values are matched by names.
+    A file without a name is parsed, not run; for FILE.py:NAME, Python runs the file. With --run,
+    both are interpreted on the same random inputs, and values are matched by name.
     """
     report = Report(json)
     try:
@@ -97,7 +97,8 @@ def _read(target: str) -> IRModule:
     if name is None and path.suffix == ".py":
         text = read_text(path)
         if text.startswith(UNCHANGED):
-            # A stage is kept once: what it names is the text itself, and names no other.
+            # Each stage is stored once: the named file has the text, and does not name another
+            # file.
             path = path.parent / text.removeprefix(UNCHANGED).strip()
             text = read_text(path)
         programs = dict(parse_file(text, name=str(path)))

@@ -51,9 +51,9 @@ def doctor(
 ) -> None:
     """Show versions, the CPU, and the cache, and test that they work.
 
-    Compiles and runs kernels on one thread and on all, writes and reads an entry of the cache, and
-    multiplies matrices of few bits, by AMX where there is that. Leaves with status 1 where one of
-    these fails.
+    It compiles and runs kernels on one thread and on all, writes and reads a cache entry, and
+    multiplies matrices of small dtypes, with AMX if the CPU has it. The status is 1 if a test
+    fails.
     """
     report = Report(json)
     version = sys.version_info
@@ -98,7 +98,7 @@ def doctor(
 
 
 def _model() -> str:
-    """Return what the maker calls the CPU; empty if the system does not say."""
+    """Return the CPU's model name; empty if the system does not tell."""
     try:
         if sys.platform == "darwin":
             command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]

@@ -73,9 +73,9 @@ def explain(
     optimize_graph: OptimizeGraph = True,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say how each kernel is scheduled and why, and compare its time with what the machine allows.
+    """Explain how each kernel is scheduled and why, and compare its time with the machine's limit.
 
-    The file is run as Python runs it.
+    FILE.py is run by Python.
     """
     report = Report(json)
     try:
@@ -109,10 +109,10 @@ class _Explained:
     seed: int
     optimize_graph: bool = True
     _source: ChoiceSource | None = None
-    """Notes what is decided, where somebody asks for it."""
+    """Records decisions, if they are wanted."""
 
     def show(self, *, measure: bool, script: bool, choices: bool = False) -> None:
-        """Print what is known of each kernel."""
+        """Print the explanation of each kernel."""
         self._source = ChoiceSource({}, explores=True) if choices else None
         module = link_calls(as_module(self.program))
         mistakes = verify(module)
@@ -137,7 +137,7 @@ class _Explained:
         self.report.fact(self.key, facts)
 
     def _kernels(self, module: IRModule) -> tuple[dict[str, PrimFunc], dict[Stmt, Scheduled]]:
-        """Return the kernels, and by their loops the schedules of those with packed constants."""
+        """Return the kernels, and the schedules of those with packed constants by their loops."""
         packed: dict[Stmt, Scheduled] = {}
 
         def prepare(func: PrimFunc, constants: Set[int]) -> Prepared | None:
@@ -165,7 +165,7 @@ class _Explained:
             self.report.line("not measured: this is another machine")
 
     def _measure(self, module: IRModule) -> dict[str, _Measured]:
-        """Run every function that can be called, and note the best time of each kernel."""
+        """Run every function that can be called, and measure the best time of each kernel."""
         best: dict[str, _Measured] = {}
         exe = loomir.compile(module, optimize_graph=self.optimize_graph)
         names = graphs_of(module) or [
@@ -193,7 +193,7 @@ class _Explained:
         works = [_work(plan, sizes) for plan in scheduled.plans]
         group_times: list[float | None] = [None] * len(works)
         if measured is not None:
-            # The only group of a kernel takes what the kernel takes.
+            # If a kernel has only one group, its time is that of the kernel.
             group_times = [measured.seconds] * len(works)
             if len(works) > 1:
                 group_times = [
@@ -227,7 +227,7 @@ class _Explained:
         return facts
 
     def _decisions(self, label: str) -> dict[str, Any]:
-        """Print what is decided in a kernel, and between which candidates."""
+        """Print the decisions in a kernel, with their candidates."""
         decisions = None if self._source is None else self._source.made.get(label)
         if decisions is None:
             return {}
@@ -246,14 +246,14 @@ class _Explained:
     def _time_of_group(
         self, scheduled: Scheduled, plan: Plan, sizes: Mapping[str, int]
     ) -> float | None:
-        """Run a group by itself; gives its best time, or None if it cannot be called so."""
+        """Run a group by itself; return its best time, or None if that is not possible."""
         func = outline_group(scheduled, plan)
         if func is None:
             return None
         module = as_module(func)
         try:
             arguments = make_valid_inputs(module, func.name, sizes, self.seed)
-        except LoomirError:  # made-up values are not what the groups before it would have given
+        except LoomirError:  # random values may differ too much from results of earlier groups
             return None
         exe = loomir.compile(module)
         calls = [
@@ -262,7 +262,7 @@ class _Explained:
         return min((call.end - call.start for call in calls), default=0) / 1e9 or None
 
     def _as_written(self, scheduled: Scheduled) -> dict[str, Any]:
-        """Print which statements run as written, why, and in which form they would be scheduled."""
+        """Print which statements run as written, why, and in which form they could be scheduled."""
         arranged = "" if scheduled.plans else arrangement_of(scheduled.func)
         if arranged:
             self.report.line(f"  runs as written, since somebody arranged it: {arranged}")
@@ -282,7 +282,7 @@ class _Explained:
         return {"as_written": facts} if facts else {}
 
     def _requests(self, scheduled: Scheduled) -> dict[str, Any]:
-        """Print which loops have the kind that the program asks for."""
+        """Print which loops have a kind that the program requests."""
         if not scheduled.requests:
             return {}
         for kept, how in (
@@ -304,7 +304,7 @@ class _Explained:
         *,
         told: bool,
     ) -> dict[str, Any]:
-        """Print a plan, and beside its work the time that it took, unless that is told below."""
+        """Print a plan with its work and its time, unless the time is printed below."""
         stages = [stage.name for stage in plan.stages]
         names = f": {', '.join(stages)}" if stages else ""
         self.report.line(f"  {number}. {plan.kind}{names}")
@@ -334,9 +334,9 @@ class _Explained:
 
 
 def _seconds(roof: Roof, plan: Plan, work: StageWork) -> float:
-    """Say how long a group takes at least, of elements twice as wide twice as long.
+    """Return the least time of a group; it doubles for elements of double width.
 
-    Vectors hold half as many of those; steps of sums that are taken at once are one.
+    Vectors have half as many of those; reduction steps that are done at once count as one.
     """
     widest = max((stage.buffer.dtype.bits for stage in plan.stages), default=32)
     operations = work.flops * max(widest, 32) // (32 * plan.at_once)
@@ -344,7 +344,7 @@ def _seconds(roof: Roof, plan: Plan, work: StageWork) -> float:
 
 
 def _work(plan: Plan, sizes: Mapping[str, int]) -> StageWork | None:
-    """Count the work of a group, with the sizes that have been given by name."""
+    """Estimate the work of a group, with the given sizes."""
     size = partial(_size, sizes)
     once = count_work(plan.stages, plan.inner, size) if plan.stages else None
     times = [size(extent) for extent in plan.repeats]

@@ -30,13 +30,13 @@ def fmt(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Lay out files of programs in one form; they are read, never run.
+    """Format files of programs; they are parsed, never run.
 
-    Comments, constants and names stay. One file is printed, unless --write or --check says
-    otherwise; of several, those that would change are named.
+    Comments, constants and names stay. Without --write or --check, one file is printed; of several
+    files, those that would change are listed.
 
-    With --canonical, only the programs are printed, in the form that the printer writes: constants
-    are numbers then, and comments are gone.
+    With --canonical, only the programs are printed, in the printer's own form: with constants as
+    numbers, and without comments.
     """
     report = Report(json)
     changed: list[Path] = []

@@ -40,7 +40,7 @@ __all__ = [
 
 
 class GraphOutcome(NamedTuple):
-    """What a call left behind: the arguments, which it may have written, and the result."""
+    """The results of a call: its arguments, which it may have written, and the returned value."""
 
     arguments: dict[str, Any]
     returned: Any
@@ -73,9 +73,9 @@ def _variables(func: Function) -> Iterator[SizeVar]:
 
 
 def graph_sizes(func: Function, given: Mapping[str, int | float]) -> dict[str, int]:
-    """Return each shape variable of a graph's parameters a size: the one given, else 64.
+    """Return a size for each shape variable of a graph's parameters: the given one, or 64.
 
-    Errors: CLI0003 for what is no whole number.
+    Errors: CLI0003 for a value that is no integer.
     """
     return {v.name_hint: whole(v.name_hint, given.get(v.name_hint, 64)) for v in _variables(func)}
 
@@ -83,9 +83,9 @@ def graph_sizes(func: Function, given: Mapping[str, int | float]) -> dict[str, i
 def graph_inputs(
     func: Function, sizes: Mapping[str, int], given: Mapping[str, object], seed: int
 ) -> list[object]:
-    """Make arguments: those given by name, the others drawn from a generator.
+    """Return arguments: those given by name, and others drawn at random.
 
-    Errors: CLI0003 for what has no memory, CLI0008 for what cannot be made up.
+    Errors: CLI0003 if there is not enough memory, CLI0008 for a value that cannot be drawn.
     """
     rng = np.random.default_rng(seed)
     env = {v: sizes[v.name_hint] for v in _variables(func)}
@@ -166,9 +166,9 @@ def _copy(value: Any) -> Step[Any]:
 
 
 def call_graph_reference(module: ModuleType, name: str, arguments: Sequence[object]) -> Any:
-    """Ask the file's NumPy reference, ``NAME_reference`` or ``reference``, for the result.
+    """Call the file's NumPy reference, ``NAME_reference`` or ``reference``, for the result.
 
-    Gives a tuple of one: the result; empty if the file has no reference.
+    Returns a tuple with the result; an empty one if the file has no reference.
     """
     reference = getattr(module, f"{name}_reference", None) or getattr(module, "reference", None)
     return (
@@ -177,7 +177,7 @@ def call_graph_reference(module: ModuleType, name: str, arguments: Sequence[obje
 
 
 def compare_graphs(got: GraphOutcome, wanted: GraphOutcome) -> str | None:
-    """Say where two outcomes differ, or None if they agree up to the order of sums."""
+    """Describe where two outcomes differ; None if they agree up to the order of sums."""
     found = compare_values(got.returned, wanted.returned, "the result")
     for name, value in got.arguments.items():
         found = found or compare_values(value, wanted.arguments[name], name)
@@ -185,7 +185,7 @@ def compare_graphs(got: GraphOutcome, wanted: GraphOutcome) -> str | None:
 
 
 def compare_values(got: Any, wanted: Any, name: str) -> str | None:
-    """Say where two values differ; NaNs are all equal, floats may differ in the last places."""
+    """Describe where two values differ; NaNs are equal, floats may differ in the last places."""
     return trampoline(_compare(got, wanted, name))
 
 

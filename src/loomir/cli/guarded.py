@@ -17,10 +17,10 @@ __all__ = ["check_indices", "compile_checked"]
 
 
 def check_indices(program: Program, name: str, arguments: Callable[[], Sequence[Any]]) -> None:
-    """Run a function on arguments of its own, where an index is not proved to be within its axis.
+    """Run a function with bounds checks on copied arguments, unless all indices are proved.
 
-    Inputs that a command makes up are no promise of the user's: a program that stores where they
-    say would write over anything. Errors: RUN0203, and what the call raises otherwise.
+    A command draws inputs at random: a program that uses them as indices could overwrite any
+    memory. Errors: RUN0203, and other errors of the call.
     """
     call = compile_checked(program, name)
     if call is not None:
@@ -28,7 +28,7 @@ def check_indices(program: Program, name: str, arguments: Callable[[], Sequence[
 
 
 def compile_checked(program: Program, name: str) -> Callable[..., object] | None:
-    """Return a function with its indices checked; None if all are proved to be within."""
+    """Return a function with bounds checks; None if all indices are proved to be in range."""
     if not _may_leave(program):
         return None
     return loomir.compile(cast("Any", program), check_bounds=True, opt_level=1)[name]
@@ -37,7 +37,7 @@ def compile_checked(program: Program, name: str) -> Callable[..., object] | None
 def _may_leave(program: Program) -> bool:
     module = as_module(cast("Any", program))
     if any(isinstance(f, Function) for f in module.functions.values()):
-        return True  # operators have checks of their own
+        return True  # operators check by themselves
     loops = module.with_functions(
         {v: f for v, f in module.functions.items() if isinstance(f, PrimFunc)}
     )

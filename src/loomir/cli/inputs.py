@@ -23,7 +23,7 @@ def make_inputs(
     seed: int,
     file: ModuleType | None = None,
 ) -> list[object]:
-    """Make arguments; ``settings`` are sizes and scalars by name.
+    """Return arguments; ``settings`` are sizes and scalars by name.
 
     ``file`` may define SIZES and inputs(rng, **sizes). Errors: CLI0003, CLI0008, CLI0011,
     CLI0012.

@@ -26,12 +26,12 @@ COMMANDS: Final = (
     "fmt",
     "doctor",
 )
-"""The commands in the order of the help: each is a function in the module of its name."""
+"""The commands in the order of the help; each is a function in the module of its name."""
 _loaded: Final[dict[str, Any]] = {}
 
 
 class LazyGroup(TyperGroup):
-    """Loads a command when it is asked for; its help line is read from the text of its module."""
+    """Imports a command on demand; its help line is read from the text of its module."""
 
     @override
     def list_commands(self, ctx: Any) -> list[str]:
@@ -54,14 +54,14 @@ class LazyGroup(TyperGroup):
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that is called, or guess which was meant."""
-        for name in COMMANDS:  # a guess looks at their names
+        """Find the called command, or suggest a similar one."""
+        for name in COMMANDS:  # for the suggestion
             self.commands.setdefault(name, TyperCommand(name))
         return super().resolve_command(ctx, args)
 
     @override
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that is called; say how a program of a file is named."""
+        """Run the called command; explain how to name a program of a file."""
         try:
             return super().invoke(ctx)
         except Exception as error:
@@ -73,13 +73,13 @@ class LazyGroup(TyperGroup):
 
     @override
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of commands without importing one."""
+        """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, _first_line(name)) for name in COMMANDS])
 
 
 def _first_line(name: str) -> str:
-    """Return the first line of what a command says of itself."""
+    """Return the first line of a command's docstring."""
     tree = ast.parse(Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8"))
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == name:

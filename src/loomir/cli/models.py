@@ -31,7 +31,7 @@ _SECONDS: Final = 1.0
 
 
 class ModelRun(NamedTuple):
-    """What is done with a model, and how it is compiled."""
+    """How to compile and run a model."""
 
     timed: bool = False
     profiled: bool = False
@@ -44,12 +44,12 @@ class ModelRun(NamedTuple):
     dump: Path | None = None
     optimize_graph: bool = True
     others: tuple[str, ...] = ()
-    """Backends of ONNX to compare with, by name."""
+    """Names of ONNX backends to compare with."""
     tolerance: float | None = None
 
     @property
     def compiles(self) -> bool:
-        """Whether anything needs native code."""
+        """Whether native code is needed."""
         native = self.timed or self.profiled or self.show in ("llvm", "asm")
         return native or self.dump is not None or not self.interpret
 
@@ -62,12 +62,12 @@ def run_model(
     seed: int,
     options: ModelRun,
 ) -> bool:
-    """Compile a model, run it once, natively or by the interpreter, and say what comes out.
+    """Compile a model, run it once, natively or by the interpreter, and describe its outputs.
 
-    With ``timed``, say how long a call takes; with ``profiled``, where that time goes, by kernel.
-    Tells whether the outputs agree with those of the other backends.
+    With ``timed``, print the time of a call; with ``profiled``, the time of each kernel. Returns
+    whether the outputs agree with those of the other backends.
 
-    Errors: CLI0013 for an input that is not there, CLI0015 for a backend, and those of models.
+    Errors: CLI0013 for a missing input, CLI0015 for a backend, and those of models.
     """
     start = time.perf_counter()
     module = load_model(path, dims)
@@ -111,7 +111,7 @@ def run_model(
     if options.timed:
         _time(report, lambda: program["main"](*arguments))
     if options.profiled:
-        for _ in range(2):  # threads and memory come with the first calls
+        for _ in range(2):  # the first calls create threads and allocate memory
             program.profile(*arguments)
         found = program.profile(*arguments)
         report.fact("profile", [kernel._asdict() for kernel in found.kernels])
@@ -125,14 +125,14 @@ def run_model(
 
 
 def _sizes(func: Function, dims: Mapping[str, int], path: Path) -> dict[str, int]:
-    """Return each extent that is open its size: the one given, else the least, or 1.
+    """Return a size for each open extent: the given one, else the least, or 1.
 
-    Errors: CLI0013 for an extent that the model does not name.
+    Errors: CLI0013 for an extent that the model does not have.
     """
     ranges: Any = func.attrs.get("torch_ranges", {})
     least = {name: max(1, int(bounds[0])) for name, bounds in dict(ranges).items()}
     unknown = graph_sizes(func, {})
-    if not is_onnx(path):  # importing one of ONNX has looked at the names, and used them
+    if not is_onnx(path):  # importing an ONNX model has checked and used the names
         for name in dims:
             if name not in unknown:
                 guess = nearest(name, unknown)
@@ -151,7 +151,7 @@ def _output_names(func: Function) -> list[str]:
 
 
 def _parameters(graph: GraphDef) -> list[str]:
-    """List the inputs that are parameters of the function, in their order."""
+    """List the inputs that are parameters of the function, in order."""
     return [name for name in graph.inputs if name not in graph.constants]
 
 
@@ -164,7 +164,7 @@ def _compare(
     call: Callable[[], object] | None,
     options: ModelRun,
 ) -> bool:
-    """Say how far each output is from another backend's, and how long both take.
+    """Print how far each output is from another backend's, and how long both take.
 
     Errors: CLI0015.
     """
@@ -237,7 +237,7 @@ def _describe(value: Any) -> str:
 
 
 def _time(report: Report, call: Any) -> None:
-    """Call until a second has passed, and say the median time."""
+    """Call for a second, and print the median time."""
     taken: list[float] = []
     until = time.perf_counter() + _SECONDS
     while len(taken) < _CALLS or time.perf_counter() < until:

@@ -21,7 +21,7 @@ def check_names(
     module: ModuleType,
     programs: Mapping[str, Program],
 ) -> None:
-    """Refuse a setting that nothing in the file is named by. Errors: CLI0006."""
+    """Refuse a setting of a name that the file does not have. Errors: CLI0006."""
     known = {name for name, value in vars(module).items() if issubclass(type(value), (int, float))}
     for program in programs.values():
         for graph in graphs_of(program).values():
@@ -52,7 +52,7 @@ def functions_of(program: Program) -> list[PrimFunc]:
 
 
 def public_functions(program: Program) -> dict[str, PrimFunc]:
-    """List the functions that can be called from outside, by name."""
+    """List the public functions by name."""
     if isinstance(program, IRModule):
         return {f.name: f for f in functions_of(program) if "global_symbol" in f.attrs}
     return {f.name: f for f in functions_of(program)}

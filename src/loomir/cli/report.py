@@ -39,13 +39,13 @@ _ASCII: Final = str.maketrans(
 
 
 class Report:
-    """Collects facts; prints them at once for people, or all together at the end as JSON."""
+    """Prints facts at once for people, or collects them and prints JSON at the end."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
         self.facts: dict[str, Any] = {}
         self.before_line: Callable[[], None] | None = None
-        """What is called before a line is printed."""
+        """A callback before each printed line."""
         self._console = Console(highlight=False, soft_wrap=True)
 
     def line(self, text: str, style: str = "") -> None:
@@ -57,11 +57,11 @@ class Report:
                 self._console.print(Text(showable(text, self._console.encoding), style=style))
 
     def fact(self, key: str, value: Any) -> None:
-        """Note a fact for machines."""
+        """Record a fact for JSON."""
         self.facts[key] = value
 
     def finish(self) -> None:
-        """Print the JSON object where one was asked for."""
+        """Print the JSON object if one was requested."""
         with guard_output():
             if self.as_json:
                 sys.stdout.write(json.dumps(self.facts, indent=2) + "\n")
@@ -69,7 +69,7 @@ class Report:
 
 
 def showable(text: str, encoding: str) -> str:
-    """Return a text with what an encoding lacks replaced: lines of tables by ASCII's."""
+    """Replace characters that an encoding lacks: lines of tables by ASCII ones."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
@@ -79,7 +79,7 @@ def showable(text: str, encoding: str) -> str:
 
 @contextmanager
 def guard_output() -> Generator[None]:
-    """Tell where the output takes nothing more; a reader that has gone needs no message."""
+    """Report an output that cannot be written; a closed pipe needs no message."""
     try:
         if sys.stdout is None:  # it was closed
             raise OSError(errno.EBADF, "it is closed")
@@ -92,7 +92,7 @@ def guard_output() -> Generator[None]:
 
 
 def fail(error: LoomirError, as_json: bool, summary: str = "") -> NoReturn:
-    """Print mistakes and leave with status 1 (2 for a bug of ours); ``summary`` counts them."""
+    """Print mistakes and exit with status 1 (2 for a bug of Loomir); ``summary`` counts them."""
     diagnostics: tuple[Diagnostic, ...] = ()
     if isinstance(error, (CompileError, RunError)):
         diagnostics = error.diagnostics
@@ -116,7 +116,7 @@ def fail(error: LoomirError, as_json: bool, summary: str = "") -> NoReturn:
 
 
 def _colour(text: str) -> Text:
-    """Colour a rendered diagnostic: what, where the carets are, what to do."""
+    """Colour a rendered diagnostic: its message, carets and remedy."""
     out = Text()
     for number, line in enumerate(text.splitlines()):
         style = ""

@@ -141,13 +141,14 @@ def run(
     optimize_graph: OptimizeGraph = True,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Compile a program, run it on random inputs, and judge what it computes.
+    """Compile a program, run it on random inputs, and check the results.
 
-    The judges are the interpreter and, where the file defines NAME_reference or reference, NumPy. A
-    file may also define SIZES (sizes of symbolic shapes), INTERPRET (smaller constants for the
-    interpreter), inputs(rng, **sizes), and for --time baseline(*arguments) and flops(). For a file
-    in Tensor Comprehensions, FILE.tc, these stand in FILE.py beside it. A model, FILE.onnx or
-    FILE.pt2, is run on --input and --dim, and what comes out is described; --compare judges it.
+    Results are compared with the interpreter and, if the file defines NAME_reference or reference,
+    with NumPy. A file may also define SIZES (sizes of symbolic shapes), INTERPRET (smaller
+    constants for the interpreter), inputs(rng, **sizes), and for --time baseline(*arguments) and
+    flops(). For a file in Tensor Comprehensions, FILE.tc, these are in FILE.py next to it. A model,
+    FILE.onnx or FILE.pt2, is run on --input and --dim, and its outputs are described; --compare
+    checks them.
     """
     report = Report(json)
     try:
@@ -214,7 +215,7 @@ def run(
 
 
 class _Checks(NamedTuple):
-    """What compiled code checks while it runs, and whether its graphs are optimised."""
+    """What compiled code checks at run time, and whether its graphs are optimised."""
 
     bounds: bool
     all: bool
@@ -225,7 +226,7 @@ class _Checks(NamedTuple):
 
 
 class _Job:
-    """One program of a file on its way through the judges."""
+    """One program of a file and its checks."""
 
     def __init__(
         self,
@@ -249,7 +250,7 @@ class _Job:
         self._exe: Executable | None = None
 
     def dump_to(self, directory: Path) -> None:
-        """Compile, and write what each pass made of the program. Errors: RUN0467."""
+        """Compile, and write the program after each pass. Errors: RUN0467."""
         self._exe = self._compile(directory)
 
     def _compile(self, dump: Path | None = None) -> Executable:
@@ -284,12 +285,12 @@ class _Job:
         self.report.line(text.rstrip())
 
     def judge(self, interpret: bool) -> bool:
-        """Run every public function and compare; tells whether all agree."""
+        """Run every public function and compare; return whether all agree."""
         right = True
         graphs = graphs_of(self.program)
         for name, func in graphs.items():
             right &= self._judge_graph(name, self._show(name, len(graphs)), func, interpret)
-        if graphs:  # the loops beside them are their parts
+        if graphs:  # loops in the same module are their parts
             return right
         public = public_functions(self.program)
         for name, func in public.items():
@@ -320,9 +321,9 @@ class _Job:
         return self._report(shown, verdicts, has_reference=bool(wanted))
 
     def _judge_own_sizes(self, name: str, shown: str, interpret: bool, error: CompileError) -> bool:
-        """Judge with the sizes that the file has, where its reference refuses those to be timed.
+        """Check with the sizes of the file, since its reference refuses those to be timed.
 
-        Errors: the one given, where nothing is timed or no other sizes were asked for.
+        Errors: the given one, if nothing is timed or no other sizes were requested.
         """
         if not (self.timed and self.settings):
             raise error
@@ -344,7 +345,7 @@ class _Job:
     def _graph_against_interpreter(
         self, name: str, func: Function, arguments: list[object], got: GraphOutcome
     ) -> tuple[str, str | None]:
-        """Compare with the interpreter, on smaller constants where the file names them."""
+        """Compare with the interpreter, on smaller constants if the file defines them."""
         smaller = constants(self.module, "INTERPRET")
         program, judge = self.program, "interpreter"
         if smaller:
@@ -381,7 +382,7 @@ class _Job:
             if verdict is not None:
                 verdicts.append(verdict)
             elif wanted is None and not self.timed:
-                self._check_work(func, signature, before)  # nothing else can judge
+                self._check_work(func, signature, before)  # nothing else can check
             else:
                 self.report.line(
                     f"{shown}: too much work for the interpreter; "
@@ -392,7 +393,7 @@ class _Job:
     def _report(
         self, shown: str, verdicts: list[tuple[str, str | None]], *, has_reference: bool
     ) -> bool:
-        """Print what the judges say; tells whether all agree."""
+        """Print the verdicts; return whether all agree."""
         for judge, difference in verdicts:
             agrees = difference is None
             self.facts[judge.split(" ")[0].lower()] = difference or "agrees"
@@ -418,9 +419,9 @@ class _Job:
     def _against_interpreter(
         self, name: str, func: PrimFunc, signature: Signature, before: list[Argument], got: Outcome
     ) -> tuple[str, str | None] | None:
-        """Compare with the interpreter, on smaller constants where the file names them.
+        """Compare with the interpreter, on smaller constants if the file defines them.
 
-        Returns None if it would take too long and nothing says how to make it shorter.
+        Returns None if it would take too long and the file has no smaller constants.
         """
         smaller = constants(self.module, "INTERPRET")
         judge = "interpreter"
@@ -449,7 +450,7 @@ class _Job:
     def _smaller(
         self, constants: Mapping[str, int | float], base: Mapping[str, int | float] | None = None
     ) -> _Job:
-        """Return the job with other constants of the file, beside those of ``base``."""
+        """Return the job with other constants of the file, in addition to those of ``base``."""
         settings = {**(self.settings if base is None else base), **constants}
         module = load_file(self.path, settings)
         return _Job(
@@ -475,9 +476,9 @@ class _Job:
             )
 
     def time(self) -> None:
-        """Measure each function that can be called and, where the file defines it, NumPy's way.
+        """Measure each public function and, if the file defines one, the baseline.
 
-        Before that, say how long it took to compile them.
+        Before that, print the compile time.
         """
         took = self.exe.compile_time
         if took is not None:
@@ -494,7 +495,7 @@ class _Job:
             self.report.line(f"{name}: {found}")
 
     def profile(self) -> None:
-        """Show where the time of a call of each public function goes; the third call counts."""
+        """Print where the time of a call of each public function goes; the third call counts."""
         mod = as_module(cast("Any", self.program))
         for name in graphs_of(self.program) or public_functions(self.program):
             arguments = make_inputs(mod, name, self.settings, self.seed, self.module)
@@ -512,11 +513,11 @@ def _copy(argument: Argument) -> Argument:
     if copied is not None:
         np.copyto(copied, argument)
         return copied
-    return argument  # a strided view is only read
+    return argument  # a strided view, which is only read
 
 
 def _is_arranged(func: PrimFunc) -> bool:
-    """Whether compiling changes the loops, so that sums may be taken in another order."""
+    """Tell whether compiling changes the loops, so that the order of sums may change."""
     return bool(schedule_function(func, Target("native")).plans)
 
 

@@ -20,7 +20,7 @@ Sizes: TypeAlias = Annotated[
         help="A size, a scalar argument, or a constant of the file; may be repeated.",
     ),
 ]
-"""The option of every command that makes arguments or reads constants."""
+"""The option of every command that draws arguments or reads constants."""
 OptimizeGraph: TypeAlias = Annotated[
     bool,
     typer.Option(help="Rewrite graphs to faster ones, whose results may differ by rounding."),

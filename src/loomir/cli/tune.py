@@ -41,8 +41,8 @@ def tune(
 ) -> None:
     """Search for faster schedules of the kernels of a program, within a given time.
 
-    Records go to the database, which loomir.compile(program, database="FILE") uses. The command
-    may be stopped at any time, and goes on where it was when it is called again.
+    Records are written to the database, which loomir.compile(program, database="FILE") uses. You
+    can stop the command at any time; when it is called again, it goes on from there.
     """
     report = Report(json)
     try:

@@ -35,12 +35,12 @@ def make_valid_inputs(
     seed: int,
     file: ModuleType | None = None,
 ) -> list[Any]:
-    """Make arguments as ``make_inputs`` does, of which those that are indices are within bounds.
+    """Return arguments like ``make_inputs``, with indices in bounds.
 
-    Where random numbers are not, they are drawn from the axes that they index; else from the
-    extents of arrays, the largest first; else they are 0.
+    If random integers are not, they are drawn below the extents of the axes that they index, then
+    below the extents of arrays, the largest first; at last they are 0.
 
-    Errors: RUN0203 where none of them does, and those of ``make_inputs``.
+    Errors: RUN0203 if none of these are in bounds, and those of ``make_inputs``.
     """
     make = partial(make_inputs, mod, name, settings, seed, file)
     failure: RunError | None = None
@@ -93,7 +93,7 @@ def _changes(
 def _limits(
     func: PrimFunc, sizes: Mapping[Any, int], fixed: Mapping[str, object]
 ) -> dict[str, tuple[int, bool]]:
-    """Say below which number the elements of each parameter stay, and whether they rise."""
+    """Return a limit for the elements of each parameter, and whether they are ascending."""
     found: dict[str, tuple[int, bool]] = {}
     for use in index_inputs(func):
         name, extent = use.buffer.name, size_of(use.extent, sizes)
@@ -119,7 +119,7 @@ def _is_array(value: object) -> bool:
 
 
 def _extents(values: Sequence[Any]) -> set[int]:
-    """List the extents of arrays, also of those in tuples."""
+    """List the extents of arrays, also in tuples."""
     found: set[int] = set()
     pending: list[Any] = list(values)
     while pending:
@@ -132,7 +132,7 @@ def _extents(values: Sequence[Any]) -> set[int]:
 
 
 def _reduce(arguments: list[Any], *, limit: int, free: Sequence[bool]) -> list[Any]:
-    """Bring all integers of arrays below a limit."""
+    """Reduce all integers of arrays below a limit."""
     return [
         np.remainder(value, limit).astype(value.dtype)
         if is_free and _is_array(value) and value.dtype.kind in "iu"

@@ -39,9 +39,9 @@ SCHEDULE = "the default schedule"
 class Culprit(NamedTuple):
     """The first stage after which results differ.
 
-    ``functions`` are those changed by the pass of which each alone causes the difference, or all
-    changed ones if it takes several. ``difference`` is the first value that differs, ``error`` the
-    exception that the run raised instead.
+    ``functions`` are those changed by the pass each of which by itself causes the difference, or
+    all changed ones if it takes several. ``difference`` is the first value that differs, ``error``
+    the exception that the run raised instead.
     """
 
     stage: str
@@ -180,7 +180,7 @@ def _guilty(
     wanted: Trace,
     tolerance: float | None,
 ) -> tuple[str, ...]:
-    """List the functions each of which alone causes the difference."""
+    """List the functions each of which by itself causes the difference."""
     old: dict[str, BaseFunc] = {v.name_hint: f for v, f in before.functions.items()}
     changed = {v: f for v, f in after.functions.items() if old.get(v.name_hint) is not f}
     added = {v: f for v, f in changed.items() if v.name_hint not in old}

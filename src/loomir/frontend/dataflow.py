@@ -26,10 +26,10 @@ __all__ = ["with_dataflow_blocks"]
 
 
 def with_dataflow_blocks(module: IRModule) -> IRModule:
-    """Put bindings that are neither branches nor calls of functions into dataflow blocks.
+    """Move bindings other than branches and calls of functions into dataflow blocks.
 
-    Passes join and reorder what is in such blocks only. The module is in normal form, and all of
-    its functions are pure.
+    Passes fuse and reorder bindings only in such blocks. The module must be in normal form, and all
+    of its functions must be pure.
     """
     return module.with_functions(
         {

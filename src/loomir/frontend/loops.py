@@ -51,29 +51,29 @@ from loomir.transform.relax.functions.lambda_lift import lambda_lift
 __all__ = ["LoopMistake", "Scanned", "Step", "emit_loop", "emit_scan", "lift_loops"]
 
 _LEVELS: Final = 62
-"""Doublings of the longest loop: more steps than an int64 counts."""
+"""The most doublings of the steps of a loop: more than an int64 counts."""
 _FLAG: Final = TensorStructInfo(ShapeExpr(()), DataType("bool"))
 _COUNT: Final = TensorStructInfo(ShapeExpr(()), DataType("int64"))
 
 
 class LoopMistake(Exception):
-    """A loop cannot be written as a function; what it says is the reason."""
+    """A loop cannot be written as a function; the text is the reason."""
 
 
 @dataclass(slots=True)
 class Step:
-    """What one step of a loop makes."""
+    """The results of one step of a loop."""
 
     condition: RelaxExpr
-    """Whether the loop goes on: a truth without axes."""
+    """Whether the loop goes on: a boolean tensor without axes."""
     states: list[RelaxExpr]
-    """What the next step starts from."""
+    """The states for the next step."""
     rows: list[RelaxExpr] = field(default_factory=list[RelaxExpr])
-    """What is gathered, along a new first axis."""
+    """The values that are collected along a new first axis."""
 
 
 class Importer(Protocol):
-    """What walks a program and makes bindings; these are in no dataflow block."""
+    """Walks a program and emits bindings outside of dataflow blocks."""
 
     builder: BlockBuilder
 
@@ -88,10 +88,10 @@ def emit_loop(
     states: Sequence[RelaxExpr],
     step: Callable[[list[RelaxExpr]], Step],
 ) -> tuple[list[RelaxExpr], list[RelaxExpr]]:
-    """Emit a loop, and return the last states and the rows that were gathered.
+    """Emit a loop, and return the last states and the collected rows.
 
-    ``condition``: whether the first step is made. ``step`` emits one step on given states; it is
-    called again where states turn out to change their extents.
+    ``condition``: whether there is a first step. ``step`` emits one step on given states; it is
+    called again if states turn out to change their extents.
 
     Raises LoopMistake where states change their dtypes or ranks.
     """
@@ -105,7 +105,7 @@ class _Loop:
         self.step = step
         self.outer: set[ShapeVar] = set(self.builder.normalizer.known.shape_vars)
         self.changing: set[PrimExpr] = set()
-        """Extents that a step changes, which no loop around knows."""
+        """Extents that a step changes, and that are unknown outside the loop."""
 
     def emit(
         self, condition: RelaxExpr, states: Sequence[RelaxExpr]
@@ -137,7 +137,7 @@ class _Loop:
     ) -> tuple[Var, list[TensorStructInfo]] | list[TensorStructInfo]:
         """Bind the function of a loop and return it; other states where these change."""
         builder = self.builder
-        depth = len(builder.normalizer.scopes)  # what is abandoned goes back to
+        depth = len(builder.normalizer.scopes)  # an abandoned attempt returns to this depth
         level = Var("level", _COUNT)
         params = [Var(f"state{i}", self._rename_extents(info)) for i, info in enumerate(infos)]
         builder.begin_scope([level, *params])
@@ -182,7 +182,7 @@ class _Loop:
         first: Var,
         kinds: tuple[list[TensorStructInfo], list[TensorStructInfo]],
     ) -> SeqExpr:
-        """Make the steps after the first half of them, and concatenate the rows of both."""
+        """Emit the second half of the steps, and concatenate the rows of both halves."""
         builder = self.builder
         builder.begin_scope()
         states, before = self._fields(first, *kinds)
@@ -195,7 +195,7 @@ class _Loop:
     def _fields(
         self, result: Var, infos: Sequence[TensorStructInfo], rows: Sequence[TensorStructInfo]
     ) -> tuple[list[RelaxExpr], list[RelaxExpr]]:
-        """Return what a call gives, of extents that have names: states, and gathered rows."""
+        """Return the states and collected rows of a call's result, with named extents."""
         builder = self.builder
         fields = [builder.emit(TupleGetItem(result, i + 1)) for i in range(len(infos) + len(rows))]
         states: list[RelaxExpr] = [
@@ -239,7 +239,7 @@ class _Loop:
         return TensorStructInfo(None, info.dtype, ndim=info.ndim)
 
     def _common(self, old: TensorStructInfo, new: TensorStructInfo) -> TensorStructInfo:
-        """Return what covers a state before and after a step; ``old`` itself where it does."""
+        """Return information that covers a state before and after a step; if possible, ``old``."""
         if old.dtype != new.dtype:
             raise LoopMistake(f"a value that it keeps is {old.dtype} at first and {new.dtype} then")
         if old.ndim != new.ndim:
@@ -268,7 +268,7 @@ def _describe_gathered(row: TensorStructInfo) -> TensorStructInfo:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """What a scan goes along: tensors with their axes, and whether from the end on."""
+    """The scanned tensors with their axes, and whether each is scanned backwards."""
 
     length: Any
     inputs: Sequence[tuple[RelaxExpr, int, Any]]
@@ -280,10 +280,10 @@ def emit_scan(
     states: Sequence[RelaxExpr],
     body: Callable[[list[RelaxExpr], list[RelaxExpr]], tuple[list[RelaxExpr], int]],
 ) -> tuple[list[RelaxExpr], list[RelaxExpr]]:
-    """Emit steps along an axis, and return the last states and what the steps give, as rows.
+    """Emit steps along an axis, and return the last states and the steps' values as rows.
 
-    ``body`` is given states and the slices of a step, and returns new states with what is gathered
-    after them, and how many of these are states.
+    ``body`` gets states and the slices of a step, and returns new states followed by values to
+    collect, and the number of states among them.
 
     Raises LoopMistake where states change their dtypes or ranks.
     """
@@ -321,5 +321,5 @@ def _of_length(importer: Importer, rows: RelaxExpr, length: Any) -> RelaxExpr:
 
 
 def lift_loops(module: IRModule) -> IRModule:
-    """Make functions of the module of those of loops."""
+    """Move the local functions of loops to the module."""
     return lambda_lift(module)

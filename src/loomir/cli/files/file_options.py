@@ -16,7 +16,7 @@ __all__ = ["ask_for_inputs", "constants"]
 
 
 def constants(file: ModuleType | None, name: str) -> dict[str, int | float]:
-    """Return the numbers by name that a file defines, or none. Errors: CLI0012 for what is no such.
+    """Return the numbers by name that a file defines, if any. Errors: CLI0012 for other values.
 
     ``name``: SIZES or INTERPRET.
     """
@@ -28,7 +28,7 @@ def constants(file: ModuleType | None, name: str) -> dict[str, int | float]:
 
 
 def ask_for_inputs(file: ModuleType | None, seed: int, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """Call what a file has for its arguments, by name. Errors: CLI0011, CLI0012."""
+    """Call the file's function ``inputs`` for arguments by name. Errors: CLI0011, CLI0012."""
     maker: Any = getattr(file, "inputs", None)
     if maker is None:
         return {}

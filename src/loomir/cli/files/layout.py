@@ -21,10 +21,10 @@ _WIDTH: Final = 100
 
 
 def format_text(text: str, path: Path) -> str:
-    """Lay out the text of a file; what stands in it stays: comments, constants, names.
+    """Format the text of a file; comments, constants and names stay.
 
-    Python follows the settings of Ruff for the file; where its project has none, lines are as wide
-    as those of the printer.
+    Python files follow the file's settings of Ruff; if there are none, lines are as wide as those
+    of the printer.
     Errors: SCR0001 and the mistakes of a text in Tensor Comprehensions, CLI0014.
     """
     if is_tc(path):
@@ -50,7 +50,7 @@ def format_text(text: str, path: Path) -> str:
 
 
 def _has_settings(path: Path) -> bool:
-    """Whether Ruff finds settings for a file in its folder or one above."""
+    """Tell whether Ruff finds settings for a file in its folder or one above."""
     for folder in path.absolute().parents:
         if (folder / "ruff.toml").exists() or (folder / ".ruff.toml").exists():
             return True

@@ -16,7 +16,7 @@ __all__ = ["size_of", "whole"]
 
 
 def whole(name: str, value: int | float) -> int:
-    """Return a size as an integer. Errors: CLI0003 where it is none that int64 holds."""
+    """Return a size as an integer. Errors: CLI0003 if it is no integer, or does not fit int64."""
     if abs(value) < 1 << 63 and int(value) == value:
         return int(value)
     raise CompileError(
@@ -29,7 +29,7 @@ def whole(name: str, value: int | float) -> int:
 
 
 def size_of(expr: PrimExpr, values: Mapping[Var, int]) -> int | None:
-    """Evaluate an integer expression; None if it depends on what has no value here."""
+    """Evaluate an integer expression; None if it depends on unknown values."""
     scope = Scope()
     slots: dict[int, int] = {}
     for name in free_definitions(expr):
@@ -45,4 +45,4 @@ def size_of(expr: PrimExpr, values: Mapping[Var, int]) -> int | None:
         next(steps)
     except StopIteration as stop:
         return int(stop.value)
-    return None  # it asks for a call
+    return None  # it contains a call

@@ -50,11 +50,11 @@ def split_target(target: str) -> tuple[Path, str | None]:
 
 
 _OF_TORCH: Final = (".pt", ".pth")
-"""Files of PyTorch that are pickled."""
+"""Suffixes of pickled PyTorch files."""
 
 
 def read_text(path: Path) -> str:
-    """Read a source file. Errors: CLI0001 where it cannot be read as UTF-8 text."""
+    """Read a source file. Errors: CLI0001 if it cannot be read as UTF-8 text."""
     if path.suffix in _OF_TORCH:
         raise CompileError(
             Diagnostic(
@@ -82,7 +82,7 @@ def read_text(path: Path) -> str:
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Loads a file as Python would, with top-level constants replaced and no bytecode cache."""
+    """Loads a file like Python, with top-level constants replaced, without bytecode cache."""
 
     def __init__(self, name: str, path: str, overrides: Mapping[str, int | float]) -> None:
         super().__init__(name, path)
@@ -124,11 +124,11 @@ class _Constants(ast.NodeTransformer):
 
 
 def load_file(path: Path, overrides: Mapping[str, int | float] | None = None) -> ModuleType:
-    """Run a Python file and give its module; ``overrides`` replace top-level constants.
+    """Run a Python file and return its module; ``overrides`` replace top-level constants.
 
-    A model is imported, and gives a module that has it as ``model``. A file in Tensor
-    Comprehensions is read, and gives a module of its functions beside what the
-    Python file of the same name defines, where there is one.
+    A model is imported as ``model`` of the returned module. A file in Tensor Comprehensions is
+    parsed, and returned as a module of its functions, and of the definitions in the Python file
+    of the same name, if there is one.
 
     Errors: CLI0001, CLI0011, SCR0001, and the mistakes of its programs.
     """
@@ -155,17 +155,17 @@ def load_file(path: Path, overrides: Mapping[str, int | float] | None = None) ->
 
 
 def is_model(path: Path) -> bool:
-    """Tell whether a file is a model: of ONNX, or a program that torch.export saved."""
+    """Tell whether a file is a model: an ONNX model, or a program that torch.export saved."""
     return path.suffix in (".onnx", ".pt2")
 
 
 def is_onnx(path: Path) -> bool:
-    """Tell whether a file is a model of ONNX."""
+    """Tell whether a file is an ONNX model."""
     return path.suffix == ".onnx"
 
 
 def load_model(path: Path, dims: Mapping[str, int] | None = None) -> IRModule:
-    """Import a model; ``dims`` sets extents in one of ONNX, which others leave open.
+    """Import a model; for ONNX, ``dims`` sets extents that the model leaves open.
 
     Errors: ONX0001 to ONX0013, PTC0001 to PTC0013.
     """
@@ -178,7 +178,7 @@ def is_tc(path: Path) -> bool:
 
 
 def read_tc(path: Path) -> Lowered:
-    """Read a file in Tensor Comprehensions. Errors: CLI0001, and every mistake in the text."""
+    """Parse a file in Tensor Comprehensions. Errors: CLI0001, and every mistake in the text."""
     return lower(parse(read_text(path), str(path)))
 
 
@@ -197,7 +197,7 @@ _WARNINGS: Final = "__loomir_warnings__"
 
 
 def warnings_of(module: ModuleType) -> tuple[Diagnostic, ...]:
-    """List what may surprise in the programs of a file."""
+    """List the warnings about the programs of a file."""
     found: object = vars(module).get(_WARNINGS, ())
     given = cast("tuple[object, ...]", found) if isinstance(found, tuple) else ()
     return tuple(each for each in given if isinstance(each, Diagnostic))
@@ -205,13 +205,13 @@ def warnings_of(module: ModuleType) -> tuple[Diagnostic, ...]:
 
 def programs_of(module: ModuleType) -> dict[str, Program]:
     """List the programs that a file defines, in order."""
-    # By its type: a value of the user's may answer anything when it is asked for its class.
+    # By type, since `__class__` of a user's object may return anything.
     kinds = (PrimFunc, Function, IRModule)
     return {k: v for k, v in vars(module).items() if issubclass(type(v), kinds)}
 
 
 def pick_one(programs: Mapping[str, P], name: str | None, path: Path) -> P:
-    """Choose the program that was named, or the only one. Errors: CLI0002, CLI0010."""
+    """Return the named program, or the only one. Errors: CLI0002, CLI0010."""
     found = pick(programs, name, path)
     if len(found) > 1:
         raise CompileError(
@@ -227,7 +227,7 @@ def pick_one(programs: Mapping[str, P], name: str | None, path: Path) -> P:
 
 
 def pick(programs: Mapping[str, P], name: str | None, path: Path) -> dict[str, P]:
-    """Choose the program that was named, or all. Errors: CLI0002."""
+    """Return the named program, or all. Errors: CLI0002."""
     if name is None and programs:
         return dict(programs)
     if name is not None and name in programs:

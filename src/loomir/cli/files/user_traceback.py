@@ -16,15 +16,15 @@ from loomir.support.span import Source, Span
 __all__ = ["ask", "explain_failures"]
 
 _SHOWN = 500
-"""Characters of a message that are shown."""
+"""The most characters of a message that are shown."""
 
 
 @contextmanager
 def explain_failures(path: Path | str | None, way: str = "") -> Generator[None]:
-    """Run code of a file. Errors: SCR0001 where it is no Python, CLI0011 for what it raises.
+    """Run code of a file. Errors: SCR0001 if it is not Python, CLI0011 for exceptions.
 
-    Mistakes of programs, which say themselves where they stand, pass as they are. ``way`` is how to
-    see it in Python, where that is not to run the file.
+    Errors of programs, which have a location already, pass unchanged. ``way`` says how to see the
+    exception in Python, by default by running the file.
     """
     try:
         yield
@@ -32,15 +32,15 @@ def explain_failures(path: Path | str | None, way: str = "") -> Generator[None]:
         raise
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # SystemExit too: the file ends itself, not the command
+    except BaseException as error:  # SystemExit too, which must not end the command
         file = str(path or "the file")
         if isinstance(error, SyntaxError) and error.filename == file:
-            parse_text(Source(file, _text(file)))  # raises where, and what to do
+            parse_text(Source(file, _text(file)))  # raises with the location and a remedy
         raise _explain(error, file, way or f"run `python {file}`") from error
 
 
 def ask(file: ModuleType | None, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """Call what a file defines. Errors: CLI0011."""
+    """Call a function that a file defines. Errors: CLI0011."""
     way = f"call {getattr(function, '__name__', 'it')} in Python"
     with explain_failures(getattr(file, "__file__", None), way):
         return function(*args, **named)

@@ -20,7 +20,7 @@ _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
 def gather(targets: Sequence[str]) -> list[Path]:
-    """List the files that are named, and those in named folders that hold programs, each once.
+    """List the named files, and the files with programs in named folders, each once.
 
     In folders: Python files with TVMScript, and files in Tensor Comprehensions.
     Errors: CLI0002 for a folder without programs.
@@ -46,7 +46,7 @@ def gather(targets: Sequence[str]) -> list[Path]:
 
 
 def with_count_of_files(number: int) -> str:
-    """Write how many files there are."""
+    """Return the number of files as text."""
     return f"{number} file{'s' * (number != 1)}"
 
 
@@ -60,7 +60,7 @@ def _programs_below(folder: Path) -> Iterator[Path]:
 
 
 def _has_script(path: Path) -> bool:
-    """Whether a Python file decorates programs; what mentions Loomir and is no Python may."""
+    """Tell whether a Python file has programs; a text with errors may, if it mentions Loomir."""
     try:
         data = path.read_bytes()
     except OSError:

@@ -28,7 +28,7 @@ _STORAGE: Final = "relax.memory.alloc_storage"
 
 
 class KernelCost(NamedTuple):
-    """A kernel, how often a call of the graph calls it, and what each of these calls costs."""
+    """A kernel, how often a call of the graph calls it, and the cost of each call."""
 
     name: str
     calls: int
@@ -46,18 +46,18 @@ class GraphCost(NamedTuple):
     total: Cost
     kernels: list[KernelCost]
     unknown: list[str]
-    """Kernels that are not counted, since the data decide on their sizes."""
+    """Kernels that are not counted, since their sizes depend on data."""
 
 
 class _Site(NamedTuple):
-    """A kernel with the sizes that a call of it has."""
+    """A kernel with the sizes of one call."""
 
     kernel: str
     sizes: tuple[tuple[str, int], ...]
 
 
 class _Calls(NamedTuple):
-    """What a graph calls in one call, and the bytes that it allocates itself."""
+    """The kernels that a call of a graph calls, and the bytes that the graph itself allocates."""
 
     sites: Counter[_Site]
     storage: int
@@ -65,9 +65,9 @@ class _Calls(NamedTuple):
 
 
 def estimate_graph(module: IRModule, name: str, sizes: Mapping[str, int]) -> GraphCost:
-    """Estimate what a call of a graph costs, with all its sizes given.
+    """Estimate the cost of a call of a graph with given sizes.
 
-    Both branches of an ``if`` count; what calls itself counts once.
+    Both branches of an ``if`` count; a recursive function counts once.
     Errors: those of lowering.
     """
     bound = bind_symbolic_vars(normalize(module), BindSymbolicVarsOptions(sizes, name))
@@ -112,13 +112,13 @@ def _count_calls(module: IRModule, name: str) -> _Calls:
 
 
 def _find_callee(call: Call) -> GlobalVar | None:
-    """Return the function of the module that is called: directly, or by ``R.call_tir``."""
+    """Return the called function of the module: directly, or by ``R.call_tir``."""
     callee = call.op if isinstance(call.op, GlobalVar) else call.args[0] if call.args else None
     return callee if isinstance(callee, GlobalVar) else None
 
 
 def _arguments(call: Call) -> list[Node]:
-    """List what a kernel is given: values, or what is known of the results that it writes."""
+    """List the arguments of a kernel, and the structural information of results that it writes."""
     if isinstance(call.op, GlobalVar):
         return [*call.args]
     found: list[Node] = []
@@ -129,7 +129,7 @@ def _arguments(call: Call) -> list[Node]:
 
 
 def _sizes(func: PrimFunc, arguments: list[Node]) -> dict[str, int]:
-    """Find the sizes of a kernel from the shapes of its arguments, where these are numbers."""
+    """Derive the sizes of a kernel from the shapes of its arguments, if these are numbers."""
     found: dict[str, int] = {}
     for param, argument in zip(func.params, arguments, strict=False):
         buffer = func.buffer_map.get(param)
@@ -149,7 +149,7 @@ def _sizes(func: PrimFunc, arguments: list[Node]) -> dict[str, int]:
 
 
 def _callers_first(module: IRModule, name: str) -> tuple[list[str], bool]:
-    """Order the graphs that a call runs, callers first; tells also whether none calls itself."""
+    """Sort the graphs that a call runs, callers first; also tell whether none is recursive."""
     done: list[str] = []
     entered: set[str] = set()
     exact = True

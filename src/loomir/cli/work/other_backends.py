@@ -31,14 +31,14 @@ _SECONDS: Final = 1.0
 _LEAST_ROUNDS: Final = 3
 _IN_A_ROW: Final = 5
 _LONG: Final = 0.1
-"""Seconds of calls after which it is the other one's turn."""
+"""Seconds of calls before the other backend has its turn."""
 
 
 class OtherBackend:
-    """A model that another backend has prepared."""
+    """A model prepared by another backend."""
 
     def __init__(self, name: str, path: Path) -> None:
-        """Find the backend and let it read the model. Errors: CLI0015."""
+        """Find the backend and let it load the model. Errors: CLI0015."""
         self.name = name
         backend = _find(name)
         model = onnx_package().load(path)
@@ -49,7 +49,7 @@ class OtherBackend:
             raise self._refused("read", error) from error
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """Run the model on ONNX's values. Errors: CLI0015."""
+        """Run the model on ONNX values. Errors: CLI0015."""
         try:
             made: list[Any] = list(self._prepared.run(list(inputs)))
             if len(made) != self._count:
@@ -73,7 +73,7 @@ def _find(name: str) -> Any:
             found: Any = importlib.import_module(module)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise _broken(name, error) from error  # one that it needs itself
+                raise _broken(name, error) from error  # a module that it imports is missing
             if error.name == package:
                 raise _refusal(
                     f"--compare {name}: there is no module of that name",
@@ -98,7 +98,7 @@ def _broken(name: str, error: Exception) -> CompileError:
 
 
 def refuse_other(name: str, why: str) -> CompileError:
-    """Return the error for what has no other backend to compare with."""
+    """Return the error for a program that other backends cannot run."""
     return _refusal(f"--compare {name}: {why}", "leave it out, or give a model, a file FILE.onnx")
 
 
@@ -107,14 +107,14 @@ def _refusal(message: str, remedy: str) -> CompileError:
 
 
 class Difference(NamedTuple):
-    """How far two arrays are from each other, and whether that is as near as they should be."""
+    """The difference of two arrays, and whether it is within the tolerance."""
 
     agrees: bool
     absolute: float
     relative: float
-    """The absolute difference as a share of the largest finite element."""
+    """The absolute difference as a fraction of the largest finite element."""
     mismatch: str = ""
-    """What is different altogether, such as the shapes."""
+    """A difference that cannot be measured, such as of shapes."""
 
     def __str__(self) -> str:
         if self.mismatch:
@@ -127,10 +127,10 @@ class Difference(NamedTuple):
 def differences(
     got: Any, wanted: Any, kind: NodeType, name: str, tolerance: float | None
 ) -> Iterator[tuple[str, Difference]]:
-    """Compare an output, the tensors of a sequence one by one, by name.
+    """Compare an output by name; tensors of a sequence are compared one by one.
 
-    Without a tolerance, integers must be equal, and floats as near as other orders of sums leave
-    them. With one, differences may be that share of the largest element.
+    Without a tolerance, integers must be equal, and floats may differ by the order of sums. A
+    tolerance is a fraction of the largest element.
     """
     ours = as_onnx_value(got, kind)
     pending: list[tuple[str, Any, Any]] = [(name, ours, wanted)]
@@ -175,14 +175,14 @@ def _difference(got: Array, wanted: Array, tolerance: float | None) -> Differenc
 
 
 def measure_in_turns(calls: Sequence[Callable[[], object]]) -> list[float]:
-    """Return the median time of each call; they take turns, so that the machine is fair to all."""
+    """Return the median time of each call; they take turns, so that load affects all equally."""
     taken: list[list[float]] = [[] for _ in calls]
     until = time.perf_counter() + _SECONDS * len(calls)
     rounds = 0
     while rounds < _LEAST_ROUNDS or time.perf_counter() < until:
         rounds += 1
         for times, call in zip(taken, calls):
-            time.sleep(0.05)  # the threads of whoever ran before go to sleep
+            time.sleep(0.05)  # lets the threads of the previous one go to sleep
             call()
             started = time.perf_counter()
             for _ in range(_IN_A_ROW):

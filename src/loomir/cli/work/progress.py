@@ -16,10 +16,10 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """A line on the terminal that says what is being done; nothing if there is no terminal.
+    """A line on the terminal that shows the current work; nothing if there is no terminal.
 
-    Use it in a ``with`` statement: at its end, the line disappears. It stands on the standard
-    error, steps aside while the report prints, and tells the stages of compiling by itself.
+    Use it in a ``with`` statement: at its end, the line disappears. It is written to standard
+    error, is hidden while the report prints, and shows the stages of compiling by itself.
     """
 
     def __init__(self, report: Report) -> None:
@@ -45,7 +45,7 @@ class Progress:
         self._hide()
 
     def step(self, what: str) -> None:
-        """Say what comes now."""
+        """Show the next step."""
         self._what = what
         self._show(what)
 

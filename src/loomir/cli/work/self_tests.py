@@ -22,7 +22,7 @@ __all__ = ["SELF_TESTS", "Tested"]
 
 
 class Tested(NamedTuple):
-    """What a test says, and whether all is well."""
+    """The message of a test, and whether it passed."""
 
     said: str
     is_well: bool
@@ -109,13 +109,13 @@ def _cache() -> Tested:
 
 
 def _small(rng: np.random.Generator, dtype: str, *, signed: bool) -> Any:
-    """Draw whole numbers whose products and sums any dtype holds exactly."""
+    """Draw integers whose products and sums are exact in any dtype."""
     drawn = rng.integers(-4 if signed else 0, 5, (64, 64))
     return drawn.astype(numpy_of(DataType(dtype)))
 
 
 def _amx() -> Tested:
-    """Multiply int8 and bfloat16 matrices, which the matrix unit does where there is one."""
+    """Multiply int8 and bfloat16 matrices, with the matrix unit if there is one."""
     extensions = Target("native").extensions
     unit = sorted(e for e in extensions if e.startswith("amx"))
     for left, right, out in (("uint8", "int8", "int32"), ("bfloat16", "bfloat16", "float32")):
@@ -136,4 +136,4 @@ SELF_TESTS: Final[dict[str, Callable[[], Tested]]] = {
     "cached": _cache,
     "amx": _amx,
 }
-"""The tests in their order, by the word that stands before what they say."""
+"""The tests in order, by the word before their message."""

@@ -16,11 +16,11 @@ from loomir.tir.stmt import For, Stmt, While
 __all__ = ["steps"]
 
 _ASSUMED: Final = 16
-"""Iterations of a loop whose number depends on data."""
+"""The assumed iterations of a loop whose trip count depends on data."""
 
 
 def steps(func: PrimFunc, signature: Signature, arguments: Sequence[object]) -> float:
-    """Count statements executed, each loop with its extent; what depends on data is assumed."""
+    """Count executed statements; extents that depend on data are assumed."""
     env: dict[Var, int] = {}
     for binding in signature.bindings:
         array: Any = arguments[binding.source.parameter]

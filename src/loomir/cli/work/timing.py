@@ -18,7 +18,7 @@ _IN_A_ROW: Final = 5
 
 
 class Timed(NamedTuple):
-    """Median seconds of a call and of the file's baseline, and the work of both in operations."""
+    """Median seconds of a call and of the file's baseline, and their work in operations."""
 
     seconds: float
     numpy: float | None
@@ -42,7 +42,7 @@ def time_call(
     arguments: Sequence[Any],
     sizes: Mapping[str, int | float],
 ) -> Timed:
-    """Measure a call and what the file defines as ``baseline``; ``flops`` may ask for the sizes.
+    """Measure a call and the file's ``baseline``; ``flops`` may take the sizes.
 
     Errors: CLI0011.
     """
@@ -74,7 +74,7 @@ def _flops(file: ModuleType, sizes: Mapping[str, int | float]) -> float:
 
 
 def _turn(call: Callable[..., object], arguments: Sequence[Any]) -> list[float]:
-    """Time a few calls in a row, after the threads of whoever ran before have gone to sleep."""
+    """Time a few calls in a row, after threads of earlier calls have gone to sleep."""
     time.sleep(0.1)
     call(*arguments)
     return [_seconds(call, arguments) for _ in range(_IN_A_ROW)]

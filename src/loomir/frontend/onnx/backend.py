@@ -39,11 +39,11 @@ __all__ = [
 
 NPArray: TypeAlias = Any
 _SMALL: Final = 1024
-"""Elements of the largest input that is taken for one of shapes or axes, where none is named."""
+"""The most elements of an input that may hold shapes or axes, if none is named."""
 
 
 class Prepared:
-    """A model that is ready to run; programs are kept by the inputs that they are for."""
+    """A model that is ready to run; programs are cached by the inputs that they are for."""
 
     def __init__(self, model: ModelDef, options: Mapping[str, Any]) -> None:
         self.model = model
@@ -56,11 +56,11 @@ class Prepared:
 
     @property
     def bound(self) -> frozenset[str]:
-        """The inputs whose elements programs are compiled for."""
+        """The inputs whose elements are compiled into programs."""
         return self._bound
 
     def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
-        """Run on a sequence of arrays, or on arrays by name; gives the outputs in order."""
+        """Run on a sequence of arrays, or on arrays by name; return the outputs in order."""
         if isinstance(inputs, Mapping):
             given = dict(cast("Mapping[str, Any]", inputs))
         else:
@@ -153,7 +153,7 @@ def _element_of(array: NPArray) -> str:
 
 
 def as_onnx_value(value: Any, kind: NodeType) -> Any:
-    """Return a value of a program as ONNX has it: sequences as lists, arrays of its dtypes."""
+    """Convert a value of a program for ONNX: sequences to lists, arrays to its dtypes."""
     if isinstance(kind, OptionalType):
         if isinstance(value, (tuple, list)) and not isinstance(kind.element, SequenceType):
             return None
@@ -169,7 +169,7 @@ def as_onnx_value(value: Any, kind: NodeType) -> Any:
 
 
 def prepare(model: Any, device: str = "CPU", **options: Any) -> Prepared:
-    """Read a model, and leave it to the first run to compile it. Errors: ONX0001 to ONX0005."""
+    """Read a model, which the first run will compile. Errors: ONX0001 to ONX0005."""
     return Prepared(read(model), options)
 
 
@@ -181,7 +181,7 @@ def run_model(model: Any, inputs: Any, device: str = "CPU", **options: Any) -> t
 def run_node(
     node: Any, inputs: Any, device: str = "CPU", outputs_info: Any = None, **options: Any
 ) -> tuple[Any, ...]:
-    """Run one node on arrays; ``outputs_info`` gives dtype and shape of each output."""
+    """Run one node on arrays; ``outputs_info`` has dtype and shape of each output."""
     helper = onnx_package("helper")
     arrays = [np.asarray(v) for v in inputs]
     to_type = helper.np_dtype_to_tensor_dtype
@@ -209,7 +209,7 @@ def supports_device(device: str) -> bool:
 
 
 class LoomirBackend:
-    """The functions of this module, as the class that ``onnx.backend.test`` asks for."""
+    """The functions of this module as a class, for ``onnx.backend.test``."""
 
     prepare = staticmethod(prepare)
     run_model = staticmethod(run_model)

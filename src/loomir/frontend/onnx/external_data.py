@@ -21,7 +21,7 @@ _noting: Final[list[dict[Path, tuple[int, ...]]]] = []
 
 @contextmanager
 def note_files() -> Generator[dict[Path, tuple[int, ...]], None, None]:
-    """Yield a table that gets the files that are read, with their states before that."""
+    """Yield a table that records the files read, with their states before reading."""
     noted: dict[Path, tuple[int, ...]] = {}
     _noting.append(noted)
     try:
@@ -31,7 +31,7 @@ def note_files() -> Generator[dict[Path, tuple[int, ...]], None, None]:
 
 
 def external_data(said: Mapping[str, str], folder: Path | None, name: str, size: int) -> FileData:
-    """Find ``size`` bytes of a file in the model's folder, to be read when they are needed.
+    """Find ``size`` bytes of a file in the model's folder, to be read on demand.
 
     Errors: those of ``read_external``.
     """
@@ -57,7 +57,7 @@ _open_files: Final[WeakValueDictionary[Path, WeightFile]] = WeakValueDictionary(
 
 
 def _open(path: Path) -> WeightFile:
-    """Open a file once for all weights in it, unless it was replaced meanwhile."""
+    """Open a file once for all its weights, and again if it was replaced meanwhile."""
     found = _open_files.get(path)
     if found is None or not found.is_current():
         found = _open_files[path] = WeightFile(path)

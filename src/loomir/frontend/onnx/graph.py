@@ -64,21 +64,21 @@ _FAULTS: Final = (
 
 @dataclass
 class _Frame:
-    """Nodes that are walked: those of a graph, or of a function in place of a node."""
+    """A scope of nodes that is being imported: a graph, or a function in place of a node."""
 
     nodes: Sequence[NodeDef]
     scope: dict[str, Value | None]
     versions: Mapping[str, int]
     around: _Frame | None = None
-    """The frame whose values the nodes may use too."""
+    """The outer scope, whose values the nodes may use."""
     finish: Callable[[], None] | None = None
     next: int = 0
     label: NodeDef | None = field(default=None)
-    """The node of the model that these stand for."""
+    """The node of the model that these nodes expand."""
 
 
 class GraphImporter:
-    """Imports the nodes of a model into the function that a builder has begun."""
+    """Imports the nodes of a model into a function of a builder."""
 
     def __init__(
         self, builder: BlockBuilder, model: ModelDef, problems: Problems, *, dataflow: bool
@@ -87,7 +87,7 @@ class GraphImporter:
         self.model = model
         self.problems = problems
         self.dataflow = dataflow
-        """Whether all is in one dataflow block, so that variables end with it."""
+        """Whether everything is in one dataflow block, with dataflow variables."""
         self._analyzer = Analyzer()
         self._frame: _Frame | None = None
         self._walked = 0
@@ -103,7 +103,7 @@ class GraphImporter:
         return [self._output(scope.get(name), name) for name in graph.outputs]
 
     def run(self, body: GraphDef, inputs: Sequence[Value]) -> list[Value]:
-        """Import the nodes of a graph within the node at hand, on values for its inputs."""
+        """Import the nodes of a graph inside the current node, with values for its inputs."""
         around = self._frame
         assert around is not None
         scope: dict[str, Value | None] = dict(_constants(body))
@@ -143,7 +143,7 @@ class GraphImporter:
                 frames.append(inner)
 
     def _node(self, node: NodeDef, frame: _Frame) -> _Frame | None:
-        """Import a node; gives the frame of a function that stands for it."""
+        """Import a node; return the scope of a function that expands it, if there is one."""
         shown = frame.label or node
         try:
             inputs = [_find_input(frame, name) for name in node.inputs]
@@ -230,7 +230,7 @@ class GraphImporter:
     def convert(
         self, operator: str, inputs: Sequence[Any], attributes: Mapping[str, Any], outputs: int
     ) -> list[Value]:
-        """Import a use of another operator of the standard; its newest version unless known."""
+        """Import a use of another standard operator, in its newest version unless known."""
         around = self._frame
         assert around is not None
         names = [f"in{i}" if v is not None else "" for i, v in enumerate(inputs)]
@@ -269,12 +269,12 @@ class GraphImporter:
         return info
 
     def _extent(self, name: str) -> ShapeVar:
-        """Return a new shape variable, of a name that none has yet."""
+        """Return a new shape variable with a unique name."""
         number = self._names[name] = self._names.get(name, -1) + 1
         return ShapeVar(f"{name}{number}", INT64)
 
     def expression(self, value: Value) -> RelaxExpr:
-        """Return the expression of a tensor, which is made where there is none yet."""
+        """Return the expression of a tensor, which is created if there is none yet."""
         if not isinstance(value, TensorValue):
             raise CannotImport("it gets a sequence or an optional instead of a tensor")
         if value.expr is not None:
@@ -286,7 +286,7 @@ class GraphImporter:
         else:
             made = self._symbolic(known, value.element)
             if self._depth:
-                return made  # it is bound in a branch, and the value may be used outside of it
+                return made  # it is bound in a branch, but the value may be used outside
         value.expr = made
         return made
 
@@ -323,14 +323,14 @@ class GraphImporter:
         return list(dims)
 
     def simplify(self, expr: Any) -> Any:
-        """Return an extent in its simplest form: a number where it is one."""
+        """Return an extent in its simplest form, if possible as a number."""
         if not isinstance(expr, PrimExpr):
             return expr
         found = self._analyzer.simplify(expr)
         return found.value if isinstance(found, IntImm) else found
 
     def result(self, values: Sequence[Value]) -> RelaxExpr:
-        """Return what the function gives: a tensor, or a tuple of several."""
+        """Return the function's result: a tensor, or a tuple of several."""
         made = [self._leaf(v) for v in values]
         return made[0] if len(made) == 1 else Tuple(tuple(made))
 
@@ -350,7 +350,7 @@ def tensor_dtype(builder: BlockBuilder, expr: RelaxExpr) -> Any:
 
 
 def is_known(node: NodeDef, version: int) -> bool:
-    """Tell whether an operator has a converter, or is made of others by the standard."""
+    """Tell whether an operator has a converter, or is defined by others in the standard."""
     found = find_row(node.domain, node.operator, version)
     return found is not None or is_standard_function(node, version)
 
@@ -423,7 +423,7 @@ def type_of(value: Value | None) -> tuple[str, list[int | None] | None] | None:
 
 
 def _with_attributes(node: NodeDef, values: Mapping[str, Any]) -> NodeDef:
-    """Return a node of a function with the attributes that it takes from the function."""
+    """Return a node of a function with references to the function's attributes resolved."""
     if not node.attributes:
         return node
     made: dict[str, Any] = {}
@@ -443,6 +443,6 @@ _NAME: Final = re.compile(r"\W")
 
 
 def identifier(name: str) -> str:
-    """Return a name that variables of a program can have."""
+    """Turn a name into a valid name of a variable."""
     made = _NAME.sub("_", name) or "v"
     return f"v{made}" if made[0].isdigit() else made

@@ -61,7 +61,7 @@ def load_anew(
     constants: Mapping[str, Any] | None = None,
     name: str = "main",
 ) -> IRModule:
-    """Import a model, as ``loomir.onnx.load`` does, whatever the cache knows of it."""
+    """Import a model like ``loomir.onnx.load``, but without the cache."""
     return load_definition(read(model), dims=dims, shapes=shapes, constants=constants, name=name)
 
 
@@ -73,7 +73,7 @@ def load_definition(
     constants: Mapping[str, Any] | None = None,
     name: str = "main",
 ) -> IRModule:
-    """Import a model that was read, as ``load`` does."""
+    """Import a model that is read already, like ``load``."""
     return _Loading(model, dims, shapes, constants, name).module()
 
 
@@ -118,7 +118,7 @@ def read(model: Model) -> ModelDef:
 
 
 def _read_file(path: Path) -> tuple[bytes, dict[int, FileData]]:
-    """Read a file, but for the data of large initializers. Errors: ONX0002."""
+    """Read a file, except the data of large initializers. Errors: ONX0002."""
     try:
         file = WeightFile(path)
         if path.stat().st_size < LEAST:
@@ -137,7 +137,7 @@ def _read_file(path: Path) -> tuple[bytes, dict[int, FileData]]:
 
 
 def _as_scalars(onnx: Any, proto: Any, weights: Collection[int]) -> Any:
-    """Return a model in which initializers without their data are scalars, as the checker asks."""
+    """Return a model in which initializers without data are scalars, for the checker."""
     made = onnx.ModelProto()
     made.CopyFrom(proto)
     for number in weights:
@@ -148,13 +148,13 @@ def _as_scalars(onnx: Any, proto: Any, weights: Collection[int]) -> Any:
 
 
 def _check(onnx: Any, proto: Any) -> None:
-    """Have the onnx package check a model; external data is checked where it is read."""
+    """Check a model with the onnx package; external data is checked when it is read."""
     if any(t.data_location == 1 for t in proto.graph.initializer):
         return
     try:
         onnx.checker.check_model(proto)
     except onnx.checker.ValidationError as error:
-        # The walk names all operators that are unknown, and says what to do.
+        # The import lists all unknown operators, with a remedy.
         if "No Op registered" not in str(error) and "No opset import" not in str(error):
             raise
 
@@ -231,7 +231,7 @@ class _Loading:
         return made if dataflow else with_dataflow_blocks(lift_loops(made))
 
     def _stop(self) -> None:
-        """Raise all that was found, if anything was."""
+        """Raise an error with all problems, if there are any."""
         if not self.problems:
             return
         found = self.problems.diagnostics()
@@ -314,14 +314,14 @@ class _Loading:
 
 
 def is_open(bound: Any) -> bool:
-    """Tell whether what is bound says only how many values there are, and their shapes."""
+    """Tell whether a bound value only determines the number of tensors and their shapes."""
     if isinstance(bound, (list, tuple)):
         return any(is_open(v) for v in cast("Sequence[Any]", bound))
     return isinstance(bound, Open)
 
 
 class Open:
-    """Stands in ``constants`` for a tensor of a shape whose elements are arguments."""
+    """In ``constants``, a tensor of known shape whose elements are arguments."""
 
     def __init__(self, shape: Sequence[int]) -> None:
         self.shape = tuple(shape)

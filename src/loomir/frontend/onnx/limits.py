@@ -10,12 +10,12 @@ from loomir.support.diagnostics import Diagnostic
 __all__ = ["MOST_AXES", "MOST_NODES", "size_in_full", "too_large"]
 
 MOST_AXES: Final = 64
-"""What arrays of NumPy have at most."""
+"""The most axes of NumPy arrays."""
 MOST_NODES: Final = 1_000_000
 
 
 def size_in_full(model: ModelDef) -> int:
-    """Count the nodes of a model with its functions expanded; endless ones count as too many."""
+    """Count the nodes of a model with functions expanded; recursive ones count as too many."""
     sizes: dict[tuple[str, str], int] = {}
     active: set[tuple[str, str]] = set()
     for root in model.functions:
@@ -61,7 +61,7 @@ def _flat(nodes: tuple[NodeDef, ...]) -> list[NodeDef]:
 
 
 def too_large() -> Diagnostic:
-    """Return the mistake of a model whose functions make too many nodes."""
+    """Return the diagnostic of a model with too many nodes when functions are expanded."""
     return Diagnostic(
         "ONX0004",
         f"the model has more than {MOST_NODES} nodes where its functions are used",

@@ -37,24 +37,24 @@ def load(
 ) -> IRModule:
     """Import an ONNX model: a path, the bytes of a file, or a ``ModelProto``.
 
-    The module has one function, whose parameters are the model's inputs in their order; weights are
-    constants in it. It returns the output, or a tuple where there are several. Extents that the
-    model names stay symbolic.
+    The module has one function, whose parameters are the model's inputs in order; weights are
+    constants in it. It returns the output, or a tuple of several. Named extents of the model stay
+    symbolic.
 
-    ``dims`` gives numbers for such names, ``shapes`` the whole shapes of inputs. ``constants``
-    binds inputs: a model whose shapes or axes come from an input needs that input known. An input
-    that is a sequence is bound to a list, of which the length is used, and its tensors where they
-    are arrays.
+    ``dims`` has numbers for such names, ``shapes`` whole shapes of inputs. ``constants`` binds
+    inputs: if shapes or axes in a model depend on an input, it must be bound. An input that is a
+    sequence is bound to a list, which determines the length, and the tensors that are arrays.
 
-    Errors: ONX0001 to ONX0005 for what is no model, ONX0010 to ONX0013 for what cannot be imported,
-    all of it at once. A ``CompileWarning`` tells of outputs of other shapes than declared.
+    Errors: ONX0001 to ONX0005 for an invalid model; ONX0010 to ONX0013 for everything that cannot
+    be imported, in one error. A ``CompileWarning`` tells of outputs whose shapes differ from the
+    declared ones.
     """
     given = _Given(model, dims, shapes, name)
     if constants is not None or not given.is_kept():
         return _import(model, dims=dims, shapes=shapes, constants=constants, name=name)
     try:
         origin = given.find()
-    except OSError:  # the importer says why it cannot be read
+    except OSError:  # the importer will say why it cannot be read
         return _import(model, dims=dims, shapes=shapes, name=name)
     if origin is not None:
         return IRModule.defer(origin)
@@ -66,14 +66,14 @@ def load(
 
 
 def _import(model: Model, **options: Any) -> IRModule:
-    # Loaded when it is needed: with it come operators, and the package onnx.
+    # Imported on demand, since it imports the operators and the package onnx.
     importer: Any = import_module("loomir.frontend.onnx.importer")
     with collect_seldom():
         return importer.load_anew(model, **options)
 
 
 class _Given:
-    """A model of a file as it is, and the arguments by which it is imported."""
+    """A model file in its present state, and the arguments of the import."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class _Given:
         self.key = ""
 
     def is_kept(self) -> bool:
-        """Whether the cache may know the model: converters of the user may change at any time."""
+        """Whether the cache may be used: users' converters may change at any time."""
         is_file = isinstance(self.model, (str, os.PathLike))
         return (
             is_file
@@ -99,11 +99,11 @@ class _Given:
 
     @property
     def path(self) -> Path:
-        """The file, wherever the process goes."""
+        """The absolute path of the file."""
         return Path(cast("str", self.model)).absolute()
 
     def find(self) -> _ModelOrigin | None:
-        """Return where a model comes from that was imported before. Errors: OSError."""
+        """Return the origin of a model that was imported before. Errors: OSError."""
         self.states = {str(self.path): file_state(self.path)}
         dims, shapes = self.options["dims"], self.options["shapes"]
         self.key = key_of(
@@ -118,7 +118,7 @@ class _Given:
         found = ObjectCache().get(self.key)
         if found is None:
             return None
-        # Tensors that are kept in other files, and the digests of these.
+        # The digests of other files with tensors of the model.
         digests: dict[str, str] = json.loads(found)
         folder = self.path.parent.resolve()
         for name, digest in digests.items():
@@ -129,9 +129,9 @@ class _Given:
         return self._origin(digests)
 
     def remember(self, files: Mapping[Path, tuple[int, ...]]) -> _ModelOrigin | None:
-        """Note that the model was imported, with the states of other files that it was read of.
+        """Record that the model was imported, with the states of other files that were read.
 
-        None if files have changed meanwhile.
+        Return None if files have changed meanwhile.
         """
         folder = self.path.parent.resolve()
         try:
@@ -171,7 +171,7 @@ class _ModelOrigin(Origin):
         self.states = states
 
     def make(self) -> IRModule:
-        """Import the model. Errors: ONX0003 where a file has changed."""
+        """Import the model. Errors: ONX0003 if a file has changed."""
         made = _import(self.model, **self.options)
         if not self.is_current():
             mistakes: Any = import_module("loomir.frontend.onnx.mistakes")
@@ -183,7 +183,7 @@ class _ModelOrigin(Origin):
         return made
 
     def is_current(self) -> bool:
-        """Whether all files are as they were when their digests were taken."""
+        """Tell whether all files are unchanged since their digests were taken."""
         try:
             return all(file_state(path) == state for path, state in self.states.items())
         except OSError:

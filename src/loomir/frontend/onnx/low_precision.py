@@ -23,15 +23,15 @@ __all__ = ["decode", "encode", "is_low"]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A float of few bits: of its mantissa, its bias, and what stands for what is not a number."""
+    """A float format of few bits: mantissa bits, bias, and special codes."""
 
     mantissa: int
     bias: int
     largest: float
     nan: int
-    """The code of NaN, or what stands for it."""
+    """The code of NaN, or its substitute."""
     infinity: int | None
-    """The code of infinity; NaN's where there is none."""
+    """The code of infinity; that of NaN if the format has no infinity."""
     negative_zero: bool = True
     sign: int = 0x80
 
@@ -54,7 +54,7 @@ def is_low(element: str) -> bool:
 
 
 def decode(node: Node, x: RelaxExpr, element: str, dtype: str = "float32") -> RelaxExpr:
-    """Return the numbers that low-precision elements stand for, in a plain dtype."""
+    """Convert low-precision elements to numbers of a plain dtype."""
     if element in _WIDTHS or not is_low(element):
         return x if STORED_AS[element] == dtype else node.emit(op.astype(x, dtype))
     codes = xp.arange(16 if element == "float4e2m1" else 256, dtype="uint8")
@@ -67,7 +67,7 @@ def decode(node: Node, x: RelaxExpr, element: str, dtype: str = "float32") -> Re
 def encode(
     node: Node, x: RelaxExpr, element: str, *, saturate: bool = True, rounding: str = "up"
 ) -> RelaxExpr:
-    """Return low-precision elements for numbers of a plain dtype."""
+    """Convert numbers of a plain dtype to low-precision elements."""
     if element in _WIDTHS:
         return _integers(node, x, element)
     wide = x
@@ -79,7 +79,7 @@ def encode(
 
 
 def _integers(node: Node, x: RelaxExpr, element: str) -> RelaxExpr:
-    """Keep the lowest bits of whole numbers, the sign among them."""
+    """Keep the lowest bits of integers, including the sign."""
     bits, stored = _WIDTHS[element], STORED_AS[element]
     whole = x
     if not str(node.info_of(x).dtype).startswith(("int", "uint")):
@@ -133,12 +133,12 @@ def _floats(x: Tensor, form: Format, saturate: bool) -> Tensor:
     def element(*index: PrimExpr) -> PrimExpr:
         raw = _bits(x[index])
         size = _and(raw, 0x7FFFFFFF)
-        # Twice the largest number stands for all that is above: powers stay within float32.
+        # Larger numbers are clamped to twice the largest one, so that powers stay within float32.
         near = Min(size, _int(far))
         value = _as_float(near)
         exponent = Max(_down(near, 23) - 127, _int(least))
         step = exponent - form.mantissa
-        # Halves go to the even one; what rounds up to the next power of two has its exponent.
+        # Round half to even; a result that reaches the next power of two gets its exponent.
         rounded = round(value * _power(-step)) * _power(step)
         grown = Max(_down(_bits(rounded), 23) - 127, _int(least))
         whole = (rounded * _power(form.mantissa - grown)).astype("int32")

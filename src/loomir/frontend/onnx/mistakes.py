@@ -12,12 +12,12 @@ __all__ = ["BodyMissing", "CannotImport", "NeedsBranches", "NeedsConstants", "re
 def refuse_model(
     code: str, message: str, *, help: str = "", notes: Sequence[str] = ()
 ) -> CompileError:
-    """Make the error of a model that cannot be read."""
+    """Create the error of a model that cannot be read."""
     return CompileError(Diagnostic(code, message, notes=tuple(notes), help=help))
 
 
 class CannotImport(Exception):
-    """A converter cannot make a node; what it says is listed with those of all other nodes."""
+    """A converter cannot import a node; its message is listed with those of all other nodes."""
 
     def __init__(
         self, reason: str, *, help: str = "", code: str = "ONX0012", value: str = ""
@@ -27,7 +27,7 @@ class CannotImport(Exception):
         self.help = help
         self.code = code
         self.value = value
-        """The value whose elements have to be known at import."""
+        """The value whose elements must be known at import."""
 
 
 class NeedsConstants(CompileError):
@@ -37,8 +37,8 @@ class NeedsConstants(CompileError):
 
 
 class NeedsBranches(Exception):
-    """A branch is chosen when the program runs, so that it cannot be one dataflow block."""
+    """A branch is chosen at run time, so that the function cannot be one dataflow block."""
 
 
 class BodyMissing(Exception):
-    """Nodes of a loop's body cannot be imported, and were named."""
+    """Nodes of a loop's body cannot be imported, which is reported already."""

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 NPArray: TypeAlias = Any
-"""An array of NumPy, of numbers or of expressions: too much for its annotations."""
+"""A NumPy array of numbers or of expressions, which NumPy's annotations cannot express."""
 
 ELEMENTS: Final[Mapping[int, str]] = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
@@ -41,16 +41,16 @@ _BYTES: Final = (
 )  # fmt: skip
 STORED_AS: Final[Mapping[str, str]] = {
     **{name: name for name in _PLAIN},
-    # Integers of a few bits take a byte each, and floats of a few bits are the bits they have.
+    # Integers of a few bits take a byte each; floats of a few bits are stored as their bits.
     **dict.fromkeys(("int4", "int2"), "int8"),
     **dict.fromkeys(("uint4", "uint2", *_BYTES), "uint8"),
 }
-"""The dtype of Relax that holds elements of each type of ONNX that has one."""
+"""The Relax dtype in which elements of each supported ONNX type are stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A tensor: the type of its elements, and its extents: numbers, names, or nothing known."""
+    """A tensor type: the element type, and the extents: numbers, names, or unknown."""
 
     element: str
     dims: tuple[int | str | None, ...] | None = None
@@ -71,19 +71,19 @@ class OptionalType:
 
 
 NodeType: TypeAlias = "TensorType | SequenceType | OptionalType | None"
-"""What is said of a value; None if nothing is."""
+"""The declared type of a value; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An attribute that takes the value of one of the function around it."""
+    """An attribute that refers to one of the enclosing function."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class NodeDef:
-    """A use of an operator; empty names stand for inputs and outputs that are left out."""
+    """A use of an operator; omitted inputs and outputs have empty names."""
 
     operator: str
     domain: str
@@ -92,11 +92,11 @@ class NodeDef:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Attribute] = field(default_factory=dict[str, "Attribute"])
     source: Any = field(default=None, compare=False, repr=False)
-    """The message that the node was read from, for operators that the standard defines by it."""
+    """The protobuf message of the node, for operators that the standard expands by it."""
 
     @property
     def label(self) -> str:
-        """How messages call the node."""
+        """The name of the node in messages."""
         shown = f"{self.domain}.{self.operator}" if self.domain else self.operator
         called = self.name or (f"of {self.outputs[0]!r}" if self.outputs else "without a name")
         return f"{shown} {called!r}" if self.name else f"{shown} {called}"
@@ -104,7 +104,7 @@ class NodeDef:
 
 @dataclass(frozen=True, slots=True)
 class GraphDef:
-    """Nodes in an order in which each value is made before it is used."""
+    """A graph: nodes in an order in which each value is defined before its uses."""
 
     name: str
     inputs: Mapping[str, NodeType]
@@ -116,7 +116,7 @@ class GraphDef:
 
 @dataclass(frozen=True, slots=True)
 class FunctionDef:
-    """An operator that is made of others."""
+    """An operator that is defined by others."""
 
     operator: str
     domain: str

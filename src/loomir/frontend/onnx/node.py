@@ -21,15 +21,15 @@ from loomir.tir.expr import IntImm, PrimExpr
 __all__ = ["Graph", "Node"]
 
 NPArray: TypeAlias = Any
-"""An array of NumPy, of numbers or of expressions: too much for its annotations."""
+"""A NumPy array of numbers or of expressions, which NumPy's annotations cannot express."""
 
 
 class Graph(Protocol):
-    """What a node asks of the graph that it stands in."""
+    """The interface of the graph importer for nodes."""
 
     builder: BlockBuilder
     dataflow: bool
-    """Whether all is in one dataflow block, which has no branches."""
+    """Whether everything is in one dataflow block, which has no branches."""
 
     def emit(self, expr: RelaxExpr, name: str = "") -> Var:
         """Bind an expression to a variable whose extents are known."""
@@ -62,7 +62,7 @@ class Node:
     """A use of an operator.
 
     ``node[i]`` is input ``i`` as an expression of Relax; ``node.get(name, otherwise)`` is an
-    attribute. What is made of them is bound by ``node.emit``.
+    attribute. ``node.emit`` binds new expressions.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Node:
         self.operator = definition.operator
         self.inputs = list(inputs)
         self.version = version
-        """The version of the operator's domain that the model asks for."""
+        """The version of the operator's domain that the model uses."""
         self.graph = graph
 
     # -- inputs ------------------------------------------------------------------------------
@@ -134,16 +134,16 @@ class Node:
         return found
 
     def dtype(self, index: int) -> str:
-        """Return the dtype that Relax holds a tensor's elements in."""
+        """Return the Relax dtype in which a tensor's elements are stored."""
         return str(self.info(index).dtype)
 
     def rank(self, index: int) -> int:
-        """Return how many axes a tensor has."""
+        """Return the rank of a tensor."""
         known = self.tensor(index).known
         return known.ndim if known is not None else len(self.dims(index))
 
     def dims(self, index: int) -> list[Any]:
-        """Return the extents of a tensor: numbers, and expressions where they are not known."""
+        """Return the extents of a tensor, numbers or expressions."""
         known = self.tensor(index).known
         return list(known.shape) if known is not None else self.dims_of(self[index])
 
@@ -172,19 +172,19 @@ class Node:
         return self.tensor(index).constant if self.has(index) else None
 
     def find_known(self, index: int) -> list[Any] | None:
-        """Return numbers and expressions of extents that an input holds; None if unknown."""
+        """Return the elements of an input as numbers and expressions; None if unknown."""
         found = self.tensor(index).known if self.has(index) else None
         return None if found is None else [_number(v) for v in found.reshape(-1)]
 
     def numbers(self, index: int, what: str) -> NPArray:
-        """Return the elements of an input that have to be known at import."""
+        """Return the elements of an input, which must be known at import."""
         found = self.constant(index)
         if found is None:
             raise self.unknown(index, what)
         return found
 
     def unknown(self, index: int, what: str) -> CannotImport:
-        """Make the error of an input whose elements have to be known at import."""
+        """Create the error of an input whose elements must be known at import."""
         name = self.definition.inputs[index] if index < len(self.definition.inputs) else ""
         return CannotImport(
             f"its {what} are the elements of {name!r}, which are not known before it runs",
@@ -202,7 +202,7 @@ class Node:
     # -- outputs -----------------------------------------------------------------------------
     @property
     def wanted(self) -> int:
-        """How many outputs the node has, up to the last that has a name."""
+        """The number of outputs up to the last one with a name."""
         names = self.definition.outputs
         return next((i + 1 for i in reversed(range(len(names))) if names[i]), 0)
 
@@ -221,11 +221,11 @@ class Node:
         return self.graph.builder.match_cast(expr, info, output=not self.graph.dataflow)
 
     def compute(self, te_func: Callable[..., Any], *args: Any) -> Var:
-        """Bind the result of a kernel that is made by a function of tensor expressions."""
+        """Bind the result of a kernel, which a function of tensor expressions defines."""
         return self.graph.emit(self.graph.builder.call_te(te_func, *args))
 
     def extents(self, index: int, count: int | None = None) -> list[Any]:
-        """Return what an input says of extents, read when the program runs where it is unknown."""
+        """Return extents that an input contains; unknown ones are read at run time."""
         known = self.find_known(index)
         if known is not None:
             return known
@@ -255,7 +255,7 @@ class Node:
         return self.graph.expression(made)
 
     def refuse(self, reason: str, help: str = "") -> CannotImport:
-        """Make the error of a node that cannot be imported, and say why."""
+        """Create the error of a node that cannot be imported, with the reason."""
         return CannotImport(reason, help=help)
 
 

@@ -21,18 +21,18 @@ class Problems:
         self._missing: dict[tuple[str, str], list[str]] = {}
         self._others: dict[Diagnostic, None] = {}
         self.unknown: list[str] = []
-        """Values whose elements have to be known at import, and are not."""
+        """Unknown values whose elements must be known at import."""
 
     def __bool__(self) -> bool:
         return bool(self._missing or self._others)
 
     def no_converter(self, node: NodeDef, shown: NodeDef, version: int) -> None:
-        """Note a node whose operator has no converter. Code: ONX0010."""
+        """Record a node whose operator has no converter. Code: ONX0010."""
         labels = self._missing.setdefault((node.domain, node.operator), [])
         labels.append(shown.label if shown is node else f"{node.label}, in {shown.label}")
 
     def add(self, node: NodeDef | None, error: CannotImport) -> None:
-        """Note what a converter says."""
+        """Record the error of a converter."""
         if error.value:
             self.unknown.append(error.value)
         where = f"{node.label}: " if node is not None else "the model: "
@@ -42,7 +42,7 @@ class Problems:
         self._note(Diagnostic(error.code, where + error.reason, help=remedy))
 
     def note_refused(self, node: NodeDef, error: CompileError) -> None:
-        """Note what operators of Relax refuse. Code: ONX0013."""
+        """Record the error of a Relax operator. Code: ONX0013."""
         first = error.diagnostic
         if first.code.startswith("ONX"):
             self._note(first)
@@ -57,7 +57,7 @@ class Problems:
         )
 
     def faulty(self, node: NodeDef, error: Exception) -> None:
-        """Note a node whose attributes or inputs are of a kind that its operator lacks."""
+        """Record a node with attributes or inputs that its operator does not have."""
         what = str(error).splitlines()[0] if str(error) else type(error).__name__
         self._note(
             Diagnostic(
@@ -71,7 +71,7 @@ class Problems:
         self._others.setdefault(one)
 
     def diagnostics(self) -> list[Diagnostic]:
-        """List all of them."""
+        """List all problems."""
         found: list[Diagnostic] = []
         for (domain, operator), labels in self._missing.items():
             named = f"{domain}.{operator}" if domain else operator

@@ -49,9 +49,9 @@ __all__ = [
 NPArray: TypeAlias = Any
 
 _DEEPEST: Final = 32
-"""How many graphs may stand within one another."""
+"""The most levels of nested graphs."""
 _LARGEST_SPARSE: Final = 1 << 26
-"""How many elements a sparse tensor may stand for."""
+"""The most elements of a sparse tensor as a dense one."""
 _BITS: Final[Mapping[str, int]] = {
     "complex64": 64, "complex128": 128, "uint4": 4, "int4": 4, "float4e2m1": 4, "uint2": 2,
     "int2": 2, "bool": 8,
@@ -72,7 +72,7 @@ def onnx_package(part: str = "") -> Any:
 
 @contextmanager
 def explain_reading(name: str) -> Generator[None, None, None]:
-    """Turn what the onnx package and NumPy raise into an error. Errors: ONX0002."""
+    """Convert exceptions of the onnx package and NumPy. Errors: ONX0002."""
     try:
         yield
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
@@ -122,7 +122,7 @@ def read_function(proto: Any) -> FunctionDef:
 
 
 def read_tensor(proto: Any) -> tuple[str, NPArray]:
-    """Read a ``TensorProto`` that holds its own data."""
+    """Read a ``TensorProto`` that contains its data."""
     return _Reader(None).tensor(proto)
 
 
@@ -135,7 +135,7 @@ def _versions(imports: Iterable[Any]) -> dict[str, int]:
 
 
 def _read_name(name: Any) -> str:
-    """Return a name; protobuf reads one that is no text as bytes."""
+    """Return a name; protobuf returns invalid UTF-8 as bytes."""
     if not isinstance(name, str):
         raise ValueError(f"the name {name!r} is no text in UTF-8")
     return name
@@ -209,7 +209,7 @@ class _Reader:
 
     # -- tensors -----------------------------------------------------------------------------
     def weight(self, proto: Any, data: FileData | None) -> tuple[str, NPArray | Array]:
-        """Read an initializer, or find where its elements will be read from."""
+        """Read an initializer, or the place from which its elements are read later."""
         if data is None and proto.data_location != 1:
             return self.tensor(proto)
         element = element_name(proto.data_type)
@@ -288,7 +288,7 @@ def element_dtype(element: str) -> Any:
 
 
 def convert_stored(element: str, array: NPArray) -> NPArray:
-    """Return an array in the dtype that Relax holds such elements in."""
+    """Convert an array to the Relax dtype in which such elements are stored."""
     if element not in STORED_AS or element in ("bfloat16", STORED_AS[element]):
         return array
     if element.startswith(("int", "uint")):
@@ -330,7 +330,7 @@ _ATTRIBUTES: Final[Mapping[int, Callable[[_Reader, Any], Any]]] = {
 
 # -- operators that the standard defines by others -----------------------------------------------
 def _schema(node: NodeDef, version: int) -> Any:
-    """Return what the standard says of an operator; None if it has none of that name."""
+    """Return the standard's schema of an operator; None if it has no such operator."""
     defs = onnx_package("defs")
     try:
         return defs.get_schema(node.operator, version, node.domain)

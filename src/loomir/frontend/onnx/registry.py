@@ -31,7 +31,7 @@ MICROSOFT: Final = "com.microsoft"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How an operator is imported, from a version of its domain on."""
+    """How an operator is imported from a version of its domain on."""
 
     operator: str
     convert: Converter
@@ -42,7 +42,7 @@ class Row:
     moves: bool = False
     """Whether outputs have elements of the type of the first input, whatever that is."""
     note: str = ""
-    """What the row does not take, for the table of supported operators."""
+    """What is not supported, for the table of operators."""
 
 
 _rows: Final[dict[tuple[str, str], list[Row]]] = {}
@@ -64,7 +64,7 @@ def row(
 
 
 def add_rows(rows: Sequence[Row]) -> None:
-    """Put rows into the table, each in the place of one for the same operator and version."""
+    """Add rows to the table; each replaces one for the same operator and version."""
     for one in rows:
         found = _rows.setdefault((one.domain, one.operator), [])
         found[:] = sorted([r for r in found if r.since != one.since] + [one], key=lambda r: r.since)
@@ -75,8 +75,8 @@ def register_converter(
 ) -> None:
     """Register a converter of an operator for ``loomir.onnx.load``, replacing any other.
 
-    ``convert`` is given a ``Node`` and returns an expression of Relax for its output, or a sequence
-    of them. ``domain`` is that of the operator, empty for those of the standard. The converter is
+    ``convert`` takes a ``Node`` and returns a Relax expression for its output, or a sequence of
+    them. ``domain`` is that of the operator, empty for those of the standard. The converter is
     used from the version ``since`` of its domain on.
     """
     _registered.append(operator)

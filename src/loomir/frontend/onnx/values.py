@@ -29,14 +29,14 @@ __all__ = [
 ]
 
 NPArray: TypeAlias = Any
-"""An array of NumPy, of numbers or of expressions: too much for its annotations."""
+"""A NumPy array of numbers or of expressions, which NumPy's annotations cannot express."""
 
 MOST_KNOWN: Final = 4096
-"""Elements of the largest array that shape arithmetic computes with."""
+"""The most elements of an array in shape arithmetic."""
 
 
 class TensorValue:
-    """A tensor: an expression, the elements where they are known, or both."""
+    """A tensor: an expression, its elements if they are known, or both."""
 
     __slots__ = ("_known", "element", "expr")
 
@@ -45,7 +45,7 @@ class TensorValue:
     ) -> None:
         self.expr = expr
         self.element = element
-        """The type of ONNX; several are stored in one dtype of Relax."""
+        """The ONNX element type; several share one Relax dtype."""
         self._known = known
 
     @property
@@ -60,7 +60,7 @@ class TensorValue:
         """The elements, numbers or expressions of extents; None if unknown, or too many."""
         if self._known is not None:
             return self._known
-        # Looked at first: a weight may be in its file still.
+        # Checked first, since a weight may not be read from its file yet.
         if isinstance(self.expr, Constant) and math.prod(self.expr.data.shape) > MOST_KNOWN:
             return None
         return self.constant
@@ -84,14 +84,14 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What a node that cannot be imported would give; the error names that node."""
+    """An output of a node that cannot be imported; the error names that node."""
 
 
 Value: TypeAlias = TensorValue | SequenceValue | Absent | Missing
 
 
 def objects(items: Sequence[Any], shape: tuple[int, ...]) -> NPArray:
-    """Return an array of objects, whatever these answer to NumPy."""
+    """Return an array of objects, without NumPy's conversions."""
     made: Any = cast("Any", np.empty(len(items), object))
     made[:] = items
     return made.reshape(shape)

@@ -36,11 +36,11 @@ _DOUBLE: Final = 1
 _BYTES: Final = 2
 _FLOAT: Final = 5
 LEAST: Final = 1 << 12
-"""Bytes of data from which it is worth leaving it in the file."""
+"""The least bytes of data that are left in the file."""
 
 
 class WeightFile:
-    """A file that stays open while weights of it may be read."""
+    """A file that stays open as long as its weights may be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -50,14 +50,14 @@ class WeightFile:
         self._seen = _state(os.fstat(self._file.fileno()))
 
     def is_current(self) -> bool:
-        """Whether the path still names this file, as it was when it was opened."""
+        """Tell whether the path still names this file, unchanged since it was opened."""
         try:
             return _state(self.path.stat()) == self._seen
         except OSError:
             return False
 
     def read_into(self, memory: Bytes, offset: int) -> None:
-        """Fill memory from the file. Errors: ONX0003 where the file was changed meanwhile."""
+        """Fill memory from the file. Errors: ONX0003 if the file was changed meanwhile."""
         view = memoryview(memory)
         done = 0
         while done < len(view):
@@ -93,7 +93,7 @@ class FileData:
     size: int
 
     def array(self, dtype: str, shape: tuple[int, ...]) -> Array:
-        """Return an array that is read when it is needed."""
+        """Return an array that is read on demand."""
         kind = numpy_of(DataType(dtype))
 
         def read() -> Any:
@@ -104,17 +104,17 @@ class FileData:
         return Array.read_lazily(read, dtype, shape)
 
     def bytes(self) -> bytes:
-        """Return them, read now."""
+        """Read the bytes now."""
         made = np.empty(self.size, "uint8")
         self.file.read_into(made, self.offset)
         return made.tobytes()
 
 
 def separate_weights(data: Bytes) -> tuple[bytes, dict[int, tuple[int, int]]] | None:
-    """Return a model without the data of its large initializers, and where that is.
+    """Return a model without the data of its large initializers, and the places of that data.
 
-    The data is named by the number of its initializer, by its first byte and its length. None for
-    what is no message, or for a model that has no such data.
+    The places are by number of initializer: first byte and length. Return None for data that is no
+    message, or a model without such data.
     """
     try:
         return _separate(data)

@@ -64,7 +64,7 @@ __all__ = [
 
 
 def supported() -> Mapping[str, str]:
-    """Return the overloads that have converters, with what each does not take."""
+    """Return the overloads with converters, each with what is not supported."""
     load_converters()
     return {name: row.note for name, row in known_operators().items()}
 

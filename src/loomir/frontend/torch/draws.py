@@ -31,11 +31,11 @@ _LIKE: Final[Mapping[str, Callable[[Any, Sequence[Any]], Any]]] = {
 
 
 class Draw:
-    """One draw: ``make`` is given a function from sizes as torch writes them to numbers."""
+    """One draw of random numbers; ``make`` gets a function that evaluates torch's sizes."""
 
     def __init__(self, node: Any, make: Callable[[Callable[[Any], Any]], Any]) -> None:
         self.node = node
-        """The placeholder that stands for what is drawn."""
+        """The placeholder for the random tensor."""
         self.make = make
 
 

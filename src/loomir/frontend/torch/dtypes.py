@@ -20,9 +20,9 @@ _NAMES: Final = {
 
 
 def dtype_of(dtype: Any) -> str:
-    """Return the name of the dtype that Loomir holds elements of ``torch.dtype`` in.
+    """Return the name of the Loomir dtype for elements of a ``torch.dtype``.
 
-    Raises CannotImport (PTC0013) for those that it has not: complex numbers, quantised ones.
+    Raises CannotImport (PTC0013) for unsupported ones, such as complex and quantised dtypes.
     """
     name = str(dtype).rpartition(".")[2]
     if name not in _NAMES:
@@ -38,9 +38,9 @@ def dtype_of(dtype: Any) -> str:
 
 
 def array_of(tensor: Any) -> Array:
-    """Return the elements of a tensor as a constant that refers to its memory.
+    """Return a tensor as a constant that shares its memory.
 
-    Nothing is copied, but for tensors that do not lie in row-major order.
+    Only tensors that are not row-major are copied.
     """
     torch = torch_package()
     plain = tensor.detach()
@@ -64,7 +64,7 @@ def array_of(tensor: Any) -> Array:
 
 
 def tensor_of(value: Any) -> Any:
-    """Return an array of NumPy as a tensor of the same memory; a tensor as it is."""
+    """Return a NumPy array as a tensor that shares its memory; a tensor unchanged."""
     torch = torch_package()
     if isinstance(value, torch.Tensor):
         return value

@@ -23,9 +23,9 @@ from loomir.support.diagnostics import CompileError
 __all__ = ["backend", "compile"]
 
 _reported: Final[set[str]] = set()
-"""What was said of graphs that PyTorch runs itself."""
+"""The warnings issued about graphs that PyTorch runs itself."""
 _MOST_WRITTEN: Final = 3
-"""How often a parameter is written until it is an argument, and no constant any more."""
+"""How often a parameter may be written before it becomes an argument instead of a constant."""
 
 
 def compile(  # noqa: A001
@@ -34,12 +34,12 @@ def compile(  # noqa: A001
     """Return a PyTorch module or function that runs through Loomir.
 
     It is ``torch.compile(model, backend="loomir")``: graphs are compiled when they are first
-    called, with their gradients where some are needed, and a graph with operators that have no
-    converter is left to PyTorch, with a warning that names them. ``dynamic``: whether sizes are
-    symbolic from the start; where it is left out, once they change. ``freeze``: whether
-    parameters and buffers are constants where no gradient is needed, with weights packed for the
-    machine. What is written to them is noticed by PyTorch's version counters, which do not count
-    writes through ``parameter.data``. ``options`` are those of ``loomir.compile``.
+    called, with their gradients if needed. A graph with operators that have no converter is left to
+    PyTorch, with a warning that names them. ``dynamic``: whether sizes are symbolic from the start;
+    by default, once they change. ``freeze``: whether parameters and buffers are constants if no
+    gradient is needed, with weights packed for the machine. Writes to them are detected by
+    PyTorch's version counters, which miss writes through ``parameter.data``. ``options`` are those
+    of ``loomir.compile``.
 
     Errors: PTC0001.
     """
@@ -82,14 +82,14 @@ def backend(
 
 
 def _static_inputs() -> Sequence[int]:
-    """Return the places of inputs that belong to a module: parameters, and buffers."""
+    """Return the indices of inputs that are parameters or buffers of a module."""
     context: Any = torch_package("_guards").TracingContext.try_get()
     found: Any = getattr(getattr(context, "fw_metadata", None), "static_input_indices", None)
     return tuple(found or ())
 
 
 def _compile_graph(graph: Any, options: Mapping[str, Any], static: Sequence[int]) -> Any:
-    """Return a function that runs a graph of core operators, given its inputs in a list."""
+    """Return a function that runs a graph of core operators on a list of inputs."""
     boxed = torch_package("_functorch.aot_autograd").make_boxed_func
     if not _tensors_returned(graph):
         return boxed(graph.forward)
@@ -99,7 +99,7 @@ def _compile_graph(graph: Any, options: Mapping[str, Any], static: Sequence[int]
 
 
 def _runner(graph: Any, options: Mapping[str, Any], constants: Mapping[int, Any]) -> Any:
-    """Compile a graph, some of whose inputs are ``constants``; None, reported, where that fails."""
+    """Compile a graph with some inputs as ``constants``; report a failure, and return None."""
     own = copy.deepcopy(graph)
     nodes = [n for n in own.graph.nodes if n.op == "placeholder"]
     draws = take_out_draws(own)
@@ -117,7 +117,7 @@ def _runner(graph: Any, options: Mapping[str, Any], constants: Mapping[int, Any]
 
 
 class _Watched:
-    """A tensor of a module that is a constant of the compiled program, as it was then."""
+    """A module's tensor that is a constant of the compiled program, and its version."""
 
     def __init__(self, tensor: Any) -> None:
         self._own = weakref.ref(tensor)
@@ -125,27 +125,27 @@ class _Watched:
         self._memory = tensor.data_ptr()
 
     def is_of(self, tensor: Any) -> bool:
-        """Whether it is the same tensor, in the same memory."""
+        """Tell whether it is the same tensor, in the same memory."""
         return self._own() is tensor and self._memory == tensor.data_ptr()
 
     def holds(self, tensor: Any) -> bool:
-        """Whether nothing was written to the tensor since, as far as PyTorch counts."""
+        """Tell whether the tensor was not written since, by PyTorch's version counter."""
         return self.is_of(tensor) and self._version == tensor._version
 
 
 class _Frozen:
-    """Runs a graph for inference with its module's tensors as constants, whose layouts are packed.
+    """Runs a graph for inference with its module's tensors as packed constants.
 
-    Before each call their version counters are compared. A parameter that was written is taken in
-    anew, the first times. What is written more often, a buffer that is written, or a tensor in
-    whose place another one comes (modules of a class may share code) is an argument from then on.
+    Their version counters are compared before each call. The first few times that a parameter was
+    written, the graph is compiled again. A parameter that is written more often, a written buffer,
+    or a tensor that is replaced (modules of a class may share code) becomes an argument.
     """
 
     def __init__(self, graph: Any, options: Mapping[str, Any], static: Sequence[int]) -> None:
         self._graph = graph
         self._options = options
         self._static = dict.fromkeys(static, 0)
-        """Places of tensors that can be constants, and how often each was written."""
+        """The indices of tensors that can be constants, and how often each was written."""
         self._compiled: tuple[dict[int, _Watched], Any] | None = None
 
     def __call__(self, *inputs: Any) -> Any:
@@ -176,12 +176,12 @@ def _is_parameter(tensor: Any) -> bool:
 
 
 def _can_be_watched(tensor: Any) -> bool:
-    """Whether PyTorch counts what is written to a tensor."""
+    """Tell whether PyTorch counts the writes to a tensor."""
     return isinstance(tensor, torch_package().Tensor) and not tensor.is_inference()
 
 
 def _tensors_returned(graph: Any) -> list[int]:
-    """Return the places of outputs that are computed tensors."""
+    """Return the indices of outputs that are computed tensors."""
     torch = torch_package()
     output = next(n for n in graph.graph.nodes if n.op == "output")
     given: list[Any] = [*output.args[0]]
@@ -207,7 +207,7 @@ def _report(error: CompileError) -> None:
 
 
 class _Runner:
-    """Calls a compiled function with a graph's inputs, and gives what the graph returns."""
+    """Calls a compiled function with a graph's inputs, and returns the graph's outputs."""
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ class _Runner:
         self._single = len(made.outputs) == 1
 
     def _way(self, node: Any, made: Translation, place: int, places: Mapping[Any, int]) -> Any:
-        """Tell where an output comes from: the function, an input, sizes, or the graph itself."""
+        """Return the source of an output: the function, an input, sizes, or the graph itself."""
         if place in made.outputs:
             return "made", made.outputs.index(place)
         if node in places:

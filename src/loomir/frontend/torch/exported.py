@@ -18,10 +18,10 @@ __all__ = ["from_exported"]
 def from_exported(program: Any, *, name: str = "main", decompose: bool = True) -> IRModule:
     """Import a program of ``torch.export.export``.
 
-    The module has one function, whose parameters are the program's tensor inputs in their order.
-    Parameters and buffers are constants in it that refer to the memory of their tensors. It
-    returns the output, or a tuple where there are several. Dynamic dimensions stay symbolic, and
-    the function's attribute ``torch_ranges`` has their bounds.
+    The module has one function, whose parameters are the program's tensor inputs in order.
+    Parameters and buffers are constants that share the memory of their tensors. The function
+    returns the output, or a tuple of several. Dynamic dimensions stay symbolic, and the function's
+    attribute ``torch_ranges`` has their bounds.
 
     Buffers that the program changes are parameters after the inputs, and their new values are
     outputs after the others; the attribute ``torch_mutated`` names them in that order.
@@ -29,8 +29,8 @@ def from_exported(program: Any, *, name: str = "main", decompose: bool = True) -
     ``decompose``: break operators without converters into core ones first, by
     ``program.run_decompositions``. Leave it out for a program that was decomposed already.
 
-    Errors: PTC0001, PTC0002 for what is no such program, PTC0010 to PTC0013 for what cannot be
-    imported, all of it at once.
+    Errors: PTC0001; PTC0002 for any other object; PTC0010 to PTC0013 for everything that cannot be
+    imported, in one error.
     """
     torch = torch_package()
     load_converters()
@@ -91,7 +91,7 @@ def _import(program: Any, name: str) -> IRModule:
 
 
 def _tensor_of(program: Any, spec: Any) -> Any:
-    """Return the tensor that a program keeps for an input; None for what its caller gives."""
+    """Return the program's own tensor for an input; None if the caller passes it."""
     kind = spec.kind.name
     if kind in ("PARAMETER", "BUFFER"):
         found = program.state_dict.get(spec.target)
@@ -102,7 +102,7 @@ def _tensor_of(program: Any, spec: Any) -> Any:
 
 
 def _user_outputs(program: Any) -> list[int]:
-    """Return the places of the outputs that are values of the program: no constants of Python."""
+    """Return the indices of the outputs that are values of the program, not Python constants."""
     return [
         i
         for i, spec in enumerate(program.graph_signature.output_specs)

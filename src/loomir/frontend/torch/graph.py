@@ -32,19 +32,19 @@ _SILENT: Final = (
     "aten._assert_tensor_metadata",
     "aten.sym_constrain_range",
 )
-"""What only checks: sizes are checked where they are used."""
+"""Operators that only check sizes; Loomir checks sizes where they are used."""
 
 
 _DEEPEST: Final = 48
-"""Branches and loops within one another."""
+"""The most levels of nested branches and loops."""
 _FAULTS: Final = (
     TypeError, ValueError, KeyError, IndexError, AttributeError, AssertionError, ArithmeticError,
 )  # fmt: skip
-"""What converters raise where arguments are of a kind that nobody thought of."""
+"""Exceptions that converters raise for unexpected kinds of arguments."""
 
 
 class Missing:
-    """Stands for a value that could not be made; what uses it is not made either."""
+    """A value that could not be imported; its users are skipped."""
 
 
 class GraphImporter:
@@ -60,9 +60,9 @@ class GraphImporter:
 
     # -- the walk ----------------------------------------------------------------------------
     def run(self, module: Any, values: Mapping[Any, Any]) -> Any:
-        """Import the nodes of a ``GraphModule``, on values for its placeholders.
+        """Import the nodes of a ``GraphModule``, with values for its placeholders.
 
-        Gives what the graph returns, with values of Relax in the place of nodes.
+        Returns the outputs of the graph, with Relax values in place of nodes.
         """
         scope: dict[Any, Any] = dict(values)
         for node in module.graph.nodes:
@@ -84,7 +84,7 @@ class GraphImporter:
         if self._depth == _DEEPEST:
             raise CannotImport(f"more than {_DEEPEST} branches and loops stand within one another")
         nodes = [n for n in module.graph.nodes if n.op == "placeholder"]
-        bound = set(self.bound)  # what is bound in it ends with it
+        bound = set(self.bound)  # bindings inside end with it
         self._depth += 1
         try:
             made = self.run(module, dict(zip(nodes, inputs, strict=True)))
@@ -144,7 +144,7 @@ class GraphImporter:
         return [Missing() for _ in outputs]
 
     def _size(self, node: Any) -> Any:
-        """Return a node that is a number known by symbols; None for any other."""
+        """Return the size that a node is, as a number or expression; None for other nodes."""
         torch = torch_package()
         found = node.meta.get("val")
         if isinstance(found, torch.SymBool):
@@ -161,7 +161,7 @@ class GraphImporter:
         try:
             return self.sizes.of(found)
         except (CannotImport, *_FAULTS):
-            return Missing()  # where only what checks uses it, nothing is lost
+            return Missing()  # harmless if only checks use it
 
     def _is_new(self, size: Any) -> bool:
         return any(str(s) not in self.bound for s in size.node.expr.free_symbols)
@@ -193,7 +193,7 @@ class GraphImporter:
 
     # -- results -----------------------------------------------------------------------------
     def _bind_outputs(self, node: Any, made: Any) -> Any:
-        """Bind what a converter made, each output with the shape and dtype that torch says."""
+        """Bind the outputs of a converter, each with torch's shape and dtype."""
         wanted = node.meta.get("val")
         if not isinstance(wanted, (list, tuple)):
             return self._match_shape(made, wanted)

@@ -12,12 +12,12 @@ __all__ = ["BodyMissing", "CannotImport", "refuse_program"]
 def refuse_program(
     code: str, message: str, *, help: str = "", notes: Sequence[str] = ()
 ) -> CompileError:
-    """Make the error of a program that cannot be read."""
+    """Create the error of a program that cannot be read."""
     return CompileError(Diagnostic(code, message, notes=tuple(notes), help=help))
 
 
 class CannotImport(Exception):
-    """A converter cannot make a node; what it says is listed with those of all other nodes."""
+    """A converter cannot import a node; its message is listed with those of all other nodes."""
 
     def __init__(self, reason: str, *, help: str = "", code: str = "PTC0011") -> None:
         super().__init__(reason)
@@ -27,4 +27,4 @@ class CannotImport(Exception):
 
 
 class BodyMissing(Exception):
-    """Nodes of a branch or a loop cannot be imported, and were named."""
+    """Nodes of a branch or a loop cannot be imported, which is reported already."""

@@ -25,7 +25,7 @@ __all__ = ["Graph", "Node", "constant"]
 
 
 class Graph(Protocol):
-    """What a node asks of the graph that it stands in."""
+    """The interface of the graph importer for nodes."""
 
     builder: BlockBuilder
     sizes: Sizes
@@ -47,8 +47,8 @@ class Node:
     """A use of an operator.
 
     ``node[i]`` and ``node["name"]`` are arguments, in the order of the operator's schema, with its
-    defaults: numbers, sizes, lists, None, and tensors as expressions. ``node.tensor(i)`` is one as
-    a tensor in any case. What is made of them is bound by ``node.emit``.
+    defaults: numbers, sizes, lists, None, and tensors as expressions. ``node.tensor(i)`` converts a
+    number to a tensor. ``node.emit`` binds new expressions.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class Node:
         return isinstance(self[place], RelaxExpr)
 
     def tensor(self, place: int | str, dtype: str | None = None) -> RelaxExpr:
-        """Return an argument as a tensor, of a dtype where one is named."""
+        """Return an argument as a tensor, with the given dtype, if any."""
         found = self[place]
         if found is None:
             raise CannotImport(f"its argument {self._name(place)!r} is left out")
         return self.as_tensor(found, dtype)
 
     def as_tensor(self, value: Any, dtype: str | None = None) -> RelaxExpr:
-        """Return a value as a tensor, of a dtype where one is named: a number has no axes."""
+        """Return a value as a tensor, with the given dtype, if any; a number has no axes."""
         if isinstance(value, RelaxExpr):
             return value if dtype is None else self.cast(value, dtype)
         kind = dtype or self.dtype
@@ -159,7 +159,7 @@ class Node:
     # -- the result --------------------------------------------------------------------------
     @property
     def result(self) -> Any:
-        """The tensor without elements that torch says is the result; the first of several."""
+        """The meta tensor that torch records as the result; the first of several."""
         return _as_list(self.definition.meta.get("val"))[0]
 
     @property
@@ -221,7 +221,7 @@ class Node:
         return self.graph.sizes.is_equal(a, b)
 
     def refuse(self, reason: str, help: str = "") -> CannotImport:
-        """Make the error of a node that cannot be imported, and say why."""
+        """Create the error of a node that cannot be imported, with the reason."""
         return CannotImport(reason, help=help)
 
 

@@ -17,7 +17,7 @@ _MOST_LABELS: Final = 8
 
 
 def source_line(node: Any) -> str:
-    """Return the line of the user's program that made a node, or nothing if it is not known."""
+    """Return the line of the user's program for a node, or an empty text if it is unknown."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
     own = [f for f in frames if not _is_library(f[0].replace("\\", "/"))]
     if not own:
@@ -52,18 +52,18 @@ class Problems:
         return list(self._missing)
 
     def no_converter(self, node: Any, operator: str) -> None:
-        """Note a node whose operator has no converter. Code: PTC0010."""
+        """Record a node whose operator has no converter. Code: PTC0010."""
         self._missing.setdefault(operator, []).append(_label(node))
 
     def add(self, node: Any, operator: str, error: CannotImport) -> None:
-        """Note what a converter says."""
+        """Record the error of a converter."""
         remedy = error.help or f"register a converter that does: {_register(operator)}"
         notes = (f"node {_label(node)}",)
         message = f"{operator}: {error.reason}"
         self._note(Diagnostic(error.code, message, notes=notes, help=remedy))
 
     def note_refused(self, node: Any, operator: str, error: CompileError) -> None:
-        """Note what operators of Relax refuse. Code: PTC0012."""
+        """Record the error of a Relax operator. Code: PTC0012."""
         first = error.diagnostic
         if first.code.startswith("PTC"):
             self._note(first)
@@ -81,7 +81,7 @@ class Problems:
         self._others.setdefault(one)
 
     def diagnostics(self) -> list[Diagnostic]:
-        """List all of them."""
+        """List all problems."""
         found: list[Diagnostic] = []
         for operator, labels in self._missing.items():
             shown = [f"node {label}" for label in labels[:_MOST_LABELS]]

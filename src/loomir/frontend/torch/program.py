@@ -32,15 +32,15 @@ __all__ = ["Translation", "translate"]
 
 @dataclass(slots=True)
 class Translation:
-    """A module with one function, and what of the graph became of it."""
+    """A module with one function, and how it corresponds to the graph."""
 
     module: IRModule
     inputs: list[Any]
     """The placeholders that are the function's parameters, in order."""
     outputs: list[int]
-    """The places, among what the graph returns, of what the function returns, in order."""
+    """The indices, among the graph's outputs, of the function's results, in order."""
     returned: list[Any] = field(default_factory=list[Any])
-    """What the graph returns: nodes, numbers and None."""
+    """The graph's outputs: nodes, numbers and None."""
     problems: Problems = field(default_factory=Problems)
 
 
@@ -54,11 +54,11 @@ def translate(
     attrs: Mapping[str, Any] | None = None,
     order: Sequence[Any] | None = None,
 ) -> Translation:
-    """Make a function of a ``GraphModule``.
+    """Translate a ``GraphModule`` into a function.
 
-    ``constants`` binds placeholders to tensors, by reference; the other ones are parameters, in
-    ``order`` or as they stand. ``outputs`` are the places, among what the graph returns, of what
-    the function returns, in order; all where it is left out.
+    ``constants`` binds placeholders to tensors, whose memory is shared; the others are parameters,
+    in ``order`` if given. ``outputs`` are the indices, among the graph's outputs, of the function's
+    results, in order; by default all.
 
     Errors: PTC0010 to PTC0013, all at once.
     """
@@ -118,7 +118,7 @@ class _Function:
         return Translation(made, self.inputs, kept, returned, self.problems)
 
     def _stop(self) -> None:
-        """Raise all that was found, if anything was."""
+        """Raise an error with all problems, if there are any."""
         if self.problems:
             raise CompileError.of(self.problems.diagnostics())
 
@@ -161,7 +161,7 @@ class _Function:
             self.values[node] = value  # a number or None, which the graph was traced for
 
     def _scalar(self, node: Any, importer: GraphImporter) -> None:
-        """Take a size that is an input; it is a parameter unless a tensor has it as an extent."""
+        """Import a size that is an input; it is a parameter unless it is an extent of a tensor."""
         value = node.meta.get("val")
         if not isinstance(value, torch_package().SymInt):
             return

@@ -33,14 +33,14 @@ class Row:
     operator: str
     convert: Converter
     note: str = ""
-    """What the row does not take, for the table of supported operators."""
+    """What is not supported, for the table of operators."""
 
 
 _rows: Final[dict[str, Row]] = {}
 
 
 def register(*operators: str, note: str = "") -> Callable[[Converter], Converter]:
-    """Put a converter into the table, for overloads such as ``"aten.add.Tensor"``."""
+    """Add a converter to the table, for overloads such as ``"aten.add.Tensor"``."""
 
     def add(convert: Converter) -> Converter:
         for operator in operators:
@@ -54,8 +54,8 @@ def register_converter(operator: Any, convert: Converter) -> None:
     """Register a converter of an operator for ``loomir.torch``, replacing any other.
 
     ``operator`` is an overload, such as ``torch.ops.aten.relu.default``, or its name,
-    ``"aten.relu.default"``. ``convert`` is given a ``Node`` and returns an expression of Relax for
-    its output, or a sequence of them. An operator that has a converter is not decomposed.
+    ``"aten.relu.default"``. ``convert`` takes a ``Node`` and returns a Relax expression for its
+    output, or a sequence of them. An operator that has a converter is not decomposed.
     """
     name = str(operator)
     _rows[name] = Row(name, convert)

@@ -29,17 +29,17 @@ from loomir.support.diagnostics import LoomirError
 __all__ = ["load", "read_program"]
 
 _MOST_TEXT: Final = 1 << 29
-"""Bytes of the longest description that is read."""
+"""The most bytes of a description that is read."""
 _AT_ONCE: Final = 1 << 20
 
 
 def load(path: str | os.PathLike[str], *, name: str = "main") -> IRModule:
-    """Import a program from a file that ``torch.export.save`` wrote, as ``from_exported`` does.
+    """Import a program from a file that ``torch.export.save`` wrote, like ``from_exported``.
 
-    Nothing in the file is run: a file that holds pickled tensors or objects is refused.
+    Nothing in the file is run: a file with pickled tensors or objects is refused.
 
-    Errors: PTC0001, PTC0003 for a file that cannot be read, PTC0010 to PTC0013 for what cannot be
-    imported, all of it at once.
+    Errors: PTC0001; PTC0003 for a file that cannot be read; PTC0010 to PTC0013 for everything that
+    cannot be imported, in one error.
     """
     return from_exported(read_program(path), name=name)
 
@@ -73,7 +73,7 @@ def _refusal(path: Path, why: str) -> LoomirError:
 
 
 class _Archive:
-    """A file of ``torch.export.save``, opened."""
+    """An open file of ``torch.export.save``."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
@@ -111,7 +111,7 @@ class _Archive:
         return self._archive.read(entry)
 
     def _tensors(self, what: str, serialize: Any) -> dict[str, Any]:
-        """Read the tensors of a folder, those that share their bytes once."""
+        """Read the tensors of a folder; shared bytes are read once."""
         config = json.loads(self._read(f"data/{what}/{self._name}_{what}_config.json"))
         made: dict[str, Any] = {}
         files: dict[str, Any] = {}
@@ -127,7 +127,7 @@ class _Archive:
         return made
 
     def _bytes(self, name: str) -> Any:
-        """Return the bytes of a part in memory that is written once."""
+        """Read the bytes of a part directly into memory."""
         entry = self._entries.get(f"{self._root}/{name}")
         if entry is None:
             raise UnsafeProgram(f"it has no {name}")
@@ -155,7 +155,7 @@ def _check_operators(module: Any) -> None:
 
 
 def _tensor(name: str, data: Any, meta: Mapping[str, Any], serialize: Any) -> Any:
-    """Return a tensor of bytes, without a copy."""
+    """Make a tensor of bytes without a copy."""
     torch = torch_package()
     dtype = serialize._SERIALIZE_TO_TORCH_DTYPE[meta["dtype"]]
     sizes = [_number(s) for s in meta["sizes"]]

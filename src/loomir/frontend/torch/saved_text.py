@@ -22,7 +22,7 @@ _FUNCTIONS: Final = {
     "StrictGreaterThan", "StrictLessThan", "TruncToInt", "Unequality", "Where", "Integer",
     "Rational", "Symbol",
 }  # fmt: skip
-"""What sizes are made of; powers are not in it, which numbers without end are written with."""
+"""The functions allowed in sizes; not powers, with which huge numbers could be written."""
 _SYMBOL: Final = re.compile(r"[suz]+\d{1,9}")
 _OPERATORS: Final = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 _MOST_PARTS: Final = 1000
@@ -44,11 +44,11 @@ _HIGHER_ORDER: Final = {
 
 
 class UnsafeProgram(Exception):
-    """What a file says cannot be taken."""
+    """The content of a file is not acceptable."""
 
 
 def plain_program(data: bytes, namespaces: Collection[str]) -> dict[str, Any]:
-    """Read the JSON of a program, without what is of no use here. Errors: UnsafeProgram.
+    """Read the JSON of a program, without parts that are not needed. Errors: UnsafeProgram.
 
     ``namespaces`` are those of the operators that it may call.
     """
@@ -57,7 +57,7 @@ def plain_program(data: bytes, namespaces: Collection[str]) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise UnsafeProgram(f"its description is no JSON: {error}") from error
     program = _require_mapping(found)
-    program["verifiers"] = ["TRAINING"]  # it lets through what is decomposed later
+    program["verifiers"] = ["TRAINING"]  # accepts operators that are decomposed later
     program["guards_code"] = []
     graph = _require_mapping(program.get("graph_module"))
     calls = graph.get("module_call_graph")
@@ -170,7 +170,7 @@ def _operands(node: ast.AST) -> list[ast.expr]:
 
 
 def _check_containers(text: Any) -> None:
-    """Check how inputs or outputs are nested; torch imports what such a text names."""
+    """Check the nesting of inputs or outputs, since torch imports modules that its text names."""
     if text == "":
         return
     try:
@@ -188,7 +188,7 @@ def _check_containers(text: Any) -> None:
 
 
 def _is_plain(context: Any) -> bool:
-    """Whether the keys of a container are null, or a list of texts and numbers."""
+    """Tell whether the keys of a container are null, or a list of strings and numbers."""
     try:
         keys: Any = json.loads(context) if isinstance(context, str) else context
     except (ValueError, RecursionError):

@@ -58,14 +58,14 @@ class Sizes:
         return evaluate(expr, self.variable)
 
     def simplify(self, expr: Any) -> Any:
-        """Return an extent in its simplest form: a number where it is one."""
+        """Return an extent in its simplest form, if possible as a number."""
         if not isinstance(expr, PrimExpr):
             return expr
         found = self._analyzer.simplify(expr)
         return found.value if isinstance(found, IntImm) else found
 
     def is_equal(self, a: Any, b: Any) -> bool:
-        """Tell whether two sizes certainly are the same."""
+        """Tell whether two sizes are certainly equal."""
         if isinstance(a, PrimExpr) or isinstance(b, PrimExpr):
             found = self.simplify(a - b)
             return not isinstance(found, PrimExpr) and found == 0

@@ -59,4 +59,4 @@ for _family in _FAMILIES:
 
 
 def load_converters() -> None:
-    """Have the rows of all families in the table: importing this module put them there."""
+    """Make sure that the table has the rows of all families: importing this module adds them."""

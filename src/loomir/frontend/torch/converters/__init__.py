@@ -44,4 +44,4 @@ _FAMILIES = (
 
 
 def load_converters() -> None:
-    """Have the rows of all families in the table: importing this module put them there."""
+    """Make sure that the table has the rows of all families: importing this module adds them."""
