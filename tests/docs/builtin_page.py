@@ -27,14 +27,14 @@ of 8 to 64 bits.
 | --- | --- |"""
 
 EFFECTS = {
-    Effect.PURE: "evaluate its arguments and give a value, nothing else",
-    Effect.EXPR_ANNOTATION: "nothing: it is its argument, and tells the compiler something",
-    Effect.EMBED_INFO: "nothing: its arguments are never evaluated, and it gives no value",
-    Effect.READ_STATE: "read more than its arguments: another call may give another value",
+    Effect.PURE: "compute a value from its arguments, without effects",
+    Effect.EXPR_ANNOTATION: "nothing: it returns its argument, and is a hint for the compiler",
+    Effect.EMBED_INFO: "nothing: its arguments are never evaluated, and it has no value",
+    Effect.READ_STATE: "read state, so that another call may return another value",
     Effect.UPDATE_STATE: "raise, or change memory",
-    Effect.SPECIAL_CALL_ARG: "make what only an argument of certain calls may be",
-    Effect.CONTROL_JUMP: "go on elsewhere",
-    Effect.OPAQUE: "anything; calls of functions are of this kind",
+    Effect.SPECIAL_CALL_ARG: "build a special value, which may only be an argument of certain calls",
+    Effect.CONTROL_JUMP: "jump to another place",
+    Effect.OPAQUE: "anything; calls of functions have this effect",
 }
 
 FORMS = """
@@ -53,7 +53,7 @@ COMPOSED = {
     "fabs": "`T.abs`",
     "div": "`a / b`",
     "truncdiv": "`a / b`",
-    "truncmod": "the remainder of it, with the sign of a; of floats `T.fmod`",
+    "truncmod": "its remainder, with the sign of a; for floats `T.fmod`",
     "BitwiseAnd": "`a & b`",
     "BitwiseOr": "`a \\| b`",
     "BitwiseXor": "`a ^ b`",
@@ -109,7 +109,7 @@ def lines() -> Iterator[str]:
         yield ""
         yield f"## {family[:1].upper()}{family[1:]}"
         yield ""
-        yield "| builtin | takes | gives | at the edges | effect |"
+        yield "| builtin | arguments | result | special cases | effect |"
         yield "| --- | --- | --- | --- | --- |"
         for name, row in BUILTINS.items():
             if row.family == family:

@@ -267,7 +267,7 @@ def test_arrays_on_other_devices_are_refused(add: Function):
     text = refused(
         "RUN0107", ValueError, lambda: add(Exporter(vector(1), device=2), vector(1), vector(1))
     )
-    assert "A is on a device of DLPack's kind 2" in text
+    assert "A is on a device of DLPack type 2" in text
 
 
 def test_a_library_that_gives_no_memory(add: Function):

@@ -152,5 +152,5 @@ def test_a_nest_may_be_deeper_than_python_s_stack():
     sch.fuse(loops[10], loops[11])
     sch.parallel(sch.split(loops[-1], [2, 2])[0])
     assert len(sch.get_loops("B")) == 1500
-    with pytest.raises(ScheduleError, match="loop 'i25' is not all that loop 'i20' has in it"):
+    with pytest.raises(ScheduleError, match="loop 'i25' is not the whole body of loop 'i20'"):
         sch.fuse(loops[20], loops[25])

@@ -223,7 +223,7 @@ def test_a_list_in_itself_is_looked_into_once():
 def test_attributes_that_have_no_end_are_refused(data: Any):
     with refused("TIR0006", "attrs contains itself, or is nested too deeply"):
         tir.PrimFunc((), tir.Evaluate(N), tir.PrimType("int32"), {}, {"a": data})
-    with refused("TIR0006", "annotations holds itself"):
+    with refused("TIR0006", "annotations contains itself"):
         tir.For(N, 0, 4, tir.ForKind.SERIAL, tir.Evaluate(N), annotations={"a": data})
 
 

@@ -98,8 +98,8 @@ call_tir_inplace = define_op(
     _INTS,
     infer=_infer_tir_inplace,
     doc="Call a kernel of the module, which writes results over some of its arguments.\n\n"
-    "``inplace_indices`` gives for each result the argument that becomes it, or -1 for a new "
-    "tensor; only the latter are parameters besides. A constant is copied first.\n"
+    "``inplace_indices`` has, for each result, the argument that it overwrites, or -1 for a new "
+    "tensor; only the latter are additional parameters. A constant is copied first.\n"
     "Errors: RLX0230 to RLX0236.",
     family="base",
     normalize=literal_arguments,
@@ -124,7 +124,7 @@ call_tir_with_grad = define_op(
     _INTS,
     infer=_infer_tir,
     doc="Call a kernel as ``call_tir`` does, and name the function that builds its gradient.\n\n"
-    "``te_grad_kwargs`` is what that function is given by name.",
+    "``te_grad_kwargs`` are keyword arguments of that function.",
     family="base",
     normalize=literal_arguments,
     legalize=_plain_call_tir,
@@ -245,7 +245,7 @@ call_py_func = define_op(
     info(),
     infer=_infer_packed,
     doc="Call a registered Python function without side effects.\n"
-    "\nIt is given arrays and gives what ``out_sinfo`` describes, which is checked. "
+    "\nIt gets arrays and returns what ``out_sinfo`` describes, which is checked. "
     "Errors: RLX0238, RLX0239.",
     family="base",
     normalize=literal_arguments,
@@ -259,8 +259,8 @@ call_builtin_with_ctx = define_op(
     arguments("args"),
     info("sinfo_args"),
     infer=_infer_packed,
-    doc="Call a packed function that other compilers give the state of their machine.\n\n"
-    "There is no such state here: the function is given only the arguments, and may have effects. "
+    doc="Call a packed function to which other compilers pass the state of their run time.\n\n"
+    "Loomir has no such state: the function gets only the arguments, and may have effects. "
     "Errors: RLX0238, RLX0239.",
     family="base",
     normalize=literal_arguments,

@@ -379,8 +379,8 @@ def _define_triangle(
         tensor("x"),
         prim("k", 0),
         infer=_infer_triangle,
-        doc=f"{doc}\n\nOf the matrices that the last two axes make; ``k`` places above the main "
-        "diagonal is the one where the part ends.",
+        doc=f"{doc}\n\nThis applies to the matrices of the last two axes; the part ends at the "
+        "diagonal ``k`` above the main one.",
         family="create",
         lower=lower_triangle,
         reference=compute,
@@ -513,7 +513,7 @@ arange = define_op(
     infer=_infer_arange,
     doc="Count from ``start`` up to ``end``, exclusive, by steps; from 0 if one bound is given."
     "\n\nElements are ``start + i * step``, for floats computed in float64 and rounded once."
-    " Without ``dtype`` they are int64, float32 where one of the numbers is a float.",
+    " Without ``dtype`` they are int64, or float32 if one of the numbers is a float.",
     family="create",
     lower=_lower_arange,
     reference=_arange,

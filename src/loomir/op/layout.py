@@ -128,11 +128,10 @@ layout_transform = define_op(
     infer=_layout_transform,
     doc="""Move elements to the indices that an index map returns, such as ``lambda i, j: (j, i)``.
 
-    The map is kept as text, which may be given in place of a function. Elements of the result that
-    are none of ``x`` are ``pad_value``, or 0. Separators only say which axes lie together in
-    memory.
-    Shapes: the extents of what the map gives. Errors: OPS0030, OPS0039, OPS0043 for a map without
-    an inverse.""",
+    The map is stored as text, which may be passed instead of a function. Elements of the result
+    that do not come from ``x`` are ``pad_value``, or 0. Separators only say which axes are adjacent
+    in memory. Shapes: the extents of the map's results. Errors: OPS0030, OPS0039, OPS0043 for a map
+    without an inverse.""",
     family="manipulate",
     lower=_lower_layout_transform,
     reference=_lay_out_with_numpy,

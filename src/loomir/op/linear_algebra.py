@@ -117,12 +117,10 @@ matmul = define_op(
     infer=_matmul,
     doc="""Multiply matrices, as ``@`` does in NumPy.
 
-    Whether the extents that are summed over are equal is checked when it runs, where it is not
-    certain before.
-    Shapes: ``(..., n, k)`` and ``(..., k, m)`` give ``(..., n, m)``, where the axes in front
-    broadcast; a vector is a row on the left, a column on the right, and leaves no axis.
-    Types: that of the tensors, or ``out_dtype``.
-    Errors: OPS0006 to OPS0008, OPS0030, OPS0032.""",
+    Whether the extents that are summed over are equal is checked at run time, if it is not known
+    before. Shapes: ``(..., n, k)`` and ``(..., k, m)`` give ``(..., n, m)``, where the leading axes
+    broadcast; a vector is a row on the left, a column on the right, and leaves no axis. Types: that
+    of the tensors, or ``out_dtype``. Errors: OPS0006 to OPS0008, OPS0030, OPS0032.""",
     family="linear_algebra",
     lower=_product,
     reference=_product_with_numpy,
@@ -347,9 +345,9 @@ einsum = define_op(
 
     Without ``->`` the sum runs over letters that occur more than once; the others remain, in
     alphabetical order. A letter that occurs twice in one operand takes the diagonal. Operands are
-    multiplied in pairs where that takes fewer operations: sums of floats are rounded in that order.
-    Shapes: those of the letters, each of one extent, or 1, which is repeated.
-    Errors: OPS0006 to OPS0008, OPS0035, OPS0042.""",
+    multiplied in pairs if that takes fewer operations; sums of floats are rounded in that order.
+    Shapes: those of the letters; each letter has one extent, or 1, which is broadcast. Errors:
+    OPS0006 to OPS0008, OPS0035, OPS0042.""",
     family="linear_algebra",
     lower=_sum,
     reference=_sum_with_numpy,

@@ -63,9 +63,9 @@ reshape = define_op(
     infer=infer_reshape,
     doc="""Change the shape, keeping elements in row-major order.
 
-    One extent may be -1, to be inferred from the number of elements. An extent of 0 is 0.
-    Whether the numbers of elements agree is checked when it runs, where it is not certain before.
-    Shapes: ``shape``. Errors: OPS0032 where the numbers of elements differ, OPS0036.""",
+    One extent may be -1, to be inferred from the number of elements. An extent of 0 is 0. Whether
+    the numbers of elements agree is checked at run time, if it is not known before. Shapes:
+    ``shape``. Errors: OPS0032 if the numbers of elements differ, OPS0036.""",
     family="manipulate",
     lower=lower_reshape,
     reference=np.reshape,
@@ -112,9 +112,9 @@ broadcast_to = define_op(
     tensor("x"),
     shape("shape"),
     infer=infer_broadcast_to,
-    doc="""Repeat axes of extent 1, and add axes in front, to a shape.
+    doc="""Broadcast to a shape: repeat axes of extent 1, and add leading axes.
 
-    Shapes: ``shape``. Errors: OPS0008 where an extent is neither 1 nor what is wanted.""",
+    Shapes: ``shape``. Errors: OPS0008 if an extent is neither 1 nor the wanted one.""",
     family="manipulate",
     lower=lower_broadcast_to,
     reference=np.broadcast_to,

@@ -118,8 +118,9 @@ multinomial_from_uniform = define_op(
     infer=_infer,
     doc="Sample an index from a distribution for each uniform random number between 0 and 1."
     "\n\n``prob`` has a distribution in each row, and ``sample_indices`` the row for each number."
-    " Drawn is the first place up to which the probabilities add up to more than the number, the"
-    " last where none do. Shapes: ``(rows, places)``, ``(n, 1)`` and ``(n, 1)`` give ``(n, 1)``.",
+    " The result is the first index up to which the probabilities sum to more than the number, or"
+    " the last index if there is none. Shapes: ``(rows, places)``, ``(n, 1)`` and ``(n, 1)`` give "
+    "``(n, 1)``.",
     family="sampling",
     lower=_lower,
     reference=_reference,

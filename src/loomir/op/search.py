@@ -95,7 +95,7 @@ def _define_place(name: str, what: str) -> Callable[..., Any]:
         integer("axis", None),
         flag("keepdims", False),
         infer=_infer_place,
-        doc=f"Find the place of the {what}, the first of equals; of NaN the first comes before all."
+        doc=f"Find the index of the {what} element, the first of equal ones; NaN is first."
         "\n\nIndices are int64, into the flat tensor if ``axis`` is None. Shapes: without ``axis``,"
         " or with extents of 1 if ``keepdims``.",
         family="search",
@@ -152,8 +152,9 @@ bucketize = define_op(
     flag("right", False),
     infer=_infer_bucketize,
     doc="Return the bucket of each element, between sorted boundaries."
-    "\n\nBucket ``i`` has what is above boundary ``i - 1`` and not above boundary ``i``; with"
-    " ``right``, what is not below boundary ``i - 1`` and below boundary ``i``. NaN is in the last."
+    "\n\nBucket ``i`` has elements greater than boundary ``i - 1``, up to boundary ``i``; with "
+    "``right``,"
+    " elements from boundary ``i - 1`` on, less than boundary ``i``. NaN is in the last one."
     " Shapes: that of ``input_tensor``.",
     family="search",
     lower=_lower_bucketize,

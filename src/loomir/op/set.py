@@ -163,8 +163,8 @@ unique = define_op(
     infer=_infer_unique,
     doc="Return distinct elements in ascending order; with ``axis``, distinct slices along it."
     "\n\nNaN equals NaN, and is the greatest; of equal elements the first is returned."
-    " ``return_index`` gives the places of the first ones too, ``return_inverse`` for each element"
-    " the place in the result, ``return_counts`` how often each occurs; as int64, in a tuple."
+    " ``return_index`` also returns the indices of the first ones, ``return_inverse`` the index in"
+    " the result of each element, ``return_counts`` how often each occurs; as int64, in a tuple."
     " The order is the same if ``sorted`` is false.",
     family="set",
     reference=_unique,

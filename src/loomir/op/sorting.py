@@ -183,7 +183,7 @@ topk = define_op(
     kind_dtype("dtype", _INT32),
     infer=_infer_topk,
     doc="Return the ``k`` greatest elements along an axis in order, and their indices."
-    "\n\nAll of them where ``k`` is less than 1, and the least if ``largest`` is false. A"
+    "\n\nAll elements if ``k`` is less than 1, and the least ones if ``largest`` is false. A"
     " NaN is the greatest. ``ret_type``: a tuple of both, or one of them. Shapes: that of ``data``,"
     " with ``k`` at ``axis``.",
     family="sorting",

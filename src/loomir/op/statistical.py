@@ -401,9 +401,9 @@ def _define_running(name: str, doc: str, combine: Any, identity: int) -> Callabl
         kind_dtype("dtype", None),
         flag("exclusive", False),
         infer=_infer_running,
-        doc=f"{doc}\n\nOver the flat tensor where ``axis`` is None. ``exclusive``: without the"
-        " element itself. ``dtype``: what elements are converted to first; where it is left out,"
-        " their own, in which integers wrap. Shapes: that of ``data``, or (its size).",
+        doc=f"{doc}\n\nThe flat tensor is used if ``axis`` is None. ``exclusive``: without the"
+        " element itself. ``dtype``: elements are converted to it first; by default their own, in"
+        " which integers wrap. Shapes: that of ``data``, or (its size).",
         family="statistical",
         lower=lower,
         reference=reference,

@@ -498,7 +498,7 @@ def BitwiseOr(x: _ExprLike, y: _ExprLike) -> _PrimExpr:
     """Bits set in either."""
 
 def BitwiseXor(x: _ExprLike, y: _ExprLike) -> _PrimExpr:
-    """Bits set in one only."""
+    """Bits set in exactly one."""
 
 def Div(a: _ExprLike, b: _ExprLike) -> _PrimExpr:
     """``a / b``; truncates towards zero for integers."""
@@ -645,7 +645,7 @@ def bitwise_or(x: _ExprLike, y: _ExprLike) -> _PrimExpr:
     """Bits set in either."""
 
 def bitwise_xor(x: _ExprLike, y: _ExprLike) -> _PrimExpr:
-    """Bits set in one only."""
+    """Bits set in exactly one."""
 
 class bool(_PrimExpr, metaclass=_DType):
     """The dtype bool: as a function it makes a constant, casts, or declares a variable."""
@@ -714,7 +714,7 @@ def ceil(x: _ExprLike) -> _PrimExpr:
     """Round towards plus infinity."""
 
 def check(*args: _ExprLike | _b.str) -> _PrimExpr:
-    """The condition, or the error of a row of the table of faults where it is false."""
+    """The condition, or the error of a row of the fault table if it is false."""
 
 def checked_index(index: _ExprLike, extent: _ExprLike, buffer: _ExprLike, axis: _ExprLike) -> _PrimExpr:
     """The index, or an error unless it is at least 0 and below the extent."""
@@ -1267,7 +1267,7 @@ def round(x: _ExprLike) -> _PrimExpr:
     """Round to nearest, halves to even."""
 
 def rsqrt(x: _ExprLike) -> _PrimExpr:
-    """1 over the square root."""
+    """Reciprocal of the square root."""
 
 def shift_left(x: _ExprLike, y: _ExprLike) -> _PrimExpr:
     """X shifted up by y modulo its width."""
@@ -1572,22 +1572,22 @@ class void(_PrimExpr, metaclass=_DType):
     ) -> void: ...
 
 def watch_escape(memory: _ExprLike) -> _PrimExpr:
-    """Memory that may be written from now on unseen."""
+    """Marks memory that may now be written unwatched."""
 
 def watch_iteration(loop: _ExprLike, number: _ExprLike) -> _PrimExpr:
     """Begin an iteration of a loop."""
 
 def watch_loop(words: _ExprLike, around: _ExprLike) -> _PrimExpr:
-    """The words given, set to describe a loop."""
+    """The given words, initialised to describe a loop."""
 
 def watch_memory(words: _ExprLike, data: _ExprLike, start: _ExprLike, bytes: _ExprLike, granule: _ExprLike, stamps: _ExprLike, marks: _ExprLike) -> _PrimExpr:
-    """The words given, set to describe memory: data, start, bytes, granule, stamps, marks."""
+    """The given words, initialised to describe memory: data, start, bytes, granule, stamps, marks."""
 
 def watch_read(*args: _ExprLike | _b.str) -> _PrimExpr:
-    """What a load gives, or an error: its memory, the loop around, its buffer, its indices."""
+    """A load's value, or an error: its memory, enclosing loop, buffer, indices."""
 
 def watch_start(words: _ExprLike) -> _PrimExpr:
-    """The words given, set to count iterations."""
+    """The given words, initialised to count iterations."""
 
 def watch_write(*args: _ExprLike | _b.str) -> _PrimExpr:
-    """What a store is about to do, or an error."""
+    """Checks a store, or raises an error."""

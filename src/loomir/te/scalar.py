@@ -127,7 +127,7 @@ def sqrt(x: ExprLike) -> PrimExpr:
 
 
 def rsqrt(x: ExprLike) -> PrimExpr:
-    """Return 1 over the square root."""
+    """Return reciprocal of the square root."""
     return _call("rsqrt", _float(x))
 
 

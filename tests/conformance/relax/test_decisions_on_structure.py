@@ -102,7 +102,7 @@ def test_R2_example_two_shapes_of_rank_two():
 
 @given(SHAPES, SHAPES)
 def test_R2_property_extents_stay_where_they_are_equal(a: Any, b: Any):
-    """Extents stay where they are equal."""
+    """Extents stay if they are equal."""
     both = join(a, b)
     assert (both.values is not None) == structural_equal(a, b)
     assert both.ndim == (a.ndim if a.ndim == b.ndim else -1)

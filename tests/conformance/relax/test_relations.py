@@ -283,7 +283,7 @@ def test_RX_LUB_05c_shapes_of_known_extents():
 
 
 def test_RX_LUB_06_tensors_part_by_part():
-    """Rank, dtype and device each stay where they are equal."""
+    """Rank, dtype and device each stay if they are equal."""
     equal(join(some(F32, 2, V0), some("int8", 2, V0)), some("void", 2, V0))
     equal(join(some(F32, 2, V0), some(F32, 3, V1)), some(F32, -1))
     equal(join(some(F32, 2, V0), some(F32, 2)), some(F32, 2))

@@ -46,7 +46,7 @@ astype = define_op(
     infer=_infer,
     doc="Convert elements to a dtype."
     "\n\nFloats to integers are truncated and saturate, and NaN becomes 0; integers to narrower"
-    " ones lose their upper bits; what is not 0 becomes True.",
+    " ones lose their upper bits; numbers other than 0 become True.",
     family="datatype",
     lower=topi.cast,
     reference=_reference,

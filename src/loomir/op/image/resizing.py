@@ -239,16 +239,16 @@ resize2d = define_op(
     infer=_resize(2),
     doc="""Resize images, interpolating between the elements around each coordinate.
 
-    On an axis of n that becomes m, element i stands at ``(i + 1/2) * n / m - 1/2``
-    (``half_pixel``; ``pytorch_half_pixel`` too, but at 0 where m is 1), ``i * (n - 1) / (m - 1)``
+    On an axis of n that becomes m, element i stands at ``(i + 1/2) * n / m - 1/2`` (``half_pixel``;
+    ``pytorch_half_pixel`` too, but at 0 where m is 1), ``i * (n - 1) / (m - 1)``
     (``align_corners``), ``i * n / m`` (``asymmetric``) or ``(i + 1/2) * n / m``
-    (``tf_half_pixel_for_nn``). ``nearest_neighbor`` takes the element that ``rounding_method``
-    gives, where ``round`` takes halves to the even one; ``linear`` interpolates between two;
+    (``tf_half_pixel_for_nn``). ``nearest_neighbor`` takes the element chosen by
+    ``rounding_method``, where ``round`` rounds half to even; ``linear`` interpolates between two;
     ``cubic`` convolves four with Keys' kernel of ``cubic_alpha``. Beyond the image its last
-    elements are repeated, or with ``cubic_exclude`` weigh nothing. Integers are rounded, halves
-    to even. ``roi`` and ``extrapolation_value`` mean nothing for these modes.
-    Shapes: the extents of H and W become ``size``. Types: that of ``data``, or ``out_dtype``.
-    Errors: OPS0007, OPS0030, OPS0036, OPS0044.""",
+    elements are repeated, or with ``cubic_exclude`` have no weight. Integers are rounded, halves to
+    even. ``roi`` and ``extrapolation_value`` have no effect in these modes. Shapes: the extents of
+    H and W become ``size``. Types: that of ``data``, or ``out_dtype``. Errors: OPS0007, OPS0030,
+    OPS0036, OPS0044.""",
     family="image",
     lower=_lower_resize,
     reference=_resize_with_numpy,

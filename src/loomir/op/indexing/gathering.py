@@ -82,9 +82,9 @@ gather_elements = define_op(
     infer=_gather_elements,
     doc="""Take one element for each index along an axis; other coordinates are those of the index.
 
-    Negative indices count from the end; indices outside raise (RUN0203).
-    Shapes: that of ``indices``, of as many axes as ``data``; but at ``axis``, its extents are not
-    above those of ``data``. Errors: OPS0005, OPS0007, OPS0030, OPS0032.""",
+    Negative indices count from the end; indices outside raise (RUN0203). Shapes: that of
+    ``indices``, of as many axes as ``data``; except at ``axis``, its extents are at most those of
+    ``data``. Errors: OPS0005, OPS0007, OPS0030, OPS0032.""",
     family="manipulate",
     lower=topi.gather_elements,
     reference=_gather,
@@ -268,9 +268,9 @@ index_tensor = define_op(
     infer=_index_tensor,
     doc="""Take elements at indices, given by one tensor for each of the first axes.
 
-    Negative indices count from the end; indices outside raise (RUN0203).
-    Shapes: what ``indices`` broadcast to, then the axes of ``data`` that they leave.
-    Errors: OPS0004, OPS0007, OPS0008, OPS0030, OPS0035.""",
+    Negative indices count from the end; indices outside raise (RUN0203). Shapes: the broadcast
+    shape of ``indices``, then the other axes of ``data``. Errors: OPS0004, OPS0007, OPS0008,
+    OPS0030, OPS0035.""",
     family="manipulate",
     lower=_index,
     reference=_index_with_numpy,
@@ -336,9 +336,8 @@ one_hot = define_op(
     infer=_one_hot,
     doc="""Write ``on_value`` at the indices along a new axis, ``off_value`` elsewhere.
 
-    Negative indices count from the end; for those outside of the axis there is no ``on_value``.
-    Shapes: with ``depth`` at ``axis``. Types: that of the values. Errors: OPS0005 to OPS0007,
-    OPS0039.""",
+    Negative indices count from the end; indices out of range have no ``on_value``. Shapes: with
+    ``depth`` at ``axis``. Types: that of the values. Errors: OPS0005 to OPS0007, OPS0039.""",
     family="manipulate",
     lower=_hot,
     reference=_hot_with_numpy,

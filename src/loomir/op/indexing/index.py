@@ -114,11 +114,10 @@ take = define_op(
     infer=_take,
     doc="""Take elements at indices along an axis, or of all elements in row-major order.
 
-    ``mode``: with ``"fast"`` negative places count from the end, and those outside raise (RUN0203);
-    ``"wrap"`` counts on around the axis; ``"clip"`` takes the nearest end, also for negative ones;
-    ``"nan"`` gives NaN, also for negative ones.
-    Shapes: that of ``indices``, a tensor of integers or a scalar, in place of ``axis``.
-    Errors: OPS0005, OPS0007.""",
+    ``mode``: with ``"fast"`` negative indices count from the end, and indices outside raise
+    (RUN0203); ``"wrap"`` wraps around the axis; ``"clip"`` clamps to the nearest end, also negative
+    ones; ``"nan"`` returns NaN, also for negative ones. Shapes: that of ``indices``, a tensor of
+    integers or a scalar, in place of ``axis``. Errors: OPS0005, OPS0007.""",
     family="index",
     lower=_lower_take,
     reference=_take_with_numpy,
@@ -237,13 +236,13 @@ strided_slice = define_op(
     infer=_infer_strided_slice,
     doc="""Take slices along axes, as ``x[begin:end:stride]`` does in Python.
 
-    Places and strides are numbers or scalars of the program, such as extents; a stride that turns
+    Bounds and strides are numbers or scalars of the program, such as extents; a stride that turns
     out to be 0 raises (RUN0201).
 
     Negative indices count from the end, and those beyond an end are clamped to it. With a negative
     stride, an ``end`` below minus the extent lets the slice reach the first element. With
-    ``assume_inbound`` places are not brought to the ends, and elements outside raise (RUN0203).
-    Shapes: the number of elements of each slice. Errors: OPS0005, OPS0031, OPS0038.""",
+    ``assume_inbound`` bounds are not clamped, and elements outside raise (RUN0203). Shapes: the
+    number of elements of each slice. Errors: OPS0005, OPS0031, OPS0038.""",
     family="index",
     lower=_slice,
     reference=_slice_with_numpy,
@@ -355,11 +354,11 @@ dynamic_strided_slice = define_op(
     tensor("end"),
     tensor("strides"),
     infer=_dynamic_strided_slice,
-    doc="""Take slices along all axes, whose places and strides are elements of tensors.
+    doc="""Take slices along all axes, with bounds and strides from tensors.
 
-    They mean what they do for ``R.strided_slice``; a stride of 0 raises (RUN0201).
-    Shapes: one place for each axis of ``x``; extents of the result are known when it runs.
-    Errors: OPS0007, OPS0030, OPS0032.""",
+    They have the same meaning as for ``R.strided_slice``; a stride of 0 raises (RUN0201). Shapes:
+    one bound for each axis of ``x``; extents of the result are known at run time. Errors: OPS0007,
+    OPS0030, OPS0032.""",
     family="index",
     reference=_slice_as_described,
     legalize=_legalize_slice,

@@ -105,9 +105,8 @@ split = define_op(
     infer=_split,
     doc="""Split an axis into a number of equal parts, or at indices.
 
-    Places count from the start of the axis; those beyond its end cut off nothing. Whether the
-    extent is a multiple of the number of parts is checked when it runs, where it is not certain
-    before.
+    Indices count from the start of the axis; those beyond its end cut off nothing. Whether the
+    extent is a multiple of the number of parts is checked at run time, if it is not known before.
     Shapes: a tuple of parts. Errors: OPS0005, OPS0037.""",
     family="manipulate",
     lower=_cut,
@@ -277,7 +276,8 @@ reverse_sequence = define_op(
     integer("seq_axis", 1),
     integer("batch_axis", 0),
     infer=_reverse_sequence,
-    doc="""Reverse the first elements along an axis, as many as each element of a batch says.
+    doc="""Reverse the first elements along an axis; their number is given for each element of a
+    batch.
 
     Lengths below 1 are 1, and those above the extent are the extent.
     Shapes: that of ``data``; ``seq_lengths`` has the extent at ``batch_axis``.

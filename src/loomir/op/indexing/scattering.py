@@ -159,11 +159,11 @@ scatter_elements = define_op(
     infer=_scatter_elements,
     doc="""Copy ``data`` and write each update at its index along an axis, in row-major order.
 
-    ``reduction``: what an update does with what is there; ``"mean"`` averages that and all updates
-    of a place, integers rounded down. 16-bit floats are rounded at each step, except for a mean.
-    Negative indices count from the end; indices outside raise (RUN0203).
-    Shapes: that of ``data``; ``updates`` has that of ``indices``, whose extents but at ``axis`` are
-    not above those of ``data``. Errors: OPS0005 to OPS0007, OPS0030, OPS0032.""",
+    ``reduction``: how an update is combined with the element; ``"mean"`` averages the element and
+    all its updates, rounding integers down. 16-bit floats are rounded at each step, except for a
+    mean. Negative indices count from the end; indices outside raise (RUN0203). Shapes: that of
+    ``data``; ``updates`` has that of ``indices``, whose extents, except at ``axis``, are at most
+    those of ``data``. Errors: OPS0005 to OPS0007, OPS0030, OPS0032.""",
     family="manipulate",
     lower=_scatter,
     reference=_scatter_with_numpy,
@@ -332,11 +332,10 @@ index_put = define_op(
     infer=_index_put,
     doc="""Copy ``data`` and write values at indices, one tensor of them for each of the first axes.
 
-    With ``accumulate`` values are added to what is there; otherwise the last one of a place stays.
-    Negative indices count from the end; indices outside raise (RUN0203).
-    Shapes: that of ``data``; ``values`` broadcasts to what ``indices`` broadcast to, followed by
-    the axes of ``data`` that they leave.
-    Errors: OPS0004, OPS0006 to OPS0008, OPS0030, OPS0032, OPS0035.""",
+    With ``accumulate`` values are added to the elements; otherwise the last value for an index
+    stays. Negative indices count from the end; indices outside raise (RUN0203). Shapes: that of
+    ``data``; ``values`` broadcasts to the broadcast shape of ``indices``, followed by the other
+    axes of ``data``. Errors: OPS0004, OPS0006 to OPS0008, OPS0030, OPS0032, OPS0035.""",
     family="manipulate",
     lower=_put,
     reference=_put_with_numpy,

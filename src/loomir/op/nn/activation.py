@@ -203,7 +203,7 @@ softplus = define_op(
     number("beta", 1.0),
     number("threshold", 20.0),
     infer=_infer_softplus,
-    doc="Compute log(1 + exp(beta * x)) / beta; x itself where beta * x is above ``threshold``.",
+    doc="Compute log(1 + exp(beta * x)) / beta; x itself if beta * x exceeds ``threshold``.",
     family="activation",
     lower=topi.softplus,
     reference=elementwise(_precise(_softplus)),
@@ -325,8 +325,8 @@ def _define_along(name: str, doc: str, compute: Callable[[Any, int], Any]) -> Ca
         tensor("data"),
         integer("axis", -1),
         infer=_infer_softmax,
-        doc=f"{doc}\n\nNo exponential overflows. Along an axis that has plus infinity or NaN, or"
-        " nothing but minus infinity, all are NaN.\nShapes: that of ``data``.",
+        doc=f"{doc}\n\nNo exponential overflows. Along an axis with plus infinity or NaN, or only"
+        " minus infinity, all results are NaN.\nShapes: that of ``data``.",
         family="activation",
         lower=getattr(topi, name),
         reference=_along(compute),

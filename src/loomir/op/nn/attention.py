@@ -240,10 +240,10 @@ def _attention_var_len(
 # -- definitions ---------------------------------------------------------------------------------
 _DOC = """Compute attention, a mean of values weighted by keys: ``softmax(q k^T * scale{bias}) v``.
 
-``scale``: 1 / sqrt(features) where it is left out. ``causal_mask``: query i sees keys up to i
-(``"TopLeft"``), or the last query sees all keys and each one before it one less
-(``"BottomRight"``); with ``window_size`` no more than the last so many of them. Where there are
-more heads of queries than of keys, neighbours share keys. A query that sees no key gives 0.
+``scale``: by default 1 / sqrt(features). ``causal_mask``: query i sees keys up to i
+(``"TopLeft"``), or the last query sees all keys and each earlier one sees one less
+(``"BottomRight"``); with ``window_size`` only so many of the last ones. If there are more query
+heads than key heads, neighbouring heads share keys. For a query that sees no key, the result is 0.
 Shapes: (B, S, H, D), (B, T, G, D), (B, T, G, E){shape} to (B, S, H, E), where G divides H."""
 _BIASED = {
     "bias": " + bias",
@@ -387,13 +387,13 @@ attention_var_len = define_op(
     tensor("max_seqlen_k", None),
     *_OPTIONS,
     infer=_infer_var_len,
-    doc="""Compute attention within packed sequences, each by itself.
+    doc="""Compute attention within each of several packed sequences.
 
-``seqstart_q`` and ``seqstart_k`` have the place where each sequence starts, none before the last,
-and after them where the last one ends; keys start where queries do where theirs are left out.
-``max_seqlen_q`` and ``max_seqlen_k`` are the greatest lengths, which nothing depends on. Options
-are as in ``R.nn.attention``, within each sequence. A query outside of all sequences gives 0.
-Shapes: (1, S, H, D), (1, T, G, D), (1, T, G, E) to (1, S, H, E), where G divides H.""",
+``seqstart_q`` and ``seqstart_k`` have the start of each sequence, in ascending order, followed by
+the end of the last one; by default, keys start where queries do. ``max_seqlen_q`` and
+``max_seqlen_k`` are the greatest lengths, which are not used. Options are as in ``R.nn.attention``,
+within each sequence. For a query outside of all sequences, the result is 0. Shapes: (1, S, H, D),
+(1, T, G, D), (1, T, G, E) to (1, S, H, E), where G divides H.""",
     family="attention",
     adapt=_in_order,
     lower=_lower_var_len,

@@ -278,11 +278,9 @@ def _transpose(
 _DOC = """{summary}
 
 Kernels are not flipped (cross-correlation). Channels fall into ``groups``, each of which is
-convolved by itself.
-``padding``: one number, one for each axis, or those before the axes and then those after. Layouts
-may have blocks, as in ``"NCHW4c"``; ``out_layout`` is that of the data where it is left out. Sums
-are of ``out_dtype``, that of the tensors where it is left out.
-Shapes: {shapes}"""
+convolved by itself. ``padding``: one number, one for each axis, or those before the axes and then
+those after. Layouts may have blocks, as in ``"NCHW4c"``; ``out_layout`` is by default that of the
+data, and ``out_dtype``, the dtype of sums, that of the tensors. Shapes: {shapes}"""
 _SHAPES = """(N, C, …) and (O, C / groups, …) to (N, O, …), where an extent is
 ``(n + pads - dilation * (kernel - 1) - 1) // stride + 1``."""
 _TRANSPOSED_SHAPES = """(N, C, …) and (C, O / groups, …) to (N, O, …), where an extent is

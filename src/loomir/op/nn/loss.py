@@ -55,8 +55,8 @@ cross_entropy_with_logits = define_op(
     infer=_infer_entropy,
     doc="""Compute the cross entropy of log-probabilities and labels, averaged over items.
 
-Predictions are logarithms of probabilities, as ``R.nn.log_softmax`` makes them. Of no items it is
-NaN. Shapes: two equal ones of one axis or more to ().""",
+Predictions are logarithms of probabilities, such as results of ``R.nn.log_softmax``. Without items,
+the result is NaN. Shapes: two equal ones of one axis or more to ().""",
     family="loss",
     lower=_lower_entropy,
     reference=_entropy,
@@ -153,10 +153,9 @@ nll_loss = define_op(
     infer=_infer_nll,
     doc="""Compute the negative log-likelihood of targets, times their weights.
 
-``reduction``: each of them, their sum, or their mean, in which they count as their weights do; of
-no weight it is NaN. Targets of ``ignore_index`` weigh nothing; others that are no class raise
-(RUN0203).
-Shapes: (N, C, …), (N, …) and (C,), or without N and the rest, to (N, …) or ().""",
+``reduction``: each loss, their sum, or their weighted mean, which is NaN for a total weight of 0.
+Targets equal to ``ignore_index`` have no weight; other invalid targets raise (RUN0203). Shapes: (N,
+C, …), (N, …) and (C,), or without N and the rest, to (N, …) or ().""",
     family="loss",
     lower=_lower_nll,
     reference=_nll,

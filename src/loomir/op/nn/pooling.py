@@ -167,10 +167,9 @@ def _mean(part: Any, size: int) -> Any:
 
 _DOC = """{summary}
 
-``padding``: one number, one for each axis, or those before the axes and then those after; what is
-padded is never taken for an element{counted}. ``ceil_mode``: count a last window that starts inside
-but does not fit. Layouts may have blocks, as in ``"NCHW4c"``; ``out_layout`` is ``layout`` where it
-is left out.
+``padding``: one number, one for each axis, or those before the axes and then those after;
+padding is ignored{counted}. ``ceil_mode``: count a last window that starts inside but does not fit.
+Layouts may have blocks, as in ``"NCHW4c"``; ``out_layout`` is ``layout`` by default.
 Shapes: spatial extents ``(n + pads - dilation * (size - 1) - 1) // stride + 1``."""
 _ODD = T((1, 1, 2, 2), values=[[[[np.nan, 1.0], [-0.0, -np.inf]]]])
 
@@ -197,7 +196,7 @@ def _define(count: int, greatest: bool, samples: Sequence[Sample]) -> Callable[.
             summary="Take the maximum of each window; NaN counts as the greatest."
             if greatest
             else "Take the mean of each window's elements.",
-            counted="" if greatest else ", but with\n``count_include_pad`` counts as a zero",
+            counted="" if greatest else ", but\ncounts as zeros with ``count_include_pad``",
         ),
         family="pooling",
         lower=_lower(count, greatest),
@@ -322,8 +321,8 @@ def _define_adaptive(count: int, samples: Sequence[Sample]) -> Callable[..., Any
         doc="""Take the mean of each of ``output_size`` windows that cover the image evenly.
 
 Window ``i`` of ``m`` on an axis of ``n`` goes from ``i * n // m`` up to ``ceil((i + 1) * n / m)``.
-``output_size``: one number, or one for each axis; that of the images where it is left out.
-Shapes: spatial extents ``output_size``.""",
+``output_size``: one number, or one for each axis; by default that of the images. Shapes: spatial
+extents ``output_size``.""",
         family="pooling",
         lower=_lower_adaptive(count),
         reference=_reference_adaptive(count),

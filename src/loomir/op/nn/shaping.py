@@ -116,9 +116,9 @@ pad = define_op(
     infer=_infer_pad,
     doc="""Add elements before and after each axis; ``pad_width`` has two numbers for each.
 
-``pad_mode``: ``"constant"`` adds ``pad_value``, ``"reflect"`` mirrors without the last element, as
-often as is needed, ``"replicate"`` repeats the last element, ``"circular"`` all of them.
-Shapes: each extent and its two numbers together.""",
+``pad_mode``: ``"constant"`` adds ``pad_value``, ``"reflect"`` mirrors without the last element,
+repeatedly if needed, ``"replicate"`` repeats the last element, ``"circular"`` repeats all elements.
+Shapes: each extent plus its two numbers.""",
     family="shaping",
     lower=_lower_pad,
     reference=_pad,

@@ -53,7 +53,7 @@ def _error(where: str, array: Any, index: tuple[int, ...], kernel: str, count: i
     return RunError(
         Diagnostic(
             "RUN0481",
-            f"{at} is {array[index]}{more}: {kernel} made it of inputs that have none",
+            f"{at} is {array[index]}{more}: {kernel} computed it from inputs that have none",
             help=f"check the inputs of {kernel} there, and keep them in its domain",
         )
     )

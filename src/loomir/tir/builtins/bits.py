@@ -23,7 +23,7 @@ row(
 )
 row("bitwise_and", "x y", Accepts.BITS, first_dtype, "bits set in both", family=FAMILY)
 row("bitwise_or", "x y", Accepts.BITS, first_dtype, "bits set in either", family=FAMILY)
-row("bitwise_xor", "x y", Accepts.BITS, first_dtype, "bits set in one only", family=FAMILY)
+row("bitwise_xor", "x y", Accepts.BITS, first_dtype, "bits set in exactly one", family=FAMILY)
 row(
     "bitwise_not",
     "x",
@@ -31,7 +31,7 @@ row(
     first_dtype,
     "bits not set",
     family=FAMILY,
-    corners="of a bool, the other truth value",
+    corners="for a bool, the other truth value",
 )
 row(
     "shift_left",
@@ -40,7 +40,7 @@ row(
     first_dtype,
     "x shifted up by y modulo its width",
     family=FAMILY,
-    corners="bits that leave are lost",
+    corners="bits shifted out are lost",
 )
 row(
     "shift_right",

@@ -35,7 +35,7 @@ RET: Final = row(
     "value",
     Accepts.ANY,
     first_dtype,
-    "leave the function with this value",
+    "return this value from the function",
     family=FAMILY,
     effect=Effect.CONTROL_JUMP,
     corners="not from within a parallel or vectorized loop",
@@ -68,15 +68,15 @@ CHECKED_INDEX: Final = row(
     "the index, or an error unless it is at least 0 and below the extent",
     family=FAMILY,
     effect=Effect.UPDATE_STATE,
-    corners="the buffer's name and the axis are for the message; lowering puts it in",
+    corners="the buffer's name and the axis are for the message; inserted by lowering",
 )
 CHECK: Final = row(
     "check",
     "condition fault buffer what *values",
     Accepts.ANY,
     first_dtype,
-    "the condition, or the error of a row of the table of faults where it is false",
+    "the condition, or the error of a row of the fault table if it is false",
     family=FAMILY,
     effect=Effect.UPDATE_STATE,
-    corners="the row's name, the buffer and what about it are for the message; lowering puts it in",
+    corners="the row's name, the buffer and its attribute are in the message; lowering adds it",
 )

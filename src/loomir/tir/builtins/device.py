@@ -37,24 +37,22 @@ class Device(NamedTuple):
 
 
 _SYNC: Final = _Reason(
-    "iterations of parallel loops do not wait for one another",
-    "end the loop and start another: all of the first is done then",
+    "iterations of parallel loops cannot wait for each other",
+    "end the loop and start another one, which begins when the first is done",
 )
 _THREADS: Final = _Reason(
-    "there are no threads of a GPU here; loops bound to threads run as parallel loops",
+    "there are no GPU threads; loops bound to threads run as parallel loops",
     "guard statements with `if`",
 )
 _WARPS: Final = _Reason(
-    "there are no warps of a GPU here",
-    "write the reduction as a block with T.init, over a loop of its own",
+    "a CPU has no warps",
+    "write the reduction as a block with T.init, over its own loop",
 )
 _MATRICES: Final = _Reason(
-    "there are no matrix units of a GPU here",
-    "write the product as loops; T.dp4a and vectorized loops use what a CPU has",
+    "a CPU has none of a GPU's matrix units",
+    "write the product as loops; T.dp4a and vectorized loops use the CPU's instructions",
 )
-_COPIES: Final = _Reason(
-    "nothing copies beside the threads here", "write the copy as a loop of its own"
-)
+_COPIES: Final = _Reason("a CPU has no asynchronous copies", "write the copy as a loop")
 
 _ROWS: Final[dict[_Reason, str]] = {
     _SYNC: "tvm_storage_sync tvm_global_barrier_kinit tvm_kernel_replace_point "

@@ -24,7 +24,7 @@ _UNARY: Final = {
         "minus infinity at -1; NaN below -1; -0 at -0",
     ),
     "sqrt": ("square root, correctly rounded", "NaN below 0; -0 at -0"),
-    "rsqrt": ("1 over the square root", "infinity at 0, minus infinity at -0; NaN below 0"),
+    "rsqrt": ("reciprocal of the square root", "infinity at 0, minus infinity at -0; NaN below 0"),
     "tanh": ("hyperbolic tangent", "1 and -1 at the infinities"),
     "sigmoid": ("1 / (1 + exp(-x))", "1 and 0 at the infinities"),
     "erf": ("error function", "1 and -1 at the infinities"),
@@ -58,7 +58,7 @@ row(
     first_dtype,
     "x to the power y",
     family=FAMILY,
-    corners="1 where y is 0 or x is 1, even of NaN; NaN for x below 0 and y no whole number",
+    corners="1 if y is 0 or x is 1, even for NaN; NaN if x is negative and y is no integer",
 )
 row(
     "atan2",
@@ -76,7 +76,7 @@ row(
     first_dtype,
     "remainder of x / y truncated, with the sign of x",
     family=FAMILY,
-    corners="NaN where y is 0 or x infinite; x where y is infinite",
+    corners="NaN if y is 0 or x is infinite; x if y is infinite",
 )
 row(
     "hypot",
@@ -85,7 +85,7 @@ row(
     first_dtype,
     "square root of x*x + y*y, without overflow",
     family=FAMILY,
-    corners="infinity where either is infinite, even beside NaN",
+    corners="infinity if either is infinite, even if the other is NaN",
 )
 row(
     "copysign",
@@ -103,7 +103,7 @@ row(
     first_dtype,
     "the next representable value from x towards y",
     family=FAMILY,
-    corners="y where they are equal",
+    corners="y if they are equal",
 )
 row(
     "fma",

@@ -71,7 +71,7 @@ HANDLE_ADD_BYTE_OFFSET: Final = row(
     _pointer,
     "the pointer moved by a number of bytes",
     family=FAMILY,
-    corners="the offset may be negative; what lies there is checked where it is accessed",
+    corners="the offset may be negative; bounds are checked at the access",
 )
 PTR_BYTE_OFFSET: Final = row(
     "ptr_byte_offset",
@@ -89,7 +89,7 @@ row(
     _truth,
     "whether a pointer is null",
     family=FAMILY,
-    corners="null is what T.reinterpret makes a handle of the int64 0",
+    corners="T.reinterpret of the int64 0 as a handle is null",
 )
 
 
@@ -115,7 +115,7 @@ row(
     ),
     Accepts.EACH,
     _void,
-    "a statement that the line of memory at an address is wanted in the caches soon",
+    "a hint to load the cache line at an address into a cache",
     family=FAMILY,
     effect=Effect.OPAQUE,
     corners="the address is computed, and means nothing else; rw: to read (0) or to write (1); "
@@ -140,7 +140,7 @@ TYPE_ANNOTATION: Final[Op] = row(
     "a dtype as an argument",
     family=FAMILY,
     effect=Effect.SPECIAL_CALL_ARG,
-    corners="an argument of T.ptr_byte_offset, T.tvm_access_ptr and T.dot_tiles only",
+    corners="only as an argument of T.ptr_byte_offset, T.tvm_access_ptr and T.dot_tiles",
     says_dtype=True,
     inside=frozenset({"dot_tiles", "ptr_byte_offset", "tvm_access_ptr"}),
     check=_is_number,
@@ -183,7 +183,7 @@ STACK_MAKE_SHAPE: Final = row(
     "a shape for a call",
     family=FAMILY,
     effect=Effect.SPECIAL_CALL_ARG,
-    corners="an argument of T.tvm_stack_make_array only",
+    corners="only as an argument of T.tvm_stack_make_array",
     inside=frozenset({"tvm_stack_make_array"}),
 )
 STACK_MAKE_ARRAY: Final = row(
@@ -194,7 +194,7 @@ STACK_MAKE_ARRAY: Final = row(
     "an array argument for a call: data, shape, strides, rank, an element, offset",
     family=FAMILY,
     effect=Effect.SPECIAL_CALL_ARG,
-    corners="an argument of a call of a function only; lowering puts it in",
+    corners="only as an argument of a function call; inserted by lowering",
     inside=frozenset({"tvm_call_packed", "tvm_call_cpacked"}),
 )
 

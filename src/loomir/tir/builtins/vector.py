@@ -23,7 +23,7 @@ def _has_double(arg: PrimExpr) -> bool:
 
 
 _EVEN: Final = Kind("a vector of an even number of lanes", _has_halves)
-_HALF: Final = Kind("a value of at most 32 lanes, and not of 3", _has_double)
+_HALF: Final = Kind("a value of at most 32 lanes, but not 3", _has_double)
 
 
 def _half(args: Args) -> DataType:
@@ -54,7 +54,7 @@ row(
     _half,
     "the first half of a vector's lanes",
     family=FAMILY,
-    corners="a number where the vector has two lanes; the dtype may be left out",
+    corners="a scalar if the vector has two lanes; the dtype may be left out",
     says_dtype=True,
     check=_is_half,
 )
@@ -65,7 +65,7 @@ row(
     _half,
     "the second half of a vector's lanes",
     family=FAMILY,
-    corners="a number where the vector has two lanes; the dtype may be left out",
+    corners="a scalar if the vector has two lanes; the dtype may be left out",
     says_dtype=True,
     check=_is_half,
 )
@@ -76,7 +76,7 @@ row(
     _double,
     "the lanes of one vector, then those of another",
     family=FAMILY,
-    corners="two numbers make a vector of two lanes; the dtype may be left out",
+    corners="two scalars make a vector of two lanes; the dtype may be left out",
     says_dtype=True,
     check=_is_double,
 )

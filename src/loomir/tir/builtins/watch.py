@@ -40,15 +40,15 @@ def _row(name: str, params: str, gives: Callable[[Args], DataType], summary: str
         summary,
         family=FAMILY,
         effect=Effect.UPDATE_STATE,
-        corners="lowering puts it in",
+        corners="inserted by lowering",
     )
 
 
 WATCH_START: Final = _row(
-    "watch_start", "words", _pointer, "the words given, set to count iterations"
+    "watch_start", "words", _pointer, "the given words, initialised to count iterations"
 )
 WATCH_LOOP: Final = _row(
-    "watch_loop", "words around", _pointer, "the words given, set to describe a loop"
+    "watch_loop", "words around", _pointer, "the given words, initialised to describe a loop"
 )
 WATCH_ITERATION: Final = _row(
     "watch_iteration", "loop number", _nothing, "begin an iteration of a loop"
@@ -57,20 +57,20 @@ WATCH_MEMORY: Final = _row(
     "watch_memory",
     "words data start bytes granule stamps marks",
     _pointer,
-    "the words given, set to describe memory: data, start, bytes, granule, stamps, marks",
+    "the given words, initialised to describe memory: data, start, bytes, granule, stamps, marks",
 )
 WATCH_ESCAPE: Final = _row(
-    "watch_escape", "memory", first_dtype, "memory that may be written from now on unseen"
+    "watch_escape", "memory", first_dtype, "marks memory that may now be written unwatched"
 )
 WATCH_READ: Final = _row(
     "watch_read",
     "value memory loop buffer *indices",
     first_dtype,
-    "what a load gives, or an error: its memory, the loop around, its buffer, its indices",
+    "a load's value, or an error: its memory, enclosing loop, buffer, indices",
 )
 WATCH_WRITE: Final = _row(
     "watch_write",
     "element memory loop buffer *indices",
     _nothing,
-    "what a store is about to do, or an error",
+    "checks a store, or raises an error",
 )

@@ -55,7 +55,7 @@ def test_the_first_is_named(number: int):
         call(np.array([2, -4], "float32"))
     found = caught.value.diagnostic
     assert found.code == "RUN0481"
-    assert found.message == "b[1] is nan: R.log made it of inputs that have none"
+    assert found.message == "b[1] is nan: R.log computed it from inputs that have none"
     assert found.span is not None
     assert found.span.line == 14
     with pytest.raises(RunError, match=r"b\[0\] is -inf, and 1 more elements: R.log"):

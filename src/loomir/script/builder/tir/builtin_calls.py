@@ -348,5 +348,5 @@ def tvm_tuple(*values: ExprLike | str) -> PrimExpr:
 
 
 def undef(dtype: DTypeLike = "int32") -> PrimExpr:
-    """Return a value of which nothing in particular is known."""
+    """Return an undefined value."""
     return call_builtin("undef", dtype=as_dtype(dtype))

@@ -19,27 +19,27 @@ class UnsupportedName(NamedTuple):
 
 
 _STRUCT: Final = UnsupportedName(
-    "arguments are arrays and numbers here, not structures of a runtime",
-    "read an array's shape, strides and offset by variables in T.match_buffer",
+    "arguments are arrays and numbers, not structures of a run-time library",
+    "bind an array's shape, strides and offset to variables in T.match_buffer",
 )
 _STACK: Final = UnsupportedName(
-    "calls put their arguments together themselves",
+    "calls build their argument lists themselves",
     "call the function directly, and allocate arrays with T.alloc_buffer",
 )
 _WORKSPACE: Final = UnsupportedName(
     "memory that is freed by hand can be freed too early, or never",
-    "allocate with T.alloc_buffer: it is freed on every way out",
+    "allocate with T.alloc_buffer, which is always freed",
 )
 _SCALABLE: Final = UnsupportedName(
     "vectors have a fixed number of lanes, also on machines with scalable ones",
-    "write T.vectorized loops, for which the lanes are chosen by the machine",
+    "write T.vectorized loops, for which the compiler chooses the lanes",
 )
 _TRACE: Final = UnsupportedName(
-    "what is printed or traced is not the compiler's to choose",
+    "printing and tracing are not built in",
     "call a Python function: loomir.register_func(name, f), then T.call_packed(name, A)",
 )
 _THREADS: Final = UnsupportedName(
-    "there are no GPU threads here; loops bound to threads run as parallel loops",
+    "there are no GPU threads; loops bound to threads run as parallel loops",
     "guard statements with `if`, and return after the loop",
 )
 _PROFILE: Final = UnsupportedName(
@@ -51,7 +51,7 @@ REFUSED: Final[dict[str, UnsupportedName]] = {
     "tvm_struct_get": _STRUCT,
     "tvm_struct_set": _STRUCT,
     "lookup_param": UnsupportedName(
-        "a function has no parameters but those it lists",
+        "a function has no parameters other than those it declares",
         "make the array a parameter of the function, and pass it in the call",
     ),
     "tvm_stack_alloca": _STACK,
