@@ -44,6 +44,11 @@ UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
 PRIVATE_WORDS = re.compile(
     r"(?<![a-z])(turned|held|apart|alone|joined|stretch(es|ed)?|spread(s|ing)?)(?![a-z])", re.I
 )
+# Phrases that once opened docstrings here and made readers guess: say what the function does.
+RIDDLES = re.compile(
+    r'"""(Give|Hold|Say of) |'
+    r"\b(in the making|as (it|they) stands?|those of which|what waits for|is told|what is none)\b"
+)
 READ_BY_PEOPLE = ("src/", "tests/", "fuzz/", "benchmarks/", "tools/", "examples/", "docs/")
 QUOTED = ("tests/golden/", "docs/reference/clauses-", "tests/test_house.py")
 # Each is one class: what it means must not depend on where one reads.
@@ -151,6 +156,8 @@ def test_names_and_texts_use_the_words_of_the_field():
             found.append(f"{name}:{line}: {match[0]}")
         if file.suffix == ".py" and '"""Give ' in text:
             found.append(f'{name}: a docstring begins with "Give": say what the function does')
+        if name.startswith("src/"):
+            found += [f"{name}: say plainly what {m[0]!r} means" for m in RIDDLES.finditer(text)]
     assert found == []
 
 

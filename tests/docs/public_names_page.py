@@ -49,7 +49,7 @@ LISTED: Final = {
 SAID: Final[dict[str, str]] = {
     "loomir.ir.passes.FACTS": "The facts that passes require, establish and break, by name.",
     "loomir.interp.TOLERANCE": "By how many units in the last place engines may differ, by builtin.",
-    "loomir.ir.passes.OnStage": "What is told the name of each pass, and the program after it.",
+    "loomir.ir.passes.OnStage": "Called with the name of each pass, and the program after it.",
     "loomir.ir.passes.PASSES": "All passes, by name.",
     "loomir.schedule.PRIMITIVES": "All schedule primitives, by name.",
     "loomir.te.all": "Reduce by `and`.",

@@ -33,7 +33,7 @@ _CLASSES: Final = frozenset({"ir_module", "rewriter"})
 
 
 class LoomirPlugin(Plugin):
-    """What mypy is told of programs."""
+    """The types that mypy sees in programs."""
 
     def get_additional_deps(self, file: MypyFile) -> list[tuple[int, str, int]]:
         """Rewrite the programs of a file, before names are looked up in it."""

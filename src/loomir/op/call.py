@@ -134,7 +134,7 @@ call_tir_with_grad = define_op(
 
 # -- packed functions --------------------------------------------------------------------------
 def _demand_packed(c: OpContext) -> None:
-    """Hold what is called to be a packed function. Errors: RLX0238."""
+    """Check that the callee is a packed function. Errors: RLX0238."""
     known = c.args[0]
     packed = isinstance(known, FuncStructInfo) and known.params is None
     if not packed and not isinstance(known, ObjectStructInfo):

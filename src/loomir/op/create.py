@@ -49,7 +49,7 @@ _FLOAT64 = DataType("float64")
 
 
 def _element(c: OpContext, dtype: DataType) -> DataType:
-    """Hold that elements can be of a dtype. Errors: OPS0010."""
+    """Check that elements can have a dtype. Errors: OPS0010."""
     if (dtype.is_handle and not dtype.is_void) or dtype.lanes != 1:
         c.refuse(
             "OPS0010",

@@ -31,7 +31,7 @@ def _infer_nothing(c: OpContext) -> StructInfo:
 
 
 def _infer_assert(c: OpContext) -> StructInfo:
-    """Hold the condition to be a bool, as that of a branch is."""
+    """Check that the condition is a bool, as for a branch."""
     info = c.args[0]
     if isinstance(info, TensorStructInfo) and info.ndim <= 0:
         fits = info.dtype.is_bool or info.dtype.is_void

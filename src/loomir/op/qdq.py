@@ -32,7 +32,7 @@ T = TensorSample
 
 # -- inference -----------------------------------------------------------------------------------
 def _beside(c: OpContext, index: int, x: TensorStructInfo, dims: list[Any] | None) -> None:
-    """Hold that a parameter is one for all, or one for each place along the axis.
+    """Check that a parameter is a scalar, or has an element for each index of the axis.
 
     Errors: OPS0030, OPS0032.
     """

@@ -62,7 +62,7 @@ def infer_reduction(
 
 
 def refuse_empty(c: OpContext, info: TensorStructInfo, over: Axes) -> None:
-    """Hold that there is an element to choose along axes. Errors: OPS0013."""
+    """Check that there is an element to choose along axes. Errors: OPS0013."""
     if info.dims is None:
         return
     gone = range(info.ndim) if over is None else each_axis(c, over, info.ndim)

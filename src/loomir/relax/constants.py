@@ -21,7 +21,7 @@ _DEFAULTS: Final = {"int64": "int32", "float64": "float32"}
 
 
 class NoNumbers(Exception):
-    """Why a constant cannot be made, and what to do; callers say it by their own code."""
+    """Says why a constant cannot be made, and what to do; callers report it with their own code."""
 
     def __init__(self, message: str, help_: str) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ def make_constant(value: Any, dtype: DataType | None) -> Constant:
         given = value.data
     if isinstance(given, Array):
         given = given.data
-    numpy: Any = import_module("numpy")  # loaded with the first array: it takes its time
+    numpy: Any = import_module("numpy")  # slow to load, so loaded with the first array
     if type(given) is not numpy.ndarray and not isinstance(given, numpy.generic):
         try:
             found = numpy.asarray(given)
@@ -50,7 +50,7 @@ def make_constant(value: Any, dtype: DataType | None) -> Constant:
     if dtype is None:
         return Constant(Array(given))
     try:
-        with numpy.errstate(over="ignore", invalid="ignore"):  # told below
+        with numpy.errstate(over="ignore", invalid="ignore"):  # reported below
             made = Constant(Array(given, dtype))
     except (ValueError, TypeError, OverflowError) as error:
         message = f"{dtype} cannot hold this: {error}"

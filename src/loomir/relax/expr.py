@@ -48,7 +48,7 @@ __all__ = [
 
 @node
 class Constant(Expr):
-    """A tensor of fixed contents; each evaluation returns one that nothing else may write.
+    """A tensor with fixed contents; each evaluation returns a copy that nothing else may write.
 
     Errors: RLX0001 for elements of a dtype that the language lacks.
     """
@@ -63,13 +63,13 @@ class Constant(Expr):
 
     @property
     def struct_info(self) -> TensorStructInfo:
-        """What is known of the value: all but its device."""
+        """What is known of the value: everything but its device."""
         return TensorStructInfo(cast("Any", self.data.shape), self.data.dtype)
 
 
 @node
 class Var(Expr):
-    """A variable; an object of its own, which its name only hints at. Bound exactly once.
+    """A variable, which is bound exactly once. Variables are compared by identity; names are hints.
 
     ``struct_info_annotation`` is what is known of its value; in a normalised program every variable
     has it.
@@ -188,7 +188,7 @@ class ExternFunc(Expr):
 class Call(Expr):
     """A call of an operator, a function of the module, a packed function or a closure.
 
-    ``sinfo_args`` describe results where an operator or a packed function asks for that; ``attrs``
+    ``sinfo_args`` describe the results, if an operator or a packed function needs that; ``attrs``
     are an operator's options, by name.
     """
 
@@ -269,7 +269,7 @@ class BindingBlock(Expr):
 class DataflowBlock(BindingBlock):
     """Bindings without effects or control flow: a graph.
 
-    Its ``DataflowVar`` end with it; what is to be seen outside is bound to a ``Var``.
+    The scope of its ``DataflowVar`` ends with it; what is used outside is bound to a ``Var``.
     """
 
 

@@ -69,13 +69,13 @@ KINDS: Final = (
     "null",
     "an object",
 )
-"""Kinds of values; a number of a fault may be the place of one here."""
+"""Kinds of values; a fault refers to one by its index here."""
 DTYPES: Final = (
     "bool",
     *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
     *("float16", "bfloat16", "float32", "float64"),
 )
-"""Dtypes of elements; a number of a fault may be the place of one here."""
+"""Dtypes of elements; a fault refers to one by its index here."""
 
 
 # -- names of places -----------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def wrong_extent(
     literal: bool = False,
     notes: tuple[str, ...] = (),
 ) -> Fault:
-    """Describe an extent that is another than the expression ``wanted``.
+    """Describe an extent that differs from the expression ``wanted``.
 
     Numbers: the expression's value, the extent. ``literal``: the expression is a number.
     """
@@ -170,7 +170,7 @@ def wrong_extent(
 
 
 def wrong_number(span: Span | None, where: str, wanted: str, *, literal: bool = False) -> Fault:
-    """Describe an integer that is another than the expression ``wanted``.
+    """Describe an integer that differs from the expression ``wanted``.
 
     Numbers: the expression's value, the integer.
     """
@@ -185,7 +185,7 @@ def wrong_number(span: Span | None, where: str, wanted: str, *, literal: bool = 
 
 
 def wrong_float(span: Span | None, where: str, wanted: str) -> Fault:
-    """Describe a float that is another than the expression ``wanted``."""
+    """Describe a float that differs from the expression ``wanted``."""
     return Fault(
         FaultKind.WRONG_VALUE,
         (f"{where} must be {wanted}, and is another number",),
@@ -218,7 +218,7 @@ def wrong_function(span: Span | None, where: str, wanted: str, given: str) -> Fa
 
 
 def not_a_claim(fault: Fault, span: Span | None, name: str) -> Fault:
-    """Say of a mistake in what a packed function returned that the call claims otherwise."""
+    """Add to a fault in a packed function's result that it differs from what the call declares."""
     return Fault(
         fault.kind,
         fault.message,
@@ -271,7 +271,7 @@ def no_such_field(span: Span | None, index: int) -> Fault:
 
 
 def index_out_of_range(span: Span | None, what: str) -> Fault:
-    """Describe a place that is outside of what there is. Numbers: the place, the extent."""
+    """Describe an index that is out of range. Numbers: the index, the extent."""
     return Fault(
         FaultKind.OUT_OF_BOUNDS,
         (f"{what}: index ", 0, " is outside of an axis whose extent is ", 1),
@@ -383,7 +383,7 @@ def write_to_constant(span: Span | None, function: str, argument: str) -> Fault:
 
 
 def write_to_input(span: Span | None, function: str, argument: str) -> Fault:
-    """Describe a function that writes to what the call gives it only to read."""
+    """Describe a function that writes to an argument that it may only read."""
     return Fault(
         FaultKind.WRONG_VALUE,
         (f"{function} writes to {argument}, and the call gives it that only to read",),
@@ -448,7 +448,7 @@ _REFUSED: Final[dict[type[Exception], tuple[type[RunError], str]]] = {
     ValueError: (RunValueError, "RUN0212"),
 }
 REFUSALS: Final = tuple(_REFUSED)
-"""What the reference of an operator raises for values that it does not take."""
+"""The exceptions that the reference of an operator raises for values that it does not take."""
 
 
 def refused_by_reference(name: str, error: Exception, span: Span | None = None) -> RunError:

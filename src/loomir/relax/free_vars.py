@@ -36,7 +36,7 @@ __all__ = [
 def shape_vars_bound_by(info: StructInfo) -> Iterator[ShapeVar]:
     """List the shape variables that are by themselves an extent, a member of a shape or a scalar.
 
-    What a function's own signature binds is not among them.
+    Those that a function's own signature binds are not among them.
     """
     stack: list[Node] = [info]
     while stack:

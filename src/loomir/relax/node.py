@@ -32,6 +32,6 @@ class StructInfo(Node):
 
 
 RelaxExpr: TypeAlias = Expr | GlobalVar
-"""What can be an argument: an expression, or a function of the module."""
+"""An argument of a call: an expression, or a function of the module."""
 Callee: TypeAlias = Expr | GlobalVar | Op
-"""What a call can name."""
+"""The callee of a call: an expression, a function of the module, or an operator."""

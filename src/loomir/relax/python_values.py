@@ -17,7 +17,7 @@ __all__ = ["PythonMeaning", "PythonValue", "set_meaning"]
 
 
 class PythonMeaning(NamedTuple):
-    """How calls, items, fields, shapes and dtypes of values are made, and constants of arrays."""
+    """The functions that make calls, items, fields, shapes and dtypes of values, and constants."""
 
     apply: Callable[[str, Sequence[object]], Any]
     item: Callable[[Any, Any], Any]
@@ -34,7 +34,7 @@ _COMPARISONS: Final = frozenset(
 
 
 def set_meaning(meaning: PythonMeaning) -> None:
-    """Make ``meaning`` what values do in Python."""
+    """Let ``meaning`` define what Python's operators do with values."""
     _meaning[:] = [meaning]
 
 
@@ -43,7 +43,7 @@ def _apply(name: str, operands: Sequence[object]) -> Any:
 
 
 class PythonValue:
-    """A value of a graph as Python sees it: what is written with it makes calls of operators."""
+    """A value of a graph in Python: Python's operators on it make calls of Loomir's."""
 
     __slots__ = ()
 
@@ -62,11 +62,11 @@ class PythonValue:
         return _meaning[0].item(self, index)
 
     def __iter__(self) -> Iterator[Any]:
-        """Return the fields of a tuple. Errors: RLX0006 for what is none."""
+        """Return the fields of a tuple. Errors: RLX0006 for any other value."""
         return iter(_meaning[0].fields(self))
 
     def __bool__(self) -> bool:
-        """Refuse the truth of a comparison where a user asks; any other value is there.
+        """Refuse the truth of a comparison, if a user asks for it; any other value is true.
 
         Errors: RLX0006.
         """
@@ -82,7 +82,7 @@ class PythonValue:
         return True
 
     def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **options: Any) -> Any:
-        """Build what NumPy's operators mean; refuse its functions. Errors: TIR0115."""
+        """Build calls for NumPy's operators; refuse its functions. Errors: TIR0115."""
         take = _meaning[0].constant
         return build_by_ufunc(ufunc, method, operands, lambda name: f"R.{name}(...)", take)
 

@@ -25,7 +25,7 @@ _named: dict[str, Var] = {}
 def as_dim(value: Any, span: Span | None = None) -> PrimExpr:
     """Return an extent as an int64 expression; narrower integers are widened.
 
-    A name means one shape variable wherever it is written, so that shapes with it agree.
+    A name means the same shape variable everywhere, so that shapes with that name agree.
     Errors: RLX0002 for what is not an integer.
     """
     if isinstance(value, PrimExpr):

@@ -43,7 +43,7 @@ class ObjectStructInfo(StructInfo):
 
 @node
 class PrimStructInfo(StructInfo):
-    """An immutable scalar of a dtype, and the expression that gives its value where it is known.
+    """An immutable scalar of a dtype, and an expression of its value, if that is known.
 
     Errors: RLX0119 for a dtype that is no scalar number (rule 19), RLX0122 for a value of another
     dtype (rule 22).
@@ -79,7 +79,7 @@ def _to_values(values: Iterable[Any] | None) -> tuple[PrimExpr, ...] | None:
 
 @node
 class ShapeStructInfo(StructInfo):
-    """A shape: its rank, and its extents where they are known.
+    """A shape: its rank, and its extents if they are known.
 
     Errors: RLX0115 where rank and extents disagree (rule 15), RLX0002.
     """
@@ -189,7 +189,7 @@ class TensorStructInfo(StructInfo):
 
 
 def _rank_of_shape(shape: Expr | None) -> int | None:
-    """Return the rank of what may be a tensor's shape, None for what may not."""
+    """Return the rank of an expression that may be a tensor's shape, None for any other."""
     if isinstance(shape, ShapeExpr):
         return len(shape.values)
     if shape is not None and shape.is_definition:
@@ -211,7 +211,7 @@ class TupleStructInfo(StructInfo):
 
 
 DEFAULT_DERIVE: Final = "default_derive"
-"""A packed function returns what the call's ``sinfo_args`` claim."""
+"""A packed function returns what the call's ``sinfo_args`` declare."""
 EMPTY_DERIVE: Final = "empty_derive"
 """A packed function returns some object."""
 
@@ -220,7 +220,7 @@ EMPTY_DERIVE: Final = "empty_derive"
 class FuncStructInfo(StructInfo):
     """A function: parameters, result and purity; or a packed one, whose calls are derived by name.
 
-    ``derive_func`` names a way to derive the result of a call from nothing but the call; then there
+    ``derive_func`` names a way to derive the result of a call from the call alone; then there
     are no ``params``.
     Errors: RLX0117 where both or neither are given (rule 17).
     """
@@ -250,4 +250,4 @@ class FuncStructInfo(StructInfo):
 
 OBJECT: Final = ObjectStructInfo()
 UNIT: Final = TupleStructInfo(())
-"""The empty tuple: what is returned where nothing is."""
+"""The empty tuple: the result of a function that returns nothing."""

@@ -71,7 +71,7 @@ class Arguments:
     def forget(self, rv: Any) -> None:
         """Forget a random variable.
 
-        Errors: SCH0003 for what is none.
+        Errors: SCH0003 for any other value.
         """
         if isinstance(rv, (BlockRV, LoopRV)):
             self.refs.pop(rv, None)

@@ -162,7 +162,7 @@ class Schedule(Displayed, NamedPrimitives):
     def remove_rv(self, rv: BlockRV | LoopRV | ExprRV) -> None:
         """Forget a random variable.
 
-        Errors: SCH0003 for what is none.
+        Errors: SCH0003 for any other argument.
         """
         self._arguments.forget(rv)
 

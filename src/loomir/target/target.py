@@ -25,7 +25,7 @@ def _other_words(name: object) -> tuple[str, ...]:
 class Target:
     """A machine by name: ``native`` for the one at hand, or a CPU such as ``znver3``.
 
-    - ``triple``, ``cpu`` and ``features`` are what LLVM is told.
+    - ``triple``, ``cpu`` and ``features`` are passed to LLVM.
     - ``vector_bits`` is the width of vectors worth using, ``registers`` how many such there are.
     - ``fma``: products are added in one instruction, rounded once.
     - ``extensions`` are the instructions of ``has`` that it has.

@@ -129,7 +129,7 @@ def comm_reducer(
     """Make a reduction of ``fcombine(lhs, rhs)`` and ``fidentity(dtype)``.
 
     For several values at once, both take and give tuples: ``fcombine((i, a), (j, b))`` with
-    ``fidentity(dtype_i, dtype_a)``. What comes back is called ``(source, axis, where=None,
+    ``fidentity(dtype_i, dtype_a)``. The result is called as ``(source, axis, where=None,
     init=None)``, and gives one expression, or a tuple of them.
     Errors: TE0004 where the parts do not fit each other.
     """

@@ -22,7 +22,7 @@ def describe(
 ) -> Call:
     """Describe a buffer: data, shape, strides (none where row-major), rank, an element, offset.
 
-    What is left out is the buffer's own.
+    Parts that are not passed are those of the buffer.
     """
     start = offset if offset is not None else buffer.elem_offset
     return Call(

@@ -77,7 +77,7 @@ class Range(Node):
 
 @node
 class IterVar(Node):
-    """An iterator: a variable, what it ranges over, and how its iterations may be ordered.
+    """An iterator: a variable, its domain, and the order in which its iterations may run.
 
     Errors: TIR0302 where the extent's dtype is not the variable's, or not an integer.
     """
@@ -187,10 +187,10 @@ class Buffer(Node):
         return annotation.storage_scope if isinstance(annotation, PointerType) else "global"
 
     __iter__: ClassVar[None] = None
-    """Going through a buffer would read elements at 0, 1, 2 and so on, without an end."""
+    """Not iterable: Python would read the elements at 0, 1, 2 and so on, without an end."""
 
     if TYPE_CHECKING:
-        # Programs write `A[i] = value`, which is read and never run.
+        # For type checkers: programs have `A[i] = value`, which is parsed and never run.
         def __setitem__(self, key: IndexLike | tuple[IndexLike, ...], value: ExprLike) -> None: ...
 
     @overload
@@ -252,7 +252,7 @@ def decl_buffer(
     axis_separators: Sequence[int] = (),
     span: Span | None = None,
 ) -> Buffer:
-    """Make a buffer, with a fresh data variable of its name where none is given."""
+    """Make a buffer, with a new data variable of its name if none is passed."""
     element = DataType(dtype) if isinstance(dtype, str) else dtype
     if data is None:
         data = Var(name, type_annotation=pointer_type(element, scope))

@@ -138,15 +138,15 @@ class PrimExpr(Comparable):
         return GE(*match_dtypes(self, other))
 
     def equal(self, other: ExprLike) -> PrimExpr:
-        """Compare values, as ``==`` does where an expression is wanted."""
+        """Compare values, as ``==`` does in an expression."""
         return Eq(*match_dtypes(self, other))
 
     def not_equal(self, other: ExprLike) -> PrimExpr:
-        """Compare values, as ``!=`` does where an expression is wanted."""
+        """Compare values, as ``!=`` does in an expression."""
         return NE(*match_dtypes(self, other))
 
     def astype(self, dtype: DataType | str) -> PrimExpr:
-        """Cast to ``dtype``, or give the expression itself where it has that dtype already."""
+        """Cast to ``dtype``; returns the expression itself if it has that dtype."""
         return cast(self, dtype)
 
     def __bool__(self) -> bool:
@@ -162,7 +162,7 @@ ExprLike: TypeAlias = PrimExpr | Equality | int | float | bool
 
 @node
 class Var(PrimExpr):
-    """A variable; an object of its own, which its name only hints at.
+    """A variable. Variables are compared by identity; names are hints.
 
     Made from a dtype or from a type, not both.
     Errors: TIR0111.
@@ -819,7 +819,7 @@ def convert(value: ExprLike | str) -> PrimExpr:
 
 
 def cast(value: PrimExpr, dtype: DataType | str) -> PrimExpr:
-    """Cast where the dtype differs; a constant is converted at once where no value is lost."""
+    """Cast if the dtype differs; a constant is converted at once if no value is lost."""
     wanted = DataType(dtype) if isinstance(dtype, str) else dtype
     if value.dtype is wanted:
         return value
@@ -834,7 +834,7 @@ def cast(value: PrimExpr, dtype: DataType | str) -> PrimExpr:
 
 
 def match_dtypes(a: ExprLike, b: ExprLike) -> tuple[PrimExpr, PrimExpr]:
-    """Bring two operands to one dtype, where that loses no value.
+    """Convert two operands to one dtype, if that loses no value.
 
     A plain number takes the other operand's dtype (a float beside an integer makes both float32). A
     scalar beside a vector is broadcast. The narrower of two integers of one signedness, or of two

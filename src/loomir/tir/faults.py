@@ -18,7 +18,7 @@ __all__ = ["FAULTS", "Row", "fault"]
 
 
 class Row(NamedTuple):
-    """A kind of mistake; ``code`` is that of the kind where it is empty."""
+    """A kind of mistake; an empty ``code`` means that of the kind."""
 
     kind: FaultKind
     message: str
@@ -149,7 +149,7 @@ def fault(
 ) -> Fault:
     """Describe a mistake at a place of the program.
 
-    ``unsigned`` is how its values are to be read; ``axes`` indices follow from value ``first`` on.
+    ``unsigned``: whether its values are unsigned; ``axes`` indices begin at value ``first``.
     """
     found = FAULTS[row]
     return Fault(

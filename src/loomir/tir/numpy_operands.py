@@ -14,7 +14,7 @@ from loomir.tir.rules import refuse
 
 __all__ = ["as_number", "build_by_ufunc", "is_numpy_value"]
 
-# What NumPy calls the operators of Python, and what the module ``operator`` does.
+# The names of Python's operators in NumPy, and in the module ``operator``.
 _OPERATORS: Final = {
     "add": "add",
     "subtract": "sub",
@@ -52,13 +52,13 @@ _RENAMED: Final = {
 
 
 def is_numpy_value(value: Any) -> bool:
-    """Whether a value is an array or a number of NumPy, which need not be loaded."""
+    """Whether a value is an array or a number of NumPy; does not load NumPy."""
     numpy: Any = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray))
 
 
 def as_number(value: Any) -> Any:
-    """Return a number of NumPy as one of Python; other values as they are."""
+    """Return a number of NumPy as one of Python; other values unchanged."""
     if not is_numpy_value(value) or value.ndim:
         return value
     item = value.item()
@@ -87,7 +87,7 @@ def build_by_ufunc(
             given = [take_array(v) if isinstance(v, arrays) else v for v in given]
         if not any(isinstance(operand, arrays) for operand in given):
             return build(*given)
-        # Within arrays of objects NumPy looks no further at what they hold.
+        # NumPy does not inspect the elements of arrays of objects.
         return sys.modules["numpy"].frompyfunc(build, len(given), 1)(*map(_as_objects, given))
     written = write(_RENAMED.get(name, name))
     refuse(

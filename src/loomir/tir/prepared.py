@@ -10,7 +10,7 @@ __all__ = ["Argument", "Made", "Preparation", "Prepared"]
 
 
 class Made(NamedTuple):
-    """A buffer that a preparation writes: which preparation, and which of its buffers."""
+    """A buffer that a preparation writes: the index of the preparation, and that of the buffer."""
 
     preparation: int
     buffer: int
@@ -28,7 +28,7 @@ class Preparation(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """``func`` is called with ``arguments``, in their order, and does what the original did."""
+    """``func`` is called with ``arguments``, in their order, and computes what the original did."""
 
     func: PrimFunc
     arguments: tuple[Argument, ...]

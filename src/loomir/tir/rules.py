@@ -20,7 +20,7 @@ def refuse(
     help: str,  # named after the diagnostic's field
     span: Span | None = None,
 ) -> NoReturn:
-    """Raise a ``CompileError``; the parser adds the place where the constructor has none."""
+    """Raise a ``CompileError``; the parser adds the place if the constructor has none."""
     raise CompileError(Diagnostic(code, message, span, label, (), notes, help))
 
 

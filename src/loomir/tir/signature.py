@@ -78,7 +78,7 @@ class Parameter(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """Parameters, then bindings, then requirements, in the order in which a call treats them.
+    """Parameters, bindings and requirements, each in the order in which a call handles them.
 
     A buffer without strides must be row-major (axes of size 1 and empty arrays aside). An
     ``elem_offset`` of None puts no requirement on the array's byte offset (T32). Two
@@ -93,7 +93,7 @@ class Signature(NamedTuple):
 
 
 def signature_of(func: PrimFunc, module: IRModule | None = None) -> Signature:
-    """Derive the signature of a function; ``module`` tells what the functions that it calls write.
+    """Derive the signature of a function; ``module`` has the functions that it calls.
 
     Errors: TIR0307 where a name in a shape is bound nowhere.
     """

@@ -370,7 +370,7 @@ class Block(Stmt):
     """A unit of computation over iterators, with the buffers that it reads, writes and allocates.
 
     ``init`` runs where every reducing iterator stands at the start of its domain, before ``body``;
-    without reducing iterators it runs each time. ``reads`` and ``writes`` describe and do not act.
+    without reducing iterators it runs each time. ``reads`` and ``writes`` only describe the block.
     Errors: TIR0208.
     """
 
@@ -385,7 +385,7 @@ class Block(Stmt):
     annotations: Mapping[str, Any] = child(default_factory=dict)
     span: Span | None = meta(default=None, kw_only=True)
 
-    # Names come alive in this order: iterators, then buffers, then what mentions them.
+    # Names come into scope in this order: iterators, then buffers, then what uses them.
     scan_first: ClassVar[tuple[str, ...]] = ("iter_vars", "alloc_buffers", "match_buffers")
 
     def __post_init__(self) -> None:

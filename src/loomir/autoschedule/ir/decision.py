@@ -57,7 +57,7 @@ def choice_to_plain(choice: Choice) -> Any:
 
 
 def choice_from_plain(plain: Any) -> Any:
-    """Return a candidate as JSON has it; what is none is no candidate of any decision."""
+    """Return the candidate that a value of JSON stands for; lists become tuples."""
     return tuple(cast("list[Any]", plain)) if isinstance(plain, list) else plain
 
 

@@ -1,4 +1,4 @@
-"""Hold what a model says of its outputs to what its nodes make."""
+"""Check what a model declares of its outputs against what its nodes compute."""
 
 from __future__ import annotations
 

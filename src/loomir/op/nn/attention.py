@@ -77,7 +77,7 @@ def _infer_mixed(c: OpContext) -> TensorStructInfo:
 
 
 def _shares(c: OpContext, heads: PrimExpr, groups: PrimExpr) -> None:
-    """Hold that heads of queries can share those of keys. Errors: OPS0066."""
+    """Check that heads of queries can share those of keys. Errors: OPS0066."""
     if number_of(groups) is None or number_of(heads) is None or number_of(heads) == 0:
         return
     if number_of(groups) == 0 or number_of(c.analyzer.simplify(FloorMod(heads, groups))):

@@ -51,7 +51,7 @@ T = TensorSample
 
 # -- inference -----------------------------------------------------------------------------------
 def _groups(c: OpContext, channels: Dim, what: str) -> None:
-    """Hold that channels fall into groups. Errors: OPS0063."""
+    """Check that channels divide into groups. Errors: OPS0063."""
     rest = number_of(c.analyzer.simplify(FloorMod(as_dim(channels), as_dim(c["groups"]))))
     if rest:
         c.refuse(

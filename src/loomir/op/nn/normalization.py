@@ -50,7 +50,7 @@ def _floats(c: OpContext, count: int) -> TensorStructInfo:
 
 
 def _fits(c: OpContext, index: int, info: TensorStructInfo, at: Sequence[int]) -> None:
-    """Hold that an argument has the extents of the data at some axes. Errors: OPS0030, OPS0032."""
+    """Check that an argument has the extents of the data at some axes. Errors: OPS0030, OPS0032."""
     given = need_rank(c, index, len(at))
     if info.dims is None or given.dims is None:
         return

@@ -116,7 +116,7 @@ def result_of(c: OpContext) -> StructInfo:
 
 
 def check_kernel(c: OpContext, inplace: tuple[int, ...]) -> None:
-    """Hold a call against its kernel.
+    """Check that a call fits its kernel.
 
     ``inplace`` gives for each result the argument that becomes it, -1 for a new tensor. Errors:
     RLX0230 to RLX0235; warns with RLX0237.
@@ -146,7 +146,7 @@ def check_kernel(c: OpContext, inplace: tuple[int, ...]) -> None:
 
 
 def kernel_of(c: OpContext) -> FuncStructInfo | None:
-    """Return what is known of the kernel. Errors: RLX0230 for what is none."""
+    """Return what is known of the kernel. Errors: RLX0230 if it is not one."""
     callee, info = c.call.args[0], c.args[0]
     found = c.definition(callee) if isinstance(callee, GlobalVar) else None
     is_kernel = isinstance(callee, GlobalVar) and (found is None or isinstance(found, PrimFunc))
@@ -307,7 +307,7 @@ def _check_inplace(
     outputs: tuple[TensorStructInfo, ...],
     inplace: tuple[int, ...],
 ) -> None:
-    """Hold results that are arguments written over against these. Errors: RLX0236."""
+    """Check results that overwrite arguments: each must be like its argument. Errors: RLX0236."""
     if len(inplace) != len(outputs):
         _refuse_inplace(
             c,

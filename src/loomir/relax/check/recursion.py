@@ -12,7 +12,7 @@ __all__ = ["recursive_groups"]
 
 
 def recursive_groups(mod: IRModule) -> dict[str, frozenset[str]]:
-    """Give, for each function that calls itself, all functions that it does so by way of."""
+    """Map each function that calls itself to all functions through which it does so."""
     edges: dict[str, list[str]] = {}
     for var, func in mod.functions.items():
         if isinstance(func, Function):

@@ -88,11 +88,11 @@ _CODES: Final = {
     24: "RLX0124",
 }
 _UNBOUND: Final = frozenset({5, 14, 15, 16, 18})
-"""Rules that say the same of different places."""
+"""Rules that state the same condition for different places in a program."""
 
 
 class Program:
-    """What the functions of a module are checked against, and have in common."""
+    """What the checks of all functions of a module share."""
 
     def __init__(self, mod: IRModule, *, is_single: bool = False) -> None:
         self.names = {var.name_hint for var in mod.functions}
@@ -120,14 +120,14 @@ def _list_bound_by(part: Node) -> Sequence[Var]:
 
 
 class _Scope(NamedTuple):
-    """What ends with a sequence or a function."""
+    """The variables whose scope ends with a sequence or a function."""
 
     names: list[Var]
     shapes: list[ShapeVar]
 
 
 def check_function(var: GlobalVar, func: Function, program: Program) -> list[Diagnostic]:
-    """List what breaks a rule in a function."""
+    """List the violations of rules in a function."""
     walk = _Walk(var.name_hint, program)
     walk.span = func.span
     walk.run(func)
@@ -144,10 +144,11 @@ class _Walk:
         self.live: set[Var] = set()
         self.shapes: set[ShapeVar] = set()
         self.scopes: list[_Scope] = [_Scope([], [])]
-        # Dataflow blocks and functions around, from the outermost: what each block bound, or None.
+        # For each enclosing dataflow block or function, from the outermost: what the block bound,
+        # or None.
         self.blocks: list[list[DataflowVar] | None] = []
         self.ended: set[Var] = set()
-        # Where a live DataflowVar was bound: how many functions were around.
+        # For each live DataflowVar, how many functions enclose its binding.
         self.depth_of: dict[Var, int] = {}
         self.depth = 0
         self.making: list[Var] = []
@@ -239,7 +240,7 @@ class _Walk:
         self._extent(part.value, 18, part)
 
     def _extent(self, value: PrimExpr, rule: int, at: Node | None, own: Iterable[Any] = ()) -> None:
-        """Hold an expression of shape variables to what is bound."""
+        """Check that the shape variables of an expression are bound."""
         known = frozenset(own)
         for part in pre_order(value):
             if isinstance(part, ShapeVar):
@@ -516,7 +517,7 @@ class _Walk:
 
     # -- annotations -----------------------------------------------------------------------------
     def _info(self, info: StructInfo, rule: int | None = None, at: Node | None = None) -> None:
-        """Hold structural information to what is in scope.
+        """Check that structural information uses only variables in scope.
 
         ``rule`` is the rule that a shape variable breaks which is not, where it is not that of the
         kind of information (14 to 16).

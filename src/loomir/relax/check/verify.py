@@ -18,7 +18,7 @@ __all__ = ["Verdict", "derivation_mistakes", "judge", "verify", "warnings_of"]
 
 
 class Verdict(NamedTuple):
-    """What is wrong in a program, and what may not be meant."""
+    """The mistakes in a program, and the warnings about what may be one."""
 
     mistakes: tuple[Diagnostic, ...]
     warnings: tuple[Diagnostic, ...]
@@ -61,7 +61,7 @@ def judge(program: BaseFunc | IRModule) -> Verdict:
     broken = well_formed(program)
     found += (d for d in broken if d.severity == "error")
     warnings = [d for d in broken if d.severity == "warning"]
-    # What is known of variables takes programs in which names are right.
+    # Structural information can be derived only if all names are right.
     if all(d.severity == "warning" for d in broken):
         derived = _derive(program)
         found += derived.mistakes
@@ -70,7 +70,7 @@ def judge(program: BaseFunc | IRModule) -> Verdict:
 
 
 def _derive(program: BaseFunc | IRModule) -> Verdict:
-    """Derive what is known of every variable, and hold it against the annotations."""
+    """Derive what is known of every variable, and compare it with the annotations."""
     if isinstance(program, Function):
         mod = IRModule({GlobalVar(program.name): program})
     elif isinstance(program, IRModule):
@@ -94,5 +94,5 @@ def _mistakes_in(builder: BlockBuilder, func: Function) -> list[Diagnostic]:
 
 
 def derivation_mistakes(func: Function, mod: IRModule) -> list[Diagnostic]:
-    """List what derivation finds wrong in one function of a module, whose names are right."""
+    """List the mistakes that derivation finds in a function of a module, whose names are right."""
     return _mistakes_in(BlockBuilder(mod), func)

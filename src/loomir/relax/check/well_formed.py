@@ -40,7 +40,7 @@ def well_formed(program: IRModule | BaseFunc) -> tuple[Diagnostic, ...]:
 
 
 def _find_unannotated(var: GlobalVar, func: Function, program: Program) -> Iterator[Diagnostic]:
-    """Rule 8: what a recursive function returns is declared."""
+    """Rule 8: the result of a recursive function is annotated."""
     if var.name_hint in program.recursive and func.ret_struct_info is None:
         others = sorted(program.recursive[var.name_hint] - {var.name_hint})
         way = f" by way of {', '.join(others)}" if others else ""

@@ -35,20 +35,20 @@ _NUMBER: Final = re.compile(r"T\.int64\((-?\d+)\)")
 
 
 def format_info(info: StructInfo) -> str:
-    """Write structural information in a message; what is very long is cut."""
+    """Write structural information for a message; a very long text is shortened."""
     text = " ".join(str(info).split())
     return text if len(text) <= _LIMIT else text[: _LIMIT - 1] + "…"
 
 
 def format_extent(value: PrimExpr) -> str:
-    """Write an extent in a message."""
+    """Write an extent for a message."""
     return _NUMBER.sub(r"\1", str(value))
 
 
 def error_spans_of(expr: object, owner: Node | None) -> ErrorSpans:
     """Say where a mistake about ``expr`` is: at it, or where ``owner`` uses a variable.
 
-    Besides gives where the variable is bound.
+    Also returns where the variable is bound.
     """
     own: Span | None = getattr(expr, "span", None)
     used: Span | None = getattr(owner, "span", None)
@@ -59,7 +59,7 @@ def error_spans_of(expr: object, owner: Node | None) -> ErrorSpans:
 
 
 def differences(given: StructInfo, wanted: StructInfo, analyzer: Analyzer) -> tuple[str, ...]:
-    """Say what of ``given`` does not fit ``wanted``, for the notes of a message."""
+    """Say in which parts ``given`` does not fit ``wanted``, for the notes of a message."""
     if isinstance(given, TupleStructInfo) and isinstance(wanted, TupleStructInfo):
         if len(given.fields) != len(wanted.fields):
             return (f"it has {len(given.fields)} fields, not {len(wanted.fields)}",)

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 EXTENT_LIMIT: Final = 1 << 40
-"""What no extent reaches: a tensor with an axis as long would fill any memory."""
+"""A bound above every extent: a tensor with an axis of this length would fit no memory."""
 
 ShapeVars: TypeAlias = AbstractSet[Var]
 
@@ -49,9 +49,9 @@ class Match(Enum):
 
 
 def shape_vars_in(root: Node) -> list[Var]:
-    """List the shape variables that occur, each once, those of functions' parameters too.
+    """List the shape variables that occur, each once, also in the parameters of functions.
 
-    What a variable that stands for a tensor's shape is known to hold counts as well.
+    If a variable stands for a tensor's shape, those in its known value count too.
     """
     groups = by_class(root)
     found: list[Var] = list(groups.get(Var, ()))
@@ -75,20 +75,20 @@ def _lone_extents(root: Node) -> Iterator[Var]:
 
 
 def assume_extents(analyzer: Analyzer, roots: Iterable[Node]) -> None:
-    """Tell that what is an extent of a tensor or a shape is not negative."""
+    """Tell the analyzer that variables which are an extent by themselves are not negative."""
     for var in dict.fromkeys(var for root in roots for var in _lone_extents(root)):
         analyzer.assume_size(var, EXTENT_LIMIT)
 
 
 def analyzer_for(*roots: Node) -> Analyzer:
-    """Make an analyzer that knows the extents that occur to be sizes."""
+    """Make an analyzer that knows that extents are not negative."""
     made = Analyzer()
     assume_extents(made, roots)
     return made
 
 
 def equal(a: PrimExpr, b: PrimExpr, analyzer: Analyzer) -> Match:
-    """Tell whether two scalars have the same value, whatever their variables are."""
+    """Tell whether two scalars have the same value for all values of their variables."""
     if a is b:
         return Match.YES
     if a.dtype is not b.dtype:
@@ -131,7 +131,7 @@ def each_equal(pairs: Iterable[tuple[PrimExpr, PrimExpr]], analyzer: Analyzer) -
 
 
 def dims_of(shape: Expr | None) -> tuple[PrimExpr, ...] | None:
-    """Return the extents of what may be a tensor's shape, None if they are not known."""
+    """Return the extents of a tensor's shape, None if they are not known."""
     if isinstance(shape, ShapeExpr):
         return shape.values
     info: Any = getattr(shape, "struct_info_annotation", None)

@@ -64,12 +64,12 @@ Pair: TypeAlias = tuple[StructInfo, StructInfo]
 
 
 class _Asked(NamedTuple):
-    """What a question is asked with, and what it comes down to: pairs that must match as well."""
+    """The options of a comparison, and the pairs that must match for its answer to be yes."""
 
     analyzer: Analyzer
     bound: ShapeVars
     strict: bool
-    """Whether the first must be known to fit, as subtypes are; else what is not known may fit."""
+    """Whether the first must be proven to fit, as for subtypes; otherwise an unknown may fit."""
     pending: list[Pair]
 
     @property
@@ -87,7 +87,7 @@ def is_subtype(
 ) -> Match:
     """Tell whether every value that ``a`` describes is one that ``b`` describes.
 
-    ``NO`` also where ``a`` says nothing of what ``b`` demands; ``MAYBE`` where both say it and only
+    ``NO`` also if ``a`` leaves open what ``b`` demands; ``MAYBE`` if both specify it and only
     the equality of extents or values is open.
     Source: relax.md, Subtyping for StructInfo.
     """
@@ -117,7 +117,7 @@ def _match(
         return Match.YES
     asked = _Asked(analyzer or analyzer_for(a, b), bound, strict, [(a, b)])
     result = Match.YES
-    # Keeping the pairs alive keeps their numbers theirs.
+    # The pairs are kept alive, so that no other objects get their ids.
     seen: dict[tuple[int, int], Pair] = {}
     while asked.pending:
         pair = first, second = asked.pending.pop()
@@ -216,7 +216,8 @@ def join(
 ) -> StructInfo:
     """Return what is true of every value that ``a`` or ``b`` describes.
 
-    The most that can be said, but of functions of different parameters, which become objects.
+    This is the most specific description, except that functions with different parameters become
+    objects.
     Source: relax.md, ``unify_struct_info``; decisions R1 to R6.
     """
     if a is b:
@@ -283,7 +284,7 @@ def _join_functions(
     ):
         return OBJECT
     renamed = substitute_shape_vars(b, renaming)
-    # What follows is made anew, so its numbers mean nothing later.
+    # The objects below are temporary, so their ids may be reused later.
     for x, y in zip(a.params, renamed.params or ()):
         for first, second in ((x, y), (y, x)):
             fits = is_subtype(first, second, asked.analyzer, bound=asked.bound)
@@ -391,7 +392,7 @@ def _zip(a: tuple[_T, ...] | None, b: tuple[_T, ...] | None) -> list[tuple[_T, _
 
 
 def substitute_shape_vars(info: _Info, mapping: Mapping[ShapeVar, PrimExpr]) -> _Info:
-    """Put expressions for shape variables, in the parameters of functions too."""
+    """Substitute expressions for shape variables, also in the parameters of functions."""
     if not mapping:
         return info
     return cast("_Info", rewrite(info, {ShapeVar: lambda var: mapping.get(var, var)}))
@@ -400,7 +401,7 @@ def substitute_shape_vars(info: _Info, mapping: Mapping[ShapeVar, PrimExpr]) -> 
 def without_binders(
     func: FuncStructInfo, mapping: Mapping[ShapeVar, PrimExpr], bound: ShapeVars
 ) -> FuncStructInfo:
-    """Drop shapes from parameters that only bind variables, and so ask for nothing but a rank."""
+    """Drop shapes from parameters that only bind variables, and so only require a rank."""
     params = func.params or ()
     free = [v for v in shape_vars_in(func) if v not in mapping and v not in bound]
     if not free:
@@ -430,7 +431,7 @@ def without_binders(
 def erase_to_well_defined(
     info: StructInfo, relax_vars: AbstractSet[Var], shape_vars: ShapeVars
 ) -> StructInfo:
-    """Forget what is said in terms of variables that are not in scope.
+    """Drop the extents and values that use variables that are not in scope.
 
     The shape variables of a function's parameters are in scope in it.
     Source: relax.md, Erasing Out-of-Scope Information; decision R27.
@@ -442,7 +443,7 @@ def erase_to_well_defined(
 
 
 def without_variables(info: StructInfo, ends: Callable[[Var], bool]) -> StructInfo:
-    """Forget what is said in terms of variables of which ``ends`` is true."""
+    """Drop the extents and values that use variables for which ``ends`` is true."""
     used = [part for part in pre_order(info) if isinstance(part, Var)]
     if not any(map(ends, used)):
         return info

@@ -48,7 +48,7 @@ __all__ = ["BlockBuilder"]
 
 
 class _Frame:
-    """A function in the making."""
+    """A function that is being built."""
 
     __slots__ = ("attrs", "depth", "name", "params", "private", "pure", "result")
 
@@ -80,28 +80,28 @@ class BlockBuilder:
 
     def __init__(self, mod: IRModule | None = None) -> None:
         self.warnings: list[Diagnostic] = []
-        """What was noted and is no mistake: checks left to the run, casts that always fail."""
+        """Warnings: checks that are made at run time, and casts that always fail."""
         self._functions = Functions(mod)
         self.normalizer = Normalizer(
             self._functions.info_of, self.warnings.append, self._functions.definition
         )
-        """The engine, which passes drive themselves."""
+        """Does the work of the builder; passes also use it directly."""
         self._frames: list[_Frame] = []
 
     # -- functions -------------------------------------------------------------------------------
     def declare(self, name: str, struct_info: FuncStructInfo) -> GlobalVar:
-        """Announce a function of the module before it is made, so that others may call it."""
+        """Declare a function of the module before it is built, so that others may call it."""
         return self._functions.declare(name, struct_info)
 
     def add_func(self, func: BaseFunc, name: str) -> GlobalVar:
-        """Add a function, under a number after the name where it is taken.
+        """Add a function, with a number after the name if that is taken.
 
         A private function of TIR that the module has already is not added again.
         """
         return self._functions.add(func, name)
 
     def update_func(self, gv: GlobalVar, func: BaseFunc) -> None:
-        """Put a function in the place of another, or of one that is only declared."""
+        """Replace a function, or define one that is only declared."""
         self._functions.update(gv, func)
 
     def get_unique_name(self, name: str) -> str:
@@ -119,7 +119,7 @@ class BlockBuilder:
     ) -> Generator[None, None, None]:
         """Build a function in a ``with`` statement; ``emit_func_output`` ends it.
 
-        Parameters may be given there instead. A function that is not private is callable from
+        Parameters may be passed there instead. A function that is not private is callable from
         outside by its name.
         Errors: RLX0306 where the statement ends without ``emit_func_output``.
         """
@@ -201,24 +201,24 @@ class BlockBuilder:
         self.normalizer.enter(inherited if pure is None else pure, params)
 
     def end_scope(self, body: RelaxExpr | Sequence[RelaxExpr] | None = None) -> SeqExpr:
-        """End a sequence; gives all blocks that were made in it, with a result (``()`` if none)."""
+        """End a sequence, and return its blocks with a result (``()`` if none)."""
         normalizer = self.normalizer
         normalizer.open(False)
         leaf = normalizer.run(normalizer.leaf(_expression(() if body is None else body)))
         return normalizer.finish(leaf)
 
     def begin_binding_block(self) -> None:
-        """Go on in an ordinary block."""
+        """Continue in an ordinary block."""
         self.normalizer.open(False)
 
     def begin_dataflow_block(self) -> None:
-        """Go on in a dataflow block."""
+        """Continue in a dataflow block."""
         self.normalizer.open(True)
 
     def end_block(self) -> BindingBlock:
         """End the block that was begun last; what follows is in an ordinary one.
 
-        Gives what was emitted since it began. The scope keeps it too, for ``end_scope``.
+        Returns what was emitted since it began. The scope keeps it too, for ``end_scope``.
         """
         made = self.normalizer.scope.close()
         self.normalizer.open(False)
@@ -236,7 +236,7 @@ class BlockBuilder:
         return self.normalizer.run(self.normalizer.value(_expression(expr)))
 
     def normalize_leaf(self, expr: RelaxExpr | Sequence[RelaxExpr]) -> RelaxExpr:
-        """Return a leaf in place of an expression; what was none is emitted."""
+        """Return a leaf in place of an expression; if that is no leaf, it is emitted."""
         return self.normalizer.run(self.normalizer.leaf(_expression(expr)))
 
     def struct_info_of(self, expr: RelaxExpr) -> StructInfo:
@@ -288,7 +288,7 @@ class BlockBuilder:
     def emit_binding(self, binding: Binding) -> Var | None:
         """Add a binding, its value normalised and checked against its variable's annotation.
 
-        Gives the variable, which is a new one where it had no annotation. What the annotation
+        Returns the variable, which is a new one if it had no annotation. What the annotation
         claims and is not certain is checked when the program runs, with a warning.
         """
         normalizer = self.normalizer

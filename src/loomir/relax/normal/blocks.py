@@ -16,7 +16,7 @@ def is_dataflow(block: BindingBlock) -> bool:
 def make_block(
     dataflow: bool, bindings: list[Binding], origin: BindingBlock | None = None
 ) -> BindingBlock:
-    """Make a block; ``origin`` itself where it has these bindings."""
+    """Make a block, or return ``origin`` if it has these bindings."""
     if origin is not None and is_dataflow(origin) == dataflow:
         old = origin.bindings
         if len(old) == len(bindings) and all(a is b for a, b in zip(old, bindings)):
@@ -26,7 +26,7 @@ def make_block(
 
 
 class _Open:
-    """A block in the making; ``origin`` is the block of the old program that it began as."""
+    """A block that is being built; ``origin`` is the block of the old program that it began as."""
 
     __slots__ = ("bindings", "dataflow", "origin")
 
@@ -37,10 +37,10 @@ class _Open:
 
 
 class Scope:
-    """A sequence in the making.
+    """A sequence that is being built.
 
     Bindings go to the last block. Empty blocks vanish, and a block of the kind of the one before
-    goes on with that one, so the blocks are always those of the normal form.
+    is merged with it, so the blocks are always those of the normal form.
     """
 
     __slots__ = ("_blocks", "_start", "pure")
@@ -62,7 +62,7 @@ class Scope:
         return self._blocks[-1].bindings
 
     def open(self, dataflow: bool, origin: BindingBlock | None = None) -> None:
-        """Go on in a block of a kind."""
+        """Continue in a block of a kind."""
         blocks = self._blocks
         if not blocks[-1].bindings:
             blocks.pop()
@@ -75,12 +75,12 @@ class Scope:
         self._blocks[-1].bindings.append(binding)
 
     def close(self) -> BindingBlock:
-        """Return what was added since a block was opened last."""
+        """Return what was added since the last block was opened."""
         last = self._blocks[-1]
         return make_block(last.dataflow, last.bindings[self._start :])
 
     def finish(self, body: RelaxExpr, origin: SeqExpr | None = None) -> SeqExpr:
-        """Make the sequence; ``origin`` itself where nothing differs from it."""
+        """Make the sequence, or return ``origin`` if it is equal."""
         blocks = tuple(
             [make_block(b.dataflow, b.bindings, b.origin) for b in self._blocks if b.bindings]
         )

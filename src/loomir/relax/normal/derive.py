@@ -108,7 +108,7 @@ def _no_value(expr: Node) -> NoReturn:
 
 
 PACKED: Final = FuncStructInfo(None, OBJECT, purity=False, derive_func=DEFAULT_DERIVE)
-"""A packed function, of which only its calls tell more."""
+"""A packed function: only its calls say what it returns."""
 
 _LEAVES: Final[dict[type, Callable[[Any], StructInfo]]] = {
     Constant: lambda e: e.struct_info,
@@ -129,7 +129,7 @@ class Deriver:
     - ``derive`` trusts the blocks within an expression, which were derived when they were built;
       ``check`` derives every binding in them.
     - ``functions`` gives what is known of the module's functions, ``definition`` a function itself
-      where it is there already; ``warn`` is told what is left to run time.
+      where it is there already; ``warn`` is called with what is left to run time.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Deriver:
         return self._value(expr) if isinstance(expr, GlobalVar) else trampoline(self._visit(expr))
 
     def check(self, expr: RelaxExpr) -> StructInfo:
-        """Derive a value with every binding in it, of functions too.
+        """Derive a value with every binding in it, also in functions.
 
         Errors: RLX0201 to RLX0249, and those of operators.
         """
@@ -178,9 +178,10 @@ class Deriver:
         return trampoline(self._visit(expr)) if rule is None else rule(expr)
 
     def _value(self, expr: RelaxExpr | Op) -> StructInfo:
-        """Return what is known of a leaf that is a value, and not only called."""
+        """Return what is known of a leaf that is used as a value, not as the callee of a call."""
         found = self.lookup(expr)
-        # What is derived of it may stay here, and shape variables are bound in one function only.
+        # The result may be kept in this function, and a shape variable is bound in one function
+        # only.
         return self.scope.rename_shape_vars(found) if isinstance(expr, GlobalVar) else found
 
     def _variable(self, var: Var) -> StructInfo:
@@ -266,9 +267,9 @@ class Deriver:
         return FuncStructInfo(params, found, func.is_pure)
 
     def check_return(self, func: Function, found: StructInfo) -> StructInfo:
-        """Hold a function's result against its annotation, while its parameters are in scope.
+        """Compare a function's result with its annotation, while its parameters are in scope.
 
-        Gives what callers know of the result. Errors: RLX0214; warns with RLX0215.
+        Returns what callers know of the result. Errors: RLX0214; warns with RLX0215.
         """
         wanted = func.ret_struct_info
         if wanted is None:
@@ -313,10 +314,10 @@ class Deriver:
             self.scope.declare(var, var.struct_info_annotation or found)
 
     def check_binding(self, var: Var, found: StructInfo, value: Node) -> Match:
-        """Hold a value against the annotation of the variable that it is bound to.
+        """Compare a value with the annotation of the variable that it is bound to.
 
-        ``MAYBE``, after a warning (RLX0202), asks for a ``MatchCast`` to the annotation in place of
-        the binding. Errors: RLX0201.
+        For ``MAYBE``, after a warning (RLX0202), the caller emits a ``MatchCast`` to the annotation
+        instead of the binding. Errors: RLX0201.
         """
         wanted = var.struct_info_annotation
         if wanted is None:
@@ -339,7 +340,7 @@ class Deriver:
         return fits
 
     def check_match_cast(self, binding: MatchCast, value: StructInfo) -> None:
-        """Bring the shape variables of a cast in scope, and judge it.
+        """Bring the shape variables of a cast into scope, and check the cast.
 
         Warns with RLX0203 of a cast that always fails. Errors: RLX0204 where the variable's
         annotation does not hold after the cast.
@@ -387,7 +388,7 @@ class Deriver:
         help: str,  # named after the diagnostic's field
         place: ErrorSpans,
     ) -> None:
-        """Raise where two certainly differ; warn where they may."""
+        """Raise if two descriptions certainly differ; warn if they may."""
         span, secondary = place
         notes = differences(*infos, self.analyzer)
         if fits is Match.NO:
@@ -508,7 +509,7 @@ class Deriver:
 
 
 def derive_packed_result(call: Call, callee: FuncStructInfo) -> StructInfo:
-    """Return what a call of a packed function claims to return, by the way its callee derives it.
+    """Return what a call of a packed function declares as its result, by ``derive_func``.
 
     Source: relax.md, ``derive_func``; the claim is checked when the call returns (R22).
     """
@@ -522,7 +523,7 @@ def derive_packed_result(call: Call, callee: FuncStructInfo) -> StructInfo:
 
 
 def check_condition(expr: If, info: StructInfo) -> None:
-    """Hold a branch's condition to be a bool: a tensor of rank 0, or a scalar (R23).
+    """Check that a branch's condition is a bool: a tensor of rank 0, or a scalar (R23).
 
     What is not known is checked at run time. Errors: RLX0205.
     """

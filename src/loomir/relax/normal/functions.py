@@ -20,7 +20,7 @@ _EMPTY: Final = IRModule({})
 
 
 class Functions:
-    """Functions by name, made or only declared."""
+    """Functions by name, defined or only declared."""
 
     def __init__(self, mod: IRModule | None = None) -> None:
         self._mod = _EMPTY if mod is None else mod
@@ -29,7 +29,7 @@ class Functions:
         self._declared: dict[str, FuncStructInfo] = {}
         self._infos: dict[str, FuncStructInfo] = {}
         self._private: dict[tuple[object, ...], list[str]] = {}
-        """Private functions by what they take: hardly any two are equal, and hashes cost time."""
+        """Names of private functions by ``_outline``, which is cheaper than a full hash."""
         self._hashes: dict[str, int] = {}
         for var, func in self._mod.functions.items():
             self._vars[var.name_hint] = var
@@ -57,14 +57,14 @@ class Functions:
         return found
 
     def declare(self, name: str, info: FuncStructInfo) -> GlobalVar:
-        """Announce a function. Errors: RLX0308 where there is one of the name."""
+        """Declare a function. Errors: RLX0308 if there is one of that name."""
         if name in self._made or name in self._declared:
             self._refuse_taken(name)
         self._declared[name] = info
         return self._vars.setdefault(name, GlobalVar(name))
 
     def define(self, name: str, func: BaseFunc) -> GlobalVar:
-        """Make a function, which may have been declared. Errors: RLX0308."""
+        """Define a function, which may have been declared. Errors: RLX0308."""
         if name in self._made:
             self._refuse_taken(name)
         var = self._vars.setdefault(name, GlobalVar(name))
@@ -95,7 +95,7 @@ class Functions:
         self._put(name, func)
 
     def free_name(self, name: str) -> str:
-        """Return the name, with a number where it is taken."""
+        """Return the name, with a number if it is taken."""
         made, count = name, 0
         while made in self._vars:
             count += 1
@@ -118,7 +118,7 @@ class Functions:
         return found
 
     def definition(self, gv: GlobalVar) -> BaseFunc | None:
-        """Return a function, None if it is not made yet."""
+        """Return a function, None if it is not defined yet."""
         return self._made.get(gv.name_hint)
 
     def _unknown(self, gv: GlobalVar) -> NoReturn:
@@ -145,7 +145,7 @@ class Functions:
 
 
 def _outline(func: BaseFunc) -> tuple[object, ...]:
-    """Return what equal functions share and is soon seen."""
+    """Return a key that equal functions share and that is cheap to compute."""
     if not isinstance(func, PrimFunc):
         return ()
     buffers = tuple((b.dtype, len(b.shape)) for b in func.buffer_map.values())

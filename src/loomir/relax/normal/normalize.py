@@ -50,7 +50,7 @@ _P = TypeVar("_P", IRModule, Function, PrimFunc)
 def normalize(program: _P, warnings: list[Diagnostic] | None = None) -> _P:
     """Bring a program into normal form and derive the structural information of variables.
 
-    A program that is in normal form comes back itself. ``warnings`` gets what is no mistake.
+    A program that is in normal form is returned as it is. ``warnings`` gets the warnings.
     Errors: those of derivation, and RLX0107, RLX0109, RLX0301, RLX0302; of all functions together.
     """
     if isinstance(program, PrimFunc):
@@ -87,7 +87,7 @@ def _module(builder: BlockBuilder, mod: IRModule) -> IRModule:
 
 def _normalize(normalizer: Normalizer, func: Function) -> Function:
     made = trampoline(normalizer.function(func))
-    normalizer.derive(made)  # holds the result against its annotation
+    normalizer.derive(made)  # compares the result with its annotation
     return made
 
 
@@ -96,7 +96,7 @@ _CALLEES: Final = (Op, ExternFunc)
 
 
 def normal_form_violations(program: IRModule | Function | PrimFunc) -> tuple[Diagnostic, ...]:
-    """List what of a program is not in normal form, in program order.
+    """List the places where a program is not in normal form, in program order.
 
     Errors: RLX0311 to RLX0315 for the criteria 1 to 5, RLX0003 for a variable without annotation,
     RLX0316 for a function without.

@@ -61,12 +61,12 @@ ATOMS: Final = frozenset(
 
 
 def is_leaf(expr: object) -> bool:
-    """Whether an expression may stand within another; what a tuple holds is not looked at."""
+    """Whether an expression may occur within another one; the fields of a tuple are not checked."""
     return expr.__class__ in ATOMS or isinstance(expr, Tuple)
 
 
 def calls_packed(call: Call) -> bool:
-    """Whether an operator's call names a packed function as what the operator is to call."""
+    """Whether an operator's call passes a packed function that the operator calls."""
     return isinstance(call.op, Op) and bool(call.args) and isinstance(call.args[0], ExternFunc)
 
 
@@ -78,7 +78,8 @@ def is_force_pure(func: Function) -> bool:
 class Normalizer:
     """Normalises expressions into the innermost of a stack of scopes.
 
-    ``functions`` gives what is known of the functions of the module, ``warn`` is told warnings.
+    ``functions`` gives what is known of the functions of the module, ``warn`` is called with
+    warnings.
     """
 
     def __init__(
@@ -89,15 +90,15 @@ class Normalizer:
     ) -> None:
         self.deriver = Deriver(functions, warn, definition=definition)
         self.known = self.deriver.scope
-        """What is in scope, and what is known of it."""
+        """The variables in scope, and what is known of them."""
         self.scopes: list[Scope] = []
         self.bound: dict[Var, Binding] = {}
         """The binding of each variable."""
         self.renamed: dict[Node, Node] = {}
-        """What takes the place of variables and shape variables of the old program."""
+        """The replacements of variables and shape variables of the old program."""
         self._shapes_renamed = False
         self.mistakes: list[Diagnostic] | None = None
-        """Where it is a list, a binding that is refused adds to it, and the next one is read."""
+        """If a list, it collects the mistakes of all bindings; else the first one raises."""
         self._names: dict[str, int] = {}
         self._finished: dict[SeqExpr, bool] = {}
 
@@ -129,7 +130,7 @@ class Normalizer:
         self.deriver.in_dataflow = scope is not None and scope.dataflow
 
     def info(self, info: StructInfo) -> StructInfo:
-        """Return structural information with the variables that took others' places."""
+        """Return structural information with renamed variables."""
         return self._substitute(info) if self.renamed else info
 
     def _substitute(self, part: _N) -> _N:
@@ -148,14 +149,14 @@ class Normalizer:
         return self.scopes.pop()
 
     def leave_to(self, depth: int) -> None:
-        """End sequences until there are only so many."""
+        """End sequences until ``depth`` of them are left."""
         while len(self.scopes) > depth:
             self.leave()
 
     def finish(self, body: RelaxExpr) -> SeqExpr:
         """End the innermost sequence, which a builder filled, with its result.
 
-        It is known to be in normal form: deep branches are not gone through at each level.
+        It is known to be in normal form, so deep branches are not visited again at each level.
         """
         scope = self.leave()
         made = scope.finish(body)
@@ -163,7 +164,7 @@ class Normalizer:
         return made
 
     def open(self, dataflow: bool, origin: BindingBlock | None = None) -> None:
-        """Go on in a block of a kind; what ended with the block before is no longer in scope."""
+        """Continue in a block of a kind; variables of the previous dataflow block end."""
         scope = self.scope
         if scope.dataflow and not dataflow:
             for binding in scope.bindings:
@@ -204,19 +205,19 @@ class Normalizer:
             self.known.declare(binding.var)
 
     def bind(self, value: RelaxExpr, hint: str = "", *, ordinary: bool = False) -> Var:
-        """Bind a value in normal form to a new variable; ``ordinary`` where it is an output."""
+        """Bind a value in normal form to a new variable; ``ordinary`` if it is an output."""
         var = self.fresh(hint, self.derive(value), ordinary, value.span)
         self.add(VarBinding(var, value, span=value.span))
         return var
 
     # -- expressions -----------------------------------------------------------------------------
     def leaf(self, expr: RelaxExpr) -> Step[RelaxExpr]:
-        """Return a leaf in place of an expression, bound where it was none."""
+        """Return a leaf in place of an expression: a variable bound to it, if it is no leaf."""
         made = yield self.value(expr)
         return made if is_leaf(made) else self.bind(made)
 
     def leaves(self, given: Sequence[RelaxExpr]) -> Step[tuple[RelaxExpr, ...]]:
-        """Return leaves in place of expressions; the same tuple where they were."""
+        """Return leaves in place of expressions; the same tuple if all of them are leaves."""
         made: list[RelaxExpr] = []
         for expr in given:
             if expr.__class__ in ATOMS:
@@ -280,7 +281,7 @@ class Normalizer:
         return call
 
     def _arguments(self, call: Call) -> Step[tuple[RelaxExpr, ...]]:
-        """Return leaves for the arguments; a packed function that an operator calls is one."""
+        """Return leaves for the arguments; a packed function for an operator to call is one."""
         if not calls_packed(call):
             return (yield self.leaves(call.args))
         rest = call.args[1:]
@@ -322,7 +323,7 @@ class Normalizer:
             self.leave_to(depth)
 
     def _flatten(self, expr: SeqExpr) -> Step[RelaxExpr]:
-        """Add the bindings of a sequence to the current scope, and give its value."""
+        """Add the bindings of a sequence to the current scope, and return its value."""
         outer = self.scope.dataflow
         if outer:
             for block in expr.blocks:
@@ -354,7 +355,7 @@ class Normalizer:
                     self._give_up(binding)
 
     def function(self, func: Function) -> Step[Function]:
-        """Return a function in normal form that tells its result; the same one where it was."""
+        """Return a function in normal form with an annotated result; the same one if it is such."""
         params = tuple([self.parameter(p) for p in func.params])
         self.known.enter(params)
         try:
@@ -386,7 +387,7 @@ class Normalizer:
         var = binding.var
         func = binding.value
         if isinstance(func, Function) and var.struct_info_annotation is None:
-            # A function may call itself, so its variable is known before its value is.
+            # A function may call itself, so its variable is declared before its value is derived.
             recursive = var in free_relax_vars(func)
             if recursive and func.ret_struct_info is not None:
                 info = self.info(func_struct_info(func))
@@ -398,7 +399,7 @@ class Normalizer:
         self.define(var, value, binding)
 
     def _give_up(self, binding: Binding) -> None:
-        """Take the variable of a refused binding for what it says, or for any object."""
+        """Declare the variable of a wrong binding by its annotation, or as any object."""
         assert isinstance(binding, (VarBinding, MatchCast))
         if isinstance(binding, MatchCast):
             self.known.bind_shape_vars(binding.struct_info)
@@ -431,7 +432,7 @@ class Normalizer:
             self.add(VarBinding(var, value, span=span))
 
     def _annotate(self, var: Var, derived: StructInfo) -> Var:
-        """Return a variable with an annotation, what was derived where it has none."""
+        """Return a variable with an annotation: what was derived, if it has none."""
         given = var.struct_info_annotation
         info = derived if given is None else self.info(given)
         if given is None and not isinstance(var, DataflowVar):
@@ -443,7 +444,7 @@ class Normalizer:
         return made
 
     def cast(self, origin: MatchCast, value: RelaxExpr) -> Var | None:
-        """Add a check whose value is in normal form; gives its variable."""
+        """Add a check whose value is in normal form, and return its variable."""
         wanted = self.info(origin.struct_info)
         given = self.derive(value)
         var = origin.var

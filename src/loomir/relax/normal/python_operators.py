@@ -36,7 +36,7 @@ __all__ = ["define_python_operators", "info_of"]
 _END: Final = 2**31 - 1
 _MOST: Final = 1024
 _derived: Final[OrderedDict[int, tuple[Call, StructInfo]]] = OrderedDict()
-"""What is known of the latest calls: those that are not emitted yet are among them."""
+"""What is known of the latest calls, among them those that are not emitted yet."""
 
 
 def info_of(value: object) -> StructInfo | None:
@@ -64,7 +64,7 @@ def info_of(value: object) -> StructInfo | None:
 
 
 def _remember(call: Call) -> None:
-    """Derive what is known of a call, from what is known of its operands, which stand aside."""
+    """Derive what is known of a call from what is known of its operands."""
     args: list[RelaxExpr] = []
     for arg in call.args:
         known = _derived.get(id(arg))
@@ -77,7 +77,7 @@ def _remember(call: Call) -> None:
         made = Call(call.op, tuple(args), call.sinfo_args, call.attrs)
         _derived[id(call)] = call, deriver.derive(made)
     except CompileError:
-        return  # told, with its place, when the call is emitted
+        return  # reported, with its place, when the call is emitted
     while len(_derived) > _MOST:
         _derived.popitem(last=False)
 
@@ -97,7 +97,7 @@ def _call(name: str, *operands: Any, **options: Any) -> Call:
 
 
 def _apply(name: str, operands: Sequence[object]) -> object:
-    """Call an operator; numbers and arrays become constants, other objects have no meaning."""
+    """Call an operator; numbers and arrays become constants, other objects are not supported."""
     infos = [info_of(operand) for operand in operands]
     beside = next((i for i in infos if isinstance(i, TensorStructInfo)), None)
     given: list[object] = []
@@ -119,7 +119,7 @@ def _apply(name: str, operands: Sequence[object]) -> object:
 
 # -- items ---------------------------------------------------------------------------------------
 def _item(value: Expr, index: Any) -> Expr:
-    """Return a field of a tuple, or a part of a tensor as NumPy takes it.
+    """Return a field of a tuple, or a part of a tensor, indexed as in NumPy.
 
     Errors: RLX0006 for an index that is not a number, slice, None or ``...``, or one too many.
     """
@@ -253,13 +253,13 @@ def _fields(value: Expr) -> list[Expr]:
 
 
 def define_python_operators() -> None:
-    """Make operators, items and attributes of values in Python what this module says."""
+    """Define Python's operators, items and attributes for values of graphs."""
     functions = (_apply, _item, _fields, _shape, _dtype, const)
     set_meaning(PythonMeaning(*[_place_mistakes(function) for function in functions]))
 
 
 def _place_mistakes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Place mistakes at the line of the user that made them."""
+    """Place mistakes at the user's line that made them."""
 
     def call(*args: Any) -> Any:
         with located():

@@ -43,9 +43,9 @@ __all__ = ["Rewriter", "all_bindings", "copy_with_fresh_vars"]
 class Rewriter:
     """Rewrites functions; make one for each run of a pass.
 
-    A hook is told a value whose parts were rewritten, and gives it back or another expression; what
-    it emits through ``builder`` comes before the binding at hand. ``replace`` puts an expression in
-    a variable's place.
+    A hook gets a value whose parts were rewritten, and returns it or another expression; what it
+    emits through ``builder`` comes before the binding that is being rewritten. ``replace`` puts an
+    expression in a variable's place.
     """
 
     def __init__(self, mod: IRModule | None = None) -> None:
@@ -97,7 +97,7 @@ class Rewriter:
 
     # -- what hooks use --------------------------------------------------------------------------
     def lookup(self, expr: RelaxExpr) -> RelaxExpr:
-        """Return the value of a variable that was bound before; else the expression itself."""
+        """Return the value of a variable that was bound before; otherwise the expression itself."""
         found = self.builder.lookup_binding(expr) if isinstance(expr, Var) else None
         return expr if found is None else found
 
@@ -106,7 +106,7 @@ class Rewriter:
         self._normalizer.rename(old, new)
 
     def emit_binding(self, binding: VarBinding, value: RelaxExpr) -> None:
-        """Bind a value, to the variable as it is where the same is known of it."""
+        """Bind a value; its variable is kept if as much is known of the value as before."""
         normalizer = self._normalizer
         var = binding.var
         info = normalizer.info(var.struct_info)
@@ -125,7 +125,7 @@ class Rewriter:
         normalizer.add(binding if same else VarBinding(var, value, span=binding.span))
 
     def emit_match_cast(self, binding: MatchCast, value: RelaxExpr) -> None:
-        """Check a value, which may be another than before."""
+        """Emit the check of a value, which may have been replaced."""
         normalizer = self._normalizer
         if value is not binding.value:
             value = normalizer.run(normalizer.value(value))
@@ -133,7 +133,7 @@ class Rewriter:
 
     # -- the walk --------------------------------------------------------------------------------
     def rewrite_module(self) -> IRModule:
-        """Rewrite all functions of the module; the same module where nothing changed.
+        """Rewrite all functions of the module; returns the same module if nothing changed.
 
         Functions that hooks add are not rewritten.
         """
@@ -148,7 +148,7 @@ class Rewriter:
         return self.mod if same else made
 
     def rewrite_function(self, func: Function) -> Function:
-        """Rewrite a function; the same one where nothing changed."""
+        """Rewrite a function; returns the same one if nothing changed."""
         return trampoline(self._function(func))
 
     def _function(self, func: Function) -> Step[Function]:
@@ -227,14 +227,14 @@ _HOOKS: Final[dict[type, str]] = {
 
 
 def all_bindings(root: RelaxExpr) -> Sequence[VarBinding | MatchCast]:
-    """List all bindings of a function or a sequence, those of branches and closures too."""
+    """List all bindings of a function or a sequence, also those in branches and closures."""
     return [part for part in pre_order(root) if isinstance(part, (VarBinding, MatchCast))]
 
 
 def copy_with_fresh_vars(func: Function) -> Function:
     """Copy a function with new variables and shape variables in place of those that it binds.
 
-    Shape variables that tell of captured variables are captured too, and stay.
+    Shape variables in the annotations of captured variables are captured too, and stay.
     """
     shapes: dict[ShapeVar, ShapeVar] = {}
     names: dict[Var, None] = {}

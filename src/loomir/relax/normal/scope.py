@@ -25,7 +25,7 @@ __all__ = ["Scope"]
 class Scope:
     """Variables by their nesting (``Γ``), and the shape variables that are bound (``Σ``).
 
-    Shape variables that are an extent of a tensor or a shape are made known to the analyzer.
+    The analyzer assumes that shape variables which are an extent are not negative.
     """
 
     def __init__(self, analyzer: Analyzer) -> None:
@@ -74,7 +74,7 @@ class Scope:
         self.relax_vars.discard(var)
 
     def bind_shape_vars(self, info: StructInfo) -> list[ShapeVar]:
-        """Put in scope what an annotation binds; give what was not in scope before."""
+        """Bring the shape variables of an annotation into scope; returns the new ones."""
         new: list[ShapeVar] = []
         for part in _outside_functions(info):
             for var in shape_vars_in(part):
@@ -93,7 +93,7 @@ class Scope:
     def info_of(self, var: Var) -> StructInfo | None:
         """Return what is known of a variable, None if nothing is yet.
 
-        The shape variables of a function's parameters are others at each use, unless captured.
+        The shape variables of a function's parameters are renamed at each use, unless captured.
         """
         known = self._infos.get(var) or var.struct_info_annotation
         if known is not None and var in self._captured:

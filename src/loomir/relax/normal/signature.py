@@ -22,7 +22,7 @@ __all__ = ["func_struct_info"]
 
 
 def func_struct_info(func: Function | PrimFunc) -> FuncStructInfo:
-    """Return what is known of a function before its body is looked at.
+    """Return what a function's signature says of it, without its body.
 
     A ``PrimFunc`` is impure and returns nothing: it writes its results. A shape variable of
     narrower integers in it becomes one of int64.
@@ -53,7 +53,7 @@ def _of_prim_func(func: PrimFunc) -> FuncStructInfo:
 
 
 def _widen(extent: PrimExpr, wide: dict[Var, Var]) -> PrimExpr:
-    """Return an extent of integers in int64, with variables of int64; others are left."""
+    """Return an integer extent in int64, with variables of int64; other extents stay."""
     parts = list(pre_order(extent))
     if not all(isinstance(part, (Var, IntImm, BinaryOp, Cast)) for part in parts):
         return extent

@@ -61,7 +61,7 @@ def make_kernel(
 ) -> KernelCall:
     """Make the kernel of ``te_func`` on arguments.
 
-    ``leaf`` emits what is none, ``describe`` gives what is known of a leaf.
+    ``leaf`` emits an expression that is no leaf, ``describe`` returns what is known of a leaf.
     Errors: RLX0309 for an argument of unknown extents, or a result that is not a tensor.
     """
     return _Maker(leaf, describe).make(te_func, args, keywords, attrs)
@@ -161,7 +161,7 @@ class _Maker:
                     help="match it first: bb.match_cast(value, R.Tensor((n, m), dtype))",
                     span=span,
                 )
-            # A number has the dtype that extents of computed tensors have, too.
+            # Numbers have the same dtype as the extents of computed tensors.
             shape = [d.value if isinstance(d, IntImm) else self._inside(d) for d in info.dims]
             name = _letters(len(self.inputs))
             found = self.inputs[leaf] = placeholder(shape, info.dtype, name)
@@ -177,7 +177,7 @@ class _Maker:
 
     # -- results ---------------------------------------------------------------------------------
     def _to_pass(self, func: PrimFunc, tensors: Iterable[Tensor]) -> dict[ShapeVar, ShapeVar]:
-        """List the variables that the kernel uses and no array tells it."""
+        """List the variables that the kernel uses and cannot read from the extents of an array."""
         readable = {dim for t in tensors for dim in t.shape if isinstance(dim, ShapeVar)}
         wanted = {outer: inner for outer, inner in self.inner.items() if inner not in readable}
         if not wanted:

@@ -33,9 +33,9 @@ def extents_of(info: TensorStructInfo) -> Extents:
 def broadcast(c: OpContext, infos: Sequence[TensorStructInfo]) -> Extents:
     """Return the shape that tensors broadcast to, aligned at their last axes.
 
-    On an axis, extents that are 1 give way to the other; equal ones stay. Where it is not certain
-    whether two are equal the shape is unknown, and checked when the program runs; a context that
-    assumes says what it will be then.
+    On each axis, an extent of 1 is stretched to the other one; equal ones stay. If it is not
+    certain whether two are equal the shape is unknown, and checked when the program runs; a context
+    that assumes says what it will be then.
     Errors: OPS0008 for extents that are certain to fit neither way.
     """
     if any(info.ndim < 0 for info in infos):
@@ -52,7 +52,7 @@ def broadcast(c: OpContext, infos: Sequence[TensorStructInfo]) -> Extents:
 
 
 def _same_shape(infos: Sequence[TensorStructInfo], ndim: int) -> Expr | None:
-    """Return the variable that holds the shape of all tensors, where one does."""
+    """Return the variable that holds the shape of all tensors, None if there is none."""
     shapes = [info.shape for info in infos]
     if not shapes or shapes[0] is None or isinstance(shapes[0], ShapeExpr):
         return None
@@ -89,7 +89,7 @@ def _axis(
 
 
 def broadcast_extents(extents: Sequence[Dim], equal: Callable[[Dim, Dim], bool | None]) -> PrimExpr:
-    """Return the extent that extents broadcast to if they do, also where it is open which is 1."""
+    """Return the extent that extents broadcast to, also if it is unknown which of them is 1."""
     found: list[PrimExpr] = []
     for extent in map(as_dim, extents):
         if isinstance(extent, IntImm) and extent.value != 1:

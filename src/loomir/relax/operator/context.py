@@ -26,7 +26,7 @@ __all__ = ["OpContext", "Required"]
 
 
 class Required(NamedTuple):
-    """An order of two extents that is open until a program runs; a kernel does not check it.
+    """A condition ``low <= high`` that is unknown until the program runs; no kernel checks it.
 
     ``message`` says what is wrong where ``low`` is above ``high``; ``{0}`` and ``{1}`` stand for
     their values.
@@ -42,7 +42,7 @@ class OpContext:
     """A call in normal form, with what is known of its arguments.
 
     ``args`` is the structural information of each argument. Of a value that may be anything
-    (``ObjectStructInfo``) a rule learns nothing and demands nothing: it is checked when it runs.
+    (``ObjectStructInfo``) a rule learns nothing and demands nothing: it is checked at run time.
     """
 
     __slots__ = (
@@ -76,19 +76,19 @@ class OpContext:
         self.args = tuple(args)
         self.analyzer = analyzer
         self.lookup = lookup
-        """Gives the structural information of a leaf expression, functions of the module too."""
+        """Returns the structural information of a leaf expression or a function of the module."""
         self.warn = warn
         self.definition = definition or _find_none
-        """Gives a function of the module itself, None if it is not there (yet)."""
+        """Returns a function of the module, None if it is not defined (yet)."""
         self.memory: dict[Any, Any] = {} if memory is None else memory
-        """What rules keep from call to call of one program."""
+        """A cache of the rules, for all calls of one program."""
         self.assume = assume
         """Whether what is open, but certain if the call is right, is taken to be so: a kernel
         checks it."""
         self.required: list[Required] = []
-        """What rules have found to be open, for the caller to check when the program runs."""
+        """Conditions that rules could not decide, for the caller to check at run time."""
         self.running = running
-        """Whether the program runs, and all is known of the arguments."""
+        """Whether this is at run time, when everything is known of the arguments."""
         self.shown = "R." + str(getattr(call.op, "name", "")).removeprefix("relax.")
 
     @property
@@ -111,7 +111,7 @@ class OpContext:
         notes: tuple[str, ...] = (),
         place: ErrorSpans | None = None,
     ) -> NoReturn:
-        """Refuse the call: at a place, or at an argument where one is to blame, or as a whole."""
+        """Refuse the call: at a place, at the argument that is wrong, or as a whole."""
         blamed = self.call.args[arg] if arg is not None and arg < len(self.call.args) else None
         place = place or error_spans_of(blamed, self.call)
         text = f"{self.shown}: {message}"
@@ -120,9 +120,9 @@ class OpContext:
     def require_order(
         self, code: str, low: Dim, high: Dim, message: str, *, help: str, arg: int | None = None
     ) -> None:
-        """Refuse the call where ``low`` is certainly above ``high``; note where that is open.
+        """Refuse the call if ``low`` is certainly above ``high``; if unknown, note the condition.
 
-        ``message`` and what it stands for: see ``Required``.
+        ``message`` is described at ``Required``.
         """
         least, most = self.simplify((low, high))
         bound = self.analyzer.const_int_bound(self.analyzer.simplify(most - least))
@@ -134,7 +134,7 @@ class OpContext:
 
     # -- arguments -------------------------------------------------------------------------------
     def tensor(self, index: int) -> TensorStructInfo:
-        """Return what is known of an argument that must be a tensor; nothing of any object.
+        """Return what is known of an argument that must be a tensor; of an object, nothing is.
 
         Errors: OPS0004 for another kind of value.
         """
@@ -151,7 +151,7 @@ class OpContext:
         )
 
     def tensors(self, index: int) -> tuple[TensorStructInfo, ...] | None:
-        """Return what is known of a tuple of tensors, None if not even their number is.
+        """Return what is known of a tuple of tensors, None if their number is unknown.
 
         Errors: OPS0004 for another kind of value.
         """
@@ -207,18 +207,18 @@ class OpContext:
         )
 
     def _may_be_any(self, index: int) -> bool:
-        """Tell whether nothing is known of an argument; of a running program's, all is known."""
+        """Tell whether nothing is known of an argument; at run time, everything is."""
         is_text = isinstance(self.call.args[index], (DataTypeImm, StringImm))
         is_object = isinstance(self.args[index], ObjectStructInfo)
         return is_object and not self.running and not is_text
 
     def has(self, index: int) -> bool:
-        """Whether the call gives the argument, which may be left out."""
+        """Whether the call has an argument that may be left out."""
         return index < len(self.call.args)
 
     # -- proofs ----------------------------------------------------------------------------------
     def equal(self, a: Dim, b: Dim) -> bool | None:
-        """Tell whether two extents are equal; None if neither is certain."""
+        """Tell whether two extents are equal; None if that is unknown."""
         x, y = as_dim(a), as_dim(b)
         if self.analyzer.can_prove_equal(x, y):
             return True
@@ -243,7 +243,7 @@ class OpContext:
         return tuple([self.analyzer.simplify(as_dim(d)) for d in dims])
 
     def axis(self, axis: int, rank: int, *, arg: int = 0, extra: int = 0) -> int:
-        """Return an axis counted from 0. ``extra`` axes more may be named (a new one).
+        """Return an axis counted from 0. It may be one of ``extra`` new ones.
 
         Errors: OPS0005 for one that the tensor lacks.
         """
@@ -266,7 +266,7 @@ class OpContext:
         *,
         ndim: int = -1,
     ) -> TensorStructInfo:
-        """Describe a tensor: of known extents, or else of a rank; on the device of ``like``."""
+        """Describe a tensor with known extents, or with a rank only; on the device of ``like``."""
         device = None if like is None else like.vdevice
         if dims is None:
             return TensorStructInfo(None, DataType(str(dtype)), device, ndim)

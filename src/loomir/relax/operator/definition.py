@@ -36,7 +36,7 @@ Infer: TypeAlias = Callable[[OpContext], StructInfo]
 
 @dataclass(frozen=True, slots=True)
 class TensorSample:
-    """A tensor among the inputs of a sample: its extents and dtype, or its very contents.
+    """A tensor among the inputs of a sample: its extents and dtype, or its contents.
 
     ``low`` and ``high`` bound random contents; ``values`` gives them.
     """
@@ -128,21 +128,21 @@ class OpDef:
 
     @property
     def signature(self) -> inspect.Signature:
-        """What Python says of the functions that make calls of it."""
+        """The signature of the Python function that makes calls of it."""
         return signature_of(self.params).replace(return_annotation=Call)
 
     def call(self, *args: Any, **keywords: Any) -> Call:
-        """Make a call of what users write. Errors: OPS0001 to OPS0003."""
+        """Make a call from the arguments that users write. Errors: OPS0001 to OPS0003."""
         shown = "R." + self.name.removeprefix("relax.")
         bound = bind(shown, self.params, args, keywords, self.adapt)
         return Call(self.op, tuple(bound.inputs), bound.infos, bound.options)
 
     def check(self, call: Call) -> None:
-        """Refuse a call that was made by hand and lacks something. Errors: OPS0001, OPS0002."""
+        """Refuse a call that was built directly and is incomplete. Errors: OPS0001, OPS0002."""
         check_bound("R." + self.name.removeprefix("relax."), self.params, call)
 
     def normalize_call(self, call: Call) -> Call:
-        """Return the call as the operator wants it. Errors: OPS0001, OPS0002, those of its rule."""
+        """Return the call in the operator's normal form. Errors: OPS0001, OPS0002, its rule's."""
         if self.normalize is None:
             return call
         self.check(call)
@@ -168,7 +168,7 @@ def define_op(
     elementwise: bool = False,
     adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> Callable[..., Call]:
-    """Define the operator ``relax.<name>`` and give the function that makes calls of it.
+    """Define the operator ``relax.<name>`` and return the function that makes calls of it.
 
     See ``OpDef`` for what the keywords mean. ``doc`` is its description: one imperative line, then
     shapes, types and errors.

@@ -16,7 +16,7 @@ __all__ = ["refuse_loose_tensors", "show_given"]
 
 def show_given(value: Any) -> str:
     """Write a value for a message."""
-    kind = getattr(value, "kind", None)  # of what the parser holds of Python's
+    kind = getattr(value, "kind", None)  # objects of Python's in the parser
     if isinstance(kind, str):
         return kind
     return str(value) if isinstance(value, Node) else show_value(value)

@@ -28,7 +28,7 @@ _ALLOWED: Final = (
 
 
 def index_function(text: str) -> Callable[..., Any]:
-    """Return the function that a text says, of index expressions or of arrays of indices.
+    """Return the function that a text defines, of index expressions or of arrays of indices.
 
     Errors: ``ValueError`` for a text that is no such function.
     """
@@ -47,20 +47,20 @@ def index_function(text: str) -> Callable[..., Any]:
         whole = not isinstance(part, ast.Constant) or type(part.value) is int
         if not isinstance(part, _ALLOWED) or not known or not whole:
             raise ValueError("it is not made of indices, numbers, +, -, *, // and %")
-    # Nothing but arithmetic on the arguments is left in the tree.
+    # The tree has been checked: it has only arithmetic on the arguments.
     code = compile(tree, "<index map>", "eval")
     return cast("Callable[..., Any]", eval(code, {"__builtins__": {}}))  # noqa: S307
 
 
 def index_map_of(text: str) -> IndexMap:
-    """Return the map that a text says, of int64 indices."""
+    """Return the map of int64 indices that a text defines."""
     return IndexMap.from_func(index_function(text), dtype="int64")
 
 
 def index_text(value: Any) -> str | None:
-    """Write an index map, a function of indices or another text in the one form that is kept.
+    """Write an index map, a function of indices or another text in canonical form.
 
-    None for what is none of these, or a map of other expressions.
+    Returns None for anything else, and for a map with expressions other than arithmetic.
     """
     if isinstance(value, str):
         try:
@@ -94,7 +94,7 @@ def _bare(text: str | None) -> str | None:
 
 
 def _map_of(function: Any) -> IndexMap | None:
-    """Make a map of a function that says how many indices it takes, and gives indices."""
+    """Make a map from a function with a fixed number of parameters that returns indices."""
     if not callable(function):
         return None
     try:

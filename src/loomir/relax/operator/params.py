@@ -68,7 +68,7 @@ __all__ = [
 
 
 class Kind(Enum):
-    """What a parameter takes."""
+    """The kind of value that a parameter takes."""
 
     TENSOR = "a tensor"
     TENSORS = "a tuple of tensors"
@@ -114,7 +114,7 @@ _OPTIONS: Final = frozenset(
 
 
 _TUPLES: Final = frozenset({Kind.TENSORS, Kind.TUPLE, Kind.EXPR, Kind.ARGS})
-"""What takes a tuple of Python as one of the program."""
+"""The kinds for which a tuple of Python's becomes a tuple of the program."""
 
 
 class _Required:
@@ -123,16 +123,16 @@ class _Required:
 
 
 REQUIRED: Final[Any] = _Required()
-"""The default of what must be given."""
+"""The default of a parameter that must be passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter: its name, what it takes, and what it is when left out.
+    """A parameter: its name, the kind of value that it takes, and its default.
 
     ``choices`` are the texts that an option takes. An input with the default None may be left out
-    of the call; only the last inputs can be. ``variadic``: it takes all that is given by place, and
-    what follows is given by name. ``aliases`` are other names of it.
+    of the call; only the last inputs can be. ``variadic``: it takes all positional arguments, and
+    the parameters after it are keywords. ``aliases`` are other names of it.
     """
 
     name: str
@@ -144,7 +144,7 @@ class Param:
 
     @property
     def is_option(self) -> bool:
-        """Whether it is an attribute of the call, and no argument."""
+        """Whether it is an attribute of the call, not an argument."""
         return self.kind in _OPTIONS
 
     @property
@@ -171,7 +171,7 @@ tensors = _maker(Kind.TENSORS)
 shape = _maker(Kind.SHAPE)
 prim = _maker(Kind.PRIM)
 scalar = _maker(Kind.SCALAR)
-"""A number, a scalar of the program, or a tensor: made a tensor or a scalar by the operator."""
+"""A number, a scalar of the program, or a tensor; the operator makes a tensor or a scalar of it."""
 function = _maker(Kind.FUNCTION)
 tuple_of = _maker(Kind.TUPLE)
 expr = _maker(Kind.EXPR)
@@ -200,21 +200,21 @@ def several(name: str) -> Param:
 def info(name: str = "out_sinfo", default: Any = REQUIRED) -> Param:
     """Declare a parameter that describes the results: one structural information, or a list.
 
-    It goes into the call's ``sinfo_args``, and has the names that users know of it (R42).
+    It becomes the call's ``sinfo_args``, and has the names that users know (R42).
     """
     names = ("out_sinfo", "out_ty", "sinfo_args", "ty_args", "type_args")
     return Param(name, Kind.INFO, default, aliases=tuple(n for n in names if n != name))
 
 
 def text(name: str, default: Any = REQUIRED, choices: Sequence[str] = ()) -> Param:
-    """Declare an option that takes a string, one of ``choices`` where any are given."""
+    """Declare an option that takes a string: one of ``choices``, if there are any."""
     return Param(name, Kind.TEXT, default, tuple(choices))
 
 
 def signature_of(params: Sequence[Param]) -> inspect.Signature:
     """Return the signature of a function that takes these parameters.
 
-    Other names of a parameter come last and are given by name; as one of them may be given in its
+    Other names of a parameter come last, as keywords. As one of them may be passed in its
     place, it and what follows can be left out then.
     """
     made: list[inspect.Parameter] = []
@@ -247,7 +247,7 @@ def convert_option(op: str, param: Param, value: Any) -> Any:
         return None
     made = _CONVERT[param.kind](_plain(value))
     if param.kind is Kind.DTYPE and param.default is None and made is not None and made.is_void:
-        return None  # no dtype is said, as others write it
+        return None  # other libraries write this for no dtype
     if made is None or (param.choices and made not in param.choices):
         wanted = (
             "one of " + ", ".join(map(repr, param.choices)) if param.choices else param.kind.value
@@ -262,7 +262,7 @@ def convert_option(op: str, param: Param, value: Any) -> Any:
 
 
 _LEVELS: Final = 8
-"""Lists in lists that are looked into: more than any option has."""
+"""How deeply nested lists are read: more deeply than those of any option."""
 
 
 def _plain(value: Any, levels: int = _LEVELS) -> Any:
@@ -364,7 +364,7 @@ _CONVERT: Final[dict[Kind, Callable[[Any], Any]]] = {
 
 
 def convert_input(op: str, param: Param, value: Any, like: DataType | None = None) -> Any:
-    """Return an input as an expression; Python's tuples and numbers are made those of the program.
+    """Return an input as an expression; Python's tuples and numbers become those of the program.
 
     A number in place of a tensor takes the dtype ``like``, if that holds it.
     Errors: OPS0003 for what cannot be an input.
@@ -402,13 +402,13 @@ def convert_input(op: str, param: Param, value: Any, like: DataType | None = Non
 
 
 def _as_arguments(value: Expr | GlobalVar) -> Expr | GlobalVar:
-    """Put one argument in a tuple, unless it is known to be one."""
+    """Put one argument into a tuple, unless it is known to be one."""
     known = isinstance(getattr(value, "struct_info_annotation", None), TupleStructInfo)
     return value if known or isinstance(value, Tuple) else Tuple((value,))
 
 
 def _as_infos(op: str, param: Param, value: Any) -> tuple[StructInfo, ...]:
-    """Return what describes the results. Errors: OPS0003."""
+    """Return the structural information of the results. Errors: OPS0003."""
     if isinstance(value, StructInfo):
         return (value,)
     if isinstance(value, (list, tuple)):
@@ -433,7 +433,7 @@ def _holds(dtype: DataType, value: Any) -> bool:
 
 
 def _dtype_of_numbers(params: Sequence[Param], given: dict[str, Any]) -> DataType | None:
-    """Return the dtype that numbers among the inputs take: that asked for, or that of a tensor."""
+    """Return the dtype of numbers among the inputs: the requested one, or that of a tensor."""
     for param in params:
         if param.kind is Kind.DTYPE and given.get(param.name) is not None:
             return _dtype(given[param.name])
@@ -448,7 +448,7 @@ def _dtype_of_numbers(params: Sequence[Param], given: dict[str, Any]) -> DataTyp
 
 
 class Bound(NamedTuple):
-    """What a call gives, sorted: arguments, attributes, and what describes the results."""
+    """The parts of a call: arguments, attributes, and structural information of the results."""
 
     inputs: list[Any]
     options: dict[str, Any]
@@ -462,9 +462,9 @@ def bind(
     keywords: dict[str, Any],
     adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> Bound:
-    """Sort what a call gives into inputs and options, defaults filled in.
+    """Sort the arguments of a call into inputs and options, and fill in defaults.
 
-    ``adapt`` turns what is given, by name, into what is meant.
+    ``adapt`` changes the arguments, by name, before they are converted.
 
     Errors: OPS0001 for arguments that do not fit the signature, OPS0002, OPS0003.
     """
@@ -496,7 +496,7 @@ def bind(
 
 
 def _convert_items(op: str, param: Param, value: Sequence[Any]) -> Tuple:
-    """Make a tuple of the program of Python's, however deep it is.
+    """Convert a tuple of Python's to one of the program, nested to any depth.
 
     Errors: OPS0003 for what cannot be an input, such as a list that holds itself.
     """
@@ -527,7 +527,7 @@ def _convert_items(op: str, param: Param, value: Sequence[Any]) -> Tuple:
 
 
 def check_bound(op: str, params: Sequence[Param], call: Call) -> None:
-    """Refuse a call, however it was made, that no ``bind`` gives.
+    """Refuse a call that ``bind`` could not have made.
 
     Errors: OPS0001 for another number of arguments or other options, OPS0002.
     """
@@ -559,7 +559,7 @@ def check_bound(op: str, params: Sequence[Param], call: Call) -> None:
 
 
 def _form(option: Any) -> Any:
-    """Return the Python type of plain data, and of what a tuple holds."""
+    """Return the Python type of plain data; for a tuple, with the types of its elements."""
     if isinstance(option, tuple):
         return tuple(map(_form, cast("tuple[Any, ...]", option)))
     return cast("type[object]", type(option))

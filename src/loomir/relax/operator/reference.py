@@ -24,11 +24,11 @@ NPArray: TypeAlias = np.ndarray[Any, Any]
 _FLOAT32: Final = np.dtype("float32")
 
 xp: Final[Any] = np
-"""NumPy without its types, which are lost in most formulas."""
+"""NumPy, untyped: type checkers lose the types in most formulas."""
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Tell whether a dtype is one of floats, bfloat16 too."""
+    """Tell whether a dtype is a float, bfloat16 included."""
     found = dtype_of_numpy(dtype)
     return found is not None and found.is_float
 
@@ -50,7 +50,7 @@ def convert_array(x: NPArray, dtype: DataType | str) -> NPArray:
     x = np.asarray(x)
     if wanted.is_integer and is_float(x.dtype):
         wide = np.trunc(x.astype("float64"))
-        # No float is the greatest 64-bit integer: values beyond it are replaced separately.
+        # No float equals the greatest 64-bit integer: values beyond it are replaced separately.
         low, high = float(wanted.min_value), float(wanted.max_value)
         inside = np.where((wide > low) & (wide < high), wide, 0.0).astype(target)
         made = np.where(wide >= high, np.array(wanted.max_value, target), inside)
@@ -60,9 +60,9 @@ def convert_array(x: NPArray, dtype: DataType | str) -> NPArray:
 
 
 def _odd(x: NPArray) -> NPArray:
-    """Return float32 that rounds to what ``x`` does: NumPy converts to bfloat16 by way of it.
+    """Return float32 values that round to bfloat16 as ``x`` does: NumPy converts through float32.
 
-    What is cut off leaves the last bit set, so that no half is seen where there is none.
+    If bits are cut off, the last one is set (round to odd), so that no false tie arises.
     """
     wide = xp.asarray(_short(x), "float64")
     near = xp.asarray(wide, "float32")
@@ -74,7 +74,7 @@ def _odd(x: NPArray) -> NPArray:
 
 
 def _short(x: NPArray) -> NPArray:
-    """Return integers of more than 53 bits as others that a float64 holds, in the same way."""
+    """Return integers of more than 53 bits as others that a float64 holds, rounded to odd too."""
     if x.dtype.kind not in "iu":
         return x
     plain = xp.asarray(x, "uint64")
@@ -86,17 +86,17 @@ def _short(x: NPArray) -> NPArray:
 
 
 def greater(a: NPArray, b: NPArray) -> NPArray:
-    """Take the greater; the first NaN, and of zeros of two signs the first."""
+    """Return the greater; the first NaN if there is one, and the first of two zeros."""
     return np.where((a >= b) | (a != a), a, b)
 
 
 def lesser(a: NPArray, b: NPArray) -> NPArray:
-    """Take the lesser; the first NaN, and of zeros of two signs the first."""
+    """Return the lesser; the first NaN if there is one, and the first of two zeros."""
     return np.where((a <= b) | (a != a), a, b)
 
 
 def elementwise(compute: Callable[..., Any]) -> Callable[..., NPArray]:
-    """Make a reference of a function of arrays of one dtype.
+    """Make a reference from a function of arrays of one dtype.
 
     Scalars take the dtype of the first array. Floats of 16 bits are computed in float32, and
     results that are floats rounded once.

@@ -38,7 +38,7 @@ def operand(c: OpContext, index: int) -> Operand:
 
 
 def shape_argument(c: OpContext, index: int) -> Extents:
-    """Return what is known of the shape that an argument is; a variable may hold unknown extents.
+    """Return what is known of an argument that is a shape; a variable may have unknown extents.
 
     Errors: OPS0004 for another kind of value.
     """
@@ -68,7 +68,7 @@ _NAMED: Final = {
 
 
 def need(c: OpContext, kind: str, dtype: DataType, arg: int = 0) -> None:
-    """Hold that a dtype is of a kind; an unknown one may be.
+    """Check that a dtype is of a kind; an unknown one is accepted.
 
     Kinds: float, integer, number (a float or integer), bool, bits (an integer or bool), any.
     Errors: OPS0007.
@@ -85,7 +85,7 @@ def need(c: OpContext, kind: str, dtype: DataType, arg: int = 0) -> None:
 
 
 def common_dtype(c: OpContext, indices: Sequence[int]) -> DataType:
-    """Return the one dtype that arguments have, ``void`` where that of one is unknown.
+    """Return the common dtype of arguments, ``void`` if that of one is unknown.
 
     A scalar that is written as a number takes the dtype of the tensors beside it; any other scalar
     has its own. At least one argument must be a tensor.
@@ -134,14 +134,14 @@ def _takes(info: Operand, dtype: DataType) -> bool:
             return dtype.min_value <= value.value <= dtype.max_value
         return dtype.is_float
     if isinstance(value, FloatImm) and dtype.is_float:
-        # Digits that a shorter float has lost are not made up.
+        # A shorter float is not widened: the digits that it has lost do not come back.
         return dtype.bits <= value.dtype.bits or float(value.value).is_integer()
     return False
 
 
 # -- devices ---------------------------------------------------------------------------------
 def common_device(c: OpContext, indices: Sequence[int]) -> VDevice | None:
-    """Return the device on which tensors are, None if that of none is known.
+    """Return the common device of tensors, None if it is unknown for all of them.
 
     Errors: OPS0009 for two devices.
     """
@@ -163,7 +163,7 @@ def common_device(c: OpContext, indices: Sequence[int]) -> VDevice | None:
 
 
 def tensor_info(extents: Extents, dtype: DataType, device: VDevice | None) -> TensorStructInfo:
-    """Describe a tensor of what is known of its shape."""
+    """Describe a tensor from what is known of its shape."""
     if extents.shape is None:
         return TensorStructInfo(None, dtype, device, extents.ndim)
     return TensorStructInfo(extents.shape, dtype, device)

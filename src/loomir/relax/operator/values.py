@@ -40,7 +40,7 @@ Describe = Callable[[Any], StructInfo]
 
 
 def scalar_dtype(value: object) -> DataType | None:
-    """Return the dtype of a scalar: of Python's numbers the widest; None for what is no scalar."""
+    """Return the dtype of a scalar: the widest for Python's numbers, None for other objects."""
     if isinstance(value, np.generic):
         return dtype_of_numpy(cast("Any", value).dtype)
     if isinstance(value, bool):
@@ -56,7 +56,7 @@ def literal(value: Any, dtype: DataType) -> PrimExpr:
 
 
 def describe(value: Any, other: Describe = lambda value: OBJECT) -> StructInfo:
-    """Return all that can be known of a value; ``other`` describes functions and objects."""
+    """Return the structural information of a value; ``other`` is that of functions and objects."""
     return trampoline(_describe(value, other))
 
 
@@ -86,9 +86,9 @@ def infer_of_values(
     span: Span | None = None,
     describe: Describe = describe,
 ) -> StructInfo:
-    """Apply an operator's own rule to what values are; ``args`` are the call's, where they matter.
+    """Apply an operator's own rule to values; ``args`` are those of the call, if they matter.
 
-    Errors: RUN0212, with what the rule says of a call that it refuses.
+    Errors: RUN0212, with the message of the rule if it refuses the call.
     """
     infos = [describe(value) for value in values]
     given = [None] * len(infos) if args is None else args

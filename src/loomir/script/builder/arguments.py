@@ -70,7 +70,7 @@ _describers: list[Callable[[object], str | None]] = []
 
 
 def add_describer(describer: Callable[[object], str | None]) -> None:
-    """Let a dialect name the kinds of its own values; None for what is none of them."""
+    """Let a dialect name the kinds of its own values; None for other values."""
     _describers.append(describer)
 
 

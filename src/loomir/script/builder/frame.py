@@ -148,7 +148,7 @@ class IRBuilder:
 
 
 class Frame(Generic[_V]):
-    """A scope of the program in the making."""
+    """A scope of the program that is being built."""
 
     what = "its scope"
     """How errors call a frame of this kind."""

@@ -63,11 +63,11 @@ def from_source(
     """Read a program from its text.
 
     Nothing is run: names are those of the program, ``T``, ``R`` and ``I``, and of ``values``.
-    ``name`` is what errors call the text. Gives a module for a class under ``@I.ir_module``, a
-    function for one under ``@T.prim_func`` or ``@R.function``. What may not be meant is told by a
-    ``loomir.CompileWarning``.
-    A program that is not ``trusted`` is compiled with bounds checks, unless ``loomir.compile`` is
-    told otherwise; it may still call functions of Python and C that have names.
+    ``name`` is what errors call the text. Returns a module for a class under ``@I.ir_module``, a
+    function for one under ``@T.prim_func`` or ``@R.function``. What is probably a mistake is
+    reported as a ``loomir.CompileWarning``.
+    A program that is not ``trusted`` is compiled with bounds checks, unless ``loomir.compile`` gets
+    ``check_bounds=False``; it may still call functions of Python and C that have names.
 
     Errors: SCR0001 to SCR0035, TIR01xx to TIR03xx, RLX and OPS, all mistakes of the text at once.
     """
@@ -327,10 +327,11 @@ def macro(
 ) -> Macro | MacroDecorator:
     """Parse a macro: statements with parameters, expanded at each call.
 
-    Parameters stand for what is given, unevaluated. Other names mean what they mean here and now;
-    with ``hygienic=False``, what they mean at the call.
+    Parameters stand for the expressions of a call, which are not evaluated first. Other names have
+    the meaning that they have at the definition; with ``hygienic=False``, that at the call.
 
-    Errors: SCR0001, SCR0002 and SCR0028 for what no call can mend, SCR0011.
+    Errors: SCR0001, SCR0002 and SCR0028 for what is wrong with the macro whatever its call,
+    SCR0011.
     """
     if func is None:
         return MacroDecorator(hygienic)
@@ -362,7 +363,7 @@ def _read_macro(func: FunctionType, frame: FrameType, hygienic: bool) -> Macro:
 
 
 def _macro_node(func: FunctionType) -> doc.FunctionDef:
-    """Return the definition of a macro, checked for what no call can mend."""
+    """Return the definition of a macro, checked for what is wrong whatever its call."""
     found = source.find_function(func.__code__, func.__globals__)
     problems: list[Diagnostic] = []
     node = cast("doc.FunctionDef", convert(_drop_decorators(found.node), found.places, problems))

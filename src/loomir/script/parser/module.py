@@ -171,7 +171,7 @@ def visit_class(parser: Parser, node: doc.ClassDef) -> None:
 
 
 def check_rewriter(node: doc.ClassDef) -> None:
-    """Hold a class under ``@R.rewriter`` to its two functions. Errors: SCR0014."""
+    """Check that a class under ``@R.rewriter`` has its two functions. Errors: SCR0014."""
     heads = {part.name: part for part in node.body if isinstance(part, doc.FunctionDef)}
     if set(heads) != {"pattern", "replacement"}:
         raise mistake(
@@ -294,7 +294,7 @@ def _heads(
 
 
 def _demand_new(functions: dict[str, object], name: str, span: Span) -> None:
-    """Hold a name to be that of one function. Errors: SCR0026."""
+    """Check that a name is that of one function only. Errors: SCR0026."""
     if name in functions:
         raise mistake(
             "SCR0026",

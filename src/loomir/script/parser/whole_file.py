@@ -169,7 +169,7 @@ def parts_of(text: str, name: str) -> FileParts:
 
 
 def read_part(part: Part, watch: Callable[[str, Entry], None] | None = None) -> Found:
-    """Read one program; ``watch`` is told each name that is bound."""
+    """Read one program; ``watch`` is called with each name that is bound."""
     captured = _Reading(part.values)
     parser = Parser(captured)
     parser.vars.watch = watch

@@ -61,7 +61,7 @@ def leaf_handler(token: str, *classes: type) -> Callable[[_H], _H]:
 
 
 def stmt_handler(token: str, *classes: type) -> Callable[[_H], _H]:
-    """Register a handler that emits statements; it is told whether nothing follows in the list."""
+    """Register a handler that emits statements; its last argument: whether no statement follows."""
 
     def register(handler: _H) -> _H:
         _STMTS.update({(token, cls): handler for cls in classes})
@@ -71,7 +71,7 @@ def stmt_handler(token: str, *classes: type) -> Callable[[_H], _H]:
 
 
 class DocFrame:
-    """A list of statements in the making, and what goes out of scope at its end.
+    """A list of statements that is being written, and what goes out of scope at its end.
 
     Open in a ``with`` statement.
     """
@@ -121,7 +121,7 @@ class Docsifier:
         self.constants = "named"
         """Where the contents of large constants go: see ``loomir.support.printing.to_text``."""
         self.shape_vars: list[StmtDoc] | None = None
-        """Declarations of shape variables of the function in the making, None outside of one."""
+        """Declarations of shape variables of the function being printed, None outside of one."""
         self.frames: list[DocFrame] = [DocFrame(self, "top")]
         self.names = Names()
         self.functions: Mapping[str, FunctionName] = {}

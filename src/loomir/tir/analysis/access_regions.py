@@ -41,8 +41,8 @@ def infer_access_regions(
 ) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
     """Return the regions that a block reads and those that it writes, in order of first access.
 
-    With an ``init``, buffers that the block writes are not listed as read: it starts them itself.
-    ``pointers`` says whose memory a data variable is, by its id.
+    With an ``init``, buffers that the block writes are not listed as read: it initialises them.
+    ``pointers`` maps the id of a data variable to the buffer whose memory it is.
     """
     found = _Accesses(list(match_buffers), pointers or {})
     found.skip(b.data for b in alloc_buffers)
@@ -89,7 +89,7 @@ class _Accesses:
             self.visit_parts(match.source.region)
 
     def skip(self, pointers: Iterable[Var]) -> None:
-        """Leave out memory that the block itself allocates."""
+        """Ignore memory that the block itself allocates."""
         self.skipped.update(id(p) for p in pointers)
 
     def visit_parts(self, parts: Iterable[Node]) -> None:
@@ -161,7 +161,7 @@ class _Accesses:
             seen.add(id(buffer.data))
             source = self.matched[id(buffer.data)]
             buffer, ranges = source.buffer, list(source.region)
-        if id(buffer) in self.declared:  # which has no name outside; its memory may have one
+        if id(buffer) in self.declared:  # no name outside the block; its memory may have one
             owner = self.pointers.get(id(buffer.data))
             if owner is None or id(owner) in self.declared:
                 return
@@ -180,9 +180,9 @@ class _Accesses:
         return self._outer(buffer, axis, Range(index, IntImm(1, index.dtype)))
 
     def _outer(self, buffer: Buffer, axis: int, found: Range) -> Range:
-        """Return the range, or the whole axis where it depends on what happens in the block."""
+        """Return the range, or the whole axis if the range depends on names bound in the block."""
         for node in pre_order(found):
-            if isinstance(node, (BufferLoad, Let)):  # a copy of the latter would bind twice
+            if isinstance(node, (BufferLoad, Let)):  # a copied Let would bind its name twice
                 return self._whole(buffer, axis)
         if any(id(name) in self.inner for name in free_definitions(found)):
             return self._whole(buffer, axis)

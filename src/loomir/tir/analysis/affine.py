@@ -40,14 +40,14 @@ __all__ = ["Affine", "Atom", "Sum", "reads_memory", "show"]
 
 _MOST_TERMS: Final = 64
 _LEVELS: Final = 50
-"""Levels of an expression that are read by calls."""
+"""How many levels of an expression are read recursively; deeper ones on a stack."""
 _PURE: Final = frozenset({Effect.PURE, Effect.EXPR_ANNOTATION})
 
 
 class Atom:
     """A quantity: its range (``low`` to ``high``, None for unknown) and the loops that change it.
 
-    A loop is an atom that depends on itself. ``name``: what messages call it by, or the expression.
+    A loop is an atom that depends on itself. ``name``: its name in messages, or the expression.
     """
 
     __slots__ = ("high", "loops", "low", "name")
@@ -73,7 +73,7 @@ class Sum(NamedTuple):
 
     @property
     def loops(self) -> frozenset[Atom]:
-        """The loops that the value may change with."""
+        """The loops on which the value may depend."""
         found: frozenset[Atom] = frozenset()
         for atom in self.terms:
             found |= atom.loops
@@ -102,7 +102,7 @@ class Sum(NamedTuple):
         return Sum({}, 0).plus(self, factor) if factor else Sum({}, 0)
 
     def range(self) -> tuple[int | None, int | None]:
-        """Return the least and the greatest value, None if it is not known."""
+        """Return the least and the greatest value; None for one that is not known."""
         low: int | None = self.constant
         high: int | None = self.constant
         for atom, times in self.terms.items():
@@ -112,7 +112,7 @@ class Sum(NamedTuple):
         return low, high
 
     def divide(self, divisor: int) -> tuple[Sum, Sum] | None:
-        """Return quotient and remainder by a positive constant or None if ranges do not tell."""
+        """Return quotient and remainder by a positive constant, None if they are not known."""
         whole = {a: t // divisor for a, t in self.terms.items() if t % divisor == 0}
         rest = Sum({a: t for a, t in self.terms.items() if t % divisor}, self.constant % divisor)
         low, high = rest.range()
@@ -132,7 +132,7 @@ class Sum(NamedTuple):
 
 
 def show(value: Sum) -> str:
-    """Write a sum as messages show it."""
+    """Write a sum for a message."""
     parts: list[str] = []
     for atom, times in value.terms.items():
         size = f"{atom.name}" if abs(times) == 1 else f"{abs(times)} * {atom.name}"
@@ -145,7 +145,7 @@ def show(value: Sum) -> str:
 
 
 def reads_memory(expr: PrimExpr) -> bool:
-    """Tell whether evaluating an expression again may give something else."""
+    """Tell whether evaluating an expression again may give another value."""
     return any(
         isinstance(part, BufferLoad) or (isinstance(part, Call) and effect_of(part) not in _PURE)
         for part in pre_order(expr)
@@ -155,7 +155,7 @@ def reads_memory(expr: PrimExpr) -> bool:
 class Affine:
     """Reads expressions as sums; ``values`` says what variables stand for.
 
-    ``around`` are the loops that a read of memory may change with.
+    ``around`` are the loops on which a read of memory may depend.
     """
 
     def __init__(self) -> None:
@@ -166,9 +166,10 @@ class Affine:
         self._of: tuple[Affine, dict[Atom, Sum]] | None = None
 
     def variant(self, values: dict[Atom, Sum]) -> Affine:
-        """Return a reader in which some atoms stand for other sums, for as long as no name is new.
+        """Return a reader in which some atoms stand for other sums, valid until a name is added.
 
-        Replaces them in what is read only: a function may have names without end.
+        Atoms are replaced only in the expressions that are read: a function may have very many
+        names.
         """
         made = Affine()
         made.around = self.around
@@ -181,7 +182,7 @@ class Affine:
         return self._read(expr, _LEVELS)
 
     def _read(self, expr: PrimExpr, levels: int) -> Sum:
-        """Read an expression by calls, which is fast, and on a stack what is deeper."""
+        """Read an expression recursively, which is fast, and its deeper levels on a stack."""
         if isinstance(expr, IntImm):
             return Sum({}, expr.value)
         if isinstance(expr, Var):
@@ -236,7 +237,7 @@ class Affine:
         return self._check_size(expr, made)
 
     def _check_size(self, expr: PrimExpr, made: Sum) -> Sum:
-        """Take what is too long or may wrap as an atom."""
+        """Replace a sum that is too long, or may wrap, by an atom."""
         if len(made.terms) > _MOST_TERMS or not _fits(made, expr.dtype):
             return _blend(expr, made)
         return made
@@ -262,7 +263,7 @@ class Affine:
         return value if widens else _blend(expr, value)
 
     def call(self, expr: Call) -> Step[Sum]:
-        """Read what ``T.likely`` holds."""
+        """Read the argument of ``T.likely``."""
         if expr.op is not BUILTINS["likely"].op:
             return self._unread(expr)
         return (yield self._visit(expr.args[0]))
@@ -292,7 +293,7 @@ def _multiply(expr: Any, a: Sum, b: Sum) -> Sum:
 
 
 def _divide(expr: Any, a: Sum, b: Sum) -> Sum:
-    """Read a quotient or remainder by a constant; truncated ones of values not below 0."""
+    """Read a quotient or remainder by a constant; truncated ones only of nonnegative values."""
     if not b.is_constant or b.constant <= 0:
         return _blend(expr, a, b)
     low, _ = a.range()
@@ -307,7 +308,7 @@ def _divide(expr: Any, a: Sum, b: Sum) -> Sum:
 
 
 def _choose(expr: Any, a: Sum, b: Sum) -> Sum:
-    """Read the smaller or the larger of two where ranges tell which it is."""
+    """Read the minimum or maximum of two, if ranges determine which one it is."""
     low, high = a.plus(b, -1).range()
     smaller = a if high is not None and high <= 0 else None
     if smaller is None and low is not None and low >= 0:
@@ -320,7 +321,7 @@ def _choose(expr: Any, a: Sum, b: Sum) -> Sum:
 
 
 def _blend(expr: PrimExpr, *parts: Sum, low: int | None = None, high: int | None = None) -> Sum:
-    """Return what cannot be read as an atom that changes with the loops of its parts."""
+    """Return an atom for an unreadable expression; it depends on the loops of its parts."""
     loops: frozenset[Atom] = frozenset()
     for part in parts:
         loops |= part.loops

@@ -12,7 +12,7 @@ __all__ = ["Guard", "conjuncts", "less_equal"]
 
 
 class Guard(NamedTuple):
-    """A condition around statements, which run only where it holds, or fails if ``negated``."""
+    """A condition around statements, which run only if it holds (``negated``: only if it fails)."""
 
     condition: PrimExpr
     negated: bool

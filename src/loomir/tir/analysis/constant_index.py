@@ -13,7 +13,7 @@ __all__ = ["constant_span", "outside"]
 
 
 def constant_span(index: object) -> tuple[int, int] | None:
-    """Return the least and the greatest value of a constant index, a vector's lanes together."""
+    """Return the least and the greatest value of a constant index, over all lanes of a vector."""
     if isinstance(index, Broadcast):
         index = index.value
     if isinstance(index, IntImm):
@@ -31,7 +31,7 @@ def constant_span(index: object) -> tuple[int, int] | None:
 def outside(
     buffer: Buffer, indices: Sequence[PrimExpr], span: Span | None, code: str
 ) -> Diagnostic | None:
-    """Describe the first constant index that is outside of its axis, None if none is."""
+    """Describe the first constant index that is out of range, None if there is none."""
     for axis, (index, extent) in enumerate(zip(indices, buffer.shape, strict=False)):
         found = constant_span(index)
         if found is None:

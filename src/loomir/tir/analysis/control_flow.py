@@ -13,7 +13,7 @@ __all__ = ["can_leave", "may_return"]
 
 
 def _statements(body: Stmt, *, into_loops: bool) -> Iterator[Stmt]:
-    """List statements that may run: without branches and loops that constants exclude."""
+    """List statements that may run, without branches and loops that constants exclude."""
     stack = [body]
     while stack:
         node = stack.pop()
@@ -41,10 +41,10 @@ def _calls(body: Stmt, *, into_loops: bool) -> Iterator[Call]:
 
 
 def may_return(body: Stmt) -> bool:
-    """Tell whether a return is not excluded by constants."""
+    """Tell whether a return may be reached, as far as constant conditions and extents say."""
     return any(call.op is RET for call in _calls(body, into_loops=True))
 
 
 def can_leave(body: Stmt) -> bool:
-    """Tell whether a loop's body holds a break of that loop, or a return."""
+    """Tell whether a loop's body contains a break of that loop, or a return."""
     return may_return(body) or any(call.op is BREAK_LOOP for call in _calls(body, into_loops=False))

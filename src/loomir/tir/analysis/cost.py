@@ -63,7 +63,7 @@ class Cost:
     int_ops: int
     """Arithmetic on integers, without that of indices."""
     bytes_read: int
-    """Bytes that loads ask for; caches are not considered."""
+    """Bytes of all loads, without regard to caches."""
     bytes_written: int
     bytes_touched: int
     """Different bytes that are accessed, at most: what must move between memory and a cache that
@@ -74,7 +74,7 @@ class Cost:
 
     @property
     def intensity(self) -> float:
-        """Float operations per byte touched: where the function stands under a roofline."""
+        """Float operations per byte touched: the arithmetic intensity of the roofline model."""
         work = self.flops + self.math_calls
         return work / self.bytes_touched if self.bytes_touched else math.inf if work else 0.0
 
@@ -86,7 +86,7 @@ _NO_WORK: Final = frozenset(
 
 
 class _Work(NamedTuple):
-    """A statement to be counted ``times``, or, with ``frees``, memory that ends."""
+    """A statement to be counted ``times``, or, with ``frees``, memory that is freed."""
 
     stmt: Stmt
     times: Fraction
@@ -96,7 +96,7 @@ class _Work(NamedTuple):
 def estimate_cost(func: PrimFunc, sizes: Mapping[str, int] | None = None) -> Cost:
     """Estimate what a call of ``func`` costs; ``sizes`` gives its symbolic sizes by name.
 
-    What called functions do is not counted in. Errors: TIR0601 for a size that is not given.
+    Called functions are not counted. Errors: TIR0601 for a size that is missing.
     """
     return _Count(func, sizes or {}).run()
 
@@ -108,7 +108,7 @@ class _Count:
         self.totals = dict.fromkeys(("flops", "math", "ints", "read", "written"), Fraction(0))
         self.live = self.peak = 0
         self.exact = True
-        # For each memory the buffer that names it first, and the box of it that is accessed.
+        # For each memory, the first buffer on it, and the box that is accessed.
         self.boxes: dict[Buffer, list[tuple[int, int]]] = {}
         self.outer: set[Var] = set()
         self._sizes(sizes)
@@ -271,7 +271,7 @@ class _Count:
 
     # -- expressions -----------------------------------------------------------------------------
     def _expressions(self, root: Node, times: Fraction) -> None:
-        """Count an expression, and of the indices in it only what they load."""
+        """Count an expression, and in its indices only the loads."""
         stack: list[Node] = [root]
         totals = self.totals
         while stack:

@@ -28,11 +28,11 @@ __all__ = [
 GRID: Final = frozenset(f"{kind}Idx.{axis}" for kind in ("block", "thread") for axis in "xyz")
 """The threads of which a grid has one index each."""
 VIRTUAL: Final = frozenset({"cthread", "vthread", *(f"vthread.{axis}" for axis in "xyz")})
-"""Those of which there are as many as loops."""
+"""Kinds of loops of which a nest may have any number."""
 
 
 def help_thread(tag: str) -> str:
-    """Say which thread an unknown one may be meant to be."""
+    """Suggest a known thread for an unknown one."""
     return f"did you mean {nearest(tag, sorted(GRID | VIRTUAL)) or 'threadIdx.x'!r}?"
 
 
@@ -44,7 +44,7 @@ def is_thread_of_block(loop: For) -> bool:
 
 
 def serialize_cross_thread_reductions(func: PrimFunc) -> PrimFunc:
-    """Make each loop of threads that a reduction block reduces over a serial loop."""
+    """Replace each loop of threads that a reduction block reduces over by a serial loop."""
     if not any(is_thread_of_block(loop) for loop in by_class(func.body).get(For, ())):
         return func
     reduced = _find_reduced_loops(func.body)
@@ -62,9 +62,9 @@ def serialize_cross_thread_reductions(func: PrimFunc) -> PrimFunc:
 
 
 def _find_reduced_loops(body: Stmt) -> set[int]:
-    """Find the variables of loops of threads that reducing iterators take their values from."""
+    """Find the variables of loops of threads from which reducing iterators get their values."""
     found: set[int] = set()
-    # The loops of threads that the value of a name comes from; names are bound once.
+    # For each name, the loops of threads on which its value depends; names are bound once.
     sources: dict[int, frozenset[int]] = {}
 
     def read(value: PrimExpr) -> frozenset[int]:

@@ -25,11 +25,11 @@ __all__ = ["Does", "effects", "is_discardable", "is_nonzero"]
 
 
 class Does(IntFlag):
-    """Ways in which evaluation is more than a value."""
+    """What evaluating an expression may do besides computing a value."""
 
     NOTHING = 0
     READS = 1
-    """It reads memory, so that it may give something else at another time."""
+    """It reads memory, so it may give another value at another time."""
     FAILS = 2
     """It may raise: a division by a value that may be zero, a checked index."""
     ACTS = 4
@@ -51,7 +51,7 @@ def is_nonzero(divisor: PrimExpr) -> bool:
 
 
 def effects_of_node(e: Any) -> Does:
-    """Return what one node may do, its parts left aside."""
+    """Return what one node may do, without its parts."""
     kind = e.__class__
     if kind is BufferLoad:
         return Does.READS

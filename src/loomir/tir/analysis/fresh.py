@@ -54,7 +54,7 @@ def fresh_buffer(buffer: Buffer) -> Buffer:
 def fresh_copy(body: Stmt, mapping: Mapping[Any, Node]) -> Stmt:
     """Copy a statement, with new definitions in place of those that it binds.
 
-    ``mapping`` gives what else is replaced, such as the variable of an unrolled loop.
+    ``mapping`` has other replacements, such as one for the variable of an unrolled loop.
     """
     return next(fresh_copies(body, [mapping]))
 
@@ -77,9 +77,9 @@ def fresh_copies(body: Stmt, mappings: Iterable[Mapping[Any, Node]]) -> Iterator
 
 
 def _definitions_of_buffers(found: Sequence[Node], body: Stmt) -> list[Var]:
-    """List what the bindings of buffers bind besides: their data, and lone sizes and strides.
+    """List what buffers bind besides themselves: data, and sizes and strides that are variables.
 
-    A declared buffer lies in memory that there is already, and its fields use what is in scope; so
+    A declared buffer lies in memory that exists already, and its fields use what is in scope; so
     does the size of one that a block allocates.
     """
     declared = {id(s.buffer) for s in by_class(body).get(DeclBuffer, ())}

@@ -35,13 +35,13 @@ from loomir.tir.stmt import (
 __all__ = ["fresh_outputs"]
 
 _JUMPS: Final = (BREAK_LOOP, CONTINUE_LOOP, RET)
-"""What can end a loop, or the function, before its stores."""
+"""The jumps that can end a loop, or the function, before its stores."""
 _MOST: Final = 64
 """How many stores before a statement are remembered; older ones count as unknown."""
 
 
 class _Stored(NamedTuple):
-    """An element that was stored; all of the buffer without ``indices``."""
+    """A stored element; without ``indices``, the whole buffer."""
 
     data: int
     indices: tuple[PrimExpr, ...] | None
@@ -87,7 +87,7 @@ def _append(before: _Before, more: Sequence[_Stored]) -> _Before:
 
 
 def _drop_read(root: Node, before: _Before, outputs: dict[int, Buffer]) -> None:
-    """Drop the outputs whose earlier contents an expression may read, or that it passes on."""
+    """Drop the outputs whose earlier contents an expression may read, or passes to a call."""
     for part in pre_order(root):
         if isinstance(part, Var):
             outputs.pop(id(part), None)
@@ -105,7 +105,7 @@ def _covers(stored: _Stored, indices: Sequence[PrimExpr]) -> bool:
 
 
 def _stores_of(root: Stmt, outputs: dict[int, Buffer]) -> list[_Stored]:
-    """List what a statement certainly stores, whatever its conditions are."""
+    """List what a statement stores under all conditions."""
     found: list[_Stored] = []
     waiting: list[tuple[Stmt, tuple[For, ...], dict[int, PrimExpr]]] = [(root, (), {})]
     while waiting:
@@ -134,7 +134,7 @@ def _is_true(condition: PrimExpr) -> bool:
 
 
 def _fills(buffer: Buffer, indices: Sequence[PrimExpr], loops: Sequence[For]) -> bool:
-    """Whether loops run over all elements: each over one axis, and no others are around."""
+    """Whether the enclosing loops run over all elements: one over each axis, and no others."""
     over = {id(loop.loop_var): loop for loop in loops}
     if len(indices) != len(loops) or {id(i) for i in indices} != over.keys():
         return False

@@ -14,9 +14,9 @@ __all__ = ["IndexInput", "index_inputs"]
 
 
 class IndexInput(NamedTuple):
-    """A parameter whose elements, times a factor, stay within an extent.
+    """An array of indices: its elements, times a factor, must be less than an extent.
 
-    ``is_bound``: they are where loops begin and end, so that they rise, and the extent itself may
+    ``is_bound``: loops begin and end at them, so they are ascending, and the extent itself may
     be among them.
     """
 
@@ -54,7 +54,7 @@ def _terms(
     named: dict[int, PrimExpr],
     ends: dict[int, list[BufferLoad]],
 ) -> list[IndexInput]:
-    """List the parameters in the sum that an index is."""
+    """List the parameters that are terms of an index, which is a sum."""
     found: list[IndexInput] = []
     seen: set[int] = set()
     pending = [(index, 1)]

@@ -79,7 +79,7 @@ class _Around(NamedTuple):
 
 
 def check_init_order(func: PrimFunc) -> list[Diagnostic]:
-    """Refuse the blocks of a function whose init is not proved to come first (TIR0413)."""
+    """Refuse the blocks of a function whose init is not proven to run first (TIR0413)."""
     found: list[Diagnostic] = []
     jumps: dict[int, set[str]] | None = None
     stack: list[tuple[Stmt, _Around | None]] = [(func.body, None)]
@@ -126,7 +126,7 @@ def _where_init_runs(block: Block, around: _Around) -> _Around:
 
 
 def _jumps(body: Stmt) -> dict[int, set[str]]:
-    """Say of each loop which of ``break`` and ``continue`` lead out of its iterations."""
+    """Map each loop to the jumps, ``break`` or ``continue``, that lead out of its iterations."""
     found: dict[int, set[str]] = {}
     stack: list[tuple[Stmt, int]] = [(body, 0)]
     while stack:
@@ -165,7 +165,7 @@ def _runs_in_order(loop: For) -> bool:
 
 
 class _Loop(NamedTuple):
-    """A loop, or one of the nest that a fused loop stands for."""
+    """A loop, or one of the loops that a fused loop was made from."""
 
     atom: Atom
     start: Sum
@@ -184,7 +184,7 @@ class _Proof:
         self.jumps = jumps
         self.affine = Affine()
         self.loops: list[_Loop] = []
-        # The loops of the program with what they became.
+        # The loops of the program with the atoms that stand for them.
         self.real: list[tuple[For | AttrStmt, frozenset[Atom]]] = []
         # Conditions with the loops around them.
         self.guards: list[tuple[Guard, frozenset[Atom]]] = []
@@ -302,7 +302,7 @@ class _Proof:
         return None
 
     def _runs(self, loop: _Loop, first: dict[Atom, Sum]) -> bool:
-        """Tell whether a reducing loop runs at all in the first iteration of those around it."""
+        """Tell whether a reducing loop runs at all in the first iteration of enclosing loops."""
         if loop.atom not in first:
             return False
         low, _ = self._read_at_first(loop.extent, first).range()
@@ -379,7 +379,7 @@ def _one(atoms: Iterable[Atom]) -> str:
 
 
 def _cuts(chain: list[_Around], realize: BlockRealize) -> dict[int, list[int]]:
-    """Find by which weights ``//`` and ``%`` cut loop variables, where the weights nest.
+    """Find by which weights ``//`` and ``%`` divide loop variables, if the weights are nested.
 
     Lists for each variable the weights above 1, ascending: a variable ``f`` used as ``f // 8``
     and ``f % 8`` stands for a loop of weight 8 around one of weight 1.

@@ -43,7 +43,7 @@ __all__ = ["ValueRange", "loop_variable_range", "value_range_of"]
 
 
 class ValueRange(NamedTuple):
-    """The least, greatest and average value; ``exact``: the average is no estimate."""
+    """The least, greatest and average value; ``exact``: the average is not an estimate."""
 
     low: int
     high: int
@@ -73,7 +73,7 @@ def loop_variable_range(least: ValueRange, count: ValueRange) -> ValueRange:
 
 
 def _wrap(node: PrimExpr, made: ValueRange) -> ValueRange:
-    """Return a result, or all values of the dtype where it may wrap."""
+    """Return a result, or all values of the dtype if it may wrap."""
     whole = _all_of_dtype(node.dtype)
     return made if whole.low <= made.low and made.high <= whole.high else whole
 

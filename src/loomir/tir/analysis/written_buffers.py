@@ -52,7 +52,7 @@ def written_buffers(
 
 
 def _writes(uses: dict[str, _Uses], module: IRModule | None, name: str, position: int) -> bool:
-    """Tell whether a function may write the buffer of a parameter, by what is known so far."""
+    """Tell whether a function may write the buffer of a parameter, as far as it is analysed."""
     if module is None or name not in uses:
         return True
     callee = module[name]
@@ -100,7 +100,7 @@ def _uses_of(func: PrimFunc, escaping: bool) -> _Uses:
 
 
 def _roots(buffer: Buffer, source: dict[int, Buffer]) -> list[Buffer]:
-    """List a buffer and what it is another name for."""
+    """List a buffer and those of whose memory it is a view."""
     chain = [buffer]
     while id(chain[-1].data) in source:
         chain.append(source[id(chain[-1].data)])

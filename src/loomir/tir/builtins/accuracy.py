@@ -48,10 +48,10 @@ ACCURACY: Final[dict[str, Accuracy]] = {
     "atan2": Accuracy(1.6, 2.0),
     "hypot": Accuracy(0.51, 1.3),
 }
-"""By the names of TIR."""
+"""The bounds by the names of functions in TIR."""
 
 SHORT_POWERS: Final = frozenset({0.5, 1.0, 2.0, 3.0, 4.0, -1.0})
-"""Constants to whose power a number is raised by a few products, a root or a quotient.
+"""Constant exponents for which a power is computed by a few products, a root or a quotient.
 
 Short forms of others, such as -2 and -0.5, round twice, which is more than a power may be off.
 """

@@ -34,7 +34,7 @@ __all__ = [
 class Outside(NamedTuple):
     """A row of the table: ``name`` is that of ``T``.
 
-    ``default`` is the dtype of a call that says none; where it is None, the dtype comes before the
+    ``default`` is the dtype of a call that names none; if it is None, the dtype comes before the
     callee's name.
     """
 
@@ -87,9 +87,9 @@ CALL_CPACKED: Final = _row(
 )
 
 PACKED: Final = frozenset({CALL_PACKED, CALL_CPACKED})
-"""Those that take whole arrays, and whose errors are exceptions."""
+"""The operators that pass whole arrays, and whose errors are exceptions."""
 EXTERN: Final = frozenset({CALL_EXTERN, CALL_PURE_EXTERN})
-"""Those that call C functions, with the types of the call."""
+"""The operators that call C functions, with the types of the call."""
 
 _C_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -164,7 +164,7 @@ def unknown_extern(name: str, span: Span | None) -> Diagnostic:
 
 
 def _is_short(dtype: DataType) -> bool:
-    """Whether this is a float that C has no type for that is passed the same way everywhere."""
+    """Whether this is a float of less than 32 bits, for which not every C compiler has a type."""
     return dtype.is_float and dtype.bits < 32
 
 

@@ -17,7 +17,7 @@ __all__ = ["COMM_REDUCER", "DEVICE", "Device", "dtype_given", "mistake_of_device
 
 
 class _Reason(NamedTuple):
-    """Why no CPU runs an instruction, and what to write."""
+    """Why no CPU runs an instruction, and what to write instead."""
 
     why: str
     instead: str
@@ -26,7 +26,7 @@ class _Reason(NamedTuple):
 class Device(NamedTuple):
     """A row of the table: ``name`` is that of ``T``, ``T.metal.simdgroup_load`` without the ``T.``.
 
-    ``gives`` is the dtype of a call that says none; a number is the argument whose dtype it is.
+    ``gives`` is the dtype of a call that names none; an integer is the argument that has it.
     """
 
     op: Op
@@ -95,14 +95,14 @@ COMM_REDUCER: Final = _COMM_REDUCER
 
 
 def dtype_given(row: Device, args: tuple[PrimExpr, ...]) -> DataType:
-    """Return the dtype of a call that says none."""
+    """Return the dtype of a call that names none."""
     if isinstance(row.gives, DataType):
         return row.gives
     return args[row.gives].dtype if row.gives < len(args) else VOID
 
 
 def mistake_of_device(call: Call) -> Diagnostic:
-    """Say that no CPU runs a call."""
+    """Return the error that no CPU runs a call."""
     assert isinstance(call.op, Op)
     row = DEVICE[call.op]
     return Diagnostic(

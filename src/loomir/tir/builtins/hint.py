@@ -89,7 +89,7 @@ UNDEF: Final = row(
 
 
 def choose_undefined_value(dtype: DataType) -> int | float:
-    """Return what ``T.undef`` is in each lane of a dtype: what reads of fresh memory give, too."""
+    """Return the value of ``T.undef`` in each lane of a dtype; new memory contains it too."""
     if dtype.is_float:
         return math.nan
     if dtype.is_bool:

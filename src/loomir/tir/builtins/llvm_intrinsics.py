@@ -53,14 +53,14 @@ LLVM: Final[dict[Op, str]] = {
     CALL_LLVM_INTRIN: "call_llvm_intrin",
     CALL_LLVM_PURE_INTRIN: "call_llvm_pure_intrin",
 }
-"""Both ways to call one, by their names in ``T``; they mean the same."""
+"""The two operators that call an intrinsic, with their names in ``T``; they mean the same."""
 
 
 class Intrinsic(NamedTuple):
     """A row: ``kind`` is ``float`` or ``int``, the dtype of all arguments and of the result.
 
     With ``flag``, a constant follows that says whether some value is undefined; here none is.
-    ``widths`` are the bits that the dtype may have, where not all will do.
+    ``widths`` are the bits that the dtype may have, if not every width is valid.
     """
 
     kind: str
@@ -113,7 +113,7 @@ def _reinterpret(x: PrimExpr, kind: str) -> PrimExpr:
 
 
 def _compute_as(kind: str, inner: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
-    """Compute with the bits read as signed or unsigned; the result is read as it came."""
+    """Compute with the bits read as signed or unsigned; the result has the argument's dtype."""
 
     def outer(*args: PrimExpr) -> PrimExpr:
         made = inner(*[_reinterpret(a, kind) for a in args])
@@ -304,7 +304,7 @@ _MACHINES: Final = ("x86", "aarch64", "arm", "riscv", "amdgcn", "nvvm", "hexagon
 
 
 def mistake_of_machine_intrinsic(call: Call) -> Diagnostic | None:
-    """Say that an intrinsic is an instruction of one machine, which no program compiles to."""
+    """Return the error that an intrinsic is an instruction of one machine, which Loomir refuses."""
     name = name_of(call)
     parts = name.split(".")
     if call.op not in LLVM or len(parts) < 3 or parts[0] != "llvm" or parts[1] not in _MACHINES:

@@ -200,7 +200,7 @@ STACK_MAKE_ARRAY: Final = row(
 
 
 def pointer_type(value: PrimExpr) -> PointerType | None:
-    """Return the type of a pointer, where it is known what lies there."""
+    """Return the type of a pointer, None if it is unknown what lies there."""
     kind: PrimExpr | None = None
     while isinstance(value, Call):
         if value.op is ADDRESS_OF:
@@ -221,7 +221,7 @@ def pointer_type(value: PrimExpr) -> PointerType | None:
 
 
 def pointer_base(value: PrimExpr) -> Var | None:
-    """Return the pointer that an address was computed from, where that is plain to see."""
+    """Return the pointer from which an address was computed, None if that is not obvious."""
     while isinstance(value, Call):
         if value.op is ADDRESS_OF:
             element = value.args[0]

@@ -63,8 +63,8 @@ class Param(NamedTuple):
 class Builtin(NamedTuple):
     """A row of the table.
 
-    - ``arity`` is None if any number of arguments goes.
-    - ``corners`` says what holds at the edges, for the reference.
+    - ``arity`` is None if any number of arguments is allowed.
+    - ``corners`` describes results for special values, in the reference.
     - ``says_dtype`` marks those whose result has the dtype that the caller names as well.
     - ``inside`` names the operators that take the result, for those of ``SPECIAL_CALL_ARG``.
     """
@@ -80,7 +80,7 @@ class Builtin(NamedTuple):
     says_dtype: bool = False
     inside: frozenset[str] = frozenset()
     check: Callable[[Args, DataType], str | None] | None = None
-    """A rule beyond those on single arguments: what is wrong, None if nothing is."""
+    """A rule about several arguments: returns what is wrong, None if nothing is."""
 
     @property
     def signature(self) -> str:
@@ -107,7 +107,7 @@ def row(
     inside: frozenset[str] = frozenset(),
     check: Callable[[Args, DataType], str | None] | None = None,
 ) -> Op:
-    """Add a builtin; ``params`` are names, ``*`` before the last where any number may follow."""
+    """Add a builtin; ``params`` are names, the last one with ``*`` if any number may follow."""
     made = tuple(map(Param, params.split())) if isinstance(params, str) else params
     variadic = bool(made) and made[-1].name.startswith("*")
     op = Op.register(f"tir.{name}", effect)

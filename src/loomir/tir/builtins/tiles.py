@@ -15,7 +15,7 @@ __all__ = ["DOT_TILES", "FAMILY", "TILE", "TILE_BYTES", "sum_dtype"]
 FAMILY: Final = "tiles of matrices"
 
 TILE: Final = 16
-"""The rows of a tile, and the sums in each of its rows."""
+"""The number of rows of a tile, and of sums in each of its rows."""
 
 TILE_BYTES: Final = 64
 """The bytes of a row of a tile."""
@@ -26,7 +26,7 @@ _BFLOAT16: Final = DataType("bfloat16")
 
 
 def sum_dtype(left: DataType, right: DataType) -> DataType | None:
-    """Return the dtype that sums of products have, None if tiles do not hold such factors."""
+    """Return the dtype of sums of products, None if tiles cannot hold such factors."""
     if left in (_INT8, _UINT8) and right in (_INT8, _UINT8):
         return DataType("int32")
     return DataType("float32") if left is right is _BFLOAT16 else None

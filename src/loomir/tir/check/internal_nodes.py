@@ -12,7 +12,7 @@ __all__ = ["mistake_of_foreign", "refuse_foreign"]
 
 
 def mistake_of_foreign(node: Node, around: Span | None = None) -> Diagnostic:
-    """Say that a node is not part of a program; ``around`` is the place where it has none."""
+    """Return the error for a node that no program has; ``around``: its place, if it has none."""
     span: object = getattr(node, "span", None)
     return Diagnostic(
         "TIR0420",
@@ -23,10 +23,10 @@ def mistake_of_foreign(node: Node, around: Span | None = None) -> Diagnostic:
 
 
 def refuse_foreign(root: Node) -> None:
-    """Refuse a program that holds such nodes. Errors: TIR0420."""
+    """Refuse a program that contains such nodes. Errors: TIR0420."""
     parts = by_class(root)
     found = [n for kind, nodes in parts.items() if kind.lowered_by for n in nodes]
-    # What a note is about is no part of the note.
+    # The subject of a note is not executed.
     subjects = [n.node for n in parts.get(AttrStmt, ())]
     found += [n for n in subjects if isinstance(n, Node) and n.lowered_by]
     if found:

@@ -100,16 +100,16 @@ class _Around(NamedTuple):
 
 
 class _Element(NamedTuple):
-    """An element that an index names: of a vector, the first or the last lane."""
+    """An element at an index; for a vector, the first or the last lane."""
 
     base: PrimExpr
     offset: int
 
 
 def check_ranges(func: PrimFunc) -> list[Diagnostic]:
-    """List the accesses that are proved to be out of range (TIR0421), one mistake for each.
+    """List the accesses that are proven to be out of range (TIR0421), one mistake for each.
 
-    The names of the function are right, and each is bound once.
+    The function's names must have been checked: each is bound once.
     """
     jumping = _loops_with_jumps(func.body)
     return [] if jumping is None else _Walk(func, jumping).run()
@@ -163,7 +163,7 @@ class _Walk:
         return self.found
 
     def push(self, around: _Around | None, *parts: Any) -> None:
-        """Let parts be walked next, in their order."""
+        """Add parts that are visited next, in their order."""
         for part in reversed(parts):
             if part.__class__ not in _LEAVES and isinstance(part, Node):
                 self.stack.append((part, around))
@@ -193,7 +193,7 @@ class _Walk:
         self.push(around, body)
 
     def attribute(self, node: AttrStmt, around: _Around | None) -> None:
-        """Enter what an attribute holds for; threads run as loops do."""
+        """Enter the body of an attribute; threads run like loops."""
         subject = getattr(node.node, "var", node.node)
         if node.is_binding and isinstance(subject, Var):
             self.enter_loop(subject, IntImm(0, subject.dtype), node.value, node.body, around)
@@ -201,7 +201,7 @@ class _Walk:
             self.push(around, node.value, node.body)
 
     def repeat(self, node: While, around: _Around | None) -> None:
-        """Look at a condition; whether the body runs is not known."""
+        """Check only the condition, because it is unknown whether the body runs."""
         self.push(around, node.condition)
 
     def branch(self, node: IfThenElse, around: _Around | None) -> None:
@@ -212,12 +212,12 @@ class _Walk:
         self.push(_Around(around, Guard(node.condition, False)), node.then_case)
 
     def assertion(self, node: AssertStmt, around: _Around | None) -> None:
-        """Enter what runs where a condition holds."""
+        """Enter the body, which runs if the condition holds."""
         self.push(_Around(around, Guard(node.condition, False)), node.body)
         self.push(around, node.condition)
 
     def name(self, node: LetStmt | Let, around: _Around | None) -> None:
-        """Take a name with its value."""
+        """Bind a name to its value."""
         self.affine.values[id(node.var)] = self.affine.read(node.value)
         self.push(around, node.value, node.body)
 
@@ -249,7 +249,7 @@ class _Walk:
     def call(self, node: Call, around: _Around | None) -> None:
         """Enter arguments; an address may be that of the element after the last.
 
-        What a program only promises is not evaluated.
+        Assumptions of a program are not evaluated.
         """
         if node.op is IF_THEN_ELSE:
             self.push_choice(around, *node.args)
@@ -262,24 +262,24 @@ class _Walk:
     def push_choice(
         self, around: _Around | None, condition: PrimExpr, yes: PrimExpr, no: PrimExpr
     ) -> None:
-        """Enter a condition, and what it chooses from."""
+        """Enter a condition, and both values of the choice."""
         self.push(_Around(around, Guard(condition, True)), no)
         self.push(_Around(around, Guard(condition, False)), yes)
         self.push(around, condition)
 
     def junction(self, node: And | Or, around: _Around | None) -> None:
-        """Enter two conditions, the second where the first does not decide."""
+        """Enter two conditions, the second one under the case in which it is evaluated."""
         self.push(_Around(around, Guard(node.a, isinstance(node, Or))), node.b)
         self.push(around, node.a)
 
     # -- accesses --------------------------------------------------------------------------------
     def store(self, node: BufferStore, around: _Around | None) -> None:
-        """Check where a value is stored."""
+        """Check the indices of a store."""
         self.access(node.buffer, node.indices, node.span, around)
         self.push(around, *node.indices, node.value)
 
     def load(self, node: BufferLoad, around: _Around | None) -> None:
-        """Check where a value is read."""
+        """Check the indices of a load."""
         self.access(node.buffer, node.indices, node.span, around)
         self.push(around, *node.indices)
 
@@ -295,7 +295,7 @@ class _Walk:
             for element in _elements(index):
                 fault = self.leaves(element, extent, around)
                 if fault is not None:
-                    # A variable knows where it is bound, not where it is used.
+                    # The span of a variable is its binding, not its use.
                     used = span if isinstance(index, Var) else getattr(index, "span", None)
                     self.found.append(fault.diagnostic(buffer, axis, used or span))
                     return
@@ -340,7 +340,7 @@ def _nothing(walk: _Walk, node: Node, around: _Around | None) -> None:
 
 
 _LEAVES: Final = frozenset({IntImm, FloatImm, StringImm, Var})
-"""What has no parts and accesses nothing."""
+"""Expressions that have no parts and access nothing."""
 _ENTER: Final[Mapping[type, Any]] = {
     For: _Walk.loop,
     AttrStmt: _Walk.attribute,
@@ -438,7 +438,7 @@ class _Proof:
         return None
 
     def _points(self, used: frozenset[Atom]) -> tuple[frozenset[Atom], list[dict[Atom, Sum]]]:
-        """List the points that are reached, and the loops that they differ in.
+        """List the points that are reached, and the loops in which they differ.
 
         Those are ``used``, and what conditions and other loops depend on. Accesses in the same
         surroundings share them.
@@ -466,7 +466,7 @@ class _Proof:
         return used, points
 
     def _conditions(self) -> list[_Condition] | None:
-        """Read the conditions around the access; None if one is not understood."""
+        """Read the conditions around the access; None if one cannot be read."""
         found: list[_Condition] = []
         read = self.affine.read
 
@@ -492,7 +492,7 @@ class _Proof:
         return found
 
     def _values(self, loop: _Loop, is_used: bool, conditions: list[_Condition]) -> list[Sum]:
-        """List the values of a loop that may make a proof."""
+        """List the values of a loop to try in a proof."""
         if not is_used:
             return [loop.first]
         values = [loop.last, loop.first]
@@ -544,14 +544,14 @@ class _Proof:
         return True
 
     def _index(self, element: _Element, value: Sum, point: dict[Atom, Sum]) -> Sum:
-        """Return the index at a point; it is read anew where its form depends on the loops."""
+        """Return the index at a point; it is read again if its form depends on the loops."""
         at = value.with_atoms(point)
         if at.loops:
             return self.affine.variant(point).read(element.base).plus(Sum({}, element.offset))
         return at
 
     def _is_least(self, value: Sum, least: int) -> bool:
-        """Tell whether a value is proved to be ``least`` or more."""
+        """Tell whether a value is proven to be ``least`` or more."""
         low = value.constant
         for atom, times in value.terms.items():
             known = self.least.get(atom)
@@ -565,7 +565,7 @@ class _Proof:
     def _span(
         self, at: Sum, element: _Element, value: Sum, points: list[dict[Atom, Sum]]
     ) -> tuple[Sum, Sum]:
-        """Return the least and the greatest index that the ends of the loops show."""
+        """Return the least and the greatest index at the ends of the loops."""
         low = high = at
         for point in points:
             here = self._index(element, value, point)

@@ -31,14 +31,14 @@ def _is_special(call: Call) -> bool:
 
 
 def may_misplace(call: Call) -> bool:
-    """Tell whether ``find_misplaced`` has anything to look at in a call."""
+    """Tell whether ``find_misplaced`` has anything to check in a call."""
     return _is_special(call) or any(arg.__class__ is Call for arg in call.args)
 
 
 def find_misplaced(call: Call, placed: defaultdict[int, int]) -> Diagnostic | None:
     """Say what is wrong with a call of ``SPECIAL_CALL_ARG`` that no call around it takes.
 
-    To be asked of every call of a function, users before arguments; ``placed`` counts in between
+    Call this for every call of a function, users before arguments; ``placed`` counts in between
     how often each may still come.
     """
     wrong: Diagnostic | None = None

@@ -80,14 +80,14 @@ _CONCURRENT: Final = {
 _SCOPES: Final = frozenset({"TIR0401", "TIR0402", "TIR0420"})
 _NO_PARTS: Final = frozenset({IntImm, FloatImm, StringImm})
 _LEVELS: Final = 50
-"""Levels of an expression that are checked by calls."""
+"""How many levels of an expression are checked recursively; deeper ones on a stack."""
 _AXES: Final = frozenset(
     {IterVarType.DATA_PAR, IterVarType.COMM_REDUCE, IterVarType.ORDERED, IterVarType.OPAQUE}
 )
 
 
 def verify(program: PrimFunc | IRModule, *, ranges: bool = True) -> tuple[Diagnostic, ...]:
-    """List every mistake of a function or a module, in program order; none where it is well-formed.
+    """List every mistake of a function or a module, in program order; empty if it is well-formed.
 
     A function outside of any module may only call itself. ``ranges``: look for accesses out of
     range, too, which takes most of the time.
@@ -101,7 +101,7 @@ def verify(program: PrimFunc | IRModule, *, ranges: bool = True) -> tuple[Diagno
 
 
 def verify_function(func: PrimFunc, mod: IRModule) -> list[Diagnostic]:
-    """List the mistakes of one function of a module, but for accesses out of range."""
+    """List the mistakes of one function of a module, except accesses out of range."""
     return _function(func, {var.name_hint: other for var, other in mod.functions.items()}, False)
 
 
@@ -134,7 +134,7 @@ _SERIAL: Final = _Loops("serial", "", False)
 
 
 _Task: TypeAlias = "tuple[Stmt, _Loops] | list[Node]"
-"""A statement to be walked, or the names that go out of scope once what binds them is."""
+"""A statement to visit, or the names that go out of scope after the statement that binds them."""
 
 
 class _Leave(NamedTuple):
@@ -278,7 +278,7 @@ class _Walk:
             self._expression(part, loops, _LEVELS)
 
     def _expression(self, node: Any, loops: _Loops, levels: int) -> None:
-        """Check an expression: by calls, which is fast, and on a stack what is deeper."""
+        """Check an expression recursively, which is fast, and its deeper levels on a stack."""
         kind = node.__class__
         if kind in _NO_PARTS:
             return
@@ -341,7 +341,7 @@ class _Walk:
             elif kind is Let:
                 stack += (node.body, _Bind(node.var), node.value)
             elif kind is _Bind:
-                # The value of a Let is done: its variable comes alive, and ends after its body.
+                # The value of a Let is checked: its variable is in scope until the end of its body.
                 self._bind(node.name)
                 body = stack.pop()
                 stack += (_Leave(node.name), body)
@@ -570,7 +570,7 @@ class _Walk:
             and (loops is _SERIAL or loops is _OUTSIDE)
             and node.loop_var not in self.bound
         ):
-            # Most loops are like this: no more calls than it takes.
+            # Most loops are like this, so this path makes as few calls as possible.
             self.bound.add(node.loop_var)
             self.live.add(node.loop_var)
             self.stack += (names, (node.body, _SERIAL))
@@ -599,7 +599,7 @@ class _Walk:
         self._walk_in_scope(node.body, names, inner)
 
     def _threads(self, bound: IterVar, loops: _Loops) -> tuple[str, ...]:
-        """Return the threads that are bound in the body of what binds one more."""
+        """Return the threads that are bound in the body of a statement that binds another one."""
         tag = bound.thread_tag
         if tag not in GRID:
             if tag not in VIRTUAL:
@@ -792,7 +792,7 @@ def _extent(part: Range) -> PrimExpr:
 
 
 def _is_equal(a: PrimExpr, b: PrimExpr) -> bool:
-    """Tell whether two extents are known to be equal; in wrapping arithmetic too."""
+    """Tell whether two extents are known to be equal, also if their arithmetic wraps."""
     if a is b or structural_equal(a, b):
         return True
     affine = Affine()

@@ -34,7 +34,7 @@ _MOST: Final = 1_000
 
 
 class _Parts(dict[type, "Callable[[Any], tuple[Any, ...]] | None"]):
-    """How the parts of operators are read; None for other classes."""
+    """Reads the parts of operators; None for other classes."""
 
     def __missing__(self, kind: type) -> Callable[[Any], tuple[Any, ...]] | None:
         known = issubclass(kind, (BinaryOp, CmpOp, LogicalOp, Cast, Select))
@@ -44,7 +44,7 @@ class _Parts(dict[type, "Callable[[Any], tuple[Any, ...]] | None"]):
 
 
 class _Ordinary(dict[Any, bool]):
-    """Whether calls of something may stand anywhere, with any arguments."""
+    """Whether calls of an operator may occur anywhere, with any arguments."""
 
     def __missing__(self, op: Any) -> bool:
         made = isinstance(op, Op) and op.effect is not Effect.SPECIAL_CALL_ARG

@@ -133,7 +133,7 @@ def _for(var: Var, loop: Loop, body: Stmt, frame: ForFrame[Any]) -> For:
 
 
 def range_of_loop(builder: IRBuilder, var: object) -> Range | None:
-    """Return what a loop variable of the program in the making ranges over, or None."""
+    """Return what a loop variable of the program that is being built ranges over, or None."""
     for frame in reversed(builder.frames):
         if isinstance(frame, ForFrame):
             for mine, loop in zip(frame.vars, frame.loops, strict=False):

@@ -326,7 +326,7 @@ def check(
 
 
 def _part(part: object) -> str:
-    """Write a part of a message; an expression is told as it is written."""
+    """Write a part of a message; an expression is written as in TVMScript."""
     if isinstance(part, StringImm):
         return part.value
     if isinstance(part, (str, int, float, PrimExpr)):

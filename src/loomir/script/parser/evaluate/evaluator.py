@@ -206,7 +206,7 @@ def _dtype_beside(
     try:
         return DataType(given) if isinstance(given, str) else _SIZE
     except CompileError:
-        return _SIZE  # what is not a dtype is told by what takes it
+        return _SIZE  # the function that takes it reports what is not a dtype
 
 
 class ExprEvaluator:

@@ -52,7 +52,7 @@ class VarTable:
         self.name2value: dict[str, list[Entry]] = {}
         self.ended: dict[str, Entry] = {}
         self.watch: Callable[[str, Entry], None] | None = None
-        """Is told each name that is bound."""
+        """Called with each name that is bound."""
 
     @contextmanager
     def frame(self) -> Generator[VarTableFrame, None, None]:
