@@ -33,7 +33,7 @@ def extents_of(info: TensorStructInfo) -> Extents:
 def broadcast(c: OpContext, infos: Sequence[TensorStructInfo]) -> Extents:
     """Return the shape that tensors broadcast to, aligned at their last axes.
 
-    On each axis, an extent of 1 is stretched to the other one; equal ones stay. If it is not
+    On each axis, an extent of 1 is broadcast to the other one; equal ones stay. If it is not
     certain whether two are equal the shape is unknown, and checked when the program runs; a context
     that assumes says what it will be then.
     Errors: OPS0008 for extents that are certain to fit neither way.

@@ -393,12 +393,7 @@ def sample_compute_location(
     possible = [loop for loop in loops.values() if _is_possible(block, loop)]
     if not possible:
         refuse(
-            _refusal(
-                "SCH0006",
-                block,
-                "no loop can compute the elements that it needs",
-                "leave it where it is",
-            )
+            _refusal("SCH0006", block, "no loop can compute what it needs", "leave it where it is")
         )
     if decision is None:
         decision = context.rng.randrange(len(possible))

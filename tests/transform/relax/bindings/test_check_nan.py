@@ -96,7 +96,7 @@ def test_nan_on_the_command_line(tmp_path: Path):
     status, output = invoke("run", str(path), "--nan")
     assert status == 1
     assert "RUN0481" in output
-    assert "R.log made it" in output
+    assert "R.log computed it" in output
 
 
 def test_a_program_without_a_graph_is_told_that_nothing_is_checked():
