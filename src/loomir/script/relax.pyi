@@ -197,10 +197,10 @@ def arange(
     """Count from ``start`` up to ``end``, exclusive, by steps; from 0 if one bound is given."""
 
 def argmax(x: _TensorLike, axis: _IntLike | None = None, keepdims: _FlagLike = False) -> _Call:
-    """Find the place of the greatest, the first of equals; of NaN the first comes before all."""
+    """Find the index of the greatest element, the first of equal ones; NaN is first."""
 
 def argmin(x: _TensorLike, axis: _IntLike | None = None, keepdims: _FlagLike = False) -> _Call:
-    """Find the place of the least, the first of equals; of NaN the first comes before all."""
+    """Find the index of the least element, the first of equal ones; NaN is first."""
 
 def argsort(
     data: _TensorLike,
@@ -244,7 +244,7 @@ def bitwise_xor(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Compute the bitwise exclusive or."""
 
 def broadcast_to(x: _TensorLike, shape: _ShapeLike) -> _Call:
-    """Repeat axes of extent 1, and add axes in front, to a shape."""
+    """Broadcast to a shape: repeat axes of extent 1, and add leading axes."""
 
 def bucketize(
     input_tensor: _TensorLike,
@@ -264,7 +264,7 @@ def call_builtin_with_ctx(
     ty_args: _InfoLike = ...,
     type_args: _InfoLike = ...,
 ) -> _Call:
-    """Call a packed function that other compilers give the state of their machine."""
+    """Call a packed function to which other compilers pass the state of their run time."""
 
 def call_py_func(
     func_name: _FunctionLike,
@@ -349,7 +349,7 @@ def dynamic_strided_slice(
     end: _TensorLike,
     strides: _TensorLike,
 ) -> _Call:
-    """Take slices along all axes, whose places and strides are elements of tensors."""
+    """Take slices along all axes, with bounds and strides from tensors."""
 
 def einsum(operands: _TensorsLike, subscripts: _TextLike) -> _Call:
     """Sum products over letters, as in ``einsum((a, b), "ij,jk->ik")``."""
@@ -616,7 +616,7 @@ def reverse_sequence(
     seq_axis: _IntLike = 1,
     batch_axis: _IntLike = 0,
 ) -> _Call:
-    """Reverse the first elements along an axis, as many as each element of a batch says."""
+    """Reverse the first elements along an axis; their number is given for each element of a"""
 
 def right_shift(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Shift bits down, keeping the sign."""
@@ -982,7 +982,7 @@ class _nn:
         causal_mask: _Literal["TopLeft", "BottomRight"] | _Expr | None = None,
         window_size: _IntLike | None = None,
     ) -> _Call:
-        """Compute attention within packed sequences, each by itself."""
+        """Compute attention within each of several packed sequences."""
 
     @_b.staticmethod
     def avg_pool1d(
@@ -1302,7 +1302,7 @@ class _nn:
 
     @_b.staticmethod
     def softplus(data: _TensorLike, beta: _RealLike = 1.0, threshold: _RealLike = 20.0) -> _Call:
-        """Compute log(1 + exp(beta * x)) / beta; x itself where beta * x is above ``threshold``."""
+        """Compute log(1 + exp(beta * x)) / beta; x itself if beta * x exceeds ``threshold``."""
 
 nn: _nn
 
