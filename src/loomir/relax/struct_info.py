@@ -220,7 +220,7 @@ EMPTY_DERIVE: Final = "empty_derive"
 class FuncStructInfo(StructInfo):
     """A function: parameters, result and purity; or a packed one, whose calls are derived by name.
 
-    ``derive_func`` names a way to derive the result of a call from the call alone; then there
+    ``derive_func`` names a way to derive the result of a call from nothing but the call; then there
     are no ``params``.
     Errors: RLX0117 where both or neither are given (rule 17).
     """
