@@ -250,11 +250,13 @@ def _rules_within(name: str, constants: Set[Var]) -> tuple[Planner, ...]:
     if not is_verifying():
         return rules
 
-    def first(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+    def apply_first_rule(
+        stages: Sequence[Stage], inner: Inner, target: Target
+    ) -> tuple[Plan, int] | None:
         verify_stages(stages, name, of_block=True)
         return rules[0](stages, inner, target)
 
-    return (first, *rules[1:])
+    return (apply_first_rule, *rules[1:])
 
 
 def schedule_module(module: IRModule, target: Target) -> IRModule:
@@ -368,7 +370,7 @@ def _schedule_body(
     verifier = StepVerifier(func) if is_verifying() else None
     kernel, views, declare = _lift(func, on_step, verifier)
 
-    def whole(done: Sequence[Stmt], place: int) -> Stmt:
+    def write_whole(done: Sequence[Stmt], place: int) -> Stmt:
         return write_body(kernel, declare, done, place, views)
 
     made: list[Stmt] = []
@@ -395,12 +397,12 @@ def _schedule_body(
                 verifier.verify_plan(plan, kernel.parts[place : place + covered])
             place += covered
             if on_step is not None:
-                on_step(Step(name, partial(whole, tuple(made), place)))
+                on_step(Step(name, partial(write_whole, tuple(made), place)))
             continue
         plan = _plan_statement(func, part, target, around, reader, plan_stage)
         inner = _keep_unplanned(part) if plan is None else _Result(plan.stmt, (plan,))
         if plan is None and len(around) < _DEPTH and is_repeated(part, around):
-            within = None if on_step is None else _prefix_steps(on_step, tuple(made), whole)
+            within = None if on_step is None else _prefix_steps(on_step, tuple(made), write_whole)
             with nest_place(place):
                 inner = _schedule_loop_body(func, part, target, around, within)
         one = None if inner.plans else plan_around_one(part, target, around)
@@ -414,7 +416,7 @@ def _schedule_body(
         place += 1
         if on_step is not None and inner.plans:
             name = ", ".join(dict.fromkeys(plan.kind for plan in inner.plans))
-            on_step(Step(name, partial(whole, tuple(made), place)))
+            on_step(Step(name, partial(write_whole, tuple(made), place)))
     used = set[int]().union(*(reads_of(part) for part in made))
     left = tuple(b for b in kernel.between if id(b.data) in used)
     stmt = declare(allocate(left, *made, name="root"))
@@ -449,11 +451,11 @@ def _prefix_steps(
 ) -> OnStep:
     """Return the callback for the scheduling steps within the next part."""
 
-    def one(step: Step) -> None:
+    def report_step(step: Step) -> None:
         place = len(before)
         on_step(Step(step.name, lambda: whole((*before, step.body()), place + 1)))
 
-    return one
+    return report_step
 
 
 def _schedule_loop_body(
@@ -467,7 +469,7 @@ def _schedule_loop_body(
     body = PrimFunc(func.params, part.body, func.ret_type, func.buffer_map, func.attrs)
     ranges = {**around, part.loop_var: Range(part.min, part.extent)}
 
-    def one(step: Step) -> None:
+    def report_step(step: Step) -> None:
         assert on_step is not None
         on_step(
             Step(
@@ -476,7 +478,7 @@ def _schedule_loop_body(
             )
         )
 
-    within = None if on_step is None else one
+    within = None if on_step is None else report_step
     made = _schedule_body(body, target, frozenset(), ranges, within)
     if not made.plans:
         return _keep_unplanned(part)
@@ -513,11 +515,11 @@ def _plan_group(
         return frozenset(between[data] for data in own)
 
     with nest_place(place):
-        plan, covered = _first_plan(stages, inner, target, rules)
+        plan, covered = _plan_by_rules(stages, inner, target, rules)
     return _attach_work(plan, stages[:covered], inner(covered)), covered
 
 
-def _first_plan(
+def _plan_by_rules(
     stages: Sequence[Stage], inner: Inner, target: Target, rules: Sequence[Rule]
 ) -> tuple[Plan, int]:
     """Plan by the first rule that takes the stages, or by a later one that decisions name."""

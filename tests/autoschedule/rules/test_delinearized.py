@@ -148,13 +148,13 @@ def test_products_of_sizes() -> None:
     both = Monomial.of(n * 6 * m)
     assert both is not None
     assert both == Monomial.of(m * (n * 6))
-    assert both.over(Monomial(3, (m,))) == Monomial(2, (n,))
-    assert both.over(Monomial(4)) is None
-    assert Monomial(2, (n,)).over(Monomial(2, (n, n))) is None
-    assert both.over(Monomial(0)) is None
+    assert both.divide(Monomial(3, (m,))) == Monomial(2, (n,))
+    assert both.divide(Monomial(4)) is None
+    assert Monomial(2, (n,)).divide(Monomial(2, (n, n))) is None
+    assert both.divide(Monomial(0)) is None
     assert Monomial.of(n + m) is None
     assert both.known is None
-    assert both.over(both) == ONE
+    assert both.divide(both) == ONE
 
 
 def normalised(shape: tuple[Any, Any, Any], groups: int, *, more: bool = False) -> PrimFunc:

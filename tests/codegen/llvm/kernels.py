@@ -31,11 +31,11 @@ def add_kernel(
     n, *inputs, output = f.params
     head, body, done = b.append("head"), b.append("body"), b.append("done")
     b.br(head)
-    b.at(head)
+    b.position_at_end(head)
     i = b.phi(I64)
     i.add(const(I64, 0), f.entry)
     b.condbr(b.icmp("slt", i, n), body, done)
-    b.at(body)
+    b.position_at_end(body)
     values: list[Value] = []
     for address, dtype in zip(inputs, sources, strict=True):
         at = b.gep(I8, address, b.mul(i, const(I64, dtype.itemsize)))
@@ -51,7 +51,7 @@ def add_kernel(
     b.store(result, b.gep(I8, output, b.mul(i, const(I64, target.itemsize))))
     i.add(b.add(i, const(I64, 1)), b.block)
     b.br(head)
-    b.at(done)
+    b.position_at_end(done)
     b.ret()
 
 

@@ -60,13 +60,13 @@ def strip_mine(
         step = imm(size, INDEX)
         base = add_offset(begin, done) if number(done) != 0 else begin
 
-        def one(i: PrimExpr, base: PrimExpr = base, size: int = size) -> Stmt:
+        def build_strip(i: PrimExpr, base: PrimExpr = base, size: int = size) -> Stmt:
             return body(
                 add_offset(base, i * imm64(size)) if size > 1 else add_offset(base, i), size
             )
 
         name = "i" if size == 1 else "v"
-        made.append(loop(name, left // step if size > 1 else left, one, ahead=ahead))
+        made.append(loop(name, left // step if size > 1 else left, build_strip, ahead=ahead))
         if size > 1 and _is_multiple(length, size):
             break
         done = length // step * step

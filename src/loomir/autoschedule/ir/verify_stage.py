@@ -19,13 +19,13 @@ def stage_violations(stage: Stage, *, of_block: bool = False) -> Iterator[str]:
 
     A stage ``of_block`` computes elements from a place on that loops around it determine.
     """
-    yield from _of_axes((*stage.axes, *stage.reduced))
-    yield from _of_indices(stage, of_block)
-    yield from _of_values(stage)
-    yield from _of_reduction(stage)
+    yield from _verify_axes((*stage.axes, *stage.reduced))
+    yield from _verify_indices(stage, of_block)
+    yield from _verify_values(stage)
+    yield from _verify_reduction(stage)
 
 
-def _of_axes(axes: tuple[Axis, ...]) -> Iterator[str]:
+def _verify_axes(axes: tuple[Axis, ...]) -> Iterator[str]:
     names = {axis.var for axis in axes}
     if len(names) < len(axes):
         yield "two axes have one variable"
@@ -39,7 +39,7 @@ def _of_axes(axes: tuple[Axis, ...]) -> Iterator[str]:
             yield f"the extent of axis {var.name_hint!r} depends on another axis"
 
 
-def _of_indices(stage: Stage, of_block: bool) -> Iterator[str]:
+def _verify_indices(stage: Stage, of_block: bool) -> Iterator[str]:
     buffer, indices = stage.buffer, stage.indices
     if len(indices) != len(buffer.shape):
         yield f"{len(indices)} indices for {len(buffer.shape)} dimensions of {buffer.name!r}"
@@ -71,27 +71,27 @@ def _split_start(index: PrimExpr) -> tuple[PrimExpr, PrimExpr | None]:
     return (index.b, index.a) if isinstance(index.b, Var) else (index.a, index.b)
 
 
-def _of_values(stage: Stage) -> Iterator[str]:
+def _verify_values(stage: Stage) -> Iterator[str]:
     dtype = stage.buffer.dtype
     if stage.value.dtype is not dtype:
         yield f"a value of {stage.value.dtype} is stored to {stage.buffer.name!r} of {dtype}"
     if stage.init is not None and stage.init.dtype is not dtype:
         yield f"a sum of {dtype} starts from a value of {stage.init.dtype}"
-    for load in _own_loads(stage, stage.value):
+    for load in _list_own_loads(stage, stage.value):
         if not stage.in_place:
             yield f"the value reads {stage.buffer.name!r}, which is being computed"
         elif not all(map(structural_equal, load.indices, stage.indices)):
             yield f"the value reads another element of {stage.buffer.name!r} than is stored"
-    if stage.init is not None and _own_loads(stage, stage.init):
+    if stage.init is not None and _list_own_loads(stage, stage.init):
         yield f"what an element starts from reads {stage.buffer.name!r}"
 
 
-def _own_loads(stage: Stage, value: PrimExpr) -> list[BufferLoad]:
+def _list_own_loads(stage: Stage, value: PrimExpr) -> list[BufferLoad]:
     loads: list[BufferLoad] = by_class(value).get(BufferLoad, [])
     return [load for load in loads if load.buffer is stage.buffer]
 
 
-def _of_reduction(stage: Stage) -> Iterator[str]:
+def _verify_reduction(stage: Stage) -> Iterator[str]:
     if stage.init is not None:
         reduced = {axis.var for axis in stage.reduced}
         for var in reduced & set(by_class(stage.init).get(Var, ())):

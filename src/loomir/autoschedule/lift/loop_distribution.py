@@ -296,18 +296,18 @@ def _privatize(loops: Sequence[For], part: Stmt, table: Mapping[Buffer, Buffer])
         return part
     own: list[PrimExpr] = [loop.loop_var for loop in loops]
 
-    def at(indices: Iterable[PrimExpr]) -> tuple[PrimExpr, ...]:
+    def prepend_own(indices: Iterable[PrimExpr]) -> tuple[PrimExpr, ...]:
         return (*own, *indices)
 
     def load(node: BufferLoad) -> Node:
         new = table.get(node.buffer)
-        return node if new is None else BufferLoad(new, at(node.indices), span=node.span)
+        return node if new is None else BufferLoad(new, prepend_own(node.indices), span=node.span)
 
     def store(node: BufferStore) -> Node:
         new = table.get(node.buffer)
         if new is None:
             return node
-        return BufferStore(new, node.value, at(node.indices), span=node.span)
+        return BufferStore(new, node.value, prepend_own(node.indices), span=node.span)
 
     return rewrite(part, {BufferLoad: load, BufferStore: store})
 

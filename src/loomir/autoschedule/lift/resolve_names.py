@@ -332,10 +332,10 @@ class _Versions:
             if value is None or (not versions and self._loads(value)):
                 if not versions:
                     return None
-                made.append(self._at(versions[-1], part))
+                made.append(self._use_version(versions[-1], part))
                 continue
             if versions:
-                value = self._at(versions[-1], value)
+                value = self._use_version(versions[-1], value)
                 versions.append(decl_buffer(self.buffer.shape, self.buffer.dtype, self.buffer.name))
             else:
                 versions.append(self.buffer)
@@ -387,7 +387,7 @@ class _Versions:
             values.append(BufferLoad(self.buffer, (_ZERO,) * len(self.buffer.shape)))
         return Call(values[0].dtype, IF_THEN_ELSE, (part.condition, *values))
 
-    def _at(self, version: Buffer, part: _N) -> _N:
+    def _use_version(self, version: Buffer, part: _N) -> _N:
         if version is self.buffer:
             return part
 

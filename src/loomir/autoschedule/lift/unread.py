@@ -44,7 +44,7 @@ def explain_unread(stmt: Stmt) -> Unread:
     found = (
         _opaque(plain)
         or find_failing(plain)
-        or _not_rectangular(plain)
+        or _find_dependent_bounds(plain)
         or _find_scattered(plain)
         or _dependence(plain, loops)
         or _conditional(plain)
@@ -130,7 +130,7 @@ def find_failing(stmt: Stmt) -> tuple[str, str] | None:
     return None
 
 
-def _not_rectangular(stmt: Stmt) -> tuple[str, str] | None:
+def _find_dependent_bounds(stmt: Stmt) -> tuple[str, str] | None:
     loops: list[For] = by_class(stmt).get(For, [])
     names = {loop.loop_var for loop in loops}
     for loop in loops:

@@ -100,7 +100,7 @@ class PaddingGuards:
         self.inside = inside
         self._tests = tests
 
-    def without(self, known: Callable[[Var], bool]) -> PrimExpr:
+    def drop_known(self, known: Callable[[Var], bool]) -> PrimExpr:
         """Return the value without the conditions on axes that are known to be inside."""
 
         def choice(e: Call) -> PrimExpr:

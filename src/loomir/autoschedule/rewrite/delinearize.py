@@ -122,7 +122,7 @@ def _split(stage: Stage, digits: _Digits, wanted: _SplitError, sizes: Set[Var]) 
     for axis, parts in digits.items():
         for k, digit in enumerate(parts):
             if digit.var is wanted.axis:
-                high = None if digit.size is None else digit.size.over(wanted.low)
+                high = None if digit.size is None else digit.size.divide(wanted.low)
                 if high is None or ONE in (high, wanted.low):
                     return False
                 if not _is_plain(stage, axis, parts, sizes):
@@ -271,7 +271,7 @@ def _divide(
     if not divisor.names:
         high.rest, low.rest = divmod(a.rest, divisor.number)
     for var, factor in a.items():
-        quotient = factor.over(divisor)
+        quotient = factor.divide(divisor)
         if quotient is not None:
             high[var] = quotient
         else:
@@ -279,11 +279,11 @@ def _divide(
     if _stays_below(low, divisor, sizes):
         return high, low
     for var, factor in low.items():
-        step, size = divisor.over(factor), sizes[var]
+        step, size = divisor.divide(factor), sizes[var]
         if step in (None, ONE) or size is None:
             continue
         assert step is not None
-        if size.over(step) not in (None, ONE):
+        if size.divide(step) not in (None, ONE):
             raise _SplitError(var, step)
     return None, None
 
@@ -302,10 +302,10 @@ def _stays_below(low: _Sum, divisor: Monomial, sizes: Mapping[Var, _Size]) -> bo
     # Each factor is a multiple of what all lower digits stay below.
     bound = Monomial(low.rest + 1)
     for factor, size in sorted(terms, key=lambda t: (len(t[0].names), t[0].number)):
-        if factor.over(bound) is None:
+        if factor.divide(bound) is None:
             return False
         bound = factor.times(size)
-    return divisor.over(bound) is not None
+    return divisor.divide(bound) is not None
 
 
 def _rewrite_stage(

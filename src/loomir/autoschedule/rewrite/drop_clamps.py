@@ -75,7 +75,7 @@ def _drop_clamp(
         if test is None:
             continue
         forms = [guard_form(part, axes) for part in conjuncts(test)]
-        made = _without_clamps(guarded, [form for form in forms if form is not None], axes)
+        made = _drop_all_clamps(guarded, [form for form in forms if form is not None], axes)
         if made is not guarded:
             return Call(node.dtype, IF_THEN_ELSE, (test, made, rest))
     return node
@@ -98,7 +98,9 @@ def _negate(condition: PrimExpr) -> PrimExpr | None:
     return reduce(And, parts)
 
 
-def _without_clamps(value: PrimExpr, known: Sequence[AffineForm], axes: Sequence[Axis]) -> PrimExpr:
+def _drop_all_clamps(
+    value: PrimExpr, known: Sequence[AffineForm], axes: Sequence[Axis]
+) -> PrimExpr:
     """Drop the clamps of all indices in a value; return it as it is where one has to stay."""
     stays = False
 

@@ -40,7 +40,7 @@ class Monomial(NamedTuple):
         names = sorted((*self.names, *other.names), key=_order)
         return Monomial(self.number * other.number, tuple(names))
 
-    def over(self, other: Monomial) -> Monomial | None:
+    def divide(self, other: Monomial) -> Monomial | None:
         """Divide; None if something is left, or by 0."""
         left = Counter(self.names)
         left.subtract(Counter(other.names))

@@ -129,7 +129,7 @@ def _candidates(value: PrimExpr, made: dict[int, PrimExpr]) -> _Narrow:
         inside = [fits(bounds.of(e), dtype) for dtype in _DTYPES]
         if bounds.wraps(e) or not any(inside):
             return None, None
-        now = [_in_dtype(e, d, [p[k] for p in parts]) for k, d in enumerate(_DTYPES)]
+        now = [_narrow_to(e, d, [p[k] for p in parts]) for k, d in enumerate(_DTYPES)]
         low, high = (e if ok else None for e, ok in zip(now, inside))
         best = high if low is None else low
         if isinstance(e, (*_OPERATIONS, FloorDiv, Call)) and best is not None:
@@ -169,7 +169,7 @@ def _computes(node: Node) -> bool:
     return isinstance(node, (*_OPERATIONS, FloorDiv)) and node.dtype is _INT32
 
 
-def _in_dtype(e: PrimExpr, dtype: DataType, parts: list[PrimExpr | None]) -> PrimExpr | None:
+def _narrow_to(e: PrimExpr, dtype: DataType, parts: list[PrimExpr | None]) -> PrimExpr | None:
     """Return an expression in a narrow dtype, of operands in that dtype."""
     if isinstance(e, IntImm):
         return IntImm(e.value, dtype) if dtype.min_value <= e.value <= dtype.max_value else None

@@ -59,7 +59,7 @@ class _Epilogue(NamedTuple):
     value: PrimExpr
     sums: Buffer
 
-    def at(self, total: PrimExpr, place: _Place) -> PrimExpr:
+    def apply(self, total: PrimExpr, place: _Place) -> PrimExpr:
         """Return what is stored."""
 
         def load_of(load: BufferLoad) -> PrimExpr:
@@ -304,7 +304,7 @@ def _element(stage: Stage, place: _Place, then: _Epilogue | None) -> Stmt:
         (acc,),
         BufferStore(acc, start, zero),
         _steps(stage, place, step),
-        BufferStore(stage.buffer, then.at(total, place) if then else total, indices),
+        BufferStore(stage.buffer, then.apply(total, place) if then else total, indices),
     )
 
 
@@ -318,21 +318,23 @@ def _vector(
     """Compute neighbours together, from a place on along an axis."""
     along, first = across
 
-    def every(body: Callable[[PrimExpr, _Place], Stmt], known: _Place) -> Stmt:
+    def vectorize_lanes(body: Callable[[PrimExpr, _Place], Stmt], known: _Place) -> Stmt:
         return vectorize("lane", width, lambda x: body(x, {**known, along: first + x}))
 
-    def where(place: _Place) -> tuple[PrimExpr, ...]:
+    def locate(place: _Place) -> tuple[PrimExpr, ...]:
         return tuple(value_at(i, place) for i in stage.indices)
 
     buffer = stage.buffer
     if stage.combine is Combine.NONE:
-        return every(lambda _, p: BufferStore(buffer, value_at(stage.value, p), where(p)), row)
+        return vectorize_lanes(
+            lambda _, p: BufferStore(buffer, value_at(stage.value, p), locate(p)), row
+        )
     sums = buffer if then is None else then.sums
     acc: Buffer = scratch("acc", (width,), sums.dtype, "local")
 
     def start(x: PrimExpr, place: _Place) -> Stmt:
         init = (
-            BufferLoad(buffer, where(place)) if stage.init is None else value_at(stage.init, place)
+            BufferLoad(buffer, locate(place)) if stage.init is None else value_at(stage.init, place)
         )
         return BufferStore(acc, init, (x,))
 
@@ -342,8 +344,11 @@ def _vector(
 
     def end(x: PrimExpr, place: _Place) -> Stmt:
         total: PrimExpr = BufferLoad(acc, (x,))
-        return BufferStore(buffer, then.at(total, place) if then else total, where(place))
+        return BufferStore(buffer, then.apply(total, place) if then else total, locate(place))
 
     return allocate(
-        (acc,), every(start, row), _steps(stage, row, lambda p: every(step, p)), every(end, row)
+        (acc,),
+        vectorize_lanes(start, row),
+        _steps(stage, row, lambda p: vectorize_lanes(step, p)),
+        vectorize_lanes(end, row),
     )

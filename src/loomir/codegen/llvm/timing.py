@@ -66,11 +66,11 @@ def define_timed(unit: Unit, number: int, linked: Linked, body: Function) -> tup
     fits = b.icmp("sle", b.add(taken, const(I64, len(words))), room)
     write, on = b.append("write"), b.append("on")
     b.condbr(fits, write, on)
-    b.at(write)
+    b.position_at_end(write)
     for i, word in enumerate(words):
         b.store(word, b.gep(I64, buffer, b.add(taken, const(I64, _HEAD + i))))
     b.br(on)
-    b.at(on)
+    b.position_at_end(on)
     b.ret(status)
     return made, Timed(linked.name, names)
 

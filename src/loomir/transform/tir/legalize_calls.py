@@ -51,7 +51,7 @@ def _legalize(func: PrimFunc, callees: dict[str, PrimFunc]) -> PrimFunc:
             layouts.append(Layout(func))
         args = list(call.args)
         if callee is None:
-            args = [_whole(arg, layouts[0]) for arg in args]
+            args = [_describe_array(arg, layouts[0]) for arg in args]
         else:
             for i, (param, arg) in enumerate(zip(callee.params, args)):
                 if param in callee.buffer_map:
@@ -63,7 +63,7 @@ def _legalize(func: PrimFunc, callees: dict[str, PrimFunc]) -> PrimFunc:
     return rewrite(func, {Call: lower})
 
 
-def _whole(arg: PrimExpr, layout: Layout) -> PrimExpr:
+def _describe_array(arg: PrimExpr, layout: Layout) -> PrimExpr:
     """Make the descriptor of the buffer whose data is passed to a packed function."""
     buffer = layout.by_data.get(id(arg)) if isinstance(arg, Var) else None
     return arg if buffer is None else _array(buffer, layout)

@@ -34,7 +34,7 @@ class View(NamedTuple):
     strides: tuple[PrimExpr, ...]
     offset: PrimExpr
 
-    def at(self, indices: Iterable[PrimExpr]) -> PrimExpr:
+    def locate(self, indices: Iterable[PrimExpr]) -> PrimExpr:
         """Return the position of an element, counted from ``data``."""
         position: PrimExpr | None = None
         for index, stride in _merge_digits(zip(indices, self.strides)):
@@ -136,7 +136,7 @@ class Layout:
         match = self.matches.get(id(buffer))
         if match is not None:
             source = known[id(match.source.buffer)]
-            offset = source.at(r.min for r in match.source.region)
+            offset = source.locate(r.min for r in match.source.region)
             return View(
                 source.data, source.strides[len(source.strides) - len(buffer.shape) :], offset
             )

@@ -17,7 +17,7 @@ from loomir.arith.fold import add, fold_expr, imm64, mul
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.ir.stage import Axis
-from loomir.autoschedule.rules.convolution import channel_vectorized
+from loomir.autoschedule.rules.convolution import channel_tiles, channel_vectorized
 from loomir.autoschedule.rules.convolution.valid_taps import sights
 from loomir.target import Target
 from loomir.te import topi
@@ -45,7 +45,7 @@ def never(*_: object) -> float:
 def anyhow() -> Iterator[None]:
     """Choose vectors of channels for small work too, and where they are slower; in several panels."""
     with mock.patch.multiple(
-        channel_vectorized, _PANEL=0, _LEAST_STEPS=1, _worth_of_pixels=never, _is_near=always
+        channel_vectorized, _PANEL=0, _LEAST_STEPS=1, estimate_pixel_vectors=never, is_near=always
     ):
         yield
 
@@ -264,7 +264,7 @@ def test_they_are_chosen_for_many_channels_of_few_pixels() -> None:
 def test_blocks_are_shared_evenly_where_that_is_possible(
     pieces: int, blocks: int, cores: int
 ) -> None:
-    size = channel_vectorized.tiles_of_block(pieces, blocks, cores)
+    size = channel_tiles.tiles_of_block(pieces, blocks, cores)
     assert 1 <= size <= min(16, pieces)
     parts = [min(size, pieces - first) for first in range(0, pieces, size)] * blocks
     ends = [len(parts) * c // cores for c in range(cores + 1)]

@@ -13,7 +13,7 @@ import loomir
 from fuzz.native import quick_codegen
 from loomir import te
 from loomir.autoschedule.driver import schedule_function
-from loomir.autoschedule.rules.convolution import implicit_gemm
+from loomir.autoschedule.rules.convolution import panel_packing
 from loomir.interp import interpret
 from loomir.target import Target
 from loomir.te import topi
@@ -211,7 +211,7 @@ def test_short_numbers(dtype: str) -> None:
 def test_pixels_left_over_belong_to_the_last_block_of_several_tiles() -> None:
     x, w = te.placeholder((1, 64, 7, 7)), te.placeholder((120, 64, 3, 3))
     func = te.create_prim_func([x, w, topi.conv(x, w, padding=1)])
-    with mock.patch.object(implicit_gemm, "_SHARES", 1):
+    with mock.patch.object(panel_packing, "_SHARES", 1):
         made = schedule_function(func, Target("haswell"))
     choices = made.plans[0].choices
     assert "dot products for pixels that fill no vector: 1" in choices

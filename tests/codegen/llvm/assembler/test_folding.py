@@ -108,21 +108,21 @@ def test_what_a_block_around_has_computed_is_not_computed_again() -> None:
         block.inside(start)
     after.continues(start)
     b.condbr(condition, then, other)
-    b.at(then)
+    b.position_at_end(then)
     assert b.mul(x, x) is outside
     inside = b.add(x, outside)
     assert b.add(x, outside) is inside
     b.br(after)
-    b.at(other)
+    b.position_at_end(other)
     elsewhere = b.add(x, outside)
     assert elsewhere is not inside  # control does not come by there
     b.br(after)
-    b.at(after)
+    b.position_at_end(after)
     assert b.mul(x, x) is outside
     assert b.add(x, outside) not in (inside, elsewhere)
     unrelated = b.append("unrelated")
     b.br(unrelated)
-    b.at(unrelated)
+    b.position_at_end(unrelated)
     assert b.mul(x, x) is not outside  # nothing was said of how control comes here
     assert b.load(FLOAT, p) is not b.load(FLOAT, p)  # memory may have changed
     assert b.freeze(x) is not b.freeze(x)
@@ -137,7 +137,7 @@ def test_deep_nests_are_not_searched_to_the_end() -> None:
         around, block = b.block, b.append("in")
         block.inside(around)
         b.br(block)
-        b.at(block)
+        b.position_at_end(block)
         seen.append(block.known.find("mul i64 %p0.0, %p0.0") is made)
     assert seen[:30] == [True] * 30
     assert seen[40:] == [False] * 60

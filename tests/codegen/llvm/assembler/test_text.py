@@ -176,7 +176,7 @@ def test_no_hint_ends_its_token(hostile: str):
     b = Builder(f)
     block = b.append(hostile)
     b.br(block)
-    b.at(block)
+    b.position_at_end(block)
     phi = b.phi(I32, hostile)
     phi.add(f.params[1], f.entry)
     slot = b.alloca(I32, hint=hostile)
@@ -272,13 +272,13 @@ def test_metadata_is_shared_unless_distinct():
     head = b.append("head")
     done = b.append("done")
     b.br(head)
-    b.at(head)
+    b.position_at_end(head)
     i = b.phi(I32)
     i.add(const(I32, 0), f.entry)
     step = b.add(i, const(I32, 1))
     i.add(step, head)
     b.condbr(b.icmp("slt", step, f.params[0]), head, done, meta={"llvm.loop": loop})
-    b.at(done)
+    b.position_at_end(done)
     b.ret(step)
     assert run(module, ctypes.c_int32, [ctypes.c_int32], 17) == 17
 
@@ -456,10 +456,10 @@ def test_control_flow():
     b.switch(f.params[0], cases[2], [(-1, cases[0]), (5, cases[1])])
     results = []
     for i, case in enumerate(cases):
-        b.at(case)
+        b.position_at_end(case)
         results.append((b.add(f.params[0], const(I32, 100 * i)), b.block))
         b.br(done)
-    b.at(done)
+    b.position_at_end(done)
     phi = b.phi(I32)
     for value, block in results:
         phi.add(value, block)
@@ -581,7 +581,7 @@ def test_nothing_is_written_after_the_end_of_a_block():
         b.add(f.params[0], f.params[0])
     with pytest.raises(InternalError, match="has ended"):
         b.ret(f.params[0])
-    b.at(f.entry)
+    b.position_at_end(f.entry)
     with pytest.raises(InternalError, match="has ended"):
         b.unreachable()
     compile_ir(module.render())
@@ -601,7 +601,7 @@ def test_a_builder_stays_in_its_function():
     _, _, b = function_of(I32)
     _, other, _ = function_of(I32)
     with pytest.raises(InternalError):
-        b.at(other.entry)
+        b.position_at_end(other.entry)
 
 
 def test_two_builders_of_one_function_share_names():

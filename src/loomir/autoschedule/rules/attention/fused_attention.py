@@ -98,7 +98,7 @@ def plan_attention(
     chain = _find_chain(stages, inner)
     if chain is None:
         return None
-    chain = _in_place(chain)
+    chain = _reuse_first_product(chain)
     rows = chain.outer[-1].size
     keys = _size(chain.keys, _USUAL)
     room = (target.caches[1] or 8 * target.caches[0]) // 2
@@ -230,7 +230,7 @@ def _overlap(chain: Sequence[Stage]) -> bool:
     return False
 
 
-def _in_place(chain: _Chain) -> _Chain:
+def _reuse_first_product(chain: _Chain) -> _Chain:
     """Store row-wise results over the first product, so that twice as many rows fit a cache."""
     first = chain.stages[0].buffer
     readers = [k for k, s in enumerate(chain.stages) if any(p.buffer is first for p in _loads(s))]
@@ -302,13 +302,13 @@ class _Blocks:
         share = parallel if self._is_worth() else loop
         single = isinstance(whole, IntImm) and whole.value <= 1
 
-        def some(number: PrimExpr) -> Stmt:
+        def compute_block(number: PrimExpr) -> Stmt:
             index = number if single else number // whole
             place: PrimExpr = imm64(0) if single else number % whole
             return self._rows(index, mul(place, size), self.block)
 
         parts = before
-        parts.append(share("block", mul(batch, whole), some))
+        parts.append(share("block", mul(batch, whole), compute_block))
         plans = self.plans[:]
         if isinstance(rest, PrimExpr):
             few = Min(rest, size)  # it is less: so much code less for the products
@@ -371,7 +371,7 @@ class _Blocks:
     def _plan_before_blocks(self, stage: Stage) -> Stmt:
         """Plan a stage that comes before all blocks."""
         self.buffers.append(stage.buffer)
-        return self._first_of([stage], lambda count: frozenset[Buffer]())[0].stmt
+        return self._plan_by_rules([stage], lambda count: frozenset[Buffer]())[0].stmt
 
     def _count_visible_keys(
         self, at: Sequence[PrimExpr], start: PrimExpr, count: int | PrimExpr
@@ -391,18 +391,18 @@ class _Blocks:
         """Compute the first product in strips of keys."""
         keys = self.chain.keys.var
 
-        def some(strip: PrimExpr) -> Stmt:
+        def compute_strip(strip: PrimExpr) -> Stmt:
             near = Var(keys.name_hint, INDEX)
             table = {keys: add(mul(strip, imm64(self.strip)), near)}
             axes = [Axis(near, imm64(self.strip)) if a.var is keys else a for a in first.axes]
             value: PrimExpr = value_at(first.value, table)
             indices = tuple(substitute(i, table) for i in first.indices)
             part = replace(first, axes=tuple(axes), value=value, indices=indices)
-            plan, _ = self._first_of([part], lambda count: frozenset[Buffer]())
+            plan, _ = self._plan_by_rules([part], lambda count: frozenset[Buffer]())
             self.plans.append(plan)
             return _make_serial(plan.stmt)
 
-        return loop("strip", ceil_div(self.seen, self.strip), some)
+        return loop("strip", ceil_div(self.seen, self.strip), compute_strip)
 
     def _rows(self, batch: PrimExpr, start: PrimExpr, count: int | PrimExpr) -> Stmt:
         """Run some rows of one batch through all stages."""
@@ -476,11 +476,11 @@ class _Blocks:
         many = imm64(count) if isinstance(count, int) else count
         key = self.chain.mask.keys[number] if self.chain.mask and self.hides is not None else None
         axes = tuple(
-            Axis(near, many) if axis.var is row else self._of_seen(axis, key)
+            Axis(near, many) if axis.var is row else self._limit_to_seen(axis, key)
             for axis in stage.axes
             if axis.var is row or axis.var not in table
         )
-        reduced = tuple(self._of_seen(axis, key) for axis in stage.reduced)
+        reduced = tuple(self._limit_to_seen(axis, key) for axis in stage.reduced)
         value = within(stage.value)
         init = None if stage.init is None else within(stage.init)
         buffer, indices = stage.buffer, tuple(substitute(i, table) for i in stage.indices)
@@ -499,7 +499,7 @@ class _Blocks:
         made = replace(stage, axes=axes, reduced=reduced, value=value, init=init)
         return replace(made, buffer=buffer, indices=indices)
 
-    def _of_seen(self, axis: Axis, key: Var | None) -> Axis:
+    def _limit_to_seen(self, axis: Axis, key: Var | None) -> Axis:
         return Axis(axis.var, self.seen) if axis.var is key else axis
 
     def _plan(
@@ -515,9 +515,9 @@ class _Blocks:
             used = {load.buffer for stage in others for load in _loads(stage)}
             return frozenset((private & group) - used - {stage.buffer for stage in others})
 
-        return self._first_of(left, inner)
+        return self._plan_by_rules(left, inner)
 
-    def _first_of(self, stages: Sequence[Stage], inner: Inner) -> tuple[Plan, int]:
+    def _plan_by_rules(self, stages: Sequence[Stage], inner: Inner) -> tuple[Plan, int]:
         for rule in self.rules:
             found = rule(stages, inner, self.target)
             if found is not None:
@@ -528,10 +528,10 @@ class _Blocks:
 def _make_serial(stmt: Stmt) -> Stmt:
     """Make all loops serial: blocks are shared between threads already."""
 
-    def one(made: For) -> For:
+    def serialize_loop(made: For) -> For:
         return replace(made, kind=ForKind.SERIAL) if made.kind is ForKind.PARALLEL else made
 
-    made: Stmt = rewrite(stmt, {For: one})
+    made: Stmt = rewrite(stmt, {For: serialize_loop})
     return made
 
 

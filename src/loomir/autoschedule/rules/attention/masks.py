@@ -262,7 +262,7 @@ def _line(less: PrimExpr, more: PrimExpr, axes: tuple[Axis, Axis]) -> _Line | No
     ahead: list[tuple[PrimExpr, int]] = [(less, 1), (more, -1)]
     while ahead:
         part, sign = ahead.pop()
-        bare = _without_casts(part, axes)
+        bare = _strip_casts(part, axes)
         if bare is row.var or bare is key.var:
             done.append(_Line(sign * (bare is row.var), sign * (bare is key.var), imm64(0)))
         elif isinstance(part, (Add, Sub)) and _is_wide(part):
@@ -288,7 +288,7 @@ def _is_plain(expr: PrimExpr) -> bool:
     return _is_wide(expr) and not seen.get(BufferLoad) and not seen.get(Call)
 
 
-def _without_casts(expr: PrimExpr, axes: tuple[Axis, Axis]) -> PrimExpr | None:
+def _strip_casts(expr: PrimExpr, axes: tuple[Axis, Axis]) -> PrimExpr | None:
     """Strip a cast of an iterator, if its values fit."""
     bits = expr.dtype.bits
     while isinstance(expr, Cast) and expr.dtype.is_int:

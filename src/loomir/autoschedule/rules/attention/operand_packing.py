@@ -216,8 +216,8 @@ def _count_sharers(axis: Axis, factor: PrimExpr) -> int:
 def _group(value: PrimExpr, place: PrimExpr, var: Var) -> PrimExpr:
     assert isinstance(place, FloorDiv)
 
-    def one(d: FloorDiv) -> PrimExpr:
+    def use_group(d: FloorDiv) -> PrimExpr:
         return var if d.a is place.a else d
 
-    made: PrimExpr = rewrite(value, {FloorDiv: one})
+    made: PrimExpr = rewrite(value, {FloorDiv: use_group})
     return made

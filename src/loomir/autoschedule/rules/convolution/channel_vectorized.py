@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import reduce
-from itertools import pairwise
 from typing import Final, TypeAlias
 
-from loomir.arith.fold import FOLDS, add, imm64, mul, product, sub
+from loomir.arith.fold import add, imm64, mul, product, sub
 from loomir.autoschedule.builders.evaluate import value_at
 from loomir.autoschedule.builders.loops import (
     allocate,
@@ -38,6 +36,15 @@ from loomir.autoschedule.builders.operand_access import (
 from loomir.autoschedule.builders.register_transpose import transpose_in_registers
 from loomir.autoschedule.ir.plan import Plan, Prepack
 from loomir.autoschedule.ir.stage import Axis
+from loomir.autoschedule.rules.convolution.channel_tiles import (
+    choose_shape,
+    compute_stride,
+    count_lines,
+    estimate_pixel_vectors,
+    is_near,
+    sort_by_stride,
+    tiles_of_block,
+)
 from loomir.autoschedule.rules.convolution.image_panels import copy_image, parts_of
 from loomir.autoschedule.rules.convolution.recognise import Image
 from loomir.autoschedule.rules.convolution.valid_taps import Sight
@@ -53,7 +60,7 @@ from loomir.autoschedule.rules.matmul.operands import Values
 from loomir.autoschedule.rules.matmul.prepack import is_constant
 from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS, Tiles, div_up
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import by_class, rewrite
+from loomir.ir.visit import by_class
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -73,27 +80,16 @@ from loomir.tir.expr import (
 )
 from loomir.tir.stmt import BufferStore, Evaluate, IfThenElse, Stmt, seq
 
-__all__ = ["in_channel_vectors", "tiles_of_block"]
+__all__ = ["plan_channel_vectors"]
 
 Range: TypeAlias = tuple[PrimExpr, PrimExpr]
 """The first of some steps, and how many there are."""
-
 _AT_ONCE: Final = 4
 """Unroll factor along input channels; 1 where the ends of lines are peeled.
 
 Steps along a line are not unrolled: they read the same elements again, which LLVM would then keep
 in registers, of which none are free.
 """
-_BLOCKS: Final = 4
-"""Blocks for each CPU, if there is enough work."""
-_UNEVEN: Final = 1.06
-"""Load imbalance of CPUs up to which blocks are not made smaller.
-
-Each block reads all of its kernels: 512 channels of 7 x 7 take 1.05 of the time in two parts (on a
-Xeon, Emerald Rapids).
-"""
-_TILES: Final = 16
-"""Tiles of a block, whose accumulators are spilled between panels."""
 _PANEL: Final = 2
 """Thirds of L1 for a panel of kernels, which all tiles use one after the other.
 
@@ -103,25 +99,13 @@ _LINE: Final = 64
 """Bytes of a cache line."""
 _SECOND, _DATA = 2, 1
 _INT32: Final = DataType("int32")
-_LOADS: Final = 1.2
-"""Loading the vectors of a step takes as long as the products of so many pixels."""
-_PANELS: Final = 0.88
-"""The share of peak speed that vectors of pixels reach, with the packing of their panels."""
-_LEFT_OVER: Final = 0.95
-"""The share of useful work of vectors of pixels, if there are remainder pixels."""
-_TAPS: Final = 4
-"""Taps of a kernel from which the image may be in L3: each line is then read several times.
-
-With one tap (256 channels of 56 x 56, stride 2), vectors of channels take twice as long (on a Xeon,
-Emerald Rapids).
-"""
 _WHOLE: Final = 0.98
 """The share of valid taps from which the ends of lines are not peeled."""
 _LEAST_STEPS: Final = 256
 """Steps from which storing a tile takes little time compared with its products."""
 
 
-def in_channel_vectors(
+def plan_channel_vectors(
     image: Image, target: Target, inner: Set[Buffer], constants: Set[Var]
 ) -> Plan | None:
     """Plan a convolution in vectors of channels; None if vectors of pixels are better."""
@@ -134,108 +118,15 @@ def in_channel_vectors(
         return None
     if not target.fma or target.registers < 32 or target.vector_bits < 256:
         return None
-    worth, shape = _choose_shape(image, target)
-    if worth <= _worth_of_pixels(image, target) or not _is_near(image, shape, target):
+    worth, shape = choose_shape(image, target)
+    if worth <= estimate_pixel_vectors(image, target) or not is_near(image, shape, target):
         return None
-    order = _sort_by_stride(image)
-    if order is None or (shape[0] > 1 and _stride_of(image, image.shift, image.places[-2]) is None):
+    order = sort_by_stride(image)
+    if order is None or (
+        shape[0] > 1 and compute_stride(image, image.shift, image.places[-2]) is None
+    ):
         return None
     return _ChannelVectors(image, target, inner, groups, order, shape).plan()
-
-
-def _choose_shape(image: Image, target: Target) -> tuple[float, tuple[int, int, int]]:
-    """Choose lines, pixels of each, and vectors of a tile; also estimate the share of peak speed.
-
-    The more pixels share a load of vectors, the better. Relative to vectors of pixels, 20 x 20 of
-    256 channels take 1.1 of the time in tiles of 10 pixels, 28 x 28 of 128 channels 0.9 in tiles of
-    14 (on a Xeon, Emerald Rapids).
-    """
-    found = image.product
-    m, lanes = size_of(found.rows) or 0, target.lanes(found.dtype.bits)
-    width, height = image.places[-1].size or 1, _line_count(image)
-    best = 0.0, (1, 1, 1)
-    for vectors in range(2, 5):
-        most = (target.registers - 1 - vectors) // vectors
-        line = div_up(width, div_up(width, most))
-        lines = min(height, max(1, most // width)) if line == width else 1
-        useful = width * height / (div_up(width, line) * line * div_up(height, lines) * lines)
-        useful *= m / (div_up(m, vectors * lanes) * vectors * lanes)
-        for sight in image.sights:
-            if line == width or sight.pixel.var is not image.places[-1].var:
-                useful /= sight.share
-        best = max(best, (useful * (1 - _LOADS / (line * lines)), (lines, line, vectors)))
-    return best
-
-
-def tiles_of_block(pieces: int, blocks: int, cores: int) -> int:
-    """Choose the tiles of a block: few enough for the load of all CPUs to be balanced.
-
-    There are so many ``blocks`` of all ``pieces``; threads share them in contiguous ranges.
-    """
-    least = div_up(pieces, _TILES)
-    for some in range(least, pieces):
-        per_part = div_up(pieces, some)
-        parts = div_up(pieces, per_part)
-        count = blocks * parts
-        ends = [count * c // cores for c in range(cores + 1)]
-        done = [n // parts * pieces + n % parts * per_part for n in ends]
-        most = max(b - a for a, b in pairwise(done))
-        if count >= _BLOCKS * cores and most * cores <= _UNEVEN * blocks * pieces:
-            return per_part
-    return div_up(pieces, max(least, min(pieces, div_up(_BLOCKS * cores, blocks))))
-
-
-def _line_count(image: Image) -> int:
-    """Count the lines at a constant stride from one to the next."""
-    return (image.places[-2].size or 1) if len(image.places) > 1 else 1
-
-
-def _worth_of_pixels(image: Image, target: Target) -> float:
-    """Estimate the share of peak speed that vectors of pixels reach."""
-    found = image.product
-    n, m = size_of(found.columns) or 1, size_of(found.rows) or 1
-    lanes = target.lanes(found.dtype.bits)
-    useful = n / (div_up(n, lanes) * lanes)
-    if 0 < n % lanes <= lanes // 4 and n > lanes:
-        useful = max(useful, _LEFT_OVER)
-    return useful * _PANELS * m / (m + 2)
-
-
-def _is_near(image: Image, shape: tuple[int, int, int], target: Target) -> bool:
-    """Whether the caches can hold the image, which is read again for each set of kernels."""
-    found = image.product
-    size = found.dtype.itemsize
-    first, second, _ = target.caches
-    near = second or first * 8
-    steps = size_of(found.reduced) or 1
-    kernels = steps * shape[2] * target.lanes(found.dtype.bits) * size
-    lines = size_of(image.places[:-1])
-    copy = reduce(mul, image.lines[1:], imm64(image.pitch * size))
-    copied = copy.value if isinstance(copy, IntImm) and lines is not None else near
-    taps = steps // max(axis.size or 1 for axis in image.steps)
-    kernels = min(kernels, 2 * first)
-    if taps < _TAPS and copied > near // 2:
-        return False
-    return (size_of(found.rows) or 1) * steps * size <= near // 2 or copied + 2 * kernels <= near
-
-
-def _stride_of(image: Image, place: PrimExpr, axis: Axis) -> int | None:
-    """Compute the stride of an address along an axis, None if it is dynamic."""
-    if axis.size == 1:
-        return 0
-    axes = (*image.product.batch, *image.steps, *image.places)
-    zeros: dict[Var, PrimExpr] = {a.var: imm64(0) for a in axes}
-    ends = [substitute(place, {**zeros, axis.var: imm64(i)}) for i in (0, 1)]
-    moved = rewrite(sub(rewrite(ends[1], FOLDS), rewrite(ends[0], FOLDS)), FOLDS)
-    return moved.value if isinstance(moved, IntImm) else None
-
-
-def _sort_by_stride(image: Image) -> list[Axis] | None:
-    """Sort the reduced axes by their strides in the image; None if those are dynamic."""
-    far = {axis.var: _stride_of(image, image.base, axis) for axis in image.steps}
-    if None in far.values():
-        return None
-    return sorted(image.steps, key=lambda axis: -(far[axis.var] or 0))
 
 
 class _ChannelVectors:
@@ -259,7 +150,7 @@ class _ChannelVectors:
         self.tiles = Tiles(rows, vectors, lanes, self.k, 1, 1)
         self.sets = div_up(self.m, self.tiles.columns)
         *outer, last = image.places
-        self.width, self.height = last.size or 1, _line_count(image)
+        self.width, self.height = last.size or 1, count_lines(image)
         self.down, self.across = div_up(self.height, self.lines), div_up(self.width, self.line)
         self.pieces = (size_of(outer[:-1]) or 1) * self.down * self.across
         blocks = self.sets * (self.count or 1)
@@ -309,7 +200,7 @@ class _ChannelVectors:
         blocks = mul(batch, imm64(self.sets * self.parts))
         body = (parallel if worth else loop)("block", blocks, lambda b: self._block(b, batch))
         made = (self.kernels, self.finite) if self.clips else (self.kernels,)
-        ahead = (Prepack(self._ahead(), made),)
+        ahead = (Prepack(self._prepack_kernels(), made),)
         flops = None if work is None else 2 * work
         stmt = allocate([self.copy], copying, body)
         return Plan("convolution", stmt, self._choices(how), flops, ahead=ahead)
@@ -330,12 +221,12 @@ class _ChannelVectors:
         channel = ravel(table.pop(turn.var), self.at_once, table.pop(some.var))
         return {**table, self.channel.var: channel}
 
-    def _ahead(self) -> Stmt:
+    def _prepack_kernels(self) -> Stmt:
         """Prepack kernels by vectors of channels; channels beyond the last repeat it."""
         (reduced,) = self.found.reduced
         width = self.tiles.columns
 
-        def one(number: PrimExpr, k: PrimExpr, r: PrimExpr) -> Stmt:
+        def pack_element(number: PrimExpr, k: PrimExpr, r: PrimExpr) -> Stmt:
             group = unravel(self.groups, FloorDiv(number, imm64(self.sets)))
             row = add(mul(FloorMod(number, imm64(self.sets)), imm64(width)), r)
             rows = unravel(self.found.rows, minimum(row, imm64(self.m - 1)))
@@ -346,12 +237,12 @@ class _ChannelVectors:
             return BufferStore(self.kernels, value, (number, k, r))
 
         def pack(n: PrimExpr) -> Stmt:
-            return loop("k", self.k, lambda k: loop("r", width, lambda r: one(n, k, r)))
+            return loop("k", self.k, lambda k: loop("r", width, lambda r: pack_element(n, k, r)))
 
-        def whole(n: PrimExpr) -> Stmt:
+        def pack_set(n: PrimExpr) -> Stmt:
             return seq([pack(n), self._check_finite(n)]) if self.clips else pack(n)
 
-        return loop("set", self.kernels.shape[0], whole)
+        return loop("set", self.kernels.shape[0], pack_set)
 
     def _check_finite(self, number: PrimExpr) -> Stmt:
         """Sum zero times each weight of a set of kernels, which is NaN if one is not finite."""
@@ -361,13 +252,17 @@ class _ChannelVectors:
         def add_to(place: tuple[PrimExpr, ...], more: PrimExpr) -> Stmt:
             return BufferStore(finite, Add(BufferLoad(finite, place), more), place)
 
-        def one(k: PrimExpr, r: PrimExpr) -> Stmt:
+        def add_product_with_zero(k: PrimExpr, r: PrimExpr) -> Stmt:
             return add_to((number, r), Mul(BufferLoad(self.kernels, (number, k, r)), zero))
 
         return seq(
             [
                 loop_rolled("r", width, lambda r: BufferStore(finite, zero, (number, r))),
-                loop_rolled("k", self.k, lambda k: loop_rolled("r", width, lambda r: one(k, r))),
+                loop_rolled(
+                    "k",
+                    self.k,
+                    lambda k: loop_rolled("r", width, lambda r: add_product_with_zero(k, r)),
+                ),
                 loop_rolled(
                     "r",
                     width - 1,
@@ -409,12 +304,12 @@ class _ChannelVectors:
                     lambda t: self._tile(fixed, (kernel, s), (t, add(first, t)), panel, part),
                 )
 
-            def whole(s: PrimExpr) -> Stmt:
+            def compute_set(s: PrimExpr) -> Stmt:
                 if part is None:
                     return walk(s, imm64(0))
                 return allocate([part], loop("panel", self.panels, lambda p: walk(s, p)))
 
-            return let("set", number, whole)
+            return let("set", number, compute_set)
 
         return let(
             "which",
@@ -424,7 +319,7 @@ class _ChannelVectors:
             ),
         )
 
-    def _first(self, tile: PrimExpr) -> tuple[PrimExpr, PrimExpr, Values]:
+    def _locate_tile(self, tile: PrimExpr) -> tuple[PrimExpr, PrimExpr, Values]:
         """Return the first pixel of a tile, its address in the copy without steps, and its axes."""
         *outer, last = self.image.places
         x = mul(FloorMod(tile, imm64(self.across)), imm64(self.line))
@@ -455,7 +350,7 @@ class _ChannelVectors:
         tiles, image = self.tiles, self.image
         kernel, number = kernels
         sums = scratch("sums", (tiles.rows, tiles.columns), self.found.dtype, scope="local")
-        pitch = 0 if self.lines == 1 else _stride_of(image, image.shift, image.places[-2]) or 0
+        pitch = 0 if self.lines == 1 else compute_stride(image, image.shift, image.places[-2]) or 0
 
         def place(r: PrimExpr) -> PrimExpr:
             if self.lines == 1:
@@ -495,7 +390,7 @@ class _ChannelVectors:
             finish = IfThenElse(last, end, copy_tile(part, (tile[0],), sums, tiles))
             return allocate([sums], begin, steps, finish)
 
-        pixel, shift, places = self._first(tile[1])
+        pixel, shift, places = self._locate_tile(tile[1])
         return let("pixel", pixel, lambda p: let("shift", shift, lambda s: inside(p, s)))
 
     def _steps(
@@ -521,13 +416,13 @@ class _ChannelVectors:
                 if i == len(self.near):
                     channel = mul(table[self.channel.var], imm64(u))
 
-                    def one(j: PrimExpr) -> Stmt:
+                    def run_step(j: PrimExpr) -> Stmt:
                         there = {**table, self.channel.var: add(channel, j)}
                         return body(there, ravel(k, u, j), rows)
 
                     if not fast:
-                        return loop_rolled("some", u, one)
-                    return seq(one(imm64(j)) for j in range(u))
+                        return loop_rolled("some", u, run_step)
+                    return seq(run_step(imm64(j)) for j in range(u))
                 axis = self.near[i]
                 first, size = ranges.get(axis.var, (imm64(0), axis.extent))
 
@@ -599,12 +494,12 @@ class _ChannelVectors:
         first = add(imm64(size), mul(ravel(tile, self.turns, turn), imm64(lines * _LINE)))
         how = [IntImm(value, _INT32) for value in (0, _SECOND, _DATA)]
 
-        def one(i: int) -> Stmt:
+        def prefetch_line(i: int) -> Stmt:
             place = add(first, imm64(i * _LINE))
             there = call_builtin("handle_add_byte_offset", pointer, place)
             return Evaluate(call_builtin("prefetch", there, *how))
 
-        return seq(one(i) for i in range(lines))
+        return seq(prefetch_line(i) for i in range(lines))
 
     # -- epilogue of a tile ------------------------------------------------------------------------
     def _end(self, fixed: Values, kernel: PrimExpr, pixel: PrimExpr, sums: Buffer) -> Stmt:

@@ -91,10 +91,12 @@ def copy_image(image: Image, copy: Buffer, lanes: int) -> tuple[Stmt, str]:
             if end > begin:
                 first = imm64(begin)
 
-                def one(i: PrimExpr, n: int, v: PrimExpr = value, f: PrimExpr = first) -> Stmt:
+                def put_pixels(
+                    i: PrimExpr, n: int, v: PrimExpr = value, f: PrimExpr = first
+                ) -> Stmt:
                     return put(start, phase, add(f, i), n, v, row)
 
-                made.append(_strip_mine(end - begin, lanes, one))
+                made.append(_strip_mine(end - begin, lanes, put_pixels))
         return seq(made)
 
     def item(number: PrimExpr) -> Stmt:
@@ -164,7 +166,7 @@ def find_pieces(
     now = scratch("now", (1,), DataType("int64"), scope="local")
     zero = imm64(0)
 
-    def one(p: PrimExpr) -> Stmt:
+    def find_piece(p: PrimExpr) -> Stmt:
         here = BufferLoad(now, (zero,))
         place = substitute(image.shift, dict(unravel(image.places, here)))
         left = Min(imm64(lanes), Sub(line, FloorMod(here, line)))
@@ -193,7 +195,7 @@ def find_pieces(
         BufferStore(targets, zero, (zero,)),
         BufferStore(now, Add(first, left), (zero,)),
     ]
-    rest = many("p", count.value - 1, lambda p: one(Add(p, imm64(1))))
+    rest = many("p", count.value - 1, lambda p: find_piece(Add(p, imm64(1))))
     return allocate([now], *start, *([rest] if count.value > 1 else []))
 
 
@@ -211,12 +213,12 @@ def copy_pieces(
     count = sources.shape[0]
     assert isinstance(count, IntImm)
 
-    def one(p: PrimExpr) -> Stmt:
+    def copy_piece(p: PrimExpr) -> Stmt:
         source = _vector(add(base, BufferLoad(sources, (p,))), lanes)
         target = _vector(add(row, BufferLoad(targets, (p,))), lanes)
         return BufferStore(panel, BufferLoad(copy, (source,)), (slot, target))
 
-    return (unroll if count.value <= _WRITTEN_OUT else loop)("p", count.value, one)
+    return (unroll if count.value <= _WRITTEN_OUT else loop)("p", count.value, copy_piece)
 
 
 def _vector(first: PrimExpr, lanes: int) -> PrimExpr:

@@ -7,21 +7,18 @@ elements of the image that each step along the reduced axes multiplies.
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from dataclasses import replace
-from math import prod
 from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, product, sub
 from loomir.autoschedule.builders.loops import (
+    INDEX,
     allocate,
     loop,
-    parallel,
     scratch,
     unroll,
     vectorize,
 )
 from loomir.autoschedule.builders.operand_access import (
-    extent_of,
     let,
     minimum,
     ramp,
@@ -30,19 +27,17 @@ from loomir.autoschedule.builders.operand_access import (
     unravel,
 )
 from loomir.autoschedule.ir.plan import Plan, Prepack
-from loomir.autoschedule.ir.stage import Axis, Stage
-from loomir.autoschedule.rules.convolution.channel_vectorized import in_channel_vectors
+from loomir.autoschedule.ir.stage import Stage
+from loomir.autoschedule.rules.convolution.channel_vectorized import plan_channel_vectors
 from loomir.autoschedule.rules.convolution.image_panels import (
     copy_image,
     copy_pieces,
-    count_pieces,
     find_pieces,
     parts_of,
 )
-from loomir.autoschedule.rules.convolution.recognise import Image, read_image
+from loomir.autoschedule.rules.convolution.panel_packing import AT_ONCE, PackedConvolution
+from loomir.autoschedule.rules.convolution.recognise import read_image
 from loomir.autoschedule.rules.convolution.remainder_pixels import (
-    RemainderPixels,
-    count_remainder_pixels,
     gains_by_remainder,
 )
 from loomir.autoschedule.rules.matmul.accumulator_init import init_accumulators
@@ -56,60 +51,32 @@ from loomir.autoschedule.rules.matmul.micro_kernel import (
     multiply_then_add,
     run_tile,
 )
-from loomir.autoschedule.rules.matmul.operands import Places, Side, Values, count_tiles
-from loomir.autoschedule.rules.matmul.prepack import is_constant, loop_over_steps
+from loomir.autoschedule.rules.matmul.operands import Places, Values, count_tiles
+from loomir.autoschedule.rules.matmul.prepack import loop_over_steps
 from loomir.autoschedule.rules.matmul.recognise import Contraction
-from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS, Tiles, choose_tiles, div_up
+from loomir.autoschedule.rules.matmul.tile_sizes import div_up
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import by_class, pre_order
-from loomir.support.dtype import DataType
+from loomir.ir.visit import pre_order
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import (
     LE,
     LT,
     And,
-    Broadcast,
     Eq,
     FloorDiv,
     FloorMod,
     IntImm,
     PrimExpr,
     Ramp,
-    Sub,
     Var,
-    const,
 )
-from loomir.tir.stmt import TRUE, BufferStore, IfThenElse, Stmt, seq
+from loomir.tir.stmt import TRUE, IfThenElse, Stmt, seq
 
 __all__ = ["convolution"]
 
 _WRITTEN_OUT: Final = 6000
 """Nodes up to which the epilogue of a tile is unrolled from registers."""
-_SHARES: Final = 4
-"""Tiles of pixels from which threads do not share panels.
-
-Panels then stay in their core's cache: on two threads of a Xeon, 256 channels of 14 x 14 take 5/6.
-"""
-_STEPS: Final = 64
-"""Steps of a panel if the next one is packed meanwhile (software pipelining), or few rows use it.
-
-L1 holds both panels. 64 channels of 112 x 112 pixels take 0.95 of the time of a single panel for
-each strip, packed before its use (on a Xeon, Emerald Rapids).
-"""
-_FEW_TILES: Final = 2
-"""Tiles of rows up to which panels are packed before their use, without software pipelining.
-
-On a Xeon (Emerald Rapids), 16 channels of 112 x 112 pixels then take 0.95 of the time, and
-transposed convolutions of few channels compile in two thirds of the time.
-"""
-_AT_ONCE: Final = 8
-"""Unroll factor of steps; a part of the next panel is packed after each group of them."""
-_BLOCKS: Final = 16
-"""Blocks from which a block has more than one strip, since enough are left for all threads."""
-_ROWS: Final = 64
-"""Rows of a block if threads share panels, all of which each thread reads."""
-_INDEX: Final = DataType("int64")
 
 
 def convolution(
@@ -126,7 +93,7 @@ def convolution(
     image = read_image(found, views, pad)
     if image is None or not (image.slides or gains_by_remainder(image, found, target, constants)):
         return None
-    plan = in_channel_vectors(image, target, inner(image.product), constants)
+    plan = plan_channel_vectors(image, target, inner(image.product), constants)
     if plan is not None:
         return plan
     pixels = size_of(image.product.columns) or 0
@@ -135,96 +102,8 @@ def convolution(
     return _Convolution(image, target, inner(image.product), constants).plan()
 
 
-class _Convolution:
-    def __init__(
-        self, image: Image, target: Target, inner: Set[Buffer], constants: Set[Var]
-    ) -> None:
-        found = image.product
-        self.image, self.found, self.inner, self.target = image, found, inner, target
-        self.m, self.n = size_of(found.rows) or 0, size_of(found.columns) or 0
-        self.k = size_of(found.reduced) or 0
-        self.batch, self.count = extent_of(found.batch), size_of(found.batch)
-        lanes = target.lanes(found.dtype.bits)
-        self.rest = count_remainder_pixels(image, lanes)
-        self.whole = self.n - self.rest
-        self.tiles = tiles = self._choose_tiles()
-        row_tiles, column_tiles = self.row_tiles, self.column_tiles
-        if self.own_panels:
-            across = min(4, max(1, column_tiles // _SHARES)) if self.far else 1
-            if self.meanwhile:
-                across = min(4, max(1, column_tiles // _BLOCKS))
-            down = row_tiles
-        else:
-            down, across = div_up(row_tiles, 2 * max(1, self.m // (2 * _ROWS))), column_tiles
-        self.left = Side("left", found.left, found.rows, tiles.rows, down)
-        (pixels,) = found.columns
-        vectors = (Axis(pixels.var, imm64(self.whole)),)
-        self.right = Side("right", found.right, vectors, tiles.columns, across)
-        self.copy = scratch(
-            "image",
-            (add(mul(product(image.lines), imm64(image.pitch)), imm64(tiles.lanes)),),
-            found.dtype,
-        )
-        slots: PrimExpr = mul(self.batch, imm64(column_tiles * self.panels))
-        if self.own_panels:
-            slots = imm64(2 if self.meanwhile else across)
-        row = (tiles.depth + 1) * tiles.columns
-        self.panel = scratch("panel", (slots, row), found.dtype)
-        self.pieces = count_pieces(image, tiles.columns, tiles.lanes)
-        used: set[Var] = set(by_class(found.left).get(Var, ()))
-        self.groups = tuple(axis for axis in found.batch if axis.var in used)
-        self.left_over: RemainderPixels | None = None
-        if self.rest:
-            self.left_over = RemainderPixels(
-                image, self.left, self.rest, self.copy, self.panels, lanes, target.registers
-            )
-            images = imm64(1) if self.own_panels else self.batch
-            self.columns = self.left_over.columns(images)
-        self.kernels: Buffer | None = None
-        """Constant kernels, prepacked before any call."""
-        constant = is_constant(replace(found, batch=self.groups), found.left, constants)
-        if constant and not self.rest:  # the remainder pixels read them in place
-            sets = (size_of(self.groups) or 0) * row_tiles
-            self.kernels = scratch("kernels", (sets, self.k, tiles.rows), found.dtype)
-
-    def _choose_tiles(self) -> Tiles:
-        """Choose tiles, and panels of whole units: the iterations of the innermost reduced axes."""
-        tiles = choose_tiles(self.m, self.whole, self.k, self.found.dtype, self.target)
-        sizes = [axis.size or 1 for axis in self.image.steps]
-        self.column_tiles = div_up(self.whole, tiles.columns)
-        self.own_panels = self.column_tiles * (self.count or _SHARES) >= _SHARES
-        """Whether each block packs its own panels, for all rows."""
-        second = self.target.caches[1] or self.target.caches[0] * 4
-        self.far = self.m * self.k * self.found.dtype.itemsize > second
-        """Whether kernels exceed L2, and are better read once for several strips."""
-        near = self.own_panels and not self.far and not self.rest
-        depth = min(tiles.depth, _STEPS) if near else tiles.depth
-        most = depth + depth // 4
-        self.lead = next(i for i in range(len(sizes) + 1) if prod(sizes[i:]) <= most)
-        self.unit, self.total = prod(sizes[self.lead :]), prod(sizes[: self.lead])
-        self.units = div_up(self.total, div_up(self.total, max(1, most // self.unit)))
-        self.panels = div_up(self.total, self.units)
-        rows = tiles.rows
-        if tiles.columns * _SHARES > self.whole:  # blocks of equal size
-            even = [r for r in range(max(1, rows - 2), rows + 1) if self.m % r == 0]
-            rows = max(even, default=rows)
-        depth = self.units * self.unit
-        self.row_tiles = div_up(self.m, rows)
-        fewest = (self.k - (self.panels - 1) * depth) // _AT_ONCE
-        often = near and self.row_tiles > _FEW_TILES
-        self.meanwhile = div_up(depth, self.row_tiles * fewest) if often and fewest else 0
-        """Steps of the next panel that are packed between unrolled steps of a tile."""
-        return replace(tiles, rows=rows, depth=depth)
-
-    @property
-    def work(self) -> int | None:
-        """Count the multiply-adds of one call, None if the batch is dynamic."""
-        return None if self.count is None else self.m * self.n * self.k * self.count
-
-    def _for_tasks(self, name: str, extent: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:
-        """Loop over tasks, in parallel where there is work enough."""
-        worth = self.work is None or self.work >= WORTH_THREADS
-        return (parallel if worth else loop)(name, extent, body)
+class _Convolution(PackedConvolution):
+    """The loop nest of a convolution."""
 
     def plan(self) -> Plan:
         """Emit the loop nest."""
@@ -235,110 +114,12 @@ class _Convolution:
             local += [self.columns] if self.left_over else []
             parts.append(self._pack_all())
         blocks = product((self.batch, self.right.blocks, self.left.blocks))
-        parts.append(self._for_tasks("block", blocks, self._block))
+        parts.append(self._loop_over_tasks("block", blocks, self._block))
         flops = None if self.work is None else 2 * self.work
-        ahead = () if (own := self.kernels) is None else (Prepack(self._ahead(own), (own,)),)
+        ahead = (
+            () if (own := self.kernels) is None else (Prepack(self._prepack_kernels(own), (own,)),)
+        )
         return Plan("convolution", allocate(local, *parts), self._choices(how), flops, ahead=ahead)
-
-    def _ahead(self, kernels: Buffer) -> Stmt:
-        """Prepack kernels by tiles; rows beyond the last repeat it."""
-        left = self.left
-        count = div_up(self.m, left.width)
-
-        def one(number: PrimExpr, k: PrimExpr, r: PrimExpr) -> Stmt:
-            group = unravel(self.groups, FloorDiv(number, imm64(count)))
-            row = add(mul(FloorMod(number, imm64(count)), imm64(left.width)), r)
-            rows = unravel(self.found.rows, minimum(row, imm64(self.m - 1)))
-            value = left.element(group, {self.found.reduced[0].var: k}, rows)
-            return BufferStore(kernels, value, (number, k, r))
-
-        return loop(
-            "set",
-            kernels.shape[0],
-            lambda n: loop("k", self.k, lambda k: loop("r", left.width, lambda r: one(n, k, r))),
-        )
-
-    # -- panels ------------------------------------------------------------------------------------
-    def _depth(self, panel: PrimExpr) -> PrimExpr:
-        """Count the units of a panel; the last one may have fewer."""
-        if self.total % self.units == 0:
-            return imm64(self.units)
-        return minimum(imm64(self.units), sub(imm64(self.total), mul(panel, imm64(self.units))))
-
-    def _pack_all(self) -> Stmt:
-        """Pack all panels, and the columns of the remainder pixels."""
-        count = mul(self.batch, imm64(self.column_tiles * self.panels))
-
-        def one(number: PrimExpr) -> Stmt:
-            panel, rest = FloorMod(number, imm64(self.panels)), FloorDiv(number, imm64(self.panels))
-            tile = FloorMod(rest, imm64(self.column_tiles))
-            batch = FloorDiv(rest, imm64(self.column_tiles))
-            return self._pack(batch, tile, panel, number)
-
-        left_over = self.left_over
-        if left_over is None:
-            return self._for_tasks("panel", count, one)
-
-        def column(number: PrimExpr) -> Stmt:
-            batch, pixel = FloorDiv(number, imm64(self.rest)), FloorMod(number, imm64(self.rest))
-            place = add(imm64(self.whole), pixel)
-            return left_over.pack(self.columns, batch, number, place)
-
-        return self._for_tasks(
-            "panel",
-            add(count, mul(self.batch, imm64(self.rest))),
-            lambda number: IfThenElse(LT(number, count), one(number), column(Sub(number, count))),
-        )
-
-    def _pack(self, batch: PrimExpr, tile: PrimExpr, panel: PrimExpr, slot: PrimExpr) -> Stmt:
-        """Pack a panel for a tile of pixels."""
-        tiles, image = self.tiles, self.image
-        width, lanes = tiles.columns, tiles.lanes
-        sources = scratch("sources", (self.pieces,), _INDEX, scope="local")
-        targets = scratch("targets", (self.pieces,), _INDEX, scope="local")
-        lead, near = image.steps[: self.lead], image.steps[self.lead :]
-        fixed = unravel(self.found.batch, batch)
-
-        def rows(units: PrimExpr, first: PrimExpr) -> Stmt:
-            def unit(u: PrimExpr) -> Stmt:
-                table = unravel(lead, add(mul(panel, imm64(self.units)), u))
-                return inside(0, {**fixed, **table}, u)
-
-            def inside(i: int, table: Values, k: PrimExpr) -> Stmt:
-                if i == len(near):
-                    base = substitute(image.base, table)
-                    row = mul(k, imm64(width))
-                    return copy_pieces(
-                        self.copy, base, self.panel, slot, row, lanes, (sources, targets)
-                    )
-                axis = near[i]
-                return loop(
-                    axis.var.name_hint,
-                    axis.extent,
-                    lambda x: inside(i + 1, {**table, axis.var: x}, add(mul(k, axis.extent), x)),
-                )
-
-            return loop("unit", units, unit)
-
-        def pack_from(first: PrimExpr) -> Stmt:
-            units = self._depth(panel)
-            parts = [find_pieces(image, first, width, lanes, sources, targets), rows(units, first)]
-            if self.n % width:
-                full = LE(add(first, imm64(width)), imm64(self.n))
-                parts.insert(0, IfThenElse(full, seq([]), self._clear(slot, units)))
-            return allocate([sources, targets], *parts)
-
-        return let("first", mul(tile, imm64(width)), pack_from)
-
-    def _clear(self, slot: PrimExpr, units: PrimExpr) -> Stmt:
-        """Zero so many units of a panel."""
-        lanes, zero = self.tiles.lanes, const(0, self.found.dtype)
-        value = zero if lanes == 1 else Broadcast(zero, lanes)
-        return loop(
-            "v",
-            mul(units, imm64(self.unit * self.tiles.vectors)),
-            lambda v: BufferStore(self.panel, value, (slot, ramp(mul(v, imm64(lanes)), lanes))),
-        )
 
     # -- loops -------------------------------------------------------------------------------------
     def _block(self, number: PrimExpr) -> Stmt:
@@ -388,10 +169,10 @@ class _Convolution:
         tiles, panels, zero = self.tiles, imm64(self.panels), imm64(0)
         fixed = unravel(self.found.batch, batch)
 
-        def one(s: PrimExpr, p: PrimExpr) -> Stmt:
+        def compute_strip(s: PrimExpr, p: PrimExpr) -> Stmt:
             tile, number = ravel(across, self.right.per_block, s), ravel(s, panels, p)
-            sources = scratch("sources", (self.pieces,), _INDEX, scope="local")
-            targets = scratch("targets", (self.pieces,), _INDEX, scope="local")
+            sources = scratch("sources", (self.pieces,), INDEX, scope="local")
+            targets = scratch("targets", (self.pieces,), INDEX, scope="local")
             later = FloorMod(add(p, imm64(1)), panels) if self.panels > 1 else zero
             after = add(tile, FloorDiv(add(p, imm64(1)), panels))
             first = mul(minimum(after, imm64(self.column_tiles - 1)), imm64(tiles.columns))
@@ -432,7 +213,7 @@ class _Convolution:
         if self.n % tiles.columns:
             begin.insert(0, self._clear(imm64(1), imm64(self.units)))
         strips = count_tiles(self.right, across)
-        walk = loop("strip", strips, lambda s: loop("panel", panels, lambda p: one(s, p)))
+        walk = loop("strip", strips, lambda s: loop("panel", panels, lambda p: compute_strip(s, p)))
         return seq([*begin, walk])
 
     def _panel(
@@ -497,7 +278,7 @@ class _Convolution:
                     return BufferLoad(self.kernels, (number, k, r))
                 return left.element(fixed, {step: k}, source(r))
 
-            def one(k: PrimExpr) -> Stmt:
+            def run_step(k: PrimExpr) -> Stmt:
                 first = mul(k, imm64(tiles.columns))
 
                 def pixels(c: PrimExpr) -> PrimExpr:
@@ -515,7 +296,7 @@ class _Convolution:
             between = meanwhile
             if self.left_over is not None:
                 between = self.left_over.prefetch(self.target, fixed, source)
-            steps = self._steps(mul(self._depth(panel), imm64(self.unit)), one, between)
+            steps = self._steps(mul(self._depth(panel), imm64(self.unit)), run_step, between)
             end = self._end(batch, row, column, rows, sums)
             fill = self._begin(fixed, row, column, (rows, source), sums)
             if part is None:
@@ -529,10 +310,10 @@ class _Convolution:
 
         return let(
             "row",
-            left.first(ravel(tile[0], left.per_block, tile[1])),
+            left.compute_first_row(ravel(tile[0], left.per_block, tile[1])),
             lambda row: let(
                 "column",
-                self.right.first(column_tile),
+                self.right.compute_first_row(column_tile),
                 lambda column: left.hoist_indices(row, lambda rows: inside(row, column, rows)),
             ),
         )
@@ -546,19 +327,19 @@ class _Convolution:
         """Loop over the steps of a panel; ``meanwhile`` is emitted between groups of them."""
         if meanwhile is None:
             return loop_over_steps(depth, self.target, step)
-        turns = FloorDiv(depth, imm64(_AT_ONCE))
+        turns = FloorDiv(depth, imm64(AT_ONCE))
         if isinstance(depth, IntImm):
-            turns = imm64(depth.value // _AT_ONCE)
-        size = imm64(_AT_ONCE)
+            turns = imm64(depth.value // AT_ONCE)
+        size = imm64(AT_ONCE)
 
-        def some(turn: PrimExpr) -> Stmt:
+        def run_turn(turn: PrimExpr) -> Stmt:
             first = mul(turn, size)
             steps = loop_over_steps(size, self.target, lambda k: step(add(first, k)))
             return seq([meanwhile(turn, turns), steps])
 
         done = mul(turns, size)
-        made = [loop("turn", turns, some)]
-        if not isinstance(depth, IntImm) or depth.value % _AT_ONCE:
+        made = [loop("turn", turns, run_turn)]
+        if not isinstance(depth, IntImm) or depth.value % AT_ONCE:
             made.append(loop("k", sub(depth, done), lambda k: step(add(done, k))))
         return seq(made)
 
@@ -596,7 +377,7 @@ class _Convolution:
 
         return let(
             "row",
-            left.first(ravel(tile[0], left.per_block, tile[1])),
+            left.compute_first_row(ravel(tile[0], left.per_block, tile[1])),
             lambda row: left.hoist_indices(row, lambda rows: inside(row, rows)),
         )
 

@@ -131,7 +131,7 @@ def _is_same(a: PrimExpr, b: PrimExpr) -> bool:
     return isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value
 
 
-def _without_padding(buffer: Buffer) -> Border | None:
+def _describe_unpadded(buffer: Buffer) -> Border | None:
     """Describe a buffer as an image without padding."""
     axes = tuple(Axis(Var(f"i{k}", INDEX), int64(n)) for k, n in enumerate(buffer.shape))
     size = axes[-1].size
@@ -152,7 +152,7 @@ def read_image(found: Contraction, views: Views, pad: Stage | None) -> Image | N
         return None
     if pad is not None and load.buffer is not pad.buffer:
         return None
-    border = _without_padding(load.buffer) if pad is None else read_border(pad)
+    border = _describe_unpadded(load.buffer) if pad is None else read_border(pad)
     if border is None:
         return None
     blank = replace(found.stage, value=imm64(0))

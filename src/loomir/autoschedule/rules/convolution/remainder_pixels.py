@@ -199,7 +199,7 @@ class RemainderPixels:
         def column(j: int, k: PrimExpr) -> BufferLoad:
             return BufferLoad(columns, (self._column(batch, j), k))
 
-        def one(v: PrimExpr) -> Stmt:
+        def multiply_vector(v: PrimExpr) -> Stmt:
             k = mul(add(begin, v), imm64(lanes))
 
             def row(r: PrimExpr) -> Stmt:
@@ -239,7 +239,7 @@ class RemainderPixels:
 
         parts = [
             unroll("r", height, clear),
-            loop("v", count, one),
+            loop("v", count, multiply_vector),
             unroll("r", height, add_row),
         ]
         if self.steps % lanes:
@@ -266,7 +266,7 @@ class RemainderPixels:
         step = found.reduced[0].var
         done = self.vectors * self.lanes
 
-        def one(r: PrimExpr, k: PrimExpr) -> Stmt:
+        def multiply_element(r: PrimExpr, k: PrimExpr) -> Stmt:
             weight = self.left.element(fixed, {step: k}, rows(r))
             stores: list[Stmt] = []
             for j in some:
@@ -279,5 +279,7 @@ class RemainderPixels:
         return loop(
             "r",
             self.left.width,
-            lambda r: loop("k", self.steps - done, lambda k: one(r, add(imm64(done), k))),
+            lambda r: loop(
+                "k", self.steps - done, lambda k: multiply_element(r, add(imm64(done), k))
+            ),
         )

@@ -87,14 +87,14 @@ def plan_elementwise(stage: Stage, target: Target) -> Plan | None:
             return seq(())
         if looked_up:
             if isinstance(value, BufferLoad):
-                return _in_steps(lambda e: store(value, row, first + e), size)
+                return _cover_by_steps(lambda e: store(value, row, first + e), size)
             return loop("i", size, lambda i: store(value, row, first + i), at_once=_AT_ONCE)
         parts: Sequence[int] = ()
         if left is not None:
             parts = partial_vector_widths(width, left)
         elif known is None:
             parts = [lanes, *partial_vector_widths(lanes, lanes)][:: 1 if heavy else 2]
-        return _in_vectors(lambda e: store(value, row, first + e), size, width, parts)
+        return _cover_by_vectors(lambda e: store(value, row, first + e), size, width, parts)
 
     def piece(row: _Place, first: PrimExpr, size: PrimExpr) -> Stmt:
         return choose_loops(stage.value, row, first, size, _CHOICES if known is None else 0)
@@ -153,10 +153,10 @@ def _width(known: int | None, lanes: int, heavy: bool, target: Target) -> int:
     if known is not None and known < width:
         width = 1 if known < lanes else lanes
 
-    def others() -> list[int]:
+    def list_widths() -> list[int]:
         return [w for w in (lanes // 2, lanes, 2 * lanes, 4 * lanes) if 1 < w <= (known or w)]
 
-    return decide("vector", width, others)
+    return decide("vector", width, list_widths)
 
 
 def _chunk_rows(
@@ -219,28 +219,28 @@ def _split_run(value: PrimExpr, stage: Stage, run: Run) -> list[IndexRange]:
     return parted or [IndexRange(imm(0, INDEX), imm(0, INDEX), value)]
 
 
-def _in_vectors(
+def _cover_by_vectors(
     store: Callable[[PrimExpr], Stmt], size: PrimExpr, width: int, parts: Sequence[int]
 ) -> Stmt:
     """Cover elements ``[0, size)`` by vectors, and the rest by parts of them and one by one."""
 
-    def one(first: PrimExpr, lanes: int) -> Stmt:
+    def store_vector(first: PrimExpr, lanes: int) -> Stmt:
         return store(first) if lanes == 1 else vectorize("lane", lanes, lambda x: store(first + x))
 
     sizes = list(dict.fromkeys([width, *(part for part in parts if part < width), 1]))
-    return seq(strip_mine(imm(0, INDEX), size, sizes, one))
+    return seq(strip_mine(imm(0, INDEX), size, sizes, store_vector))
 
 
-def _in_steps(store: Callable[[PrimExpr], Stmt], size: PrimExpr) -> Stmt:
+def _cover_by_steps(store: Callable[[PrimExpr], Stmt], size: PrimExpr) -> Stmt:
     """Cover elements ``[0, size)`` one by one, several in a step of the loop.
 
     They are written out here: LLVM's passes over loops are not run where nothing is computed.
     """
 
-    def some(first: PrimExpr, count: int) -> Stmt:
+    def store_several(first: PrimExpr, count: int) -> Stmt:
         return unroll("step", count, lambda x: store(first + x)) if count > 1 else store(first)
 
-    return seq(strip_mine(imm(0, INDEX), size, (_AT_ONCE, 1), some))
+    return seq(strip_mine(imm(0, INDEX), size, (_AT_ONCE, 1), store_several))
 
 
 def _looks_up(value: PrimExpr, run: Run) -> bool:

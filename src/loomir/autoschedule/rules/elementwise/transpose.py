@@ -164,7 +164,7 @@ def _tile(
     height, length = _count_left(found.down, first, rows), _count_left(found.across, start, columns)
     blocks, pieces = fold_expr(FloorDiv(height, lanes)), fold_expr(FloorDiv(length, lanes))
 
-    def one(d: PrimExpr, a: PrimExpr) -> Stmt:
+    def store_element(d: PrimExpr, a: PrimExpr) -> Stmt:
         place = {**row, found.down.var: add(first, d), found.across.var: add(start, a)}
         return BufferStore(
             stage.buffer,
@@ -180,8 +180,10 @@ def _tile(
     return seq(
         (
             loop("d", blocks, lambda d: loop("a", pieces, lambda a: block(d, a))),
-            loop("a", beside, lambda a: loop("d", done, lambda d: one(d, add(across, a)))),
-            loop("d", under, lambda d: loop("a", length, lambda a: one(add(done, d), a))),
+            loop(
+                "a", beside, lambda a: loop("d", done, lambda d: store_element(d, add(across, a)))
+            ),
+            loop("d", under, lambda d: loop("a", length, lambda a: store_element(add(done, d), a))),
         )
     )
 

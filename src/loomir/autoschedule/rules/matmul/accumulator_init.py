@@ -55,7 +55,7 @@ def init_accumulators(
             value = BufferLoad(found.stage.buffer, found.stage.indices)
         return value_at(value, here)
 
-    def one(r: PrimExpr, v: PrimExpr) -> Callable[[PrimExpr], Stmt]:
+    def init_vector(r: PrimExpr, v: PrimExpr) -> Callable[[PrimExpr], Stmt]:
         def lane(c: PrimExpr) -> Stmt:
             column = ravel(v, tiles.lanes, c)
             return BufferStore(sums, start(places, r, column), (r, column))
@@ -63,11 +63,11 @@ def init_accumulators(
         return lane
 
     def row(r: PrimExpr) -> Stmt:
-        return unroll("v", tiles.vectors, lambda v: vectorize("c", tiles.lanes, one(r, v)))
+        return unroll("v", tiles.vectors, lambda v: vectorize("c", tiles.lanes, init_vector(r, v)))
 
     edge = scratch("start", (tiles.rows, tiles.columns), found.dtype)
 
-    def each(r: PrimExpr) -> Stmt:
+    def init_row(r: PrimExpr) -> Stmt:
         return loop("c", tiles.columns, lambda c: BufferStore(edge, start(nearest, r, c), (r, c)))
 
     light = sum(1 for _ in pre_order(start(places, imm64(0), imm64(0))))
@@ -75,5 +75,5 @@ def init_accumulators(
     full = unroll("r", tiles.rows, row)
     if direct and inside is TRUE:
         return full
-    some = allocate([edge], loop("r", tiles.rows, each), load_tile(sums, edge, (), tiles))
+    some = allocate([edge], loop("r", tiles.rows, init_row), load_tile(sums, edge, (), tiles))
     return IfThenElse(inside, full, some) if direct else some

@@ -20,7 +20,7 @@ from loomir.autoschedule.rules.matmul.blocked import Blocked
 from loomir.autoschedule.rules.matmul.collapse_axes import Views
 from loomir.autoschedule.rules.matmul.dot_groups import WORD, Groups, strip_widening
 from loomir.autoschedule.rules.matmul.epilogue import store_element
-from loomir.autoschedule.rules.matmul.operands import Places, Side, Source, at_tile
+from loomir.autoschedule.rules.matmul.operands import Places, Side, Source, bind_tile
 from loomir.autoschedule.rules.matmul.packing import Packing
 from loomir.autoschedule.rules.matmul.prepack import is_constant
 from loomir.autoschedule.rules.matmul.recognise import Contraction
@@ -175,7 +175,7 @@ class _AmxTiles(Blocked):
         def copy(first: PrimExpr, places: Places) -> Stmt:
             near = places if side.overlaps else side.clamp(places, first)
 
-            def some(begin: PrimExpr, count: PrimExpr, last: bool) -> Stmt:
+            def pack_lines(begin: PrimExpr, count: PrimExpr, last: bool) -> Stmt:
                 given = what.last if last and what.last is not None else what.value
                 return loop(
                     "r",
@@ -196,7 +196,7 @@ class _AmxTiles(Blocked):
                     made = self._pack_transposed(what, places, start, whole, put)
                     if not (side.even or side.overlaps):
                         fits = LE(add(first, width), side.extent)
-                        made = IfThenElse(fits, made, some(imm64(0), lines, False))
+                        made = IfThenElse(fits, made, pack_lines(imm64(0), lines, False))
                 if what.complete is None:
                     return made
                 incomplete = minimum(sub(depth, done), imm64(1))
@@ -204,8 +204,8 @@ class _AmxTiles(Blocked):
                     [
                         made,
                         loop("line", _div_words(sub(depth, lines)), lambda b: zeros(lines)),
-                        some(lines, sub(done, lines), False),
-                        some(done, incomplete, True),
+                        pack_lines(lines, sub(done, lines), False),
+                        pack_lines(done, incomplete, True),
                     ]
                 )
 
@@ -219,7 +219,7 @@ class _AmxTiles(Blocked):
 
         return let(
             "first",
-            side.first(tile),
+            side.compute_first_row(tile),
             lambda first: side.hoist_indices(first, lambda places: copy(first, places)),
         )
 
@@ -308,7 +308,7 @@ class _AmxTiles(Blocked):
             begin = IfThenElse(Eq(panel, zero), add_up(True), add_up(False))
             return seq([begin, IfThenElse(last, finish)])
 
-        return at_tile((left, row_tile), (right, column_tile), inside)
+        return bind_tile((left, row_tile), (right, column_tile), inside)
 
     def _store_tile(
         self,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
-from dataclasses import replace
-from functools import reduce
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, mul, product, sub
@@ -19,7 +17,6 @@ from loomir.autoschedule.builders.loops import (
     vectorize,
 )
 from loomir.autoschedule.builders.operand_access import (
-    ceil_div,
     conversions,
     convert,
     extent_of,
@@ -35,8 +32,8 @@ from loomir.autoschedule.builders.operand_access import (
 from loomir.autoschedule.ir.plan import Plan, Prepack
 from loomir.autoschedule.ir.stage import Axis, has_zero_trip_case
 from loomir.autoschedule.rules.matmul.accumulator_init import init_accumulators
-from loomir.autoschedule.rules.matmul.collapse_axes import Views
-from loomir.autoschedule.rules.matmul.dot_groups import WORD, Groups, find_dot_groups
+from loomir.autoschedule.rules.matmul.blocking import Blocking
+from loomir.autoschedule.rules.matmul.dot_groups import WORD
 from loomir.autoschedule.rules.matmul.epilogue import store_element
 from loomir.autoschedule.rules.matmul.micro_kernel import (
     Multiply,
@@ -52,7 +49,7 @@ from loomir.autoschedule.rules.matmul.operands import (
     Side,
     Source,
     Values,
-    at_tile,
+    bind_tile,
     bind_values,
     load_vector,
 )
@@ -65,31 +62,15 @@ from loomir.autoschedule.rules.matmul.prefetch import (
     run_in_groups,
 )
 from loomir.autoschedule.rules.matmul.prepack import (
-    FEW_ROWS,
-    is_constant,
-    keeps_narrow_panels,
     loop_over_steps,
 )
-from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.autoschedule.rules.matmul.tile_sizes import (
-    FEW_STEPS,
-    FEW_TILES,
-    MOST_STREAMED,
     WORTH_THREADS,
-    Tiles,
-    choose_row_tiles,
-    choose_tiles,
-    div_up,
 )
 from loomir.autoschedule.rules.matmul.unpacked_operands import (
-    can_load_columns,
-    count_leading_axes,
     is_1d_sum,
-    is_left_unpacked,
 )
 from loomir.ir.visit import pre_order
-from loomir.support.dtype import DataType
-from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import (
     LE,
@@ -110,193 +91,14 @@ __all__ = ["Blocked"]
 
 Start: TypeAlias = Callable[[PrimExpr], PrimExpr]
 """Gives a vector of the initial accumulators of columns."""
-
 _TRANSPOSED: Final = 16
 """The most rows of a block transposed in registers; more would add code for little gain."""
-
 _WRITTEN_OUT: Final = 6000
 """Nodes up to which the epilogue of a tile is unrolled from registers."""
 
 
-class Blocked:
-    """The choices for a product, and the loop nest that follows from them."""
-
-    def __init__(
-        self,
-        found: Contraction,
-        target: Target,
-        inner: Set[Buffer],
-        views: Views,
-        constants: Set[Var],
-        most: int | None = None,
-        long: Sequence[Axis] = (),
-    ) -> None:
-        """Choose for a product, of at most ``most`` rows where that is given.
-
-        Then ``long`` are the axes of rows whose extent is dynamic, and there are at least as many
-        columns as a tile has.
-        """
-        self.most, self.long = most, long
-        self.views = views
-        self.found = found
-        self.target = target
-        self.inner = inner
-        self.constants = constants
-        self.m, self.n = most or size_of(found.rows), size_of(found.columns)
-        self.k, self.count = size_of(found.reduced), size_of(found.batch)
-        self.depth = extent_of(found.reduced)
-        self.batch = extent_of(found.batch)
-        near = target.caches[1] or target.caches[0] * 4
-        size = found.dtype.itemsize
-        self.groups = self._dot_groups()
-        self.steps = self.k
-        if self.groups is not None:
-            size, pad = self.groups.size, self.groups.pad
-            self.depth = mul(ceil_div(self.depth, size * pad), imm64(pad))
-            self.steps = None if self.k is None else div_up(self.k, size * pad) * pad
-        self.packed_dtype = found.dtype if self.groups is None else WORD
-        self.lead = count_leading_axes(self.found) if self.groups is None else 0
-        factors = self.groups.factors if self.groups is not None else (found.left, found.right)
-        ahead = [is_constant(found, factor, constants) for factor in factors]
-        self.later: list[DataType] = []
-        """The dtypes to which panels of the right operand are converted when they are read."""
-        narrow = load_under_casts(found.right)
-        if self.groups is None and narrow is not None and keeps_narrow_panels(found, constants):
-            self.later = conversions(found.right)
-            factors, ahead[1] = (found.left, narrow), True
-        self.streamed = (
-            self.groups is None
-            and not ahead[1]
-            and self._vectors_in_place()
-            and self.m is not None
-            and self.m <= MOST_STREAMED
-            and self._right_exceeds(near // 8, size, most is not None)
-        )
-        tiles = self.tiles = self._tiles()
-        self.left = Side("left", factors[0], found.rows, tiles.rows, tiles.down)
-        self.right = Side("right", factors[1], found.columns, tiles.columns, tiles.across)
-        self.left.ahead, self.right.ahead = ahead
-        if most is not None and tiles.down * tiles.rows >= most:
-            self.left.blocks = imm64(1)
-        self.starts: Buffer | None = None
-        """The initial accumulators of each column, where they are not 0."""
-        if self.lead:
-            unit = size_of(found.reduced[self.lead :]) or 1
-            units = size_of(found.reduced[: self.lead]) or 1
-            pieces = div_up(units, max(1, tiles.depth // unit))
-            tiles = self.tiles = replace(tiles, depth=unit * div_up(units, pieces))
-        few = self.m is None or self.m <= FEW_ROWS
-        far = self.n is not None and self.k is not None and self.n * self.k * size > near // 8
-        self.streams_right = ahead[1] and few and far and not self.lead
-        """Whether the prepacked columns are streamed from memory, in their order there."""
-        self.panels = ceil_div(self.depth, tiles.depth)
-        self.one_panel = self.steps is not None and self.steps <= tiles.depth
-        self._choose_sources()
-
-    @property
-    def fetches(self) -> bool:
-        """Whether the next tile's columns are prefetched.
-
-        Vectors of 128 bits are too slow to wait for memory, and need their registers.
-        """
-        plain = self.groups is None and not self.lead and not self.later and is_1d_sum(self.found)
-        deep = not self.tiles.by_rows and not self.streamed and not self.streams_right
-        wide = self.target.fma and self.target.vector_bits >= 256
-        return plain and deep and wide and self.exceeds_cache
-
-    @property
-    def exceeds_cache(self) -> bool:
-        """Whether the operands fill more than a quarter of L2, or may."""
-        if self.m is None or self.n is None or self.k is None:
-            return True
-        first, second, _ = self.target.caches
-        size = self.found.dtype.itemsize
-        return (self.m + self.n) * self.k * size > (second or first * 8) // 4
-
-    @property
-    def work(self) -> int | None:
-        """Count the multiply-adds of one call, None if sizes are dynamic."""
-        if None in (self.m, self.n, self.k, self.count, size_of(self.found.rows)):
-            return None
-        return self.m * self.n * self.k * self.count  # type: ignore[operator]
-
-    # -- choices -----------------------------------------------------------------------------------
-    def _right_exceeds(self, near: int, size: int, unknown: bool) -> bool:
-        """Whether the right operand exceeds a cache; return ``unknown`` for dynamic sizes."""
-        if self.n is None or self.k is None:
-            return unknown and self.found.stage.init is not None
-        return self.n * self.k * size > near
-
-    def guard(self) -> PrimExpr:
-        """Return the guard of a variant for few rows; a constant where it always holds."""
-        asked: list[PrimExpr] = []
-        if any(axis.size is None for axis in self.long):
-            rows, most = extent_of(self.long), imm64(self.most or 0)
-            asked.append(Eq(rows, most) if self.left.size == 1 else LE(rows, most))
-        if self.n is None:
-            asked.append(LE(imm64(self.right.width), self.right.extent))
-        return reduce(And, asked) if asked else TRUE
-
-    def describe_guard(self) -> str:
-        """Describe the guard of ``fits`` in words."""
-        rows = f"rows are at most {self.most}"
-        return rows if self.n is not None else f"{rows} and columns at least {self.right.width}"
-
-    def _dot_groups(self) -> Groups | None:
-        return find_dot_groups(self.found, self.target)
-
-    def _tiles(self) -> Tiles:
-        found = self.found
-        few = self.steps is not None and self.steps <= FEW_STEPS and self.groups is None
-        rows = choose_row_tiles(self.m, self.n, found.dtype, self.target) if few else None
-        return rows or choose_tiles(
-            self.m,
-            self.n,
-            self.steps,
-            found.dtype,
-            self.target,
-            streamed=self.streamed,
-            within=self._is_unpacked(),
-            run=_inner_size(found.rows),
-        )
-
-    def _is_unpacked(self) -> bool:
-        """Whether there are so few rows that packing the columns would cost more than it gains."""
-        few = self.m is not None and self.m <= MOST_STREAMED and self.found.stage.init is not None
-        ahead = is_constant(self.found, self.found.right, self.constants) or bool(self.later)
-        return few and self.groups is None and not ahead and self._vectors_in_place()
-
-    def _choose_sources(self) -> None:
-        left, right = self.left, self.right
-        size = self.found.dtype.itemsize
-        near = self.target.caches[1] or self.target.caches[0] * 4
-        whole = None if self.n is None or self.k is None else self.n * self.k * size
-        if self.streamed and whole is None:
-            right.source = Source.DIRECT
-        elif self.groups is None and whole is not None and self._vectors_in_place():
-            seldom = self.lead > 0 and right.even and div_up(self.m or 0, left.width) <= FEW_TILES
-            near_enough = self.streamed or seldom or whole <= near // 8
-            right.source = Source.DIRECT if near_enough and not right.ahead else Source.WHOLE
-        if self.groups is None and not left.ahead and self._rows_in_place():
-            left.source = Source.DIRECT
-        if right.source is Source.DIRECT and not right.even:
-            # Where the result is accumulated into, overlapping tiles would add twice.
-            wide = self.n is None or self.n >= right.width
-            if wide and self.found.stage.init is not None:
-                right.overlap()
-            else:
-                right.source = Source.WHOLE
-        for side, other in ((left, right), (right, left)):
-            once = isinstance(other.blocks, IntImm) and other.blocks.value <= 1
-            if side.source is Source.WHOLE and once and not side.ahead:
-                side.source = Source.BLOCK
-
-    def _vectors_in_place(self) -> bool:
-        return can_load_columns(self.found, self.lead)
-
-    def _rows_in_place(self) -> bool:
-        sizes = self.n, self.k
-        return is_left_unpacked(self.found, self.tiles, sizes, self.target, self.lead, self.later)
+class Blocked(Blocking):
+    """The loop nest that follows from the choices for a product."""
 
     # -- packing -----------------------------------------------------------------------------------
     def _plan_panels(self, side: Side, batch: PrimExpr) -> Packing:
@@ -312,7 +114,7 @@ class Blocked:
 
         size = min(self.tiles.lanes, _TRANSPOSED)
 
-        def along(place: Values, k: PrimExpr) -> PrimExpr:
+        def load_along(place: Values, k: PrimExpr) -> PrimExpr:
             return load_vector(factor, value(place, k), size)
 
         # Prepacking runs once and should compile fast: transposes in registers are much code.
@@ -322,7 +124,7 @@ class Blocked:
             value,
             self.tiles.lanes,
             stride_along(side.factor, side.axes) == 1,
-            along if turns and is_contiguous_along(factor, depth) else None,
+            load_along if turns and is_contiguous_along(factor, depth) else None,
             steps=size,
         )
 
@@ -355,13 +157,13 @@ class Blocked:
         side.packed = packed
         self._add_starts(side, mul(self.batch, side.tiles))
 
-        def one(number: PrimExpr) -> Stmt:
+        def pack_tile_of(number: PrimExpr) -> Stmt:
             batch, tile = FloorDiv(number, side.tiles), FloorMod(number, side.tiles)
             if self.count == 1:
                 batch, tile = imm64(0), number
             return self._pack_tile(side, batch, (number,), tile, imm64(0), self.depth)
 
-        return self._for_tasks("tile", mul(self.batch, side.tiles), one)
+        return self._loop_over_tasks("tile", mul(self.batch, side.tiles), pack_tile_of)
 
     def _pack_block(
         self, side: Side, batch: PrimExpr, block: PrimExpr, start: PrimExpr, depth: PrimExpr
@@ -401,7 +203,7 @@ class Blocked:
             self.starts = scratch("starts", (tiles, side.width), WORD)
 
     # -- loops -------------------------------------------------------------------------------------
-    def _for_tasks(self, name: str, extent: PrimExpr, body: Callable[[Var], Stmt]) -> Stmt:
+    def _loop_over_tasks(self, name: str, extent: PrimExpr, body: Callable[[Var], Stmt]) -> Stmt:
         """Loop over tasks, in parallel where there is work enough."""
         work = self.work
         worth = work is None or work >= WORTH_THREADS
@@ -424,7 +226,9 @@ class Blocked:
                     parts.append(stmt)
                     packed += made
         parts.append(
-            self._for_tasks("block", product((self.batch, right.blocks, left.blocks)), self._block)
+            self._loop_over_tasks(
+                "block", product((self.batch, right.blocks, left.blocks)), self._block
+            )
         )
         stmt = allocate(packed, *parts) if packed else seq(parts)
         if has_zero_trip_case(self.found.stage):
@@ -464,7 +268,7 @@ class Blocked:
             mine.append(part)
 
         def inside(batch: PrimExpr, across: PrimExpr, down: PrimExpr) -> Stmt:
-            body = self._in_block(batch, across, down, part)
+            body = self._loop_over_panels(batch, across, down, part)
             return allocate(mine, body) if mine else body
 
         return let(
@@ -478,7 +282,7 @@ class Blocked:
         """Count the strips of a block whose accumulators are spilled between panels."""
         return self.right.most
 
-    def _in_block(
+    def _loop_over_panels(
         self, batch: PrimExpr, across: PrimExpr, down: PrimExpr, part: Buffer | None
     ) -> Stmt:
         if self.one_panel:
@@ -511,14 +315,18 @@ class Blocked:
                 if side.source is Source.BLOCK
             ]
 
-            def one(s: PrimExpr, t: PrimExpr) -> Stmt:
+            def compute_tile(s: PrimExpr, t: PrimExpr) -> Stmt:
                 return self._tile(batch, (across, s), (down, t), panel, start, depth, part)
 
             strips, rows = right.tiles_of(across), left.tiles_of(down)
             if tiles.by_rows:
-                each = loop("tile", rows, lambda t: loop("strip", strips, lambda s: one(s, t)))
+                each = loop(
+                    "tile", rows, lambda t: loop("strip", strips, lambda s: compute_tile(s, t))
+                )
             else:
-                each = loop("strip", strips, lambda s: loop("tile", rows, lambda t: one(s, t)))
+                each = loop(
+                    "strip", strips, lambda s: loop("tile", rows, lambda t: compute_tile(s, t))
+                )
             return seq([*packs, each])
 
         return let("depth", depth, inside)
@@ -582,7 +390,7 @@ class Blocked:
             result = [IfThenElse(last, seq(result))] if result else []
             return allocate([sums], *result, begin, steps, end)
 
-        return at_tile((left, row_tile), (right, column_tile), inside)
+        return bind_tile((left, row_tile), (right, column_tile), inside)
 
     def _fetches(
         self,
@@ -736,7 +544,9 @@ class Blocked:
         columns = minimum(imm64(tiles.columns), sub(right.extent, first[1]))
         some = loop("r", rows, lambda r: loop("c", columns, lambda c: end(r, c, edge)))
         if by_vectors and tiles.lanes > 1:
-            some = loop("r", rows, lambda r: self._in_vectors(columns, lambda c: end(r, c, edge)))
+            some = loop(
+                "r", rows, lambda r: self._store_by_vectors(columns, lambda c: end(r, c, edge))
+            )
         if not direct:
             if by_vectors:
                 many = loop("r", imm64(tiles.rows), lambda r: vectors(r, edge))
@@ -751,7 +561,7 @@ class Blocked:
         spilled = allocate([edge], copy_tile(edge, (), sums, tiles), some)
         return IfThenElse(inside, full, spilled)
 
-    def _in_vectors(self, columns: PrimExpr, end: Callable[[PrimExpr], Stmt]) -> Stmt:
+    def _store_by_vectors(self, columns: PrimExpr, end: Callable[[PrimExpr], Stmt]) -> Stmt:
         """Store some columns of a row: full vectors, then a scalar remainder loop."""
         lanes = self.tiles.lanes
         whole = _div_exact(columns, lanes)
@@ -767,34 +577,9 @@ class Blocked:
         last = self.found.stage.indices[-1]
         return len(many) == 1 and any(part is many[0] for part in pre_order(last))
 
-    def _choices(self) -> tuple[str, ...]:
-        left, right, tiles = self.left, self.right, self.tiles
-        sums, registers = tiles.rows * tiles.vectors, self.target.registers
-        shape = f"{tiles.rows} x {tiles.columns}"
-        grouping: tuple[str, ...] = ()
-        if self.groups is not None:
-            a, b = self.groups.packed_dtypes
-            grouping = (f"{self.groups.size} steps at once, as {a} and {b} in words",)
-        if self.found.ordered:
-            grouping = ("terms of an element in the order of the program, products rounded",)
-        return (
-            *grouping,
-            f"tile of {shape}: {sums} of {registers} registers hold sums",
-            f"left factor {left.describe_source}, right factor {right.describe_source}",
-            *((f"kept as {right.factor.dtype}, converted when read",) if self.later else ()),
-            *(("right factor fetched ahead, in one stream",) if self.streams_right else ()),
-            f"panels of {tiles.depth} steps; blocks of {left.per_block} x {right.per_block} tiles",
-        )
-
 
 def _div_exact(value: PrimExpr, by: int) -> PrimExpr:
     """Divide a multiple of ``by`` exactly."""
     if isinstance(value, IntImm):
         return imm64(value.value // by)
     return FloorDiv(value, imm64(by))
-
-
-def _inner_size(axes: tuple[Axis, ...]) -> int | None:
-    """Return the size of the innermost of several axes."""
-    many = [axis for axis in axes if axis.size != 1]
-    return many[-1].size if len(many) > 1 else None

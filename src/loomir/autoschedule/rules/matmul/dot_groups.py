@@ -112,7 +112,7 @@ class Groups:
             parts = [value(place, add(first, imm64(i))) for i in range(size)]
             return _pack_words(_concatenate(parts), flips)
 
-        def last(place: Values, k: PrimExpr) -> PrimExpr:
+        def pack_last_group(place: Values, k: PrimExpr) -> PrimExpr:
             parts: list[PrimExpr] = []
             for i in range(size):
                 step = add(mul(k, imm64(size)), imm64(i))
@@ -121,7 +121,7 @@ class Groups:
                 parts.append(Call(one.dtype, IF_THEN_ELSE, (LT(step, extent), one, zero)))
             return _pack_words(_concatenate(parts), flips)
 
-        def along(place: Values, k: PrimExpr) -> PrimExpr:
+        def pack_along(place: Values, k: PrimExpr) -> PrimExpr:
             element = value(place, mul(k, imm64(size)))
             return _pack_words(load_vector(factor, element, lanes * size), flips)
 
@@ -142,9 +142,9 @@ class Groups:
             word,
             lanes,
             False,
-            along if is_contiguous_along(factor, reduced) else None,
+            pack_along if is_contiguous_along(factor, reduced) else None,
             across if is_contiguous_along(factor, side.axes) else None,
-            last,
+            pack_last_group,
             complete,
             steps=lanes,
         )
@@ -164,7 +164,7 @@ class Groups:
         here = ramp(imm64(0), lanes)
         flip = Broadcast(const(_FLIP, WORD), lanes)
 
-        def one(v: PrimExpr) -> Stmt:
+        def correct_vector(v: PrimExpr) -> Stmt:
             place = ramp(mul(v, imm64(lanes)), lanes)
 
             def step(k: PrimExpr) -> Stmt:
@@ -182,7 +182,7 @@ class Groups:
                 BufferStore(starts, taken, (at[0], place)),
             )
 
-        return loop("v", width.value // lanes, one)
+        return loop("v", width.value // lanes, correct_vector)
 
 
 def find_dot_groups(found: Contraction, target: Target) -> Groups | None:

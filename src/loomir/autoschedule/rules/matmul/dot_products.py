@@ -269,7 +269,7 @@ class _DotProducts:
         found, lanes = self.found, self.lanes
         sums = scratch("sums", (self.rows, self.columns * lanes), found.dtype, scope="local")
 
-        def each(body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
+        def unroll_tile(body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
             return unroll("r", self.rows, lambda r: seq(body(r, c) for c in range(self.columns)))
 
         def lanes_of(c: int) -> PrimExpr:
@@ -281,22 +281,22 @@ class _DotProducts:
             return self._products(tile, k, lanes, lambda r, c: (sums, (imm64(r), lanes_of(c))))
 
         zero = Broadcast(const(0, found.dtype), lanes)
-        begin = each(lambda r, c: BufferStore(sums, zero, (r, lanes_of(c))))
+        begin = unroll_tile(lambda r, c: BufferStore(sums, zero, (r, lanes_of(c))))
         steps = self.whole
         if self.chunk is not None:
             steps = imm64(self.chunk // lanes)
             if self.k is None or self.k // lanes % steps.value:
                 steps = minimum(steps, sub(self.whole, mul(chunk, steps)))
         run = loop("k", steps, step)
-        end = self._end(tile, sums, each)
+        end = self._end(tile, sums, unroll_tile)
         if part is None:
             return allocate([sums], begin, run, end)
-        again = each(
+        again = unroll_tile(
             lambda r, c: BufferStore(
                 sums, BufferLoad(part, (*place, r, lanes_of(c))), (r, lanes_of(c))
             )
         )
-        keep = each(
+        keep = unroll_tile(
             lambda r, c: BufferStore(
                 part, BufferLoad(sums, (r, lanes_of(c))), (*place, r, lanes_of(c))
             )
@@ -314,13 +314,13 @@ class _DotProducts:
         if self.complete and self.even and self.k is not None:
             rest = range(self.k - self.k % self.lanes, self.k)
 
-            def whole(r: PrimExpr, c: int) -> Stmt:
+            def complete_sum(r: PrimExpr, c: int) -> Stmt:
                 places, total = (add(row, r), add(column, imm64(c))), self._sum_lanes(sums, r, c)
                 for k in rest:
                     total = self._term(tile.batch, places, imm64(k), total)
                 return self._store(tile, r, imm64(c), total)
 
-            return each(whole)
+            return each(complete_sum)
         # Store in a loop, from memory: unrolled stores, each with its bounds guard, were a third of
         # the compile time.
         tile_sums = scratch("acc", (self.rows, self.columns), self.found.dtype)
@@ -340,10 +340,10 @@ class _DotProducts:
         if not self.even:
             columns = minimum(columns, sub(self.width, column))
 
-        def one(r: PrimExpr, c: PrimExpr) -> Stmt:
+        def store_total(r: PrimExpr, c: PrimExpr) -> Stmt:
             return self._store(tile, r, c, BufferLoad(tile_sums, (r, c)))
 
-        stored = loop("r", rows, lambda r: loop("c", columns, lambda c: one(r, c)))
+        stored = loop("r", rows, lambda r: loop("c", columns, lambda c: store_total(r, c)))
         return allocate(
             [tile_sums], begin, *more[: self.k is None or self.k % self.lanes > 0], stored
         )
@@ -407,13 +407,15 @@ class _DotProducts:
         swapped = len(xs) > len(ys)
         few, many = (ys, xs) if swapped else (xs, ys)
 
-        def one(a: PrimExpr, b: PrimExpr, i: int, j: int) -> Stmt:
+        def multiply_pair(a: PrimExpr, b: PrimExpr, i: int, j: int) -> Stmt:
             x, y, r, c = (b, a, j, i) if swapped else (a, b, i, j)
             buffer, place = accumulator(r, c)
             return BufferStore(buffer, self.multiply(x, y, BufferLoad(buffer, place)), place)
 
         def all_with(given: Sequence[PrimExpr], j: int) -> Stmt:
-            return let("y", many[j], lambda b: seq(one(a, b, i, j) for i, a in enumerate(given)))
+            return let(
+                "y", many[j], lambda b: seq(multiply_pair(a, b, i, j) for i, a in enumerate(given))
+            )
 
         return _bind("x", few, lambda given: seq(all_with(given, j) for j in range(len(many))))
 

@@ -76,11 +76,11 @@ def load_tile(
 ) -> Stmt:
     """Reload all accumulators, and add what ``more`` gives for a vector of columns."""
 
-    def one(r: PrimExpr, c: PrimExpr) -> Stmt:
+    def load_element(r: PrimExpr, c: PrimExpr) -> Stmt:
         acc: PrimExpr = BufferLoad(source, (*at, r, c))
         return BufferStore(sums, Add(acc, more(c)) if more else acc, (r, c))
 
-    return _unroll_vectors(tiles, one)
+    return _unroll_vectors(tiles, load_element)
 
 
 def run_tile(
@@ -94,17 +94,17 @@ def run_tile(
     """Add the outer product of one step, for all rows of the tile or for some."""
     lanes = tiles.lanes
 
-    def one(r: PrimExpr, c: PrimExpr) -> Stmt:
+    def multiply_element(r: PrimExpr, c: PrimExpr) -> Stmt:
         acc = BufferLoad(sums, (r, c))
         made = multiply(broadcast(left(r), lanes), broadcast(right(c), lanes), acc)
         return BufferStore(sums, made, (r, c))
 
     if rows is None or len(rows) == tiles.rows:
-        return _unroll_vectors(tiles, one)
+        return _unroll_vectors(tiles, multiply_element)
 
     def run(start: int, end: int) -> Stmt:
         return _unroll_vectors(
-            replace(tiles, rows=end - start), lambda r, c: one(add(r, imm64(start)), c)
+            replace(tiles, rows=end - start), lambda r, c: multiply_element(add(r, imm64(start)), c)
         )
 
     starts = [r for r in rows if r - 1 not in rows]

@@ -29,7 +29,7 @@ __all__ = [
     "Side",
     "Source",
     "Values",
-    "at_tile",
+    "bind_tile",
     "bind_values",
     "count_tiles",
     "load_vector",
@@ -115,7 +115,7 @@ class Side:
                 return self.tiles
         return minimum(each, rest)
 
-    def first(self, tile: PrimExpr) -> PrimExpr:
+    def compute_first_row(self, tile: PrimExpr) -> PrimExpr:
         """Compute the first row of a tile."""
         start = mul(tile, imm64(self.width))
         if self.overlaps:
@@ -188,7 +188,7 @@ def bind_values(
     return let(var.name_hint, value, lambda v: bind_values(rest, body, {**known, var: v}))
 
 
-def at_tile(
+def bind_tile(
     rows: tuple[Side, PrimExpr],
     columns: tuple[Side, PrimExpr],
     body: Callable[[PrimExpr, PrimExpr, Places, Places], Stmt],
@@ -203,6 +203,8 @@ def at_tile(
 
     return let(
         "row",
-        left.first(row_tile),
-        lambda row: let("column", right.first(column_tile), lambda c: hoist_places(row, c)),
+        left.compute_first_row(row_tile),
+        lambda row: let(
+            "column", right.compute_first_row(column_tile), lambda c: hoist_places(row, c)
+        ),
     )

@@ -70,7 +70,7 @@ def pack_tile(
             buffer, indices = into(k, r)
             return BufferStore(buffer, value, indices)
 
-        def whole(depth: PrimExpr) -> Stmt:
+        def pack_steps(depth: PrimExpr) -> Stmt:
             fits = side.width % what.lanes == 0
             if what.along is not None and fits:
                 full = _pack_transposed(what, what.along, put, into, places, start, depth)
@@ -87,7 +87,7 @@ def pack_tile(
             return IfThenElse(LE(add(first, imm64(side.width)), side.extent), full, partial)
 
         if what.complete is None:
-            return whole(depth)
+            return pack_steps(depth)
         guarded = not (side.even or side.overlaps)
 
         def rest(done: PrimExpr) -> Stmt:
@@ -118,11 +118,11 @@ def pack_tile(
             return loop("v", side.width // lanes, zero)
 
         done = minimum(depth, sub(what.complete, start))
-        return let("done", done, lambda d: seq([whole(d), rest(d)]))
+        return let("done", done, lambda d: seq([pack_steps(d), rest(d)]))
 
     return let(
         "first",
-        side.first(tile),
+        side.compute_first_row(tile),
         lambda first: side.hoist_indices(first, lambda places: copy(first, places)),
     )
 
@@ -207,14 +207,14 @@ def _pack_by_vectors(
     """Pack a tile by vectors of neighbouring rows."""
     lanes = what.lanes
 
-    def one(k: PrimExpr, v: PrimExpr) -> Stmt:
+    def pack_vector(k: PrimExpr, v: PrimExpr) -> Stmt:
         row = mul(v, imm64(lanes))
         buffer, indices = into(k, row)
         value = across(places(row), add(start, k))
         return BufferStore(buffer, value, (*indices[:-1], ramp(indices[-1], lanes)))
 
     count = what.side.width // lanes
-    return loop("k", depth, lambda k: loop("v", count, lambda v: one(k, v)))
+    return loop("k", depth, lambda k: loop("v", count, lambda v: pack_vector(k, v)))
 
 
 def _pack_transposed(

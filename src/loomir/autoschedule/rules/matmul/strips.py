@@ -167,7 +167,7 @@ class _Strips(Blocked):
         """Return False: ``_steps`` issues prefetches of its own."""
         return False
 
-    def _in_block(
+    def _loop_over_panels(
         self, batch: PrimExpr, across: PrimExpr, down: PrimExpr, part: Buffer | None
     ) -> Stmt:
         def panel(s: PrimExpr, p: PrimExpr) -> Stmt:
@@ -232,7 +232,7 @@ class _Strips(Blocked):
         def step(k: PrimExpr) -> Stmt:
             return body(k, unravel(reduced, add(start, k)))
 
-        def some(turn: PrimExpr) -> Stmt:
+        def run_turn(turn: PrimExpr) -> Stmt:
             first = mul(turn, imm64(_AT_ONCE))
             steps = loop_over_steps(imm64(_AT_ONCE), self.target, lambda s: step(add(first, s)))
             wanted = [self._prefetch_panel(here, turn), self._prefetch_results(here, turn)]
@@ -242,7 +242,7 @@ class _Strips(Blocked):
 
         turns = _count_turns(depth)
         done = mul(turns, imm64(_AT_ONCE))
-        made = [loop("turn", turns, some)]
+        made = [loop("turn", turns, run_turn)]
         if self.k is not None and (self.k % self.tiles.depth or self.tiles.depth % _AT_ONCE):
             made.append(loop("k", sub(depth, done), lambda k: step(add(done, k))))
         return seq(made)
@@ -370,7 +370,9 @@ class _Strips(Blocked):
         return div_up(self.k or 1, self.tiles.depth) - 1
 
     def _column(self, here: _TilePosition) -> PrimExpr:
-        return self.right.first(ravel(here.strip[0], self.right.per_block, here.strip[1]))
+        return self.right.compute_first_row(
+            ravel(here.strip[0], self.right.per_block, here.strip[1])
+        )
 
     def _ends(self) -> range:
         """Return the last element of each vector, in a cache line of its own."""

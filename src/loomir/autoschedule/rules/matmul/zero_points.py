@@ -277,12 +277,12 @@ def _read_narrow(value: PrimExpr, wide: Buffer, narrow: tuple[Stage, PrimExpr]) 
     """Read padded bytes, and subtract their zero point."""
     stage, zero = narrow
 
-    def one(load: BufferLoad) -> PrimExpr:
+    def subtract_zero_point(load: BufferLoad) -> PrimExpr:
         if load.buffer is not wide:
             return load
         return Sub(cast(BufferLoad(stage.buffer, load.indices), _INT32), zero)
 
-    return rewrite(value, {BufferLoad: one})
+    return rewrite(value, {BufferLoad: subtract_zero_point})
 
 
 def _are_separate(stage: Stage, left: _Factor, right: _Factor) -> bool:

@@ -8,8 +8,8 @@ be associative and commutative, which is proved by trying all orderings of three
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 from loomir.arith.fold import imm64, product
 from loomir.autoschedule.builders.evaluate import (
@@ -18,46 +18,31 @@ from loomir.autoschedule.builders.evaluate import (
     time_of,
     unravel_index,
     value_at,
-    widest,
 )
 from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorize
 from loomir.autoschedule.builders.strip_mine import strip_mine
 from loomir.autoschedule.builders.thread_partition import is_long, is_worth, parallelize, task_size
 from loomir.autoschedule.ir.plan import Plan
-from loomir.autoschedule.ir.stage import Axis, Stage
-from loomir.autoschedule.lift.lift_loops import Body, Reader, Rebased
-from loomir.autoschedule.rules.reduction.choice_order import TESTS, is_order_free
+from loomir.autoschedule.ir.stage import Axis
 from loomir.autoschedule.rules.reduction.lane_turns import Turns, find_turns
-from loomir.ir.equality import structural_equal
+from loomir.autoschedule.rules.reduction.recognise_choice import Choice, read_choice
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import by_class, rewrite
+from loomir.ir.visit import by_class
 from loomir.support.dtype import DataType
 from loomir.target import Target
-from loomir.tir.analysis.effects import Does, effects
 from loomir.tir.analysis.fresh import fresh_var
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import (
-    And,
-    Call,
-    Cast,
-    FloatImm,
-    IntImm,
     Let,
     Min,
-    Not,
-    Or,
     PrimExpr,
     Select,
     Var,
 )
-from loomir.tir.stmt import BlockRealize, BufferStore, IfThenElse, LetStmt, SeqStmt, Stmt, seq
+from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
 __all__ = ["plan_choice"]
 
-_KEPT: Final = 3
-"""Most buffers that a block writes."""
-_MOST: Final = 200
-"""Nodes of a condition that is analysed."""
 _FEW: Final = 16
 """Results up to which the reduction is split into at most ``_PIECES`` pieces."""
 _PIECES: Final = 64
@@ -69,33 +54,12 @@ _VECTORS: Final = 4
 """Vectors of the widest buffer that advance together, to hide the latency of a selection."""
 _BLOCK: Final = 4
 """Vectors of neighbours that advance together where rows are read one by one."""
-
 _Place = Mapping[Var, PrimExpr]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Choice:
-    """The kept element, the next one, and the condition over both to ``keep`` the former."""
-
-    stages: tuple[Stage, ...]
-    old: tuple[Var, ...]
-    new: tuple[Var, ...]
-    keep: PrimExpr
-    free_order: bool
-    lanes: int
-    """Elements of the widest buffer in a register."""
-    turns: Turns | None = None
-    """How a contiguous row is searched, if one of the buffers holds its indices."""
-
-    @property
-    def first(self) -> Stage:
-        """Return the stage of the first buffer, whose axes are those of all."""
-        return self.stages[0]
 
 
 def plan_choice(stmt: Stmt, target: Target) -> Plan | None:
     """Plan a block that selects; None for others."""
-    found = _read(stmt, target)
+    found = read_choice(stmt, target)
     if found is None:
         return None
     first = found.first
@@ -109,189 +73,20 @@ def plan_choice(stmt: Stmt, target: Target) -> Plan | None:
     if found.free_order and _lies_along(found, inside[-1]):
         turns = find_turns(found.stages, found.old, found.new, found.keep, inside[-1], target)
         found = replace(found, turns=turns)
-        return _guard(found, _in_lanes(found, outer, inside, width, each, steps))
+        return _guard(found, _select_in_lanes(found, outer, inside, width, each, steps))
     if outer and _lies_along(found, outer[-1]) and _stores_along(found, outer[-1]):
-        return _guard(found, _in_columns(found, outer, width, each * steps))
+        return _guard(found, _select_in_columns(found, outer, width, each * steps))
     return None
 
 
-def _guard(found: _Choice, plan: Plan) -> Plan:
+def _guard(found: Choice, plan: Plan) -> Plan:
     if all(axis.size is not None for axis in found.first.reduced):
         return plan
     some = imm64(0) < product(axis.extent for axis in found.first.reduced)
     return Plan(plan.kind, IfThenElse(some, plan.stmt), plan.choices)
 
 
-# -- reading -----------------------------------------------------------------------------------
-def _read(stmt: Stmt, target: Target) -> _Choice | None:
-    reader = Reader()
-    box = reader.box(stmt)
-    if box is None:
-        return None
-    loops, realize = box
-    if not isinstance(realize, BlockRealize):
-        return None
-    block = realize.block
-    always = isinstance(realize.predicate, IntImm) and realize.predicate.value == 1
-    if block.alloc_buffers or block.match_buffers or block.annotations or not always:
-        return None
-    axes = reader.axes(loops, realize)
-    stores, inits = _stores(block.body), [] if block.init is None else _stores(block.init)
-    if axes is None or not axes[1] or not stores or not inits or not 2 <= len(stores) <= _KEPT:
-        return None
-    same = len(stores) == len(inits) and all(
-        store.buffer is init.buffer
-        and _is_equal(store.indices, init.indices)
-        and isinstance(init.value, (IntImm, FloatImm))
-        for store, init in zip(stores, inits)
-    )
-    if not same or any(not _is_equal(store.indices, stores[0].indices) for store in stores):
-        return None
-    body = reader.count_trips(Body(block.name_hint, *axes, stores[0], inits[0], block))
-    return _find_choice(body, stores, inits, target)
-
-
-def _stores(stmt: Stmt) -> list[BufferStore] | None:
-    """List the stores of a sequence, with the values of bound variables substituted."""
-    table: dict[Var, PrimExpr] = {}
-    while isinstance(stmt, LetStmt):
-        table[stmt.var] = value = substitute(stmt.value, table)
-        stmt = stmt.body
-        if sum(map(len, by_class(value).values())) > _MOST:
-            return None
-    made: list[BufferStore] = []
-    written: set[int] = set()
-    for part in stmt.seq if isinstance(stmt, SeqStmt) else (stmt,):
-        if not isinstance(part, BufferStore) or any(effects(i) for i in part.indices):
-            return None
-        loads: list[BufferLoad] = by_class(part.value).get(BufferLoad, [])
-        if any(id(load.buffer.data) in written for load in loads):
-            return None  # it reads what was changed just now
-        written.add(id(part.buffer.data))
-        made.append(BufferStore(part.buffer, substitute(part.value, table), part.indices))
-    return made if len(written) == len(made) else None
-
-
-def _find_choice(
-    body: Body, stores: Sequence[BufferStore], inits: Sequence[BufferStore], target: Target
-) -> _Choice | None:
-    """Find the next element, and the condition on it and on the kept one."""
-    old = tuple(Var("old", store.buffer.dtype) for store in stores)
-    new = tuple(Var("new", store.buffer.dtype) for store in stores)
-    split = [_split(store) for store in stores]
-    terms = [part[1] for part in split if part is not None]
-    if len(terms) < len(split):
-        return None
-    known = {id(store.buffer.data): var for store, var in zip(stores, old)}
-    pairs = sorted(zip(terms, new), key=lambda p: -_size(p[0]))
-    keeps: list[PrimExpr] = []
-
-    def read_kept(load: BufferLoad) -> PrimExpr:
-        return known.get(id(load.buffer.data), load)
-
-    for part in split:
-        assert part is not None
-        keep = part[0]
-        for term, var in pairs:
-            keep = _replace(keep, term, var)
-        keeps.append(rewrite(keep, {BufferLoad: read_kept}))
-    if any(not structural_equal(keep, keeps[0]) for keep in keeps):
-        return None
-    if not _compares(keeps[0], old, new):
-        return None
-    for term in terms:
-        loads: list[BufferLoad] = by_class(term).get(BufferLoad, [])
-        if effects(term) & (Does.FAILS | Does.ACTS) or any(
-            id(p.buffer.data) in known for p in loads
-        ):
-            return None
-    moved = Rebased(body)
-    stages = [
-        Stage(
-            body.name,
-            moved.axes,
-            moved.reduced,
-            store.buffer,
-            tuple(moved.index(i) for i in store.indices),
-            _place(moved, term) if _is_place(term) else moved.value(term),
-            init=init.value,
-        )
-        for store, init, term in zip(stores, inits, terms)
-    ]
-    if not all(isinstance(i, (Var, IntImm)) for i in stages[0].indices):
-        return None
-    if {i for i in stages[0].indices if isinstance(i, Var)} < {
-        axis.var for axis in moved.axes if axis.size != 1
-    }:
-        return None
-    free = is_order_free(keeps[0], old, new, [init.value for init in inits])
-    lanes = max(2, min(target.lanes(max(8, widest(s.value, s.buffer.dtype))) for s in stages))
-    return _Choice(tuple(stages), old, new, keeps[0], free, lanes)
-
-
-def _is_place(term: PrimExpr) -> bool:
-    return term.dtype == DataType("int64") and BufferLoad not in by_class(term)
-
-
-def _place(moved: Rebased, term: PrimExpr) -> PrimExpr:
-    """Lift an index, and compute it without conversions."""
-    widen = moved.widener.widen
-
-    def plain(e: Cast) -> PrimExpr:
-        return widen(e.value) if e.dtype == term.dtype and e.value.dtype.is_integer else e
-
-    return widen(rewrite(moved.value(term), {Cast: plain}))
-
-
-def _size(expr: PrimExpr) -> int:
-    return sum(map(len, by_class(expr).values()))
-
-
-def _split(store: BufferStore) -> tuple[PrimExpr, PrimExpr] | None:
-    """Split a selection into the condition on which an element is kept, and the next one."""
-    value = store.value
-    if not isinstance(value, Select) or store.buffer.dtype.lanes != 1:
-        return None
-    for best, term, keep in (
-        (value.true_value, value.false_value, value.condition),
-        (value.false_value, value.true_value, Not(value.condition)),
-    ):
-        if isinstance(best, BufferLoad) and best.buffer is store.buffer:
-            return (keep, term) if _is_equal(best.indices, store.indices) else None
-    return None
-
-
-def _replace(expr: PrimExpr, term: PrimExpr, var: Var) -> PrimExpr:
-    return rewrite(expr, {type(term): lambda e: var if structural_equal(e, term) else e})
-
-
-def _compares(keep: PrimExpr, old: Sequence[Var], new: Sequence[Var]) -> bool:
-    """Whether a condition only compares the kept and the next element, buffer by buffer."""
-    pairs = {frozenset((a, b)) for a, b in zip(old, new)}
-    for cls, nodes in by_class(keep).items():
-        for node in nodes:
-            if cls in (And, Or, Not, Var) or (cls is IntImm and node.dtype.is_bool):
-                continue
-            if cls is Call and _is_nan(node) and node.args[0] in {*old, *new}:
-                continue
-            if cls not in TESTS:
-                return False
-            logical = node.a.dtype.is_bool and node.b.dtype.is_bool
-            if not logical and frozenset((node.a, node.b)) not in pairs:
-                return False
-    return all(var in {*old, *new} for var in by_class(keep).get(Var, ()))
-
-
-def _is_nan(call: Any) -> bool:
-    return getattr(call.op, "name", "").rpartition(".")[2] == "isnan"
-
-
-# -- matching ---------------------------------------------------------------------------------
-def _is_equal(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
-    return len(a) == len(b) and all(x is y or structural_equal(x, y) for x, y in zip(a, b))
-
-
-def _lies_along(found: _Choice, axis: Axis) -> bool:
+def _lies_along(found: Choice, axis: Axis) -> bool:
     """Whether every load that uses an axis is contiguous along it."""
     loads = [p for s in found.stages for p in by_class(s.value).get(BufferLoad, ())]
     along = 0
@@ -304,15 +99,14 @@ def _lies_along(found: _Choice, axis: Axis) -> bool:
     return along > 0
 
 
-def _stores_along(found: _Choice, axis: Axis) -> bool:
+def _stores_along(found: Choice, axis: Axis) -> bool:
     return all(stage.indices[-1] is axis.var for stage in found.stages)
 
 
-# -- code --------------------------------------------------------------------------------------
 class _Kept:
     """The element selected so far: an index in each buffer."""
 
-    def __init__(self, found: _Choice, parts: Sequence[tuple[Buffer, Sequence[PrimExpr]]]) -> None:
+    def __init__(self, found: Choice, parts: Sequence[tuple[Buffer, Sequence[PrimExpr]]]) -> None:
         self.found = found
         self.parts = parts
 
@@ -324,12 +118,12 @@ class _Kept:
         return BufferStore(buffer, value, tuple(where))
 
 
-def _each(size: int, body: Callable[[PrimExpr], Stmt]) -> Stmt:
+def _vectorize_lanes(size: int, body: Callable[[PrimExpr], Stmt]) -> Stmt:
     return vectorize("lane", size, body) if size > 1 else body(imm64(0))
 
 
 def _choose(
-    found: _Choice,
+    found: Choice,
     size: int,
     mask: Buffer,
     kept: Callable[[PrimExpr], _Kept],
@@ -349,17 +143,22 @@ def _choose(
         return BufferStore(mask, made, (x,))
 
     def take(k: int) -> Callable[[PrimExpr], Stmt]:
-        def one(x: PrimExpr) -> Stmt:
+        def take_part(x: PrimExpr) -> Stmt:
             value = Select(BufferLoad(mask, (x,)), kept(x).values()[k], coming(x)[k])
             return kept(x).put(k, value)
 
-        return one
+        return take_part
 
-    return seq([_each(size, decide), *(_each(size, take(k)) for k in range(len(found.stages)))])
+    return seq(
+        [
+            _vectorize_lanes(size, decide),
+            *(_vectorize_lanes(size, take(k)) for k in range(len(found.stages))),
+        ]
+    )
 
 
 def _move_choice(
-    found: _Choice,
+    found: Choice,
     first: PrimExpr,
     mask: Buffer,
     kept: Callable[[PrimExpr], _Kept],
@@ -368,7 +167,7 @@ def _move_choice(
     return _choose(found, found.lanes, mask, lambda x: kept(first + x), lambda x: coming(first + x))
 
 
-def _begin(found: _Choice, size: int, kept: Callable[[PrimExpr], _Kept]) -> Stmt:
+def _begin(found: Choice, size: int, kept: Callable[[PrimExpr], _Kept]) -> Stmt:
     def start(k: int) -> Callable[[PrimExpr], Stmt]:
         init = found.stages[k].init
         assert init is not None
@@ -376,21 +175,21 @@ def _begin(found: _Choice, size: int, kept: Callable[[PrimExpr], _Kept]) -> Stmt
 
     step = min(size, found.lanes)
     return seq(
-        _each(step, lambda x, k=k, first=first: start(k)(imm64(first) + x))
+        _vectorize_lanes(step, lambda x, k=k, first=first: start(k)(imm64(first) + x))
         for k in range(len(found.stages))
         for first in range(0, size, step)
     )
 
 
-def _terms(found: _Choice, place: _Place) -> list[PrimExpr]:
+def _terms(found: Choice, place: _Place) -> list[PrimExpr]:
     return [value_at(stage.value, place) for stage in found.stages]
 
 
-def _local_buffers(found: _Choice, size: int, name: str) -> list[Buffer]:
+def _local_buffers(found: Choice, size: int, name: str) -> list[Buffer]:
     return [scratch(name, (size,), stage.buffer.dtype, "local") for stage in found.stages]
 
 
-def _units(found: _Choice) -> dict[Var, PrimExpr]:
+def _units(found: Choice) -> dict[Var, PrimExpr]:
     axes = (*found.first.axes, *found.first.reduced)
     return {axis.var: imm64(0) for axis in axes if axis.size == 1}
 
@@ -399,7 +198,7 @@ _Span = tuple[PrimExpr, PrimExpr]
 
 
 def _row(
-    found: _Choice,
+    found: Choice,
     place: _Place,
     inside: Sequence[Axis],
     part: _Span,
@@ -447,11 +246,11 @@ def _row(
         if (number(extent) or 0) >= turns.width:
             return made
 
-        def one(i: PrimExpr) -> Stmt:
+        def choose_step(i: PrimExpr) -> Stmt:
             terms = _terms(found, {**known, axis.var: first + i})
             return _choose(found, 1, keep, best, lambda _: terms)
 
-        return IfThenElse(imm64(turns.width) <= extent, made, loop("i", extent, one))
+        return IfThenElse(imm64(turns.width) <= extent, made, loop("i", extent, choose_step))
 
     def join(size: int) -> Stmt:
         def read_lanes(x: PrimExpr) -> list[PrimExpr]:
@@ -473,8 +272,8 @@ def _row(
     return allocate([*wide, *single, keep], *starts, nest(0, place), *ends(), *last)
 
 
-def _in_lanes(
-    found: _Choice,
+def _select_in_lanes(
+    found: Choice,
     outer: Sequence[Axis],
     inside: Sequence[Axis],
     width: int,
@@ -488,7 +287,7 @@ def _in_lanes(
     lanes = width if found.turns is None else found.turns.width
     text = f"{lanes} lanes choose among their own along {inside[-1].var.name_hint}, then among them"
     if rows is not None and rows < _FEW and is_long(each * steps) and is_worth(each * steps * rows):
-        return _in_pieces(found, outer, inside, width, each, text)
+        return _select_in_pieces(found, outer, inside, width, each, text)
 
     def item(t: PrimExpr) -> Stmt:
         place = {**_units(found), **unravel_index(t, outer)}
@@ -499,8 +298,8 @@ def _in_lanes(
     return Plan("choice", stmt, (text, how))
 
 
-def _in_pieces(
-    found: _Choice,
+def _select_in_pieces(
+    found: Choice,
     outer: Sequence[Axis],
     inside: Sequence[Axis],
     width: int,
@@ -550,7 +349,7 @@ def _in_pieces(
     return Plan("choice", stmt, (text, f"pieces of {size} each choose", how))
 
 
-def _in_columns(found: _Choice, outer: Sequence[Axis], width: int, time: float) -> Plan:
+def _select_in_columns(found: Choice, outer: Sequence[Axis], width: int, time: float) -> Plan:
     """Loop over rows, and select for each column, in the order of the program."""
     across, rest = outer[-1], outer[:-1]
     while across.size is not None and width > max(1, across.size):
@@ -566,19 +365,19 @@ def _in_columns(found: _Choice, outer: Sequence[Axis], width: int, time: float) 
         length = imm64(block) if even else Min(imm64(block), across.extent - begin)
 
         def read_kept(first: PrimExpr) -> Callable[[PrimExpr], _Kept]:
-            def at_lane(x: PrimExpr) -> _Kept:
+            def read_at_lane(x: PrimExpr) -> _Kept:
                 place = {**row, across.var: first + x}
                 parts = [(s.buffer, [value_at(i, place) for i in s.indices]) for s in found.stages]
                 return _Kept(found, parts)
 
-            return at_lane
+            return read_at_lane
 
-        def along(body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
+        def cover_block(body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
             return seq(strip_mine(begin, length, sorted({width, 1}, reverse=True), body))
 
         def nest(k: int, known: _Place) -> Stmt:
             if k == len(found.first.reduced):
-                return along(
+                return cover_block(
                     lambda first, size: _choose(
                         found,
                         size,
@@ -591,7 +390,7 @@ def _in_columns(found: _Choice, outer: Sequence[Axis], width: int, time: float) 
             name = axis.var.name_hint
             return loop(name, axis.extent, lambda i: nest(k + 1, {**known, axis.var: i}))
 
-        start = along(lambda first, size: _begin(found, size, read_kept(first)))
+        start = cover_block(lambda first, size: _begin(found, size, read_kept(first)))
         return allocate([keep], start, nest(0, row))
 
     count = product(axis.extent for axis in rest) * blocks

@@ -183,7 +183,7 @@ def plan_columns(stage: Stage, target: Target) -> Plan | None:
         rows = max(_piece_size(found.reduced[0].size, per_row, 1), _ROWS)
         whole = found.reduced[0].size
         if whole is None or whole >= 2 * rows:
-            return _in_pieces(found, block, blocks, rows, per_row)
+            return _reduce_in_pieces(found, block, blocks, rows, per_row)
     if _is_narrow(found) or not _reads_rows(found):
         return None
 
@@ -222,7 +222,9 @@ def _reads_rows(found: _Columns) -> bool:
     return False
 
 
-def _in_pieces(found: _Columns, block: int, blocks: PrimExpr, rows: int, per_row: float) -> Plan:
+def _reduce_in_pieces(
+    found: _Columns, block: int, blocks: PrimExpr, rows: int, per_row: float
+) -> Plan:
     """Reduce pieces of the rows to partial results, then these."""
     stage = found.stage
     whole = found.reduced[0].extent
@@ -329,14 +331,14 @@ def _accumulate(
     def across(body: Callable[[Place], Stmt]) -> Stmt:
         """Do something for each column."""
 
-        def one(first: PrimExpr, size: int) -> Stmt:
+        def cover_vector(first: PrimExpr, size: int) -> Stmt:
             def lane(x: PrimExpr) -> Stmt:
                 return body({**row, **unravel_index(first + x if size > 1 else first, found.run)})
 
             return vectorize("lane", size, lane) if size > 1 else lane(imm64(0))
 
         sizes = sorted({found.width, found.lanes, 1}, reverse=True)
-        return seq(strip_mine(columns.first, columns.extent, sizes, one))
+        return seq(strip_mine(columns.first, columns.extent, sizes, cover_vector))
 
     def start(place: Place) -> Stmt:
         buffer, indices = accumulator(place)
@@ -347,7 +349,7 @@ def _accumulate(
         return BufferStore(buffer, value, indices)
 
     def join(known: Sequence[Place]) -> Stmt:
-        def one(place: Place) -> Stmt:
+        def add_terms(place: Place) -> Stmt:
             buffer, indices = accumulator(place)
             value: PrimExpr = BufferLoad(buffer, indices)
             for reduced in known:
@@ -356,7 +358,7 @@ def _accumulate(
                 )
             return BufferStore(buffer, value, indices)
 
-        return across(one)
+        return across(add_terms)
 
     def nest(k: int, known: Place) -> Stmt:
         axis = found.reduced[k]

@@ -134,13 +134,13 @@ class RowVectors:
         if known is not None and known % self.rows == 0:
             return whole
 
-        def some(v: PrimExpr) -> Stmt:
+        def reduce_vector(v: PrimExpr) -> Stmt:
             begin = add(first, mul(v, lanes))
             there = sub(left, mul(v, lanes))
             return self._vectors(1, lambda i: row(Min(add(begin, i), rest)), there)
 
         count = add(left, imm64(self.lanes - 1)) // lanes
-        return IfThenElse(imm64(self.rows) <= left, whole, loop("vector", count, some))
+        return IfThenElse(imm64(self.rows) <= left, whole, loop("vector", count, reduce_vector))
 
     def _vectors(self, vectors: int, row: Row, left: PrimExpr | None = None) -> Stmt:
         """Reduce vectors of rows; only as many rows are stored as are ``left``."""
@@ -175,31 +175,31 @@ class RowVectors:
             )
 
         def join(v: int, known: Place, of: PrimExpr) -> Stmt:
-            def one(x: PrimExpr) -> Stmt:
+            def add_term(x: PrimExpr) -> Stmt:
                 mine = (imm64(v), x)
                 term = value_at(of, {**place(v, x), **known, lane: x})
                 return BufferStore(
                     acc, accumulate(stage.combine, BufferLoad(acc, mine), term), mine
                 )
 
-            return vectorize("lane", lanes, one)
+            return vectorize("lane", lanes, add_term)
 
         def block(v: int, known: Place) -> Stmt:
             first = known[self.run.var]
 
-            def along(load: BufferLoad, i: int) -> PrimExpr:
+            def load_along(load: BufferLoad, i: int) -> PrimExpr:
                 here = {**place(v, imm64(i)), **known}
                 indices = [value_at(index, here) for index in load.indices]
                 return BufferLoad(load.buffer, (*indices[:-1], ramp(indices[-1], lanes)))
 
             def turn(k: int, done: Sequence[Sequence[PrimExpr]]) -> Stmt:
                 if k < len(blocks):
-                    vectors = [along(self.turns[k], i) for i in range(lanes)]
+                    vectors = [load_along(self.turns[k], i) for i in range(lanes)]
                     return transpose_in_registers(
                         vectors, lambda columns: turn(k + 1, [*done, columns])
                     )
 
-                def one(j: PrimExpr) -> Stmt:
+                def join_step(j: PrimExpr) -> Stmt:
                     return join(v, {**known, self.run.var: add(first, j), step: j}, value)
 
                 made: list[Stmt] = []
@@ -207,8 +207,8 @@ class RowVectors:
                     for into, columns in zip(blocks, done):
                         where = (imm64(j), ramp(imm64(0), lanes))
                         made.append(BufferStore(into, columns[j], where))
-                    made += [] if long else [one(imm64(j))]
-                return seq([*made, loop("step", lanes, one)] if long else made)
+                    made += [] if long else [join_step(imm64(j))]
+                return seq([*made, loop("step", lanes, join_step)] if long else made)
 
             return turn(0, ())
 

@@ -207,7 +207,7 @@ class _Group:
         passes = self._passes(stages)
         together = self._vectorize_ordered(passes, target)
         if together:
-            return self._in_blocks(passes, together, lent, inner, each, target)
+            return self._plan_in_blocks(passes, together, lent, inner, each, target)
         small = self._contract(stages, inner)
         private = [buffer for buffer, _ in small.values()]
         made = [[_use_contracted(stage, small) for stage in stages_of] for stages_of in passes]
@@ -252,7 +252,7 @@ class _Group:
             made[stage] = found
         return made if len({found.rows for found in made.values()}) == 1 else {}
 
-    def _in_blocks(
+    def _plan_in_blocks(
         self,
         passes: Sequence[Sequence[Stage]],
         together: Mapping[Stage, RowVectors],
@@ -272,7 +272,7 @@ class _Group:
             walk = self._walk(stage, [table[axis.var] for axis in self.rows])
             return {**walk.place, slot: row - first}
 
-        def one(p: Sequence[Stage], first: PrimExpr) -> Stmt:
+        def run_block(p: Sequence[Stage], first: PrimExpr) -> Stmt:
             moved = [_use_contracted(stage, small, slot) for stage in p]
             if p[0] in together:
                 found = vectorize_rows(moved[0], self.row_of(p[0]) or (), target, slot)
@@ -290,7 +290,7 @@ class _Group:
 
         def block(t: PrimExpr) -> Stmt:
             first = t * imm64(size)
-            return seq(one(p, first) for p in passes)
+            return seq(run_block(p, first) for p in passes)
 
         private = [buffer for buffer, _ in small.values()]
         blocks = (count + imm64(size - 1)) // imm64(size)

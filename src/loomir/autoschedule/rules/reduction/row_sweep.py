@@ -104,14 +104,14 @@ def width_of(walks: Sequence[Walk], length: int | None, target: Target) -> tuple
     while length is not None and width > max(lanes, length):
         width //= 2
 
-    def others() -> list[int]:
+    def list_widths() -> list[int]:
         return [
             w
             for w in (lanes, 2 * lanes, 4 * lanes, 8 * lanes)
             if w <= min(_MOST_LANES, length or w)
         ]
 
-    return decide("vector", width, others), lanes
+    return decide("vector", width, list_widths), lanes
 
 
 class _Sums(NamedTuple):
@@ -164,10 +164,12 @@ def run_pass(
         for k, walk in enumerate(walks):
             body = _element(walk, sums.get(k), size, width)
 
-            def one(x: PrimExpr, walk: Walk = walk, body: _Body = body) -> Stmt:
+            def run_body(x: PrimExpr, walk: Walk = walk, body: _Body = body) -> Stmt:
                 return body(x, element(outer, index + x, walk))
 
-            made.append(one(imm64(0)) if size == 1 else _in_parts(size, most, one))
+            made.append(
+                run_body(imm64(0)) if size == 1 else _vectorize_in_parts(size, most, run_body)
+            )
         return seq(made)
 
     def run(outer: Sequence[PrimExpr]) -> Stmt:
@@ -201,7 +203,7 @@ def run_pass(
 _Body = Callable[[PrimExpr, Place], Stmt]
 
 
-def _in_parts(size: int, most: int, one: Callable[[PrimExpr], Stmt]) -> Stmt:
+def _vectorize_in_parts(size: int, most: int, one: Callable[[PrimExpr], Stmt]) -> Stmt:
     """Emit vectors of at most so many lanes, one after the other."""
     if size <= most:
         return vectorize("lane", size, one)
@@ -250,7 +252,7 @@ def _begin(walk: Walk, sums: _Sums, width: int, lanes: int) -> Stmt:
     if width > 1:
         nothing = identity(stage.combine, stage.buffer.dtype)
         made += [
-            _in_parts(size, sums.part, lambda x, b=b: BufferStore(b, nothing, (x,)))
+            _vectorize_in_parts(size, sums.part, lambda x, b=b: BufferStore(b, nothing, (x,)))
             for b, size in {sums.narrow: lanes, sums.wide: width}.items()
         ]
     return seq(made)

@@ -459,7 +459,7 @@ def _line(found: Sliding, copy: Buffer, row: _Place, line: PrimExpr, y: PrimExpr
     blank = const(0, found.read.dtype) if found.other is None else found.other
 
     def copy_range(phase: int, begin: int, end: int, value: PrimExpr) -> list[Stmt]:
-        def some(first: PrimExpr, size: int) -> Stmt:
+        def copy_vector(first: PrimExpr, size: int) -> Stmt:
             def lane(i: PrimExpr) -> Stmt:
                 k = add(first, i)
                 x = add(mul(k, imm64(across.stride)), imm64(across.first + phase))
@@ -472,10 +472,14 @@ def _line(found: Sliding, copy: Buffer, row: _Place, line: PrimExpr, y: PrimExpr
         whole = length // lanes
         if whole > 0:
             made.append(
-                loop("v", whole, lambda v: some(add(imm64(begin), mul(v, imm64(lanes))), lanes))
+                loop(
+                    "v",
+                    whole,
+                    lambda v: copy_vector(add(imm64(begin), mul(v, imm64(lanes))), lanes),
+                )
             )
         done = begin + whole * lanes
-        made += [some(imm64(done + i), n) for i, n in parts_of(end - done, lanes)]
+        made += [copy_vector(imm64(done + i), n) for i, n in parts_of(end - done, lanes)]
         return made
 
     def fill(inside: bool) -> Stmt:

@@ -147,7 +147,7 @@ def plan_windows(stages: Sequence[Stage], inner: frozenset[Buffer], target: Targ
             test
             for axis in found.outer
             if axis.var in found.padding.inside
-            for test in _within(row[axis.var], *found.inside(axis))
+            for test in _list_range_tests(row[axis.var], *found.inside(axis))
         ]
         border = {axis.var for axis in found.outer if axis.var in found.padding.inside}
         names = {axis.var for axis in (*found.outer, found.down, found.across)}
@@ -217,7 +217,7 @@ def _choices(found: _Window, target: Target) -> list[str]:
     return made
 
 
-def _within(x: PrimExpr, low: PrimExpr, high: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+def _list_range_tests(x: PrimExpr, low: PrimExpr, high: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
     return LE(low, x), LT(x, high)
 
 
@@ -448,7 +448,7 @@ def _line(found: _Window, row: _Place, known: frozenset[Var], rows: int) -> Stmt
         made.append(loop("v", here, several))
         done = fold_expr(add(done, mul(here, step)))
     if size is not None and (number(done) or 0) < size:
-        last = _last_width(found, size)  # some elements are computed twice, to the same
+        last = _choose_last_width(found, size)  # some elements are computed twice, to the same
         made.append(piece(last, True)(fold_expr(sub(high, imm64(last)))))
     if number(sub(across.extent, high)) != 0:
         right = piece(1, False)
@@ -470,7 +470,7 @@ def _widths(found: _Window, size: int | None) -> list[int]:
     return made or ([found.lanes] if size else [])
 
 
-def _last_width(found: _Window, size: int) -> int:
+def _choose_last_width(found: _Window, size: int) -> int:
     left = size % found.lanes
     width = found.lanes
     while width // 2 >= left:
@@ -497,9 +497,9 @@ def _tile(found: _Window, place: _Place, known: frozenset[Var], rows: int, width
     """Combine a tile and store it."""
     stage, down = found.stage, found.down
     acc = scratch("acc", (rows * width,), stage.buffer.dtype, "local")
-    value = found.padding.without(known.__contains__)
+    value = found.padding.drop_known(known.__contains__)
 
-    def each(body: Callable[[_Place, PrimExpr], Stmt]) -> Stmt:
+    def write_rows(body: Callable[[_Place, PrimExpr], Stmt]) -> Stmt:
         made: list[Stmt] = []
         for r in range(rows):
             row = {**place, down.var: fold_expr(add(place[down.var], imm64(r)))}
@@ -517,7 +517,7 @@ def _tile(found: _Window, place: _Place, known: frozenset[Var], rows: int, width
         return BufferStore(acc, value_at(stage.init, here), (x,))
 
     def step(steps: _Place, term: PrimExpr) -> Stmt:
-        return each(
+        return write_rows(
             lambda here, x: BufferStore(
                 acc,
                 _add_term(found, BufferLoad(acc, (x,)), value_at(term, {**here, **steps})),
@@ -528,7 +528,7 @@ def _tile(found: _Window, place: _Place, known: frozenset[Var], rows: int, width
     def end(here: _Place, x: PrimExpr) -> Stmt:
         return _finish(found, here, BufferLoad(acc, (x,)))
 
-    return allocate((acc,), each(start), _steps(found, value, place, step), each(end))
+    return allocate((acc,), write_rows(start), _steps(found, value, place, step), write_rows(end))
 
 
 def _steps(

@@ -30,6 +30,7 @@ __all__ = [
     "Line",
     "Phases",
     "TransposedConvolution",
+    "list_trailing",
     "phases_of",
     "read_transposed_convolution",
 ]
@@ -79,7 +80,7 @@ class Phases(NamedTuple):
     skip: int = 1
     moves: int = 0
 
-    def next_to(self, kernel: int, taps: int, start: int) -> Phases | None:
+    def append_phase(self, kernel: int, taps: int, start: int) -> Phases | None:
         """Add one more phase, if phases remain equally spaced."""
         skip, moves = self.skip, self.moves
         if self.many == 1:
@@ -144,7 +145,7 @@ def phases_of(line: Line, *, together: bool, moving: bool = False) -> list[Phase
         if alike and together and next_to and last is not None:
             made[-1] = last._replace(many=last.many + 1)
             continue
-        further = last.next_to(kernel, taps, start) if moving and last is not None else None
+        further = last.append_phase(kernel, taps, start) if moving and last is not None else None
         if further is not None:
             made[-1] = further
             continue
@@ -238,7 +239,7 @@ def _lines(stage: Stage, tests: Sequence[PrimExpr]) -> list[Line] | None:
             if not isinstance(of, FloorMod) or not is_zero(zero) or not isinstance(of.b, IntImm):
                 return None
             form = affine_form(of.a, axes)
-            own = None if form is None else _own(form, places)
+            own = None if form is None else _match_own_axis(form, places)
             if form is None or own is None or own in found or of.b.value < 1:
                 return None
             found[own] = (form, of.b.value)
@@ -282,7 +283,7 @@ def _lines(stage: Stage, tests: Sequence[PrimExpr]) -> list[Line] | None:
 _FAR: Final = 1 << 60
 
 
-def _own(form: AffineForm, places: Mapping[Var, Axis]) -> Var | None:
+def _match_own_axis(form: AffineForm, places: Mapping[Var, Axis]) -> Var | None:
     """Match ``axis + shift - gap * step``, and return its axis; None for other forms.
 
     A kernel of one element has no steps.
@@ -323,7 +324,7 @@ def _match_bound(
     if var not in found:
         sign = 1 if times > 0 else -1
         line = AffineForm({v: sign * n for v, n in form.terms.items()}, imm64(0))
-        if _own(line, places) is None:
+        if _match_own_axis(line, places) is None:
             return None
         found[var] = line, 1  # where the image is shifted, ``_read_line`` sees
     line, stride = found[var]
@@ -438,3 +439,10 @@ def _read_line(index: PrimExpr, lines: Sequence[Line], axes: Sequence[Axis]) -> 
                 by = rest.value
                 return replace(line, shift=line.shift + by, low=line.low + by, high=line.high + by)
     return None
+
+
+def list_trailing(found: TransposedConvolution) -> tuple[Axis, ...]:
+    """List the axes after the last upsampled one."""
+    last = max(found.axes.index(line.axis) for line in found.lines)
+    after = found.axes[last + 1 :]
+    return after if any(axis.size != 1 for axis in after) else ()

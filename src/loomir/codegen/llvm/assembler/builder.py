@@ -92,7 +92,7 @@ def _cast(op: str, fits: Callable[[Type, Type], bool]) -> Cast:
 
 
 class Builder:
-    """Writes instructions at the end of ``block``; ``at`` moves it."""
+    """Writes instructions at the end of ``block``; ``position_at_end`` moves it."""
 
     # Slots, since every instruction reads them; `emit` appends a line to the open block.
     __slots__ = ("_suffix", "block", "emit", "function", "known", "module", "serial")
@@ -105,10 +105,10 @@ class Builder:
         self.module = function.module
         self._suffix = ""
         self.serial = function.serial
-        self.at(block or function.entry)
+        self.position_at_end(block or function.entry)
 
     # -- position ------------------------------------------------------------------------------
-    def at(self, block: Block) -> None:
+    def position_at_end(self, block: Block) -> None:
         """Go on at the end of ``block``, which must be open."""
         if block.function is not self.function:
             raise InternalError(f"block %{block.label} is of another function")

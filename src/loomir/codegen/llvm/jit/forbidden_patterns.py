@@ -86,7 +86,7 @@ def avoid_forbidden_patterns(text: str, register: int = 128) -> str | None:
             continue
         line = _DEBUG.sub("", whole)
         if half := _HALF.match(line):
-            found = _half_of(half)
+            found = _read_half(half)
             if found is not None:
                 halves[half[1]] = found
         elif added := _SUM.match(line):
@@ -128,7 +128,7 @@ def _name_of(declaration: str) -> str:
     return declaration[declaration.index("@") : declaration.index("(", declaration.index("@"))]
 
 
-def _half_of(match: re.Match[str]) -> tuple[_Vector, bool] | None:
+def _read_half(match: re.Match[str]) -> tuple[_Vector, bool] | None:
     """Read a shuffle as the low (False) or high (True) half of a vector."""
     lanes, taken = int(match[2]), int(match[5])
     if 2 * taken != lanes:

@@ -7,7 +7,7 @@ from typing import Final
 from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import DOUBLE, FLOAT
 from loomir.codegen.llvm.assembler.values import Value, const
-from loomir.codegen.llvm.math.exponential import one_less_exp
+from loomir.codegen.llvm.math.exponential import emit_one_minus_exp
 from loomir.codegen.llvm.math.parts import absolute, chains, fma, with_sign
 
 __all__ = ["ERF", "erf"]
@@ -67,4 +67,4 @@ def erf(b: Builder, x: Value) -> Value:
     square = b.fmul(bounded, bounded)
     powers = [bounded, square] if x.type.bits == 32 else [bounded, square, b.fmul(square, square)]
     more = fma(b, square, chains(b, powers, coefficients[1:]), linear)
-    return with_sign(b, one_less_exp(b, bounded, more), x)
+    return with_sign(b, emit_one_minus_exp(b, bounded, more), x)

@@ -36,13 +36,13 @@ __all__ = [
     "EXPM1_SINGLE",
     "EXP_DOUBLE",
     "EXP_SINGLE",
+    "emit_half_exp",
+    "emit_one_minus_exp",
     "exp",
     "exp2",
     "exp10",
     "exp_of_sum",
     "expm1_of_twice",
-    "half_exp",
-    "one_less_exp",
     "sigmoid",
 ]
 
@@ -226,7 +226,7 @@ def exp10(b: Builder, x: Value) -> Value:
     return _exp(b, x, _EXP10[x.type.element])
 
 
-def one_less_exp(b: Builder, x: Value, more: Value) -> Value:
+def emit_one_minus_exp(b: Builder, x: Value, more: Value) -> Value:
     """Emit ``1 - exp(-(x + more))`` for sums from 0 to 80; ``more`` is small relative to x.
 
     This is ``1 - u * exp(r)`` with u a power of two: ``(1 - u) - u * (exp(r) - 1)``. If u is 1, x
@@ -293,7 +293,7 @@ def sigmoid(b: Builder, x: Value) -> Value:
     return b.fmul(fma(b, q, rest, q), unit)
 
 
-def half_exp(b: Builder, x: Value) -> Value:
+def emit_half_exp(b: Builder, x: Value) -> Value:
     """Emit half of e to the power x, for ``x >= 0``, without premature overflow."""
     how = _EXP[x.type.element]
     # Above, the result is infinite, but the exponent must stay in the range of `scale`.

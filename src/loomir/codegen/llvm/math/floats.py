@@ -216,7 +216,7 @@ def _int_to_float(b: Builder, x: Value, source: DataType, target: DataType) -> V
         near = _convert(b, x, source, FLOAT.with_lanes(lanes))
     else:
         if source.bits == 64:
-            x = _at_most_53_bits(b, x, signed=source.is_int)
+            x = _round_to_53_bits(b, x, signed=source.is_int)
         near = double_to_float_odd(b, _convert(b, x, source, DOUBLE.with_lanes(lanes)))
     return float_to_bfloat(b, near) if target.is_bfloat else float_to_half(b, near)
 
@@ -225,7 +225,7 @@ def _convert(b: Builder, x: Value, source: DataType, to: Type) -> Value:
     return b.sitofp(x, to) if source.is_int else b.uitofp(x, to)
 
 
-def _at_most_53_bits(b: Builder, x: Value, *, signed: bool) -> Value:
+def _round_to_53_bits(b: Builder, x: Value, *, signed: bool) -> Value:
     """Round a large 64-bit integer to odd at bit 11, so that a double represents it exactly."""
     t = I64.with_lanes(x.type.lanes)
     rest = b.and_(x, const(t, 0x7FF))

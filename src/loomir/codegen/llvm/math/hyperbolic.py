@@ -7,7 +7,7 @@ from typing import Final
 from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import DOUBLE, FLOAT
 from loomir.codegen.llvm.assembler.values import Value, const
-from loomir.codegen.llvm.math.exponential import expm1_of_twice, half_exp
+from loomir.codegen.llvm.math.exponential import emit_half_exp, expm1_of_twice
 from loomir.codegen.llvm.math.logarithm import log_of_sum
 from loomir.codegen.llvm.math.parts import (
     absolute,
@@ -101,7 +101,7 @@ def sinh(b: Builder, x: Value) -> Value:
     """Emit the hyperbolic sine."""
     t = x.type
     size = absolute(b, x)
-    half = half_exp(b, size)
+    half = emit_half_exp(b, size)
     large = b.fsub(half, b.fdiv(const(t, 0.25), half))
     z = b.fmul(size, size)
     small = fma(b, b.fmul(size, z), horner(b, z, SINH if t.bits == 64 else SINH_SINGLE), size)
@@ -110,7 +110,7 @@ def sinh(b: Builder, x: Value) -> Value:
 
 def cosh(b: Builder, x: Value) -> Value:
     """Emit the hyperbolic cosine."""
-    half = half_exp(b, absolute(b, x))
+    half = emit_half_exp(b, absolute(b, x))
     return b.fadd(half, b.fdiv(const(x.type, 0.25), half))
 
 

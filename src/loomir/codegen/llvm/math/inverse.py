@@ -157,7 +157,7 @@ def _arc(b: Builder, x: Value) -> tuple[Value, Value, Value]:
     return b.fmul(s, twice), b.fmul(low, twice), near_one
 
 
-def _less(b: Builder, quarters: Value, high: Value, low: Value) -> Value:
+def _subtract_angle(b: Builder, quarters: Value, high: Value, low: Value) -> Value:
     """Emit a number of quarter turns minus an angle in two parts."""
     t = high.type
     turn, turn_low = HALF_PI[:2] if t.bits == 64 else HALF_PI_SINGLE[:2]
@@ -168,7 +168,7 @@ def _less(b: Builder, quarters: Value, high: Value, low: Value) -> Value:
 def asin(b: Builder, x: Value) -> Value:
     """Emit the inverse sine."""
     high, low, near_one = _arc(b, x)
-    large = _less(b, const(x.type, 1.0), high, low)
+    large = _subtract_angle(b, const(x.type, 1.0), high, low)
     return copysign(b, b.select(near_one, large, b.fadd(high, low)), x)
 
 
@@ -181,5 +181,5 @@ def acos(b: Builder, x: Value) -> Value:
     up = b.and_(left, b.not_(near_one))
     signed = [b.select(up, b.fneg(v), v) for v in (high, low)]
     quarters = b.select(near_one, const(t, 2.0), const(t, 1.0))
-    subtracted = _less(b, quarters, signed[0], signed[1])
+    subtracted = _subtract_angle(b, quarters, signed[0], signed[1])
     return b.select(b.and_(near_one, b.not_(left)), b.fadd(high, low), subtracted)

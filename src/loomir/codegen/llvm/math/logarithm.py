@@ -137,7 +137,7 @@ def log(b: Builder, x: Value) -> Value:
     return _special(b, x, b.fsub(b.fmul(e, const(x.type, high)), inner))
 
 
-def _in_base(
+def _scale_logarithm(
     b: Builder, x: Value, factors: Mapping[Type, _Parts], units: Mapping[Type, _Parts]
 ) -> Value:
     """Emit ``log(x)`` times a factor; ``units`` has ``log(2)`` times it. Both are in two parts.
@@ -162,12 +162,12 @@ def _in_base(
 
 def log2(b: Builder, x: Value) -> Value:
     """Emit the logarithm to base 2."""
-    return _in_base(b, x, _LOG2_E, _LOG2_2)
+    return _scale_logarithm(b, x, _LOG2_E, _LOG2_2)
 
 
 def log10(b: Builder, x: Value) -> Value:
     """Emit the logarithm to base 10."""
-    return _in_base(b, x, _LOG10_E, _LOG10_2)
+    return _scale_logarithm(b, x, _LOG10_E, _LOG10_2)
 
 
 def log_of_sum(b: Builder, x: Value, low: Value, more: Value | None = None) -> Value:

@@ -32,7 +32,7 @@ def compare_by_neighbour(b: Builder, predicate: str, x: Value, y: Value) -> Valu
         other, side = _BESIDE[predicate]
         number = number_of(y)
         if number is not None and math.isfinite(number):
-            predicate, y = other, _next(y.type, number, side)
+            predicate, y = other, _step_float(y.type, number, side)
     return b.fcmp(predicate, x, y)
 
 
@@ -48,7 +48,7 @@ def number_of(value: Value) -> float | None:
     return made
 
 
-def _next(t: Type, number: float, side: int) -> Value:
+def _step_float(t: Type, number: float, side: int) -> Value:
     """Return the next float above or below."""
     element = t.element if t.lanes > 1 or t.kind == "vector" else t
     if element is not FLOAT and element is not HALF:

@@ -16,10 +16,10 @@ __all__ = [
     "Format",
     "absolute",
     "bits_of",
-    "by_registers",
     "chains",
     "clamp",
     "copysign",
+    "emit_by_registers",
     "fma",
     "format_of",
     "horner",
@@ -156,14 +156,16 @@ def scale_whole(b: Builder, x: Value, n: Value) -> Value:
     kind, mask = ("ps", integer(16)) if x.type.bits == 32 else ("pd", integer(8))
     as_set = const(I32, 4)  # the current rounding mode
 
-    def one(x: Value, n: Value) -> Value:
+    def scale_register(x: Value, n: Value) -> Value:
         args = [x, n, x, const(mask, -1), as_set]
         return b.intrinsic(f"llvm.x86.avx512.mask.scalef.{kind}.512", args, overloads=())
 
-    return by_registers(b, one, [x, n], 512)
+    return emit_by_registers(b, scale_register, [x, n], 512)
 
 
-def by_registers(b: Builder, emit: Callable[..., Value], args: Sequence[Value], bits: int) -> Value:
+def emit_by_registers(
+    b: Builder, emit: Callable[..., Value], args: Sequence[Value], bits: int
+) -> Value:
     """Emit an instruction on one register for values of 2**k registers, part by part."""
     t = args[0].type
     lanes = bits // t.bits

@@ -48,10 +48,10 @@ def rarely(
     far, near = b.append("rare"), b.append("common")
     before, version = b.block, _version(b.module, one, args, t, hard)
     b.condbr(_any(b, hard(b, args)), far, near, meta=_seldom(b.module))
-    b.at(far)
+    b.position_at_end(far)
     found = b.call(version, [*args, fast])
     b.br(near)
-    b.at(near)
+    b.position_at_end(near)
     result = b.phi(t)
     result.add(fast, before)
     result.add(found, far)
@@ -80,9 +80,9 @@ def _define_scalar(
     given = made.params[:-1]
     far, near = b.append("slow"), b.append("fast")
     b.condbr(hard(b, given), far, near)
-    b.at(far)
+    b.position_at_end(far)
     b.ret(slow(b, given))
-    b.at(near)
+    b.position_at_end(near)
     b.ret(made.params[-1])
     for lanes in _versions(result):
         vectors = [Value(kind.with_lanes(lanes), "poison") for kind in kinds]
@@ -103,14 +103,14 @@ def _version(
     b = Builder(made)
     far, near = b.append("slow"), b.append("fast")
     b.condbr(_any(b, hard(b, made.params[:-1])), far, near)
-    b.at(near)
+    b.position_at_end(near)
     b.ret(made.params[-1])
-    b.at(far)
-    _each_lane(b, one, made)
+    b.position_at_end(far)
+    _call_for_each_lane(b, one, made)
     return made
 
 
-def _each_lane(b: Builder, one: Function, made: Function) -> None:
+def _call_for_each_lane(b: Builder, one: Function, made: Function) -> None:
     """Call the scalar function in a loop over lanes; vectors are indexed in memory."""
     result = one.signature.result
     slots = [b.alloca(p.type) for p in made.params]
@@ -118,7 +118,7 @@ def _each_lane(b: Builder, one: Function, made: Function) -> None:
         b.store(p, slot)
     before, body, done = b.block, b.append("lane"), b.append("done")
     b.br(body)
-    b.at(body)
+    b.position_at_end(body)
     i = b.phi(I64)
     i.add(const(I64, 0), before)
     kinds = [p.type.element for p in made.params]
@@ -129,5 +129,5 @@ def _each_lane(b: Builder, one: Function, made: Function) -> None:
     i.add(following, body)
     lanes = made.params[-1].type.lanes
     b.condbr(b.icmp("ult", following, const(I64, lanes)), body, done)
-    b.at(done)
+    b.position_at_end(done)
     b.ret(b.load(result.with_lanes(lanes), slots[-1]))

@@ -58,13 +58,13 @@ def _slow(b: Builder, args: Sequence[Value]) -> Value:
     size, divisor = absolute(b, x), absolute(b, y)
     before, up, down, done = b.block, b.append("up"), b.append("down"), b.append("done")
     b.br(up)
-    b.at(up)
+    b.position_at_end(up)
     scaled = b.phi(t)
     scaled.add(divisor, before)
     larger = b.fmul(scaled, step)  # exact, or infinite
     scaled.add(larger, up)
     b.condbr(b.fcmp("ole", larger, size), up, down)
-    b.at(down)
+    b.position_at_end(down)
     rest, by = b.phi(t), b.phi(t)
     rest.add(size, up)
     by.add(scaled, up)
@@ -72,5 +72,5 @@ def _slow(b: Builder, args: Sequence[Value]) -> Value:
     rest.add(left, down)
     by.add(b.fmul(by, const(t, 1.0 / _STEP[t.bits])), down)  # exact, since it was multiplied before
     b.condbr(b.fcmp("ogt", by, divisor), down, done)
-    b.at(done)
+    b.position_at_end(done)
     return copysign(b, left, x)

@@ -148,7 +148,7 @@ def _tangent(b: Builder, sine: Value, cosine: Value, n: Value) -> Value:
 
 
 # -- on doubles, and on floats through doubles -------------------------------------------------
-def _on_doubles(b: Builder, name: str, x: Value, join: _Join) -> Value:
+def _emit_for_doubles(b: Builder, name: str, x: Value, join: _Join) -> Value:
     def slow(b: Builder, args: Sequence[Value]) -> Value:
         r, tail, n = reduce_far(b, args[0])
         return join(b, *_pair(b, r, tail), n)
@@ -166,7 +166,7 @@ def _slow_float(join: _Join) -> Scalar:
     return slow
 
 
-def _on_floats(b: Builder, name: str, x: Value, join: _Join) -> Value:
+def _emit_for_floats(b: Builder, name: str, x: Value, join: _Join) -> Value:
     r, n = reduce_single(b, x)
     near = join(b, *_pair_single(b, r), n)
     return rarely(b, name, [x], _keep_zero(b, x, near, join), far, _slow_float(join))
@@ -181,27 +181,27 @@ def _keep_zero(b: Builder, x: Value, result: Value, join: _Join) -> Value:
 
 def sin(b: Builder, x: Value) -> Value:
     """Emit the sine of doubles."""
-    return _on_doubles(b, "sin", x, _sine)
+    return _emit_for_doubles(b, "sin", x, _sine)
 
 
 def cos(b: Builder, x: Value) -> Value:
     """Emit the cosine of doubles."""
-    return _on_doubles(b, "cos", x, _cosine)
+    return _emit_for_doubles(b, "cos", x, _cosine)
 
 
 def tan(b: Builder, x: Value) -> Value:
     """Emit the tangent of doubles."""
-    return _on_doubles(b, "tan", x, _tangent)
+    return _emit_for_doubles(b, "tan", x, _tangent)
 
 
 def sin_single(b: Builder, x: Value) -> Value:
     """Emit the sine of floats."""
-    return _on_floats(b, "sin", x, _sine)
+    return _emit_for_floats(b, "sin", x, _sine)
 
 
 def cos_single(b: Builder, x: Value) -> Value:
     """Emit the cosine of floats."""
-    return _on_floats(b, "cos", x, _cosine)
+    return _emit_for_floats(b, "cos", x, _cosine)
 
 
 def tan_single(b: Builder, x: Value) -> Value:

@@ -72,7 +72,7 @@ def _leaf(frame: GraphFrame, e: RelaxExpr) -> Step[Slot]:
     if e.__class__ not in LEAVES:
         raise InternalError(f"a {type(e).__name__} in a graph: it is not in normal form")
     value: Value = yield leaf(frame, e)
-    return frame.own(value)
+    return frame.take_reference(value)
 
 
 # -- sequences ---------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def _branch(frame: GraphFrame, e: If, dying: Dying) -> Step[Slot]:
     yes, no, done = b.append("then"), b.append("else"), b.append("after")
     b.condbr(holds, yes, no)
     for block, branch in ((yes, e.true_branch), (no, e.false_branch)):
-        b.at(block)
+        b.position_at_end(block)
         frame.forget_tensors()
         known = dict(frame.env)
         made: Slot = yield take(frame, branch, dying)
@@ -207,7 +207,7 @@ def _branch(frame: GraphFrame, e: If, dying: Dying) -> Step[Slot]:
         frame.env.clear()
         frame.env.update(known)
         b.br(done)
-    b.at(done)
+    b.position_at_end(done)
     frame.forget_tensors()
     return slot
 

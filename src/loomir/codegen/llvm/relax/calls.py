@@ -39,7 +39,7 @@ def call(frame: GraphFrame, e: Call) -> Step[Slot]:
     kernel = direct_kernel(frame, e)
     if kernel is not None:
         yield run_kernel(frame, kernel, e)
-        return frame.own(frame.graph.unit_value())
+        return frame.take_reference(frame.graph.unit_value())
     symbol = frame.extern_of(op)
     callee: Value | None = None
     if not isinstance(op, GlobalVar) and symbol is None:

@@ -223,9 +223,9 @@ def require_dtype(frame: GraphFrame, fits: Value, fault: Fault, word: Value) -> 
     b = frame.b
     fine, bad = b.append("fine"), b.append("dtype")
     b.condbr(fits, fine, bad, meta=frame.unit.faults.rare())
-    b.at(bad)
+    b.position_at_end(bad)
     frame.stop(fault, b.call(frame.graph.object_function("loomir_dtype_place"), [word]))
-    b.at(fine)
+    b.position_at_end(fine)
 
 
 def _extents(
@@ -279,16 +279,16 @@ def _compare_shape(frame: GraphFrame, value: Value, var: Var, at_: CheckedValue)
     head, one, fine, done = (b.append(n) for n in ("head", "one", "fine", "done"))
     start = b.block
     b.br(head)
-    b.at(head)
+    b.position_at_end(head)
     i = b.phi(I64, "axis")
     i.add(const(I64, 0), start)
     b.condbr(b.icmp("slt", i, length), one, done)
-    b.at(one)
+    b.position_at_end(one)
     wanted = b.load(I64, b.gep(I64, place(b, shape, at.ITEMS), i))
     extent = b.load(I64, b.gep(I64, extents, i))
     bad = b.append("fault")
     b.condbr(b.icmp("eq", wanted, extent), fine, bad, meta=frame.unit.faults.rare())
-    b.at(bad)
+    b.position_at_end(bad)
     wrong = faults.wrong_extent(at_.span, at_.where, 0, var.name_hint)
     parts = (f"{at_.where}, axis ", 2, ": the extent must be ", 0, f" ({var.name_hint}), not ", 1)
     frame.stop(
@@ -297,10 +297,10 @@ def _compare_shape(frame: GraphFrame, value: Value, var: Var, at_: CheckedValue)
         extent,
         i,
     )
-    b.at(fine)
+    b.position_at_end(fine)
     i.add(b.add(i, const(I64, 1)), fine)
     b.br(head)
-    b.at(done)
+    b.position_at_end(done)
 
 
 def extents_at(frame: GraphFrame, value: Value, rank: int) -> list[Value]:
@@ -386,18 +386,18 @@ def _scalar_dtype(frame: GraphFrame, value: Value, dtype: DataType, at_: Checked
     flags = b.and_(frame.word(value, at.FLAGS, I32), const(I32, at.UNTYPED))
     typed = b.icmp("eq", flags, const(I32, 0))
     b.condbr(b.and_(fits, typed), fine, other, meta=frame.unit.faults.rare())
-    b.at(other)
+    b.position_at_end(other)
     b.condbr(typed, bad, plain)
-    b.at(plain)
+    b.position_at_end(plain)
     passed = [value, frame.graph.dtype(dtype), frame.graph.text(at_.where)]
     slot = builtin(frame, "number", passed, at_.span)
     taken = unbox(frame, frame.read(slot), BOOL)
     frame.release(slot)
     b.condbr(taken, fine, bad)
-    b.at(bad)
+    b.position_at_end(bad)
     fault = faults.wrong_dtype(at_.span, at_.where, dtype, scalar=True)
     frame.stop(at_.fault(fault), frame.dtype_place(word))
-    b.at(fine)
+    b.position_at_end(fine)
 
 
 def _require_number(
@@ -445,7 +445,7 @@ def _function(
         b.br(test)
     else:
         b.condbr(b.icmp("eq", b.load_atomic(PTR, last, "monotonic"), given), done, test)
-    b.at(test)
+    b.position_at_end(test)
     since = len(frame.temporary)
     passed = [value, frame.graph.prim(_INT64, check)]
     passed += [box(frame, frame.lookup(v), v.dtype, at_.span) for v in variables]
@@ -454,6 +454,6 @@ def _function(
     fixed = b.icmp("ne", frame.word(given, at.INFO_FIXED), const(I64, 0))
     b.store_atomic(b.select(fixed, given, NULL), last, "monotonic")
     b.br(done)
-    b.at(done)
+    b.position_at_end(done)
     return
     yield

@@ -48,14 +48,14 @@ def make_closure(frame: GraphFrame, func: GraphFunction, var: Var | None) -> Ste
     info = graph.info(FunctionInfo(func_struct_info(func), sizes, graph.names_of(func), name))
     graph.pending.append(Pending(code, func, name, captured, var))
     if not captured:
-        return frame.own(graph.closure(code.name, code, info))
+        return frame.take_reference(graph.closure(code.name, code, info))
     values: list[Value] = []
     for item in captured:
         if isinstance(item, ShapeVar):
             values.append(box(frame, frame.lookup(item), item.dtype, func.span))
         else:
             values.append(frame.read_var(item))
-    return frame.own(_closure_of(frame, code, info, values, func.span))
+    return frame.take_reference(_closure_of(frame, code, info, values, func.span))
     yield
 
 
@@ -134,15 +134,15 @@ def _partial_code(graph: GraphUnit, rest: int, bound: int) -> Callee:
     near, fine, deep, none = (b.append(n) for n in ("near", "fine", "deep", "none"))
     faults = graph.unit.faults
     b.condbr(is_near(b, context), near, deep, meta=faults.rare())
-    b.at(deep)
+    b.position_at_end(deep)
     faults.record(b, context, faults.add(recursion(None, "a function", RECURSION_LIMIT)), ())
     b.ret(FAULTED)
-    b.at(near)
+    b.position_at_end(near)
     b.condbr(has_stack(b, context, faults), fine, none, meta=faults.rare())
-    b.at(none)
+    b.position_at_end(none)
     faults.record(b, context, faults.add(no_stack("a function")), ())
     b.ret(FAULTED)
-    b.at(fine)
+    b.position_at_end(fine)
     listed = b.alloca(array(I64, max(1, rest + bound)), hint="args")
     for i in range(rest + bound):
         if i < rest:

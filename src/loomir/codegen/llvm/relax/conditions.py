@@ -21,31 +21,31 @@ __all__ = ["truth"]
 def truth(frame: GraphFrame, value: Value, known: StructInfo, span: Span | None) -> Value:
     """Evaluate a condition, given what is known of it."""
     if isinstance(known, TensorStructInfo):
-        return _of_tensor(frame, value, known, span)
+        return _read_tensor(frame, value, known, span)
     if isinstance(known, PrimStructInfo):
-        return _of_scalar(frame, value, known, span)
+        return _read_scalar(frame, value, known, span)
     b = frame.b
     kind = frame.word(value, at.KIND, I32)
     tensor, other, done = (b.append(n) for n in ("tensor", "other", "known"))
     b.condbr(b.icmp("eq", kind, const(I32, at.TENSOR)), tensor, other)
-    b.at(tensor)
-    first = _of_tensor(frame, value, TensorStructInfo(), span)
+    b.position_at_end(tensor)
+    first = _read_tensor(frame, value, TensorStructInfo(), span)
     first_end = b.block
     b.br(done)
-    b.at(other)
+    b.position_at_end(other)
     is_scalar = b.icmp("eq", kind, const(I32, at.PRIM))
     frame.require(is_scalar, faults.bad_condition(span), b.zext(kind, I64))
-    second = _of_scalar(frame, value, None, span)
+    second = _read_scalar(frame, value, None, span)
     second_end = b.block
     b.br(done)
-    b.at(done)
+    b.position_at_end(done)
     result = b.phi(I1, "condition")
     result.add(first, first_end)
     result.add(second, second_end)
     return result
 
 
-def _of_tensor(
+def _read_tensor(
     frame: GraphFrame, value: Value, known: TensorStructInfo, span: Span | None
 ) -> Value:
     b = frame.b
@@ -61,7 +61,7 @@ def _of_tensor(
     return b.icmp("ne", b.load(I8, b.gep(I8, data, offset)), const(I8, 0))
 
 
-def _of_scalar(
+def _read_scalar(
     frame: GraphFrame, value: Value, known: PrimStructInfo | None, span: Span | None
 ) -> Value:
     b = frame.b

@@ -145,7 +145,7 @@ class GraphFrame(FunctionFrame):
         self._free: list[Slot] = []
         self._scratch_words = 0
         self._body = self.b.append("body")
-        self.b.at(self._body)
+        self.b.position_at_end(self._body)
         # Their values are known when the function is complete.
         self._first = tuple(self.b.phi(PTR, name) for name in _REGIONS)
         self._slots_at, self._sizes_at, self._tensors_at, self._scratch = self._first
@@ -203,7 +203,7 @@ class GraphFrame(FunctionFrame):
         self.temporary.append((value, slot))
         return value
 
-    def own(self, value: Value) -> Slot:
+    def take_reference(self, value: Value) -> Slot:
         """Return an owned reference to a value: the temporary one, if there is one."""
         for place_, (kept, slot) in reversed(list(enumerate(self.temporary))):
             if kept is value:
@@ -400,7 +400,7 @@ class GraphFrame(FunctionFrame):
         """Write the first and the last blocks."""
         b = self.b
         b.br(self.cleanup.leave)
-        b.at(b.function.entry)
+        b.position_at_end(b.function.entry)
         regions = (self._slots, len(self._sizes), self._tensor_words, self._scratch_words)
         words = sum(regions)
         on_stack = words <= _ON_STACK
@@ -410,13 +410,13 @@ class GraphFrame(FunctionFrame):
             memory = b.call(b.module.declare("malloc", PTR, [I64]), [const(I64, 8 * words)])
             some, none = b.append("some"), b.append("none")
             b.condbr(b.icmp("ne", memory, NULL), some, none)
-            b.at(none)
+            b.position_at_end(none)
             fault = no_memory(None, f"the values of {self.name}")
             self.unit.faults.record(
                 b, self.context, self.unit.faults.add(fault), (const(I64, 8 * words),)
             )
             b.ret(FAULTED)
-            b.at(some)
+            b.position_at_end(some)
         if self._slots:
             clear = b.module.declare("memset", PTR, [PTR, I32, I64])
             b.call(clear, [memory, const(I32, 0), const(I64, 8 * self._slots)])
@@ -426,13 +426,13 @@ class GraphFrame(FunctionFrame):
             offset += size
         b.br(self._body)
         free = None if on_stack else b.module.declare("free", VOID, [PTR])
-        b.at(self.cleanup.fail)
+        b.position_at_end(self.cleanup.fail)
         slots = const(I64, self._slots)
         b.call(self.graph.object_function("loomir_release_slots"), [self._slots_at, slots])
         if free is not None:
             b.call(free, [self._slots_at])
         b.ret(FAULTED)
-        b.at(self.cleanup.leave)
+        b.position_at_end(self.cleanup.leave)
         if free is not None:
             b.call(free, [self._slots_at])
         b.ret(FINE)

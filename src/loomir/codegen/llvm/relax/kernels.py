@@ -87,12 +87,12 @@ def allocate_at(
     made = b.call(frame.graph.object_function("loomir_tensor_new"), given)
     fine, bad = b.append("made"), b.append("none")
     b.condbr(b.icmp("ne", made, NULL), fine, bad, meta=frame.unit.faults.rare())
-    b.at(bad)
+    b.position_at_end(bad)
     site = frame.unit.faults.add(faults.size_too_large(span, what, dtype))
     frame.unit.faults.add(faults.no_memory(span, what))
     b.call(_define_unmade(frame.graph), [frame.context, *given, const(I32, site)])
     b.br(frame.cleanup.fail)
-    b.at(fine)
+    b.position_at_end(fine)
     return frame.keep(made)
 
 

@@ -49,7 +49,7 @@ def _alloc_storage(s: Site) -> Step[Slot]:
         s.frame.require(s.frame.b.icmp("eq", count, const(I64, 1)), fault, count)
     elif count != 1:
         raise InternalError("storage has one size")
-    return s.own(allocate_at(s.frame, where, 1, _BYTES, "storage", s.span))
+    return s.take_reference(allocate_at(s.frame, where, 1, _BYTES, "storage", s.span))
 
 
 def _extents(s: Site, index: int) -> Step[_Extents]:
@@ -65,7 +65,7 @@ def _extents(s: Site, index: int) -> Step[_Extents]:
             extent: Value = yield frame.value(part)
             values.append(extent)
     else:
-        shape: Value = yield s.of_kind(index, at.SHAPE)
+        shape: Value = yield s.require_argument(index, at.SHAPE)
         rank = _rank_of(s, index)
         if rank < 0:
             count, where = frame.word(shape, at.LENGTH), place(b, shape, at.ITEMS)
@@ -89,7 +89,7 @@ def _offset(s: Site, index: int) -> Step[Value]:
     e = s.arg(index)
     if isinstance(e, PrimValue):
         return (yield s.frame.value(e.value))
-    value: Value = yield s.of_kind(index, at.PRIM)
+    value: Value = yield s.require_argument(index, at.PRIM)
     known = facts(e)
     if not isinstance(known, PrimStructInfo) or known.dtype.bits != 64:
         raise InternalError(f"{s.shown} takes an offset of int64")
@@ -98,13 +98,13 @@ def _offset(s: Site, index: int) -> Step[Value]:
 
 def _alloc_tensor(s: Site) -> Step[Slot]:
     """Make a tensor in storage."""
-    storage: Value = yield s.of_kind(0, at.TENSOR)
+    storage: Value = yield s.require_argument(0, at.TENSOR)
     offset: Value = yield _offset(s, 1)
     extents: _Extents = yield _extents(s, 2)
     dtype = s.option(3, "dtype")
     if not isinstance(dtype, DataType):
         raise InternalError(f"{s.shown} needs a dtype")
-    return s.own(_inside(s, storage, offset, extents, _elements_of(dtype)))
+    return s.take_reference(_inside(s, storage, offset, extents, _elements_of(dtype)))
 
 
 def _fresh_tensor(s: Site) -> Step[Slot]:
@@ -113,7 +113,9 @@ def _fresh_tensor(s: Site) -> Step[Slot]:
     dtype = s.option(1, "dtype")
     if not isinstance(dtype, DataType):
         raise InternalError(f"{s.shown} needs a dtype")
-    return s.own(allocate_at(s.frame, extents.where, extents.rank, dtype, "a tensor", s.span))
+    return s.take_reference(
+        allocate_at(s.frame, extents.where, extents.rank, dtype, "a tensor", s.span)
+    )
 
 
 def place_tensor(s: Site) -> Step[Location]:
@@ -128,7 +130,7 @@ def place_tensor(s: Site) -> Step[Location]:
     made, is_there = frame.take_tensor(_rank_of(s, 2), lay_in_storage(s))
     if is_there:
         return made
-    storage: Value = yield s.of_kind(0, at.TENSOR)
+    storage: Value = yield s.require_argument(0, at.TENSOR)
     offset: Value = yield _offset(s, 1)
     extents: _Extents = yield _extents(s, 2)
     elements = _elements_of(dtype)
@@ -210,7 +212,7 @@ def _require_placed(s: Site, holds: Value, given: list[Value], elements: _Elemen
     frame, b = s.frame, s.frame.b
     fine, bad = b.append("made"), b.append("none")
     b.condbr(holds, fine, bad, meta=frame.unit.faults.rare())
-    b.at(bad)
+    b.position_at_end(bad)
     dtype = elements.dtype
     table = frame.unit.faults
     site = table.add(faults.size_too_large(s.span, s.shown, dtype or "its dtype"))
@@ -219,7 +221,7 @@ def _require_placed(s: Site, holds: Value, given: list[Value], elements: _Elemen
     table.add(faults.no_memory(s.span, "a tensor"))
     b.call(_define_unplaced(frame.graph), [frame.context, *given, const(I32, site)])
     b.br(frame.cleanup.fail)
-    b.at(fine)
+    b.position_at_end(fine)
 
 
 def _define_unplaced(graph: GraphUnit) -> Callee:
@@ -258,7 +260,7 @@ def _define_unplaced(graph: GraphUnit) -> Callee:
 
 def _view(s: Site) -> Step[Slot]:
     """Make a view of a tensor with another shape, dtype or byte offset."""
-    value: Value = yield s.of_kind(0, at.TENSOR)
+    value: Value = yield s.require_argument(0, at.TENSOR)
     known = facts(s.arg(0))
     if not isinstance(known, TensorStructInfo):
         known = TensorStructInfo()
@@ -284,7 +286,7 @@ def _view(s: Site) -> Step[Slot]:
         if known.ndim < 0:
             rank = s.frame.b.zext(s.frame.word(tensor, dl.DLTENSOR_NDIM, I32), I64)
         extents = _Extents(s.frame.word(tensor, dl.DLTENSOR_SHAPE, PTR), rank)
-    return s.own(_inside(s, value, offset, extents, elements))
+    return s.take_reference(_inside(s, value, offset, extents, elements))
 
 
 def _is_given(s: Site, index: int) -> bool:
@@ -297,8 +299,8 @@ def _is_given(s: Site, index: int) -> bool:
 
 def _as_it_is(s: Site) -> Step[Slot]:
     """Return the tensor unchanged: tensors of graphs always begin at their data."""
-    value: Value = yield s.of_kind(0, at.TENSOR)
-    return s.own(value)
+    value: Value = yield s.require_argument(0, at.TENSOR)
+    return s.take_reference(value)
 
 
 def _nothing(s: Site) -> Step[Slot]:

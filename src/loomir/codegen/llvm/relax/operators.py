@@ -99,7 +99,7 @@ def _fields(s: Site, e: RelaxExpr) -> Step[tuple[list[Value], list[RelaxExpr | N
 
 
 def _results(s: Site, values: Sequence[Value], as_tuple: bool) -> Slot:
-    return s.tuple_of(values) if as_tuple else s.own(values[0])
+    return s.tuple_of(values) if as_tuple else s.take_reference(values[0])
 
 
 # -- calls of kernels --------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def _integers(s: Site, others: int) -> Step[list[Value]]:
             number: Value = yield frame.value(part)
             numbers.append(number)
         return numbers
-    given: Value = yield s.of_kind(2, at.SHAPE)
+    given: Value = yield s.require_argument(2, at.SHAPE)
     known = facts(e)
     if isinstance(known, ShapeStructInfo) and known.ndim >= 0:
         return [frame.word(given, at.ITEMS + 8 * i) for i in range(known.ndim)]
@@ -157,7 +157,7 @@ def _call_tir_inplace(s: Site) -> Step[Slot]:
         expr = exprs[index]
         where = CheckedValue(f"{s.shown}: output {number}, which is input {index}", s.span)
         require_kind(frame, given[index], [at.TENSOR], where)
-        given[index] = _own_copy(s, given[index])
+        given[index] = _copy_constant(s, given[index])
         writable(frame, given[index], _callee(s), f"input {index}", s.span)
         known = None if expr is None else facts(expr)
         yield match(frame, given[index], info, where, known or TensorStructInfo())
@@ -175,21 +175,21 @@ def _inplace(s: Site) -> tuple[int, ...]:
     return (indices,) if isinstance(indices, int) else tuple(indices)
 
 
-def _own_copy(s: Site, value: Value) -> Value:
+def _copy_constant(s: Site, value: Value) -> Value:
     """Return a value to be written: a copy of a constant, else the value itself."""
     frame, b = s.frame, s.frame.b
     slot = frame.take_slot()
     copy, same, done = b.append("copy"), b.append("same"), b.append("chosen")
     count = b.load_atomic(I64, place(b, value, at.COUNT), "monotonic")
     b.condbr(b.icmp("slt", count, const(I64, 0)), copy, same)
-    b.at(copy)
+    b.position_at_end(copy)
     frame.put(_copy(s, value), slot)
     b.br(done)
-    b.at(same)
+    b.position_at_end(same)
     frame.retain(value)
     frame.put(value, slot)
     b.br(done)
-    b.at(done)
+    b.position_at_end(done)
     made = frame.read(slot)
     frame.temporary.append((made, slot))
     return made
@@ -314,7 +314,7 @@ def _call_inplace_packed(s: Site) -> Step[Slot]:
         args.append(value)
     for index in _inplace(s):
         if index >= 0:
-            args[index] = _own_copy(s, args[index])
+            args[index] = _copy_constant(s, args[index])
     slot: Slot = yield _apply(s, args)
     return (yield _check_claim(s, slot))
 
@@ -329,7 +329,7 @@ def _make_closure(s: Site) -> Step[Slot]:
     function: Value = yield s.value(0)
     given, _ = yield _fields(s, s.arg(1))
     made = make_partial(s.frame, function, facts_of_function(s), given, s.span)
-    return s.own(made)
+    return s.take_reference(made)
 
 
 def facts_of_function(s: Site) -> StructInfo:
@@ -344,7 +344,7 @@ def facts_of_function(s: Site) -> StructInfo:
 
 # -- values ------------------------------------------------------------------------------------
 def _null_value(s: Site) -> Step[Slot]:
-    return s.own(s.frame.graph.null())
+    return s.take_reference(s.frame.graph.null())
     yield
 
 
@@ -394,11 +394,11 @@ def _assert_op(s: Site) -> Step[Slot]:
     holds = truth(frame, args[1], facts(s.arg(0)), s.span)
     fine, bad = b.append("fine"), b.append("failed")
     b.condbr(holds, fine, bad, meta=frame.unit.faults.rare())
-    b.at(bad)
+    b.position_at_end(bad)
     # This always raises.
     frame.release(builtin(frame, "assert", [args[0], *args[2:]], s.span))
     b.br(fine)
-    b.at(fine)
+    b.position_at_end(fine)
     return s.unit()
 
 
@@ -408,7 +408,7 @@ def _require_order(s: Site) -> Step[Slot]:
         low: Value = yield frame.value(e.values[0])
         high: Value = yield frame.value(e.values[1])
     else:
-        given: Value = yield s.of_kind(0, at.SHAPE)
+        given: Value = yield s.require_argument(0, at.SHAPE)
         low, high = (frame.word(given, at.ITEMS + 8 * i) for i in range(2))
     message, help_text = str(s.call.attrs["message"]), str(s.call.attrs.get("help", ""))
     fault = faults.wrong_order(s.span, message, help_text)

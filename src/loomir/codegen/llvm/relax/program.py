@@ -214,14 +214,14 @@ def _define_enter(graph: GraphUnit) -> None:
     fine, bad = b.append("fine"), b.append("bad")
     call, none = b.append("call"), b.append("none")
     b.condbr(has_stack(b, context, graph.unit.faults), call, none)
-    b.at(none)
+    b.position_at_end(none)
     graph.unit.faults.record(b, context, graph.unit.faults.add(no_stack("a graph")), ())
     b.br(bad)
-    b.at(call)
+    b.position_at_end(call)
     passed = [context, function, args, count, result]
     ended = b.call_pointer(code, CODE, passed, looked=True)
     b.condbr(b.icmp("eq", ended, FINE), fine, bad)
-    b.at(bad)
+    b.position_at_end(bad)
     failed = b.phi(I32)
     failed.add(ended, call)
     failed.add(FAULTED, none)
@@ -233,7 +233,7 @@ def _define_enter(graph: GraphUnit) -> None:
     for i in range(values):
         b.store(b.load(I64, b.field(t, context, 2 + i)), b.field(shape, report, 3 + i))
     b.ret(failed)
-    b.at(fine)
+    b.position_at_end(fine)
     b.ret(FINE)
 
 

@@ -28,11 +28,11 @@ _INT64: Final = DataType("int64")
 
 
 def _shape_of(s: Site) -> Step[Slot]:
-    value: Value = yield s.of_kind(0, at.TENSOR)
+    value: Value = yield s.require_argument(0, at.TENSOR)
     frame = s.frame
     tensor = tensor_of(frame, value)
     rank = frame.b.zext(frame.word(tensor, dl.DLTENSOR_NDIM, I32), I64)
-    return s.own(_shape_from(s, rank, frame.word(tensor, dl.DLTENSOR_SHAPE, PTR)))
+    return s.take_reference(_shape_from(s, rank, frame.word(tensor, dl.DLTENSOR_SHAPE, PTR)))
 
 
 def _shape_from(s: Site, rank: Value, extents: Value) -> Value:
@@ -74,7 +74,7 @@ def _tensor_to_shape(s: Site) -> Step[Slot]:
     data = b.gep(I8, frame.word(tensor, dl.DLTENSOR_DATA, PTR), offset)
     if isinstance(known, TensorStructInfo) and known.dtype is _INT64:
         require_extents(s, count, data)
-        return s.own(_shape_from(s, count, data))
+        return s.take_reference(_shape_from(s, count, data))
     word = b.lshr(frame.word(tensor, dl.DLTENSOR_NDIM), const(I64, 32))
     fault = faults.wrong_dtype(where.span, where.where, _INT64)
     require_dtype(frame, b.icmp("ule", b.and_(word, const(I64, 0xFF)), const(I64, 1)), fault, word)
@@ -86,7 +86,7 @@ def _tensor_to_shape(s: Site) -> Step[Slot]:
 
     count_loop(b, count, convert)
     require_extents(s, count, extents)
-    return s.own(made)
+    return s.take_reference(made)
 
 
 def _integer(s: Site, data: Value, i: Value, word: Value) -> Value:
@@ -117,7 +117,7 @@ def require_extents(s: Site, count: Value, extents: Value) -> None:
 
 
 def _shape_to_tensor(s: Site) -> Step[Slot]:
-    value: Value = yield s.of_kind(0, at.SHAPE)
+    value: Value = yield s.require_argument(0, at.SHAPE)
     frame, b = s.frame, s.frame.b
     # The length precedes the extents: it is the extent of the tensor.
     length_at = place(b, value, at.LENGTH)
@@ -126,11 +126,11 @@ def _shape_to_tensor(s: Site) -> Step[Slot]:
     data = frame.word(tensor_of(frame, made), dl.DLTENSOR_DATA, PTR)
     size = b.shl(b.load(I64, length_at), const(I64, 3))
     _copy(s, data, place(b, value, at.ITEMS), size)
-    return s.own(made)
+    return s.take_reference(made)
 
 
 def _size(s: Site) -> Step[Slot]:
-    value: Value = yield s.of_kind(0, at.TENSOR)
+    value: Value = yield s.require_argument(0, at.TENSOR)
     frame, b = s.frame, s.frame.b
     tensor = tensor_of(frame, value)
     rank = b.zext(frame.word(tensor, dl.DLTENSOR_NDIM, I32), I64)
@@ -146,7 +146,7 @@ def _size(s: Site) -> Step[Slot]:
     made = allocate_at(frame, frame.graph.numbers(()), 0, _INT64, "a result of R.size", s.span)
     data = frame.word(tensor_of(frame, made), dl.DLTENSOR_DATA, PTR)
     b.store(b.load(I64, total), data)
-    return s.own(made)
+    return s.take_reference(made)
 
 
 SHAPES: Final[Mapping[str, Callable[[Site], Step[Slot]]]] = {

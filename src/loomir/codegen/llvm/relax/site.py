@@ -54,7 +54,7 @@ class Site(NamedTuple):
         """Return the value of an argument."""
         return leaf(self.frame, self.call.args[index])
 
-    def of_kind(self, index: int, kind: int) -> Step[Value]:
+    def require_argument(self, index: int, kind: int) -> Step[Value]:
         """Return the value of an argument, which must have the given kind."""
         value: Value = yield leaf(self.frame, self.call.args[index])
         known = _FACTS.get(kind)
@@ -76,14 +76,14 @@ class Site(NamedTuple):
             return arg.value.value
         return None
 
-    def own(self, value: Value) -> Slot:
+    def take_reference(self, value: Value) -> Slot:
         """Return an owned reference to a value in a new slot."""
-        return self.frame.own(value)
+        return self.frame.take_reference(value)
 
     def unit(self) -> Slot:
         """Return the empty tuple."""
-        return self.own(self.frame.graph.unit_value())
+        return self.take_reference(self.frame.graph.unit_value())
 
     def tuple_of(self, values: Sequence[Value]) -> Slot:
         """Return a tuple of values."""
-        return self.own(self.frame.tuple_of(values, self.span))
+        return self.take_reference(self.frame.tuple_of(values, self.span))

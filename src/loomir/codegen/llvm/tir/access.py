@@ -189,13 +189,13 @@ def load_at(frame: FunctionFrame, e: BufferLoad, place: LaneIndices) -> Value:
         if volatile:
             steps = [const(I64, i * place.stride) for i in range(lanes)]
             where = [b.add(place.start, step) for step in steps]
-            ones = [_one(frame, e.buffer, base, index, True) for index in where]
+            ones = [_load_element(frame, e.buffer, base, index, True) for index in where]
             return _concatenate(b, ones, register_type(e.dtype))
         return _load_strided(frame, e, base, place)
     if place.start is not None:
-        one = _one(frame, e.buffer, base, place.start, volatile)
+        one = _load_element(frame, e.buffer, base, place.start, volatile)
         return _concatenate(b, [one] * lanes, register_type(e.dtype))
-    parts = [_one(frame, e.buffer, base, place.lane(b, i), volatile) for i in range(lanes)]
+    parts = [_load_element(frame, e.buffer, base, place.lane(b, i), volatile) for i in range(lanes)]
     return _concatenate(b, parts, register_type(e.dtype))
 
 
@@ -288,7 +288,9 @@ def _align(frame: FunctionFrame, buffer: Buffer) -> int:
     return memory_type(buffer.dtype).align if buffer.data in frame.owned else 1
 
 
-def _one(frame: FunctionFrame, buffer: Buffer, base: Value, index: Value, volatile: bool) -> Value:
+def _load_element(
+    frame: FunctionFrame, buffer: Buffer, base: Value, index: Value, volatile: bool
+) -> Value:
     address = _address(frame.b, buffer.dtype, base, index)
     return load_value(
         frame.b, buffer.dtype, address, align=_align(frame, buffer), volatile=volatile

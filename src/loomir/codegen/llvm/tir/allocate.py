@@ -35,10 +35,10 @@ def allocate(frame: FunctionFrame, s: Allocate) -> Step[None]:
     some.inside(b.block)
     after.continues(b.block)
     b.condbr(condition, some, after)
-    b.at(some)
+    b.position_at_end(some)
     yield _allocate(frame, s)
     b.br(after)
-    b.at(after)
+    b.position_at_end(after)
     return None
 
 

@@ -90,13 +90,13 @@ def _check(frame: FunctionFrame, e: Call) -> Step[Value]:
     b = frame.b
     fine, bad = b.append("fine"), b.append("broken")
     b.condbr(holds, fine, bad, meta=frame.unit.faults.rare())
-    b.at(bad)
+    b.position_at_end(bad)
     values: list[Value] = []
     for part in e.args[4:]:
         value: Value = yield frame.value(part)
         values.append(cast(frame.b, value, part.dtype, _INT64))
     frame.stop(fault(row, e.span, buffer=buffer, what=what), *values)
-    frame.b.at(fine)
+    frame.b.position_at_end(fine)
     return holds
 
 

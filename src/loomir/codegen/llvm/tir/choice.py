@@ -28,15 +28,15 @@ def choose(
     second.inside(b.block)
     after.continues(b.block)
     b.condbr(condition, first, second)
-    b.at(first)
+    b.position_at_end(first)
     x = yield _evaluate(frame, yes)
     from_first = b.block
     b.br(after)
-    b.at(second)
+    b.position_at_end(second)
     y = yield _evaluate(frame, no)
     from_second = b.block
     b.br(after)
-    b.at(after)
+    b.position_at_end(after)
     if not x.type.is_first_class:
         return x
     chosen = b.phi(x.type, "chosen")

@@ -33,13 +33,13 @@ def divide(
         # The divisor is a truth value, and not 0: it is 1.
         return x if kind in _QUOTIENTS else const(x.type, 0)
     if known is None and dtype.lanes == 1 and dtype.bits == 16:
-        return _in_register(b, kind, dtype, x, y)
+        return _divide_in_32_bits(b, kind, dtype, x, y)
     if not dtype.is_int:
         return b.udiv(x, y) if kind in _QUOTIENTS else b.urem(x, y)
     if known == -1:
         return b.neg(x) if kind in _QUOTIENTS else const(x.type, 0)
     if known is not None and known > 0:
-        return _by_positive(b, kind, dtype, x, y, known)
+        return _divide_by_positive(b, kind, dtype, x, y, known)
     minus = b.icmp("eq", y, const(y.type, -1))
     safe = b.select(minus, const(y.type, 1), y) if known is None else y
     if kind in _QUOTIENTS:
@@ -51,7 +51,7 @@ def divide(
     return _sign_of_divisor(b, rest, safe) if kind is FloorMod else rest
 
 
-def _in_register(b: Builder, kind: type, dtype: DataType, x: Value, y: Value) -> Value:
+def _divide_in_32_bits(b: Builder, kind: type, dtype: DataType, x: Value, y: Value) -> Value:
     """Divide 16-bit integers as 32-bit ones; no quotient may overflow.
 
     On x86, 16-bit divisions take up to five times as long.
@@ -78,7 +78,7 @@ def _all_nonzero(b: Builder, y: Value) -> Value:
     return b.intrinsic("llvm.vector.reduce.and", [nonzero], result=I1)
 
 
-def _by_positive(
+def _divide_by_positive(
     b: Builder, kind: type, dtype: DataType, x: Value, y: Value, divisor: int
 ) -> Value:
     if divisor & (divisor - 1) == 0 and kind is FloorDiv:

@@ -150,7 +150,7 @@ def _cast(frame: FunctionFrame, e: Cast) -> Step[Value]:
         return (yield _widen(frame, e.value))
     if isinstance(e.value, BufferLoad) and fills_lanes(e.value, target):
         return (yield load_widened(frame, e.value, target))
-    x: Value = yield frame.value(_without_clips(e.value, target))
+    x: Value = yield frame.value(_drop_clips(e.value, target))
     if not target.is_handle:
         return cast(frame.b, x, source, target)
     if source.is_handle:
@@ -159,7 +159,7 @@ def _cast(frame: FunctionFrame, e: Cast) -> Step[Value]:
     return frame.b.inttoptr(wide, register_type(target))
 
 
-def _without_clips(e: PrimExpr, target: DataType) -> PrimExpr:
+def _drop_clips(e: PrimExpr, target: DataType) -> PrimExpr:
     """Strip clamps of a float that its saturating conversion to an integer makes redundant."""
     if not target.is_integer:
         return e

@@ -250,9 +250,9 @@ class FunctionFrame:
         fine, bad = b.append("fine"), b.append("fault")
         fine.continues(b.block)
         b.condbr(holds, fine, bad, meta=self.unit.faults.rare())
-        b.at(bad)
+        b.position_at_end(bad)
         self.stop(fault, *values)
-        b.at(fine)
+        b.position_at_end(fine)
 
     def stop(self, fault: Fault, *values: Value) -> None:
         """End the block: stop with the fault. Values are 64-bit integers; threads can store few."""
@@ -271,7 +271,7 @@ class FunctionFrame:
             self.cleanup.fail,
             meta=self.unit.faults.rare(),
         )
-        b.at(fine)
+        b.position_at_end(fine)
 
     def leave(self) -> None:
         """End the block: leave the function, then go on in an unreachable block."""
@@ -291,7 +291,7 @@ class FunctionFrame:
 
     def dead(self) -> None:
         """Go on in a new, unreachable block."""
-        self.b.at(self.b.append("dead"))
+        self.b.position_at_end(self.b.append("dead"))
 
     def push_cleanup(self, memory: Value) -> Cleanup:
         """Free memory on every way out, until ``self.cleanup`` is reset to the returned one."""
@@ -299,10 +299,10 @@ class FunctionFrame:
         here = b.block
         fail, leave = b.append("fail"), b.append("leave")
         for block, target in ((fail, outer.fail), (leave, outer.leave)):
-            b.at(block)
+            b.position_at_end(block)
             b.call(self.unit.free(), [memory])
             b.br(target)
-        b.at(here)
+        b.position_at_end(here)
         self.cleanup = Cleanup(fail, leave, memory, outer)
         return outer
 
@@ -310,7 +310,7 @@ class FunctionFrame:
         """Write the last blocks, the outermost ``fail`` and ``leave``."""
         b = self.b
         b.br(self.cleanup.leave)
-        b.at(self.cleanup.fail)
+        b.position_at_end(self.cleanup.fail)
         b.ret(failed)
-        b.at(self.cleanup.leave)
+        b.position_at_end(self.cleanup.leave)
         b.ret(fine)

@@ -115,7 +115,7 @@ def _iterate(
     if extent is None or extent <= 0:
         ahead = b.append("ahead")
         b.condbr(b.icmp("slt", start, stop), ahead, after)
-        b.at(ahead)
+        b.position_at_end(ahead)
     long = frame.unit.long_loops.get(id(s))
     weight: Value | None = None
     strip: _Strip | None = None
@@ -127,17 +127,17 @@ def _iterate(
             start = strip.start
     before = b.block
     b.br(body)
-    b.at(body)
+    b.position_at_end(body)
     counter = b.phi(I64, s.loop_var.name_hint)
     counter.add(start, before)
     _bind(frame, s, counter, base)
     frame.loops.append(Loop(latch, after if exits else None, frame.cleanup))
-    outer, frame.ahead = frame.ahead, _ahead(s)
+    outer, frame.ahead = frame.ahead, _read_fetch_ahead(s)
     yield frame.run(s.body)
     frame.ahead = outer
     frame.loops.pop()
     b.br(latch)
-    b.at(latch)
+    b.position_at_end(latch)
     if weight is not None and strip is None:
         count(frame, weight)
     # It is below `stop`, so it does not overflow.
@@ -148,7 +148,7 @@ def _iterate(
     b.condbr(b.icmp("slt", following, end), body, last, meta=_note_unrolling(frame, s))
     if strip is not None:
         strip.close(frame, after)
-    b.at(after)
+    b.position_at_end(after)
 
 
 class _Strip:
@@ -164,7 +164,7 @@ class _Strip:
         before = b.block
         self._head.inside(before)
         b.br(self._head)
-        b.at(self._head)
+        b.position_at_end(self._head)
         self.start = b.phi(I64, "strip")
         self.start.add(start, before)
         left = b.sub(stop, self.start)  # may exceed 2**63: unsigned
@@ -174,12 +174,12 @@ class _Strip:
     def close(self, frame: FunctionFrame, after: Block) -> None:
         """Go on with the next strip, or to ``after``."""
         b = frame.b
-        b.at(self.done)
+        b.position_at_end(self.done)
         more = b.icmp("slt", self.end, self._stop)
         if not self._last:
             counted = b.append("count")
             b.condbr(more, counted, after)
-            b.at(counted)
+            b.position_at_end(counted)
         count(frame, b.mul(self._length, self._weight))
         self.start.add(self.end, b.block)
         if self._last:
@@ -208,7 +208,7 @@ def _note_unrolling(frame: FunctionFrame, s: For) -> dict[str, Metadata] | None:
     return {"llvm.loop": module.metadata(f"!{{{{self}}, {made}}}", distinct=True)}
 
 
-def _ahead(s: For) -> Ahead | None:
+def _read_fetch_ahead(s: For) -> Ahead | None:
     distance = s.annotations.get(FETCH_AHEAD)
     if isinstance(distance, IntImm):
         distance = distance.value
@@ -234,12 +234,12 @@ def while_loop(frame: FunctionFrame, s: While) -> Step[None]:
     head, body, after = b.append("while"), b.append("do"), b.append("after")
     head.continues(b.block)
     b.br(head)
-    b.at(head)
+    b.position_at_end(head)
     condition: Value = yield frame.value(s.condition)
     body.inside(b.block)
     after.continues(b.block)
     b.condbr(cast(b, condition, s.condition.dtype, BOOL), body, after)
-    b.at(body)
+    b.position_at_end(body)
     # Without it, LLVM removes endless loops without effects, and runs into the code that follows.
     b.intrinsic("llvm.sideeffect", [], result=VOID, overloads=())
     if weight is not None:
@@ -248,4 +248,4 @@ def while_loop(frame: FunctionFrame, s: While) -> Step[None]:
     yield frame.run(s.body)
     frame.loops.pop()
     b.br(head)
-    b.at(after)
+    b.position_at_end(after)

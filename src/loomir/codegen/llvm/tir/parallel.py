@@ -105,10 +105,10 @@ def _call_pool(
     run, after = b.append("parallel"), b.append("after")
     after.continues(b.block)
     b.condbr(b.icmp("slt", start, stop), run, after)
-    b.at(run)
+    b.position_at_end(run)
     status: Any = b.call(pool, [unpack, packed, frame.context, start, stop])
     frame.propagate(status)
     # An interrupted pool leaves no budget, so that this stops the function.
     count(frame, const(I64, REGION))
     b.br(after)
-    b.at(after)
+    b.position_at_end(after)

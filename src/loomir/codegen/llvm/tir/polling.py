@@ -128,8 +128,8 @@ class _Plan:
         self._known[id(stmt)] = work
 
     def _loop(self, loop: For, body: _Work, depth: int) -> _Work:
-        times = self._sizes.most(loop.extent)
-        extent = self._sizes.of_extents(loop.extent) if times is None else None
+        times = self._sizes.find_bound(loop.extent)
+        extent = self._sizes.write_by_extents(loop.extent) if times is None else None
         weight = int(min(body.flat, FULL))
         is_shared = loop.kind is ForKind.PARALLEL
         if times is not None:
@@ -194,7 +194,7 @@ class _Sizes:
             else:
                 self._bound[part.loop_var] = part.min + part.extent
 
-    def of_extents(self, expr: PrimExpr) -> PrimExpr | None:
+    def write_by_extents(self, expr: PrimExpr) -> PrimExpr | None:
         """Express a value only by extents, so that it can be computed on entry, or return None."""
         for _ in range(_NAMES):
             if not _is_plain(expr):
@@ -207,7 +207,7 @@ class _Sizes:
             expr = substitute(expr, {v: self._named[v] for v in named})
         return None
 
-    def most(self, expr: PrimExpr) -> int | None:
+    def find_bound(self, expr: PrimExpr) -> int | None:
         """Return an upper bound of an expression, or None."""
         return trampoline(self._find_bound(expr))
 
@@ -310,11 +310,11 @@ def weight_of(frame: FunctionFrame, long: Long) -> Step[Value]:
         for extent in term.extents:
             value: Value = yield frame.value(extent)
             b = frame.b
-            wide = _at_most(b, cast(b, value, extent.dtype, _INT64), _MOST)
+            wide = _limit(b, cast(b, value, extent.dtype, _INT64), _MOST)
             some = b.select(b.icmp("slt", wide, const(I64, 0)), const(I64, 0), wide)
-            product = _at_most(b, b.mul(product, some), FULL)
+            product = _limit(b, b.mul(product, some), FULL)
         total = frame.b.add(total, product)
-    return _at_most(frame.b, total, FULL)
+    return _limit(frame.b, total, FULL)
 
 
 def strip_length(frame: FunctionFrame, weight: Value) -> Value:
@@ -325,7 +325,7 @@ def strip_length(frame: FunctionFrame, weight: Value) -> Value:
     return b.or_(length, const(I64, 1))
 
 
-def _at_most(b: Builder, value: Value, limit: int) -> Value:
+def _limit(b: Builder, value: Value, limit: int) -> Value:
     return b.select(b.icmp("slt", value, const(I64, limit)), value, const(I64, limit))
 
 
@@ -340,15 +340,15 @@ def count(frame: FunctionFrame, amount: Value) -> None:
     ask, stop, on = b.append("ask"), b.append("stop"), b.append("on")
     on.continues(b.block)
     b.condbr(b.icmp("sge", left, const(I64, 0)), on, ask, meta=unit.faults.rare())
-    b.at(ask)
+    b.position_at_end(ask)
     # The call saves no registers: constants that a loop keeps in vectors would be reloaded.
     saved = _SAVES if unit.module.triple.startswith("x86_64") else {}
     poll = unit.module.declare(POLL, I32, [PTR], attributes={**_QUIET, **saved})
     status = b.call(poll, [frame.context])
     b.condbr(b.icmp("eq", status, const(I32, 0)), on, stop, meta=unit.faults.rare())
-    b.at(stop)
+    b.position_at_end(stop)
     if unit.interrupted < 0:
         unit.interrupted = unit.faults.add(fault("interrupted", None))
     unit.faults.record(b, frame.context, unit.interrupted, ())
     b.br(frame.cleanup.fail)
-    b.at(on)
+    b.position_at_end(on)

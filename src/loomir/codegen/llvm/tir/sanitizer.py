@@ -60,20 +60,20 @@ def _define_zone(module: Module) -> Callee:
     start = b.block
     head, look, inside, up, none = (b.append(n) for n in ("head", "look", "inside", "up", "none"))
     b.br(head)
-    b.at(head)
+    b.position_at_end(head)
     loop = b.phi(PTR, "loop")
     loop.add(made.params[0], start)
     b.condbr(b.icmp("eq", loop, NULL), none, look)
-    b.at(look)
+    b.position_at_end(look)
     stamp = made.params[1]
     b.condbr(b.icmp("sge", stamp, b.load(I64, _word(b, loop, _FIRST))), inside, up)
-    b.at(inside)
+    b.position_at_end(inside)
     other = b.icmp("slt", stamp, b.load(I64, _word(b, loop, _CURRENT)))
     b.ret(b.select(other, loop, NULL))
-    b.at(up)
+    b.position_at_end(up)
     loop.add(b.load(PTR, _word(b, loop, _PARENT)), up)
     b.br(head)
-    b.at(none)
+    b.position_at_end(none)
     b.ret(NULL)
     return made
 
@@ -92,12 +92,12 @@ def _access(module: Module, size: int, writes: bool) -> Callee:
     known, inside, track, done = (b.append(n) for n in ("known", "inside", "track", "done"))
     fine, outside = b.append("fine"), b.append("outside")
     b.condbr(b.icmp("eq", memory, NULL), fine, known)
-    b.at(known)
+    b.position_at_end(known)
     offset = b.sub(b.ptrtoint(address, I64), b.load(I64, _word(b, memory, _LOW)))
     whole = b.load(I64, _word(b, memory, _SIZE))
     fits = b.icmp("ule", offset, b.sub(whole, const(I64, size)))
     b.condbr(b.and_(fits, b.icmp("sge", whole, const(I64, size))), inside, outside)
-    b.at(inside)
+    b.position_at_end(inside)
     marks = b.load(PTR, _word(b, memory, _WRITTEN))
     bits = integer(8 * size)
     if not writes:
@@ -105,17 +105,17 @@ def _access(module: Module, size: int, writes: bool) -> Callee:
     stamps = b.load(PTR, _word(b, memory, _STAMPS))
     idle = b.or_(b.icmp("eq", stamps, NULL), b.icmp("eq", loop, NULL))
     b.condbr(idle, done, track)
-    b.at(track)
+    b.position_at_end(track)
     _track(b, zone, (memory, loop, stamps, offset), size, writes, done)
-    b.at(done)
+    b.position_at_end(done)
     if writes:
         mark = b.append("mark")
         b.condbr(b.icmp("eq", marks, NULL), fine, mark)
-        b.at(mark)
+        b.position_at_end(mark)
         b.store(const(bits, -1), b.gep(I8, marks, offset), align=1)
     b.br(fine)
     for block, result in ((fine, _FINE), (outside, _OUTSIDE)):
-        b.at(block)
+        b.position_at_end(block)
         b.ret(const(I32, result))
     return made
 
@@ -123,13 +123,13 @@ def _access(module: Module, size: int, writes: bool) -> Callee:
 def _require_written(b: Builder, marks: Value, offset: Value, size: int) -> None:
     look, bad, go_on = b.append("look"), b.append("unwritten"), b.append("written")
     b.condbr(b.icmp("eq", marks, NULL), go_on, look)
-    b.at(look)
+    b.position_at_end(look)
     bits = integer(8 * size)
     found = b.load(bits, b.gep(I8, marks, offset), align=1)
     b.condbr(b.icmp("eq", found, const(bits, -1)), go_on, bad)
-    b.at(bad)
+    b.position_at_end(bad)
     b.ret(const(I32, _UNWRITTEN))
-    b.at(go_on)
+    b.position_at_end(go_on)
 
 
 def _track(
@@ -150,14 +150,14 @@ def _track(
     start, each, clash = b.block, b.append("each"), b.append("clash")
     own, next_one = b.append("own"), b.append("next")
     b.br(each)
-    b.at(each)
+    b.position_at_end(each)
     number = b.phi(I64, "number")
     number.add(first, start)
     slot = b.gep(I64, stamps, b.shl(number, const(I64, 1)))
     writer = b.call(zone, [loop, b.load(I64, slot)])
     b.condbr(b.icmp("eq", writer, NULL), own, clash)
     _report(b, memory, writer, clash, _WRITES if writes else _READS)
-    b.at(own)
+    b.position_at_end(own)
     read_at = b.gep(I64, slot, const(I64, 1))
     read = b.load(I64, read_at)
     reader = b.call(zone, [loop, read])
@@ -165,18 +165,18 @@ def _track(
         mark, overwrites = b.append("mark"), b.append("overwrites")
         b.condbr(b.icmp("eq", reader, NULL), mark, overwrites)
         _report(b, memory, reader, overwrites, _OVERWRITES)
-        b.at(mark)
+        b.position_at_end(mark)
         b.store(now, slot)
     else:
         b.store(b.select(b.icmp("eq", reader, NULL), now, read), read_at)
     b.br(next_one)
-    b.at(next_one)
+    b.position_at_end(next_one)
     number.add(b.add(number, const(I64, 1)), next_one)
     b.condbr(b.icmp("ult", number, last), each, done)
 
 
 def _report(b: Builder, memory: Value, loop: Value, block: Block, result: int) -> None:
-    b.at(block)
+    b.position_at_end(block)
     b.store(b.load(I64, _word(b, loop, _VALUE)), _word(b, memory, _REPORT))
     b.ret(const(I32, result))
 
@@ -254,11 +254,11 @@ def _escape(frame: FunctionFrame, e: Call) -> Step[Value]:
     b = frame.b
     known, after = b.append("known"), b.append("after")
     b.condbr(b.icmp("eq", words, NULL), after, known)
-    b.at(known)
+    b.position_at_end(known)
     marks = b.load(PTR, _word(b, words, _WRITTEN))
     _clear(b, marks, b.load(I64, _word(b, words, _SIZE)), -1)
     b.br(after)
-    b.at(after)
+    b.position_at_end(after)
     return words
 
 
@@ -297,10 +297,10 @@ def _check(
         status = b.call(access, [memory, loop, address])
         fine, bad = b.append("fine"), b.append("bad")
         b.condbr(b.icmp("eq", status, const(I32, _FINE)), fine, bad, meta=frame.unit.faults.rare())
-        b.at(bad)
+        b.position_at_end(bad)
         own = [v if v.type.lanes == 1 else b.extractelement(v, lane) for v in indices]
         _stop(frame, e, name, status, memory, own, writes)
-        frame.b.at(fine)
+        frame.b.position_at_end(fine)
 
 
 def _stop(
@@ -317,7 +317,7 @@ def _stop(
     blocks = [b.append("broken") for _ in kinds]
     b.switch(status, blocks[-1], list(zip(kinds[:-1], blocks[:-1], strict=True)))
     for kind, block in zip(kinds, blocks, strict=True):
-        b.at(block)
+        b.position_at_end(block)
         races = kind in (_READS, _WRITES, _OVERWRITES)
         values = indices[: frame.unit.faults.values - races]
         found = fault(_ROWS[kind], e.span, axes=len(values), first=int(races), buffer=name)

@@ -58,14 +58,14 @@ def _assert(frame: FunctionFrame, s: AssertStmt) -> Step[None]:
     holds, fails = b.append("holds"), b.append("fails")
     holds.continues(b.block)
     b.condbr(condition, holds, fails, meta=frame.unit.faults.rare())
-    b.at(fails)
+    b.position_at_end(fails)
     if isinstance(s.message, StringImm):
         frame.stop(fault("assertion", s.span, text=s.message.value))
     else:
         message: Value = yield frame.value(s.message)
         number = cast(b, message, s.message.dtype, _INT64)
         frame.stop(fault("assertion_number", s.span), number)
-    b.at(holds)
+    b.position_at_end(holds)
     yield frame.run(s.body)
 
 
@@ -100,14 +100,14 @@ def _if(frame: FunctionFrame, s: IfThenElse) -> Step[None]:
     other.inside(b.block)
     after.continues(b.block)
     b.condbr(condition, then, other)
-    b.at(then)
+    b.position_at_end(then)
     yield frame.run(s.then_case)
     b.br(after)
     if s.else_case is not None:
-        b.at(other)
+        b.position_at_end(other)
         yield frame.run(s.else_case)
         b.br(after)
-    b.at(after)
+    b.position_at_end(after)
 
 
 def _evaluate(frame: FunctionFrame, s: Evaluate) -> Step[None]:

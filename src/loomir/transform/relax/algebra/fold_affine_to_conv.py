@@ -190,7 +190,7 @@ class _Reader:
             return None
         first = call.args[0] is end
         array = constant_in(self.values, call.args[1 if first else 0])
-        other = None if array is None else _per_channel(array, info, axis, channels)
+        other = None if array is None else _read_per_channel(array, info, axis, channels)
         if other is None or (name == "divide" and not first):
             return None
         one, none = xp.ones(channels), xp.zeros(channels)
@@ -242,7 +242,7 @@ class _Reader:
         return _Match(binding.var, pack_array(scaled, axes, layout), added)
 
 
-def _per_channel(
+def _read_per_channel(
     array: NPArray, info: TensorStructInfo, axis: int, channels: int
 ) -> NPArray | None:
     """Return a constant as one number for each channel; None if it varies along other axes."""

@@ -27,7 +27,7 @@ def to_non_dataflow(func: Function) -> Function:
     found = by_class(func)
     if DataflowBlock not in found:
         return func
-    return rewrite(substitute(func, ordinary_variables(func)), {SeqExpr: _one_block})
+    return rewrite(substitute(func, ordinary_variables(func)), {SeqExpr: _merge_blocks})
 
 
 def ordinary_variables(root: RelaxExpr) -> dict[Node, Node]:
@@ -45,7 +45,7 @@ def ordinary_variables(root: RelaxExpr) -> dict[Node, Node]:
     return made
 
 
-def _one_block(seq: SeqExpr) -> SeqExpr:
+def _merge_blocks(seq: SeqExpr) -> SeqExpr:
     if not any(isinstance(block, DataflowBlock) for block in seq.blocks):
         return seq
     bindings = tuple([b for block in seq.blocks for b in block.bindings])

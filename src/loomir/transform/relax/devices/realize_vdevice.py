@@ -51,7 +51,7 @@ def realize_vdevice(mod: IRModule) -> IRModule:
     if not any(mod.global_info.values()):
         return mod
     found = _propagate(_WithoutHints(mod).rewrite_module(), hints=False)
-    while _first_open_hint(found) is not None:
+    while _find_open_hint(found) is not None:
         found = _propagate(found, hints=True)
     made = _WithoutHints(found).rewrite_module()
     _demand_devices(made)
@@ -92,7 +92,7 @@ def _graphs(mod: IRModule) -> list[Function]:
     return [f for f in mod.functions.values() if isinstance(f, Function)]
 
 
-def _first_open_hint(mod: IRModule) -> Call | None:
+def _find_open_hint(mod: IRModule) -> Call | None:
     """Find a hint on a tensor of which no device is known."""
     for func in _graphs(mod):
         for binding in all_bindings(func):

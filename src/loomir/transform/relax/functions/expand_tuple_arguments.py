@@ -17,7 +17,7 @@ from loomir.relax.expr import (
 from loomir.relax.node import RelaxExpr
 from loomir.relax.normal.rewriter import Rewriter
 from loomir.relax.struct_info import TupleStructInfo
-from loomir.transform.relax.functions.private_functions import only_called
+from loomir.transform.relax.functions.private_functions import find_only_called
 
 __all__ = ["expand_tuple_arguments"]
 
@@ -31,7 +31,7 @@ def expand_tuple_arguments(mod: IRModule) -> IRModule:
     while True:
         wide = {
             name: func
-            for name, func in only_called(mod).items()
+            for name, func in find_only_called(mod).items()
             if any(isinstance(p.struct_info, TupleStructInfo) for p in func.params)
         }
         if not wide:

@@ -20,7 +20,7 @@ from loomir.relax.expr import (
 from loomir.relax.info.relations import Match, get_shape_var_mapping, is_subtype
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normal.rewriter import Rewriter, copy_with_fresh_vars
-from loomir.transform.relax.functions.private_functions import list_called_names, only_called
+from loomir.transform.relax.functions.private_functions import find_only_called, list_called_names
 
 __all__ = ["inline_private_functions"]
 
@@ -57,7 +57,7 @@ def inline_private_functions(mod: IRModule) -> IRModule:
 
 
 def _inlinable(mod: IRModule) -> dict[str, Function]:
-    found = {n: f for n, f in only_called(mod).items() if not f.attrs.get("Primitive")}
+    found = {n: f for n, f in find_only_called(mod).items() if not f.attrs.get("Primitive")}
     found = {n: f for n, f in found.items() if not f.attrs.get("relax.force_pure")}
     calls = {n: list_called_names(f) & found.keys() for n, f in found.items()}
     while True:  # a function whose callees are all non-recursive is not recursive

@@ -6,10 +6,10 @@ from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import children, pre_order
 from loomir.relax.expr import Call, Function
 
-__all__ = ["list_called_names", "only_called"]
+__all__ = ["find_only_called", "list_called_names"]
 
 
-def only_called(mod: IRModule) -> dict[str, Function]:
+def find_only_called(mod: IRModule) -> dict[str, Function]:
     """Return the private graphs that are only called: never passed on as values."""
     found = {
         var.name_hint: func

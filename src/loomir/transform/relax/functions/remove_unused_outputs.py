@@ -23,7 +23,7 @@ from loomir.relax.normal.derive import struct_info_of
 from loomir.relax.normal.functions import Functions
 from loomir.relax.normal.rewriter import Rewriter
 from loomir.relax.struct_info import TupleStructInfo
-from loomir.transform.relax.functions.private_functions import only_called
+from loomir.transform.relax.functions.private_functions import find_only_called
 
 __all__ = ["remove_unused_outputs"]
 
@@ -38,7 +38,7 @@ def remove_unused_outputs(mod: IRModule) -> IRModule:
     """
     wide = {
         name: func
-        for name, func in only_called(mod).items()
+        for name, func in find_only_called(mod).items()
         if isinstance(func.ret_struct_info, TupleStructInfo)
     }
     if not wide:

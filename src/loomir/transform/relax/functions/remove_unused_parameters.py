@@ -9,7 +9,7 @@ from loomir.relax.expr import Call, Function, Var
 from loomir.relax.free_vars import free_relax_vars, free_shape_vars, shape_vars_bound_by
 from loomir.relax.node import StructInfo
 from loomir.tir.expr import Var as ShapeVar
-from loomir.transform.relax.functions.private_functions import only_called
+from loomir.transform.relax.functions.private_functions import find_only_called
 
 __all__ = ["remove_unused_parameters"]
 
@@ -21,7 +21,7 @@ def remove_unused_parameters(mod: IRModule) -> IRModule:
     The only parameter that binds a shape variable stays.
     """
     kept: dict[str, list[int]] = {}
-    for name, func in only_called(mod).items():
+    for name, func in find_only_called(mod).items():
         places = _find_used(func)
         if len(places) < len(func.params):
             kept[name] = places

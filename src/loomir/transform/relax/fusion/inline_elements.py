@@ -269,7 +269,7 @@ def _with_expression(block: Block, elements: Elements, sites: Sequence[_Site]) -
     table: dict[int, PrimExpr] = {}
     bound: list[tuple[Var, PrimExpr]] = []
     for site in sites:
-        value = substitute(elements.value, elements.at(site.indices))
+        value = substitute(elements.value, elements.bind_iterators(site.indices))
         if len(site.loads) > 1 and site.free and _is_simple(block):
             name = Var(elements.buffer.name, elements.value.dtype)
             bound.append((name, value))

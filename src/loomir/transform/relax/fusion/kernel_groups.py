@@ -29,7 +29,7 @@ from loomir.relax.struct_info import (
 )
 from loomir.tir.expr import Var as PrimVar
 from loomir.tir.function import PrimFunc
-from loomir.transform.relax.functions.private_functions import only_called
+from loomir.transform.relax.functions.private_functions import find_only_called
 from loomir.transform.relax.fusion.kernel_binding import (
     Bound,
     bind_kernel,
@@ -73,7 +73,7 @@ def groups_of(mod: IRModule) -> dict[str, Group]:
     kernels = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
     found: dict[str, Group] = {}
     analyzer = Analyzer()
-    for name, func in only_called(mod).items():
+    for name, func in find_only_called(mod).items():
         group = _group(func, kernels, analyzer) if func.attrs.get("Primitive") else None
         if group is not None:
             found[name] = group

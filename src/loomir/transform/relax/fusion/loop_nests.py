@@ -33,7 +33,7 @@ class Elements(NamedTuple):
     value: PrimExpr
     block: Block
 
-    def at(self, indices: tuple[PrimExpr, ...]) -> dict[Var, PrimExpr]:
+    def bind_iterators(self, indices: tuple[PrimExpr, ...]) -> dict[Var, PrimExpr]:
         """Return the values of the iterators for an element."""
         found: dict[Var, PrimExpr] = {}
         for it, index in zip(self.iters, indices):

@@ -75,8 +75,8 @@ def op_pattern(func: PrimFunc) -> OpPattern:
     writing = [part for part in parts if _stores_to(part, output)]
     elements = elements_of(writing[-1], analyzer) if len(writing) == 1 else None
     if elements is not None:
-        return _of_elements(elements) if len(parts) == 1 else OpPattern.OUTPUT_FUSABLE
-    return _of_reduction(writing, parts, output)
+        return _classify_elements(elements) if len(parts) == 1 else OpPattern.OUTPUT_FUSABLE
+    return _classify_reduction(writing, parts, output)
 
 
 def _is_understood(func: PrimFunc, output: Buffer) -> bool:
@@ -140,7 +140,7 @@ def _stores_to(stmt: Stmt, buffer: Buffer) -> bool:
     return any(store.buffer is buffer for store in stores)
 
 
-def _of_elements(elements: Elements) -> OpPattern:
+def _classify_elements(elements: Elements) -> OpPattern:
     """Classify by comparing the indices of loads with those of the store."""
     order = {it: axis for axis, it in enumerate(elements.iters) if it is not None}
     wanted = [it for it in elements.iters if it is not None]
@@ -156,7 +156,7 @@ def _of_elements(elements: Elements) -> OpPattern:
     return kind
 
 
-def _of_reduction(writing: list[Stmt], parts: tuple[Stmt, ...], output: Buffer) -> OpPattern:
+def _classify_reduction(writing: list[Stmt], parts: tuple[Stmt, ...], output: Buffer) -> OpPattern:
     """Distinguish a plain reduction from a sum of products of two arguments."""
     blocks = [b for part in writing for b in leaf_blocks(part)]
     reducing = [b for b in blocks if b.is_reduction]
@@ -165,15 +165,15 @@ def _of_reduction(writing: list[Stmt], parts: tuple[Stmt, ...], output: Buffer) 
     body = reducing[0].body
     if isinstance(body, BufferStore) and isinstance(body.value, Add):
         for side in (body.value.a, body.value.b):
-            factors = _without_cast(side)
+            factors = _strip_casts(side)
             if isinstance(factors, Mul):
-                loads = [_without_cast(factors.a), _without_cast(factors.b)]
+                loads = [_strip_casts(factors.a), _strip_casts(factors.b)]
                 if all(isinstance(f, BufferLoad) and f.buffer is not output for f in loads):
                     return OpPattern.OUTPUT_FUSABLE
     return OpPattern.REDUCTION
 
 
-def _without_cast(expr: PrimExpr) -> PrimExpr:
+def _strip_casts(expr: PrimExpr) -> PrimExpr:
     while isinstance(expr, Cast):
         expr = expr.value
     return expr

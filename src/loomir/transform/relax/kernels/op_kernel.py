@@ -182,7 +182,7 @@ class _Inputs:
         self.renamed = renamed
         self.placeholders: list[Tensor] = []
 
-    def of(self, arg: RelaxExpr, info: StructInfo) -> Any:
+    def convert(self, arg: RelaxExpr, info: StructInfo) -> Any:
         """Return an argument in the form that ``lower`` takes."""
         if isinstance(arg, PrimValue):
             return substitute(arg.value, self.renamed)
@@ -201,7 +201,7 @@ class _Inputs:
         if isinstance(info, PrimStructInfo) and info.value is not None:
             return info.value
         if isinstance(info, TupleStructInfo) and isinstance(arg, Tuple):
-            return [self.of(f, i) for f, i in zip(arg.fields, info.fields)]
+            return [self.convert(f, i) for f, i in zip(arg.fields, info.fields)]
         raise _Unfit
 
 
@@ -224,7 +224,7 @@ def _build(
     fresh = [Var(v.name_hint, v.dtype) for v in variables]
     renamed: dict[Any, Any] = dict(zip(variables, fresh))
     inputs = _Inputs(renamed)
-    given = [inputs.of(arg, info) for arg, info in zip(call.args, args)]
+    given = [inputs.convert(arg, info) for arg, info in zip(call.args, args)]
     options = dict(call.attrs)
     assert definition.lower is not None
     if _wants_out(definition.lower):

@@ -294,7 +294,7 @@ def _live_bytes(conv: _Conv, way: Winograd) -> int:
     return each * conv.dtype.bits // 8
 
 
-def _together(conv: _Conv, way: Winograd) -> int:
+def _count_images_together(conv: _Conv, way: Winograd) -> int:
     """Return how many images are computed together: an equal number in each part, if possible."""
     images, most = _images(conv), max(1, _PART_BYTES // _live_bytes(conv, way))
     if images <= most:
@@ -305,7 +305,7 @@ def _together(conv: _Conv, way: Winograd) -> int:
 
 def _cuts(conv: _Conv, way: Winograd) -> list[tuple[int, int]]:
     """Split a batch into parts; a symbolic one is one part."""
-    images, together = _images(conv), _together(conv, way)
+    images, together = _images(conv), _count_images_together(conv, way)
     firsts = range(0, images, max(1, together))
     return [(first, min(first + together, images)) for first in firsts] or [(0, 0)]
 
@@ -313,7 +313,7 @@ def _cuts(conv: _Conv, way: Winograd) -> list[tuple[int, int]]:
 def _fits(conv: _Conv, way: Winograd) -> bool:
     """Tell whether the tiles fit into memory that is kept between calls, in few parts."""
     known = isinstance(conv.batch, IntImm)
-    images = _together(conv, way) if known else _UNKNOWN
+    images = _count_images_together(conv, way) if known else _UNKNOWN
     return images * _live_bytes(conv, way) <= _MOST_BYTES and len(_cuts(conv, way)) <= _MOST_CUTS
 
 

@@ -29,7 +29,7 @@ class Arrangement:
         return Arrangement(rank, tuple((axis, 0) for axis in range(rank)))
 
     @staticmethod
-    def between(own: str, wanted: str) -> Arrangement | None:
+    def from_layouts(own: str, wanted: str) -> Arrangement | None:
         """Return the arrangement from a layout without blocks to another layout, or None."""
         names, made = _letters(own), read_layout(wanted)
         if names is None or made is None:
@@ -65,7 +65,7 @@ class Arrangement:
         whole = [place for place in found if place is not None]
         return whole if len(whole) == len(found) else None
 
-    def without(self, axes: Iterable[int]) -> Arrangement:
+    def drop_axes(self, axes: Iterable[int]) -> Arrangement:
         """Return the arrangement after removing original axes."""
         gone = {axis % self.rank for axis in axes}
         left = [axis for axis in range(self.rank) if axis not in gone]

@@ -71,7 +71,7 @@ def _elementwise(call: Call, now: Now, result: Var) -> LayoutPlan | None:
     return LayoutPlan(tuple(args), call.attrs, chosen)
 
 
-def _first(call: Call, now: Now) -> Arrangement | None:
+def _find_arrangement(call: Call, now: Now) -> Arrangement | None:
     """Return the arrangement of the first argument if it is not plain."""
     own = now(call.args[0])
     return None if own is None or own.is_plain else own
@@ -86,11 +86,11 @@ def _rest(call: Call, now: Now, count: int = 1) -> tuple[Wanted, ...]:
     return tuple(plain)
 
 
-def _one_axis(name: str) -> Rule:
+def _make_axis_rule(name: str) -> Rule:
     """Make the rule of an operator along an axis that keeps all axes."""
 
     def rule(call: Call, now: Now, result: Var) -> LayoutPlan | None:
-        own = _first(call, now)
+        own = _find_arrangement(call, now)
         axis = call.attrs[name]
         place = None if own is None or axis is None else own.place(axis)
         if own is None or place is None:
@@ -106,7 +106,7 @@ def _one_axis(name: str) -> Rule:
 
 def _reduce(call: Call, now: Now, result: Var) -> LayoutPlan | None:
     """Reduce the same axes at their new positions."""
-    own = _first(call, now)
+    own = _find_arrangement(call, now)
     if own is None:
         return None
     given = call.attrs["axis"]
@@ -118,7 +118,7 @@ def _reduce(call: Call, now: Now, result: Var) -> LayoutPlan | None:
         made = own
     else:
         places = [at for at, (axis, _) in enumerate(own.parts) if axis in axes]
-        made = own.without(axes)
+        made = own.drop_axes(axes)
     attrs = {**call.attrs, "axis": tuple(places)}
     return LayoutPlan((own,), attrs, made)
 
@@ -127,7 +127,7 @@ def _normalize(*names: str) -> Rule:
     """Make the rule of a normalisation, whose options ``names`` are axes."""
 
     def rule(call: Call, now: Now, result: Var) -> LayoutPlan | None:
-        own = _first(call, now)
+        own = _find_arrangement(call, now)
         if own is None:
             return None
         attrs = dict(call.attrs)
@@ -162,7 +162,7 @@ def _concat(call: Call, now: Now, result: Var) -> LayoutPlan | None:
 
 def _pad(call: Call, now: Now, result: Var) -> LayoutPlan | None:
     """Pad the same axes at their new positions; axes in blocks must not be padded."""
-    own = _first(call, now)
+    own = _find_arrangement(call, now)
     width = call.attrs["pad_width"]
     if own is None or len(width) != 2 * own.rank:
         return None
@@ -174,15 +174,15 @@ def _pad(call: Call, now: Now, result: Var) -> LayoutPlan | None:
     return LayoutPlan((own, *_rest(call, now)), {**call.attrs, "pad_width": tuple(moved)}, own)
 
 
-def _both(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+def _keep_both(call: Call, now: Now, result: Var) -> LayoutPlan | None:
     """Arrange both results like the argument."""
-    own = _first(call, now)
+    own = _find_arrangement(call, now)
     return None if own is None else LayoutPlan((own,), call.attrs, (own, own))
 
 
 def _permute(call: Call, now: Now, result: Var) -> LayoutPlan | None:
     """Permute axes without moving elements: see ``convert_layout``."""
-    own = _first(call, now)
+    own = _find_arrangement(call, now)
     if own is None:
         return None
     axes = call.attrs["axes"]
@@ -192,20 +192,20 @@ def _permute(call: Call, now: Now, result: Var) -> LayoutPlan | None:
 
 def _squeeze(call: Call, now: Now, result: Var) -> LayoutPlan | None:
     """Drop the same axes at their new positions."""
-    own = _first(call, now)
+    own = _find_arrangement(call, now)
     axes = call.attrs["axis"]
     if own is None or axes is None:
         return None
     places = own.places(axes)
     if places is None:
         return None
-    return LayoutPlan((own,), {**call.attrs, "axis": tuple(places)}, own.without(axes))
+    return LayoutPlan((own,), {**call.attrs, "axis": tuple(places)}, own.drop_axes(axes))
 
 
 # -- images --------------------------------------------------------------------------------------
 def _pool(call: Call, now: Now, result: Var) -> LayoutPlan | None:
     """Set the operator's layout to that of its images; its result has the same."""
-    own = _first(call, now)
+    own = _find_arrangement(call, now)
     text = None if own is None else own.text(call.attrs["layout"])
     if own is None or text is None:
         return None
@@ -214,9 +214,9 @@ def _pool(call: Call, now: Now, result: Var) -> LayoutPlan | None:
 
 def pool_in(call: Call, layout: str, out_layout: str | None = None) -> LayoutPlan | None:
     """Pool images in a given layout."""
-    taken = Arrangement.between(call.attrs["layout"], layout)
+    taken = Arrangement.from_layouts(call.attrs["layout"], layout)
     wanted = layout if out_layout is None else out_layout
-    made = Arrangement.between(call.attrs["out_layout"], wanted)
+    made = Arrangement.from_layouts(call.attrs["out_layout"], wanted)
     if taken is None or made is None:
         return None
     return LayoutPlan((taken,), {**call.attrs, "layout": layout, "out_layout": wanted}, made)
@@ -225,9 +225,9 @@ def pool_in(call: Call, layout: str, out_layout: str | None = None) -> LayoutPla
 def conv_in(call: Call, layout: str, kernel: str, out_layout: str) -> LayoutPlan | None:
     """Convolve images in a given layout with kernels in another."""
     attrs = call.attrs
-    data = Arrangement.between(attrs["data_layout"], layout)
-    weight = Arrangement.between(attrs["kernel_layout"], kernel)
-    made = Arrangement.between(attrs["out_layout"], out_layout)
+    data = Arrangement.from_layouts(attrs["data_layout"], layout)
+    weight = Arrangement.from_layouts(attrs["kernel_layout"], kernel)
+    made = Arrangement.from_layouts(attrs["out_layout"], out_layout)
     if data is None or weight is None or made is None:
         return None
     told = {"data_layout": layout, "kernel_layout": kernel, "out_layout": out_layout}
@@ -236,7 +236,7 @@ def conv_in(call: Call, layout: str, kernel: str, out_layout: str) -> LayoutPlan
 
 def _resize(call: Call, now: Now, result: Var) -> LayoutPlan | None:
     """Resize images in their layout; height must come before width, as in the sizes."""
-    own = _first(call, now)
+    own = _find_arrangement(call, now)
     text = None if own is None else own.text(call.attrs["layout"])
     if own is None or text is None or own.blocks:
         return None
@@ -251,13 +251,13 @@ _RULES: Final[dict[str, Rule]] = {
     "masked_fill": _elementwise,
     "astype": _elementwise,
     "wrap_param": _elementwise,
-    "nn.dropout": _both,
-    "nn.prelu": _one_axis("axis"),
-    "nn.softmax": _one_axis("axis"),
-    "nn.log_softmax": _one_axis("axis"),
-    "cumsum": _one_axis("axis"),
-    "cumprod": _one_axis("axis"),
-    "split": _one_axis("axis"),
+    "nn.dropout": _keep_both,
+    "nn.prelu": _make_axis_rule("axis"),
+    "nn.softmax": _make_axis_rule("axis"),
+    "nn.log_softmax": _make_axis_rule("axis"),
+    "cumsum": _make_axis_rule("axis"),
+    "cumprod": _make_axis_rule("axis"),
+    "split": _make_axis_rule("axis"),
     **dict.fromkeys(("sum", "prod", "max", "min", "mean", "variance", "std"), _reduce),
     "nn.batch_norm": _normalize("axis"),
     "nn.layer_norm": _normalize("axes"),

@@ -113,7 +113,7 @@ class _Sink(Rewriter):
         self.home[source] = number
         if axes is None:
             return self._reshape(binding, value, source)
-        moved = _at(make_call("permute_dims", source, list(axes)), value)
+        moved = _copy_span(make_call("permute_dims", source, list(axes)), value)
         return self._transpose(binding, moved, source, True)
 
     # -- moves -----------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class _Sink(Rewriter):
             axes = tuple([before[a] for a in axes])
             info = _find_known(source)
             assert info is not None
-            value = _at(make_call("permute_dims", source, list(axes)), value)
+            value = _copy_span(make_call("permute_dims", source, list(axes)), value)
         dims = info.dims
         assert dims is not None
         wide = [a for a in axes if not _is_one(dims[a])]
@@ -170,7 +170,7 @@ class _Sink(Rewriter):
         last = ways[-1]
         if operator_of(value) != "reshape" or value.args[0] is not last:
             assert info.dims is not None
-            value = _at(make_call("reshape", last, ShapeExpr(info.dims)), value)
+            value = _copy_span(make_call("reshape", last, ShapeExpr(info.dims)), value)
         self.emit_binding(binding, value)
         # Also to the intermediate shape: a product may need its last axis.
         self.flat[var] = source
@@ -248,12 +248,12 @@ class _Sink(Rewriter):
             return None, None
         wide = [arg for arg in call.args if arg in self.flat]
         if not wide:
-            return self._before_transposed(call, number)
+            return self._apply_before_transpose(call, number)
         if any(not self._has_same_shape(arg, wide[0]) for arg in wide[1:]):
             return None, None
-        return self._before_reshaped(call, wide, number), None
+        return self._apply_before_reshape(call, wide, number), None
 
-    def _before_transposed(
+    def _apply_before_transpose(
         self, call: Call, number: int
     ) -> tuple[Call | None, tuple[int, ...] | None]:
         found = [(arg, *self.moved[arg]) for arg in call.args if arg in self.moved]
@@ -279,7 +279,9 @@ class _Sink(Rewriter):
         few = other is not None and info.ndim <= other.ndim
         return few and all(_is_one(d) for d in info.dims or ())
 
-    def _before_reshaped(self, call: Call, wide: Sequence[RelaxExpr], number: int) -> Call | None:
+    def _apply_before_reshape(
+        self, call: Call, wide: Sequence[RelaxExpr], number: int
+    ) -> Call | None:
         for before in self._farthest(wide[0], number):
             args = [self._argument(arg, wide[0], before, number) for arg in call.args]
             given = [arg for arg in args if arg is not None]
@@ -325,5 +327,5 @@ def _is_one(dim: PrimExpr) -> bool:
     return isinstance(dim, IntImm) and dim.value == 1
 
 
-def _at(made: Call, call: Call) -> Call:
+def _copy_span(made: Call, call: Call) -> Call:
     return Call(made.op, made.args, made.sinfo_args, made.attrs, span=call.span)

@@ -98,7 +98,7 @@ def static_plan_block_memory(func: Function) -> Function:
         else:
             made.append(binding)
     seq = SeqExpr((BindingBlock(tuple(made)),), func.body.body)
-    body = _without_dataflow(substitute(seq, names) if names else seq)
+    body = _drop_dataflow(substitute(seq, names) if names else seq)
     attrs = {**func.attrs, "relax.force_pure": True} if func.is_pure else func.attrs
     return Function(func.params, body, func.ret_struct_info, func.is_pure, attrs, span=func.span)
 
@@ -219,7 +219,7 @@ def _call(name: str, *args: object) -> Call:
     return found.call(*args)
 
 
-def _without_dataflow(seq: SeqExpr) -> SeqExpr:
+def _drop_dataflow(seq: SeqExpr) -> SeqExpr:
     """Replace dataflow blocks and variables by ordinary ones."""
     blocks = tuple(
         BindingBlock(b.bindings, span=b.span) if isinstance(b, DataflowBlock) else b

@@ -76,7 +76,7 @@ def to_mixed_precision(
         if isinstance(func, Function):
             mixer.plan(func)
     made = mixer.rewrite_module()
-    return _without_unused(made, given) if given else made
+    return _drop_unused_casts(made, given) if given else made
 
 
 def _check(options: ToMixedPrecisionOptions) -> None:
@@ -160,11 +160,11 @@ def _narrow_params(
     )
 
 
-def _without_unused(mod: IRModule, given: dict[RelaxExpr, RelaxExpr]) -> IRModule:
+def _drop_unused_casts(mod: IRModule, given: dict[RelaxExpr, RelaxExpr]) -> IRModule:
     """Remove unused casts of parameters to float32."""
     functions = dict(mod.functions)
     for var, func in mod.functions.items():
-        if not isinstance(func, Function) or given.keys().isdisjoint(_first_variables(func)):
+        if not isinstance(func, Function) or given.keys().isdisjoint(_list_first_variables(func)):
             continue
         uses = count_uses(func)
         body = cast("SeqExpr", func.body)
@@ -182,7 +182,7 @@ def _without_unused(mod: IRModule, given: dict[RelaxExpr, RelaxExpr]) -> IRModul
     return mod.with_functions(functions)
 
 
-def _first_variables(func: Function) -> list[RelaxExpr]:
+def _list_first_variables(func: Function) -> list[RelaxExpr]:
     body = cast("SeqExpr", func.body)
     bindings = body.blocks[0].bindings if body.blocks else ()
     return [b.var for b in bindings if isinstance(b, VarBinding)]
@@ -305,7 +305,9 @@ class _Mixer(Rewriter):
             if part in block.gone:  # this use was expected to be in 16 bits
                 self._widen(block, cast("Var", part))
                 made_wide = True
-        return self.emit_binding(binding, self.again(binding.value) if made_wide else value)
+        return self.emit_binding(
+            binding, self.update_variables(binding.value) if made_wide else value
+        )
 
     def _always(self, block: _Block, binding: VarBinding) -> bool:
         call = cast("Call", binding.value)
@@ -380,7 +382,7 @@ class _Mixer(Rewriter):
         for arg in call.args[count:]:
             if arg in block.gone:
                 self._widen(block, cast("Var", arg))
-            args.append(self.again(arg))
+            args.append(self.update_variables(arg))
         low_call = Call(call.op, tuple(args), call.sinfo_args, attrs, span=call.span)
         try:  # a number among the options may not fit
             return low_call, self.builder.struct_info_of(low_call)
@@ -406,7 +408,7 @@ class _Mixer(Rewriter):
         if arg in constants:
             return constants[arg]
         if not _is_wide(arg):
-            return self.again(arg)
+            return self.update_variables(arg)
         found = block.narrow.get(arg)
         if found is None:
             found = block.narrow[arg] = self.builder.emit(make_call("astype", arg, self.low))
@@ -416,6 +418,6 @@ class _Mixer(Rewriter):
         block.gone.discard(var)
         self.replace(var, self.builder.emit(make_call("astype", block.narrow[var], _WIDE)))
 
-    def again(self, value: RelaxExpr) -> RelaxExpr:
+    def update_variables(self, value: RelaxExpr) -> RelaxExpr:
         """Return a value with replaced variables substituted."""
         return self.builder.normalize(value)

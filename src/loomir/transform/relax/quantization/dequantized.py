@@ -110,7 +110,9 @@ def _read_operator(values: GraphValues, call: Call) -> Dequantized | None:
     info = tensor_info(codes)
     if info is None or info.dtype not in BYTES:
         return None
-    found = [_along(values, given, call.attrs["axis"], info.ndim) for given in (scale, zero)]
+    found = [
+        _reshape_along(values, given, call.attrs["axis"], info.ndim) for given in (scale, zero)
+    ]
     if any(array is None for array in found):
         return None
     factor, point = found
@@ -119,7 +121,7 @@ def _read_operator(values: GraphValues, call: Call) -> Dequantized | None:
     return Dequantized(IntegerFactor(codes, kept), as_constant(array), array)
 
 
-def _along(values: GraphValues, leaf: RelaxExpr, axis: int, ndim: int) -> NPArray | None:
+def _reshape_along(values: GraphValues, leaf: RelaxExpr, axis: int, ndim: int) -> NPArray | None:
     """Return a constant parameter in a shape that broadcasts to a tensor."""
     array: Any = values.constant(leaf)
     if array is None or array.ndim == 0:
@@ -153,7 +155,7 @@ def read_quantized(values: GraphValues, call: Call) -> Quantized | None:
     leaf, zero = clip.args[0], 0.0
     added = values.call(leaf, "add")
     if added is not None:
-        shift = _one_number(values, added.args[1])
+        shift = _read_single_number(values, added.args[1])
         if shift is None:
             return None
         leaf, zero = added.args[0], shift
@@ -161,7 +163,7 @@ def read_quantized(values: GraphValues, call: Call) -> Quantized | None:
     if rounded is None or zero != round(zero):
         return None
     scaled = values.call(rounded.args[0], "divide", "multiply")
-    by = None if scaled is None else _one_number(values, scaled.args[1])
+    by = None if scaled is None else _read_single_number(values, scaled.args[1])
     if scaled is None or not by or dtype_of(scaled.args[0]) is not _FLOAT32:
         return None
     if values.call(rounded.args[0], "multiply") is not None:
@@ -177,7 +179,7 @@ def _inverse(by: float) -> float:
 def _read_quantize(values: GraphValues, call: Call) -> Quantized | None:
     source, scale, zero = call.args
     dtype: DataType = call.attrs["out_dtype"]
-    numbers = [_one_number(values, given) for given in (scale, zero)]
+    numbers = [_read_single_number(values, given) for given in (scale, zero)]
     if dtype not in BYTES or dtype_of(source) is not _FLOAT32 or None in numbers:
         return None
     by, point = numbers
@@ -186,7 +188,7 @@ def _read_quantize(values: GraphValues, call: Call) -> Quantized | None:
     return Quantized(source, by, int(point), dtype)
 
 
-def _one_number(values: GraphValues, leaf: RelaxExpr) -> float | None:
+def _read_single_number(values: GraphValues, leaf: RelaxExpr) -> float | None:
     found: Any = values.constant(leaf)
     if found is None or not is_uniform(found):
         return None

@@ -10,10 +10,10 @@ from loomir.tir.expr import And, Eq, IntImm, PrimExpr, cast
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Block, IfThenElse, Stmt, seq
 
-__all__ = ["at_start", "lower_init_block"]
+__all__ = ["build_init_condition", "lower_init_block"]
 
 
-def at_start(block: Block) -> PrimExpr | None:
+def build_init_condition(block: Block) -> PrimExpr | None:
     """Return the condition under which ``init`` runs, None if it always does."""
     condition: PrimExpr | None = None
     for it in block.iter_vars:
@@ -34,7 +34,7 @@ def lower_init_block(func: PrimFunc) -> PrimFunc:
     def lower(block: Block) -> Block:
         if block.init is None:
             return block
-        condition = at_start(block)
+        condition = build_init_condition(block)
         init: Stmt = block.init
         if condition is not None:
             init = IfThenElse(condition, init, span=block.span)

@@ -93,7 +93,7 @@ def instrument_memory_accesses(mod: IRModule, options: WatchOptions = UNWATCHED)
     inner = {
         name: GlobalVar(_find_unused_name(f"{name}_watched", mod)) for name in _list_called(funcs)
     }
-    plan = _Plan(mod, inner, _races(funcs), _least_item(funcs) if inner else None)
+    plan = _Plan(mod, inner, _races(funcs), _find_least_item(funcs) if inner else None)
     functions: dict[GlobalVar, BaseFunc] = dict(mod.functions)
     for var, func in mod.functions.items():
         if isinstance(func, PrimFunc):
@@ -151,7 +151,7 @@ def _item(dtype: DataType) -> int:
     return dtype.itemsize // dtype.lanes
 
 
-def _least_item(funcs: Mapping[str, PrimFunc]) -> int:
+def _find_least_item(funcs: Mapping[str, PrimFunc]) -> int:
     return min((_item(b.dtype) for f in funcs.values() for b in _buffers(f)), default=1)
 
 

@@ -273,7 +273,7 @@ class _Walk:
             if missing is not None and not missing:
                 self.proved.add(key)
                 continue
-            bounds = None if missing is None else self._at_entry(index, extent, missing)
+            bounds = None if missing is None else self._derive_entry_checks(index, extent, missing)
             if bounds is None:
                 self.late.add(key)
             else:
@@ -301,7 +301,7 @@ class _Walk:
     def _holds(self, condition: PrimExpr) -> bool:
         return self.analyzer.can_prove(condition)
 
-    def _at_entry(
+    def _derive_entry_checks(
         self, index: PrimExpr, extent: PrimExpr, missing: list[str]
     ) -> list[PrimExpr] | None:
         """Return the conditions that must hold on entry; None if unknown, or never true."""

@@ -161,7 +161,7 @@ class _Hoist:
         """Visit a statement; ``guarded``: not every iteration of the enclosing loop runs it."""
         if isinstance(s, For):
             return (yield self._loop(s, guarded))
-        changed = yield self._own_expressions(s, guarded or isinstance(s, While))
+        changed = yield self._hoist_own_expressions(s, guarded or isinstance(s, While))
         depth = len(self._places) - 1
         scoped = isinstance(s, (IfThenElse, While))
         if isinstance(s, LetStmt):
@@ -197,7 +197,7 @@ class _Hoist:
         return parts if all(a is b for a, b in zip(made, parts)) else tuple(made)
 
     def _loop(self, s: For, guarded: bool) -> Step[Stmt]:
-        changed = yield self._own_expressions(s, guarded)
+        changed = yield self._hoist_own_expressions(s, guarded)
         if self._memory.is_idle(s):
             return rebuild(s, changed)
         self._memory.enter(s, guarded=guarded)
@@ -214,7 +214,7 @@ class _Hoist:
             made = LetStmt(var, value, made, span=s.span)
         return made
 
-    def _own_expressions(self, s: Stmt, guarded: bool) -> Step[dict[str, object]]:
+    def _hoist_own_expressions(self, s: Stmt, guarded: bool) -> Step[dict[str, object]]:
         """Rewrite the expressions of a statement itself; return the fields that changed."""
         changed: dict[str, object] = {}
         if len(self._places) == 1 or id(s) not in self._memory.costly:

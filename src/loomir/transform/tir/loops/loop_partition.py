@@ -68,7 +68,7 @@ def _conjuncts(condition: PrimExpr) -> list[PrimExpr]:
     return made
 
 
-def _if(conditions: Iterable[PrimExpr], then: Stmt) -> Stmt:
+def _guard_by(conditions: Iterable[PrimExpr], then: Stmt) -> Stmt:
     """Test several conditions, in order."""
     both: PrimExpr | None = None
     for each in conditions:
@@ -90,7 +90,7 @@ def _hoist_condition(s: For) -> Stmt:
     if not same or not all(map(is_discardable, conditions)):
         return s
     own = [c for c in conditions if s.loop_var in _vars(c)]
-    return _if(same, rebuild(s, {"body": _if(own, s.body.then_case)}))
+    return _guard_by(same, rebuild(s, {"body": _guard_by(own, s.body.then_case)}))
 
 
 # -- tiles ---------------------------------------------------------------------------------------
@@ -110,15 +110,15 @@ def _partition(s: For, names: set[Var]) -> Stmt:
         if s.loop_var not in used or used & lets or (used & names) - inner.keys() - {s.loop_var}:
             continue
         tile = [inner[v] for v in used if v in inner]
-        whole = _whole(c, tile, analyzer) if tile else None
+        whole = _strengthen(c, tile, analyzer) if tile else None
         if whole is not None:
             wholes[id(c)] = whole
     if not wholes:
         return s
     conditions = list({str(c): c for c in wholes.values()}.values())
-    within = rewrite(s.body, {IfThenElse: lambda each: _without(each, wholes)})
-    beyond = fresh_copy(_at_the_end(s, conditions, analyzer), {})
-    guarded = _if(conditions, within)
+    within = rewrite(s.body, {IfThenElse: lambda each: _drop_known(each, wholes)})
+    beyond = fresh_copy(_specialize_last(s, conditions, analyzer), {})
+    guarded = _guard_by(conditions, within)
     assert isinstance(guarded, IfThenElse)
     return rebuild(s, {"body": IfThenElse(guarded.condition, within, beyond)})
 
@@ -141,7 +141,7 @@ def _assume(loops: Iterable[For]) -> Analyzer:
     return analyzer
 
 
-def _whole(c: PrimExpr, tile: Iterable[For], analyzer: Analyzer) -> PrimExpr | None:
+def _strengthen(c: PrimExpr, tile: Iterable[For], analyzer: Analyzer) -> PrimExpr | None:
     """Return a condition for ``c`` to hold in all iterations of the tile's loops, or None."""
     if not isinstance(c, LT | LE | GT | GE) or not c.a.dtype.is_integer:
         return None
@@ -163,16 +163,16 @@ def _whole(c: PrimExpr, tile: Iterable[For], analyzer: Analyzer) -> PrimExpr | N
         return found if analyzer.can_prove(c) else None
 
 
-def _without(s: IfThenElse, known: Mapping[int, object]) -> Stmt:
+def _drop_known(s: IfThenElse, known: Mapping[int, object]) -> Stmt:
     """Remove tests of conditions that are known to hold."""
     conditions = _conjuncts(s.condition)
     left = [c for c in conditions if id(c) not in known]
     if s.else_case is not None or len(left) == len(conditions):
         return s
-    return _if(left, s.then_case)
+    return _guard_by(left, s.then_case)
 
 
-def _at_the_end(s: For, conditions: list[PrimExpr], analyzer: Analyzer) -> Stmt:
+def _specialize_last(s: For, conditions: list[PrimExpr], analyzer: Analyzer) -> Stmt:
     """Return the body for partial tiles; if there is just one, simplified for it."""
     if len(conditions) != 1:
         return s.body

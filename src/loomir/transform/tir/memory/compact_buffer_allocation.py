@@ -153,12 +153,14 @@ def _accesses(body: Stmt, owned: dict[Var, Allocate]) -> Iterator[list[_Access]]
         if isinstance(s, BufferStore) and s.buffer.data in owned:
             accesses.setdefault(s.buffer.data, []).append((s, s))
     for data, each in accesses.items():
-        made = [_Access(node, _around(s, owned[data].body, above)) for node, s in each[: _MOST + 1]]
+        made = [
+            _Access(node, _list_around(s, owned[data].body, above)) for node, s in each[: _MOST + 1]
+        ]
         if len(made) <= _MOST and all(access.around for access in made):
             yield made
 
 
-def _around(s: Stmt, end: Stmt, above: dict[int, Stmt]) -> tuple[Stmt, ...]:
+def _list_around(s: Stmt, end: Stmt, above: dict[int, Stmt]) -> tuple[Stmt, ...]:
     """List the statements from below ``end`` to ``s``; none if they are too many."""
     made: list[Stmt] = []
     while s is not end:
@@ -253,7 +255,7 @@ def _covers(store: _Access, load: _Access, analyzer: Analyzer) -> bool:
     if order.index(id(first)) >= order.index(id(second)):
         return False
     used = {v for index in store.node.indices for v in by_class(index).get(Var, ())}
-    begin = _first(common, used)
+    begin = _find_first_iterations(common, used)
     loops: list[For] = []
     for n, s in enumerate(store.around[depth:-1], depth):
         if isinstance(s, For):
@@ -274,7 +276,7 @@ def _covers(store: _Access, load: _Access, analyzer: Analyzer) -> bool:
     )
 
 
-def _first(around: Sequence[Stmt], used: set[Var]) -> dict[Var, PrimExpr]:
+def _find_first_iterations(around: Sequence[Stmt], used: set[Var]) -> dict[Var, PrimExpr]:
     """Return the starts of loops whose first iteration stores for all later ones.
 
     Such a loop runs in order. The stored element, the iterations of the other loops, and whether

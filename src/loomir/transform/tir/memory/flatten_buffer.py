@@ -43,7 +43,7 @@ def flatten_buffer(func: PrimFunc) -> PrimFunc:
     def position(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         if is_flat(buffer) and indices[0].dtype.element is INT64:
             return indices
-        return (layout.view(buffer).at(indices),)
+        return (layout.view(buffer).locate(indices),)
 
     def load(e: BufferLoad) -> BufferLoad:
         buffer, indices = flatten(e.buffer), position(e.buffer, e.indices)

@@ -98,7 +98,7 @@ class _Plan:
         at: Stmt = self.declare.body
         best = at
         while True:
-            inner = self._only(at)
+            inner = self._find_only_part(at)
             if inner is None:
                 break
             if isinstance(at, (For, While)) and not _stores_first(inner, self):
@@ -109,7 +109,7 @@ class _Plan:
                 best = at
         return None if best is self.declare.body else best
 
-    def _only(self, s: Stmt) -> Stmt | None:
+    def _find_only_part(self, s: Stmt) -> Stmt | None:
         """Return the one part of a statement that contains all accesses, or None."""
         parts = [part for part in children(s) if id(part) in self.touched]
         if len(parts) == 1 and isinstance(parts[0], Stmt):

@@ -69,7 +69,7 @@ def _for(s: For) -> Stmt:
     return s
 
 
-def _once(s: For) -> Stmt:
+def _bind_single_iteration(s: For) -> Stmt:
     if isinstance(s.extent, IntImm) and s.extent.value == 1:
         return LetStmt(s.loop_var, s.min, s.body, span=s.span)
     return _for(s)
@@ -167,7 +167,7 @@ def stmt_simplify(func: PrimFunc) -> PrimFunc:
         known = _constants(binding, leaves)
     rules = {**_RULES, **dict.fromkeys(_PROVED, _Prover(func).simplify)}
     if not leaves:
-        rules[For] = _once
+        rules[For] = _bind_single_iteration
 
     def drop(s: Any) -> Any:
         return s.body if s.var in known else s

@@ -10,7 +10,7 @@ from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
 from loomir.codegen.llvm.support.ir.cpu_quota import LIMIT_FILES, define_cpu_quota
 from loomir.codegen.llvm.support.ir.placement import count_cpus, read_own_cpus
 
-__all__ = ["at_most", "count_cores", "read_thread_setting"]
+__all__ = ["count_cores", "emit_min", "read_thread_setting"]
 
 _VARIABLES: Final = ("OMP_NUM_THREADS", "LOOMIR_NUM_THREADS")
 """The last of these that is set counts."""
@@ -26,7 +26,7 @@ def read_thread_setting(b: Builder, most: int) -> Value:
         text = b.select(b.icmp("eq", found, NULL), text, found)
     number = b.call(strtol, [text, NULL, const(I32, 10)])
     some = b.icmp("sgt", number, const(I64, 0))
-    return b.trunc(b.select(some, at_most(b, number, const(I64, most)), const(I64, 0)), I32)
+    return b.trunc(b.select(some, emit_min(b, number, const(I64, most)), const(I64, 0)), I32)
 
 
 def count_cores(b: Builder, quota: Value, most: int) -> Value:
@@ -39,10 +39,10 @@ def count_cores(b: Builder, quota: Value, most: int) -> Value:
     failed = read_own_cpus(b, mask)
     low = count_cpus(b, mask)
     usable = b.and_(b.icmp("eq", failed, const(I32, 0)), b.icmp("sgt", low, const(I32, 0)))
-    cpus = b.select(usable, at_most(b, low, const(I32, most)), const(I32, 1))
+    cpus = b.select(usable, emit_min(b, low, const(I32, most)), const(I32, 1))
     paid = _read_quota(b, quota)
     limited = b.icmp("sgt", paid, const(I32, 0))
-    return b.select(limited, at_most(b, cpus, paid), cpus)
+    return b.select(limited, emit_min(b, cpus, paid), cpus)
 
 
 def _read_quota(b: Builder, quota: Value) -> Value:
@@ -50,16 +50,16 @@ def _read_quota(b: Builder, quota: Value) -> Value:
     start = b.block
     was_set = b.load_atomic(I32, quota, "monotonic")
     b.condbr(b.icmp("eq", was_set, const(I32, 0)), unknown, known)
-    b.at(unknown)
+    b.position_at_end(unknown)
     found = b.call(define_cpu_quota(b.module), [b.module.string(file) for file in LIMIT_FILES])
     b.br(known)
-    b.at(known)
+    b.position_at_end(known)
     result = b.phi(I32)
     result.add(was_set, start)
     result.add(found, unknown)
     return result
 
 
-def at_most(b: Builder, x: Value, limit: Value) -> Value:
+def emit_min(b: Builder, x: Value, limit: Value) -> Value:
     """Return the lesser of two signed integers."""
     return b.select(b.icmp("slt", x, limit), x, limit)

@@ -42,17 +42,17 @@ def define_cpu_quota(module: Module) -> Function:
     )
     zero, ten = const(I64, 0), const(I32, 10)
     b.condbr(b.icmp("ne", b.call(read, [f.params[0], first]), zero), one, two)
-    b.at(one)
+    b.position_at_end(one)
     quota_of_one = b.call(strtol, [first, after, ten])
     period_of_one = b.call(strtol, [b.load(PTR, after), NULL, ten])
     b.br(limited)
-    b.at(two)
+    b.position_at_end(two)
     b.call(read, [f.params[1], first])
     b.call(read, [f.params[2], second])
     quota_of_two = b.call(strtol, [first, NULL, ten])
     period_of_two = b.call(strtol, [second, NULL, ten])
     b.br(limited)
-    b.at(limited)
+    b.position_at_end(limited)
     quota, period = b.phi(I64), b.phi(I64)
     for value, of_one, of_two in (
         (quota, quota_of_one, quota_of_two),
@@ -62,11 +62,11 @@ def define_cpu_quota(module: Module) -> Function:
         value.add(of_two, two)
     some = b.and_(b.icmp("sgt", quota, zero), b.icmp("sgt", period, zero))
     b.condbr(some, divided, none)
-    b.at(divided)
+    b.position_at_end(divided)
     cpus = b.add(b.udiv(b.sub(quota, const(I64, 1)), period), const(I64, 1))
     most = const(I64, (1 << 31) - 1)
     b.ret(b.trunc(b.select(b.icmp("ult", cpus, most), cpus, most), I32))
-    b.at(none)
+    b.position_at_end(none)
     b.ret(const(I32, 0))
     return f
 
@@ -81,14 +81,14 @@ def _define_read(module: Module) -> Function:
     # `open` takes a mode only for files that it creates.
     handle = b.call(module.declare("open", I32, [PTR, I32]), [path, const(I32, 0)])
     b.condbr(b.icmp("sge", handle, const(I32, 0)), opened, done)
-    b.at(opened)
+    b.position_at_end(opened)
     count = b.call(
         module.declare("read", I64, [I32, PTR, I64]), [handle, text, const(I64, _ROOM - 1)]
     )
     b.call(module.declare("close", I32, [I32]), [handle])
     some = b.select(b.icmp("sgt", count, const(I64, 0)), count, const(I64, 0))
     b.br(done)
-    b.at(done)
+    b.position_at_end(done)
     size = b.phi(I64)
     size.add(const(I64, 0), start)
     size.add(some, opened)

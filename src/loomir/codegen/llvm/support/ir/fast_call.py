@@ -71,7 +71,7 @@ class _Door:
         t = OBJECT_FUNCTIONS[name]
         return b.call(self.module.declare(name, t.result, t.fields), args)
 
-    def none(self, b: Builder) -> Value:
+    def load_none(self, b: Builder) -> Value:
         """Return None."""
         return b.load(PTR, place(b, self.host, py.HOST_NONE))
 
@@ -90,12 +90,12 @@ class _Door:
             on = b.append("on")
             same = b.icmp("eq", b.load(t, place(b, row, field)), made.params[0])
             b.condbr(same, hit, on)
-            b.at(on)
+            b.position_at_end(on)
             b.store(place(b, row, py.HOST_STEP), found)
 
         count_loop(b, rows, body)
         b.ret(NULL)
-        b.at(hit)
+        b.position_at_end(hit)
         b.ret(b.load(PTR, found))
         return made
 
@@ -123,7 +123,7 @@ class _Door:
         marks = b.select(closed, const(I32, at.READ_ONLY), const(I32, 0))
         data = b.load(PTR, place(b, given, py.ARRAY_DATA))
         b.ret(self.objects(b, "loomir_tensor_lend", word, extents, data, marks, NULL, count))
-        b.at(bad)
+        b.position_at_end(bad)
         b.ret(NULL)
         return made
 
@@ -132,7 +132,7 @@ class _Door:
         """Go on if the condition holds, else to ``bad``."""
         fine = b.append("fine")
         b.condbr(holds, fine, bad)
-        b.at(fine)
+        b.position_at_end(fine)
 
     # -- results ---------------------------------------------------------------------------------
     def is_own(self, by_word: Callee) -> Callee:
@@ -157,7 +157,7 @@ class _Door:
         self.need(b, b.icmp("ne", b.call(by_word, [kind]), NULL), bad)
         owner = b.load(PTR, place(b, given, at.TENSOR_OWNER))
         b.condbr(b.icmp("eq", owner, NULL), good, owned)
-        b.at(owned)
+        b.position_at_end(owned)
         equals(owner, at.KIND, at.TENSOR, I32)
         equals(owner, at.FLAGS, 0, I32)
         count = b.load_atomic(I64, place(b, owner, at.COUNT), "monotonic")
@@ -165,9 +165,9 @@ class _Door:
         inner = b.load(PTR, place(b, owner, at.TENSOR_OWNER))
         self.need(b, b.icmp("eq", inner, NULL), bad)
         b.br(good)
-        b.at(good)
+        b.position_at_end(good)
         b.ret(const(I32, 1))
-        b.at(bad)
+        b.position_at_end(bad)
         b.ret(const(I32, 0))
         return made
 
@@ -193,10 +193,10 @@ class _Door:
         made_capsule, none = b.append("made"), b.append("none")
         capsule = self.python(b, "PyCapsule_New", given, self.name, forget)
         b.condbr(b.icmp("ne", capsule, NULL), made_capsule, none)
-        b.at(none)
+        b.position_at_end(none)
         self.objects(b, "loomir_release", given)
         b.ret(NULL)
-        b.at(made_capsule)
+        b.position_at_end(made_capsule)
         row = b.call(by_word, [self.dtype(b, given)])
         dtype = b.load(PTR, row)
         self.python(b, "Py_IncRef", dtype)
@@ -211,20 +211,20 @@ class _Door:
         result = b.call_pointer(new, _NEW, given_)
         some, lost = b.append("some"), b.append("lost")
         b.condbr(b.icmp("ne", result, NULL), some, lost)
-        b.at(lost)
+        b.position_at_end(lost)
         self.python(b, "Py_DecRef", capsule)
         b.ret(NULL)
-        b.at(some)
+        b.position_at_end(some)
         # It consumes the capsule even if it fails.
         status = b.call_pointer(
             b.load(PTR, place(b, self.host, py.HOST_BASE)), _BASE, [result, capsule]
         )
         good, bad = b.append("good"), b.append("bad")
         b.condbr(b.icmp("eq", status, const(I32, 0)), good, bad)
-        b.at(bad)
+        b.position_at_end(bad)
         self.python(b, "Py_DecRef", result)
         b.ret(NULL)
-        b.at(good)
+        b.position_at_end(good)
         b.ret(result)
         return made
 
@@ -238,14 +238,14 @@ class _Door:
         (given,) = made.params
         one, other, several, bad = (b.append(n) for n in ("one", "other", "several", "bad"))
         b.condbr(b.icmp("ne", b.call(is_own, [given]), const(I32, 0)), one, other)
-        b.at(one)
+        b.position_at_end(one)
         b.ret(b.call(wrap, [given]))
-        b.at(bad)
-        b.ret(self.none(b))
-        b.at(other)
+        b.position_at_end(bad)
+        b.ret(self.load_none(b))
+        b.position_at_end(other)
         kind = b.load(I32, place(b, given, at.KIND))
         b.condbr(b.icmp("eq", kind, const(I32, at.TUPLE)), several, bad)
-        b.at(several)
+        b.position_at_end(several)
         length = b.load(I64, place(b, given, at.LENGTH))
         items = place(b, given, at.ITEMS)
 
@@ -257,10 +257,10 @@ class _Door:
         result = self.python(b, "PyTuple_New", length)
         lost, fill = b.append("lost"), b.append("fill")
         b.condbr(b.icmp("ne", result, NULL), fill, lost)
-        b.at(lost)
+        b.position_at_end(lost)
         self.objects(b, "loomir_release", given)
         b.ret(NULL)
-        b.at(fill)
+        b.position_at_end(fill)
         half = b.append("half")
 
         def add(i: Value) -> None:
@@ -273,7 +273,7 @@ class _Door:
         count_loop(b, length, add)
         self.objects(b, "loomir_release", given)
         b.ret(result)
-        b.at(half)
+        b.position_at_end(half)
         self.python(b, "Py_DecRef", result)
         self.objects(b, "loomir_release", given)
         b.ret(NULL)
@@ -287,10 +287,10 @@ class _Door:
         b = Builder(made)
         lent, count = made.params
 
-        def one(i: Value) -> None:
+        def release_lent(i: Value) -> None:
             self.objects(b, "loomir_release", b.load(PTR, b.gep(PTR, lent, i)))
 
-        count_loop(b, count, one)
+        count_loop(b, count, release_lent)
         b.ret()
         return made
 
@@ -321,15 +321,15 @@ class _Door:
 
         count_loop(b, count, take)
         b.br(whole)
-        b.at(refused)
+        b.position_at_end(refused)
         b.call(settle, [lent, b.load(I64, made_)])
         self.python(b, "free", record)
         b.br(slow)
-        b.at(slow)
-        none = self.none(b)
+        b.position_at_end(slow)
+        none = self.load_none(b)
         self.python(b, "Py_IncRef", none)
         b.ret(none)
-        b.at(whole)
+        b.position_at_end(whole)
         self.run(b, known, record, (count, size), wrap_all, settle)
 
     def run(
@@ -363,12 +363,12 @@ class _Door:
 
         count_loop(b, count, require_only_reference)
         result = b.call(wrap_all, [b.load(PTR, result_at)])
-        self.need(b, b.icmp("ne", result, self.none(b)), rest)
+        self.need(b, b.icmp("ne", result, self.load_none(b)), rest)
         b.call(settle, [lent, count])
         self.python(b, "free", record)
         b.ret(result)
         # Python has to finish the call.
-        b.at(rest)
+        b.position_at_end(rest)
         b.store(b.sext(status, I64), place(b, record, py.RECORD_STATUS))
         b.store(count, place(b, record, py.RECORD_COUNT))
         noted = self.python(b, "PyBytes_FromStringAndSize", record, size)

@@ -52,7 +52,7 @@ class KeptMemory:
         inside = b.icmp("eq", b.and_(flags, const(I32, at.LENT)), const(I32, 0))
         inside = b.and_(inside, b.icmp("eq", owner, NULL))
         b.condbr(b.and_(fits, inside), keep, other)
-        b.at(keep)
+        b.position_at_end(keep)
         b.call(self._put, [block])
         b.br(done)
 
@@ -67,10 +67,10 @@ class KeptMemory:
             carried = b.atomicrmw("xchg", slot, carried, "acq_rel")
             following = b.append("next")
             b.condbr(b.icmp("eq", carried, const(I64, 0)), done, following)
-            b.at(following)
+            b.position_at_end(following)
         b.call(self._free, [b.inttoptr(carried, PTR)])
         b.br(done)
-        b.at(done)
+        b.position_at_end(done)
         b.ret()
         return f
 
@@ -81,7 +81,7 @@ class KeptMemory:
         (size,) = f.params
         large, fresh = b.append("large"), b.append("fresh")
         b.condbr(b.icmp("uge", size, const(I64, _LEAST)), large, fresh)
-        b.at(large)
+        b.position_at_end(large)
         for number in range(_SLOTS):
             slot = b.gep(PTR, self._slots, const(I64, number))
             some, fits, wrong, following = (
@@ -89,19 +89,19 @@ class KeptMemory:
             )
             bits = b.atomicrmw("xchg", slot, const(I64, 0), "acq_rel")
             b.condbr(b.icmp("ne", bits, const(I64, 0)), some, following)
-            b.at(some)
+            b.position_at_end(some)
             block = b.inttoptr(bits, PTR)
             capacity = self._size_of(b, block)
             close = b.icmp("ule", b.lshr(capacity, const(I64, 1)), size)
             b.condbr(b.and_(b.icmp("uge", capacity, size), close), fits, wrong)
-            b.at(fits)
+            b.position_at_end(fits)
             b.ret(block)
-            b.at(wrong)
+            b.position_at_end(wrong)
             b.call(self._free, [block])
             b.br(following)
-            b.at(following)
+            b.position_at_end(following)
         b.br(fresh)
-        b.at(fresh)
+        b.position_at_end(fresh)
         b.ret(b.call(self._malloc, [size]))
         return f
 

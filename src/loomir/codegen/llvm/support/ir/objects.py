@@ -84,10 +84,10 @@ class _Objects:
         some, on = b.append("count"), b.append("counted")
         wanted = b.load_atomic(I32, self.counting, "monotonic")
         b.condbr(b.icmp("ne", wanted, const(I32, 0)), some, on)
-        b.at(some)
+        b.position_at_end(some)
         b.atomicrmw("add", self.live, const(I64, change), "monotonic")
         b.br(on)
-        b.at(on)
+        b.position_at_end(on)
 
     # -- references ------------------------------------------------------------------------------
     def retain(self) -> Callee:
@@ -96,10 +96,10 @@ class _Objects:
         mortal, done = b.append("mortal"), b.append("done")
         count = place(b, made.params[0], at.COUNT)
         b.condbr(b.icmp("sgt", b.load_atomic(I64, count, "monotonic"), const(I64, 0)), mortal, done)
-        b.at(mortal)
+        b.position_at_end(mortal)
         b.atomicrmw("add", count, const(I64, 1), "monotonic")
         b.br(done)
-        b.at(done)
+        b.position_at_end(done)
         b.ret()
         return made
 
@@ -109,12 +109,12 @@ class _Objects:
         some, last, done = b.append("some"), b.append("last"), b.append("done")
         given = made.params[0]
         b.condbr(b.icmp("ne", given, NULL), some, done)
-        b.at(some)
+        b.position_at_end(some)
         _drop(b, given, last, done)
-        b.at(last)
+        b.position_at_end(last)
         b.call(destroy, [given])
         b.br(done)
-        b.at(done)
+        b.position_at_end(done)
         b.ret()
         return made
 
@@ -125,10 +125,10 @@ class _Objects:
         only, several = b.append("only"), b.append("several")
         now = b.load_atomic(I64, place(b, given, at.COUNT), "acquire")
         b.condbr(b.icmp("eq", now, const(I64, 1)), only, several)
-        b.at(only)
+        b.position_at_end(only)
         b.call(destroy, [given])
         b.ret(const(I32, 0))
-        b.at(several)
+        b.position_at_end(several)
         b.ret(const(I32, 1))
 
     def release_slots(self, release: Callee) -> None:
@@ -158,10 +158,10 @@ class _Objects:
         b.store(first, head)
         look, one, done = b.append("look"), b.append("one"), b.append("done")
         b.br(look)
-        b.at(look)
+        b.position_at_end(look)
         current = b.load(PTR, head)
         b.condbr(b.icmp("ne", current, NULL), one, done)
-        b.at(one)
+        b.position_at_end(one)
         b.store(b.load(PTR, place(b, current, at.COUNT)), head)
         tensor, items, callee, foreign, gone, counted = (
             b.append(n) for n in ("tensor", "items", "callee", "foreign", "gone", "counted")
@@ -177,25 +177,25 @@ class _Objects:
                 (at.FOREIGN, foreign),
             ],
         )
-        b.at(tensor)
+        b.position_at_end(tensor)
         owner = b.load(PTR, place(b, current, at.TENSOR_OWNER))
         self.push(b, owner, head)
         self.kept.give(b, current, owner, gone, counted)
         for block, offset in ((items, at.ITEMS), (callee, at.CAPTURED)):
-            b.at(block)
+            b.position_at_end(block)
             self.push_items(b, current, offset, head)
             b.br(gone)
-        b.at(foreign)
+        b.position_at_end(foreign)
         give_back = b.load(PTR, place(b, current, at.RELEASE))
         b.call_pointer(give_back, RELEASER, [b.load(I64, place(b, current, at.HANDLE))])
         b.br(gone)
-        b.at(gone)
+        b.position_at_end(gone)
         b.call(self.free, [current])
         b.br(counted)
-        b.at(counted)
+        b.position_at_end(counted)
         self.count(b, -1)
         b.br(look)
-        b.at(done)
+        b.position_at_end(done)
         b.ret()
         return made
 
@@ -209,13 +209,13 @@ class _Objects:
         """Drop a reference, and put the object on the list if it was the last."""
         some, last, done = b.append("some"), b.append("last"), b.append("done")
         b.condbr(b.icmp("ne", child, NULL), some, done)
-        b.at(some)
+        b.position_at_end(some)
         _drop(b, child, last, done)
-        b.at(last)
+        b.position_at_end(last)
         b.store(b.load(PTR, head), place(b, child, at.COUNT))
         b.store(child, head)
         b.br(done)
-        b.at(done)
+        b.position_at_end(done)
 
     # -- making ----------------------------------------------------------------------------------
     def new(self) -> Callee:
@@ -231,9 +231,9 @@ class _Objects:
         """Return NULL if there is no memory, else write the header and go on."""
         some, none = b.append("some"), b.append("none")
         b.condbr(b.icmp("ne", block, NULL), some, none)
-        b.at(none)
+        b.position_at_end(none)
         b.ret(NULL)
-        b.at(some)
+        b.position_at_end(some)
         b.store(const(I64, 1), place(b, block, at.COUNT))
         b.store(kind, place(b, block, at.KIND))
         b.store(flags, place(b, block, at.FLAGS))
@@ -253,7 +253,7 @@ class _Objects:
             extent = b.load(I64, b.gep(I64, extents, i))
             fine = b.append("fine")
             b.condbr(b.icmp("slt", extent, const(I64, 0)), negative, fine)
-            b.at(fine)
+            b.position_at_end(fine)
             pair = b.intrinsic(
                 "llvm.smul.with.overflow",
                 [b.load(I64, total), extent],
@@ -269,7 +269,7 @@ class _Objects:
         large = b.icmp("ne", b.load(I8, bad), const(I8, 0))
         known = b.select(large, const(I64, -1), b.load(I64, total))
         b.ret(b.select(b.icmp("ne", b.load(I8, empty), const(I8, 0)), const(I64, 0), known))
-        b.at(negative)
+        b.position_at_end(negative)
         b.ret(const(I64, -1))
         return made
 
@@ -280,9 +280,9 @@ class _Objects:
         count = b.call(measure, [word, extents, size])
         fine, bad = b.append("fine"), b.append("bad")
         b.condbr(b.icmp("ult", count, const(I64, _LARGEST)), fine, bad)
-        b.at(bad)
+        b.position_at_end(bad)
         b.ret(NULL)
-        b.at(fine)
+        b.position_at_end(fine)
         rank = _rank(b, word)
         start = b.add(const(I64, at.TENSOR_EXTENTS), b.shl(rank, const(I64, 3)))
         room = b.add(start, const(I64, at.DATA_ALIGNMENT - 1))
@@ -302,7 +302,7 @@ class _Objects:
         bad = b.append("bad")
         data, flags, left = self.find_inside(b, measure, made.params, bad)
         b.ret(b.call(lend, [word, extents, data, flags, storage, left]))
-        b.at(bad)
+        b.position_at_end(bad)
         b.ret(NULL)
 
     def tensor_place(self, measure: Callee) -> None:
@@ -316,7 +316,7 @@ class _Objects:
         b.store(flags, place(b, block, at.FLAGS))
         _fill(b, block, word, extents, data, storage, left)
         b.ret(const(I32, 1))
-        b.at(bad)
+        b.position_at_end(bad)
         b.ret(const(I32, 0))
 
     @staticmethod
@@ -335,7 +335,7 @@ class _Objects:
         fits = b.and_(fits, b.icmp("sge", size, const(I64, 0)))
         fine = b.append("fine")
         b.condbr(fits, fine, bad)
-        b.at(fine)
+        b.position_at_end(fine)
         tensor = place(b, storage, at.TENSOR_DLTENSOR)
         begin = b.load(I64, place(b, tensor, dl.DLTENSOR_BYTE_OFFSET))
         data = b.gep(I8, b.load(PTR, place(b, tensor, dl.DLTENSOR_DATA)), b.add(begin, offset))
@@ -352,10 +352,10 @@ class _Objects:
         self.give(b, block, const(I32, at.TENSOR), b.or_(flags, lent))
         owned, on = b.append("owned"), b.append("on")
         b.condbr(b.icmp("ne", owner, NULL), owned, on)
-        b.at(owned)
+        b.position_at_end(owned)
         b.call(retain, [owner])
         b.br(on)
-        b.at(on)
+        b.position_at_end(on)
         _fill(b, block, word, extents, data, owner, capacity)
         b.ret(block)
         return made
@@ -372,9 +372,9 @@ class _Objects:
         block = b.call(new, [word, extents, size])
         some, none = b.append("some"), b.append("none")
         b.condbr(b.icmp("ne", block, NULL), some, none)
-        b.at(none)
+        b.position_at_end(none)
         b.ret(NULL)
-        b.at(some)
+        b.position_at_end(some)
         offset = b.load(I64, place(b, tensor, dl.DLTENSOR_BYTE_OFFSET))
         data = b.gep(I8, b.load(PTR, place(b, tensor, dl.DLTENSOR_DATA)), offset)
         target = b.load(PTR, place(b, block, at.TENSOR_DLTENSOR + dl.DLTENSOR_DATA))
@@ -394,9 +394,9 @@ class _Objects:
             blocks.append((int(dtype.code) | bits << 8 | 1 << 16, b.append(name)))
         b.switch(made.params[0], other, blocks)
         for number, (_, block) in enumerate(blocks):
-            b.at(block)
+            b.position_at_end(block)
             b.ret(const(I64, number))
-        b.at(other)
+        b.position_at_end(other)
         b.ret(const(I64, 0))
 
     def counters(self) -> None:
@@ -420,11 +420,11 @@ def _drop(b: Builder, given: Value, last: Block, done: Block) -> None:
     now = b.load_atomic(I64, count, "acquire")
     # Only the holder of the single reference could add another.
     b.condbr(b.icmp("eq", now, const(I64, 1)), only, several)
-    b.at(only)
+    b.position_at_end(only)
     b.br(last)
-    b.at(several)
+    b.position_at_end(several)
     b.condbr(b.icmp("sgt", now, const(I64, 0)), mortal, done)
-    b.at(mortal)
+    b.position_at_end(mortal)
     before = b.atomicrmw("sub", count, const(I64, 1), "acq_rel")
     b.condbr(b.icmp("eq", before, const(I64, 1)), last, done)
 
@@ -434,16 +434,16 @@ def count_loop(b: Builder, count: Value, body: Callable[[Value], None]) -> None:
     head, one, done = b.append("head"), b.append("one"), b.append("done")
     start = b.block
     b.br(head)
-    b.at(head)
+    b.position_at_end(head)
     i = b.phi(I64, "i")
     i.add(const(I64, 0), start)
     b.condbr(b.icmp("slt", i, count), one, done)
-    b.at(one)
+    b.position_at_end(one)
     body(i)
     following = b.add(i, const(I64, 1))
     i.add(following, b.block)
     b.br(head)
-    b.at(done)
+    b.position_at_end(done)
 
 
 def _fill(

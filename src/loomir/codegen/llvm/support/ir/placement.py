@@ -81,10 +81,10 @@ class Placement:
         moved, on = b.append("moved"), b.append("placed")
         new = b.and_(b.icmp("ne", cpu, before), b.icmp("ne", before, const(I32, ANYWHERE)))
         b.condbr(b.and_(new, b.icmp("ult", cpu, const(I32, _BITS))), moved, on)
-        b.at(moved)
+        b.position_at_end(moved)
         b.call(place, [cpu])
         b.br(on)
-        b.at(on)
+        b.position_at_end(on)
 
     def define(self, workers: Value, worker: Find) -> Function:
         """Define ``void place(i32 cpu)``, which places workers around a caller on that CPU.
@@ -106,22 +106,22 @@ class Placement:
         compare = self.module.declare("memcmp", I32, [PTR, PTR, I64])
         differs = b.call(compare, [now, self.given, const(I64, _BYTES)])
         b.condbr(b.icmp("eq", b.or_(failed, differs), const(I32, 0)), ours, foreign)
-        b.at(foreign)
+        b.position_at_end(foreign)
         b.store(const(I32, ANYWHERE), self.caller)
         b.ret()
 
-        b.at(ours)
+        b.position_at_end(ours)
         self._copy(b, free, self.usable)
         room = count_cpus(b, self.usable)
         b.condbr(b.icmp("sgt", room, count), roomy, crowded)
-        b.at(crowded)
+        b.position_at_end(crowded)
         b.store(const(I32, ANYWHERE), self.caller)
         with _Each(b, count) as i:
             self._give(b, worker(b, i).thread, free)
         self._copy(b, self.given, free)
         b.ret()
 
-        b.at(roomy)
+        b.position_at_end(roomy)
         b.store(cpu, self.caller)
         _keep_homes(b, free, worker, count, cpu)
         _find_homes(b, free, worker, count, cpu)
@@ -134,10 +134,10 @@ class Placement:
             self._give(b, made.thread, free)
             first, on = b.append("first"), b.append("on")
             b.condbr(b.icmp("eq", i, const(I32, 1)), first, on)
-            b.at(first)
+            b.position_at_end(first)
             self._copy(b, self.given, free)
             b.br(on)
-            b.at(on)
+            b.position_at_end(on)
             _clear(b, free, at)
         b.ret()
         return f
@@ -159,13 +159,13 @@ def _keep_homes(b: Builder, free: Value, worker: Find, count: Value, cpu: Value)
         stays, leaves, on = b.append("stays"), b.append("leaves"), b.append("on")
         at = b.load(I32, home)
         b.condbr(b.or_(b.icmp("slt", at, const(I32, 0)), b.icmp("eq", at, cpu)), leaves, stays)
-        b.at(leaves)
+        b.position_at_end(leaves)
         b.store(const(I32, NOWHERE), home)
         b.br(on)
-        b.at(stays)
+        b.position_at_end(stays)
         _clear(b, free, at)
         b.br(on)
-        b.at(on)
+        b.position_at_end(on)
 
 
 def _find_homes(b: Builder, free: Value, worker: Find, count: Value, cpu: Value) -> None:
@@ -176,13 +176,13 @@ def _find_homes(b: Builder, free: Value, worker: Find, count: Value, cpu: Value)
         home = worker(b, i).home
         lacks, on = b.append("lacks"), b.append("on")
         b.condbr(b.icmp("slt", b.load(I32, home), const(I32, 0)), lacks, on)
-        b.at(lacks)
-        found = _next(b, free, b.load(I32, last))
+        b.position_at_end(lacks)
+        found = _find_next_cpu(b, free, b.load(I32, last))
         b.store(found, last)
         b.store(found, home)
         _clear(b, free, found)
         b.br(on)
-        b.at(on)
+        b.position_at_end(on)
 
 
 class _Each:
@@ -196,18 +196,18 @@ class _Each:
         b = self.b
         origin = b.block
         b.br(self.head)
-        b.at(self.head)
+        b.position_at_end(self.head)
         self.index = b.phi(I32, "worker")
         self.index.add(const(I32, 1), origin)
         b.condbr(b.icmp("sle", self.index, self.count), self.body, self.done)
-        b.at(self.body)
+        b.position_at_end(self.body)
         return self.index
 
     def __exit__(self, *_: object) -> None:
         b = self.b
         self.index.add(b.add(self.index, const(I32, 1)), b.block)
         b.br(self.head)
-        b.at(self.done)
+        b.position_at_end(self.done)
 
 
 def _bit(b: Builder, mask: Value, cpu: Value) -> tuple[Value, Value]:
@@ -222,17 +222,17 @@ def _clear(b: Builder, mask: Value, cpu: Value) -> None:
     b.store(b.and_(b.load(I64, word), b.not_(bit)), word)
 
 
-def _next(b: Builder, mask: Value, cpu: Value) -> Value:
+def _find_next_cpu(b: Builder, mask: Value, cpu: Value) -> Value:
     """Find the next CPU of a non-empty mask, cyclically; the builder goes on in a new block."""
     head, found = b.append("next"), b.append("found")
     origin = b.block
     b.br(head)
-    b.at(head)
+    b.position_at_end(head)
     before = b.phi(I32, "cpu")
     before.add(cpu, origin)
     at = b.and_(b.add(before, const(I32, 1)), const(I32, _BITS - 1))
     before.add(at, head)
     word, bit = _bit(b, mask, at)
     b.condbr(b.icmp("ne", b.and_(b.load(I64, word), bit), const(I64, 0)), found, head)
-    b.at(found)
+    b.position_at_end(found)
     return at

@@ -46,7 +46,7 @@ def call_packed(frame: FunctionFrame, e: Call, returns: DataType | None) -> Step
     frame.require(may_leave(b), no_stack(name_of(e), e.span))
     b = frame.b
     callback = b.module.declare("loomir_call_packed", VOID, [PTR, PTR, I32, PTR, I64])
-    what = b.module.string(_what(e, returns))
+    what = b.module.string(_describe_call(e, returns))
     root = b.load(I64, b.field(CONTEXT, frame.context, ROOT))
     b.call(callback, [what, slots, const(I32, len(passed)), answer, root])
     failed = fault("callee", e.span, function=name_of(e))
@@ -55,7 +55,7 @@ def call_packed(frame: FunctionFrame, e: Call, returns: DataType | None) -> Step
     return NOTHING if returns is None else _result(frame, returns, content)
 
 
-def _what(e: Call, returns: DataType | None) -> str:
+def _describe_call(e: Call, returns: DataType | None) -> str:
     """Encode kind, dtypes and name of a call as ``runtime.packed.callback`` decodes them."""
     kind = "cpacked" if e.op is CALL_CPACKED else "packed"
     dtypes = ",".join(str(_dtype(arg)) for arg in e.args[1:])

@@ -73,7 +73,7 @@ def define_checked(unit: Unit, signature: Signature, checked: Function, body: Ca
     scalars = [frame.env[p.var] for p in signature.parameters if p.buffer is None]
     b.ret(b.call(body, [checked.params[0], *data, *bound, *scalars, checked.params[-1]]))
     for block in (frame.cleanup.fail, frame.cleanup.leave):
-        b.at(block)
+        b.position_at_end(block)
         b.ret(MISFIT)
 
 
@@ -128,7 +128,7 @@ def _ask(frame: FunctionFrame, name: str, *given: Value) -> None:
     fine.continues(b.block)
     status = b.call(callee, [frame.context, *given])
     b.condbr(b.icmp("eq", status, FINE), fine, frame.cleanup.fail, meta=frame.unit.faults.rare())
-    b.at(fine)
+    b.position_at_end(fine)
 
 
 def _table(

@@ -52,11 +52,11 @@ def define_c_entry(unit: Unit, symbol: str, linked: Linked) -> None:
         if parameter.buffer is not None:
             some = b.append("some")
             b.condbr(b.icmp("ne", value, NULL), some, bad)
-            b.at(some)
+            b.position_at_end(some)
         args.append(_convert_argument(b, parameter, value))
     status = call_entered(b, unit, context, linked, [context, *args, result])
     b.condbr(b.icmp("eq", status, FINE), fine, fault, meta=unit.faults.rare())
-    b.at(fault)
+    b.position_at_end(fault)
     values = unit.faults.values
     shape = struct([I32, I32, I64, *[I64] * values])
     b.store(b.load(I32, b.field(t, context, 0)), b.field(shape, report, 0))
@@ -65,9 +65,9 @@ def define_c_entry(unit: Unit, symbol: str, linked: Linked) -> None:
     for i in range(values):
         b.store(b.load(I64, b.field(t, context, 2 + i)), b.field(shape, report, 3 + i))
     b.ret(status)
-    b.at(bad)
+    b.position_at_end(bad)
     b.ret(MISFIT)
-    b.at(fine)
+    b.position_at_end(fine)
     b.ret(FINE)
 
 

@@ -47,7 +47,7 @@ def define_entry(unit: Unit, symbol: str, linked: Linked) -> None:
     fine, fault = b.append("fine"), b.append("fault")
     b.condbr(b.icmp("eq", status, FINE), fine, fault, meta=unit.faults.rare())
     _raise(b, unit, made, (context, status), fault, bad)
-    b.at(fine)
+    b.position_at_end(fine)
     if not returns.is_void:
         _encode(b, returns, load_value(b, returns, result), made.params[3])
     b.ret(const(I32, 0))
@@ -62,10 +62,10 @@ def _raise(
     bad: Block,
 ) -> None:
     context, status = what
-    b.at(fault)
+    b.position_at_end(fault)
     unit.faults.raise_context(b, context, status)
     b.ret(const(I32, -1))
-    b.at(bad)
+    b.position_at_end(bad)
     unit.faults.refuse(b, context)
     b.ret(const(I32, -1))
 
@@ -73,7 +73,7 @@ def _raise(
 def _require(b: Builder, holds: Value, bad: Block, unit: Unit) -> None:
     fine = b.append("fine")
     b.condbr(holds, fine, bad, meta=unit.faults.rare())
-    b.at(fine)
+    b.position_at_end(fine)
 
 
 # -- arguments ---------------------------------------------------------------------------------

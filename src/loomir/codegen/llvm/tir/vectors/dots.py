@@ -18,7 +18,7 @@ from loomir.codegen.llvm.tir.frame import FunctionFrame
 from loomir.ir.visit import Step
 from loomir.tir.expr import Call
 
-__all__ = ["DOTS", "dot_bytes", "flush_subnormals", "half_of"]
+__all__ = ["DOTS", "dot_bytes", "flush_subnormals", "widen_half"]
 
 _LEAST_NORMAL: Final = 2.0**-126
 
@@ -76,12 +76,12 @@ def _dp2a(frame: FunctionFrame, e: Call) -> Step[Value]:
     words = b.bitcast(xs, t), b.bitcast(ys, t)
     total = flush_subnormals(b, acc)
     for second in (True, False):
-        x, y = (flush_subnormals(b, half_of(b, word, second)) for word in words)
+        x, y = (flush_subnormals(b, widen_half(b, word, second)) for word in words)
         total = flush_subnormals(b, multiply_add(b, x, y, total))
     return total
 
 
-def half_of(b: Builder, word: Value, second: bool) -> Value:
+def widen_half(b: Builder, word: Value, second: bool) -> Value:
     """Return one bfloat16 of each word, widened."""
     t = word.type
     bits = b.and_(word, const(t, -65536)) if second else b.shl(word, const(t, 16))

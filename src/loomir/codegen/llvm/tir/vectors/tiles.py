@@ -16,7 +16,7 @@ from loomir.codegen.llvm.math.floats import cast
 from loomir.codegen.llvm.math.fused import multiply_add
 from loomir.codegen.llvm.tir.constants import constant_of
 from loomir.codegen.llvm.tir.frame import FunctionFrame
-from loomir.codegen.llvm.tir.vectors.dots import dot_bytes, flush_subnormals, half_of
+from loomir.codegen.llvm.tir.vectors.dots import dot_bytes, flush_subnormals, widen_half
 from loomir.ir.visit import Step
 from loomir.support.dtype import DataType
 from loomir.tir.builtins.tiles import TILE, TILE_BYTES
@@ -43,7 +43,7 @@ def dot_tiles(frame: FunctionFrame, e: Call) -> Step[Value]:
     assert isinstance(columns, int)
     dtypes = e.args[6].dtype, e.args[7].dtype
     needed = "amx_bf16" if dtypes[0].is_bfloat else "amx_int8"
-    emit = _by_tiles if needed in b.module.features else _by_vectors
+    emit = _multiply_by_tiles if needed in b.module.features else _multiply_by_vectors
     emit(b, pointers, steps, (rows, columns), dtypes, bool(fresh))
     return NOTHING
 
@@ -64,25 +64,25 @@ def _repeat(
     origin = b.block
     head, inside, after = b.append("steps"), b.append("step"), b.append("stepped")
     b.br(head)
-    b.at(head)
+    b.position_at_end(head)
     i = b.phi(I64)
     i.add(const(I64, 0), origin)
     phis = [b.phi(start.type) for start in starts]
     for phi, start in zip(phis, starts):
         phi.add(start, origin)
     b.condbr(b.icmp("slt", i, count), inside, after)
-    b.at(inside)
+    b.position_at_end(inside)
     made = body(i, list(phis))
     following = b.add(i, const(I64, 1))
     for phi, value in zip((i, *phis), (following, *made)):
         phi.add(value, b.block)
     b.br(head)
-    b.at(after)
+    b.position_at_end(after)
     return list(phis)
 
 
 # -- by the unit -------------------------------------------------------------------------------
-def _by_tiles(
+def _multiply_by_tiles(
     b: Builder,
     pointers: list[Value],
     steps: Value,
@@ -136,7 +136,7 @@ def _by_tiles(
 
 
 # -- by vectors --------------------------------------------------------------------------------
-def _by_vectors(
+def _multiply_by_vectors(
     b: Builder,
     pointers: list[Value],
     steps: Value,
@@ -153,13 +153,13 @@ def _by_vectors(
     def products(pair: list[Value], acc: list[Value]) -> list[Value]:
         if dtypes[0].is_bfloat:
             parts = [
-                [flush_subnormals(b, half_of(b, w, second)) for w in pair]
+                [flush_subnormals(b, widen_half(b, w, second)) for w in pair]
                 for second in (False, True)
             ]
             return [flush_subnormals(b, multiply_add(b, x, y, a)) for (x, y), a in zip(parts, acc)]
         return [dot_bytes(b, (pair[0], pair[1]), (dtypes[0].is_int, dtypes[1].is_int), acc[0])]
 
-    def one(number: Value, none: list[Value]) -> list[Value]:
+    def multiply_vector(number: Value, none: list[Value]) -> list[Value]:
         row = b.udiv(number, const(I64, columns // TILE))
         part = b.urem(number, const(I64, columns // TILE))
         place = _advance(b, sums, b.mul(number, const(I64, TILE * 4)))
@@ -187,4 +187,4 @@ def _by_vectors(
         b.store(end, place, align=1)
         return []
 
-    _repeat(b, const(I64, rows * columns // TILE), [], one)
+    _repeat(b, const(I64, rows * columns // TILE), [], multiply_vector)
