@@ -75,16 +75,13 @@ def _compile_all_quickly(
 def quick_codegen(any_level: bool = False) -> Generator[None, None, None]:
     """Let what is compiled within, at level 0, be compiled quickly; much is at its first call.
 
-    With ``any_level`` all of it is, as a default schedule leaves it, also where less is asked for
-    within.
+    With ``any_level`` all of it is, as a default schedule leaves it.
     """
-    before = engine.compile_ir
-    if before is not _compile_all_quickly:
-        engine.compile_ir = _compile_all_quickly if any_level else _compile_quickly
+    engine.compile_ir = _compile_all_quickly if any_level else _compile_quickly
     try:
         yield
     finally:
-        engine.compile_ir = before
+        engine.compile_ir = _compile_ir
 
 
 def with_quick_codegen(prepare: Callable[[IRModule], dict[str, Any]]) -> Any:

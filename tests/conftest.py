@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import gc
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +16,6 @@ share_bytecode()  # before the package is imported
 
 import hypothesis  # noqa: E402
 
-from fuzz.native import quick_codegen  # noqa: E402
 from loomir.ir.node import freeze_nodes  # noqa: E402
 from loomir.ir.passes import verifying  # noqa: E402
 from loomir.support.config import SETTINGS  # noqa: E402
@@ -62,28 +60,6 @@ def _verify_facts() -> Iterator[None]:
     """Check facts after every pass and steps of scheduling, in processes that tests start too."""
     with pytest.MonkeyPatch.context() as patch, verifying():
         patch.setenv("LOOMIR_VERIFY", "1")
-        yield
-
-
-# -- code ---------------------------------------------------------------------------------------
-QUICK = tuple(str(Path(__file__).parent / name) + os.sep for name in ("autoschedule", "op", "te"))
-"""Folders whose tests are about what is compiled, rather than how LLVM selects instructions."""
-
-
-@pytest.fixture(autouse=True)
-def _code_is_optimised_once(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let LLVM optimise in the first case of each test, and in the others write code quickly.
-
-    What is compiled is the same, and so is what it must compute.
-    """
-    cases = getattr(request.node, "callspec", None)
-    if cases is None or not any(cases.indices.values()) or not str(request.path).startswith(QUICK):
-        yield
-        return
-    folder: Path = request.getfixturevalue("tmp_path_factory").getbasetemp()
-    with pytest.MonkeyPatch.context() as patch, quick_codegen(any_level=True):
-        # Nobody shall find such code in a cache.
-        patch.setattr(SETTINGS, "cache_dir", folder / "quick")
         yield
 
 
