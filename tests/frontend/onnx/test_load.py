@@ -266,7 +266,7 @@ def test_dots_in_equations_stand_for_axes(equation: str, shapes: list[tuple[int,
 
 def test_squeeze_of_unknown_extents_needs_axes():
     text = "main (float[N, 1, 3] x) => (float[N, 3] y) { y = Squeeze (x) }"
-    with pytest.raises(CompileError, match="the extents of some are not known"):
+    with pytest.raises(CompileError, match="but some extents are unknown"):
         loomir.onnx.load(model(text))
 
 

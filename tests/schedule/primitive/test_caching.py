@@ -110,7 +110,7 @@ def test_cache_read_between_writes_takes_what_is_there():
 
 def test_cache_read_does_not_copy_what_nothing_wrote():
     sch = Schedule(from_source(HEAD + PART))
-    refused(sch, "SCH0006", "nothing wrote", "cache_read", "C", 0, "global")
+    refused(sch, "SCH0006", "not written yet", "cache_read", "C", 0, "global")
 
 
 def test_cache_read_inside_of_the_loop_that_writes(golden: Callable[[str], None]):

@@ -87,7 +87,7 @@ def main(A: T.Buffer((8,), "int32"), D: T.Buffer((1,), "int32")):
 
 def test_compute_at_takes_all_takers_or_none():
     sch = Schedule(softmax())
-    with pytest.raises(ScheduleError, match="'softmax' takes its result outside") as caught:
+    with pytest.raises(ScheduleError, match="'softmax' uses its result outside") as caught:
         sch.compute_at("power", sch.get_loops("total")[0])
     assert caught.value.diagnostic.code == "SCH0006"
     with pytest.raises(ScheduleError) as caught:

@@ -65,7 +65,7 @@ def test_decompose_padding_refuses_what_fills_nothing_up():
         sch.decompose_padding("B", sch.get_loops("B")[0])
     assert caught.value.diagnostic.code == "SCH0007"
     sch = Schedule(padded())
-    with pytest.raises(ScheduleError, match="not around block") as caught:
+    with pytest.raises(ScheduleError, match="encloses more than block") as caught:
         sch.decompose_padding("P", sch.get_loops("Q")[0])
     assert caught.value.diagnostic.code == "SCH0004"
     assert not sch.can_decompose_padding("P", sch.get_loops("Q")[0])

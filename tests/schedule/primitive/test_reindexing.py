@@ -99,7 +99,7 @@ def test_what_has_no_axes_is_refused():
     refused(sch, "SCH0007", "may not read each time", "reindex", "maybe", ("read", 0))
     refused(sch, "SCH0006", "other blocks write 'C'", "reindex", "two", ("write", 0))
     refused(sch, "SCH0003", "is not a buffer of block", "reindex", "two", 0)
-    with pytest.raises(ScheduleError, match="does not run at each point"):
+    with pytest.raises(ScheduleError, match="does not run exactly once for each point"):
         sch.reindex("some", "A")
     sch = Schedule(matmul())
     refused(sch, "SCH0007", "an axis that reduces", "reindex_cache_write", "C", 0, "local",

@@ -103,7 +103,7 @@ def test_tensorize_refuses_boxes_beyond_a_buffer():
     (_, inner) = sch.split(sch.get_loops("B")[0], [4, 2])
     found = refused(sch, inner, "test.half")
     assert found.code == "SCH0005"
-    assert "may reach beyond it" in found.message
+    assert "may exceed it" in found.message
 
 
 def test_tensorize_refuses_one_buffer_for_two_that_it_writes():
