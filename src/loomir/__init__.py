@@ -128,6 +128,20 @@ _HOMES: Final = {
     "warnings_of": "loomir.relax.check.verify",
 }
 _ALIASES: Final = {"onnx": "loomir.frontend.onnx", "torch": "loomir.frontend.torch"}
+_INSTEAD: Final = {
+    # What others call things.
+    **dict.fromkeys(("array", "nd", "tensor"), "numpy.array(...): programs take NumPy's arrays"),
+    **dict.fromkeys(("cpu", "cuda", "device", "gpu"), "nothing: programs run on this CPU"),
+    **dict.fromkeys(("run", "execute", "build_module"), "loomir.compile(program)(x, y)"),
+    "lower": "loomir.compile(program).script()",
+    "optimize": "loomir.compile(program), which optimizes",
+    "set_num_threads": "LOOMIR_NUM_THREADS=4 before the command that starts Python",
+    "transform": "from loomir import transform",
+    "parse": "loomir.script.from_source(text)",
+    "prim_func": "@T.prim_func, after: from loomir.script import tir as T",
+    "function": "@R.function, after: from loomir.script import relax as R",
+    "ir_module": "@I.ir_module, after: from loomir.script import ir as I",
+}
 _PACKAGES: Final = (
     "ir",
     "op",
@@ -175,7 +189,8 @@ def __getattr__(name: str) -> Any:
     elif name in _PACKAGES:
         value = import_module(f"loomir.{name}")
     else:
-        raise AttributeError(f"module 'loomir' has no attribute {name!r}")
+        refuse = import_module("loomir.support.argument_errors").refuse_missing
+        return refuse("loomir", __all__, _INSTEAD)(name)
     globals()[name] = value
     return value
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from loomir import __version__
 from loomir.autoschedule.driver import schedule_function, schedule_module
@@ -29,6 +28,7 @@ from loomir.deploy.callables import callables
 from loomir.deploy.library import LibrarySource, export_library
 from loomir.deploy.saved import from_bytes, save, to_bytes
 from loomir.deploy.tables import KernelSignature, Tables
+from loomir.ir.advise_program import advise_program
 from loomir.ir.garbage import collect_seldom
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.passes import OnStage
@@ -122,32 +122,8 @@ def as_module(program: Program) -> IRModule:
         Diagnostic(
             "TIR0005",
             f"{with_article(type(program).__name__)} is not a program",
-            help=_as_program(program),
+            help=advise_program(program),
         )
-    )
-
-
-def _as_program(value: Any) -> str:
-    """Return a remedy that says how to get a program from a value."""
-    cls = cast("type[Any]", type(value))
-    if isinstance(value, FunctionType):
-        return (
-            f"write @T.prim_func or @R.function above def {value.__name__}, "
-            "or @loomir.jit, which compiles it at its first call"
-        )
-    items = cast("list[object]", value) if isinstance(value, (list, tuple)) else [value]
-    if any(type(item).__module__.startswith("loomir.te.") for item in items):
-        return "make a program of tensors: te.create_prim_func([inputs..., output])"
-    if any("torch" in base.__module__ for base in cls.__mro__):
-        if hasattr(cast("object", value), "graph_signature"):
-            return "bring it over: loomir.compile(loomir.torch.from_exported(program))"
-        return "write loomir.torch.compile(model), and call what it returns"
-    if cls.__module__.partition(".")[0] == "onnx":
-        return "bring it over: loomir.compile(loomir.onnx.load(model))"
-    if isinstance(value, str):
-        return "read it: loomir.script.from_source(text), or loomir.onnx.load(path) of a model"
-    return (
-        "give a function decorated with @T.prim_func or @R.function, or a module with @I.ir_module"
     )
 
 

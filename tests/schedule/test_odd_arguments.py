@@ -131,7 +131,7 @@ def test_what_no_primitive_takes():
     for name, arguments, why in refused:
         with pytest.raises(CompileError, match=why):
             sch.perform(name, arguments)
-    with pytest.raises(CompileError, match="mod is not a program"):
+    with pytest.raises(CompileError, match="3 is not a program of loops"):
         Schedule(3)  # type: ignore[arg-type]
 
 

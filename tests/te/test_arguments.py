@@ -96,9 +96,9 @@ def test_the_argument_is_named():
         topi.sort(X, nan="x")  # type: ignore[arg-type]
     with refused("TE0104", "compute: fcompute is 4, not a function"):
         te.compute((3,), 4)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+    with pytest.raises(TypeError, match="missing a required argument"):
         topi.add(X)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="unexpected keyword"):
+    with pytest.raises(TypeError, match="it takes no 'axis'"):
         topi.add(X, X, axis=1)  # type: ignore[call-arg]
 
 
@@ -118,7 +118,7 @@ def test_numbers_of_numpy_are_numbers():
 
 def test_nobody_goes_through_a_tensor_or_a_buffer():
     for value in (N, X, decl_buffer((Var("n", "int32"),), "int32")):
-        with pytest.raises(TypeError, match="not iterable"):
+        with pytest.raises(TypeError, match=r"not iterable|no elements to go through"):
             list(value)  # type: ignore[call-overload]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import platform
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from loomir.runtime.storage.program_cache import ProgramCache
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import LoomirError
 from loomir.target import Target
+from loomir.target.processor import describe_processor
 
 __all__ = ["doctor"]
 
@@ -98,7 +98,7 @@ def doctor(
 
 
 def _model() -> str:
-    """Return the CPU's model name; empty if the system does not tell."""
+    """Return the CPU's model name and its core; empty if the system does not tell."""
     try:
         if sys.platform == "darwin":
             command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
@@ -110,8 +110,7 @@ def _model() -> str:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except (OSError, subprocess.SubprocessError):
         return ""
-    named = re.search(r"^(?:model name|Model|Hardware|cpu model)\s*:\s*(\S.*)$", text, re.MULTILINE)
-    return named[1].strip() if named else ""
+    return describe_processor(text)
 
 
 def _model_of_windows() -> str:

@@ -22,7 +22,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from types import CodeType, FunctionType
-from typing import Any, ClassVar, Final, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, Final, NamedTuple, NoReturn, TypeVar, cast
 
 from typing_extensions import dataclass_transform
 
@@ -98,6 +98,8 @@ class Node:
 
     in_words: ClassVar[str] = ""
     """The description of such nodes in errors, such as ``an expression``; not inherited."""
+    refuse_others: ClassVar[Callable[..., NoReturn] | None]
+    """What a constructor calls that is given more than the fields, with all it is given."""
     written_as: ClassVar[tuple[type, ...]] = ()
     """The plain values that constructors convert to such nodes."""
 
@@ -328,10 +330,19 @@ def _constructor(cls: type[Node], *, guarded: bool) -> Callable[..., None]:
         lines += [" try:", "  self.__post_init__()", " except LoomirError:", "  raise"]
         lines += [" except by_misfits:", "  explain_node(self)", "  raise"]
     head = ", ".join(["self", *given, *(["*", *named] if named else [])])
+    if hasattr(cls, "refuse_others"):
+        head = ", ".join(["self", *given, "*others", *named, "**unknown"])
+        values = ", ".join([field.name for field in fields if not field.kw_only])
+        lines.insert(0, f" if others or unknown: self.refuse_others({values}, *others, **unknown)")
     body = "\n".join(lines or [" pass"])
     exec(f"def __init__({head}):\n{body}", known)  # noqa: S102 - names of fields
     made: Any = known["__init__"]
     made.__module__, made.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
+    if hasattr(cls, "refuse_others"):  # what is refused is nothing to be given
+        shown = inspect.signature(made)
+        kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        kept = [p for p in shown.parameters.values() if p.kind not in kinds]
+        made.__signature__ = shown.replace(parameters=kept)
     made.__annotations__ = {field.name: field.type for field in fields} | {"return": "None"}
     return made
 

@@ -34,9 +34,11 @@ from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.node import Node
 from loomir.ir.visit import by_class
 from loomir.support.announcing import announce
-from loomir.support.argument_errors import explain_arguments
+from loomir.support.argument_errors import CODE, explain_arguments
+from loomir.support.caller_span import user_span
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
 from loomir.support.fork_safe import lazy_property
+from loomir.support.runtime_types import show_value
 
 __all__ = [
     "FACTS",
@@ -202,8 +204,19 @@ def _map_modules_too(step: Pass) -> Callable[..., Any]:
 
 
 def pass_of(function: Callable[..., Any]) -> Pass:
-    """Find the pass that a function was registered as."""
-    return _BY_FUNCTION[function]
+    """Find the pass that a function was registered as. Errors: TIR0006 for none."""
+    found = _BY_FUNCTION.get(function)
+    if found is None:
+        name = getattr(function, "__name__", None) or show_value(function)
+        raise CompileError(
+            Diagnostic(
+                CODE,
+                f"{name} is not a pass",
+                user_span(),
+                help='register it: @loomir.ir.passes.register("mine.Name") above its def',
+            )
+        )
+    return found
 
 
 @explain_arguments
@@ -264,17 +277,21 @@ class Pipeline:
         self.facts: tuple[frozenset[str], ...] = tuple(self._facts_after_each())
         missing = frozenset(ensures) - (self.facts[-1] if self.facts else self.assumes)
         if missing:
-            raise InternalError(f"pipeline {name} does not ensure {', '.join(sorted(missing))}")
+            raise CompileError(
+                Diagnostic(
+                    CODE,
+                    f"the pipeline {name!r} does not ensure {', '.join(sorted(missing))}",
+                    user_span(),
+                    help=f"end it with {_write_makers(sorted(missing))}",
+                )
+            )
 
     def _facts_after_each(self) -> Iterable[frozenset[str]]:
         known = self.assumes
         for step in self.steps:
             missing = step.requires - known
             if missing:
-                raise InternalError(
-                    f"pipeline {self.name}: {step.name} requires {', '.join(sorted(missing))}, "
-                    "which no step before it establishes"
-                )
+                raise _missing_facts(self.name, step, sorted(missing))
             known = known - step.breaks | step.establishes
             unknown = known - FACTS.keys()
             if unknown:
@@ -314,6 +331,30 @@ class Pipeline:
                 proved = facts | proved if made is mod else facts
             mod = made
         return mod
+
+
+def _missing_facts(pipeline: str, step: Pass, missing: Sequence[str]) -> CompileError:
+    """Make the error for a step that comes too early, with the passes that belong before it."""
+    facts = ", ".join(missing)
+    return CompileError(
+        Diagnostic(
+            CODE,
+            f"the pipeline {pipeline!r}: {step.name} requires {facts}, "
+            "which no step before it establishes",
+            user_span(),
+            help=f"put {_write_makers(missing)} before it, or say that what goes in has it: "
+            f"assumes={[*missing]!r}",
+        )
+    )
+
+
+def _write_makers(facts: Sequence[str]) -> str:
+    """List the passes that establish facts, or some of them where there are many."""
+    makers = [
+        " or ".join([p.name for p in PASSES.values() if fact in p.establishes][:3])
+        for fact in facts
+    ]
+    return " and ".join(dict.fromkeys(m for m in makers if m)) or "a pass that establishes it"
 
 
 _verify = [bool(os.environ.get("LOOMIR_VERIFY"))]

@@ -3,6 +3,8 @@
 Importing this package defines all of them. Their names are those of ``R`` in TVMScript.
 """
 
+from typing import TYPE_CHECKING
+
 from loomir.op import builtin as builtin
 from loomir.op import grad as grad
 from loomir.op import image as image
@@ -32,3 +34,13 @@ from loomir.op.set import *  # noqa: F403
 from loomir.op.shapes import *  # noqa: F403
 from loomir.op.sorting import *  # noqa: F403
 from loomir.op.statistical import *  # noqa: F403
+from loomir.relax.operator.elsewhere import find_operator as _find_operator
+from loomir.support.argument_errors import refuse_missing as _refuse_missing
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Say which operator is meant by a name that there is not."""
+        found = _find_operator(name)
+        instead = {} if found is None else {name: f"op.{found}"}
+        return _refuse_missing("op", list(globals()), instead)(name)

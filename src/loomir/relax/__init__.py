@@ -42,6 +42,7 @@ from loomir.relax.struct_info import (
     TupleStructInfo,
 )
 from loomir.support.argument_errors import explain_exported as _explain_exported
+from loomir.support.argument_errors import refuse_missing as _refuse_missing
 from loomir.support.fork_safe import import_module
 
 __all__ = [
@@ -86,7 +87,22 @@ _define()
 globals().update(_explain_exported(globals(), __all__))
 
 
+_refuse = _refuse_missing(
+    "relax",
+    __all__,
+    {
+        **dict.fromkeys(("VirtualMachine", "vm"), "loomir.compile(mod), and call what it returns"),
+        "build": "loomir.compile(mod)",
+        "nn": "the operators that a layer is made of, as in op.nn.relu(op.linear(x, w, b))",
+        "transform": "loomir.transform.relax",
+        "TensorType": 'relax.TensorStructInfo((4,), "float32")',
+        "array": "relax.const(values)",
+        "tensor": "relax.const(values)",
+    },
+)
+
+
 def __getattr__(name: str) -> Any:
     if name == "op":  # the operators are made of what is in this package: loaded when asked for
         return import_module("loomir.op")
-    raise AttributeError(f"module 'loomir.relax' has no attribute {name!r}")
+    return _refuse(name)

@@ -10,7 +10,7 @@ from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.array import Array
 from loomir.support.caller_span import located
 from loomir.support.diagnostics import with_article
-from loomir.support.dtype import DataType
+from loomir.support.dtype import DataType, to_dtype
 from loomir.support.fork_safe import import_module
 from loomir.tir.numpy_operands import as_number, is_numpy_value
 from loomir.tir.rules import refuse
@@ -37,6 +37,9 @@ def make_constant(value: Any, dtype: DataType | None) -> Constant:
         given = given.data
     numpy: Any = import_module("numpy")  # slow to load, so loaded with the first array
     if type(given) is not numpy.ndarray and not isinstance(given, numpy.generic):
+        if getattr(given, "requires_grad", False):
+            message = "a tensor that requires a gradient is no constant"
+            raise NoNumbers(message, "give its numbers: relax.const(tensor.detach().numpy())")
         try:
             found = numpy.asarray(given)
         except (ValueError, TypeError, OverflowError) as error:
@@ -97,7 +100,7 @@ def const(value: Any, dtype: DataType | str | None = None) -> Constant:
     Python's integers become int32 and its floats float32, unless ``dtype`` says otherwise; an array
     keeps its own dtype. Errors: RLX0005 for what holds no numbers, or numbers that the dtype lacks.
     """
-    wanted = DataType(dtype) if isinstance(dtype, str) else dtype
+    wanted = None if dtype is None else to_dtype(dtype)
     return _explain(lambda: make_constant(value, wanted))
 
 

@@ -10,16 +10,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NoReturn, cast
 
 from loomir.ir.module import BaseFunc
 from loomir.ir.node import attr, binds, child, meta, node, replace_lists, reset, uses
 from loomir.relax.node import Callee, Expr, RelaxExpr, StructInfo
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.array import Array
-from loomir.support.dtype import DataType, to_dtype
+from loomir.support.caller_span import user_span
+from loomir.support.dtype import DataType, dtype_text, to_dtype
 from loomir.support.printing import to_text
+from loomir.support.runtime_types import show_value
 from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr, const
 from loomir.tir.rules import refuse
@@ -81,6 +84,23 @@ class Var(Expr):
     name_hint: str = meta()
     struct_info_annotation: StructInfo | None = uses(default=None)
     span: Span | None = meta(default=None, kw_only=True)
+
+    @staticmethod
+    def refuse_others(  # pyright: ignore[reportIncompatibleVariableOverride]
+        name: object, *parts: Any, **named: Any
+    ) -> NoReturn:
+        """Refuse a shape and a dtype in place of structural information. Errors: RLX0003."""
+        shape: object = next(
+            (p for p in parts if type(p) in (tuple, list)), named.get("shape", (4,))
+        )
+        dtype = next((p for p in parts if isinstance(p, str)), named.get("dtype", "float32"))
+        info = f"relax.TensorStructInfo({show_value(shape)}, {dtype_text(dtype)})"
+        refuse(
+            "RLX0003",
+            "a variable of a graph takes a name and structural information",
+            help=f"write relax.Var({json.dumps(name, default=str)}, {info})",
+            span=user_span(),
+        )
 
     @property
     def struct_info(self) -> StructInfo:

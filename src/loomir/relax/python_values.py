@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
+from loomir.support.caller_span import read_call, user_span
+from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.tir.numpy_operands import build_by_ufunc
 from loomir.tir.rules import refuse
 
@@ -17,7 +19,10 @@ __all__ = ["PythonMeaning", "PythonValue", "set_meaning"]
 
 
 class PythonMeaning(NamedTuple):
-    """The functions that make calls, items, fields, shapes and dtypes of values, and constants."""
+    """The functions that make calls, items, fields, shapes and dtypes of values, and constants.
+
+    ``attribute`` refuses a name that values lack, with what to write instead.
+    """
 
     apply: Callable[[str, Sequence[object]], Any]
     item: Callable[[Any, Any], Any]
@@ -25,6 +30,7 @@ class PythonMeaning(NamedTuple):
     shape: Callable[[Any], tuple[Any, ...]]
     dtype: Callable[[Any], str]
     constant: Callable[[Any], Any]
+    attribute: Callable[[Any, str], NoReturn]
 
 
 _meaning: list[PythonMeaning] = []
@@ -40,6 +46,34 @@ def set_meaning(meaning: PythonMeaning) -> None:
 
 def _apply(name: str, operands: Sequence[object]) -> Any:
     return _meaning[0].apply(name, operands)
+
+
+def _is_asked_by_user(depth: int = 2) -> bool:
+    """Whether the code that uses a value, so many calls up from here, is not Loomir's."""
+    asks = str(sys._getframe(depth).f_globals.get("__name__", ""))  # pyright: ignore[reportPrivateUsage]
+    return not asks.startswith("loomir.")
+
+
+class NoNumberError(CompileError, TypeError):
+    """A value of a graph was asked for a number."""
+
+
+def _instead_of_truth() -> str:
+    called = read_call(user_span())
+    name = {"max": "maximum", "min": "minimum"}.get(called.name) if called is not None else None
+    if called is not None and name is not None:
+        return f"write op.{name}({called.arguments})"
+    return "choose for each element with op.where(c, a, b), or write relax.If"
+
+
+def _refuse_number(function: str) -> NoReturn:
+    span = user_span()
+    called = read_call(span)
+    help_ = "compile the program, call it, and use what it returns"
+    if called is not None and called.module == "math":
+        help_ = f"write op.{called.name}({called.arguments})"
+    message = f"{function}() of a value of a graph: its numbers are known when the program runs"
+    raise NoNumberError(Diagnostic("RLX0006", message, span, help=help_))
 
 
 class PythonValue:
@@ -71,15 +105,45 @@ class PythonValue:
         Errors: RLX0006.
         """
         name: str = getattr(getattr(self, "op", None), "name", "")
-        if name in _COMPARISONS:
-            asks = str(sys._getframe(1).f_globals.get("__name__", ""))  # pyright: ignore[reportPrivateUsage]
-            if not asks.startswith("loomir."):
-                refuse(
-                    "RLX0006",
-                    "what a comparison gives is not known before the graph runs",
-                    help="choose for each element with op.where(c, a, b), or write relax.If",
-                )
+        if name in _COMPARISONS and _is_asked_by_user():
+            refuse(
+                "RLX0006",
+                "what a comparison gives is not known before the graph runs",
+                help=_instead_of_truth(),
+            )
         return True
+
+    def __len__(self) -> int:
+        """Return how many fields a tuple has. Errors: RLX0006 for what is none."""
+        return len(_meaning[0].fields(self))
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        """Refuse to change a value. Errors: RLX0006."""
+        refuse(
+            "RLX0006",
+            "values of a graph do not change",
+            help="make a new one: op.scatter_elements(x, indices, updates), or op.where(c, a, x)",
+            span=user_span(),
+        )
+
+    def __float__(self) -> float:
+        """Refuse a number. Errors: RLX0006."""
+        _refuse_number("float")
+
+    def __int__(self) -> int:
+        """Refuse a number. Errors: RLX0006."""
+        _refuse_number("int")
+
+    def __round__(self, digits: int = 0) -> Any:
+        """Round the elements to whole numbers. Errors: RLX0006 for digits."""
+        return _refuse_number("round") if digits else _apply("round", (self,))
+
+    if not TYPE_CHECKING:  # checkers know the names that there are
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_") or not _is_asked_by_user(2):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            _meaning[0].attribute(self, name)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **options: Any) -> Any:
         """Build calls for NumPy's operators; refuse its functions. Errors: TIR0115."""

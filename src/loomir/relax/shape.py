@@ -40,7 +40,9 @@ def as_dim(value: Any, span: Span | None = None) -> PrimExpr:
     return refuse(
         "RLX0002",
         f"an extent is an integer, not {value}",
-        help="give a number, or an expression of shape variables",
+        help='write a name for one that calls decide, as in ("n", 4)'
+        if value is None
+        else "give a number, or an expression of shape variables",
         span=span or getattr(value, "span", None),
     )
 

@@ -15,7 +15,9 @@ from loomir.ir.module import VDevice
 from loomir.ir.node import attr, child, meta, node, reset
 from loomir.relax.node import Expr, StructInfo
 from loomir.relax.shape import ShapeExpr, as_dims
+from loomir.support.caller_span import user_span
 from loomir.support.dtype import VOID, DataType, to_dtype
+from loomir.support.runtime_types import show_value
 from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr
 from loomir.tir.rules import refuse
@@ -147,7 +149,10 @@ class TensorStructInfo(StructInfo):
     def __post_init__(self) -> None:
         rank = cast("int | None", self.ndim)
         given = cast("DataType | str | None", self.dtype)
-        dtype = DataType(given) if isinstance(given, str) else (VOID if given is None else given)
+        shape = cast("Any", self.shape)
+        if isinstance(shape, (str, int)):
+            _refuse_shape(shape)
+        dtype = to_dtype(given)
         reset(self, "dtype", dtype)
         if dtype.lanes != 1 or (dtype.is_handle and not dtype.is_void):
             refuse(
@@ -156,7 +161,6 @@ class TensorStructInfo(StructInfo):
                 help="use a dtype of one lane; tensors have axes in place of vectors",
                 span=self.span,
             )
-        shape = cast("Any", self.shape)
         if shape is not None and not isinstance(shape, Expr):
             shape = ShapeExpr(tuple(cast("Iterable[Any]", shape)), span=self.span)
             reset(self, "shape", shape)
@@ -186,6 +190,16 @@ class TensorStructInfo(StructInfo):
             return self.shape.values
         info = getattr(self.shape, "struct_info_annotation", None)
         return info.values if isinstance(info, ShapeStructInfo) else None
+
+
+def _refuse_shape(shape: str | int) -> None:
+    extents, dtype = (f"({shape},)", "float32") if isinstance(shape, int) else ("(4,)", shape)
+    refuse(
+        "RLX0002",
+        f"a shape is a tuple of extents, not {show_value(shape)}",
+        help=f'write relax.TensorStructInfo({extents}, "{dtype}")',
+        span=user_span(),
+    )
 
 
 def _rank_of_shape(shape: Expr | None) -> int | None:

@@ -61,6 +61,10 @@ class RunKeyError(RunError, KeyError):
     """No function is known by that name."""
 
 
+class RunAttributeError(RunError, AttributeError):
+    """What a call gives or takes has no such attribute."""
+
+
 class CacheWarning(UserWarning):
     """The cache of compiled code cannot be used; programs work, but are compiled every time."""
 

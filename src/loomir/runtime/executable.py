@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from loomir.runtime.errors import RunKeyError, RunTypeError, RunValueError, refuse_pickle
+from loomir.runtime.errors import (
+    RunAttributeError,
+    RunKeyError,
+    RunTypeError,
+    RunValueError,
+    refuse_pickle,
+)
 from loomir.runtime.function import Function
 from loomir.runtime.graph.function import GraphFunction
 from loomir.runtime.report.profile import Profile
@@ -22,6 +28,10 @@ __all__ = ["Executable", "show_seconds"]
 def show_seconds(seconds: float) -> str:
     """Format a duration."""
     return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.1f} ms"
+
+
+_CALLS: Final = frozenset(("call", "entry_func", "execute", "forward", "invoke", "main", "run"))
+"""What others call a call."""
 
 
 @explain_methods
@@ -105,8 +115,18 @@ class Executable(Displayed):
         def __getattr__(self, name: str) -> object:
             """Explain how to call a function that is accessed as an attribute."""
             known = object.__getattribute__(self, "_functions")
-            remedy = f": call exe[{name!r}](...)" if name in known else ""
-            raise AttributeError(f"an executable has no attribute {name!r}{remedy}")
+            message = f"an executable has no attribute {name!r}"
+            if name.startswith("_"):
+                raise AttributeError(message)
+            if name in known:
+                help_ = f"call exe[{name!r}](...)"
+            elif name in _CALLS:
+                help_ = "call it: exe(x, y)" if len(known) == 1 else "call exe['main'](x, y)"
+            else:
+                names = [n for n in dir(type(self)) if n[0] != "_"]
+                near = nearest(name, names)
+                help_ = f"did you mean {near}?" if near else f"it has {', '.join(names)}"
+            raise RunAttributeError(Diagnostic("RUN0121", message, help=help_))
 
     def __call__(self, /, *args: object, **kwargs: object) -> Any:
         """Call ``main``, or the only function. Errors: RUN0122 if there is neither."""

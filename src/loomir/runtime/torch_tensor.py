@@ -97,7 +97,9 @@ def diagnose_tensor(parameter: Parameter, value: Any) -> None:
                 "RUN0107",
                 f"{parameter.name} is on device {value.device}, this function runs on the CPU",
                 span=parameter.span,
-                help=f"pass {parameter.name}.cpu()",
+                help=f"pass {parameter.name}.cpu()"
+                if value.device.type != "meta"
+                else "it has a shape and no numbers: make it on the CPU, as by torch.zeros",
             )
         )
     if value.layout is not torch.module.strided:

@@ -32,7 +32,6 @@ _PLAIN: Final[dict[Kind, tuple[type, str, str]]] = {
     Kind.STR: (str, "no string", "give a string"),
     Kind.MAP: (IndexMap, "no index map", "give an IndexMap"),
 }
-_BLOCK_FIRST: Final = frozenset(("compute_at", "reverse_compute_at"))
 _LISTS: Final = {
     Kind.LOOPS: (Kind.LOOP, "loops"),
     Kind.BLOCKS: (Kind.BLOCK, "blocks"),
@@ -152,7 +151,7 @@ class Arguments:
                 help_ = f"give what names {with_article(what)}, as get_sblock and get_loops do"
                 if isinstance(value, (list, tuple)) and kind is Kind.LOOP:
                     help_ = f"give them one by one: sch.{primitive}(*loops)"
-                elif isinstance(value, LoopRV) and primitive in _BLOCK_FIRST:
+                elif isinstance(value, LoopRV):
                     help_ = f"give the block first: sch.{primitive}(block, loop)"
                 elif isinstance(value, BlockRV):
                     help_ = "give one of its loops: i, j = sch.get_loops(block)"

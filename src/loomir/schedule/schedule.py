@@ -16,7 +16,7 @@ from loomir.schedule.refusal import Refusal, Refused, diagnostic_of
 from loomir.schedule.state import FunctionState, Ref, State
 from loomir.schedule.table import MISSING, PRIMITIVES, Context, Kind, Parameter, Primitive, Sampled
 from loomir.schedule.trace import Instruction, Trace
-from loomir.schedule.unknown_names import NamedPrimitives, explain_misfits
+from loomir.schedule.unknown_names import NamedPrimitives, explain_misfits, refuse_program
 from loomir.schedule.variables import BlockRV, ExprRV, LoopRV
 from loomir.support.diagnostics import (
     CompileError,
@@ -58,7 +58,7 @@ class Schedule(Displayed, NamedPrimitives):
         if isinstance(mod, PrimFunc):
             mod = IRModule({GlobalVar(mod.name): mod})
         if not isinstance(cast("object", mod), IRModule):
-            raise bad_argument("Schedule", "mod is not a program", "give an IRModule or a PrimFunc")
+            raise refuse_program(mod)
         self._state = State(mod)
         self._arguments = Arguments()
         self._trace = Trace()

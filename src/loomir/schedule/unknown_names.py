@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
+from loomir.support.caller_span import read_call, user_span
 from loomir.support.diagnostics import Diagnostic, ScheduleError, nearest
 from loomir.support.runtime_types import show_value
+from loomir.support.span import Span
 
-__all__ = ["NamedPrimitives", "explain_misfits"]
+__all__ = ["NamedPrimitives", "explain_misfits", "refuse_program"]
 
 _TILE: Final = (
     "i0, i1 = sch.split(i, factors=[None, 4]); j0, j1 = sch.split(j, factors=[None, 4]); "
@@ -35,6 +39,13 @@ _INSTEAD: Final = {
     "loops": "sch.get_loops(block)",
     "blocks": "sch.get_child_blocks(sch.get_sblock('root'))",
     "script": "sch.mod.script()",
+    "print": "sch.show()",
+    "lower": "sch.mod, which is the program as it is now",
+    "save": 'open("scheduled.py", "w").write(sch.mod.script())',
+    "run": "loomir.compile(sch.mod)",
+    "stage": "sch.get_sblock(name)",
+    "stages": "sch.get_child_blocks(sch.get_sblock('root'))",
+    "get_block_names": "sch.get_child_blocks(sch.get_sblock('root'))",
     "build": "loomir.compile(sch.mod)",
     "compile": "loomir.compile(sch.mod)",
 }
@@ -42,6 +53,10 @@ _PARAMETERS: Final = {
     ("split", "factor"): "factors=[None, {}]",
     ("split", "nparts"): "factors=[{}, None]",
 }
+
+
+class ScheduleTypeError(ScheduleError, TypeError):
+    """A schedule is used as what it is not."""
 
 
 class ScheduleAttributeError(ScheduleError, AttributeError):
@@ -52,6 +67,19 @@ class NamedPrimitives:
     """What a schedule lacks is refused with what to write instead."""
 
     if not TYPE_CHECKING:  # checkers know the names that there are
+
+        def __getitem__(self, name: object) -> Any:
+            """Refuse items. Errors: SCH0003."""
+            message = "a schedule has no items"
+            block = json.dumps(name) if isinstance(name, str) else '"C"'
+            help_ = f"write sch.get_sblock({block}), and sch.get_loops of that for its loops"
+            raise ScheduleTypeError(Diagnostic("SCH0003", message, help=help_))
+
+        def __call__(self, *args: object, **kwargs: object) -> Any:
+            """Refuse a call. Errors: SCH0003."""
+            message = "a schedule is not compiled"
+            help_ = f"compile it, and call that: {_write_call(user_span())}"
+            raise ScheduleTypeError(Diagnostic("SCH0003", message, help=help_))
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
@@ -65,6 +93,34 @@ class NamedPrimitives:
                 help_ = f"did you mean sch.{near}?" if near else "help(loomir.Schedule) lists them"
             message = f"a schedule has no primitive {name!r}"
             raise ScheduleAttributeError(Diagnostic("SCH0003", message, help=help_))
+
+
+def _write_call(span: Span | None) -> str:
+    called = read_call(span)
+    name, given = ("sch", "...") if called is None else (called.name, called.arguments)
+    return f"loomir.compile({name}.mod)({given})"
+
+
+def refuse_program(value: object) -> ScheduleError:
+    """Make the error for what is not a program of loops, with how one is made of it."""
+    home = type(value).__module__
+    if home.startswith("loomir.te."):
+        help_ = "make a program of it: loomir.Schedule(te.create_prim_func([A, B]))"
+    elif home.startswith("loomir.relax."):
+        help_ = (
+            "a schedule is for kernels, which loomir.compile makes of graphs and schedules itself; "
+            "give a @T.prim_func, which a graph calls by R.call_tir"
+        )
+    elif isinstance(value, str):
+        help_ = "read it: loomir.Schedule(loomir.script.from_source(text))"
+    elif isinstance(value, FunctionType):
+        help_ = f"write @T.prim_func above def {value.__name__}"
+    elif type(value).__name__ == "Executable":
+        help_ = "give what it was compiled from, a @T.prim_func or a module"
+    else:
+        help_ = "give a function decorated with @T.prim_func, or a module"
+    message = f"Schedule: {show_value(value)} is not a program of loops"
+    return ScheduleError(Diagnostic("SCH0003", message, help=help_))
 
 
 def explain_misfits(cls: type[Any]) -> None:

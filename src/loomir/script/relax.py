@@ -26,7 +26,9 @@ from loomir.script.builder.relax.table import Operators, Part, match_cast
 from loomir.script.parser.decorators import Options
 from loomir.script.parser.entry import inline, macro, read_decorated, read_rewriter
 from loomir.script.parser.evaluate.namespaces import FUNCTION, REWRITER, mark
+from loomir.script.parser.evaluate.unknown_names import operator_named
 from loomir.script.parser.relax.extents import read_extent
+from loomir.support.argument_errors import refuse_missing, refuse_options
 
 __all__ = [
     "Call",
@@ -108,6 +110,7 @@ def function(
     name: object = None,
     check_well_formed: bool = True,
     s_tir: bool = False,
+    **others: typing.Any,
 ) -> Function | FunctionDecorator:
     """Read a function as a program of Relax; its body is not run by Python.
 
@@ -116,8 +119,10 @@ def function(
     ``private`` can be called from outside by its name; one that is not ``pure`` may do more than
     give its result. ``check_well_formed`` and ``s_tir`` are read and mean nothing here.
 
-    Errors: those of ``from_source``, and SCR0011 where Python does not keep the source.
+    Errors: those of ``from_source``, SCR0011 where Python does not keep the source, and RUN0012 for
+    an option that is none.
     """
+    refuse_options(others, ("private", "pure", "name"), "R.function")
     given = None if name is None else f"{name}"
     if func is None:
         return FunctionDecorator(private, pure, given)
@@ -142,13 +147,25 @@ def rewriter(cls: type) -> IRModule:
 mark(rewriter, REWRITER)
 
 
+_DECORATORS = {
+    **dict.fromkeys(("func", "fn", "module", "graph"), "@R.function"),
+    "prim_func": "@T.prim_func, for a kernel, or @R.function",
+    "ir_module": "@I.ir_module",
+}
+
+
 def _find_named(operators: Operators, name: str) -> typing.Any:
     try:
         return operators[name]
     except KeyError:
         if name in operators.parts():
             return Part(Operators(f"{operators.prefix}{name}.", {}), _find_named)
-    raise AttributeError(f"there is no R.{operators.prefix}{name}")
+    known = [*__all__, *_ALL] if operators is _ALL else list(operators)
+    found = operator_named(name)
+    if name in _DECORATORS:
+        found = _DECORATORS[name]
+    instead = {} if found is None else {name: found}
+    return refuse_missing(f"R.{operators.prefix}"[:-1], known, instead)(name)
 
 
 _ALL = Operators("", {})

@@ -90,6 +90,7 @@ from loomir.script.parser.entry import (
     macro,
     prim_func,
 )
+from loomir.support.argument_errors import refuse_missing
 
 # The families of names whose modules list them are taken whole.
 __all__ = [
@@ -215,14 +216,21 @@ def meta_var(value: _V) -> _V:
     return value
 
 
+_DECORATORS = {
+    **dict.fromkeys(("func", "function", "kernel", "jit"), "@T.prim_func"),
+    "ir_module": "@I.ir_module",
+    "Tensor": 'T.Buffer((8,), "float32")',
+}
+
+
 if not TYPE_CHECKING:  # a checker of types must see that these names are missing
 
     def __getattr__(name: str) -> object:
         """Return an instruction of a GPU, or say what to use for a name that others have."""
         if name in DEVICE_NAMES:
             return DEVICE_NAMES[name]
-        message = f"module {__name__!r} has no attribute {name!r}"
         refused = REFUSED.get(name)
-        if refused is not None:
-            message += f": {refused.why}; {refused.instead}"
-        raise AttributeError(message)
+        instead = (
+            {} if refused is None else {name: f"it otherwise: {refused.why}; {refused.instead}"}
+        )
+        return refuse_missing("T", __all__, {**_DECORATORS, **instead})(name)

@@ -11,7 +11,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, wraps
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from loomir.support.caller_span import user_span
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError, nearest
@@ -29,7 +29,11 @@ __all__ = [
     "misfit",
     "refuse_endless",
     "refuse_missing",
+    "refuse_options",
+    "refuse_signature",
     "refuse_unknown_options",
+    "with_remedy",
+    "write_signature",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -66,7 +70,7 @@ class _Misfit(NamedTuple):
     value: Any
     kind: Declared
 
-    def refuse(self, code: str) -> typing.NoReturn:
+    def refuse(self, code: str, instead: str | None = None) -> typing.NoReturn:
         wanted = self.kind.wanted
         if type(self.value) is int and self.kind.accepts(1):
             wanted = "an integer of 64 bits"
@@ -75,7 +79,7 @@ class _Misfit(NamedTuple):
                 code,
                 f"{self.where}: {self.name} is {show_value(self.value)}, not {wanted}",
                 user_span(),
-                help=f"give {wanted}",
+                help=instead or f"give {wanted}",
             )
         ) from None
 
@@ -93,7 +97,9 @@ def explain_arguments(function: _F, code: str = CODE) -> _F:
             return function(*args, **kwargs)
         except LoomirError:
             raise
-        except BY_MISFITS:
+        except BY_MISFITS as error:
+            if isinstance(error, TypeError):
+                refuse_signature(function, args, kwargs, code)
             explain(function, args, kwargs, code)
             raise
 
@@ -106,21 +112,58 @@ def refuse_unknown_options(function: _F) -> _F:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        unknown = next((name for name in kwargs if name not in known), None)
-        if unknown is not None:
-            guess = nearest(unknown, known)
-            raise CompileError(
-                Diagnostic(
-                    "RUN0012",
-                    f"{unknown} is not an option of loomir.{function.__name__}",
-                    help=f"did you mean {guess}?"
-                    if guess
-                    else f"help(loomir.{function.__name__}) lists the options",
-                )
-            )
+        refuse_options(kwargs, known, f"loomir.{function.__name__}")
         return function(*args, **kwargs)
 
     return cast("_F", call)
+
+
+def refuse_options(given: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    """Refuse the first option that a function does not take. Errors: RUN0012."""
+    unknown = next((name for name in given if name not in known), None)
+    if unknown is None:
+        return
+    meant = next((own for own, others in _OPTIONS.items() if unknown in others), None)
+    guess = meant if meant in known else nearest(unknown, known)
+    if unknown in _NO_OPTIONS:
+        help_ = _NO_OPTIONS[unknown]
+    elif guess is not None:
+        shown = show_value(given[unknown]) if meant == guess else ""
+        shown = "..." if shown.startswith(("a ", "an ")) else shown
+        help_ = f"write {guess}={shown}" if shown else f"did you mean {guess}?"
+    else:
+        help_ = f"help({where}) lists the options"
+    raise CompileError(Diagnostic("RUN0012", f"{unknown} is not an option of {where}", help=help_))
+
+
+_OPTIONS: Final = {
+    "check_bounds": ("boundscheck", "bounds"),
+    "constants": ("params", "weights", "parameters"),
+    "database": ("log_file", "records", "tuning_records", "work_dir"),
+    "dynamic": ("dynamic_shapes",),
+    "opt_level": ("level", "opt", "optimize"),
+    "target": ("arch", "cpu", "mcpu"),
+    "timeout": ("seconds", "time_limit"),
+    "trials": ("max_trials", "max_trials_global", "n_trials", "num_trials"),
+}
+"""What others call options that there are."""
+_THREADS: Final = "write LOOMIR_NUM_THREADS=4 before the command, or @loomir.jit(threads=4)"
+_SHOWN: Final = (
+    "leave it out: print(exe.script()) shows the loops, and loomir explain why they are so"
+)
+_BY_ITSELF: Final = "leave it out: loops are arranged for the machine by themselves"
+_OF_TORCH: Final = 'it is one of PyTorch: torch.compile(model, backend="loomir", ...)'
+_AT_CALLS: Final = "leave it out: inputs are given when the result is called"
+_NO_OPTIONS: Final = {
+    **dict.fromkeys(("backend", "fullgraph", "mode"), _OF_TORCH),
+    **dict.fromkeys(("args", "example_inputs", "inputs"), _AT_CALLS),
+    **dict.fromkeys(("nthreads", "num_threads", "threads"), _THREADS),
+    **dict.fromkeys(("debug", "print_ir", "verbose"), _SHOWN),
+    **dict.fromkeys(("parallel", "vectorize", "unroll", "nopython", "nogil"), _BY_ITSELF),
+    "device": "leave it out: programs run on this CPU",
+    "fastmath": "leave it out: sums that a program declares as reductions are reordered anyway",
+}
+"""Options elsewhere that have no like here."""
 
 
 def explain_exported(
@@ -165,14 +208,76 @@ def explain(
     explain_parts([*args, *kwargs.values()])
 
 
+Remedy: TypeAlias = "Callable[[Sequence[Any], Mapping[str, Any]], str | None]"
+_REMEDIES: Final[dict[Callable[..., Any], Remedy]] = {}
+
+
+def with_remedy(remedy: Remedy) -> Callable[[_F], _F]:
+    """Say what to write in place of calls that do not fit a function; None where that is unclear.
+
+    ``remedy`` is given the arguments of a call that was refused.
+    """
+
+    def keep(function: _F) -> _F:
+        _REMEDIES[function] = remedy
+        return function
+
+    return keep
+
+
+class SignatureError(CompileError, TypeError):
+    """A call has arguments that a function does not take, or lacks some."""
+
+
+def refuse_signature(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], code: str
+) -> None:
+    """Refuse a call that does not fit the parameters; return where it does."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        where, written = _name_of(function), write_signature(function)
+        unknown = next((name for name in kwargs if name not in signature.parameters), None)
+        near = None if unknown is None else nearest(unknown, signature.parameters)
+        help_ = f"did you mean {near}?" if near else f"call it as {where}({written})"
+        if unknown is None and not near and "too many positional" in str(error):
+            named = [n for n, p in signature.parameters.items() if p.kind is p.KEYWORD_ONLY]
+            help_ += ", with what stands after * by its name" if named else ""
+        remedy = _REMEDIES.get(function)
+        help_ = (remedy and remedy(args, kwargs)) or help_
+        why = f"it takes no {unknown!r}" if unknown is not None else f"{error}"
+        raise SignatureError(Diagnostic(code, f"{where}: {why}", user_span(), help=help_)) from None
+
+
+def write_signature(function: Callable[..., Any]) -> str:
+    """Write the parameters of a function with their defaults, as a call of it has them."""
+    parts: list[str] = []
+    is_named = False
+    for param in inspect.signature(function).parameters.values():
+        if param.name == "self":
+            continue
+        if param.kind is param.KEYWORD_ONLY and not is_named:
+            parts.append("*")
+        is_named = param.kind in (param.KEYWORD_ONLY, param.VAR_POSITIONAL)
+        stars = {param.VAR_POSITIONAL: "*", param.VAR_KEYWORD: "**"}.get(param.kind, "")
+        shown = "" if param.default is param.empty else f"={show_value(param.default)}"
+        parts.append(f"{stars}{param.name}{shown}")
+    return ", ".join(parts)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    where = function.__name__
+    return function.__qualname__.split(".")[-2] if where == "__init__" else where
+
+
 def misfit(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], code: str = CODE
 ) -> None:
     """Raise an error about the first argument that does not fit a function's declaration."""
     known = _parameters(function)
-    where = function.__name__
-    if where == "__init__":
-        where = function.__qualname__.split(".")[-2]
+    where = _name_of(function)
+    remedy = _REMEDIES.get(function)
     for place, value in enumerate(args):
         if place < len(known.positional):
             name, kind = known.positional[place]
@@ -181,7 +286,8 @@ def misfit(
         else:
             name, kind = known.rest
         if not kind.accepts(value):
-            _Misfit(where, name, value, kind).refuse(code)
+            instead = None if remedy is None else remedy(args, kwargs)
+            _Misfit(where, name, value, kind).refuse(code, instead)
     for name, value in kwargs.items():
         kind = known.named.get(name, known.others)
         if kind is not None and not kind.accepts(value):

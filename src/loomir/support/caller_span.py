@@ -6,19 +6,22 @@ Loomir.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import linecache
 from itertools import islice
 from types import CodeType, FrameType, TracebackType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from loomir.support.column_positions import columns_of
 from loomir.support.diagnostics import CompileError
 from loomir.support.span import Source, Span
 
-__all__ = ["located", "span_of", "user_span"]
+__all__ = ["WrittenCall", "located", "parse_call", "read_call", "span_of", "user_span"]
 
 _OURS: Final = __name__.partition(".")[0]
+_BETWEEN: Final = frozenset((_OURS, "contextlib", "functools"))
+"""Packages whose frames stand between the user's code and what it calls."""
 
 
 def user_span() -> Span | None:
@@ -55,8 +58,8 @@ def _innermost(traceback: TracebackType | None) -> Span | None:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Tell by the module whether a frame is Loomir's, since generated methods have no file."""
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == _OURS
+    """Tell by the module, since generated methods have no file, what is not the user's code."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in _BETWEEN
 
 
 def span_of(code: CodeType, line: int, instruction: int) -> Span:
@@ -103,3 +106,37 @@ def _source(name: str) -> Source:
     if known is None or known[0] is not lines:
         known = _sources[name] = (lines, Source(name, "".join(lines)))
     return known[1]
+
+
+# -- calls as written ------------------------------------------------------------------------------
+class WrittenCall(NamedTuple):
+    """A call by name: ``exp`` of the module ``math`` and ``x`` for ``math.exp(x)``."""
+
+    module: str
+    name: str
+    arguments: str
+
+
+def parse_call(span: Span | None) -> ast.Call | None:
+    """Return the call at a place, if there is one and it stands on one line."""
+    if span is None or span.line != span.end_line:
+        return None
+    line = span.source.line(span.line) or ""
+    text = line[span.column - 1 : span.end_column - 1]
+    try:
+        found = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return found if isinstance(found, ast.Call) else None
+
+
+def read_call(span: Span | None) -> WrittenCall | None:
+    """Return the call at a place, if it names what it calls."""
+    call = parse_call(span)
+    if call is None:
+        return None
+    names = ast.unparse(call.func).rpartition(".")
+    if not names[2].isidentifier():
+        return None
+    call.func = ast.Name("f")
+    return WrittenCall(names[0], names[2], ast.unparse(call)[2:-1])

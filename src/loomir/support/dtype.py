@@ -11,10 +11,12 @@ from __future__ import annotations
 import enum
 import functools
 import re
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
 
+from loomir.support.caller_span import user_span
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 from loomir.support.fork_safe import import_module
+from loomir.support.runtime_types import show_value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,8 +28,11 @@ __all__ = [
     "VOID",
     "DataType",
     "TypeCode",
+    "dtype_elsewhere",
     "dtype_of_numpy",
+    "dtype_text",
     "numpy_of",
+    "refuse_dtype",
     "to_dtype",
 ]
 
@@ -300,7 +305,43 @@ VOID: Final = DataType(TypeCode.HANDLE, 0)
 
 def to_dtype(value: DataType | str | None) -> DataType:
     """Return the dtype of a name; None is ``void``. Errors: TIR0001."""
-    return DataType(value) if isinstance(value, str) else value or VOID
+    if value is None or isinstance(value, DataType):
+        return value or VOID
+    given = cast("object", value)
+    return DataType(given) if isinstance(given, str) else refuse_dtype(given)
+
+
+def refuse_dtype(value: object) -> NoReturn:
+    """Refuse what is no dtype, and name the dtype that Python, NumPy or PyTorch mean by it."""
+    meant = dtype_elsewhere(value)
+    shown = show_value(value) if meant is None else getattr(value, "__name__", str(value))
+    help_ = 'name one, as in "float32"' if meant is None else f'write "{meant}"'
+    raise CompileError(
+        Diagnostic("TIR0001", f"a dtype is named by a string, not {shown}", user_span(), help=help_)
+    )
+
+
+_OF_PYTHON: Final = {bool: "bool", int: "int32", float: "float32"}
+
+
+def dtype_elsewhere(value: object) -> str | None:
+    """Return the name of the dtype that a type or dtype of Python, NumPy or PyTorch stands for."""
+    if isinstance(value, type) and value in _OF_PYTHON:
+        return _OF_PYTHON[value]
+    given: Any = value
+    home = (given if isinstance(value, type) else type(given)).__module__.partition(".")[0]
+    if home not in ("numpy", "torch", "ml_dtypes"):
+        return None
+    text = str(getattr(given, "__name__", given)).rpartition(".")[2].removesuffix("_")
+    try:
+        return str(DataType(text))
+    except CompileError:
+        return None
+
+
+def dtype_text(dtype: object) -> str:
+    """Write a dtype as a program names it, between quotes."""
+    return f'"{dtype_elsewhere(dtype) or dtype}"'
 
 
 @functools.cache

@@ -7,9 +7,8 @@ import sys
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from loomir.support.caller_span import user_span
+from loomir.support.caller_span import parse_call, user_span
 from loomir.support.diagnostics import Diagnostic, RunError
-from loomir.support.span import Span
 
 __all__ = ["Uncompiled", "UncompiledCallError", "is_callable"]
 
@@ -33,7 +32,7 @@ class Uncompiled:
             """Raise the error that the program has to be compiled. Errors: RUN0123."""
             name, item = self.called_as()
             span = user_span()
-            call = _call_at(span)
+            call = parse_call(span)
             if call is not None and _is_called(self, name, call.func, sys._getframe(1)):
                 name = ast.unparse(call.func)
                 call.func = ast.Name("call")
@@ -53,18 +52,6 @@ class Uncompiled:
 def is_callable(value: object) -> bool:
     """Tell whether a call of a value can succeed."""
     return callable(value) and not isinstance(value, Uncompiled)
-
-
-def _call_at(span: Span | None) -> ast.Call | None:
-    if span is None or span.line != span.end_line:
-        return None
-    line = span.source.line(span.line) or ""
-    text = line[span.column - 1 : span.end_column - 1]
-    try:
-        found = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return found if isinstance(found, ast.Call) else None
 
 
 def _is_called(program: object, name: str, func: ast.expr, caller: FrameType) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from loomir import te
 from loomir.ir.module import IRModule
 from loomir.ir.visit import fold
+from loomir.runtime.errors import RunAttributeError
 from loomir.runtime.executable import Executable
 from loomir.support.argument_errors import explain_methods
 from loomir.support.compiling import to_executable
@@ -67,20 +68,25 @@ class Comprehension:
         """Return the function of that name. Errors: TC0401 where there is none."""
         found = self._operators.get(name)
         if found is None:
-            close = nearest(name, self._operators)
-            raise RunError(
-                Diagnostic(
-                    "TC0401",
-                    f"the text has no function {name!r}",
-                    notes=(f"it has {', '.join(self._operators)}",),
-                    help=f"did you mean {close!r}?" if close else "use one of its names",
-                )
-            )
+            raise self._unknown(name, RunError)
         return found
 
+    def _unknown(self, name: str, kind: type[RunError]) -> RunError:
+        close = nearest(name, self._operators)
+        return kind(
+            Diagnostic(
+                "TC0401",
+                f"the text has no function {name!r}",
+                notes=(f"it has {', '.join(self._operators)}",),
+                help=f"did you mean {close!r}?" if close else "use one of its names",
+            )
+        )
+
     def __getattr__(self, name: str) -> Operator:
-        if name.startswith("__") or name not in self._operators:
+        if name.startswith("_"):
             raise AttributeError(f"the text has no function {name!r}")
+        if name not in self._operators:
+            raise self._unknown(name, RunAttributeError)
         return self._operators[name]
 
     def __dir__(self) -> list[str]:
@@ -144,14 +150,21 @@ class Operator:
         self._unit, self._compiled = unit, compiled
         self.__name__ = unit.name
 
-    def __call__(self, *args: Array, out: Array | Sequence[Array] | None = None) -> Any:
+    def __call__(
+        self, *args: Array, out: Array | Sequence[Array] | None = None, **named: Array
+    ) -> Any:
         """Run the function, and return its result, or a tuple of several.
 
         Errors: TC0401, TC0402, and those of compiled functions for arrays that do not fit.
         """
         unit = self._unit
+        taken = ", ".join(t.name for t in unit.taken)
+        if named:
+            raise _wrong(
+                f"{unit.name} takes its arrays by position, not by name ({next(iter(named))})",
+                f"write {unit.name}({taken}); out= is where results go",
+            )
         if len(args) != len(unit.taken):
-            taken = ", ".join(t.name for t in unit.taken)
             raise _wrong(
                 f"{unit.name} takes {with_count(len(unit.taken), 'array')}, not {len(args)}",
                 f"pass {taken or 'nothing'}; results go to out=",

@@ -65,6 +65,16 @@ _CAST: Final = "write the type before it, as in float(x)"
 Value = PrimExpr | None
 """The value of an expression; None if it has a mistake, which was reported."""
 
+_INSTEAD: Final = {
+    "clamp": "min(max(x, low), high)",
+    "maximum": "max(a, b)",
+    "mean": "a sum, y(i) +=! x(i, k), and y(i) / K in the next statement",
+    "minimum": "min(a, b)",
+    "relu": "max(x, 0)",
+    "sum": "the sum as a statement: y(i) +=! x(i, k)",
+}
+"""What is written for functions that others have."""
+
 
 class Expressions:
     """Turns the expressions of one statement into TIR.
@@ -247,7 +257,9 @@ class Expressions:
                 f"{expr.name!r} is neither a tensor here nor a function on numbers",
                 expr.span,
                 "a statement can read what earlier ones define",
-                help=guess(expr.name, known, "define it first, or make it a parameter"),
+                help=f"write {_INSTEAD[expr.name]}"
+                if expr.name in _INSTEAD
+                else guess(expr.name, known, "define it first, or make it a parameter"),
             )
             return None
         if function.arity != len(expr.args):

@@ -5,6 +5,7 @@ Each function is parsed by itself, so that a mistake in one does not hide those 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -60,13 +61,19 @@ def parse(text: object, name: str = "<string>") -> Program:
             "TC0001",
             f"a {type(text).__name__} is not a text",
             None,
-            help="give a string, as in def f(float(N) A) -> (B) { B(i) = A(i) }",
+            help=_read_from(cast("object", text))
+            if isinstance(text, os.PathLike)
+            else "give a string, as in def f(float(N) A) -> (B) { B(i) = A(i) }",
         )
         mistakes.settle()
     source = Source(name, _ODD_SPACE.sub(" ", cast("str", text)))
     program = _read(source, mistakes)
     mistakes.settle()
     return program
+
+
+def _read_from(path: object) -> str:
+    return f"read the file: loomir.tc.define(pathlib.Path({str(path)!r}).read_text())"
 
 
 def _read(source: Source, mistakes: Mistakes) -> Program:
@@ -88,7 +95,7 @@ def _read(source: Source, mistakes: Mistakes) -> Program:
             f"unexpected {stray[0]!r}",
             places.span(*stray.span()),
             "outside of a function",
-            help="start each function with def",
+            help=_read_from(text) if text.endswith(".tc") else "start each function with def",
         )
     functions: list[Def] = []
     for start, end in zip(starts, [*starts, len(text)][1:], strict=True):
@@ -208,6 +215,10 @@ def _advice(wanted: set[str], got: str, before: str) -> tuple[str, str]:
             "'=' or a reduction is missing",
             "write =, or one of += *= min= max= +=! *=! min=! max=!",
         )
+    if got in ("[", "]"):
+        return "indices stand between ( and )", "write it as in B(i) = A(i)"
+    if got == "*" and before.endswith("*"):
+        return "there is no operator **", "write pow(x, 2), or x * x"
     if got == ";":
         return "no ';' after statements", "leave it out: statements need only whitespace"
     if not got and "RBRACE" in wanted:

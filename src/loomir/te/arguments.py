@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
-from loomir.support.argument_errors import explain_exported, misfit
+from loomir.support.argument_errors import explain_exported, misfit, refuse_signature
 
 __all__ = ["check_arguments", "explain_failures"]
 
@@ -42,7 +42,11 @@ def _check_calls(function: _F) -> _F:
         args = tuple(map(_plain, args))
         kwargs = {name: _plain(value) for name, value in kwargs.items()}
         misfit(function, args, kwargs, _CODE)
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            refuse_signature(function, args, kwargs, _CODE)
+            raise
 
     return cast("_F", call)
 

@@ -7,7 +7,8 @@ from typing import Any, NoReturn, cast
 
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import rewrite
-from loomir.support.caller_span import user_span
+from loomir.support.argument_errors import with_remedy
+from loomir.support.caller_span import read_call, user_span
 from loomir.support.dtype import BOOL, HANDLE, DataType
 from loomir.te.operation import (
     ComputeOp,
@@ -53,6 +54,20 @@ from loomir.tir.types import VOID_TYPE
 __all__ = ["create_prim_func"]
 
 
+def _as_list(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+    """Write a call with its tensors in a list, and the name by its name."""
+    called = read_call(user_span())
+    if called is None or kwargs or not args:
+        return None
+    if isinstance(args[-1], str):
+        tensors, _, name = called.arguments.rpartition(", ")
+        return f"write te.create_prim_func({tensors}, name={name})"
+    if all(isinstance(arg, (Tensor, Var)) for arg in args):
+        return f"write te.create_prim_func([{called.arguments}])"
+    return None
+
+
+@with_remedy(_as_list)
 def create_prim_func(args: Sequence[Tensor | Var], *, name: str = "main") -> PrimFunc:
     """Make a function whose parameters are ``args``: tensors, given or computed, and scalars.
 

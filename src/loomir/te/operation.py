@@ -16,6 +16,7 @@ from loomir.support.caller_span import located, user_span
 from loomir.support.diagnostics import with_count
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
+from loomir.te.given import read_dtype, read_shape
 from loomir.te.reduction import Reduce, ReduceAxis, as_tuple
 from loomir.te.tensor import Operation, Tensor, TensorLoad
 from loomir.tir.analysis.control_flow import may_return
@@ -131,26 +132,6 @@ def size_var(name: str = "n", dtype: str | DataType = "int32") -> Var:
     return var(name, dtype)
 
 
-def _shape(shape: object, name: str, span: Span | None) -> tuple[PrimExpr, ...]:
-    made = tuple(convert(e) for e in as_tuple(shape))
-    for axis, extent in enumerate(made):
-        if not extent.dtype.is_integer or extent.dtype.lanes != 1:
-            refuse(
-                "TE0006",
-                f"extent {axis} of {name!r} is {extent.dtype}",
-                help="use integers: numbers, te.var or formulas of them",
-                span=span,
-            )
-        if isinstance(extent, IntImm) and extent.value < 0:
-            refuse(
-                "TE0006",
-                f"extent {axis} of {name!r} is {extent.value}",
-                help="an extent is 0 or more",
-                span=span,
-            )
-    return made
-
-
 # -- operations --------------------------------------------------------------------------------
 def placeholder(
     shape: Shape, dtype: str | DataType = "float32", name: str = "placeholder"
@@ -158,7 +139,9 @@ def placeholder(
     """Declare a tensor that the caller passes. Errors: TE0006."""
     span = user_span()
     op = PlaceholderOp(name=name, span=span)
-    made = Tensor(name, DataType(str(dtype)), _shape(shape, name, span), op, span=span)
+    made = Tensor(
+        name, read_dtype(shape, dtype, span), read_shape(shape, name, span), op, span=span
+    )
     op.outputs = (made,)
     return made
 
@@ -184,7 +167,7 @@ def compute(
     integers, TE0007 for a formula of another number of indices or that gives no expression.
     """
     span = user_span()
-    extents = _shape(shape, name, span)
+    extents = read_shape(shape, name, span)
     names = _index_names(fcompute, len(extents), name, span)
     axis = tuple(Var(n, e.dtype) for n, e in zip(names, extents, strict=True))
     with located():
@@ -416,7 +399,7 @@ def _shapes(shape: Any, name: str, span: Span | None) -> list[tuple[PrimExpr, ..
     given = as_tuple(shape)
     several = isinstance(shape, (tuple, list)) and given and isinstance(given[0], (tuple, list))
     shapes: list[Any] = list(given) if several else [cast("Any", shape)]
-    return [_shape(s, name, span) for s in shapes]
+    return [read_shape(s, name, span) for s in shapes]
 
 
 def _dtypes(

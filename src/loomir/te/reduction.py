@@ -65,6 +65,15 @@ Axes: TypeAlias = ReduceAxis | Sequence[ReduceAxis]
 def reduce_axis(dom: tuple[ExprLike, ExprLike] | Range, name: str = "k") -> ReduceAxis:
     """Make an axis over ``[start, stop)``. Errors: TE0003 for bounds that are not integers."""
     span = user_span()
+    if isinstance(cast("object", dom), int):
+        stop = name if isinstance(cast("object", name), int) else dom
+        start = dom if isinstance(cast("object", name), int) else 0
+        refuse(
+            "TE0003",
+            "an axis runs over a range",
+            help=f'write te.reduce_axis(({start}, {stop}), name="k")',
+            span=span,
+        )
     if isinstance(dom, Range):
         least, extent = dom.min, dom.extent
     else:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NoReturn, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
 
 from typing_extensions import override
 
 from loomir.ir.node import Node, attr, meta, node, uses
 from loomir.support.caller_span import located, user_span
-from loomir.support.diagnostics import with_count
+from loomir.support.diagnostics import CompileError, Diagnostic, with_count
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, convert
@@ -62,8 +62,31 @@ class Tensor(Node):
         with located():
             return build_by_ufunc(ufunc, method, operands, lambda name: f"topi.{name}(...)")
 
-    __iter__: ClassVar[None] = None
-    """Going through a tensor would read elements at 0, 1, 2 and so on, without an end."""
+    def __iter__(self) -> NoReturn:
+        """Refuse: it would read elements at 0, 1, 2 and so on, without an end. Errors: TIR0115."""
+        _refuse_use(self, "has no elements to go through", f"{_element(self)} is one, in a formula")
+
+    def __len__(self) -> int:
+        """Refuse a length. Errors: TIR0115."""
+        return _refuse_use(self, "has no len()", f"write {self.name}.shape[0]")
+
+    def __float__(self) -> NoReturn:
+        """Refuse a number. Errors: TIR0115."""
+        _refuse_use(self, "is no number", f"{_element(self)} is one, in a formula")
+
+    if not TYPE_CHECKING:  # checkers know the names that there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_") or name in type(self).__slots__:  # one that is not set yet
+                raise AttributeError(f"a tensor has no attribute {name!r}")
+            if name == "axis":
+                help_ = f"write {self.name}.op.axis"
+            elif name in _OF_ARRAYS:
+                help_ = f"write topi.{_OF_ARRAYS[name]}({self.name}, ...), of loomir.te"
+            else:
+                help_ = "it has name, shape, dtype, ndim and op"
+            message = f"the tensor {self.name!r} has no attribute {name!r}"
+            raise TensorAttributeError(Diagnostic("TIR0115", message, user_span(), help=help_))
 
     @property
     def ndim(self) -> int:
@@ -107,12 +130,40 @@ class Tensor(Node):
         return TensorLoad(self, tuple(convert(i) for i in indices), span=user_span())
 
 
+class TensorTypeError(CompileError, TypeError):
+    """A whole tensor is used where only its elements have a meaning."""
+
+
+class TensorAttributeError(CompileError, AttributeError):
+    """A tensor has no such attribute."""
+
+
+_OF_ARRAYS: Final = {
+    **{name: name for name in ("argmax", "argmin", "matmul", "max", "mean", "min")},
+    **{name: name for name in ("prod", "reshape", "squeeze", "sum", "take", "transpose")},
+    "T": "transpose",
+    "astype": "cast",
+    "dot": "matmul",
+    "permute": "transpose",
+    "view": "reshape",
+}
+"""Attributes of arrays elsewhere, and the function of ``topi`` that has their value."""
+
+
+def _element(tensor: Tensor) -> str:
+    return f"{tensor.name}[{', '.join('ijklmn'[: tensor.ndim])}]"
+
+
+def _refuse_use(tensor: Tensor, why: str, help_: str) -> NoReturn:
+    message = f"the tensor {tensor.name!r} {why}"
+    raise TensorTypeError(Diagnostic("TIR0115", message, user_span(), help=help_))
+
+
 def _refuse_operator(tensor: Tensor, symbol: str, name: str) -> NoReturn:
-    element = f"{tensor.name}[{', '.join('ijklmn'[: tensor.ndim])}]"
     refuse(
         "TIR0115",
         f"`{symbol}` has no meaning for the tensor {tensor.name!r} as a whole",
-        help=f"write topi.{name}(...), or a formula of elements such as {element}",
+        help=f"write topi.{name}(...), or a formula of elements such as {_element(tensor)}",
         span=user_span(),
     )
 

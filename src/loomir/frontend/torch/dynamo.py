@@ -12,22 +12,48 @@ from loomir.frontend.torch.converters import load_converters
 from loomir.frontend.torch.decompositions import aot_decompositions
 from loomir.frontend.torch.draws import Draw, take_out_draws
 from loomir.frontend.torch.dtypes import tensor_of
+from loomir.frontend.torch.mistakes import refuse_program
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.program import Translation, translate
 from loomir.frontend.torch.sizes import evaluate
+from loomir.runtime.compile_options import CompileOptions
 from loomir.runtime.shape import Shape
+from loomir.support.argument_errors import explain_arguments, refuse_options, with_remedy
+from loomir.support.caller_span import read_call, user_span
 from loomir.support.compile_warning import CompileWarning, users_depth
 from loomir.support.compiling import to_executable
 from loomir.support.diagnostics import CompileError
+from loomir.support.runtime_types import show_value
 
 __all__ = ["backend", "compile"]
 
+_OPTIONS: Final = (
+    *CompileOptions._fields,
+    "choices",
+    "database",
+    "dump",
+    "dynamic",
+    "freeze",
+    "target",
+)
+"""The options of ``loomir.compile``, and those of ``compile``."""
 _reported: Final[set[str]] = set()
 """The warnings issued about graphs that PyTorch runs itself."""
 _MOST_WRITTEN: Final = 3
 """How often a parameter may be written before it becomes an argument instead of a constant."""
 
 
+def _call_it(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+    """Write a call of what ``compile`` returns, for inputs that ``compile`` was given."""
+    if len(args) < 2:
+        return None
+    called = read_call(user_span())
+    model, *inputs = ("model", "x") if called is None else called.arguments.split(", ", 1)
+    return f"it takes inputs when it is called: loomir.torch.compile({model})({', '.join(inputs)})"
+
+
+@explain_arguments
+@with_remedy(_call_it)
 def compile(  # noqa: A001
     model: Any, *, dynamic: bool | None = None, freeze: bool = False, **options: Any
 ) -> Any:
@@ -41,9 +67,16 @@ def compile(  # noqa: A001
     PyTorch's version counters, which miss writes through ``parameter.data``. ``options`` are those
     of ``loomir.compile``.
 
-    Errors: PTC0001.
+    Errors: PTC0001, PTC0002 for what is no model, RUN0012 for an option that is none.
     """
     torch = torch_package()
+    if isinstance(model, torch.Tensor) or not callable(model):
+        raise refuse_program(
+            "PTC0002",
+            f"{show_value(model)} is no model",
+            help="give a torch.nn.Module or a function: loomir.torch.compile(model)(x)",
+        )
+    refuse_options(options, _OPTIONS, "loomir.torch.compile")
     given = {**options, "freeze": freeze}
 
     def own(module: Any, inputs: Sequence[Any]) -> Any:
@@ -63,6 +96,7 @@ def backend(
     common = torch_package("_dynamo.backends.common")
     partition = torch_package("_functorch.partitioners").min_cut_rematerialization_partition
     given = dict(options or {})
+    refuse_options(given, _OPTIONS, "loomir.torch.compile")
     freezes = bool(given.pop("freeze", False))
 
     def compiler(graph: Any, _inputs: Sequence[Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loomir.frontend.torch.converters import load_converters
@@ -11,10 +11,17 @@ from loomir.frontend.torch.mistakes import refuse_program
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.program import translate
 from loomir.ir.module import IRModule
+from loomir.support.argument_errors import explain_arguments, with_remedy
 
 __all__ = ["from_exported"]
 
 
+def _export_first(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+    return "export it first: torch.export.export(model.eval(), (x,))" if len(args) > 1 else None
+
+
+@explain_arguments
+@with_remedy(_export_first)
 def from_exported(program: Any, *, name: str = "main", decompose: bool = True) -> IRModule:
     """Import a program of ``torch.export.export``.
 

@@ -38,7 +38,7 @@ from loomir.relax.normal.tensor_calls import make_kernel
 from loomir.relax.operator.definition import find_op
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import FuncStructInfo
-from loomir.support.argument_errors import explain_methods, misfit
+from loomir.support.argument_errors import explain_methods, misfit, with_remedy
 from loomir.support.diagnostics import Diagnostic
 from loomir.support.span import Span
 from loomir.tir.numpy_operands import is_numpy_value
@@ -68,6 +68,15 @@ class _Frame:
         self.private = private
         self.depth = depth
         self.result: GlobalVar | None = None
+
+
+def _as_variables(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+    """Write a variable for what was given as a parameter."""
+    given = args[2] if len(args) > 2 else kwargs.get("params")
+    items: Sequence[object] = given if type(given) in (list, tuple) and given else (given,)
+    first = items[0]
+    name = first if isinstance(first, str) else "x"
+    return f'give variables: [relax.Var("{name}", relax.TensorStructInfo((4,), "float32"))]'
 
 
 @explain_methods
@@ -109,6 +118,7 @@ class BlockBuilder:
         return self._functions.free_name(name)
 
     @contextmanager
+    @with_remedy(_as_variables)
     def function(
         self,
         name: str,
@@ -157,6 +167,12 @@ class BlockBuilder:
                 "RLX0306",
                 "there is no function to end",
                 help="begin one with `with bb.function(name, params):`",
+            )
+        if self.in_dataflow:
+            refuse(
+                "RLX0306",
+                "the dataflow block of the function is not ended yet",
+                help="write bb.emit_func_output after the block, one level further out",
             )
         frame = self._frames[-1]
         given = frame.params if params is None else self._parameters(params)

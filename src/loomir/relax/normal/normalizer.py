@@ -373,7 +373,12 @@ class Normalizer:
         return Function(params, body, ret, func.is_pure, func.attrs, span=func.span)
 
     def parameter(self, param: Var) -> Var:
-        """Return a parameter with an annotation."""
+        """Return a parameter with an annotation. Errors: RLX0003 for what is no variable."""
+        info: object = getattr(param, "struct_info_annotation", None)
+        if not isinstance(cast("object", param), Var) or not isinstance(
+            info, (StructInfo, type(None))
+        ):
+            Var.refuse_others(getattr(param, "name_hint", None) or str(param), info)
         return self._annotate(param, OBJECT)
 
     # -- bindings --------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 from loomir.ir.module import GlobalVar
 from loomir.relax.constants import const, constant_beside
@@ -16,6 +16,7 @@ from loomir.relax.expr import Call, Constant, PrimValue, Tuple, TupleGetItem, Va
 from loomir.relax.node import Expr, RelaxExpr, StructInfo
 from loomir.relax.normal.derive import Deriver
 from loomir.relax.operator.definition import find_op
+from loomir.relax.operator.elsewhere import OF_TENSORS, find_operator
 from loomir.relax.python_values import PythonMeaning, set_meaning
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (
@@ -25,8 +26,8 @@ from loomir.relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from loomir.support.caller_span import located
-from loomir.support.diagnostics import CompileError, InternalError
+from loomir.support.caller_span import located, read_call, user_span
+from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.numpy_operands import as_number, is_numpy_value
 from loomir.tir.rules import refuse
@@ -217,6 +218,16 @@ def _refuse_index(item: object) -> None:
     )
 
 
+def _instead_of_fields(value: Expr) -> str:
+    shown = value.name_hint if isinstance(value, Var) else "x"
+    called = read_call(user_span())
+    if called is not None and called.name == "len":
+        return f"write {shown}.shape[0]"
+    if called is not None and called.name in ("sum", "max", "min", "any", "all"):
+        return f"write op.{called.name}({shown})"
+    return f"take its parts: {shown}[0], {shown}[1], or op.split({shown}, 2, axis=0)"
+
+
 # -- what is known --------------------------------------------------------------------------------
 def _shape(value: Expr) -> tuple[int | PrimExpr, ...]:
     info = info_of(value)
@@ -246,15 +257,45 @@ def _fields(value: Expr) -> list[Expr]:
     if not isinstance(info, TupleStructInfo):
         refuse(
             "RLX0006",
-            "only tuples can be unpacked",
-            help="take parts of a tensor by x[i], or by R.split",
+            "a tensor has no fields: only tuples are unpacked and have a length",
+            help=_instead_of_fields(value),
         )
     return [_item(value, number) for number in range(len(info.fields))]
 
 
+class ValueAttributeError(CompileError, AttributeError):
+    """A value of a graph has no such attribute."""
+
+
+_AFTER_A_RUN: Final = frozenset(("cpu", "detach", "item", "numpy", "tobytes", "tolist"))
+"""Attributes of arrays that have numbers."""
+
+
+def _refuse_attribute(value: Expr, name: str) -> NoReturn:
+    """Name the operator that an attribute of arrays stands for."""
+    shown = value.name_hint if isinstance(value, Var) else "x"
+    form = OF_TENSORS.get(name)
+    found = find_operator(name)
+    info = info_of(value)
+    if isinstance(info, TupleStructInfo):
+        help_ = f"it is a tuple: use its fields, {shown}[0] to {shown}[{len(info.fields) - 1}]"
+    elif name == "ndim":
+        help_ = f"write len({shown}.shape)"
+    elif name in _AFTER_A_RUN:
+        help_ = "compile the program, call it, and use what it returns"
+    elif form is not None:
+        help_ = f"write op.{form.format(shown)}"
+    elif found is not None:
+        help_ = f"write op.{found}({shown}, ...)"
+    else:
+        help_ = f"it has {shown}.shape and {shown}.dtype; operators are functions of loomir.op"
+    message = f"a value of a graph has no attribute {name!r}"
+    raise ValueAttributeError(Diagnostic("RLX0006", message, user_span(), help=help_))
+
+
 def define_python_operators() -> None:
     """Define Python's operators, items and attributes for values of graphs."""
-    functions = (_apply, _item, _fields, _shape, _dtype, const)
+    functions = (_apply, _item, _fields, _shape, _dtype, const, _refuse_attribute)
     set_meaning(PythonMeaning(*[_place_mistakes(function) for function in functions]))
 
 

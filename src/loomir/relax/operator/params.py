@@ -87,7 +87,7 @@ class Kind(Enum):
     TEXT = "a string"
     INTS = "a list of integers"
     NUMBERS = "a list of numbers"
-    AXES = "an axis or a list of axes"
+    AXES = "an integer or a list of integers"
     SECTIONS = "a number of parts or a list of places"
     DTYPE = "a dtype"
     INDEX_MAP = "a function of indices"

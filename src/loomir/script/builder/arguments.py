@@ -10,7 +10,7 @@ from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
 from loomir.script.builder.mistakes import ArgumentError, wrong_argument
 from loomir.support.diagnostics import CompileError, with_article
-from loomir.support.dtype import LANES, DataType
+from loomir.support.dtype import LANES, DataType, dtype_elsewhere
 from loomir.tir.analysis.constant_index import outside
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, IterVar, Range
 from loomir.tir.equality_op import Equality
@@ -124,8 +124,13 @@ def as_expr(value: object, what: str = "this") -> PrimExpr:
         value,
         f"{what} must be a value of the program, not {describe(value)}",
         code="SCR0025",
-        help="use a number, a variable, or an expression of them",
+        help='write a name between quotes, as in ("n", 4): each call takes its value from the array'
+        if value is None and what in _EXTENTS
+        else "use a number, a variable, or an expression of them",
     )
+
+
+_EXTENTS: Final = ("an extent", "the shape")
 
 
 def as_exprs(values: Sequence[object]) -> list[PrimExpr]:
@@ -181,7 +186,9 @@ def as_dtype(value: object) -> DataType:
     named = getattr(value, "dtype", None) if not isinstance(value, Node) else None
     if isinstance(named, DataType):
         return named
-    help_ = 'name one, as in "float32"'
+    within: Any = getattr(value, "function", getattr(value, "value", value))
+    meant = dtype_elsewhere(within)
+    help_ = 'name one, as in "float32"' if meant is None else f'write "{meant}"'
     if type(value) in (tuple, list):
         help_ = 'the shape comes before the dtype, as in (8,), "float32"'
     raise wrong_argument(value, f"a dtype is wanted, not {describe(value)}", help=help_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -33,6 +34,7 @@ from loomir.script.parser.evaluate.var_table import VarTable
 from loomir.script.parser.macros import check_macro
 from loomir.script.parser.module import check_rewriter, read_function, read_module, visit_module
 from loomir.script.parser.remedies import write_remedies
+from loomir.support.argument_errors import refuse_options
 from loomir.support.compile_warning import caution
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError, with_article
 from loomir.support.span import Source, Span
@@ -182,6 +184,11 @@ def read_decorated(
 ) -> BaseFunc | FunctionType:
     """Read a function that Python has made, unless it is read with its class."""
     func = _function(func)
+    if func.__name__ == "<lambda>":
+        raise mistake("SCR0014", "a lambda is not a program", help="write the program with def")
+    if func.__code__.co_flags & inspect.CO_COROUTINE:
+        name = func.__name__
+        raise mistake("SCR0014", "a program waits for nothing", help=f"write def {name}, not async")
     found = source.find_function(func.__code__, func.__globals__)
     around = source.class_around(found)
     if around is not None and _is_class_body(frame) and _is_module_class(around):
@@ -287,6 +294,7 @@ def prim_func(
     root_block: bool = True,
     check_well_formed: bool = True,
     s_tir: bool = False,
+    **others: Any,
 ) -> PrimFunc | PrimFuncDecorator:
     """Read a function as a program of TIR; its body is not run by Python.
 
@@ -296,8 +304,10 @@ def prim_func(
     from being put around a body that has blocks. ``s_tir`` and ``check_well_formed`` are read and
     mean nothing here.
 
-    Errors: those of ``from_source``, and SCR0011 where Python does not keep the source.
+    Errors: those of ``from_source``, SCR0011 where Python does not keep the source, and RUN0012 for
+    an option that is none.
     """
+    refuse_options(others, ("private", "name", "root_block"), "T.prim_func")
     if func is None:
         return PrimFuncDecorator(private, name, root_block)
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
@@ -388,15 +398,21 @@ def ir_module(
     cls: None = None, *, check_well_formed: bool = True, s_tir: bool = False
 ) -> IRModuleBuilder: ...
 def ir_module(
-    cls: type | None = None, *, check_well_formed: bool = True, s_tir: bool = False
+    cls: type | None = None,
+    *,
+    check_well_formed: bool = True,
+    s_tir: bool = False,
+    **others: Any,
 ) -> IRModule | IRModuleBuilder:
     """Read a class as a module: its methods under ``@T.prim_func`` and ``@R.function``.
 
     Called without a class this is the frame that builds a module: ``with I.ir_module(): …``.
     ``check_well_formed`` and ``s_tir`` are read and mean nothing here.
 
-    Errors: those of ``from_source``, and SCR0011 where Python does not keep the source.
+    Errors: those of ``from_source``, SCR0011 where Python does not keep the source, and RUN0012 for
+    an option that is none.
     """
+    refuse_options(others, ("check_well_formed", "s_tir"), "I.ir_module")
     if cls is None:
         return IRModuleBuilder()
     if not isinstance(cls, type):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -33,7 +33,18 @@ __all__ = ["explain_uncaught", "lines_for_notebook", "wants_frames"]
 _OURS: Final = __name__.partition(".")[0]
 # Modules that run the user's code, and are not part of it.
 _RUNNERS: Final = frozenset(
-    {"IPython", "ipykernel", "runpy", "importlib", "threading", "concurrent", "asyncio", _OURS}
+    {
+        "IPython",
+        "asyncio",
+        "concurrent",
+        "contextlib",
+        "functools",
+        "importlib",
+        "ipykernel",
+        "runpy",
+        "threading",
+        _OURS,
+    }
 )
 _CALLS_SHOWN: Final = 8
 _RED, _GREEN, _PLAIN = "\x1b[1;31m", "\x1b[32m", "\x1b[0m"
@@ -109,7 +120,12 @@ def _is_raised_by_user(error: BaseException) -> bool:
 def _is_library(file: str) -> bool:
     ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     folders = [ours, sysconfig.get_path("stdlib"), *site.getsitepackages()]
-    return file.startswith("<frozen") or any(file.startswith(f + os.sep) for f in folders)
+    is_compiled = file.endswith((".pxi", ".pyx"))  # extensions name the files they are made of
+    return (
+        is_compiled
+        or file.startswith("<frozen")
+        or any(file.startswith(f + os.sep) for f in folders)
+    )
 
 
 # -- notebooks -------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from loomir.script.builder.mistakes import wrong_argument
 from loomir.script.builder.relax.frames import FunctionFrame
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer
-from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.expr import IntImm, PrimExpr, Var
 
 __all__ = [
     "Extent",
@@ -107,7 +107,9 @@ def as_extents(values: object, what: str = "the shape") -> list[PrimExpr | int]:
         raise wrong_argument(
             values,
             f"{what} must be a tuple of extents, not {describe(values)}",
-            help="write (2, n), or (n,) for one extent",
+            help=f"write ({values},)"
+            if isinstance(values, (int, PrimExpr))
+            else "write (2, n), or (n,) for one extent",
         )
     return [as_extent(item) for item in cast("Sequence[object]", values)]
 
@@ -131,6 +133,13 @@ def tensor(
     dims: object = shape
     if shape is not None and not (isinstance(shape, Expr) and not isinstance(shape, ShapeExpr)):
         dims = ShapeExpr(cast("Any", tuple(as_extents(shape))))
+        for extent in dims.values:
+            if isinstance(extent, IntImm) and extent.value < 0:
+                raise wrong_argument(
+                    shape,
+                    f"an extent of a tensor is {extent.value}",
+                    help='write a name for one that calls decide, as in ("n", 4)',
+                )
     rank = as_int(ndim, "ndim")
     return TensorStructInfo(
         cast("Expr | None", dims),

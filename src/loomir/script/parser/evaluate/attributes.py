@@ -19,8 +19,9 @@ from loomir.script.parser.evaluate.namespaces import ModuleNames, Namespace, T
 from loomir.script.parser.evaluate.operators import kind
 from loomir.script.parser.evaluate.unknown_names import suggest_for_attribute, suggest_for_name
 from loomir.script.parser.evaluate.var_table import POISON
-from loomir.support.diagnostics import nearest
-from loomir.support.dtype import DataType
+from loomir.support.diagnostics import nearest, with_count
+from loomir.support.dtype import DataType, dtype_text
+from loomir.support.runtime_types import show_value
 from loomir.tir.buffer import Buffer, IterVar
 from loomir.tir.expr import IntImm, PrimExpr, Ramp
 
@@ -262,7 +263,7 @@ def item(value: object, index: object) -> object:
             raise mistake(
                 "SCR0008",
                 f"{kind(container)} has no element {index!r}",
-                help=f"it has {len(container)} elements",
+                help=f"it has {with_count(len(container), 'element')}",
             ) from error
     if isinstance(value, LetAnnotation):
         return value[index]
@@ -272,6 +273,9 @@ def item(value: object, index: object) -> object:
             "T.Buffer is called, not indexed",
             help='write T.Buffer((8, 8), "float32")',
         )
-    raise mistake(
-        "SCR0008", f"{kind(value)} cannot be indexed", help="index buffers, tuples and lists"
-    )
+    help_ = "index buffers, tuples and lists"
+    outside: Any = value.value if isinstance(value, Foreign) else None
+    if hasattr(outside, "shape") and hasattr(outside, "dtype"):
+        shape, dtype = show_value(tuple(outside.shape)), dtype_text(outside.dtype)
+        help_ = f"make it a parameter, and pass it in the call: …: T.Buffer({shape}, {dtype})"
+    raise mistake("SCR0008", f"{kind(value)} cannot be indexed", help=help_)

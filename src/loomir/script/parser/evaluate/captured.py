@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from loomir.ir.node import Node
+from loomir.script.builder.arguments import add_describer
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.mistakes import mistake
@@ -54,6 +55,9 @@ class Foreign:
         cls = type(value)
         is_tensor = cls.__module__ == "torch"
         return with_article(f"torch.{cls.__name__}" if is_tensor else cls.__name__)
+
+
+add_describer(lambda value: value.kind if isinstance(value, Foreign) else None)
 
 
 class Captured:

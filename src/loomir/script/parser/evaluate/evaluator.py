@@ -764,7 +764,10 @@ def _not_callable(func: object, span: Span) -> CompileError:
         )
     help_ = "call T.* functions, or functions of the module"
     if isinstance(func, Foreign):
-        help_ = "Python code is not run; compute the value before, around the function"
+        help_ = (
+            "Python code is not run: write its expression here, its statements under @T.macro, or "
+            "compute the value before, around the function"
+        )
     return mistake("SCR0007", f"{kind(func)} cannot be called", help=help_, span=span)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from loomir.script.builder.arguments import add_describer
 from loomir.script.builder.mistakes import mistake
 from loomir.script.builder.tir.loops import range_of, serial
 from loomir.script.parser.evaluate.operators import (
@@ -155,3 +156,10 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "reversed": _reverse,
 }
 PLAIN_FUNCTIONS: Final = {name: PlainFunction(name, f) for name, f in _FUNCTIONS.items()}
+
+
+def _describe(value: object) -> str | None:
+    return f"the Python function {value.name}" if isinstance(value, PlainFunction) else None
+
+
+add_describer(_describe)

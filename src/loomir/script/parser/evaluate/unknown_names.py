@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from loomir.relax.operator.elsewhere import ELSEWHERE, OF_TENSORS
 from loomir.script.parser.evaluate.namespaces import Namespace, R, T
 from loomir.support.diagnostics import nearest
 
@@ -44,47 +45,6 @@ _KERNEL_NAMES: Final = {
     "anylist_setitem_call_packed": _NO_LISTS,
     "anylist_setitem_call_cpacked": _NO_LISTS,
 }
-_ELSEWHERE: Final = {
-    # What NumPy, PyTorch and ONNX call operators of graphs.
-    "addmm": "linear",
-    "amax": "max",
-    "amin": "min",
-    "batchnorm": "nn.batch_norm",
-    "bmm": "matmul",
-    "cast": "astype",
-    "cat": "concat",
-    "clamp": "clip",
-    "concatenate": "concat",
-    "conv": "nn.conv2d",
-    "dense": "linear",
-    "div": "divide",
-    "dot": "matmul",
-    "expand": "broadcast_to",
-    "gather": "take",
-    "gemm": "matmul",
-    "layernorm": "nn.layer_norm",
-    "leaky_relu": "nn.leakyrelu",
-    "mm": "matmul",
-    "mul": "multiply",
-    "neg": "negative",
-    "permute": "permute_dims",
-    "pow": "power",
-    "rmsnorm": "nn.rms_norm",
-    "sub": "subtract",
-    "swapaxes": "permute_dims",
-    "transpose": "permute_dims",
-    "true_divide": "divide",
-    "unsqueeze": "expand_dims",
-    "view": "reshape",
-}
-_OF_TENSORS: Final = {
-    # Attributes of arrays elsewhere, and the expression that has their value.
-    "T": "R.permute_dims({})",
-    "shape": "R.shape_of({})",
-    "size": "R.size({})",
-    "to": 'R.astype({}, "float32")',
-    "type": 'R.astype({}, "float32")',
-}
 
 
 def suggest_for_name(space: Namespace, name: str) -> str:
@@ -95,23 +55,23 @@ def suggest_for_name(space: Namespace, name: str) -> str:
         known = _KERNEL_NAMES.get(name)
         if known is not None:
             return known
-    if space is R:
+    if space is R or space.name.startswith("R."):
         found = operator_named(name)
         if found is not None:
             return f"did you mean {found}?"
     near = nearest(name, space.table) or nearest(name.lower(), space.table)
     if near is not None:
         return f"did you mean {space.name}.{near}?"
-    if space is R:
+    if space is R or space.name.startswith("R."):
         return "docs/reference/relax-operators.md lists the operators"
     return "docs/reference lists what programs may use"
 
 
 def suggest_for_attribute(name: str, tensor: str) -> str:
     """Return what to write for an attribute of a tensor of a graph, which has none."""
-    form = _OF_TENSORS.get(name)
+    form = OF_TENSORS.get(name)
     if form is not None:
-        return f"write {form.format(tensor)}"
+        return f"write R.{form.format(tensor)}"
     found = operator_named(name)
     return "use the value itself" if found is None else f"write {found}({tensor})"
 
@@ -120,11 +80,11 @@ def operator_named(name: str) -> str | None:
     """Return the operator that a name elsewhere stands for, as a program writes it."""
     lower = name.lower()
     named: object = R
-    for part in _ELSEWHERE.get(lower, lower).split("."):
+    for part in ELSEWHERE.get(lower, lower).split("."):
         table: Mapping[str, Any] = named.table if isinstance(named, Namespace) else {}
         named = table.get(part)
     if named is not None and not isinstance(named, Namespace):
-        return f"R.{_ELSEWHERE.get(lower, lower)}"
+        return f"R.{ELSEWHERE.get(lower, lower)}"
     for inner in R.table.values():
         if isinstance(inner, Namespace) and lower in inner.table:
             return f"{inner.name}.{lower}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from loomir.ir.module import GlobalVar
+from loomir.ir.module import BaseFunc, GlobalVar
 from loomir.relax.expr import Call, Constant, ExternFunc, PrimValue, Tuple, TupleGetItem, Var
 from loomir.relax.node import Expr, RelaxExpr, StructInfo
 from loomir.relax.operator.definition import find_op
@@ -254,7 +254,9 @@ class RelaxValues:
                     callee,
                     f"{kind_of_value(callee)} cannot be called",
                     code="SCR0007",
-                    help="call operators, functions of the module, and closures",
+                    help="put both into one class under @I.ir_module, and call cls.name(...)"
+                    if isinstance(callee, BaseFunc)
+                    else "call operators, functions of the module, and closures",
                 )
             if is_pure:
                 return call_pure_packed(callee, *given, sinfo_args=as_struct_infos(infos))

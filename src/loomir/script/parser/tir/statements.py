@@ -542,6 +542,13 @@ def visit_expr(parser: Parser, node: doc.Expr) -> None:
     """Read an expression as a statement: a call for its effect, or a part of a block's head."""
     if isinstance(node.value, doc.Constant) and isinstance(node.value.value, str):
         return  # a docstring
+    if isinstance(node.value, doc.Compare) and node.value.ops == ["=="]:
+        raise mistake(
+            "SCR0025",
+            "a comparison as a statement has no effect",
+            help="write one = to store",
+            span=node.span,
+        )
     top = parser.builder.frames[-1]
     before = len(top.statements) if isinstance(top, StmtFrame) else 0
     value = parser.evaluator.evaluate_statement(node.value)

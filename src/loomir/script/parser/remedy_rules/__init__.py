@@ -1,0 +1,1 @@
+"""Rules that write remedies: syntax, loops, calls and values."""
