@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 from typing import Any, Final
 
@@ -79,9 +78,7 @@ class LazyGroup(TyperGroup):
 
 
 def _first_line(name: str) -> str:
-    """Return the first line of a command's docstring."""
-    tree = ast.parse(Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            return (ast.get_docstring(node) or "").partition("\n")[0]
-    return ""
+    """Return the first line of a command's docstring, from the text of its module."""
+    text = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
+    _, found, function = text.partition(f"\ndef {name}(")
+    return function.split('"""', 2)[1].partition("\n")[0] if found else ""

@@ -7,11 +7,9 @@ import json
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from loomir.support.diagnostics import (
     CompileError,
@@ -20,6 +18,11 @@ from loomir.support.diagnostics import (
     LoomirError,
     RunError,
 )
+from loomir.support.fork_safe import import_module, lazy_property
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
 
 __all__ = ["Report", "fail", "guard_output", "showable"]
 
@@ -46,7 +49,11 @@ class Report:
         self.facts: dict[str, Any] = {}
         self.before_line: Callable[[], None] | None = None
         """A callback before each printed line."""
-        self._console = Console(highlight=False, soft_wrap=True)
+
+    @lazy_property
+    def _console(self) -> Console:
+        """The console, which is loaded with the first line."""
+        return _make_console(stderr=False)
 
     def line(self, text: str, style: str = "") -> None:
         """Print a line for people."""
@@ -54,7 +61,7 @@ class Report:
             if self.before_line is not None:
                 self.before_line()
             with guard_output():
-                self._console.print(Text(showable(text, self._console.encoding), style=style))
+                self._console.print(_make_text(showable(text, self._console.encoding), style))
 
     def fact(self, key: str, value: Any) -> None:
         """Record a fact for JSON."""
@@ -66,6 +73,17 @@ class Report:
             if self.as_json:
                 sys.stdout.write(json.dumps(self.facts, indent=2) + "\n")
             sys.stdout.flush()
+
+
+def _make_console(*, stderr: bool) -> Console:
+    """Make a console, whose package takes half of the time of ``--help``, which needs none."""
+    made: type[Console] = import_module("rich.console").Console
+    return made(stderr=stderr, highlight=False, soft_wrap=True)
+
+
+def _make_text(text: str = "", style: str = "") -> Text:
+    made: type[Text] = import_module("rich.text").Text
+    return made(text, style=style)
 
 
 def showable(text: str, encoding: str) -> str:
@@ -102,22 +120,22 @@ def fail(error: LoomirError, as_json: bool, summary: str = "") -> NoReturn:
             sys.stdout.write(json.dumps({"ok": False, "diagnostics": listed}, indent=2) + "\n")
             sys.stdout.flush()
     else:
-        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        console = _make_console(stderr=True)
         for index, diagnostic in enumerate(diagnostics):
             console.print(_colour(showable(str(diagnostic), console.encoding)))
             if index + 1 < len(diagnostics):
                 console.print()
         if not diagnostics:
-            console.print(Text(showable(str(error), console.encoding)))
+            console.print(_make_text(showable(str(error), console.encoding)))
         elif summary or len(diagnostics) > 1:
             text = summary or f"{len(diagnostics)} mistakes"
-            console.print(Text(f"\n{showable(text, console.encoding)}", style="bold"))
+            console.print(_make_text(f"\n{showable(text, console.encoding)}", "bold"))
     raise typer.Exit(2 if isinstance(error, InternalError) else 1)
 
 
 def _colour(text: str) -> Text:
     """Colour a rendered diagnostic: its message, carets and remedy."""
-    out = Text()
+    out = _make_text()
     for number, line in enumerate(text.splitlines()):
         style = ""
         if number == 0:
