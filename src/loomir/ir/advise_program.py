@@ -1,4 +1,4 @@
-"""Say how a program is made of what is none."""
+"""Say how to get a program from a value of another kind."""
 
 from __future__ import annotations
 

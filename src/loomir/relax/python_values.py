@@ -114,7 +114,7 @@ class PythonValue:
         return True
 
     def __len__(self) -> int:
-        """Return how many fields a tuple has. Errors: RLX0006 for what is none."""
+        """Return how many fields a tuple has. Errors: RLX0006 for other values."""
         return len(_meaning[0].fields(self))
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
