@@ -230,7 +230,7 @@ def _build(
     """Check, lower and generate."""
     stages = None if dump is None else StageFiles(Path(dump))
     on_stage = None if stages is None else stages.write
-    module = link_calls(_without_marks(as_module(program)))
+    module = link_calls(_drop_marks(as_module(program)))
     if stages is not None:
         stages.write("input", module)
     verdict = _check(module)
@@ -313,7 +313,7 @@ def _warn(verdict: Verdict, nothing_to_check: bool) -> bool:
     return bool(found)
 
 
-def _without_marks(module: IRModule) -> IRModule:
+def _drop_marks(module: IRModule) -> IRModule:
     """Remove the internal attribute of functions that have their checks."""
     made = {
         var: rebuild(func, {"attrs": {k: v for k, v in func.attrs.items() if k != BOUNDS_CHECKED}})

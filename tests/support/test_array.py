@@ -51,14 +51,14 @@ def test_one_byte_of_many_makes_a_difference_wherever_it_is(place: int) -> None:
 
 def test_an_array_that_is_given_away_is_not_copied() -> None:
     for data in (np.arange(6.0).reshape(2, 3), np.array(3, "int32"), np.empty((0, 4), "int8")):
-        made = Array.own(data)
+        made = Array.wrap_own(data)
         assert np.shares_memory(made.data, data) or not data.size
         assert made == Array(data)
         assert not data.flags.writeable
-    transposed = Array.own(np.arange(6.0).reshape(2, 3).T)
+    transposed = Array.wrap_own(np.arange(6.0).reshape(2, 3).T)
     assert transposed == Array(np.arange(6.0).reshape(2, 3).T)
     with pytest.raises(loomir.CompileError):
-        Array.own(np.array(["text"]))
+        Array.wrap_own(np.array(["text"]))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16", "float64"])
@@ -96,14 +96,14 @@ def test_elements_that_can_be_read_again_are_kept_only_on_request() -> None:
 
     late, plain = Array.read_lazily(read, "uint8", LARGE.shape), Array(LARGE)
     assert (late.dtype, late.shape, reads) == (plain.dtype, plain.shape, [])
-    assert (late.once() == LARGE).all()
+    assert (late.read_once() == LARGE).all()
     assert hash(late) == hash(plain)
     assert late == plain
     assert pickle.loads(pickle.dumps(late)) == plain
-    assert late.once() is not late.once()
+    assert late.read_once() is not late.read_once()
     assert late.data is late.data
     before = len(reads)
-    assert late.once() is late.data
+    assert late.read_once() is late.data
     assert not late.data.flags.writeable
     assert len(reads) == before
     late.release()

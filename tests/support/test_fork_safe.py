@@ -50,11 +50,11 @@ def test_the_thread_that_forks_under_the_lock_leaves_it_free():
 
 _FORK_DURING_IMPORT = """
 import faulthandler, os, sys, threading
-from loomir.support.fork_safe import at_fork, import_module
+from loomir.support.fork_safe import import_module, register_at_fork
 
 faulthandler.dump_traceback_later(30, exit=True)
 shared = threading.RLock()
-at_fork(before=shared.acquire, after=shared.release)
+register_at_fork(before=shared.acquire, after=shared.release)
 thread = threading.Thread(target=import_module, args=("slow_module",))
 thread.start()
 while "slow_module" not in sys.modules:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from loomir.cli.files.sizes import size_of, whole
+from loomir.cli.files.sizes import require_whole, size_of
 from loomir.cli.files.user_traceback import ask
 from loomir.ir.visit import pre_order
 from loomir.support.diagnostics import CompileError, Diagnostic
@@ -50,7 +50,7 @@ def default_sizes(signature: Signature, given: Mapping[str, int | float]) -> dic
     Errors: CLI0003 for a value that is no integer.
     """
     return {
-        b.var.name_hint: whole(b.var.name_hint, given.get(b.var.name_hint, 64))
+        b.var.name_hint: require_whole(b.var.name_hint, given.get(b.var.name_hint, 64))
         for b in signature.bindings
         if b.source.what == "shape"
     }

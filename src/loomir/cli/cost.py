@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-from loomir.cli.files.sizes import whole
+from loomir.cli.files.sizes import require_whole
 from loomir.cli.files.source import (
     Program,
     is_model,
@@ -67,7 +67,7 @@ def cost(
         programs, constants = _read(path, settings)
         chosen = pick(programs, name, path)
         check_names(settings, constants, chosen)
-        sizes = {k: whole(k, v) for k, v in settings.items()}
+        sizes = {k: require_whole(k, v) for k, v in settings.items()}
         for key, program in chosen.items():
             _estimate(report, key, program, sizes)
     except LoomirError as error:

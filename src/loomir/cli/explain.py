@@ -156,7 +156,7 @@ class _Explained:
     def _head(self, roof: Roof | None, here: bool) -> None:
         t = self.target
         words = (
-            f"{self.key}, for {t.cpu}: vectors of {t.vector_bits} bits, {_many(t.cores, 'core')}"
+            f"{self.key}, for {t.cpu}: vectors of {t.vector_bits} bits, {_count(t.cores, 'core')}"
         )
         if roof is not None:
             words += f", {roof.flops / 1e9:.1f} GFLOP/s, {roof.bandwidth / 1e9:.1f} GB/s"
@@ -359,7 +359,7 @@ def _size(sizes: Mapping[str, int], extent: PrimExpr) -> int | None:
     return size_of(extent, {v: sizes[v.name_hint] for v in names if v.name_hint in sizes})
 
 
-def _many(number: int, what: str) -> str:
+def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from loomir.cli.compare import difference, random_array, random_scalar
-from loomir.cli.files.sizes import size_of, whole
+from loomir.cli.files.sizes import require_whole, size_of
 from loomir.cli.files.user_traceback import ask
 from loomir.ir.module import IRModule
 from loomir.ir.visit import Step, pre_order, trampoline
@@ -77,7 +77,10 @@ def graph_sizes(func: Function, given: Mapping[str, int | float]) -> dict[str, i
 
     Errors: CLI0003 for a value that is no integer.
     """
-    return {v.name_hint: whole(v.name_hint, given.get(v.name_hint, 64)) for v in _variables(func)}
+    return {
+        v.name_hint: require_whole(v.name_hint, given.get(v.name_hint, 64))
+        for v in _variables(func)
+    }
 
 
 def graph_inputs(

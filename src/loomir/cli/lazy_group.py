@@ -74,10 +74,10 @@ class LazyGroup(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _first_line(name)) for name in COMMANDS])
+            formatter.write_dl([(name, _read_first_line(name)) for name in COMMANDS])
 
 
-def _first_line(name: str) -> str:
+def _read_first_line(name: str) -> str:
     """Return the first line of a command's docstring, from the text of its module."""
     text = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
     _, found, function = text.partition(f"\ndef {name}(")

@@ -24,7 +24,7 @@ from loomir.cli.compare import (
     uses_math,
 )
 from loomir.cli.files.file_options import ask_for_inputs, constants
-from loomir.cli.files.sizes import whole
+from loomir.cli.files.sizes import require_whole
 from loomir.cli.files.source import (
     Program,
     is_model,
@@ -155,7 +155,7 @@ def run(
         path, name = split_target(target)
         if is_model(path):
             extents = {**read_settings(size), **read_settings(dim, "--dim")}
-            dims = {k: whole(k, v) for k, v in extents.items()}
+            dims = {k: require_whole(k, v) for k, v in extents.items()}
             _check_show(show)
             how = ModelRun(
                 timed,

@@ -43,12 +43,12 @@ def callables(tables: Tables, native: Native) -> dict[str, Function | GraphFunct
             complete=_complete(tables, name),
         )
         if isinstance(made, CopyingFunction):
-            made.copied = _without_strides(tables, name)
+            made.copied = _list_without_strides(tables, name)
         functions[name] = made
     return functions
 
 
-def _without_strides(tables: Tables, name: str) -> frozenset[str]:
+def _list_without_strides(tables: Tables, name: str) -> frozenset[str]:
     """List the parameters whose buffers declare no strides."""
     func = tables.loops[name]
     assert isinstance(func, PrimFunc)

@@ -168,7 +168,7 @@ def _memory(buffer: Buffer) -> str:
 
 
 def _leaf(stmt: Stmt, lead: str) -> str:
-    text = html.escape(cut(_first_line(stmt), _WIDTH))
+    text = html.escape(cut(_read_first_line(stmt), _WIDTH))
     before = f"{badge(lead)} " if lead else ""
     return f'{before}<code class="loomir-quiet">{text}</code>'
 
@@ -178,8 +178,8 @@ def _kind(stmt: Stmt) -> str:
 
 
 def _expr(value: PrimExpr) -> str:
-    return escape(plain(_first_line(value)))
+    return escape(plain(_read_first_line(value)))
 
 
-def _first_line(part: Node) -> str:
+def _read_first_line(part: Node) -> str:
     return to_text(part).partition("\n")[0]

@@ -303,7 +303,7 @@ def emit_scan(
         return Step(emit(op.less(after, length)), [after, *made[:count]], made[count:])
 
     ends, rows = emit_loop(importer, emit(op.less(start, length)), [start, *states], step)
-    return ends[1:], [_of_length(importer, r, scan.length) for r in rows]
+    return ends[1:], [_declare_length(importer, r, scan.length) for r in rows]
 
 
 def _as_tensor(importer: Importer, extent: Any) -> RelaxExpr:
@@ -312,7 +312,7 @@ def _as_tensor(importer: Importer, extent: Any) -> RelaxExpr:
     return const(np.array(extent, "int64"))
 
 
-def _of_length(importer: Importer, rows: RelaxExpr, length: Any) -> RelaxExpr:
+def _declare_length(importer: Importer, rows: RelaxExpr, length: Any) -> RelaxExpr:
     known = importer.builder.struct_info_of(rows)
     assert isinstance(known, TensorStructInfo)
     extent = length if isinstance(length, PrimExpr) else number(int(length), INT64)

@@ -305,7 +305,7 @@ def _is_finite(dtype: DataType) -> Function:
     return math.isfinite
 
 
-def _same(dtype: DataType) -> One:
+def _identity(dtype: DataType) -> One:
     return lambda x: x
 
 
@@ -329,10 +329,10 @@ def _q_multiply_shift(dtype: DataType) -> Function:
 def _q_multiply_shift_per_axis(dtype: DataType) -> Function:
     multiply = _q_multiply_shift(dtype)
 
-    def per_axis(x: int, y: int, ls: int, rs: int, q: int, left: bool, right: bool) -> Any:
+    def multiply_per_axis(x: int, y: int, ls: int, rs: int, q: int, left: bool, right: bool) -> Any:
         return multiply(x, y, q, (ls if left else 0) - (rs if right else 0))
 
-    return per_axis
+    return multiply_per_axis
 
 
 _BY_DTYPE: Final[dict[str, Callable[[DataType], Function]]] = {
@@ -353,8 +353,8 @@ _BY_DTYPE: Final[dict[str, Callable[[DataType], Function]]] = {
     "clz": _count_leading_zeros,
     "q_multiply_shift": _q_multiply_shift,
     "q_multiply_shift_per_axis": _q_multiply_shift_per_axis,
-    "likely": _same,
-    "ignore_loop_partition": _same,
+    "likely": _identity,
+    "ignore_loop_partition": _identity,
 }
 
 

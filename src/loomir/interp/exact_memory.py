@@ -135,7 +135,7 @@ def load(
     element, width, item = dtype.element, dtype.lanes, dtype.element.itemsize
     number, find = _number_of(element), finder(rank)
 
-    def one(view: View, indices: Sequence[int]) -> Value:
+    def load_from(view: View, indices: Sequence[int]) -> Value:
         at = view.cell(indices, span)
         memory, cells = view.memory, view.cells
         if width == 1 and not memory.numbers:
@@ -151,7 +151,7 @@ def load(
             at = find(view, *indices)
             if at >= 0:
                 return number(view.cells[at])
-        return one(view, indices)
+        return load_from(view, indices)
 
     def read_lanes(env: Environment, *indices: Any) -> Value:
         view, outer = view_in(env), indices[:-1]
@@ -166,7 +166,7 @@ def load(
         for last in indices[-1]:
             view.locate((*outer, last), span)
         for last in indices[-1]:
-            value = one(view, (*outer, last))
+            value = load_from(view, (*outer, last))
             made += value if width > 1 else (value,)
         return tuple(made)
 
@@ -177,7 +177,7 @@ def _number_of(dtype: DataType) -> Callable[[Any], Value]:
     """Return the function from a cell to its number, if no exact number is recorded."""
     decode = decoder(dtype)
     if not dtype.is_float:
-        return _same if decode is None else decode
+        return _identity if decode is None else decode
     if decode is None:
         return exact_of
     return _numbers(str(dtype))
@@ -190,7 +190,7 @@ def _numbers(name: str) -> Callable[[Any], Value]:
     return [exact_of(decode(bits)) for bits in range(1 << 16)].__getitem__
 
 
-def _same(cell: Any) -> Any:
+def _identity(cell: Any) -> Any:
     return cell
 
 
@@ -221,7 +221,7 @@ def store(
                 return
         view.cells[at] = write_at(memory, at * item + view.shift, value, element)
 
-    def one(view: View, value: Value, indices: Sequence[int]) -> None:
+    def store_to(view: View, value: Value, indices: Sequence[int]) -> None:
         at = view.cell(indices, span)
         if width == 1:
             put(view, at, value)
@@ -236,7 +236,7 @@ def store(
             if at >= 0:
                 put(view, at, value)
                 return after
-        one(view, value, indices)
+        store_to(view, value, indices)
         return after
 
     def write_lanes(env: Environment, value: Value, *indices: Any) -> int:
@@ -250,7 +250,7 @@ def store(
             view.locate((*outer, last), span)
         for lane, last in enumerate(indices[-1]):
             part = value[lane * width : (lane + 1) * width] if width > 1 else value[lane]
-            one(view, part, (*outer, last))
+            store_to(view, part, (*outer, last))
         return after
 
     return write_lanes if lanes else write

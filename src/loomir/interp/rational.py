@@ -119,7 +119,7 @@ def _binary(kind: type, dtype: DataType) -> Callable[[Any, Any], Any]:
 
 
 # -- conversions ---------------------------------------------------------------------------------
-def _same(x: Any) -> Any:
+def _identity(x: Any) -> Any:
     return x
 
 
@@ -127,11 +127,11 @@ def _same(x: Any) -> Any:
 def _conversion(source: DataType, target: DataType) -> Callable[[Any], Any]:
     source, target = source.element, target.element
     if target.is_float:
-        return _same if source.is_float else int
+        return _identity if source.is_float else int
     if source.is_float or source.is_bool or target.is_bool or source.bits != target.bits:
         return conversion(source, target)
     if source.is_int is target.is_int:
-        return _same  # the bits stay the same
+        return _identity  # the bits stay the same
     return conversion(source, target)
 
 
@@ -177,7 +177,7 @@ def _power(x: Any, y: Any) -> Any:
     whole = type(y) is not float and y == int(y) and abs(y) <= _POWERS
     if whole and type(x) is not float and (x or y >= 0):
         return _plain(Fraction(x) ** int(y))
-    return _by_floats("pow")(x, y)
+    return _compute_by_floats("pow")(x, y)
 
 
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
@@ -195,14 +195,14 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "isfinite": _is_finite,
     "pow": _power,
     "abs": abs,
-    "likely": _same,
-    "ignore_loop_partition": _same,
+    "likely": _identity,
+    "ignore_loop_partition": _identity,
 }
 """Functions of fractions with fractions as results."""
 
 
 @cache
-def _by_floats(name: str) -> Callable[..., Any]:
+def _compute_by_floats(name: str) -> Callable[..., Any]:
     function = builtin_function(name, _FLOAT64)
     return lambda *args: exact_of(function(*map(float_of, args)))
 
@@ -216,7 +216,7 @@ def _builtin(name: str, dtype: DataType) -> Callable[..., Any]:
     if name == "nextafter":  # it depends on the floats of a dtype
         function, element = builtin_function(name, dtype), dtype.element
         return lambda *args: exact_of(function(*(round_to_dtype(x, element) for x in args)))
-    return _by_floats(name)
+    return _compute_by_floats(name)
 
 
 def _constant(value: float, dtype: DataType) -> Exact:

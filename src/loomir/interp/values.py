@@ -162,7 +162,7 @@ def cell_format(dtype: DataType) -> str:
     return _CELLS[str(dtype.element)]
 
 
-def _half_of(bits: int) -> float:
+def _unpack_half(bits: int) -> float:
     return struct.unpack("<e", struct.pack("<H", bits))[0]
 
 
@@ -182,7 +182,7 @@ def _bits_of_bfloat(x: float) -> int:
 
 _DECODERS: Final[dict[str, Callable[[int], Scalar]]] = {
     "bool": bool,
-    "float16": _half_of,
+    "float16": _unpack_half,
     "bfloat16": _bfloat_of,
 }
 _ENCODERS: Final[dict[str, Callable[[Any], int]]] = {

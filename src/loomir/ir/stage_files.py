@@ -34,7 +34,7 @@ class StageFiles:
 
     def write(self, name: str, mod: IRModule) -> None:
         """Write a module as TVMScript that reads back; large constants are in the cache."""
-        path = self._next(name, ".py")
+        path = self._number_path(name, ".py")
         if self._last is not None and self._last[0] is mod:
             _write(path, f"{UNCHANGED}{self._last[1]}")
             return
@@ -43,9 +43,9 @@ class StageFiles:
 
     def write_text(self, name: str, text: str) -> None:
         """Write a stage that is text already; ``name`` includes the file's extension."""
-        _write(self._next(name, ""), text)
+        _write(self._number_path(name, ""), text)
 
-    def _next(self, name: str, suffix: str) -> Path:
+    def _number_path(self, name: str, suffix: str) -> Path:
         number = self._count
         self._count += 1
         return self.directory / f"{number:02d}-{name}{suffix}"

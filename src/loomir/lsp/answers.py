@@ -62,7 +62,7 @@ def _line(text: str, number: int) -> str:
     return lines[number - 1] if 0 < number <= len(lines) else ""
 
 
-def _around(analysis: Analysis, line: int) -> Symbol | None:
+def _find_around(analysis: Analysis, line: int) -> Symbol | None:
     """Find the innermost function around a line."""
     found: Symbol | None = None
     for symbol in analysis.functions():
@@ -73,7 +73,7 @@ def _around(analysis: Analysis, line: int) -> Symbol | None:
 
 def _find_binding(analysis: Analysis, name: str, line: int, column: int) -> Binding | None:
     """Find the latest binding of a name before its use, in the function around."""
-    around = _around(analysis, line)
+    around = _find_around(analysis, line)
     if around is None:
         return None
     first, last = around.place.line, around.place.end_line

@@ -92,7 +92,7 @@ def _names(prefix: str, space: _Key) -> tuple[Name, ...]:
     return tuple(found)
 
 
-def _without_types(signature: inspect.Signature) -> str:
+def _drop_types(signature: inspect.Signature) -> str:
     empty = inspect.Parameter.empty
     bare = [p.replace(annotation=empty) for p in signature.parameters.values()]
     return str(inspect.Signature(bare))
@@ -103,7 +103,7 @@ def _name(name: str, value: Any) -> Name:
     signature = ""
     if callable(value):
         try:
-            signature = _without_types(inspect.signature(value))
+            signature = _drop_types(inspect.signature(value))
         except (TypeError, ValueError):
             signature = "(…)"
     if len(signature) > _MAX_SIGNATURE:

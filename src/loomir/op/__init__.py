@@ -30,6 +30,7 @@ from loomir.op.manipulate import *  # noqa: F403
 from loomir.op.qdq import *  # noqa: F403
 from loomir.op.sampling import *  # noqa: F403
 from loomir.op.search import *  # noqa: F403
+from loomir.op.sequences import *  # noqa: F403
 from loomir.op.set import *  # noqa: F403
 from loomir.op.shapes import *  # noqa: F403
 from loomir.op.sorting import *  # noqa: F403

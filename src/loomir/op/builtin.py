@@ -24,7 +24,7 @@ def _alloc_tensor(c: OpContext) -> StructInfo:
     return c.make(given.values, c["dtype"], ndim=given.ndim)
 
 
-def _in_own_storage(builder: Any, call: Call) -> RelaxExpr:
+def _allocate_own_storage(builder: Any, call: Call) -> RelaxExpr:
     """Write the tensor as one that lies at the start of a storage of its own."""
     given, info = call.args[0], builder.struct_info_of(call)
     dims = getattr(info, "dims", None)
@@ -44,7 +44,7 @@ alloc_tensor = define_op(
     integer("runtime_device_index", 0),
     text("storage_scope", "global"),
     infer=_alloc_tensor,
-    legalize=_in_own_storage,
+    legalize=_allocate_own_storage,
     doc="Allocate a tensor with undefined contents.",
     family="builtin/builtin",
     mistakes=(Mistake((None,), {}, "OPS0003"),),

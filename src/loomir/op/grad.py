@@ -15,7 +15,7 @@ from loomir.te import topi
 __all__ = ["end_checkpoint", "no_grad", "start_checkpoint"]
 
 
-def _same(c: OpContext) -> StructInfo:
+def _infer_same(c: OpContext) -> StructInfo:
     return c.tensor(0)
 
 
@@ -28,7 +28,7 @@ def _mark(name: str, doc: str) -> Callable[..., Any]:
     return define_op(
         f"grad.{name}",
         tensor("input"),
-        infer=_same,
+        infer=_infer_same,
         doc=f"{doc}\n\nReturns its argument.",
         family="grad/grad",
         lower=topi.identity,

@@ -13,11 +13,11 @@ import numpy as np
 
 from loomir.op.rules.arguments import (
     common_extent,
+    find_common_dtype,
     find_shared_device,
     is_one,
     must_equal,
     need_rank,
-    same_dtype,
 )
 from loomir.op.rules.fitting import fit_shapes
 from loomir.relax.node import StructInfo
@@ -46,7 +46,7 @@ _NEAR = 1e-5
 
 # -- dtypes --------------------------------------------------------------------------------------
 def _result_dtype(c: OpContext, infos: Sequence[TensorStructInfo], out: DataType | None) -> Any:
-    dtype = same_dtype(c, infos)
+    dtype = find_common_dtype(c, infos)
     need(c, "number", dtype)
     if out is None:
         return dtype
@@ -156,7 +156,7 @@ def _linear(c: OpContext) -> StructInfo:
     tensors = [x, weight, *([] if bias is None else [bias])]
     dtype = _result_dtype(c, tensors[:2], c["out_dtype"])
     if bias is not None:
-        same_dtype(c, [TensorStructInfo(dtype=dtype), bias])
+        find_common_dtype(c, [TensorStructInfo(dtype=dtype), bias])
     rows = None if weight.dims is None else weight.dims[0]
     if x.dims is not None and weight.dims is not None:
         must_equal(c, x.dims[-1], weight.dims[1], "the extents that are summed over", arg=1)
@@ -271,7 +271,7 @@ def _einsum(c: OpContext) -> StructInfo:
     if not found:
         c.refuse("OPS0035", "there are no tensors", help="give at least one", arg=0)
     inputs, output = _letters(c, c["subscripts"], len(found))
-    dtype, device = same_dtype(c, found), find_shared_device(found)
+    dtype, device = find_common_dtype(c, found), find_shared_device(found)
     need(c, "number", dtype)
     beside: dict[str, list[TensorStructInfo]] = {letter: [] for letter in output}
     for letters, info in zip(inputs, found, strict=True):
@@ -379,7 +379,7 @@ einsum = define_op(
 
 def _outer(c: OpContext) -> StructInfo:
     a, b = need_rank(c, 0, 1), need_rank(c, 1, 1)
-    dtype, device = same_dtype(c, [a, b]), find_shared_device([a, b])
+    dtype, device = find_common_dtype(c, [a, b]), find_shared_device([a, b])
     need(c, "number", dtype)
     if a.dims is None or b.dims is None:
         return TensorStructInfo(None, dtype, device, 2)

@@ -12,14 +12,14 @@ from loomir.arith.fold import add
 from loomir.op.rules.arguments import (
     common_extent,
     dims_of,
-    each_axis,
+    find_common_dtype,
     find_known_tensor,
     find_shared_device,
     format_dim,
     is_one,
     must_equal,
+    normalize_axes,
     product,
-    same_dtype,
 )
 from loomir.op.rules.reshaping import (
     infer_broadcast_to,
@@ -136,7 +136,7 @@ def _expand_dims(c: OpContext) -> StructInfo:
     wanted: tuple[int, ...] = c["axis"]
     if x.ndim < 0:
         return c.make(None, x.dtype, x)
-    new = each_axis(c, wanted, x.ndim, extra=len(wanted))
+    new = normalize_axes(c, wanted, x.ndim, extra=len(wanted))
     rank = x.ndim + len(new)
     if x.dims is None:
         return c.make(None, x.dtype, x, ndim=rank)
@@ -173,7 +173,7 @@ def _squeeze(c: OpContext) -> StructInfo:
         return c.make([d for d in x.dims if not is_one(d)], x.dtype, x)
     if x.ndim < 0 or wanted is None:
         return c.make(None, x.dtype, x)
-    gone = each_axis(c, wanted, x.ndim)
+    gone = normalize_axes(c, wanted, x.ndim)
     if x.dims is None:
         return c.make(None, x.dtype, x, ndim=x.ndim - len(gone))
     for axis in gone:
@@ -196,7 +196,7 @@ def _name_dropped_axes(call: Call) -> Call:
     return Call(call.op, call.args, call.sinfo_args, {"axis": ones}, span=call.span)
 
 
-def _without(x: Tensor, axis: Sequence[int] | None) -> Tensor:
+def _lower_squeeze(x: Tensor, axis: Sequence[int] | None) -> Tensor:
     if axis is None:
         return topi.squeeze(x)
     gone = [a % x.ndim for a in axis]
@@ -213,7 +213,7 @@ squeeze = define_op(
 
     Shapes: without ``axis``. Errors: OPS0005, OPS0031, OPS0040.""",
     family="manipulate",
-    lower=_without,
+    lower=_lower_squeeze,
     reference=np.squeeze,
     normalize=_name_dropped_axes,
     samples=(
@@ -239,7 +239,7 @@ def _permute_dims(c: OpContext) -> StructInfo:
         return c.make(None, x.dtype, x, ndim=-1 if wanted is None else len(wanted))
     order = tuple(range(x.ndim))[::-1]
     if wanted is not None:
-        order = each_axis(c, wanted, x.ndim)
+        order = normalize_axes(c, wanted, x.ndim)
         if len(order) != x.ndim:
             c.refuse(
                 "OPS0030",
@@ -280,7 +280,7 @@ permute_dims = define_op(
 def _flip(c: OpContext) -> StructInfo:
     x = c.tensor(0)
     if x.ndim >= 0:
-        each_axis(c, c["axis"], x.ndim)
+        normalize_axes(c, c["axis"], x.ndim)
     return x
 
 
@@ -326,7 +326,7 @@ def _match_extents(
     return made
 
 
-def _same_rank(c: OpContext, found: Sequence[TensorStructInfo]) -> int:
+def _find_common_rank(c: OpContext, found: Sequence[TensorStructInfo]) -> int:
     if not found:
         c.refuse("OPS0035", "there are no tensors", help="give at least one", arg=0)
     ranks = sorted({info.ndim for info in found if info.ndim >= 0})
@@ -344,7 +344,7 @@ def _concat(c: OpContext) -> StructInfo:
     found = c.tensors(0)
     if found is None:
         return TensorStructInfo()
-    rank, dtype = _same_rank(c, found), same_dtype(c, found)
+    rank, dtype = _find_common_rank(c, found), find_common_dtype(c, found)
     device = find_shared_device(found)
     if rank < 0:
         return TensorStructInfo(None, dtype, device)
@@ -400,7 +400,7 @@ def _stack(c: OpContext) -> StructInfo:
     found = c.tensors(0)
     if found is None:
         return TensorStructInfo()
-    rank, dtype = _same_rank(c, found), same_dtype(c, found)
+    rank, dtype = _find_common_rank(c, found), find_common_dtype(c, found)
     device = find_shared_device(found)
     if rank < 0:
         return TensorStructInfo(None, dtype, device)

@@ -31,7 +31,7 @@ T = TensorSample
 
 
 # -- inference -----------------------------------------------------------------------------------
-def _beside(c: OpContext, index: int, x: TensorStructInfo, dims: list[Any] | None) -> None:
+def _check_parameter(c: OpContext, index: int, x: TensorStructInfo, dims: list[Any] | None) -> None:
     """Check that a parameter is a scalar, or has an element for each index of the axis.
 
     Errors: OPS0030, OPS0032.
@@ -65,7 +65,7 @@ def _infer_scaled(c: OpContext, dtype: DataType) -> StructInfo:
     need(c, "float", c.tensor(1).dtype, 1)
     need(c, "integer", c.tensor(2).dtype, 2)
     for index in (1, 2):
-        _beside(c, index, x, dims)
+        _check_parameter(c, index, x, dims)
     return c.make(dims, dtype, x, ndim=x.ndim)
 
 
@@ -85,7 +85,7 @@ def _dequantize(c: OpContext) -> StructInfo:
 Place = Callable[[tuple[PrimExpr, ...]], PrimExpr]
 
 
-def _along(x: Tensor, values: Tensor, axis: int) -> Place:
+def _read_along(x: Tensor, values: Tensor, axis: int) -> Place:
     """Return the value that belongs to an element."""
     if not values.ndim:
         return lambda i: values()
@@ -97,7 +97,7 @@ def _along(x: Tensor, values: Tensor, axis: int) -> Place:
 def _lower_quantize(
     data: Tensor, scale: Tensor, zero_point: Tensor, axis: int, out_dtype: DataType
 ) -> Tensor:
-    scale_of, zero_of = _along(data, scale, axis), _along(data, zero_point, axis)
+    scale_of, zero_of = _read_along(data, scale, axis), _read_along(data, zero_point, axis)
     low, high = float(out_dtype.min_value), float(out_dtype.max_value)
 
     def element(*i: PrimExpr) -> PrimExpr:
@@ -112,7 +112,7 @@ def _lower_quantize(
 def _lower_dequantize(
     data: Tensor, scale: Tensor, zero_point: Tensor, axis: int, out_dtype: DataType
 ) -> Tensor:
-    scale_of, zero_of = _along(data, scale, axis), _along(data, zero_point, axis)
+    scale_of, zero_of = _read_along(data, scale, axis), _read_along(data, zero_point, axis)
 
     def element(*i: PrimExpr) -> PrimExpr:
         moved = cast(wide(data(*i)) - wide(zero_of(i)), "float32")
@@ -121,7 +121,7 @@ def _lower_dequantize(
     return compute(data.shape, element, name="dequantize")
 
 
-def _in_line(x: NPArray, values: Any, axis: int) -> NPArray:
+def _expand_along(x: NPArray, values: Any, axis: int) -> NPArray:
     made = np.asarray(values)
     if not made.ndim:
         return made
@@ -133,8 +133,8 @@ def _quantize_with_numpy(
 ) -> NPArray:
     x = np.asarray(data)
     with np.errstate(all="ignore"):
-        value = widen(x).astype("float64") / _in_line(x, scale, axis).astype("float64")
-        moved = np.round(value) + _in_line(x, zero_point, axis).astype("float64")
+        value = widen(x).astype("float64") / _expand_along(x, scale, axis).astype("float64")
+        moved = np.round(value) + _expand_along(x, zero_point, axis).astype("float64")
     return convert_array(moved, out_dtype)
 
 
@@ -142,9 +142,9 @@ def _dequantize_with_numpy(
     data: Any, scale: Any, zero_point: Any, axis: int, out_dtype: DataType
 ) -> NPArray:
     x = np.asarray(data)
-    moved = x.astype("int64") - _in_line(x, zero_point, axis).astype("int64")
+    moved = x.astype("int64") - _expand_along(x, zero_point, axis).astype("int64")
     with np.errstate(all="ignore"):
-        made = moved.astype("float32") * _in_line(x, scale, axis).astype("float32")
+        made = moved.astype("float32") * _expand_along(x, scale, axis).astype("float32")
     return convert_array(made, out_dtype)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from loomir.op.rules.arguments import each_axis, number_of, product
+from loomir.op.rules.arguments import normalize_axes, number_of, product
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Infer, Mistake, Sample, TensorSample, define_op
@@ -52,7 +52,7 @@ def infer_reduction(
     if info.ndim < 0:
         every = over is None and not keepdims
         return c.make([] if every else None, dtype, info)
-    gone = range(info.ndim) if over is None else each_axis(c, over, info.ndim)
+    gone = range(info.ndim) if over is None else normalize_axes(c, over, info.ndim)
     if info.dims is None:
         if len(gone) == info.ndim:
             return c.make([1] * info.ndim if keepdims else [], dtype, info)
@@ -65,7 +65,7 @@ def refuse_empty(c: OpContext, info: TensorStructInfo, over: Axes) -> None:
     """Check that there is an element to choose along axes. Errors: OPS0013."""
     if info.dims is None:
         return
-    gone = range(info.ndim) if over is None else each_axis(c, over, info.ndim)
+    gone = range(info.ndim) if over is None else normalize_axes(c, over, info.ndim)
     for axis in gone:
         if number_of(info.dims[axis]) == 0:
             c.refuse(
@@ -88,7 +88,7 @@ def _infer(kind: str, chooses: bool) -> Infer:
 
 
 # -- references ------------------------------------------------------------------------------
-def _in_float64(compute: Callable[..., Any]) -> Callable[..., NPArray]:
+def _compute_in_float64(compute: Callable[..., Any]) -> Callable[..., NPArray]:
     """Compute floats in float64 and round them once."""
 
     def reference(x: NPArray, axis: Axes, keepdims: bool) -> NPArray:
@@ -178,7 +178,7 @@ def _define(
         doc=doc + "\n\nShapes: without ``axis``, or with extents of 1 if ``keepdims``.",
         family="statistical",
         lower=lower,
-        reference=_in_float64(compute),
+        reference=_compute_in_float64(compute),
         samples=_samples(kind, ulps, absolute, empty=not chooses),
         mistakes=mistakes,
     )

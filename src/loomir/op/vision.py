@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from loomir.op.rules.arguments import must_equal, need_rank, same_dtype
+from loomir.op.rules.arguments import find_common_dtype, must_equal, need_rank
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
@@ -33,7 +33,7 @@ _FAR: Final = 2.0**30
 
 def _roi_align(c: OpContext) -> StructInfo:
     x, rois = need_rank(c, 0, 4), need_rank(c, 1, 2)
-    dtype = same_dtype(c, [x, rois])
+    dtype = find_common_dtype(c, [x, rois])
     need(c, "float", dtype)
     pooled: tuple[int, ...] = c["pooled_size"]
     if len(pooled) != 2 or any(n < 1 for n in pooled):
@@ -210,13 +210,13 @@ def _roi_align_with_numpy(
                 steps = (xp.arange(many, dtype=dtype) + dtype.type(0.5)) * gap / dtype.type(many)
                 lines.append(first + xp.arange(pooled, dtype=dtype)[:, None] * gap + steps)
             if lines[0].size and lines[1].size and min(sizes):
-                found = _at(image, lines[0], lines[1], sizes)
+                found = _interpolate_at(image, lines[0], lines[1], sizes)
                 made[n] = found.mean((2, 4)) if mode == "avg" else found.max((2, 4))
     back = ["NCHW".index(k) for k in layout]
     return xp.ascontiguousarray(convert_array(xp.transpose(made, back), own))
 
 
-def _at(image: NPArray, rows: Any, columns: Any, sizes: Sequence[int]) -> Any:
+def _interpolate_at(image: NPArray, rows: Any, columns: Any, sizes: Sequence[int]) -> Any:
     """Interpolate at all pairs of places, which have an axis of parts and one of points."""
     parts: list[Any] = []
     for places, size in zip((rows, columns), sizes, strict=True):

@@ -15,7 +15,7 @@ from loomir.support.fork_safe import import_module
 from loomir.tir.numpy_operands import as_number, is_numpy_value
 from loomir.tir.rules import refuse
 
-__all__ = ["NoNumbers", "beside_tensor", "const", "constant_beside", "make_constant"]
+__all__ = ["NoNumbers", "const", "constant_beside", "make_beside_tensor", "make_constant"]
 
 _DEFAULTS: Final = {"int64": "int32", "float64": "float32"}
 
@@ -77,7 +77,7 @@ def _check_range(numpy: Any, given: Any, made: Any, dtype: DataType) -> None:
         raise NoNumbers(message, "use a dtype that holds the numbers, or round them first")
 
 
-def beside_tensor(value: Any, tensor: object) -> Constant:
+def make_beside_tensor(value: Any, tensor: object) -> Constant:
     """Make a constant of a number beside a tensor, of its dtype if known. Errors: NoNumbers."""
     dtype = tensor.dtype if isinstance(tensor, TensorStructInfo) else None
     number = as_number(value)
@@ -109,7 +109,7 @@ def constant_beside(value: Any, tensor: object) -> Constant:
 
     Errors: RLX0005 for a number that the dtype lacks.
     """
-    return _explain(lambda: beside_tensor(value, tensor))
+    return _explain(lambda: make_beside_tensor(value, tensor))
 
 
 def _explain(make: Callable[[], Constant]) -> Constant:

@@ -58,7 +58,7 @@ class NoNumberError(CompileError, TypeError):
     """A value of a graph was asked for a number."""
 
 
-def _instead_of_truth() -> str:
+def _suggest_condition() -> str:
     called = read_call(user_span())
     name = {"max": "maximum", "min": "minimum"}.get(called.name) if called is not None else None
     if called is not None and name is not None:
@@ -109,7 +109,7 @@ class PythonValue:
             refuse(
                 "RLX0006",
                 "what a comparison gives is not known before the graph runs",
-                help=_instead_of_truth(),
+                help=_suggest_condition(),
             )
         return True
 

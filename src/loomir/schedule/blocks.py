@@ -202,7 +202,7 @@ def init_mistake(place: Ref, new: Stmt) -> str:
     if not any(isinstance(n, Block) and n.init is not None for n in pre_order(new)):
         return ""
     made: Stmt = new
-    for ref in place.around():
+    for ref in place.list_around():
         if isinstance(ref.stmt, For):
             made = rebuild(ref.stmt, {"body": made})
         else:

@@ -112,8 +112,8 @@ def plain_indices(block: Block, indices: Sequence[PrimExpr]) -> dict[Var, int] |
 
 def common_place(a: Ref, b: Ref) -> Ref:
     """Return the innermost loop or block around both of two references of one scope."""
-    above = {id(r) for r in (a, *a.around())}
-    return next(r for r in (b, *b.around()) if id(r) in above)
+    above = {id(r) for r in (a, *a.list_around())}
+    return next(r for r in (b, *b.list_around()) if id(r) in above)
 
 
 def parts_of(place: Ref) -> list[tuple[Stmt, Nest]]:
@@ -125,7 +125,7 @@ def parts_of(place: Ref) -> list[tuple[Stmt, Nest]]:
 
 def part_with(parts: Sequence[tuple[Stmt, Nest]], place: Ref, inner: Ref) -> int:
     """Return the number of the part in which a reference below ``place`` stands."""
-    path = [inner, *inner.around()]
+    path = [inner, *inner.list_around()]
     below = path[next(n for n, r in enumerate(path) if r is place) - 1]
     for number, (part, _) in enumerate(parts):
         if any(node is below.stmt for node in _outside_blocks(part)):
@@ -154,10 +154,10 @@ def users(scope: Ref, buffer: Buffer) -> tuple[list[Ref], list[Ref], str]:
             writers.append(ref)
         elif any(r.buffer.data is buffer.data for r in reads):
             readers.append(ref)
-    return writers, readers, _other_use(scope.block.body, buffer)
+    return writers, readers, _describe_other_use(scope.block.body, buffer)
 
 
-def _other_use(body: Stmt, buffer: Buffer) -> str:
+def _describe_other_use(body: Stmt, buffer: Buffer) -> str:
     """Name a use of a buffer that is no load or store of a block."""
     stack: list[Stmt] = [body]
     while stack:
@@ -217,7 +217,7 @@ def cannot_feed(
     if place.is_loop:  # what other iterations leave must be the same as well
         for buffer in wanted.values():
             writers, _, other = users(ref.scope, buffer)
-            inside = [w for w in writers if w is not ref and place in w.around()]
+            inside = [w for w in writers if w is not ref and place in w.list_around()]
             if (other and inside) or any(repeatable(w) for w in inside):
                 return _change_refusal(
                     ref, buffer, "is written by something that may change it again"

@@ -92,7 +92,7 @@ def ranges_in(stmt: Stmt) -> dict[Var, Range]:
 def outer_ranges(ref: Ref) -> dict[Var, Range]:
     """Return the ranges of what loops and blocks around bind, outermost first."""
     found: dict[Var, Range] = {}
-    for around in reversed(list(ref.around())):
+    for around in reversed(list(ref.list_around())):
         if around.is_loop:
             found[around.loop.loop_var] = Range(around.loop.min, around.loop.extent)
         else:

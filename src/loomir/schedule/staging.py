@@ -157,7 +157,7 @@ def is_parameter(ref: Ref, buffer: Buffer) -> bool:
 def path_loops(place: Ref, inner: Ref) -> dict[Var, Range]:
     """Return the ranges of the loops between a place and a block below it."""
     found: dict[Var, Range] = {}
-    for ref in inner.around():
+    for ref in inner.list_around():
         if ref is place:
             break
         if ref.is_loop:
@@ -449,7 +449,7 @@ def cannot_run_at_once(ref: Ref, place: Ref, made: Stmt) -> Refusal | None:
     """Say which loop around a place runs its iterations at once, and may not any more."""
     scope = ref.scope
     outer = {**ranges_with_sizes(scope), **domains(scope.block)}
-    around = [place, *place.around()] if place.is_loop else []
+    around = [place, *place.list_around()] if place.is_loop else []
     loops = around[: next((n for n, r in enumerate(around) if r is scope), 0)]
     new = {n.loop_var: n for n in pre_order(made) if isinstance(n, For)} if loops else {}
     for loop in reversed(loops):

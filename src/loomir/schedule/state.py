@@ -54,7 +54,7 @@ class Ref:
         return self.realize.block
 
     # -- what is around ------------------------------------------------------------------------
-    def around(self) -> Iterator[Ref]:
+    def list_around(self) -> Iterator[Ref]:
         """List the loops and blocks around it, innermost first."""
         at = self.parent
         while at is not None:
@@ -64,12 +64,12 @@ class Ref:
     @property
     def scope(self) -> Ref:
         """The innermost block around it; the root's scope is the root itself."""
-        return next((r for r in self.around() if not r.is_loop), self)
+        return next((r for r in self.list_around() if not r.is_loop), self)
 
     def loops(self) -> list[Ref]:
         """List the loops between it and its scope, outermost first."""
         found: list[Ref] = []
-        for ref in self.around():
+        for ref in self.list_around():
             if not ref.is_loop:
                 break
             found.append(ref)
@@ -77,7 +77,7 @@ class Ref:
         return found
 
     # -- what is inside ------------------------------------------------------------------------
-    def below(self) -> list[Ref]:
+    def list_below(self) -> list[Ref]:
         """List the loops and blocks directly below, in program order."""
         stmt = self.stmt
         return [] if stmt is None else [self.home.ref(s) for s in directly_below(stmt)]
@@ -85,11 +85,11 @@ class Ref:
     def blocks(self) -> list[Ref]:
         """List the blocks below it of one scope: none inside of others, in program order."""
         found: list[Ref] = []
-        stack = self.below()[::-1]
+        stack = self.list_below()[::-1]
         while stack:
             ref = stack.pop()
             if ref.is_loop:
-                stack.extend(reversed(ref.below()))
+                stack.extend(reversed(ref.list_below()))
             else:
                 found.append(ref)
         return found
@@ -216,7 +216,7 @@ class FunctionState:
             if id(at.stmt) in kept:
                 continue
             lost.append(at)
-            stack.extend(reversed(at.below()))
+            stack.extend(reversed(at.list_below()))
         return lost
 
     def _rebuild_around(self, parent: Ref | None, old: Stmt, new: Stmt) -> None:

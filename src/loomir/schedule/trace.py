@@ -70,7 +70,7 @@ class _Names:
     def __init__(self) -> None:
         self._names: dict[int, tuple[str, Any]] = {}
 
-    def of(self, rv: Any) -> str:
+    def name_of(self, rv: Any) -> str:
         """Return the name of a random variable."""
         found = self._names.get(id(rv))
         if found is None:
@@ -81,13 +81,13 @@ class _Names:
     def name_drawn(self, expr: PrimExpr) -> PrimExpr:
         """Return an expression in which drawn numbers have their names."""
         names = [v for v in free_definitions(expr) if isinstance(v, Var)]
-        return substitute(expr, {v: Var(self.of(v), v.dtype) for v in names})
+        return substitute(expr, {v: Var(self.name_of(v), v.dtype) for v in names})
 
     # -- Python --------------------------------------------------------------------------------
     def write_python(self, value: Any) -> str:
         """Write a value as Python."""
         if isinstance(value, (BlockRV, LoopRV, Var)):
-            return self.of(value)
+            return self.name_of(value)
         if isinstance(value, (IntImm, StringImm)):
             return repr(value.value)
         if isinstance(value, PrimExpr):
@@ -109,7 +109,7 @@ class _Names:
     def to_plain(self, value: Any) -> Any:
         """Return a value as JSON has it; what JSON lacks is a table of one tagged entry."""
         if isinstance(value, (BlockRV, LoopRV, Var)):
-            return {"$rv": self.of(value)}
+            return {"$rv": self.name_of(value)}
         if isinstance(value, IndexMap):
             return {
                 "$map": [self._node_to_plain(v) for v in value.initial_indices],
@@ -311,8 +311,8 @@ def _line(inst: Instruction, names: _Names) -> str:
         made = cast("list[Any]", outputs)
         if not made:
             return call
-        return f"{', '.join(map(names.of, made))}{',' if len(made) == 1 else ''} = {call}"
-    return call if outputs is None else f"{names.of(outputs)} = {call}"
+        return f"{', '.join(map(names.name_of, made))}{',' if len(made) == 1 else ''} = {call}"
+    return call if outputs is None else f"{names.name_of(outputs)} = {call}"
 
 
 def _outputs_of(plain: Any, known: dict[str, Any]) -> Any:

@@ -95,7 +95,7 @@ class Array:
         self._hash: int | None = None
 
     @staticmethod
-    def own(data: np.ndarray[Any, Any]) -> Array:
+    def wrap_own(data: np.ndarray[Any, Any]) -> Array:
         """Wrap an array in row-major order, which nobody may write any more, without a copy."""
         made = Array.__new__(Array)
         made._hold(_numpy().asarray(data, order="C"))
@@ -118,10 +118,10 @@ class Array:
     def data(self) -> np.ndarray[Any, Any]:
         """The elements, which then stay in memory until ``release``."""
         if self._data is None:
-            self._data = self.once()
+            self._data = self.read_once()
         return self._data
 
-    def once(self) -> np.ndarray[Any, Any]:
+    def read_once(self) -> np.ndarray[Any, Any]:
         """Return the elements for a single use: those that can be read again are not kept."""
         if self._data is not None:
             return self._data
@@ -143,7 +143,7 @@ class Array:
 
     def to_bytes(self) -> bytes:
         """Return the elements in row-major order."""
-        return self.once().tobytes()
+        return self.read_once().tobytes()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Array.from_bytes, (self.to_bytes(), str(self.dtype), self.shape)
@@ -168,7 +168,7 @@ class Array:
 
     def _bytes(self) -> Any:
         """Return the bytes of the elements, without a copy."""
-        data: Any = self.once()
+        data: Any = self.read_once()
         return data.reshape(-1).view("uint8")
 
     def _equals(self, other: Array) -> bool:

@@ -104,7 +104,7 @@ def _snippet(span: Span, label: str, mark: str, width: int) -> list[str]:
     start = span.column - 1
     end = span.end_column - 1 if span.end_line == span.line else len(text.rstrip())
     if len(text) > _LONG_LINE:
-        text, start, end = _around(text, start, end)
+        text, start, end = _shorten_around(text, start, end)
     # Tabs are kept in the line below, so that carets align with the source.
     lead = "".join(c if c == "\t" else " " for c in text[:start])
     carets = mark * max(1, end - start)
@@ -122,7 +122,7 @@ _BEFORE: Final = 100
 """How many characters of a long line are shown before the marked part."""
 
 
-def _around(text: str, start: int, end: int) -> tuple[str, int, int]:
+def _shorten_around(text: str, start: int, end: int) -> tuple[str, int, int]:
     """Shorten a very long line to the surroundings of the marked part, and adjust its columns."""
     first = max(0, start - _BEFORE)
     last = first + _LONG_LINE

@@ -2,8 +2,8 @@
 
 A child has only the thread that forked. Whatever another thread was creating under a
 ``ForkSafeLock`` does not exist in the child, which creates it again: these locks only guard what is
-created once. For what cannot be created again, a fork waits: ``at_fork`` does this for locks of
-others, ``import_module`` for modules, whose locks Python does not release in a child.
+created once. For what cannot be created again, a fork waits: ``register_at_fork`` does this for
+locks of others, ``import_module`` for modules, whose locks Python does not release in a child.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar, overload
 
-__all__ = ["ForkSafeLock", "at_fork", "delay_forks", "import_module", "lazy_property"]
+__all__ = ["ForkSafeLock", "delay_forks", "import_module", "lazy_property", "register_at_fork"]
 
 Value = TypeVar("Value")
 
@@ -76,14 +76,14 @@ class _Imports:
                 del self._depths[me]
                 self._changed.notify_all()
 
-    def before_fork(self) -> None:
+    def pause(self) -> None:
         """Wait until no other thread imports, and keep them from it."""
         me = threading.get_ident()
         with self._changed:
             self._forking.add(me)
             self._changed.wait_for(lambda: self._depths.keys() <= {me}, _PATIENCE)
 
-    def after_fork(self) -> None:
+    def resume(self) -> None:
         """Let the parent's threads import again."""
         with self._changed:
             self._forking.discard(threading.get_ident())
@@ -124,35 +124,35 @@ _hooks: Final[list[tuple[Callable[[], object], Callable[[], object]]]] = []
 _passed: Final[dict[int, list[Callable[[], object]]]] = {}
 
 
-def at_fork(before: Callable[[], object], after: Callable[[], object]) -> None:
+def register_at_fork(before: Callable[[], object], after: Callable[[], object]) -> None:
     """Run one function before each fork from now on, the other after it in parent and child."""
     _hooks.append((before, after))
 
 
-def _before_fork() -> None:
+def _run_before_fork() -> None:
     # A thread that imports may need the locks that other hooks take.
-    _imports.before_fork()
+    _imports.pause()
     passed = _passed[threading.get_ident()] = []
     for before, after in tuple(_hooks):
         before()
         passed.append(after)
 
 
-def _after_fork() -> None:
+def _run_after_fork() -> None:
     # Only those that ran before the fork: others may have been added meanwhile.
     for after in reversed(_passed.pop(threading.get_ident(), ())):
         after()
 
 
-def _in_parent() -> None:
-    _after_fork()
-    _imports.after_fork()
+def _run_in_parent() -> None:
+    _run_after_fork()
+    _imports.resume()
 
 
-def _in_child() -> None:
+def _run_in_child() -> None:
     for lock in list(_locks):
         lock.renew()
-    _after_fork()
+    _run_after_fork()
     _passed.clear()
     _imports.renew()
 
@@ -162,7 +162,9 @@ def _in_child() -> None:
 importlib.import_module("logging")
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)
+    os.register_at_fork(
+        before=_run_before_fork, after_in_parent=_run_in_parent, after_in_child=_run_in_child
+    )
 
 
 class lazy_property(Generic[Value]):  # noqa: N801 - a decorator

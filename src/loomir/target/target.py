@@ -12,7 +12,7 @@ from loomir.target.table import CPUS, EXTENSIONS
 __all__ = ["Target"]
 
 
-def _other_words(name: object) -> tuple[str, ...]:
+def _explain_other_words(name: object) -> tuple[str, ...]:
     """Say what is known of targets that other compilers have."""
     word = name.split()[0] if isinstance(name, str) and name.split() else ""
     if word in ("cuda", "rocm", "metal", "vulkan", "opencl", "webgpu", "gpu", "nvptx", "hip"):
@@ -80,7 +80,10 @@ class Target:
                 Diagnostic(
                     "TGT0001",
                     f"there is no target {quote_name(name)}",
-                    notes=(f"the targets are native, {', '.join(CPUS)}", *_other_words(name)),
+                    notes=(
+                        f"the targets are native, {', '.join(CPUS)}",
+                        *_explain_other_words(name),
+                    ),
                     help=f"did you mean {guess!r}?" if guess else "use 'native' for this machine",
                 )
             )

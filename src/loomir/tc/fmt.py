@@ -85,17 +85,19 @@ class _Writer:
         params = ", ".join(_param(p) for p in function.params)
         returns = _idents(function.returns)
         head = f"def {function.name.name}({params})"
-        self.lines += _in_width(head, f" -> ({returns}) {{", "    ")
+        self.lines += _break_line(head, f" -> ({returns}) {{", "    ")
         for statement in function.body:
             self.write_before(statement.span.line, statement.span.column, "  ")
-            self.lines += _in_width(f"  {_statement(statement)}", _where(statement), "      ")
-            self.write_beside(_last_line(statement))
+            self.lines += _break_line(
+                f"  {_statement(statement)}", _write_where(statement), "      "
+            )
+            self.write_beside(_find_last_line(statement))
         self.write_before(function.span.end_line, function.span.end_column, "  ")
         self.lines.append("}")
         self.write_beside(function.span.end_line)
 
 
-def _last_line(statement: Statement) -> int:
+def _find_last_line(statement: Statement) -> int:
     line = statement.span.end_line
     if isinstance(statement, Assignment):
         for part in statement.where:
@@ -121,7 +123,7 @@ def _statement(statement: Statement) -> str:
     return f"{left} {statement.op} {fmt_expr(statement.value)}"
 
 
-def _where(statement: Statement) -> str:
+def _write_where(statement: Statement) -> str:
     """Write the ranges and conditions of a statement; empty if it has none."""
     if isinstance(statement, CallStatement) or not statement.where:
         return ""
@@ -135,7 +137,7 @@ def _where(statement: Statement) -> str:
     return f" where {', '.join(parts)}"
 
 
-def _in_width(text: str, end: str, indent: str) -> list[str]:
+def _break_line(text: str, end: str, indent: str) -> list[str]:
     """Write a text and its end on one line, or on two where that is longer than a line may be."""
     if not end or len(text + end) <= _WIDTH:
         return [text + end]

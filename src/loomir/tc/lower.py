@@ -276,14 +276,14 @@ class _Body:
             self.count += 1
             if self.count > _MOST_STATEMENTS:
                 if self.count == _MOST_STATEMENTS + 1:
-                    self._too_large(statement.span)
+                    self._note_too_large(statement.span)
                 return
             if isinstance(statement, Assignment):
                 assign(statement, frame)
             else:
                 yield self._call(statement, frame)
 
-    def _too_large(self, span: Span) -> None:
+    def _note_too_large(self, span: Span) -> None:
         self.mistakes.add(
             "TC0117",
             f"{self.function.name.name!r} has more than {_MOST_STATEMENTS} statements, with those "

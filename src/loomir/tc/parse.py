@@ -178,16 +178,16 @@ class _Chunk:
             shown = f"unexpected {whole[start:end]!r}"
             wanted = set(cast("Iterable[str]", facts.allowed or ()))
         else:
-            start = self.start + len(_without_comments(text).rstrip())
+            start = self.start + len(_blank_comments(text).rstrip())
             end = start + 1
             shown = "the function does not end"
             wanted = set(cast("Iterable[str]", getattr(error, "accepts", None) or ()))
-        before = _without_comments(whole[self.start : start]).rstrip()
+        before = _blank_comments(whole[self.start : start]).rstrip()
         label, advice = _advice(wanted, whole[start:end].strip(), before)
         self.mistakes.add("TC0001", shown, self.places.span(start, end), label, help=advice)
 
 
-def _without_comments(text: str) -> str:
+def _blank_comments(text: str) -> str:
     return re.sub(r"(?:#|//)[^\n]*", lambda m: " " * len(m[0]), text)
 
 

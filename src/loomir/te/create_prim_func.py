@@ -277,8 +277,8 @@ class _Maker:
                 if isinstance(size, Var) and size is not extent:
                     table.setdefault(size, extent)
         body = fresh_copy(rewrite(op.body, {Prefetch: _drop_prefetch}), table)
-        reads = tuple(_whole_region(self._buffer(t)) for t in op.sources)
-        writes = tuple(_whole_region(self._buffer(t)) for t in op.outputs)
+        reads = tuple(_cover_buffer(self._buffer(t)) for t in op.sources)
+        writes = tuple(_cover_buffer(self._buffer(t)) for t in op.outputs)
         block = Block((), reads, writes, op.name, body, annotations=dict(op.attrs))
         return BlockRealize((), TRUE, block, span=op.span)
 
@@ -297,7 +297,7 @@ class _Maker:
     def _scan(self, op: ScanOp) -> list[Stmt]:
         """Emit the first steps, then a loop over the others with all that depends on states."""
         statements: list[Stmt] = []
-        inner = _between(op)
+        inner = _list_between(op)
         steps, total = match_dtypes(op.init[0].shape[0], op.outputs[0].shape[0])
         if not isinstance(steps, IntImm) or not isinstance(total, IntImm):
             steps = Min(steps, total)
@@ -349,7 +349,7 @@ def _describe(arg: object) -> str:
     return repr(name) if isinstance(name, str) else f"a {type(arg).__name__}"
 
 
-def _whole_region(buffer: Buffer) -> BufferRegion:
+def _cover_buffer(buffer: Buffer) -> BufferRegion:
     return buffer.whole()
 
 
@@ -381,12 +381,12 @@ def _needs(op: Operation) -> tuple[Tensor, ...]:
     if not isinstance(op, ScanOp):
         return op.inputs()
     # What an update reads besides states is computed before the scan.
-    inside = {t for part in _between(op) for t in part.outputs} | set(op.state)
-    outside = [t for part in _between(op) for t in part.inputs() if t not in inside]
+    inside = {t for part in _list_between(op) for t in part.outputs} | set(op.state)
+    outside = [t for part in _list_between(op) for t in part.inputs() if t not in inside]
     return (*op.inputs(), *outside)
 
 
-def _between(op: ScanOp) -> list[ComputeOp]:
+def _list_between(op: ScanOp) -> list[ComputeOp]:
     """List the computes from the states to the updates, each after those that it reads."""
     found: dict[Operation, bool] = {s.op: True for s in op.state}
     order: list[ComputeOp] = []

@@ -277,7 +277,7 @@ def _check(
         )
 
 
-def _least(dtype: str) -> PrimExpr:
+def _lowest(dtype: str) -> PrimExpr:
     kind = DataType(dtype)
     return const(float("-inf") if kind.is_float else kind.min_value, kind)
 
@@ -291,14 +291,14 @@ def _zero(dtype: str) -> PrimExpr:
     return const(0, DataType(dtype))
 
 
-def _one(dtype: str) -> PrimExpr:
+def _unit(dtype: str) -> PrimExpr:
     return const(1, DataType(dtype))
 
 
 # The names of the field.
 sum = comm_reducer(Add, _zero, "sum")  # noqa: A001
-prod = comm_reducer(Mul, _one, "prod")
-max = comm_reducer(Max, _least, "max")  # noqa: A001
+prod = comm_reducer(Mul, _unit, "prod")
+max = comm_reducer(Max, _lowest, "max")  # noqa: A001
 min = comm_reducer(Min, _greatest, "min")  # noqa: A001
-all = comm_reducer(And, _one, "all")  # noqa: A001
+all = comm_reducer(And, _unit, "all")  # noqa: A001
 any = comm_reducer(Or, _zero, "any")  # noqa: A001

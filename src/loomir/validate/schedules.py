@@ -175,7 +175,9 @@ class _Comparison:
                 written = self._run_written(drawn)
                 found = self._compare(written, drawn)
             except OutOfStepsError:
-                return FunctionReport(self.name, count, elements, None, (self._too_long(drawn),))
+                return FunctionReport(
+                    self.name, count, elements, None, (self._describe_too_long(drawn),)
+                )
             if found is not None:
                 return FunctionReport(self.name, count, elements, self._find_step(found, drawn, 0))
             count, elements = count + 1, elements + size_of(written)
@@ -197,7 +199,7 @@ class _Comparison:
             try:
                 found = self._compare(written, drawn)
             except OutOfStepsError:
-                notes[self._too_long(drawn, "its schedule")] = None
+                notes[self._describe_too_long(drawn, "its schedule")] = None
                 continue
             raised.append(written.code)
             if found is not None:
@@ -222,12 +224,12 @@ class _Comparison:
             for level in range(LEVELS + 1):
                 drawn = self.drawer.draw(sizes, seed, level)
                 if self._is_long(drawn):
-                    told = told or self._too_long(drawn)
+                    told = told or self._describe_too_long(drawn)
                     break
                 try:
                     written = self._run_written(drawn)
                 except OutOfStepsError:
-                    told = told or self._too_long(drawn)
+                    told = told or self._describe_too_long(drawn)
                     break
                 if written.error is None:
                     return drawn, written
@@ -253,7 +255,7 @@ class _Comparison:
         other = outcome_of(self.scheduled, self.name, drawn.arguments, steps)
         return compare_outcomes(self.names, written, other)
 
-    def _too_long(self, drawn: Drawn, what: str = "a call") -> str:
+    def _describe_too_long(self, drawn: Drawn, what: str = "a call") -> str:
         sizes = ", ".join(f"{name} = {size}" for name, size in drawn.sizes.items())
         return f"not compared{' with ' if sizes else ''}{sizes}: {what} takes too many steps"
 

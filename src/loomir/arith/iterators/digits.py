@@ -119,7 +119,7 @@ class Digits:
         return None
 
     # -- sums --------------------------------------------------------------------------------------
-    def whole(self, mark: Mark) -> Digit:
+    def make_single(self, mark: Mark) -> Digit:
         """Return the digit that is a whole mark."""
         return Digit(mark, ONE, mark.extent, ONE)
 
@@ -498,7 +498,7 @@ class Digits:
             digit = digits[0]
             first, last = sizes.mul(first, digit.lower), sizes.mul(last, digit.lower)
             extent = digit.mark.extent
-            digits, scale = (self.whole(digit.mark),), ONE
+            digits, scale = (self.make_single(digit.mark),), ONE
         if not sizes.is_at_least(first, ZERO):
             if not sizes.is_at_least(ZERO, first):
                 raise NotAnIterMap("it is not known whether a condition limits an iterator", expr)

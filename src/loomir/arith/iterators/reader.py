@@ -100,7 +100,7 @@ class Reader:
             raise NotAnIterMap(f"the range does not fit {var.dtype}", var)
         mark = Mark(var, extent, first)
         self.marks[id(var)] = mark
-        self._vars[id(var)] = (var, self.digits.gather((self.digits.whole(mark),), first))
+        self._vars[id(var)] = (var, self.digits.gather((self.digits.make_single(mark),), first))
 
     # -- expressions -------------------------------------------------------------------------------
     def read(self, expr: PrimExpr) -> Sum:
@@ -154,7 +154,7 @@ class Reader:
         try:
             if rule is not None and (_is_index(expr.dtype) or rule is Reader._call):
                 return rule(self, expr, parts)
-            return self._other(expr, parts)
+            return self._read_symbol(expr, parts)
         except NotAnIterMap as refused:
             return refused.error
 
@@ -171,7 +171,7 @@ class Reader:
             raise NotAnIterMap(part.message, part.expr)
         return part
 
-    def _other(self, expr: PrimExpr, parts: list[Result]) -> Result:
+    def _read_symbol(self, expr: PrimExpr, parts: list[Result]) -> Result:
         """Read any other expression: a symbol, if it contains no iterator."""
         for number in range(len(parts)):
             self._sum_of(parts, number)
@@ -260,7 +260,7 @@ class Reader:
             return self._choice(expr, parts)
         if expr.op is _LIKELY:
             return self._sum_of(parts, len(parts) - 1)
-        return self._other(expr, parts)
+        return self._read_symbol(expr, parts)
 
     # -- conditions --------------------------------------------------------------------------------
     def limit(self, predicate: PrimExpr) -> None:

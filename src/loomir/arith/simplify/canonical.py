@@ -447,9 +447,9 @@ class Canonical(Facts):
             return self._equal(terms, const, e.a.dtype, kind is NE)
         if kind in (LT, GT):
             const -= 1
-        return self._at_least(terms, const, e.a.dtype, (a, b, kind in (LT, GT)))
+        return self._require_nonnegative(terms, const, e.a.dtype, (a, b, kind in (LT, GT)))
 
-    def _at_least(
+    def _require_nonnegative(
         self, terms: Terms, const: int, dtype: DataType, sides: tuple[Form, Form, bool]
     ) -> PrimExpr:
         """Return the condition that a polynomial is at least 0."""

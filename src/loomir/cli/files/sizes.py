@@ -12,10 +12,10 @@ from loomir.ir.substitution import free_definitions
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.tir.expr import PrimExpr, Var
 
-__all__ = ["size_of", "whole"]
+__all__ = ["require_whole", "size_of"]
 
 
-def whole(name: str, value: int | float) -> int:
+def require_whole(name: str, value: int | float) -> int:
     """Return a size as an integer. Errors: CLI0003 if it is no integer, or does not fit int64."""
     if abs(value) < 1 << 63 and int(value) == value:
         return int(value)

@@ -151,7 +151,7 @@ class GraphImporter:
             own = self.model.functions.get((node.domain, node.operator))
             if any(isinstance(v, Missing) for v in inputs):
                 if own is None and not is_known(node, version):
-                    self.problems.no_converter(node, shown, version)
+                    self.problems.note_missing_converter(node, shown, version)
                 _bind(frame, node, [Missing()] * len(node.outputs))
                 return None
             if own is None:
@@ -161,7 +161,7 @@ class GraphImporter:
                     return None
             function = own or standard_function(node, version, [type_of(v) for v in inputs])
             if function is None:
-                self.problems.no_converter(node, shown, version)
+                self.problems.note_missing_converter(node, shown, version)
                 _bind(frame, node, [Missing()] * len(node.outputs))
                 return None
             return self._expand(function, node, inputs, frame)
@@ -182,9 +182,9 @@ class GraphImporter:
         if folded is not None:
             return [folded]
         row = find_row(node.definition.domain, node.operator, node.version)
-        return None if row is None else self._by_row(row, node)
+        return None if row is None else self._convert_by_row(row, node)
 
-    def _by_row(self, row: Row, node: Node) -> list[Value]:
+    def _convert_by_row(self, row: Row, node: Node) -> list[Value]:
         if not row.small:
             _check_elements(node)
         made = row.convert(node)

@@ -109,7 +109,7 @@ def _and(a: PrimExpr, mask: int) -> PrimExpr:
     return call_builtin("bitwise_and", a, const(mask, "int32"))
 
 
-def _up(a: PrimExpr, bits: int) -> PrimExpr:
+def _shift_up(a: PrimExpr, bits: int) -> PrimExpr:
     return call_builtin("shift_left", a, const(bits, "int32"))
 
 
@@ -119,7 +119,7 @@ def _down(a: PrimExpr, bits: int) -> PrimExpr:
 
 def _power(exponent: PrimExpr) -> PrimExpr:
     """Return 2 to the power of a small integer."""
-    return _as_float(_up(exponent + 127, 23))
+    return _as_float(_shift_up(exponent + 127, 23))
 
 
 def _int(value: int) -> PrimExpr:
@@ -142,7 +142,7 @@ def _floats(x: Tensor, form: Format, saturate: bool) -> Tensor:
         rounded = round(value * _power(-step)) * _power(step)
         grown = Max(_down(_bits(rounded), 23) - 127, _int(least))
         whole = (rounded * _power(form.mantissa - grown)).astype("int32")
-        code = _up(grown - least, form.mantissa) + whole
+        code = _shift_up(grown - least, form.mantissa) + whole
         top = _code_of(form)
         above = top if saturate else form.infinity or form.nan
         code = select(rounded > const(form.largest, "float32"), _int(above), code)

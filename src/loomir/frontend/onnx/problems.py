@@ -26,7 +26,7 @@ class Problems:
     def __bool__(self) -> bool:
         return bool(self._missing or self._others)
 
-    def no_converter(self, node: NodeDef, shown: NodeDef, version: int) -> None:
+    def note_missing_converter(self, node: NodeDef, shown: NodeDef, version: int) -> None:
         """Record a node whose operator has no converter. Code: ONX0010."""
         labels = self._missing.setdefault((node.domain, node.operator), [])
         labels.append(shown.label if shown is node else f"{node.label}, in {shown.label}")

@@ -52,7 +52,7 @@ class TensorValue:
     def constant(self) -> NPArray | None:
         """The elements as an array of numbers; None if they are not known, or are symbolic."""
         if isinstance(self.expr, Constant):
-            return self.expr.data.once()
+            return self.expr.data.read_once()
         return None if self._known is None or self._known.dtype.hasobject else self._known
 
     @property

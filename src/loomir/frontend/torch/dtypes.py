@@ -60,7 +60,7 @@ def array_of(tensor: Any) -> Array:
         data: Any = plain.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
     else:
         data = plain.numpy()
-    return Array.own(np.asarray(data))
+    return Array.wrap_own(np.asarray(data))
 
 
 def tensor_of(value: Any) -> Any:

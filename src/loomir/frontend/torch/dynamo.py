@@ -79,10 +79,10 @@ def compile(  # noqa: A001
     refuse_options(options, _OPTIONS, "loomir.torch.compile")
     given = {**options, "freeze": freeze}
 
-    def own(module: Any, inputs: Sequence[Any]) -> Any:
+    def call_backend(module: Any, inputs: Sequence[Any]) -> Any:
         return backend(module, inputs, options=given)
 
-    return torch.compile(model, backend=own, dynamic=dynamic)
+    return torch.compile(model, backend=call_backend, dynamic=dynamic)
 
 
 def backend(

@@ -75,7 +75,7 @@ class GraphImporter:
             elif node.op == "call_function":
                 scope[node] = self._call(node, scope)
             else:
-                self.problems.no_converter(node, f"{node.op} {node.target}")
+                self.problems.note_missing_converter(node, f"{node.op} {node.target}")
                 scope[node] = Missing()
         raise InternalError("a graph of torch.fx has no output")
 
@@ -119,7 +119,7 @@ class GraphImporter:
                 return size
             row = find_row(name)
             if row is None:
-                self.problems.no_converter(node, name)
+                self.problems.note_missing_converter(node, name)
                 return self._all_missing(node)
             arguments = self._arguments(node, scope)
             if any(_is_missing(v) for v in arguments.values()):
@@ -155,11 +155,11 @@ class GraphImporter:
             return found
         if str(node.target) == "aten._local_scalar_dense.default" and self._is_new(found):
             return None
-        return self.sizes.of(found)
+        return self.sizes.convert_size(found)
 
     def _truth(self, found: Any) -> Any:
         try:
-            return self.sizes.of(found)
+            return self.sizes.convert_size(found)
         except (CannotImport, *_FAULTS):
             return Missing()  # harmless if only checks use it
 
@@ -214,7 +214,7 @@ class GraphImporter:
         dtype = dtype_of(wanted.dtype)
         if str(info.dtype) != dtype:
             expr = self.emit(astype(expr, dtype))
-        dims = [self.sizes.of(d) for d in wanted.shape]
+        dims = [self.sizes.convert_size(d) for d in wanted.shape]
         own = info.dims
         if own is not None and len(own) != len(dims):
             raise CannotImport(f"its converter makes {len(own)} axes in place of {len(dims)}")

@@ -170,7 +170,7 @@ class Node:
     @property
     def shape(self) -> list[Any]:
         """The extents of the result."""
-        return [self.graph.sizes.of(d) for d in self.result.shape]
+        return [self.graph.sizes.convert_size(d) for d in self.result.shape]
 
     def wants(self, index: int) -> bool:
         """Tell whether one of several outputs is used."""

@@ -51,7 +51,7 @@ class Problems:
         """The operators that have no converter."""
         return list(self._missing)
 
-    def no_converter(self, node: Any, operator: str) -> None:
+    def note_missing_converter(self, node: Any, operator: str) -> None:
         """Record a node whose operator has no converter. Code: PTC0010."""
         self._missing.setdefault(operator, []).append(_label(node))
 

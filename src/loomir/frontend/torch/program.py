@@ -165,7 +165,7 @@ class _Function:
         value = node.meta.get("val")
         if not isinstance(value, torch_package().SymInt):
             return
-        size = self.sizes.of(value)
+        size = self.sizes.convert_size(value)
         self.values[node] = size
         if value.node.expr.is_Symbol and str(value.node.expr) not in importer.bound:
             importer.bound.add(str(value.node.expr))
@@ -184,7 +184,7 @@ class _Function:
                 code="PTC0013",
                 help="move the model and its inputs first: model.cpu()",
             )
-        dims = [self.sizes.of(d) for d in value.shape]
+        dims = [self.sizes.convert_size(d) for d in value.shape]
         return TensorStructInfo(ShapeExpr(as_dims(dims)), DataType(dtype_of(value.dtype)))
 
     def _param(self, node: Any, var: Var) -> None:

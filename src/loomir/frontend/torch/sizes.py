@@ -45,7 +45,7 @@ class Sizes:
             self.variables[name] = Var(name, INT64)
         return self.variables[name]
 
-    def of(self, value: Any) -> Any:
+    def convert_size(self, value: Any) -> Any:
         """Return a size as a number or an expression; ``value`` is an int or a ``SymInt``."""
         if isinstance(value, (bool, int, float, PrimExpr)):
             return value
@@ -151,7 +151,7 @@ def _as_float(value: Any) -> Any:
     return cast(value, _FLOAT) if isinstance(value, PrimExpr) else float(value)
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
@@ -164,14 +164,14 @@ def _multiply(*operands: Any) -> Any:
 
 
 def _all(*operands: Any) -> Any:
-    return reduce(lambda a, b: _both(And, lambda x, y: x and y, a, b), operands)
+    return reduce(lambda a, b: _combine(And, lambda x, y: x and y, a, b), operands)
 
 
 def _any(*operands: Any) -> Any:
-    return reduce(lambda a, b: _both(Or, lambda x, y: x or y, a, b), operands)
+    return reduce(lambda a, b: _combine(Or, lambda x, y: x or y, a, b), operands)
 
 
-def _both(symbolic: Any, plain: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+def _combine(symbolic: Any, plain: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     if not isinstance(a, PrimExpr) and not isinstance(b, PrimExpr):
         return plain(a, b)
     truths = [v if isinstance(v, PrimExpr) else const(bool(v), DataType("bool")) for v in (a, b)]
@@ -197,7 +197,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "ToFloat": _as_float,
     "IntTrueDiv": _divide,
     "FloatTrueDiv": _divide,
-    "Identity": _same,
+    "Identity": _identity,
     "And": _all,
     "Or": _any,
     "Not": _not,

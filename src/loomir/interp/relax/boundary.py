@@ -24,7 +24,7 @@ from loomir.runtime.view import view_arguments
 from loomir.support.diagnostics import Diagnostic, nearest, with_count
 from loomir.support.dtype import DataType
 
-__all__ = ["Taken", "by_position", "give", "take", "take_back"]
+__all__ = ["Taken", "arrange_by_position", "give", "take", "take_back"]
 
 
 class Taken(NamedTuple):
@@ -142,7 +142,7 @@ def _to_torch(array: Any) -> object:
     return torch.from_dlpack(tensor_of_array(writable))
 
 
-def by_position(
+def arrange_by_position(
     function: str, names: Sequence[str], args: Sequence[object], kwargs: Mapping[str, object]
 ) -> list[object]:
     """Return all arguments by position, also those passed by name.

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from loomir.interp.machine import RECURSION_LIMIT
-from loomir.interp.relax.boundary import by_position, give, take, take_back
+from loomir.interp.relax.boundary import arrange_by_position, give, take, take_back
 from loomir.interp.relax.match import (
     Matcher,
     ValueLabel,
@@ -133,7 +133,7 @@ class Machine:
         Errors: RUN0101, RUN0102, RUN0105 to RUN0110, and those of the call.
         """
         names = parameter_names(function)
-        given = by_position(function.name, names, args, kwargs)
+        given = arrange_by_position(function.name, names, args, kwargs)
         taken = [take(value, name) for value, name in zip(given, names, strict=True)]
         returned = self.run(function, [t.value for t in taken])
         return give(returned, taken, self.is_constant)

@@ -111,7 +111,7 @@ class Matcher:
         if not isinstance(info, TupleStructInfo):
             return _RULES[type(info)](self, value, info, place)
         if not is_tuple(value):
-            return self._other_kind(value, place, "a tuple")
+            return self._note_other_kind(value, place, "a tuple")
         fields = value
         if len(fields) != len(info.fields):
             self._add(faults.wrong_length(place.span, place.where, len(info.fields)), len(fields))
@@ -131,7 +131,7 @@ class Matcher:
     def tensor(self, value: Value, info: TensorStructInfo, place: ValueLabel) -> Value:
         """Compare a tensor: dtype, rank, device, then each extent."""
         if not is_tensor(value):
-            return self._other_kind(value, place, "a tensor")
+            return self._note_other_kind(value, place, "a tensor")
         dtype, shape = dtype_of_numpy(value.dtype), cast("tuple[int, ...]", value.shape)
         assert dtype is not None
         if not info.dtype.is_void and dtype is not info.dtype:
@@ -154,7 +154,7 @@ class Matcher:
     def shape(self, value: Value, info: ShapeStructInfo, place: ValueLabel) -> Value:
         """Compare a shape: rank, then each extent."""
         if not isinstance(value, Shape):
-            return self._other_kind(value, place, "a shape")
+            return self._note_other_kind(value, place, "a shape")
         if info.ndim not in (-1, len(value)):
             fault = faults.wrong_rank(place.span, place.where, info.ndim, shape=True)
             self._add(fault, len(value))
@@ -166,8 +166,8 @@ class Matcher:
         """Compare a scalar: dtype, then its value."""
         given = scalar_dtype(value)
         if given is None:
-            return self._other_kind(value, place, "a scalar")
-        made = self._of_dtype(value, given, info.dtype, place)
+            return self._note_other_kind(value, place, "a scalar")
+        made = self._convert_scalar(value, given, info.dtype, place)
         if made is not None and info.value is not None:
             self._number(info.value, made, place)
         return value if made is None else made
@@ -176,10 +176,12 @@ class Matcher:
         """Compare a function: its kind, and the signature of a function of the program."""
         if info.params is None:
             return (
-                value if is_packed(value) else self._other_kind(value, place, "a packed function")
+                value
+                if is_packed(value)
+                else self._note_other_kind(value, place, "a packed function")
             )
         if not is_function(value):
-            return self._other_kind(value, place, "a function")
+            return self._note_other_kind(value, place, "a function")
         wanted = concrete(info, self._frame)
         if self._compare and is_subtype(value.info, wanted) is Match.NO:
             fault = faults.wrong_function(
@@ -253,7 +255,7 @@ class Matcher:
             if v in origins
         )
 
-    def _of_dtype(
+    def _convert_scalar(
         self, value: Value, given: DataType, wanted: DataType, place: ValueLabel
     ) -> Value | None:
         """Return a scalar in the required dtype; None if it has another one."""
@@ -274,7 +276,7 @@ class Matcher:
         return None
 
     # -- mistakes ----------------------------------------------------------------------------
-    def _other_kind(self, value: Value, place: ValueLabel, wanted: str) -> Value:
+    def _note_other_kind(self, value: Value, place: ValueLabel, wanted: str) -> Value:
         self._add(faults.wrong_kind(place.span, place.where, wanted), kind_number(value))
         return value
 

@@ -12,7 +12,7 @@ from loomir.relax import faults
 from loomir.support.dtype import DataType, numpy_of
 from loomir.support.span import Span
 
-__all__ = ["in_storage", "new_storage", "view_bytes"]
+__all__ = ["new_storage", "view_bytes", "view_storage"]
 
 _BYTES = DataType("uint8")
 
@@ -22,7 +22,7 @@ def new_storage(size: int, span: Span | None) -> Array:
     return allocate([size], _BYTES, "a storage", span)
 
 
-def in_storage(
+def view_storage(
     storage: Any, offset: int, shape: list[int], dtype: DataType, what: str, span: Span | None
 ) -> Array:
     """Return the tensor at an offset of a storage. Errors: RUN0450, RUN0451."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from loomir.interp.relax.machine import Machine, name_packed
 from loomir.interp.relax.match import Matcher, ValueLabel, concrete, is_cpu, read_truth
-from loomir.interp.relax.memory import in_storage, new_storage, view_bytes
+from loomir.interp.relax.memory import new_storage, view_bytes, view_storage
 from loomir.interp.relax.values import (
     Array,
     Environment,
@@ -90,11 +90,11 @@ def operate(machine: Machine, node: Call, args: Sequence[Value], frame: Environm
     if steps is not None:
         return (yield steps(site))
     rule = _RULES.get(name)
-    return _by_reference(site, name) if rule is None else rule(site)
+    return _run_reference(site, name) if rule is None else rule(site)
 
 
 # -- by reference ----------------------------------------------------------------------------------
-def _by_reference(s: Site, name: str) -> Value:
+def _run_reference(s: Site, name: str) -> Value:
     """Compute the operator's reference. Errors: those of its rule for these values."""
     definition = find_op(name)
     if definition is None or definition.reference is None:
@@ -214,11 +214,11 @@ def _as_tuple(value: Value) -> tuple[Value, ...]:
 def _prim(s: Site) -> PrimFunction:
     function = s.args[0]
     if not isinstance(function, PrimFunction):
-        _other_kind(s, 0, "a loop-level function of the module")
+        _refuse_other_kind(s, 0, "a loop-level function of the module")
     return function
 
 
-def _other_kind(s: Site, index: int, wanted: str) -> NoReturn:
+def _refuse_other_kind(s: Site, index: int, wanted: str) -> NoReturn:
     fault = faults.wrong_kind(s.span, f"{s.shown}: argument {index + 1}", wanted)
     raise fault.error((kind_number(s.args[index]),))
 
@@ -227,7 +227,7 @@ def _read_packed_ints(s: Site) -> list[int]:
     if len(s.args) < 3:
         return []
     if not isinstance(s.args[2], Shape):
-        _other_kind(s, 2, "a shape")
+        _refuse_other_kind(s, 2, "a shape")
     return list(s.args[2])
 
 
@@ -344,7 +344,7 @@ def _make_closure(s: Site) -> Value:
     """Return a function whose last arguments are the fields of a tuple."""
     function, bound = s.args[0], _as_tuple(s.args[1])
     if not isinstance(function, ProgramFunction):
-        _other_kind(s, 0, "a function")
+        _refuse_other_kind(s, 0, "a function")
     params = function.info.params or ()
     rest = params[: len(params) - len(bound)]
     info = FuncStructInfo(rest, function.info.ret, function.info.purity)
@@ -359,7 +359,7 @@ def _null_value(s: Site) -> Value:
 
 def _tensor(s: Site, index: int) -> Array:
     if not is_tensor(s.args[index]):
-        _other_kind(s, index, "a tensor")
+        _refuse_other_kind(s, index, "a tensor")
     return s.args[index]
 
 
@@ -395,7 +395,7 @@ def _tensor_to_shape(s: Site) -> Value:
 def _shape_to_tensor(s: Site) -> Value:
     """Return the extents of a shape as a tensor of int64."""
     if not isinstance(s.args[0], Shape):
-        _other_kind(s, 0, "a shape")
+        _refuse_other_kind(s, 0, "a shape")
     return np.array(s.args[0], np.int64)
 
 
@@ -459,14 +459,14 @@ def _alloc_storage(s: Site) -> Value:
 
 def _extents(s: Site, index: int) -> list[int]:
     if not isinstance(s.args[index], Shape):
-        _other_kind(s, index, "a shape")
+        _refuse_other_kind(s, index, "a shape")
     return list(s.args[index])
 
 
 def _alloc_tensor(s: Site) -> Value:
     """Return a tensor in a storage."""
     shape, dtype = _extents(s, 2), s.node.attrs["dtype"]
-    return in_storage(_tensor(s, 0), int(s.args[1]), shape, dtype, s.shown, s.span)
+    return view_storage(_tensor(s, 0), int(s.args[1]), shape, dtype, s.shown, s.span)
 
 
 def _fresh_tensor(s: Site) -> Value:

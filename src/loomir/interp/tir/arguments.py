@@ -197,7 +197,7 @@ class Binder:
         """
         if self._vectors:
             raise CompileError(*self._vectors)
-        given = _by_position(self.signature, args, kwargs)
+        given = _arrange_by_position(self.signature, args, kwargs)
         mistakes = _Mistakes()
         values = [
             self._take(p, value, mistakes) for p, value in zip(self._boundary, given, strict=True)
@@ -278,7 +278,7 @@ class Binder:
             if binding.var.dtype.min_value <= found <= binding.var.dtype.max_value:
                 env[slot] = found
             else:
-                self._too_large(binding.var, binding.source, found, mistakes)
+                self._note_overflow(binding.var, binding.source, found, mistakes)
         self._require(arrays, env, origin, mistakes)
         self._layout(arrays, mistakes)
         if not allow_alias:
@@ -336,7 +336,7 @@ class Binder:
             return f"the stride of axis {source.axis} of {name}"
         return f"the offset of {name}"
 
-    def _too_large(self, var: Var, source: Field, found: int, mistakes: _Mistakes) -> None:
+    def _note_overflow(self, var: Var, source: Field, found: int, mistakes: _Mistakes) -> None:
         parameter = self.signature.parameters[source.parameter]
         mistakes.add(
             RunOverflowError,
@@ -530,7 +530,7 @@ def _count(number: int) -> str:
     return "1 argument" if number == 1 else f"{number} arguments"
 
 
-def _by_position(
+def _arrange_by_position(
     signature: Signature, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> list[object]:
     """Return all arguments by position, also those passed by name.

@@ -26,7 +26,7 @@ def write_block_realize(node: BlockRealize, w: Writer) -> None:
     values = w.exprs(node.values)
     for it, value in zip(block.iter_vars, values, strict=True):
         w.set(w.scope.bind(it.var), value)
-    w.then(block, w.place(end), *[w.unbind(it.var) for it in block.iter_vars])
+    w.schedule(block, w.place(end), *[w.unbind(it.var) for it in block.iter_vars])
 
 
 def write_block(node: Block, w: Writer) -> None:
@@ -41,12 +41,12 @@ def write_block(node: Block, w: Writer) -> None:
     if node.init is not None:
         skip = Label()
         reduced = [it for it in node.iter_vars if it.iter_type is IterVarType.COMM_REDUCE]
-        w.add(*_at_start(reduced, skip, w))
+        w.add(*_skip_unless_first(reduced, skip, w))
         tasks[:0] = [node.init, w.place(skip)]
-    w.then(*tasks)
+    w.schedule(*tasks)
 
 
-def _at_start(reduced: list[IterVar], skip: Label, w: Writer) -> tuple[list[Code], Maker]:
+def _skip_unless_first(reduced: list[IterVar], skip: Label, w: Writer) -> tuple[list[Code], Maker]:
     """Go on if every reducing iterator is at its start, else skip."""
     slots: list[int] = []
     starts: list[Code] = []

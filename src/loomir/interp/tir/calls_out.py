@@ -77,7 +77,7 @@ def _call_packed_in_c(node: Call, returns: DataType | None) -> Callable[[list[ob
     return lambda values: cut(call_c_function(name, values, returns))
 
 
-def _in_c(node: Call, returns: DataType | None) -> Callable[[list[object]], Value]:
+def _call_in_c(node: Call, returns: DataType | None) -> Callable[[list[object]], Value]:
     name = name_of(node)
     address = find_extern(name)
     if not address:
@@ -95,8 +95,8 @@ def _make_rounding(dtype: DataType | None) -> Callable[[Any], Value]:
 CALLS: Final[dict[Op, Callable[[Call, DataType | None], Callable[[list[object]], Value]]]] = {
     CALL_PACKED: _compile_packed,
     CALL_CPACKED: _call_packed_in_c,
-    CALL_EXTERN: _in_c,
-    CALL_PURE_EXTERN: _in_c,
+    CALL_EXTERN: _call_in_c,
+    CALL_PURE_EXTERN: _call_in_c,
 }
 
 

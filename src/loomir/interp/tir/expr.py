@@ -138,10 +138,10 @@ def _lanes(function: Callable[..., Any], dtype: DataType) -> Callable[..., Any]:
     if not dtype.is_vector:
         return function
 
-    def each(*operands: Any) -> Value:
+    def apply_to_lanes(*operands: Any) -> Value:
         return tuple(map(function, *operands))
 
-    return each
+    return apply_to_lanes
 
 
 # -- names, constants, operators -----------------------------------------------------------------
@@ -319,7 +319,7 @@ def _load(node: BufferLoad, parts: list[Code], scope: Scope) -> Code:
         return read_then(parts, _load_lanes(view_in, span, node.buffer.dtype))
     decode, find = decoder(node.buffer.dtype), finder(len(parts))
 
-    def one(env: Environment, i: int) -> Value:
+    def load_element(env: Environment, i: int) -> Value:
         view = view_in(env)
         if view.direct:
             low, high, stride = view.bounds
@@ -346,7 +346,7 @@ def _load(node: BufferLoad, parts: list[Code], scope: Scope) -> Code:
                 return cell if decode is None else decode(cell)
         return view.read(indices, span)
 
-    return read_then(parts, {1: one, 2: two}.get(len(parts), any_rank))
+    return read_then(parts, {1: load_element, 2: two}.get(len(parts), any_rank))
 
 
 def _load_lanes(

@@ -82,13 +82,13 @@ def compile_body(func: PrimFunc, scope: Scope) -> Compiled:
 
 # -- plain statements --------------------------------------------------------------------------
 def _seq(node: SeqStmt, w: Writer) -> None:
-    w.then(*node.seq)
+    w.schedule(*node.seq)
 
 
 def _let(node: LetStmt, w: Writer) -> None:
     value = w.expr(node.value)
     w.set(w.scope.bind(node.var), value)
-    w.then(node.body, w.unbind(node.var))
+    w.schedule(node.body, w.unbind(node.var))
 
 
 def _evaluate(node: Evaluate, w: Writer) -> None:
@@ -128,9 +128,9 @@ def _if(node: IfThenElse, w: Writer) -> None:
     otherwise, end = Label(), Label()
     w.branch(w.expr(node.condition), otherwise)
     if node.else_case is None:
-        w.then(node.then_case, w.place(otherwise))
+        w.schedule(node.then_case, w.place(otherwise))
         return
-    w.then(
+    w.schedule(
         node.then_case,
         lambda: w.jump(end),
         w.place(otherwise),
@@ -161,12 +161,12 @@ def _assert(node: AssertStmt, w: Writer) -> None:
 
     if isinstance(message, StringImm):
         w.add((w.expr(node.condition),), with_text)
-        w.then(node.body)
+        w.schedule(node.body)
         return
     failed, end = Label(), Label()
     w.branch(w.expr(node.condition), failed)
     number = w.expr(message)
-    w.then(
+    w.schedule(
         node.body,
         lambda: w.jump(end),
         w.place(failed),
@@ -188,7 +188,7 @@ def _store(node: BufferStore, w: Writer) -> None:
         return
     encode, find = encoder(dtype), finder(len(node.indices))
 
-    def one(after: int) -> Callable[..., int]:
+    def make_store(after: int) -> Callable[..., int]:
         def store(env: Environment, value: Value, i: int) -> int:
             view = view_in(env)
             if view.direct:
@@ -228,7 +228,7 @@ def _store(node: BufferStore, w: Writer) -> None:
 
         return store
 
-    w.add(operands, {1: one, 2: two}.get(len(node.indices), any_rank))
+    w.add(operands, {1: make_store, 2: two}.get(len(node.indices), any_rank))
 
 
 def _store_lanes(
@@ -313,7 +313,7 @@ def _loop(
     top = Label()
     w.add(bounds, start)
     w.loops.append((leave, again))
-    w.then(
+    w.schedule(
         w.place(top),
         body,
         w.place(again),
@@ -332,12 +332,12 @@ def _while(node: While, w: Writer) -> None:
     w.place(top)()
     w.branch(w.expr(node.condition), leave)
     w.loops.append((leave, top))
-    w.then(node.body, lambda: w.jump(top), w.place(leave), w.loops.pop)
+    w.schedule(node.body, lambda: w.jump(top), w.place(leave), w.loops.pop)
 
 
 def _attr(node: AttrStmt, w: Writer) -> None:
     if node.attr_key not in ("thread_extent", "virtual_thread"):
-        w.then(node.body)
+        w.schedule(node.body)
         return
     var = node.node.var if isinstance(node.node, IterVar) else node.node
     if not isinstance(var, Var):

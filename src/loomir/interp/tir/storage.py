@@ -75,7 +75,7 @@ def write_allocate(node: Allocate, w: Writer) -> None:
         return make
 
     w.add(operands, maker)
-    w.then(node.body, w.place(end), w.unbind(node.buffer_var))
+    w.schedule(node.body, w.place(end), w.unbind(node.buffer_var))
 
 
 def write_decl_buffer(node: DeclBuffer, w: Writer) -> None:
@@ -103,7 +103,7 @@ def write_decl_buffer(node: DeclBuffer, w: Writer) -> None:
         return make
 
     w.add(operands, maker)
-    w.then(node.body, w.unbind(buffer))
+    w.schedule(node.body, w.unbind(buffer))
 
 
 def write_buffer_realize(node: BufferRealize, w: Writer) -> None:
@@ -126,7 +126,7 @@ def write_buffer_realize(node: BufferRealize, w: Writer) -> None:
         bind(stride, lambda rest=inner: _product(rest))
     bind(buffer.elem_offset, lambda: Code(lambda env: 0))
     allocate_buffer(buffer, w)
-    w.then(node.body, w.unbind(buffer), w.unbind(buffer.data), *[w.unbind(v) for v in fresh])
+    w.schedule(node.body, w.unbind(buffer), w.unbind(buffer.data), *[w.unbind(v) for v in fresh])
 
 
 def _product(factors: list[Code]) -> Code:

@@ -39,7 +39,7 @@ class Writer:
         self._makers: list[tuple[Sequence[Code], Maker]] = []
         self._tasks: list[Task] = []
 
-    def then(self, *tasks: Task) -> None:
+    def schedule(self, *tasks: Task) -> None:
         """Schedule statements and small steps to be processed next, in this order."""
         self._tasks.extend(reversed(tasks))
 
@@ -100,7 +100,7 @@ class Writer:
 
     def write(self, root: Stmt) -> None:
         """Write the instructions of a statement."""
-        self.then(root)
+        self.schedule(root)
         while self._tasks:
             task = self._tasks.pop()
             if isinstance(task, Stmt):

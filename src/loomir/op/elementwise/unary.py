@@ -177,7 +177,7 @@ sigmoid = _function("sigmoid", "Compute 1 / (1 + exp(-x)).", _sigmoid)
 
 
 # -- numbers ---------------------------------------------------------------------------------
-def _whole(rounded: Callable[[Any], Any]) -> Callable[[NPArray], Any]:
+def _round_floats(rounded: Callable[[Any], Any]) -> Callable[[NPArray], Any]:
     return lambda x: rounded(x) if is_float(x.dtype) else x
 
 
@@ -192,11 +192,14 @@ square = _define(
     "square", "Multiply each element by itself; integers wrap.", np.square, kind="number"
 )
 sign = _define("sign", "Return the sign: -1, 0 or 1; NaN stays.", np.sign, kind="number")
-floor = _define("floor", "Round towards minus infinity.", _whole(np.floor), kind="number")
-ceil = _define("ceil", "Round towards plus infinity.", _whole(np.ceil), kind="number")
-trunc = _define("trunc", "Round towards zero.", _whole(np.trunc), kind="number")
+floor = _define("floor", "Round towards minus infinity.", _round_floats(np.floor), kind="number")
+ceil = _define("ceil", "Round towards plus infinity.", _round_floats(np.ceil), kind="number")
+trunc = _define("trunc", "Round towards zero.", _round_floats(np.trunc), kind="number")
 round = _define(  # noqa: A001 - the name users know
-    "round", "Round to the nearest whole number, halves to even.", _whole(np.rint), kind="number"
+    "round",
+    "Round to the nearest whole number, halves to even.",
+    _round_floats(np.rint),
+    kind="number",
 )
 isnan = _define("isnan", "Test which elements are NaN.", np.isnan, kind="number", infer=_truths)
 isinf = _define(

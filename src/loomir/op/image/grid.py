@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from loomir.op.rules.arguments import dims_of, must_equal, need_rank, same_dtype
+from loomir.op.rules.arguments import dims_of, find_common_dtype, must_equal, need_rank
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.context import OpContext
 from loomir.relax.operator.definition import Mistake, Sample, TensorSample, define_op
@@ -37,7 +37,7 @@ _NEAR: Final = 1e-5
 # -- sampling at places ----------------------------------------------------------------------------
 def _grid_sample(c: OpContext) -> StructInfo:
     x, grid = need_rank(c, 0, 4), need_rank(c, 1, 4)
-    dtype = same_dtype(c, [x, grid])
+    dtype = find_common_dtype(c, [x, grid])
     need(c, "float", dtype)
     if grid.dims is not None:
         must_equal(c, grid.dims[1], 2, "the coordinates of a place and the axes", arg=1)

@@ -131,14 +131,14 @@ def _places(n: int, m: int, mode: str) -> tuple[NPArray, NPArray]:
     return (top * 0 if mode == "pytorch_half_pixel" and m <= 1 else top), one * (2 * m)
 
 
-def _half_even(p: NPArray, q: NPArray) -> NPArray:
+def _round_half_even(p: NPArray, q: NPArray) -> NPArray:
     nearest = (2 * p + q) // (2 * q)
     tie = ((2 * p + q) % (2 * q) == 0) & (nearest % 2 == 1)
     return nearest - tie
 
 
 _NEAREST: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "round": _half_even,
+    "round": _round_half_even,
     "round_prefer_floor": lambda p, q: -((q - 2 * p) // (2 * q)),
     "round_prefer_ceil": lambda p, q: (2 * p + q) // (2 * q),
     "floor": lambda p, q: p // q,
@@ -160,7 +160,7 @@ def _weights(t: NPArray, method: str, alpha: float) -> list[tuple[int, NPArray]]
     return [(-1, far(t)), (0, near(t)), (1, near(rest)), (2, far(rest))]
 
 
-def _along(
+def _resize_along(
     x: NPArray, axis: int, m: int, mode: str, method: str, alpha: float, exclude: bool
 ) -> NPArray:
     """Interpolate along one axis."""
@@ -210,7 +210,7 @@ def _resize_with_numpy(
             made = xp.take(made, xp.clip(at, 0, max(x.shape[axis] - 1, 0)), axis)
         elif m != x.shape[axis] or mode == "tf_half_pixel_for_nn":
             made = made.astype("float32" if small else "float64") if made is x else made
-            made = _along(made, axis, m, mode, method, cubic_alpha, cubic_exclude)
+            made = _resize_along(made, axis, m, mode, method, cubic_alpha, cubic_exclude)
     if made is not x and whole and method != "nearest_neighbor":
         made = xp.round(made)
     made = convert_array(made, own)

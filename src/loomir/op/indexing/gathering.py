@@ -32,7 +32,7 @@ PAIRS = T((3, 2), "int64", values=((0, 1), (-1, 2), (1, 0)))
 
 
 # -- one element for each place ------------------------------------------------------------------
-def same_rank(c: OpContext, a: TensorStructInfo, b: TensorStructInfo, what: str) -> None:
+def require_same_rank(c: OpContext, a: TensorStructInfo, b: TensorStructInfo, what: str) -> None:
     """Refuse tensors of two ranks. Errors: OPS0030."""
     if a.ndim >= 0 and b.ndim >= 0 and a.ndim != b.ndim:
         c.refuse(
@@ -59,7 +59,7 @@ def require_within(
 
 def _gather_elements(c: OpContext) -> StructInfo:
     x, indices = c.tensor(0), integers(c, 1)
-    same_rank(c, x, indices, "the data and the indices")
+    require_same_rank(c, x, indices, "the data and the indices")
     rank = max(x.ndim, indices.ndim)
     if rank >= 0:
         require_within(c, x, indices, c.axis(c["axis"], rank))

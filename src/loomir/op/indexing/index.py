@@ -10,10 +10,10 @@ import numpy as np
 from loomir.arith.analyzer import Analyzer
 from loomir.op.rules.arguments import (
     dims_of,
-    each_axis,
     integers,
     must_equal,
     need_rank,
+    normalize_axes,
     number_of,
     values_of,
 )
@@ -167,7 +167,7 @@ def _infer_strided_slice(c: OpContext) -> StructInfo:
         c.refuse("OPS0038", "a stride is 0", help="step by another number")
     if x.ndim < 0:
         return c.make(None, x.dtype, x)
-    cut = each_axis(c, wanted, x.ndim)
+    cut = normalize_axes(c, wanted, x.ndim)
     bounds = (begin, end, steps)
     if x.dims is None or still or any(b is None or any(v is None for v in b) for b in bounds):
         return c.make(None, x.dtype, x, ndim=x.ndim)

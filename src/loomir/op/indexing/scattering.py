@@ -12,13 +12,13 @@ from loomir.arith.analyzer import Analyzer
 from loomir.op.indexing.gathering import (
     describe_taken_part,
     places_of,
+    require_same_rank,
     require_within,
     row_length,
     rows_of,
-    same_rank,
 )
 from loomir.op.indexing.index import as_places
-from loomir.op.rules.arguments import format_dim, integers, must_equal, same_dtype
+from loomir.op.rules.arguments import find_common_dtype, format_dim, integers, must_equal
 from loomir.op.rules.slicing import slice_bounds
 from loomir.relax.node import StructInfo
 from loomir.relax.operator.broadcast import broadcast, broadcast_extents
@@ -76,12 +76,12 @@ def _mean(made: NPArray, rows: Sequence[NPArray], values: NPArray) -> NPArray:
     return convert_array(np.where(count == 1, made.astype(inner), divided), kind)
 
 
-def _last(_old: Any, new: Any) -> Any:
+def _take_last(_old: Any, new: Any) -> Any:
     return new
 
 
 _STEPS: Final[dict[str, Any]] = {
-    "update": _last,
+    "update": _take_last,
     "add": operator.add,
     "mul": operator.mul,
     "max": greater,
@@ -110,10 +110,10 @@ def _need_numbers(c: OpContext, dtype: Any) -> None:
 # -- one place for each update -------------------------------------------------------------------
 def _scatter_elements(c: OpContext) -> StructInfo:
     x, indices, updates = c.tensor(0), integers(c, 1), c.tensor(2)
-    dtype = same_dtype(c, [x, updates])
+    dtype = find_common_dtype(c, [x, updates])
     _need_numbers(c, dtype)
-    same_rank(c, x, indices, "the data and the indices")
-    same_rank(c, indices, updates, "the indices and the updates")
+    require_same_rank(c, x, indices, "the data and the indices")
+    require_same_rank(c, indices, updates, "the indices and the updates")
     rank = max(x.ndim, indices.ndim, updates.ndim)
     if rank < 0:
         return c.make(None, x.dtype, x)
@@ -194,7 +194,7 @@ scatter_elements = define_op(
 # -- parts, by rows of places --------------------------------------------------------------------
 def _scatter_nd(c: OpContext) -> StructInfo:
     x, indices, updates = c.tensor(0), integers(c, 1), c.tensor(2)
-    dtype = same_dtype(c, [x, updates])
+    dtype = find_common_dtype(c, [x, updates])
     _need_numbers(c, dtype)
     count = row_length(c, x, indices, 0)
     if count is None or x.ndim < 0 or indices.ndim < 0:
@@ -274,7 +274,7 @@ scatter_nd = define_op(
 # -- places, axis by axis ------------------------------------------------------------------------
 def _index_put(c: OpContext) -> StructInfo:
     x, values = c.tensor(0), c.tensor(2)
-    dtype = same_dtype(c, [x, values])
+    dtype = find_common_dtype(c, [x, values])
     if c["accumulate"]:
         need(c, "number", dtype, 0)
     found = places_of(c, x, 1)
@@ -363,10 +363,10 @@ index_put = define_op(
 def _slice_scatter(c: OpContext) -> StructInfo:
     x, source = c.tensor(0), c.tensor(1)
     start, stop = c.prim(2), c.prim(3)
-    dtype = same_dtype(c, [x, source])
+    dtype = find_common_dtype(c, [x, source])
     if c["step"] < 1:
         c.refuse("OPS0039", f"step is {c['step']}", help="step by 1 or more")
-    same_rank(c, x, source, "the data and the source")
+    require_same_rank(c, x, source, "the data and the source")
     rank = max(x.ndim, source.ndim)
     if rank < 0:
         return c.make(None, dtype, x)

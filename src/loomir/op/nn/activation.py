@@ -289,7 +289,7 @@ def _infer_softmax(c: OpContext) -> StructInfo:
     return info
 
 
-def _along(compute: Callable[[Any, int], Any]) -> Callable[..., NPArray]:
+def _normalise_along(compute: Callable[[Any, int], Any]) -> Callable[..., NPArray]:
     def reference(data: NPArray, axis: int) -> NPArray:
         assert is_float(data.dtype)
         wide = data.astype("float64")
@@ -329,7 +329,7 @@ def _define_along(name: str, doc: str, compute: Callable[[Any, int], Any]) -> Ca
         " minus infinity, all results are NaN.\nShapes: that of ``data``.",
         family="activation",
         lower=getattr(topi, name),
-        reference=_along(compute),
+        reference=_normalise_along(compute),
         samples=(
             Sample((_X,), **near),
             Sample((TensorSample((2, 3, 2), "float16", -9, 9), 1), **near),

@@ -363,7 +363,7 @@ def _rank(value: Any) -> int:
     return info.ndim if isinstance(info, TensorStructInfo) else -1
 
 
-def _in_order(given: dict[str, Any]) -> dict[str, Any]:
+def _reorder_starts(given: dict[str, Any]) -> dict[str, Any]:
     """Accept both starts first, as TVM writes them; it reads them in the other order, as we do."""
     made = as_floats("scale")(given)
     first, second = made.get("max_seqlen_q"), made.get("seqstart_k")
@@ -395,7 +395,7 @@ the end of the last one; by default, keys start where queries do. ``max_seqlen_q
 within each sequence. For a query outside of all sequences, the result is 0. Shapes: (1, S, H, D),
 (1, T, G, D), (1, T, G, E) to (1, S, H, E), where G divides H.""",
     family="attention",
-    adapt=_in_order,
+    adapt=_reorder_starts,
     lower=_lower_var_len,
     reference=_attention_var_len,
     samples=(

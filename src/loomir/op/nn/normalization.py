@@ -12,10 +12,10 @@ import numpy as np
 
 from loomir.op.rules.arguments import (
     as_floats,
-    each_axis,
     format_dim,
     must_equal,
     need_rank,
+    normalize_axes,
     number_of,
 )
 from loomir.relax.node import StructInfo
@@ -68,9 +68,9 @@ def _epsilon(c: OpContext) -> None:
         )
 
 
-def _over(c: OpContext, rank: int) -> Axes:
+def _check_axes(c: OpContext, rank: int) -> Axes:
     """Return the axes to normalise over, which are no channels. Errors: OPS0005, OPS0031."""
-    over = each_axis(c, c["axes"], rank)
+    over = normalize_axes(c, c["axes"], rank)
     channel = c.axis(c["channel_axis"], rank)
     if channel in over:
         c.refuse(
@@ -88,7 +88,7 @@ def _infer_layer(count: int) -> Callable[[OpContext], StructInfo]:
         made = _floats(c, count)
         _epsilon(c)
         if made.ndim >= 0:
-            over = each_axis(c, c["axes"], made.ndim)
+            over = normalize_axes(c, c["axes"], made.ndim)
             for index in range(1, count):
                 _fits(c, index, made, over)
         return made
@@ -352,7 +352,7 @@ def _infer_instance(c: OpContext) -> TensorStructInfo:
     made = _floats(c, 3)
     _epsilon(c)
     if made.ndim >= 0:
-        _over(c, made.ndim)
+        _check_axes(c, made.ndim)
         for index in (1, 2):
             _fits(c, index, made, [c.axis(c["channel_axis"], made.ndim)])
     return made

@@ -21,7 +21,7 @@ __all__ = [
     "as_floats",
     "common_extent",
     "dims_of",
-    "each_axis",
+    "find_common_dtype",
     "find_known_tensor",
     "find_shared_device",
     "format_dim",
@@ -30,9 +30,9 @@ __all__ = [
     "is_one",
     "must_equal",
     "need_rank",
+    "normalize_axes",
     "number_of",
     "product",
-    "same_dtype",
     "values_of",
 ]
 
@@ -88,7 +88,7 @@ def must_equal(c: OpContext, a: Dim, b: Dim, what: str, *, arg: int | None = Non
 
 
 # -- axes ----------------------------------------------------------------------------------------
-def each_axis(
+def normalize_axes(
     c: OpContext, axes: Sequence[int], rank: int, *, arg: int = 0, extra: int = 0
 ) -> tuple[int, ...]:
     """Return axes counted from 0, each named once. Errors: OPS0005, OPS0031."""
@@ -123,7 +123,7 @@ def need_rank(c: OpContext, index: int, *ranks: int, least: int = 0) -> TensorSt
 
 
 # -- dtypes --------------------------------------------------------------------------------------
-def same_dtype(c: OpContext, infos: Sequence[TensorStructInfo]) -> DataType:
+def find_common_dtype(c: OpContext, infos: Sequence[TensorStructInfo]) -> DataType:
     """Return the dtype that tensors share, ``void`` where none is known. Errors: OPS0006."""
     found = VOID
     for info in infos:

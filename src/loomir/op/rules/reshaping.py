@@ -83,14 +83,14 @@ def infer_reshape(c: OpContext) -> StructInfo:
     if left:
         rest = _rest(x.dims, [d for k, d in enumerate(wanted) if k != left[0]], c.analyzer)
         if rest is None:
-            return _not_of(c, x.dims, wanted)
+            return _refuse_shape(c, x.dims, wanted)
         dims[left[0]] = rest
     if c.equal(product(x.dims), product(dims)) is False:
-        _not_of(c, x.dims, wanted)
+        _refuse_shape(c, x.dims, wanted)
     return c.make(dims, x.dtype, x)
 
 
-def _not_of(c: OpContext, dims: Sequence[PrimExpr], wanted: Sequence[PrimExpr]) -> Any:
+def _refuse_shape(c: OpContext, dims: Sequence[PrimExpr], wanted: Sequence[PrimExpr]) -> Any:
     return c.refuse(
         "OPS0032",
         f"a tensor of shape {format_dims(dims)} cannot take the shape {format_dims(wanted)}",
@@ -141,17 +141,17 @@ def infer_broadcast_to(c: OpContext) -> StructInfo:
     """Infer a tensor of the shape, to which the extents must broadcast."""
     x, wanted = c.tensor(0), c.shape(1)
     if 0 <= wanted.ndim < x.ndim:
-        _no_broadcast(c, f"{x.ndim} axes do not become {wanted.ndim}")
+        _refuse_broadcast(c, f"{x.ndim} axes do not become {wanted.ndim}")
     if x.dims is not None and wanted.values is not None:
         for d, w in zip(x.dims[::-1], wanted.values[::-1]):
             if c.equal(d, w) is False and c.equal(d, 1) is False:
-                _no_broadcast(
+                _refuse_broadcast(
                     c, f"{format_dims(x.dims)} does not broadcast to {format_dims(wanted.values)}"
                 )
     return infer_of_shape(c, 1, x)
 
 
-def _no_broadcast(c: OpContext, why: str) -> None:
+def _refuse_broadcast(c: OpContext, why: str) -> None:
     c.refuse(
         "OPS0008",
         why,

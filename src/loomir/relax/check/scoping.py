@@ -275,15 +275,15 @@ class _Walk:
     def _call(self, call: Call) -> None:
         callee = call.op
         if self._is_in_dataflow():
-            self._not_recursive(call)
+            self._check_recursion(call)
         self.stack.extend(reversed(call.sinfo_args))
         self.stack.extend(reversed(call.args))
         if isinstance(callee, Op):
-            self._own_rule(call, callee)
+            self._check_own_rule(call, callee)
         else:
             self.stack.append(callee)
 
-    def _not_recursive(self, call: Call) -> None:
+    def _check_recursion(self, call: Call) -> None:
         callee: Node = call.op
         while isinstance(callee, Var) and callee in self.aliases:
             callee = self.aliases[callee]
@@ -304,7 +304,7 @@ class _Walk:
             call,
         )
 
-    def _own_rule(self, call: Call, op: Op) -> None:
+    def _check_own_rule(self, call: Call, op: Op) -> None:
         found = find_op(op.name)
         if found is None or found.normalize is None:
             return

@@ -17,7 +17,7 @@ from loomir.relax.struct_info import (
 from loomir.support.span import Span
 from loomir.tir.rules import refuse
 
-__all__ = ["only_device", "tensors_in", "update_struct_info", "with_devices"]
+__all__ = ["find_only_device", "tensors_in", "update_struct_info", "with_devices"]
 
 
 def tensors_in(info: StructInfo) -> Iterator[TensorStructInfo]:
@@ -31,7 +31,7 @@ def tensors_in(info: StructInfo) -> Iterator[TensorStructInfo]:
             stack.extend(reversed(part.fields))
 
 
-def only_device(info: StructInfo) -> VDevice | None:
+def find_only_device(info: StructInfo) -> VDevice | None:
     """Return the device of a tensor, or the one of all tensors of a tuple that have one."""
     found: VDevice | None = None
     for tensor in tensors_in(info):
@@ -52,7 +52,7 @@ def update_struct_info(info: StructInfo, device: VDevice, span: Span | None = No
 
 def _update(info: StructInfo, device: VDevice, span: Span | None) -> Step[StructInfo]:
     if isinstance(info, TensorStructInfo):
-        return _on(info, device, span)
+        return _place_on(info, device, span)
     if isinstance(info, TupleStructInfo):
         fields: list[StructInfo] = []
         for field in info.fields:
@@ -75,7 +75,7 @@ def with_devices(info: StructInfo, source: StructInfo, span: Span | None = None)
 def _fill(info: StructInfo, source: StructInfo, span: Span | None) -> Step[StructInfo]:
     if isinstance(info, TensorStructInfo):
         if isinstance(source, TensorStructInfo) and source.vdevice is not None:
-            return _on(info, source.vdevice, span)
+            return _place_on(info, source.vdevice, span)
     elif isinstance(info, TupleStructInfo):
         if isinstance(source, TupleStructInfo) and len(source.fields) == len(info.fields):
             fields: list[StructInfo] = []
@@ -95,7 +95,7 @@ def _fill(info: StructInfo, source: StructInfo, span: Span | None) -> Step[Struc
     return info
 
 
-def _on(info: TensorStructInfo, device: VDevice, span: Span | None) -> TensorStructInfo:
+def _place_on(info: TensorStructInfo, device: VDevice, span: Span | None) -> TensorStructInfo:
     if info.vdevice is None:
         return TensorStructInfo(info.shape, info.dtype, device, info.ndim, span=info.span)
     if not is_same_device(info.vdevice, device):

@@ -22,9 +22,9 @@ __all__ = [
     "ShapeVars",
     "analyzer_for",
     "assume_extents",
+    "compare_pairs",
     "dims_equal",
     "dims_of",
-    "each_equal",
     "equal",
     "shape_vars_in",
     "shapes_equal",
@@ -117,10 +117,10 @@ def dims_equal(a: Sequence[PrimExpr], b: Sequence[PrimExpr], analyzer: Analyzer)
     """Tell whether two lists of extents are the same."""
     if len(a) != len(b):
         return Match.NO
-    return each_equal(zip(a, b), analyzer)
+    return compare_pairs(zip(a, b), analyzer)
 
 
-def each_equal(pairs: Iterable[tuple[PrimExpr, PrimExpr]], analyzer: Analyzer) -> Match:
+def compare_pairs(pairs: Iterable[tuple[PrimExpr, PrimExpr]], analyzer: Analyzer) -> Match:
     """Tell whether the scalars of every pair are equal."""
     result = Match.YES
     for a, b in pairs:

@@ -44,15 +44,15 @@ from loomir.tir.expr import Var as ShapeVar
 __all__ = [
     "Match",
     "check_compatibility",
+    "drop_binders",
     "erase_to_well_defined",
+    "forget_variables",
     "get_shape_var_mapping",
     "is_same_device",
     "is_subtype",
     "join",
     "substitute_shape_vars",
     "unify_struct_info",
-    "without_binders",
-    "without_variables",
 ]
 
 _Info = TypeVar("_Info", bound=StructInfo)
@@ -398,7 +398,7 @@ def substitute_shape_vars(info: _Info, mapping: Mapping[ShapeVar, PrimExpr]) -> 
     return cast("_Info", rewrite(info, {ShapeVar: lambda var: mapping.get(var, var)}))
 
 
-def without_binders(
+def drop_binders(
     func: FuncStructInfo, mapping: Mapping[ShapeVar, PrimExpr], bound: ShapeVars
 ) -> FuncStructInfo:
     """Drop shapes from parameters that only bind variables, and so only require a rank."""
@@ -442,7 +442,7 @@ def erase_to_well_defined(
     return trampoline(_erase(info, relax_vars, shape_vars, NOTHING))
 
 
-def without_variables(info: StructInfo, ends: Callable[[Var], bool]) -> StructInfo:
+def forget_variables(info: StructInfo, ends: Callable[[Var], bool]) -> StructInfo:
     """Drop the extents and values that use variables for which ``ends`` is true."""
     used = [part for part in pre_order(info) if isinstance(part, Var)]
     if not any(map(ends, used)):

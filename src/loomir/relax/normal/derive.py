@@ -36,11 +36,11 @@ from loomir.relax.info.describe import ErrorSpans, differences, error_spans_of, 
 from loomir.relax.info.relations import (
     Match,
     check_compatibility,
+    drop_binders,
     get_shape_var_mapping,
     is_subtype,
     join,
     substitute_shape_vars,
-    without_binders,
 )
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normal.scope import Scope
@@ -89,10 +89,10 @@ def _leaf(expr: RelaxExpr | Op, functions: Functions | None) -> Step[StructInfo]
     if isinstance(expr, GlobalVar) and functions is not None:
         return functions(expr)
     rule = _LEAVES.get(expr.__class__)
-    return _no_value(expr) if rule is None else rule(expr)
+    return _refuse_value(expr) if rule is None else rule(expr)
 
 
-def _no_value(expr: Node) -> NoReturn:
+def _refuse_value(expr: Node) -> NoReturn:
     if isinstance(expr, Op):
         what, help_ = (
             f"the operator {expr.name} is not a value",
@@ -213,7 +213,7 @@ class Deriver:
             return (yield self._function(expr))
         if isinstance(expr, (Var, GlobalVar)) or expr.__class__ in _LEAVES:
             return self.lookup(expr)
-        return _no_value(expr)
+        return _refuse_value(expr)
 
     def _visit_all(self, exprs: tuple[RelaxExpr, ...]) -> Step[tuple[StructInfo, ...]]:
         found: list[StructInfo] = []
@@ -448,7 +448,7 @@ class Deriver:
             )
         bound = self.scope.shape_vars
         mapping = get_shape_var_mapping(TupleStructInfo(params), TupleStructInfo(args), bound)
-        wanted = substitute_shape_vars(without_binders(callee, mapping, bound), mapping)
+        wanted = substitute_shape_vars(drop_binders(callee, mapping, bound), mapping)
         for index, (given, param) in enumerate(zip(args, wanted.params or ())):
             fits = check_compatibility(given, param, self.analyzer, bound=bound)
             if fits is not Match.YES:

@@ -217,7 +217,7 @@ class _Check:
         elif isinstance(value, Call):
             callee = () if isinstance(value.op, _CALLEES) else (value.op,)
             self._leaves((*callee, *value.args[calls_packed(value) :]))
-            self._own_rule(value)
+            self._check_own_rule(value)
         elif isinstance(value, TupleGetItem):
             self._leaves((value.tuple_value,))
         elif not isinstance(value, ExternFunc):
@@ -243,7 +243,7 @@ class _Check:
                 return False
         return True
 
-    def _own_rule(self, call: Call) -> None:
+    def _check_own_rule(self, call: Call) -> None:
         found = find_op(call.op.name) if isinstance(call.op, Op) else None
         if found is None or found.normalize is None:
             return

@@ -36,7 +36,7 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.free_vars import free_relax_vars
-from loomir.relax.info.relations import Match, without_variables
+from loomir.relax.info.relations import Match, forget_variables
 from loomir.relax.node import Callee, RelaxExpr, StructInfo
 from loomir.relax.normal.blocks import Scope, is_dataflow
 from loomir.relax.normal.derive import Deriver, func_struct_info
@@ -195,7 +195,7 @@ class Normalizer:
         """Return what is known of a value after the dataflow block in which it is bound."""
         if not self.scopes or not self.scope.dataflow:
             return info
-        return without_variables(info, lambda var: isinstance(var, DataflowVar))
+        return forget_variables(info, lambda var: isinstance(var, DataflowVar))
 
     def add(self, binding: Binding) -> None:
         """Add a binding to the current block as it is."""

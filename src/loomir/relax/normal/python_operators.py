@@ -71,7 +71,7 @@ def _remember(call: Call) -> None:
         known = _derived.get(id(arg))
         args.append(arg if known is None else Var("operand", known[1]))
     try:
-        deriver = Deriver(_of_no_function, lambda warning: None)
+        deriver = Deriver(_describe_function, lambda warning: None)
         for arg in args:
             if isinstance(arg, Var):
                 deriver.scope.declare(arg, arg.struct_info_annotation)
@@ -83,7 +83,7 @@ def _remember(call: Call) -> None:
         _derived.popitem(last=False)
 
 
-def _of_no_function(name: GlobalVar) -> StructInfo:
+def _describe_function(name: GlobalVar) -> StructInfo:
     del name
     return ObjectStructInfo()
 
@@ -218,7 +218,7 @@ def _refuse_index(item: object) -> None:
     )
 
 
-def _instead_of_fields(value: Expr) -> str:
+def _suggest_fields(value: Expr) -> str:
     shown = value.name_hint if isinstance(value, Var) else "x"
     called = read_call(user_span())
     if called is not None and called.name == "len":
@@ -258,7 +258,7 @@ def _fields(value: Expr) -> list[Expr]:
         refuse(
             "RLX0006",
             "a tensor has no fields: only tuples are unpacked and have a length",
-            help=_instead_of_fields(value),
+            help=_suggest_fields(value),
         )
     return [_item(value, number) for number in range(len(info.fields))]
 

@@ -29,12 +29,12 @@ def func_struct_info(func: Function | PrimFunc) -> FuncStructInfo:
     Source: relax.md, derivation rules 15 and 16; decision R15.
     """
     if isinstance(func, PrimFunc):
-        return _of_prim_func(func)
+        return _describe_prim_func(func)
     params = tuple([p.struct_info_annotation or OBJECT for p in func.params])
     return FuncStructInfo(params, func.ret_struct_info or OBJECT, func.is_pure)
 
 
-def _of_prim_func(func: PrimFunc) -> FuncStructInfo:
+def _describe_prim_func(func: PrimFunc) -> FuncStructInfo:
     wide: dict[Var, Var] = {}
     shapes = {
         var: tuple([_widen(extent, wide) for extent in buffer.shape])

@@ -41,7 +41,7 @@ def broadcast(c: OpContext, infos: Sequence[TensorStructInfo]) -> Extents:
     if any(info.ndim < 0 for info in infos):
         return UNKNOWN
     ndim = max((info.ndim for info in infos), default=0)
-    kept = _same_shape([info for info in infos if info.ndim > 0], ndim)
+    kept = _find_shape_variable([info for info in infos if info.ndim > 0], ndim)
     if kept is not None:
         return Extents(kept, ndim)
     known = [info.dims for info in infos]
@@ -51,7 +51,7 @@ def broadcast(c: OpContext, infos: Sequence[TensorStructInfo]) -> Extents:
     return Extents(ShapeExpr(tuple([d for d in made if d is not None])), ndim)
 
 
-def _same_shape(infos: Sequence[TensorStructInfo], ndim: int) -> Expr | None:
+def _find_shape_variable(infos: Sequence[TensorStructInfo], ndim: int) -> Expr | None:
     """Return the variable that holds the shape of all tensors, None if there is none."""
     shapes = [info.shape for info in infos]
     if not shapes or shapes[0] is None or isinstance(shapes[0], ShapeExpr):

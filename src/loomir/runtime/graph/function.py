@@ -148,7 +148,7 @@ class GraphProgram:
         """Return a public function by its number."""
         return (kind or GraphFunction)(self, self.signatures[signature], number=number)
 
-    def at(self, address: int) -> GraphFunction:
+    def find_function(self, address: int) -> GraphFunction:
         """Return the function of a function object of this program."""
         number = word(word(address, at.INFO), at.INFO_NUMBER)
         known = self.signatures[number]
@@ -233,7 +233,7 @@ class GraphFunction:
     def __call__(self, /, *args: object, **kwargs: object) -> Any:
         """Run the function; see the class."""
         if kwargs:
-            return self._call_slow(self._by_position(args, kwargs))
+            return self._call_slow(self._arrange_by_position(args, kwargs))
         made = self._fast_entry(*args)
         kind = made.__class__
         if kind is np.ndarray or kind is tuple:
@@ -248,7 +248,7 @@ class GraphFunction:
 
     def _call_slow(self, args: tuple[object, ...]) -> Any:
         if len(args) != len(self._signature.names):
-            args = self._by_position(args, {})
+            args = self._arrange_by_position(args, {})
         return _Call(self.program).run(self.address, args, self._signature)
 
     def _prepare_fast_entry(self) -> None:
@@ -262,7 +262,7 @@ class GraphFunction:
                 self._words = made.words
                 self._fast_entry = made.call
 
-    def _by_position(
+    def _arrange_by_position(
         self, args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> tuple[object, ...]:
         names = self._signature.names
@@ -406,7 +406,7 @@ class _Call:
             return handle_of(word(address, at.CAPTURED))
         if kind == at.PACKED:
             return find_function(_name_of(address))
-        return self.program.at(address)
+        return self.program.find_function(address)
 
     def _failure(
         self, report: bytes, signature: Signature, args: tuple[object, ...]
@@ -491,11 +491,11 @@ class _Call:
 
 def _name_of(address: int) -> str:
     """Return the name of a packed function."""
-    name: str = python_of(word(address, at.CAPTURED), _no_leaf)
+    name: str = python_of(word(address, at.CAPTURED), _refuse_leaf)
     return name
 
 
-def _no_leaf(kind: int, address: int) -> Any:
+def _refuse_leaf(kind: int, address: int) -> Any:
     raise InternalError(f"a packed function's name is an object of kind {kind}")
 
 

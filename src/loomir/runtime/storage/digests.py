@@ -33,7 +33,7 @@ def digests_of(buffers: Sequence[Any]) -> list[str]:
 
     ``buffers`` are objects with contiguous bytes.
     """
-    return _in_parallel([functools.partial(hashlib.sha256, buffer) for buffer in buffers])
+    return _hash_in_parallel([functools.partial(hashlib.sha256, buffer) for buffer in buffers])
 
 
 def file_digest(path: str | os.PathLike[str]) -> str:
@@ -43,9 +43,9 @@ def file_digest(path: str | os.PathLike[str]) -> str:
         size = os.fstat(descriptor).st_size
         if not hasattr(os, "preadv"):
             with open(os.dup(descriptor), "rb") as file:
-                return key_of(*_in_parallel([functools.partial(hashlib.sha256, file.read())]))
+                return key_of(*_hash_in_parallel([functools.partial(hashlib.sha256, file.read())]))
         starts = range(0, size, _PIECE)
-        found = _in_parallel([functools.partial(_read_piece, descriptor, s) for s in starts])
+        found = _hash_in_parallel([functools.partial(_read_piece, descriptor, s) for s in starts])
         return key_of(str(size), *found)
     finally:
         os.close(descriptor)
@@ -63,7 +63,7 @@ def _read_piece(descriptor: int, start: int) -> Any:
     return hashlib.sha256(view[:done])
 
 
-def _in_parallel(tasks: Sequence[Callable[[], Any]]) -> list[str]:
+def _hash_in_parallel(tasks: Sequence[Callable[[], Any]]) -> list[str]:
     """Run tasks that return hashes on threads; hashing and reading release the GIL."""
     found: list[str] = [""] * len(tasks)
     errors: list[BaseException] = []

@@ -168,7 +168,7 @@ def _delete(path: Path) -> bool:
 
 # -- files -----------------------------------------------------------------------------------------
 def _bytes(array: Array) -> Any:
-    data: Any = array.once()
+    data: Any = array.read_once()
     return memoryview(data.reshape(-1).view("uint8"))
 
 
@@ -231,5 +231,5 @@ def _read(key: str, memory: mmap.mmap) -> KeptProgram | None:
     for symbol, dtype, shape, place, size, _ in said["arrays"]:
         kind = numpy_of(DataType(dtype))
         flat: Any = np.frombuffer(view, kind, size // kind.itemsize, start + place)
-        arrays[symbol] = Array.own(flat.reshape(tuple(shape)))
+        arrays[symbol] = Array.wrap_own(flat.reshape(tuple(shape)))
     return KeptProgram(said["known"], memory[start : start + places[0][1]], arrays)

@@ -67,7 +67,7 @@ def nest_below(place: Ref) -> list[Ref] | Refusal:
     """Return the loops from a place on to its only block, and that block as the last."""
     path = [place]
     while path[-1].is_loop:
-        body, below = path[-1].loop.body, path[-1].below()
+        body, below = path[-1].loop.body, path[-1].list_below()
         if len(below) != 1 or below[0].stmt is not body:
             return Refusal(
                 "SCH0004",

@@ -245,8 +245,8 @@ def read_at(
     if why := cannot_cache(block, buffer, storage_scope) or _cannot_be_at(block, loop):
         refuse(why)
     writers, readers, _ = users(block.scope, buffer)
-    readers = [r for r in readers if any(a is loop for a in r.around())]
-    inside = [w for w in writers if any(a is loop for a in w.around())]
+    readers = [r for r in readers if any(a is loop for a in r.list_around())]
+    inside = [w for w in writers if any(a is loop for a in w.list_around())]
     if inside or not any(r is block for r in readers):
         why = f"{buffer.name!r} is written in that loop"
         refuse(_refusal("SCH0006", block, why, "use cache_read, which finds a place"))
@@ -346,7 +346,7 @@ def place_behind(
             r
             for r in others
             if not any(r is x for x in readers)
-            and any(a is place for a in r.around())
+            and any(a is place for a in r.list_around())
             and part_with(parts, place, r) == at
         ]
         if not inside:

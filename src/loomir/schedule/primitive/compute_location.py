@@ -69,7 +69,7 @@ def _cannot_place(ref: Ref, loop: Ref) -> Refusal | None:
     """Say why a loop is no place for a block, whatever is computed."""
     if loop.scope is not ref.scope:
         return _refusal("SCH0004", ref, "the loop is of another block", "take a loop beside it")
-    if any(r is loop for r in ref.around()):
+    if any(r is loop for r in ref.list_around()):
         return _refusal("SCH0004", ref, "it is in that loop already", "take a loop beside it")
     return None
 
@@ -98,7 +98,7 @@ def _boxes(accesses: Sequence[Access], inner: Mapping[Var, Range], loop: Ref) ->
                 low, high = imm(0, shape.dtype), sub(shape, imm(1, shape.dtype))
             lows.append(to_int(low, shape.dtype))
             highs.append(to_int(high, shape.dtype))
-        first = _least(lows, analyzer)
+        first = _find_least(lows, analyzer)
         top = _greatest(highs, analyzer)
         count = analyzer.simplify(add(sub(top, first), imm(1, shape.dtype)))
         found.append(_Box(analyzer.simplify(first), count))
@@ -110,7 +110,7 @@ def _hides(value: PrimExpr, hidden: set[int]) -> bool:
     return any(isinstance(n, BufferLoad) or id(n) in hidden for n in pre_order(value))
 
 
-def _least(values: list[PrimExpr], analyzer: Analyzer) -> PrimExpr:
+def _find_least(values: list[PrimExpr], analyzer: Analyzer) -> PrimExpr:
     made = values[0]
     for value in values[1:]:
         if analyzer.can_prove(value <= made):
@@ -248,7 +248,7 @@ def cannot_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
         return _refusal(
             "SCH0006", ref, other or "other blocks write its buffer too", "take another block"
         )
-    outside = [r for r in readers if not any(a is loop for a in r.around())]
+    outside = [r for r in readers if not any(a is loop for a in r.list_around())]
     if outside or not readers:
         name = outside[0].block.name_hint if outside else "nothing"
         return _refusal(
@@ -278,7 +278,7 @@ def _cannot_sum_whole(ref: Ref, loop: Ref) -> Refusal | None:
     pairs = zip(ref.block.iter_vars, ref.stmt.iter_values, strict=True)
     over = [value for axis, value in pairs if axis.iter_type is IterVarType.COMM_REDUCE]
     used = {node for value in over for node in pre_order(value)}
-    around = list(loop.around())
+    around = list(loop.list_around())
     for shared in ref.loops():
         if shared.loop.loop_var in used and any(a is shared for a in around):
             return _refusal(
@@ -496,7 +496,7 @@ def _find_produced_operand(ref: Ref, loop: Ref) -> Access | Refusal:
             f"it may run where no element of {buffer.name!r} is made",
             "take a block that runs over no more than what the loop computes",
         )
-    if not any(a is loop for a in writers[0].around()):
+    if not any(a is loop for a in writers[0].list_around()):
         return _refusal("SCH0006", ref, "its operand is computed elsewhere", "take another loop")
     outer = ranges_with_sizes(ref.scope)
     for around in writers[0].loops():

@@ -29,12 +29,12 @@ def get_sblock(context: Context, name: str, func_name: str | None = None) -> Ref
         found = context.state.function(func_name)
         if found is None:
             names = context.state.names()
-            refuse(_no_such("function", func_name, names))
+            refuse(_describe_missing("function", func_name, names))
         function = found
     blocks = [r for r in function.refs() if not r.is_loop]
     named = [r for r in blocks if r.block.name_hint == name]
     if not named:
-        refuse(_no_such("block", name, sorted({r.block.name_hint for r in blocks})))
+        refuse(_describe_missing("block", name, sorted({r.block.name_hint for r in blocks})))
     if len(named) > 1:
         refuse(
             Refusal(
@@ -48,7 +48,7 @@ def get_sblock(context: Context, name: str, func_name: str | None = None) -> Ref
     return named[0]
 
 
-def _no_such(what: str, name: str, names: list[str]) -> Refusal:
+def _describe_missing(what: str, name: str, names: list[str]) -> Refusal:
     guess = nearest(name, names)
     advice = f"did you mean {guess!r}?" if guess else f"there are: {', '.join(names) or 'none'}"
     return Refusal("SCH0001", "there is no {} {!r}", (what, name), advice)

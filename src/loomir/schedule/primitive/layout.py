@@ -53,7 +53,7 @@ def _refusal(ref: Ref, buffer: Buffer, why: str, advice: str, code: str = "SCH00
 
 def _owner(ref: Ref, buffer: Buffer) -> Ref | None:
     """Find the block that allocates a buffer."""
-    for around in (ref, *ref.around()):
+    for around in (ref, *ref.list_around()):
         if not around.is_loop and any(b is buffer for b in around.block.alloc_buffers):
             return around
     return None

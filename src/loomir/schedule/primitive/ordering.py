@@ -21,11 +21,11 @@ __all__ = ["cannot_reorder", "chain_of", "reorder", "reorder_block_iter_var"]
 
 def chain_of(loops: Sequence[Ref]) -> list[Ref]:
     """Return the nest from the outermost to the innermost of loops, or stop with the reason."""
-    deepest = max(loops, key=lambda r: sum(1 for _ in r.around()))
+    deepest = max(loops, key=lambda r: sum(1 for _ in r.list_around()))
     wanted = {id(r) for r in loops}
     chain: list[Ref] = []
     path: list[Ref] = []
-    for ref in (deepest, *deepest.around()):
+    for ref in (deepest, *deepest.list_around()):
         if not ref.is_loop:
             break
         path.append(ref)

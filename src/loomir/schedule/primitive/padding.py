@@ -319,7 +319,7 @@ class _Filled(NamedTuple):
     nest: Stmt
 
 
-def _between(
+def _copy_between(
     ref: Ref, own: Buffer, indices: Sequence[PrimExpr], sizes: dict[Var, int], *, crop: bool
 ) -> _Filled:
     """Make a padded buffer, and the nest that fills it, or takes the result out of it."""
@@ -387,12 +387,12 @@ def pad_einsum(context: Context, block: Sblock, padding: Ints) -> None:
     replaced: dict[Node, Node] = {}
     for load in found.loads:
         if grown & set(free_definitions(load)) and load.buffer not in replaced:
-            stage = _between(block, load.buffer, load.indices, sizes, crop=False)
+            stage = _copy_between(block, load.buffer, load.indices, sizes, crop=False)
             before.append(stage.nest)
             made.append(stage.buffer)
             replaced[load.buffer] = stage.buffer
     if any(i in grown for i in found.store.indices):
-        stage = _between(block, found.store.buffer, found.store.indices, sizes, crop=True)
+        stage = _copy_between(block, found.store.buffer, found.store.indices, sizes, crop=True)
         after.append(stage.nest)
         made.append(stage.buffer)
         replaced[found.store.buffer] = stage.buffer

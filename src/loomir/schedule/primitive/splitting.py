@@ -226,7 +226,7 @@ def fuse(context: Context, *loops: Loops, preserve_unit_iters: bool = True) -> R
         if is_one and (place or len(nodes) > 1):
             value = imm(0, dtype)
         values[node.loop_var] = add(node.min, cast(value, node.loop_var.dtype))
-    extent = to_int(product(_without_negatives(refs[0], extents)), dtype)
+    extent = to_int(product(_clamp_negatives(refs[0], extents)), dtype)
     ranges = {fused: Range(imm(0, dtype), extent)}
     body = rebind_loops(refs[0], nodes[-1].body, values, ranges)
     made = For(fused, imm(0, dtype), extent, ForKind.SERIAL, body)
@@ -237,7 +237,7 @@ def fuse(context: Context, *loops: Loops, preserve_unit_iters: bool = True) -> R
     return refs[0].home.ref(made)
 
 
-def _without_negatives(ref: Ref, extents: Sequence[PrimExpr]) -> list[PrimExpr]:
+def _clamp_negatives(ref: Ref, extents: Sequence[PrimExpr]) -> list[PrimExpr]:
     """Return extents of which one may be negative at most: two would make iterations together."""
     analyzer = Analyzer()
     for dim in (dim for b in ref.home.func.buffer_map.values() for dim in b.shape):

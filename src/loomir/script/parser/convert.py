@@ -100,7 +100,7 @@ class Places:
         head = self.lines[line - 1].encode("utf-8", "surrogatepass")[:offset]
         return len(head.decode("utf-8", "replace")) + 1
 
-    def at(self, offset: int, text: str) -> Span:
+    def make_span(self, offset: int, text: str) -> Span:
         """Return the span of the character at an offset in a text."""
         head = text[:offset].split("\n")
         line, column = len(head) + self.shift, len(head[-1]) + 1
@@ -182,12 +182,12 @@ def _read(text: str, mode: str, places: Places, span: Span | None = None) -> ast
             message, place, "correct the syntax: a program is written as Python"
         ) from error
     except (RecursionError, MemoryError) as error:
-        place = places.at(0, text) if span is None else span
+        place = places.make_span(0, text) if span is None else span
         help_ = "name parts of the expression by assignments"
         raise _unreadable("the text is nested too deeply", place, help_) from error
     except ValueError as error:
         offset = error.start if isinstance(error, UnicodeEncodeError) else text.find("\0")
-        place = places.at(max(offset, 0), text) if span is None else span
+        place = places.make_span(max(offset, 0), text) if span is None else span
         message = "the text holds what is no character, or NUL"
         raise _unreadable(message, place, "save the text as UTF-8 without NUL bytes") from error
 
@@ -230,7 +230,7 @@ def convert(root: ast.AST, places: Places, problems: list[Diagnostic]) -> doc.AS
         kind = type(node).__name__
         if kind == "Call":
             node = _with_index_maps(cast("ast.Call", node))
-        span = places.span(node) if hasattr(node, "lineno") else _no_place(node, places)
+        span = places.span(node) if hasattr(node, "lineno") else _find_place(node, places)
         cls = doc.NODES.get(kind)
         made: Any
         if cls is None or (cls is doc.Constant and _is_refused(node)):
@@ -298,7 +298,7 @@ def _items(values: list[Any], stack: list[_Task]) -> list[Any]:
     return items
 
 
-def _no_place(node: ast.AST, places: Places) -> Span:
+def _find_place(node: ast.AST, places: Places) -> Span:
     """Return a place to the few nodes that Python gives none (parameters, with-items, texts)."""
     parts = [places.span(n) for n in ast.iter_child_nodes(node) if hasattr(n, "lineno")]
     if parts:

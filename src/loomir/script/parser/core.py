@@ -17,7 +17,8 @@ from loomir.script.builder.frame import Frame, IRBuilder, StmtFrame
 from loomir.script.builder.mistakes import mistake, with_span
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.evaluate.captured import MISSING, Captured
-from loomir.script.parser.evaluate.evaluator import ExprEvaluator, Poisoned
+from loomir.script.parser.evaluate.dialect import Poisoned
+from loomir.script.parser.evaluate.evaluator import ExprEvaluator
 from loomir.script.parser.evaluate.namespaces import I, ModuleFunction, R, T
 from loomir.script.parser.evaluate.plain_functions import PLAIN_FUNCTIONS
 from loomir.script.parser.evaluate.var_table import POISON, Entry, Poison, VarTable, VarTableFrame

@@ -20,7 +20,7 @@ from loomir.script.parser.convert import Places, convert, parse_text
 from loomir.script.parser.core import Parser
 from loomir.script.parser.decorators import Options
 from loomir.script.parser.evaluate.captured import Captured
-from loomir.script.parser.evaluate.evaluator import Poisoned
+from loomir.script.parser.evaluate.dialect import Poisoned
 from loomir.script.parser.evaluate.namespaces import (
     INLINE,
     IR_MODULE,

@@ -22,7 +22,7 @@ from loomir.script.parser import doc
 from loomir.script.parser.assignments import bind_name, list_reassigned_names, list_typed_locals
 from loomir.script.parser.core import MAX_STATEMENTS, FunctionState, Parser, header
 from loomir.script.parser.evaluate.captured import Captured
-from loomir.script.parser.evaluate.evaluator import Expansion
+from loomir.script.parser.evaluate.dialect import Expansion
 from loomir.script.parser.evaluate.namespaces import INLINE, Macro, Marker
 from loomir.script.parser.evaluate.var_table import Entry, MutableLocal, VarTable
 from loomir.support.diagnostics import Diagnostic
@@ -75,10 +75,10 @@ def define_macro(parser: Parser, node: doc.FunctionDef, marker: Marker, hygienic
     parser.problems += check_macro(node)
     table, depth = parser.vars, len(parser.vars.frames)
     if marker is INLINE:
-        made = Macro(node.name, node, None, lambda: table.below(depth))
+        made = Macro(node.name, node, None, lambda: table.copy_below(depth))
     elif hygienic:
-        known = table.below(depth)
-        made = Macro(node.name, node, None, lambda: known.below(depth))
+        known = table.copy_below(depth)
+        made = Macro(node.name, node, None, lambda: known.copy_below(depth))
         known.add(node.name, Entry(made, "macro", header(node)))  # it may call itself
     else:
         made = Macro(node.name, node, None, None)

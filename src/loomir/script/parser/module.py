@@ -9,7 +9,7 @@ from loomir.script.builder.mistakes import mistake
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.core import Parser, header
 from loomir.script.parser.decorators import Options, read_decorators, refuse_undecorated
-from loomir.script.parser.evaluate.evaluator import Poisoned
+from loomir.script.parser.evaluate.dialect import Poisoned
 from loomir.script.parser.evaluate.namespaces import (
     BY_IMPORT,
     FUNCTION,

@@ -11,7 +11,8 @@ from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.mistakes import mistake, with_span
 from loomir.script.parser import doc
 from loomir.script.parser.convert import read_expression
-from loomir.script.parser.evaluate.evaluator import ExprEvaluator, Poisoned
+from loomir.script.parser.evaluate.dialect import Poisoned
+from loomir.script.parser.evaluate.evaluator import ExprEvaluator
 from loomir.script.parser.evaluate.namespaces import ModuleFunction
 from loomir.script.parser.evaluate.operators import is_expr, kind
 from loomir.support.diagnostics import CompileError, Diagnostic

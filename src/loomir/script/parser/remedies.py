@@ -37,7 +37,7 @@ def write_remedies(
     for problem in problems:
         span = problem.span
         is_here = span is not None and span.source is places.source
-        here = _at(span, by_line.get(span.line, []), places) if is_here and span else ()
+        here = _find_nodes_at(span, by_line.get(span.line, []), places) if is_here and span else ()
         if not here:
             made.append(problem)
             continue
@@ -55,7 +55,7 @@ def write_remedies(
     return made
 
 
-def _at(span: Span, nodes: Sequence[ast.AST], places: Places) -> tuple[ast.AST, ...]:
+def _find_nodes_at(span: Span, nodes: Sequence[ast.AST], places: Places) -> tuple[ast.AST, ...]:
     """Return those of a line's nodes that are at a place, the inner ones first."""
     found: list[ast.AST] = []
     for node in nodes:

@@ -88,7 +88,7 @@ def _definitions(tree: ast.AST) -> list[tuple[ast.AST, tuple[ast.AST, ...]]]:
     return found
 
 
-def _first_line(node: Any) -> int:
+def _find_first_line(node: Any) -> int:
     return min([node.lineno, *(d.lineno for d in node.decorator_list)])
 
 
@@ -102,7 +102,7 @@ def find_function(code: CodeType, globals_: Mapping[str, Any]) -> Definition:
         if (
             isinstance(node, ast.FunctionDef)
             and node.name == code.co_name
-            and code.co_firstlineno in (_first_line(node), node.lineno)
+            and code.co_firstlineno in (_find_first_line(node), node.lineno)
         ):
             return Definition(node, file.places, around)
     raise _no_source(code.co_filename)
@@ -125,7 +125,7 @@ def find_class(cls: type, frame: FrameType) -> Definition:
     at = frame.f_lineno
     for found in fitting:
         node: Any = found.node
-        if _first_line(node) <= at <= node.end_lineno:
+        if _find_first_line(node) <= at <= node.end_lineno:
             return found
     if len(fitting) == 1:
         return fitting[0]

@@ -14,7 +14,7 @@ from loomir.script.parser.convert import Places, convert, parse_text
 from loomir.script.parser.core import Parser
 from loomir.script.parser.entry import read_tree, sort_mistakes
 from loomir.script.parser.evaluate.captured import Captured
-from loomir.script.parser.evaluate.evaluator import Poisoned
+from loomir.script.parser.evaluate.dialect import Poisoned
 from loomir.script.parser.evaluate.namespaces import BY_IMPORT, Namespace
 from loomir.script.parser.evaluate.var_table import POISON, Entry
 from loomir.script.parser.module import visit_module

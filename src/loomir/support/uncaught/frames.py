@@ -18,12 +18,12 @@ from typing import Any, Final
 
 from loomir.support.diagnostics import InternalError
 
-__all__ = ["explain_bug", "hook_notebook", "without_our_frames"]
+__all__ = ["explain_bug", "hook_notebook", "strip_our_frames"]
 
 _OURS: Final = __name__.partition(".")[0]
 
 
-def without_our_frames(trace: TracebackType | None) -> TracebackType | None:
+def strip_our_frames(trace: TracebackType | None) -> TracebackType | None:
     """Return a traceback without Loomir's frames; None if it has none, or if Loomir raised."""
     frames: list[TracebackType] = []
     while trace is not None:
@@ -68,14 +68,14 @@ def explain_bug(error: InternalError) -> str:
         file.write(f"Loomir {version}, Python {platform.python_version()}, {platform.platform()}\n")
         file.writelines(traceback.format_exception(error))
     lines = ["".join(traceback.format_exception_only(error)).partition(": ")[2].rstrip()]
-    own = [one for one in traceback.extract_tb(error.__traceback__) if not _of_package(one)]
+    own = [one for one in traceback.extract_tb(error.__traceback__) if not _is_of_package(one)]
     if own:
         lines.append(f" --> {own[-1].filename}:{own[-1].lineno}, in {own[-1].name}")
     lines.append(f"The traceback is in {path}, which belongs in the report.")
     return "internal error: " + "\n".join(lines)
 
 
-def _of_package(frame: traceback.FrameSummary) -> bool:
+def _is_of_package(frame: traceback.FrameSummary) -> bool:
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return frame.filename.startswith((package + os.sep, "<frozen"))
 
@@ -93,7 +93,7 @@ def hook_notebook() -> None:
         kind: Any, error: Any, trace: Any = None, *args: Any, **options: Any
     ) -> Any:
         if os.environ.get("LOOMIR_TRACEBACK") != "full" and isinstance(trace, TracebackType):
-            kept = without_our_frames(trace)
+            kept = strip_our_frames(trace)
             if kept is not None:
                 return write(kind, error.with_traceback(kept), kept, *args, **options)
         return write(kind, error, trace, *args, **options)

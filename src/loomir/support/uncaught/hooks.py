@@ -16,36 +16,36 @@ __all__ = ["hook_uncaught"]
 def hook_uncaught() -> None:
     """Make scripts end with the diagnostic, unless another exception hook is installed."""
     if sys.excepthook is sys.__excepthook__:
-        sys.excepthook = _in_script
+        sys.excepthook = _report_in_script
     if threading.excepthook is threading.__excepthook__:
-        threading.excepthook = _in_thread
+        threading.excepthook = _report_in_thread
     if "IPython" in sys.modules:
         import_module("loomir.support.uncaught.frames").hook_notebook()
 
 
-def _in_script(
+def _report_in_script(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     if not _is_written(error, ""):
-        error = _without_our_frames(error)
+        error = _strip_our_frames(error)
         sys.__excepthook__(kind, error, error.__traceback__)
 
 
-def _in_thread(args: threading.ExceptHookArgs) -> None:
+def _report_in_thread(args: threading.ExceptHookArgs) -> None:
     head = "" if args.thread is None else f"in thread {args.thread.name}:\n"
     if not _is_written(args.exc_value, head):
         if args.exc_value is not None:
-            error = _without_our_frames(args.exc_value)
+            error = _strip_our_frames(args.exc_value)
             given = (args.exc_type, error, error.__traceback__, args.thread)
             args = threading.ExceptHookArgs(given)
         threading.__excepthook__(args)
 
 
-def _without_our_frames(error: BaseException) -> BaseException:
+def _strip_our_frames(error: BaseException) -> BaseException:
     """Return an error of the user's own code without the frames of Loomir around it."""
     with contextlib.suppress(Exception):
         if not import_module("loomir.support.uncaught.text").wants_frames():
-            find = import_module("loomir.support.uncaught.frames").without_our_frames
+            find = import_module("loomir.support.uncaught.frames").strip_our_frames
             kept = find(error.__traceback__)
             if kept is not None:
                 return error.with_traceback(kept)

@@ -159,7 +159,7 @@ def _float_floor_divide(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     return select(b.equal(zero), quotient, whole)
 
 
-def _by_kind(floats: Scalar, integers: Scalar) -> Scalar:
+def _choose_by_kind(floats: Scalar, integers: Scalar) -> Scalar:
     wide = _wide(floats)
     return lambda a, b: wide(a, b) if a.dtype.is_float else integers(a, b)
 
@@ -167,19 +167,19 @@ def _by_kind(floats: Scalar, integers: Scalar) -> Scalar:
 floor_divide = _operator(
     "floor_divide",
     "number",
-    _by_kind(_float_floor_divide, FloorDiv),
+    _choose_by_kind(_float_floor_divide, FloorDiv),
     "Divide, rounding towards minus infinity.",
 )
 remainder = _operator(
     "remainder",
     "number",
-    _by_kind(_float_remainder, FloorMod),
+    _choose_by_kind(_float_remainder, FloorMod),
     "Return the remainder of floor_divide, with the sign of the divisor.",
 )
 fmod = _operator(
     "fmod",
     "number",
-    _by_kind(_builtin("fmod"), Mod),
+    _choose_by_kind(_builtin("fmod"), Mod),
     "Return the remainder of a division towards zero, with the sign of the dividend.",
 )
 

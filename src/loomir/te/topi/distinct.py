@@ -103,12 +103,12 @@ def group_rows(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         (source,) = ins
         order, group, groups, room, differs = outs
 
-        def by_column(c: PrimExpr) -> Stmt:
+        def sort_by_column(c: PrimExpr) -> Stmt:
             """Sort what is in order of later columns: rows that are equal here stay in it."""
             column = wide(columns) - 1 - wide(c)
 
             def key(i: PrimExpr) -> PrimExpr:
-                return keys.of(BufferLoad(source, (BufferLoad(order, (i,)), column)))
+                return keys.make_key(BufferLoad(source, (BufferLoad(order, (i,)), column)))
 
             def store(i: PrimExpr, found: PrimExpr) -> Stmt:
                 return BufferStore(room, BufferLoad(order, (found,)), (i,))
@@ -141,7 +141,7 @@ def group_rows(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return seq(
             [
                 count_loop("i", wide(rows), lambda i: BufferStore(order, i, (i,))),
-                count_loop("c", columns, by_column),
+                count_loop("c", columns, sort_by_column),
                 BufferStore(groups, zero, (zero,)),
                 count_loop("i", wide(rows), number),
             ]

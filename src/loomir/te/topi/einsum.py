@@ -134,7 +134,7 @@ class _Counts:
         others = {c for k, x in enumerate(self.inputs) if not inside >> k & 1 for c in x}
         return "".join(dict.fromkeys(c for c in letters if c in others or c in self.output))
 
-    def first(self, k: int) -> _Way:
+    def take_operand(self, k: int) -> _Way:
         """Take an operand: its own letters are summed first where another one would repeat it."""
         plain = _Way(0, self.inputs[k], number=k)
         left = self.letters_kept(self.inputs[k], 1 << k)
@@ -169,7 +169,7 @@ def _order(inputs: Sequence[str], output: str, extents: dict[str, Size]) -> list
 def _best(counts: _Counts) -> _Way | None:
     """Find the cheapest order of all, from few operands to many."""
     n = len(counts.inputs)
-    ways: dict[int, _Way] = {1 << k: counts.first(k) for k in range(n)}
+    ways: dict[int, _Way] = {1 << k: counts.take_operand(k) for k in range(n)}
     for inside in sorted(range(1, 1 << n), key=int.bit_count):
         for a, b in _halves(inside):
             if a in ways and b in ways:
@@ -191,7 +191,7 @@ def _halves(inside: int) -> Iterator[tuple[int, int]]:
 
 def _greedy(counts: _Counts) -> _Way | None:
     """Multiply the two that leave the least, compared with what they were, until one is left."""
-    ways = {1 << k: counts.first(k) for k in range(len(counts.inputs))}
+    ways = {1 << k: counts.take_operand(k) for k in range(len(counts.inputs))}
     while len(ways) > 1:
         found: list[tuple[int, float, int, int, _Way]] = []
         for a, one in ways.items():

@@ -111,7 +111,7 @@ def _float(name: str, summary: str) -> Operator:
     return _operator(name, "float", _wide(_builtin(name)), summary)
 
 
-def _of(name: str, scalar: Scalar, summary: str, kind: str = "float") -> Operator:
+def _make_operator(name: str, scalar: Scalar, summary: str, kind: str = "float") -> Operator:
     return _operator(name, kind, _wide(scalar), summary)
 
 
@@ -122,7 +122,7 @@ def _test(name: str, otherwise: bool, summary: str) -> Operator:
     return _operator(name, "number", scalar, summary)
 
 
-def _whole(name: str, summary: str) -> Operator:
+def _make_rounding(name: str, summary: str) -> Operator:
     """Make an operator that rounds; integers are whole already."""
 
     def scalar(v: PrimExpr) -> PrimExpr:
@@ -165,8 +165,8 @@ def _expm1(v: PrimExpr) -> PrimExpr:
     return select(call_builtin("isinf", up), up, ordinary)
 
 
-expm1 = _of("expm1", _expm1, "Compute exp(x) - 1, exact near 0.")
-reciprocal = _of("reciprocal", lambda v: 1.0 / v, "Divide 1 by each element.")
+expm1 = _make_operator("expm1", _expm1, "Compute exp(x) - 1, exact near 0.")
+reciprocal = _make_operator("reciprocal", lambda v: 1.0 / v, "Divide 1 by each element.")
 
 # -- numbers ---------------------------------------------------------------------------------
 abs = _operator(  # noqa: A001 - the name of the field
@@ -182,10 +182,10 @@ negative = _operator(
     "Negate elements; integers wrap.",
 )
 square = _operator("square", "number", lambda v: v * v, "Multiply each element by itself.")
-floor = _whole("floor", "Round towards minus infinity.")
-ceil = _whole("ceil", "Round towards plus infinity.")
-trunc = _whole("trunc", "Round towards zero.")
-round = _whole("round", "Round to the nearest whole number, halves to even.")  # noqa: A001
+floor = _make_rounding("floor", "Round towards minus infinity.")
+ceil = _make_rounding("ceil", "Round towards plus infinity.")
+trunc = _make_rounding("trunc", "Round towards zero.")
+round = _make_rounding("round", "Round to the nearest whole number, halves to even.")  # noqa: A001
 isnan = _test("isnan", False, "Test which elements are NaN.")
 isinf = _test("isinf", False, "Test which elements are infinite.")
 isfinite = _test("isfinite", True, "Test which elements are neither infinite nor NaN.")
@@ -237,7 +237,7 @@ def clip(x: Tensor, low: float | int | None = None, high: float | int | None = N
 
 
 # -- activations -----------------------------------------------------------------------------
-def _between(v: PrimExpr, low: float, high: float) -> PrimExpr:
+def _clamp(v: PrimExpr, low: float, high: float) -> PrimExpr:
     return Min(Max(v, const(low, v.dtype)), const(high, v.dtype))
 
 
@@ -247,7 +247,7 @@ def _log1p_exp(v: PrimExpr) -> PrimExpr:
     return Max(v, const(0, v.dtype)) + call_builtin("log1p", small)
 
 
-def _less_one(v: PrimExpr) -> PrimExpr:
+def _expm1_of_negative(v: PrimExpr) -> PrimExpr:
     return _expm1(Min(v, const(0, v.dtype)))
 
 
@@ -257,34 +257,34 @@ _SELU_SCALE = 1.0507009873554804934193349852946
 relu = _operator(
     "relu", "number", lambda v: Max(v, const(0, v.dtype)), "Take the greater of x and 0."
 )
-gelu = _of(
+gelu = _make_operator(
     "gelu",
     lambda v: v * 0.5 * (call_builtin("erf", v * (1 / root(2))) + 1.0),
     "Compute x times the normal distribution's probability below x.",
 )
-gelu_tanh = _of(
+gelu_tanh = _make_operator(
     "gelu_tanh",
     lambda v: v * 0.5 * (call_builtin("tanh", (v + v * v * v * 0.044715) * root(2 / pi)) + 1.0),
     "Approximate gelu by a hyperbolic tangent.",
 )
-silu = _of("silu", lambda v: v * call_builtin("sigmoid", v), "Compute x * sigmoid(x).")
-softsign = _of(
+silu = _make_operator("silu", lambda v: v * call_builtin("sigmoid", v), "Compute x * sigmoid(x).")
+softsign = _make_operator(
     "softsign", lambda v: v / (call_builtin("abs", v) + 1.0), "Compute x / (1 + abs(x))."
 )
-mish = _of(
+mish = _make_operator(
     "mish", lambda v: v * call_builtin("tanh", _log1p_exp(v)), "Compute x * tanh(softplus(x))."
 )
-hardsigmoid = _of(
+hardsigmoid = _make_operator(
     "hardsigmoid",
-    lambda v: _between(v / 6.0 + 0.5, 0.0, 1.0),
+    lambda v: _clamp(v / 6.0 + 0.5, 0.0, 1.0),
     "Compute x / 6 + 1/2, brought between 0 and 1.",
 )
-hardswish = _of(
-    "hardswish", lambda v: v * _between(v / 6.0 + 0.5, 0.0, 1.0), "Compute x * hardsigmoid(x)."
+hardswish = _make_operator(
+    "hardswish", lambda v: v * _clamp(v / 6.0 + 0.5, 0.0, 1.0), "Compute x * hardsigmoid(x)."
 )
-selu = _of(
+selu = _make_operator(
     "selu",
-    lambda v: select(v > 0.0, v, _less_one(v) * _SELU_ALPHA) * _SELU_SCALE,
+    lambda v: select(v > 0.0, v, _expm1_of_negative(v) * _SELU_ALPHA) * _SELU_SCALE,
     "Compute the scaled elu of self-normalising networks.",
 )
 
@@ -294,7 +294,9 @@ def leaky_relu(x: Tensor, alpha: float = 0.01) -> Tensor:
 
     Shapes: that of ``x``.
     """
-    return _of("leaky_relu", lambda v: select(LT(v, const(0, v.dtype)), v * alpha, v), "")(x)
+    return _make_operator(
+        "leaky_relu", lambda v: select(LT(v, const(0, v.dtype)), v * alpha, v), ""
+    )(x)
 
 
 def prelu(x: Tensor, alpha: Tensor, axis: int = 1) -> Tensor:
@@ -327,7 +329,7 @@ def softplus(x: Tensor, beta: float = 1.0, threshold: float | None = None) -> Te
         made = made if beta == 1 else made / beta
         return made if threshold is None else select(scaled > threshold, v, made)
 
-    return _of("softplus", scalar, "")(x)
+    return _make_operator("softplus", scalar, "")(x)
 
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
@@ -335,4 +337,4 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
     Shapes: that of ``x``.
     """
-    return _of("elu", lambda v: select(v > 0.0, v, _less_one(v) * alpha), "")(x)
+    return _make_operator("elu", lambda v: select(v > 0.0, v, _expm1_of_negative(v) * alpha), "")(x)

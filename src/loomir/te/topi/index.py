@@ -65,7 +65,7 @@ def check_place(place: PrimExpr, x: Tensor, axis: int) -> PrimExpr:
     return call_builtin("checked_index", place, extent, StringImm(x.name), const(axis, "int32"))
 
 
-def _along(
+def _replace_index(
     i: Sequence[PrimExpr], at: PrimExpr, x: Tensor, along: int, within: Sequence[Size]
 ) -> list[PrimExpr]:
     """Return indices with a place at one axis; those not certainly inside are checked."""
@@ -183,7 +183,7 @@ def gather_elements(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
 
     def element(*i: PrimExpr) -> PrimExpr:
         at = place_of(indices(*i), x, along)
-        return x(*_along(i, at, x, along, dims(indices)))
+        return x(*_replace_index(i, at, x, along, dims(indices)))
 
     return make("gather_elements", dims(indices), element)
 
@@ -290,7 +290,7 @@ def scatter_elements(
 
     def place(at: Buffer, i: list[PrimExpr]) -> list[PrimExpr]:
         to = place_of(BufferLoad(at, tuple(i)), x, along)
-        return _along(i, to, x, along, dims(indices))
+        return _replace_index(i, to, x, along, dims(indices))
 
     return _scatter("scatter_elements", x, indices, updates, reduction, place)
 

@@ -48,7 +48,7 @@ class Keys:
         bits = 32 if self.plain else max(8, dtype.bits)
         self.dtype = DataType(f"uint{bits}")
 
-    def of(self, x: PrimExpr) -> PrimExpr:
+    def make_key(self, x: PrimExpr) -> PrimExpr:
         """Return the key of an element: zeros of both signs share one, and so do all NaNs."""
         if self.plain:  # floats of 8 bits, of which float32 has all
             x = cast(x, "float32")
@@ -102,7 +102,7 @@ class _Inserted:
     def sort(self, count: PrimExpr, kept: PrimExpr, key: Key, store: Store) -> Stmt:
         """Insert the first ``kept``, then those of the others that are less than the last."""
 
-        def first(i: PrimExpr) -> Stmt:
+        def insert_first(i: PrimExpr) -> Stmt:
             return _bind("key", key(i), lambda k: self._insert(i, k, i))
 
         def later(i: PrimExpr) -> Stmt:
@@ -113,7 +113,7 @@ class _Inserted:
                 lambda k: IfThenElse(k < BufferLoad(self.keys, (last,)), self._insert(last, k, i)),
             )
 
-        parts = [count_loop("i", kept, first)]
+        parts = [count_loop("i", kept, insert_first)]
         if kept is not count and not (isinstance(kept, IntImm) and not kept.value):
             var = Var("i", _INT64)
             parts.append(For(var, kept, count - kept, ForKind.SERIAL, later(var)))
@@ -126,12 +126,14 @@ class _Inserted:
         hole = BufferLoad(self.hole, (zero,))
         below = hole - 1
 
-        def up(buffer: Buffer) -> Stmt:
+        def move_up(buffer: Buffer) -> Stmt:
             return BufferStore(buffer, BufferLoad(buffer, (below,)), (hole,))
 
         # There is an element before the hole, or the first one is compared in vain.
         before = BufferLoad(self.keys, (Select(hole > zero, below, zero),))
-        move = seq([up(self.keys), up(self.places), BufferStore(self.hole, below, (zero,))])
+        move = seq(
+            [move_up(self.keys), move_up(self.places), BufferStore(self.hole, below, (zero,))]
+        )
         return seq(
             [
                 BufferStore(self.hole, at, (zero,)),
@@ -180,14 +182,14 @@ class _RadixSort:
         return BufferStore(self.cells[cell], value, (_ZERO,))
 
     def _clear(self) -> Stmt:
-        def one(p: PrimExpr) -> Stmt:
+        def clear_pass(p: PrimExpr) -> Stmt:
             return count_loop(
                 "digit",
                 const(_DIGITS, _INT64),
                 lambda d: BufferStore(self.ends, _ZERO, (p, d)),
             )
 
-        return count_loop("pass", const(self.passes, _INT64), one)
+        return count_loop("pass", const(self.passes, _INT64), clear_pass)
 
     def _begin(self, to: PrimExpr, i: PrimExpr, key: PrimExpr) -> Stmt:
         """Let a key take part, and count its bytes."""
@@ -226,11 +228,11 @@ class _RadixSort:
             return IfThenElse(following < kept, seq([more, self._set(1, d)]))
 
         def choose(i: PrimExpr) -> Stmt:
-            def one_of(k: PrimExpr) -> Stmt:
+            def select_key(k: PrimExpr) -> Stmt:
                 taken = seq([self._begin(following, i, k), self._set(0, following + 1)])
                 return IfThenElse(self._digit(k, top) <= last, taken)
 
-            return _bind("key", BufferLoad(self.keys, (one, i)), one_of)
+            return _bind("key", BufferLoad(self.keys, (one, i)), select_key)
 
         return [
             self._clear(),

@@ -9,7 +9,15 @@ from loomir.te.tensor import Tensor
 from loomir.te.topi.loops import greater_size, lesser_size
 from loomir.te.topi.shape import Size, bad, dims, write_shape
 
-__all__ = ["PerAxis", "Window", "default_layout", "pads_of", "per_axis", "places", "spatial_axes"]
+__all__ = [
+    "PerAxis",
+    "Window",
+    "default_layout",
+    "expand_per_axis",
+    "pads_of",
+    "places",
+    "spatial_axes",
+]
 
 PerAxis: TypeAlias = int | Sequence[int]
 _SPATIAL = "DHW"
@@ -41,7 +49,7 @@ def spatial_axes(name: str, x: Tensor, layout: str | None, count: int) -> tuple[
     return made, at[2:]
 
 
-def per_axis(name: str, what: str, value: PerAxis, count: int, least: int = 1) -> list[int]:
+def expand_per_axis(name: str, what: str, value: PerAxis, count: int, least: int = 1) -> list[int]:
     """Return a number for each spatial axis, of one number or as many. Errors: TE0104."""
     made = [value] * count if isinstance(value, int) else list(value)
     if len(made) != count or any(v < least for v in made):

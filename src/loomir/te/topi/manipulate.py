@@ -91,16 +91,16 @@ def _resolve_shape(x: Tensor, shape: Sequence[Size]) -> list[Size]:
     own, rest = _cancel_shared(dims(x), others)
     if unknown:
         if isinstance(own, int) and isinstance(rest, int) and (rest == 0 or own % rest):
-            _not_of(x, wanted)
+            _refuse_shape(x, wanted)
         if not isinstance(rest, int) or rest == 0:
-            _not_of(x, wanted)
+            _refuse_shape(x, wanted)
         wanted[unknown[0]] = own if rest == 1 else own // rest
     elif not has_equal_sizes(own, rest) and not has_equal_sizes(product(dims(x)), product(wanted)):
-        _not_of(x, wanted)
+        _refuse_shape(x, wanted)
     return wanted
 
 
-def _not_of(x: Tensor, wanted: Sequence[Size]) -> None:
+def _refuse_shape(x: Tensor, wanted: Sequence[Size]) -> None:
     bad(
         "reshape",
         f"a tensor of shape {write_shape(dims(x))} cannot take shape {write_shape(wanted)}",
@@ -346,16 +346,16 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     def element(*i: PrimExpr) -> PrimExpr:
         at = i[at_axis]
 
-        def of(k: int) -> PrimExpr:
+        def read_part(k: int) -> PrimExpr:
             start = starts[k]
             here = at if _is(0, start) else at - start
             return tensors[k](*(here if a == at_axis else v for a, v in enumerate(i)))
 
         # What is empty has no elements to read.
         full = [k for k, t in enumerate(tensors) if not _is(0, dims(t)[at_axis])]
-        made = of(full[-1]) if full else const(0, tensors[0].dtype)
+        made = read_part(full[-1]) if full else const(0, tensors[0].dtype)
         for k in reversed(full[:-1]):
-            made = if_then_else(at < starts[k + 1], of(k), made)
+            made = if_then_else(at < starts[k + 1], read_part(k), made)
         return made
 
     shape = [starts[-1] if a == at_axis else d for a, d in enumerate(first)]

@@ -101,7 +101,7 @@ def prod(x: Tensor, axis: Axes = None, keepdims: bool = False, dtype: str | None
     return _accumulate("prod", x, axis, keepdims, dtype, te.prod)
 
 
-def _not_empty(name: str, x: Tensor, axes: tuple[int, ...]) -> None:
+def _require_elements(name: str, x: Tensor, axes: tuple[int, ...]) -> None:
     if 0 in [d for d in (dims(x)[a] for a in axes) if isinstance(d, int)]:
         bad(name, "there is nothing to choose from along an axis of extent 0", "give elements")
 
@@ -109,7 +109,7 @@ def _not_empty(name: str, x: Tensor, axes: tuple[int, ...]) -> None:
 def _choose(name: str, x: Tensor, axis: Axes, keepdims: bool, reducer: Reducer) -> Tensor:
     need(name, "number", x)
     axes = as_axes(name, axis, x.ndim)
-    _not_empty(name, x, axes)
+    _require_elements(name, x, axes)
     return reduce_over(name, x, axes, keepdims, lambda at, _: x(*at), reducer)
 
 
@@ -153,7 +153,7 @@ def any(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa
 def _arg(name: str, x: Tensor, axis: int | None, keepdims: bool, greatest: bool) -> Tensor:
     need(name, "number", x)
     axes = as_axes(name, axis, x.ndim)
-    _not_empty(name, x, axes)
+    _require_elements(name, x, axes)
     shape = dims(x)
 
     def place(at: Sequence[PrimExpr], over: Sequence[PrimExpr]) -> Any:
@@ -165,7 +165,7 @@ def _arg(name: str, x: Tensor, axis: int | None, keepdims: bool, greatest: bool)
         return index, x(*at)
 
     def combine(a: Any, b: Any) -> Any:
-        keep = _before(a, b, greatest)
+        keep = _is_before(a, b, greatest)
         return select(keep, a[0], b[0]), select(keep, a[1], b[1])
 
     def identity(place_dtype: str, dtype: str) -> Any:
@@ -181,7 +181,7 @@ def _arg(name: str, x: Tensor, axis: int | None, keepdims: bool, greatest: bool)
     return reduce_over(name, x, axes, keepdims, place, reducer)[0]
 
 
-def _before(a: Any, b: Any, greatest: bool) -> PrimExpr:
+def _is_before(a: Any, b: Any, greatest: bool) -> PrimExpr:
     """Tell whether ``a`` comes before ``b``: NaN first, then by value, then by place."""
     better = a[1] > b[1] if greatest else a[1] < b[1]
     first = a[0] < b[0]

@@ -82,7 +82,7 @@ def _search_loop(x: Tensor, values: Tensor, right: bool, wanted: DataType) -> Te
         sequence, given = ins
         zero = (const(0, _INT64),)
 
-        def one(i: Sequence[PrimExpr]) -> Stmt:
+        def search_one(i: Sequence[PrimExpr]) -> Stmt:
             cells = [decl_buffer((1,), _INT64, name=n, scope="local") for n in ("low", "left")]
             low, left = (BufferLoad(c, zero) for c in cells)
             half = (left + 1) // 2
@@ -103,7 +103,7 @@ def _search_loop(x: Tensor, values: Tensor, right: bool, wanted: DataType) -> Te
             ]
             return with_buffers(cells, made)
 
-        return nest(given.shape, one)
+        return nest(given.shape, search_one)
 
     made: Tensor = extern([values.shape], [x, values], body, name="searchsorted", dtype=wanted)
     return made

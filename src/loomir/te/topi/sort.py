@@ -115,7 +115,7 @@ def _indices(name: str, x: Tensor, at: int, kept: PrimExpr, keys: Keys) -> Tenso
                 return BufferStore(outs[0], index, place(i))
 
             def key(i: PrimExpr) -> PrimExpr:
-                return keys.of(BufferLoad(ins[0], place(i)))
+                return keys.make_key(BufferLoad(ins[0], place(i)))
 
             count = wide(x.shape[at])
             some = count if kept is x.shape[at] else wide(kept)

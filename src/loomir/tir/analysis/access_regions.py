@@ -176,17 +176,17 @@ class _Accesses:
                 made = Range(index.base, IntImm(index.lanes, index.base.dtype))
                 return self._outer(buffer, axis, made)
         if index.dtype.lanes != 1:
-            return self._whole(buffer, axis)
+            return self._cover_axis(buffer, axis)
         return self._outer(buffer, axis, Range(index, IntImm(1, index.dtype)))
 
     def _outer(self, buffer: Buffer, axis: int, found: Range) -> Range:
         """Return the range, or the whole axis if the range depends on names bound in the block."""
         for node in pre_order(found):
             if isinstance(node, (BufferLoad, Let)):  # a copied Let would bind its name twice
-                return self._whole(buffer, axis)
+                return self._cover_axis(buffer, axis)
         if any(id(name) in self.inner for name in free_definitions(found)):
-            return self._whole(buffer, axis)
+            return self._cover_axis(buffer, axis)
         return found
 
-    def _whole(self, buffer: Buffer, axis: int) -> Range:
+    def _cover_axis(self, buffer: Buffer, axis: int) -> Range:
         return buffer.whole().region[axis]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from loomir.tir.builtins.table import LIKELY
 from loomir.tir.expr import GE, GT, LE, LT, And, Call, Not, Or, PrimExpr
 
-__all__ = ["Guard", "conjuncts", "less_equal"]
+__all__ = ["Guard", "conjuncts", "read_less_equal"]
 
 
 class Guard(NamedTuple):
@@ -34,7 +34,7 @@ def conjuncts(guard: Guard) -> Iterator[tuple[PrimExpr, bool]]:
             yield condition, negated
 
 
-def less_equal(condition: PrimExpr, negated: bool) -> tuple[PrimExpr, PrimExpr, int] | None:
+def read_less_equal(condition: PrimExpr, negated: bool) -> tuple[PrimExpr, PrimExpr, int] | None:
     """Read an integer comparison as ``small + slack <= large``."""
     if not isinstance(condition, (LT, LE, GT, GE)) or not condition.a.dtype.is_integer:
         return None

@@ -192,9 +192,11 @@ class _Count:
                 self.known[s.var] = value
             return [_Work(s.body, times)]
         if isinstance(s, Allocate):
-            return self._hold(s, math.prod(map(self._most, s.extents)) * s.dtype.itemsize, times)
+            return self._hold(
+                s, math.prod(map(self._find_most, s.extents)) * s.dtype.itemsize, times
+            )
         if isinstance(s, BufferRealize):
-            elements = math.prod(self._most(extent) for extent in s.buffer.shape)
+            elements = math.prod(self._find_most(extent) for extent in s.buffer.shape)
             return self._hold(s, elements * s.buffer.dtype.itemsize, times)
         if isinstance(s, BufferStore):
             self._access(s.buffer, s.indices)
@@ -211,7 +213,7 @@ class _Count:
                 self._expressions(part, times)
         return inner or ([_Work(s.body, times)] if isinstance(s, DeclBuffer) else [])
 
-    def _most(self, expr: PrimExpr) -> int:
+    def _find_most(self, expr: PrimExpr) -> int:
         value = value_range_of(expr, self.known)
         if value is None:
             self.exact = False
@@ -262,7 +264,7 @@ class _Count:
         work.append(_Work(s.block.body, times))
         count = 0
         for buffer in s.block.alloc_buffers:
-            count += math.prod(map(self._most, buffer.shape)) * buffer.dtype.itemsize
+            count += math.prod(map(self._find_most, buffer.shape)) * buffer.dtype.itemsize
         if count:
             self.live += count
             self.peak = max(self.peak, self.live)

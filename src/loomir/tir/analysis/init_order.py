@@ -34,7 +34,7 @@ from typing import Final, NamedTuple
 from loomir.ir.visit import children, pre_order
 from loomir.support.diagnostics import Diagnostic
 from loomir.tir.analysis.affine import Affine, Atom, Sum, show
-from loomir.tir.analysis.conditions import Guard, conjuncts, less_equal
+from loomir.tir.analysis.conditions import Guard, conjuncts, read_less_equal
 from loomir.tir.analysis.cross_thread import is_thread_of_block
 from loomir.tir.buffer import IterVarType
 from loomir.tir.builtins.table import BREAK_LOOP, CONTINUE_LOOP
@@ -107,7 +107,7 @@ def _inside(statement: Stmt, around: _Around | None) -> Iterator[tuple[Stmt, _Ar
     elif isinstance(statement, BlockRealize):
         inner = _Around(around, statement)
         if statement.block.init is not None:
-            yield statement.block.init, _where_init_runs(statement.block, inner)
+            yield statement.block.init, _guard_init(statement.block, inner)
         yield statement.block.body, inner
     elif isinstance(statement, (For, While, LetStmt, AttrStmt)):
         yield statement.body, _Around(around, statement)
@@ -117,7 +117,7 @@ def _inside(statement: Stmt, around: _Around | None) -> Iterator[tuple[Stmt, _Ar
                 yield part, around
 
 
-def _where_init_runs(block: Block, around: _Around) -> _Around:
+def _guard_init(block: Block, around: _Around) -> _Around:
     for it in block.iter_vars:
         reduces = it.iter_type is IterVarType.COMM_REDUCE
         if reduces and it.dom is not None and it.dom.min.dtype is it.var.dtype:
@@ -272,12 +272,12 @@ class _Proof:
             if it.iter_type is not IterVarType.COMM_REDUCE:
                 shared = value.loops & first.keys()
                 if shared:
-                    return f"{name!r} and a reducing iterator both change with loop {_one(shared)}"
+                    return f"{name!r} and a reducing iterator both change with loop {_name(shared)}"
                 continue
             if any(atom not in first and atom.loops for atom in value.terms):
-                return f"how {name!r} changes with loop {_one(value.loops)} is not understood"
+                return f"how {name!r} changes with loop {_name(value.loops)} is not understood"
             if any(value.terms[atom] < 0 for atom in value.terms if atom in first):
-                return f"{name!r} falls while loop {_one(value.loops)} advances"
+                return f"{name!r} falls while loop {_name(value.loops)} advances"
             begin = None if it.dom is None else self.affine.read(it.dom.min)
             if begin is None or not _is_same(value.with_atoms(first), begin):
                 start = "known" if begin is None else show(begin)
@@ -294,11 +294,11 @@ class _Proof:
                 if shared and (bound is loop.bounds[0] or not self._runs(loop, first)):
                     return (
                         f"the bounds of loop {loop.atom.name!r} change with reducing loop "
-                        f"{_one(shared)}"
+                        f"{_name(shared)}"
                     )
         for _, around in self.whiles:
             if around & first.keys():
-                return f"a while loop stands inside of reducing loop {_one(around & first.keys())}"
+                return f"a while loop stands inside of reducing loop {_name(around & first.keys())}"
         return None
 
     def _runs(self, loop: _Loop, first: dict[Atom, Sum]) -> bool:
@@ -321,13 +321,13 @@ class _Proof:
                 if not holds:
                     return (
                         "a condition around it, or in T.where, may fail in the first iteration of "
-                        f"reducing loop {_one(first)} and hold later"
+                        f"reducing loop {_name(first)} and hold later"
                     )
         return None
 
     def _keeps(self, condition: PrimExpr, negated: bool, first: dict[Atom, Sum]) -> bool:
         """Tell whether a condition that holds still holds with reducing loops at their start."""
-        sides = less_equal(condition, negated)
+        sides = read_less_equal(condition, negated)
         if sides is None:
             if not self.affine.read(condition).loops & first.keys():
                 return True
@@ -360,7 +360,7 @@ class _Proof:
             if ("continue" in words and (inside or reduces)) or (
                 "break" in words and inside and not reduces
             ):
-                return f"a jump may skip it in the first iteration of reducing loop {_one(first)}"
+                return f"a jump may skip it in the first iteration of reducing loop {_name(first)}"
             inside = inside or reduces
         return None
 
@@ -370,7 +370,7 @@ def _is_same(a: Sum, b: Sum) -> bool:
     return difference.is_constant and difference.constant == 0
 
 
-def _one(atoms: Iterable[Atom]) -> str:
+def _name(atoms: Iterable[Atom]) -> str:
     names = sorted({repr(atom.name) for atom in atoms})
     return names[0] if names else "'?'"
 

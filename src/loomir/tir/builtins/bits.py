@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.support.dtype import DataType
-from loomir.tir.builtins.row import Accepts, Args, Kind, Param, first_dtype, row
+from loomir.tir.builtins.row import Accepts, Args, Kind, Param, read_first_dtype, row
 from loomir.tir.expr import PrimExpr
 
 __all__ = ["FAMILY"]
@@ -16,19 +16,19 @@ row(
     "abs",
     "x",
     Accepts.NUMBER,
-    first_dtype,
+    read_first_dtype,
     "magnitude; the smallest integer stays itself",
     family=FAMILY,
     corners="0 for -0; unsigned integers stay",
 )
-row("bitwise_and", "x y", Accepts.BITS, first_dtype, "bits set in both", family=FAMILY)
-row("bitwise_or", "x y", Accepts.BITS, first_dtype, "bits set in either", family=FAMILY)
-row("bitwise_xor", "x y", Accepts.BITS, first_dtype, "bits set in exactly one", family=FAMILY)
+row("bitwise_and", "x y", Accepts.BITS, read_first_dtype, "bits set in both", family=FAMILY)
+row("bitwise_or", "x y", Accepts.BITS, read_first_dtype, "bits set in either", family=FAMILY)
+row("bitwise_xor", "x y", Accepts.BITS, read_first_dtype, "bits set in exactly one", family=FAMILY)
 row(
     "bitwise_not",
     "x",
     Accepts.BITS,
-    first_dtype,
+    read_first_dtype,
     "bits not set",
     family=FAMILY,
     corners="for a bool, the other truth value",
@@ -37,7 +37,7 @@ row(
     "shift_left",
     "x y",
     Accepts.INTEGER,
-    first_dtype,
+    read_first_dtype,
     "x shifted up by y modulo its width",
     family=FAMILY,
     corners="bits shifted out are lost",
@@ -46,7 +46,7 @@ row(
     "shift_right",
     "x y",
     Accepts.INTEGER,
-    first_dtype,
+    read_first_dtype,
     "x shifted down by y modulo its width; keeps the sign",
     family=FAMILY,
     corners="unsigned integers fill up with zeros",
@@ -73,7 +73,7 @@ row(
     "q_multiply_shift",
     "x y q s",
     Accepts.INT32,
-    first_dtype,
+    read_first_dtype,
     "x * y * 2**(s - q), rounded to nearest, halves up",
     family=FAMILY,
     corners="the product is exact before it is rounded; then it wraps to int32",
@@ -111,7 +111,7 @@ row(
         Param("is_rshift_required", _BOOL),
     ),
     Accepts.EACH,
-    first_dtype,
+    read_first_dtype,
     "x * y * 2**(ls - rs - q), rounded to nearest, halves up; a shift counts where it is required",
     family=FAMILY,
     corners="the product is exact before it is rounded; then it wraps to int32",

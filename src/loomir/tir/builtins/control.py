@@ -6,7 +6,7 @@ from typing import Final
 
 from loomir.ir.op import Effect
 from loomir.support.dtype import VOID, DataType
-from loomir.tir.builtins.row import Accepts, Args, first_dtype, row
+from loomir.tir.builtins.row import Accepts, Args, read_first_dtype, row
 
 __all__ = ["BREAK_LOOP", "CHECK", "CHECKED_INDEX", "CONTINUE_LOOP", "FAMILY", "IF_THEN_ELSE", "RET"]
 
@@ -34,7 +34,7 @@ RET: Final = row(
     "ret",
     "value",
     Accepts.ANY,
-    first_dtype,
+    read_first_dtype,
     "return this value from the function",
     family=FAMILY,
     effect=Effect.CONTROL_JUMP,
@@ -64,7 +64,7 @@ CHECKED_INDEX: Final = row(
     "checked_index",
     "index extent buffer axis",
     Accepts.ANY,
-    first_dtype,
+    read_first_dtype,
     "the index, or an error unless it is at least 0 and below the extent",
     family=FAMILY,
     effect=Effect.UPDATE_STATE,
@@ -74,7 +74,7 @@ CHECK: Final = row(
     "check",
     "condition fault buffer what *values",
     Accepts.ANY,
-    first_dtype,
+    read_first_dtype,
     "the condition, or the error of a row of the fault table if it is false",
     family=FAMILY,
     effect=Effect.UPDATE_STATE,

@@ -11,7 +11,7 @@ from typing import Final
 
 from loomir.ir.op import Effect
 from loomir.support.dtype import VOID, DataType
-from loomir.tir.builtins.row import Accepts, Args, first_dtype, row
+from loomir.tir.builtins.row import Accepts, Args, read_first_dtype, row
 
 __all__ = ["ASSUME", "FAMILY", "LIKELY", "UNDEF", "choose_undefined_value"]
 
@@ -26,7 +26,7 @@ LIKELY: Final = row(
     "likely",
     "x",
     Accepts.ANY,
-    first_dtype,
+    read_first_dtype,
     "x, expected to hold",
     family=FAMILY,
     effect=Effect.EXPR_ANNOTATION,
@@ -36,7 +36,7 @@ row(
     "ignore_loop_partition",
     "predicate",
     Accepts.ANY,
-    first_dtype,
+    read_first_dtype,
     "the predicate, for which no loop is partitioned",
     family=FAMILY,
     effect=Effect.EXPR_ANNOTATION,

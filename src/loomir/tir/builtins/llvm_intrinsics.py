@@ -144,7 +144,7 @@ def _and(x: PrimExpr, mask: int) -> PrimExpr:
     return call_builtin("bitwise_and", x, const(mask, x.dtype))
 
 
-def _up(x: PrimExpr, count: PrimExpr | int) -> PrimExpr:
+def _shift_up(x: PrimExpr, count: PrimExpr | int) -> PrimExpr:
     return call_builtin("shift_left", x, _amount(x, count))
 
 
@@ -160,7 +160,7 @@ def _swap_neighbours(x: PrimExpr, size: int) -> PrimExpr:
     """Swap neighbours of ``size`` bits."""
     bits = x.dtype.bits
     low = sum(((1 << size) - 1) << at for at in range(0, bits, 2 * size))
-    return _or(_up(_and(x, low), size), _and(_down(x, size), low))
+    return _or(_shift_up(_and(x, low), size), _and(_down(x, size), low))
 
 
 def _make_reversal(least: int) -> Callable[..., PrimExpr]:
@@ -213,13 +213,13 @@ def _sub_unsigned(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 def _funnel_left(a: PrimExpr, b: PrimExpr, count: PrimExpr) -> PrimExpr:
     last = a.dtype.bits - 1
     c = _and(count, last)
-    return _or(_up(a, c), _down(_down(b, 1), const(last, a.dtype) - c))
+    return _or(_shift_up(a, c), _down(_down(b, 1), const(last, a.dtype) - c))
 
 
 def _funnel_right(a: PrimExpr, b: PrimExpr, count: PrimExpr) -> PrimExpr:
     last = a.dtype.bits - 1
     c = _and(count, last)
-    return _or(_up(_up(a, 1), const(last, a.dtype) - c), _down(b, c))
+    return _or(_shift_up(_shift_up(a, 1), const(last, a.dtype) - c), _down(b, c))
 
 
 _ONE_FLOAT: Final = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.support.dtype import BOOL, DataType
-from loomir.tir.builtins.row import Accepts, Args, first_dtype, row
+from loomir.tir.builtins.row import Accepts, Args, read_first_dtype, row
 
 __all__ = ["FAMILY"]
 
@@ -49,13 +49,13 @@ _UNARY: Final = {
     "nearbyint": ("round to nearest, halves to even", "results of 0 keep the sign of x"),
 }
 for _name, (_summary, _corners) in _UNARY.items():
-    row(_name, "x", Accepts.FLOAT, first_dtype, _summary, family=FAMILY, corners=_corners)
+    row(_name, "x", Accepts.FLOAT, read_first_dtype, _summary, family=FAMILY, corners=_corners)
 
 row(
     "pow",
     "x y",
     Accepts.FLOAT,
-    first_dtype,
+    read_first_dtype,
     "x to the power y",
     family=FAMILY,
     corners="1 if y is 0 or x is 1, even for NaN; NaN if x is negative and y is no integer",
@@ -64,7 +64,7 @@ row(
     "atan2",
     "y x",
     Accepts.FLOAT,
-    first_dtype,
+    read_first_dtype,
     "angle of the point (y, x)",
     family=FAMILY,
     corners="the signs of zeros count, as in IEEE 754",
@@ -73,7 +73,7 @@ row(
     "fmod",
     "x y",
     Accepts.FLOAT,
-    first_dtype,
+    read_first_dtype,
     "remainder of x / y truncated, with the sign of x",
     family=FAMILY,
     corners="NaN if y is 0 or x is infinite; x if y is infinite",
@@ -82,7 +82,7 @@ row(
     "hypot",
     "x y",
     Accepts.FLOAT,
-    first_dtype,
+    read_first_dtype,
     "square root of x*x + y*y, without overflow",
     family=FAMILY,
     corners="infinity if either is infinite, even if the other is NaN",
@@ -91,7 +91,7 @@ row(
     "copysign",
     "x y",
     Accepts.FLOAT,
-    first_dtype,
+    read_first_dtype,
     "magnitude of x with the sign of y",
     family=FAMILY,
     corners="zeros and NaN have signs, too",
@@ -100,7 +100,7 @@ row(
     "nextafter",
     "x y",
     Accepts.FLOAT,
-    first_dtype,
+    read_first_dtype,
     "the next representable value from x towards y",
     family=FAMILY,
     corners="y if they are equal",
@@ -109,7 +109,7 @@ row(
     "fma",
     "a b c",
     Accepts.FLOAT,
-    first_dtype,
+    read_first_dtype,
     "a * b + c, rounded once",
     family=FAMILY,
     corners="NaN for 0 times an infinity",
@@ -118,7 +118,7 @@ row(
     "ldexp",
     "x e",
     Accepts.FLOAT_INT32,
-    first_dtype,
+    read_first_dtype,
     "x times 2 to the power e",
     family=FAMILY,
     corners="rounded once; infinity beyond the range",

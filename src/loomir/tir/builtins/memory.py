@@ -98,7 +98,7 @@ def _void(args: Args) -> DataType:
     return VOID
 
 
-def _up_to(most: int) -> Kind:
+def _make_kind(most: int) -> Kind:
     def fits(arg: PrimExpr) -> bool:
         return isinstance(arg, IntImm) and 0 <= arg.value <= most
 
@@ -109,9 +109,9 @@ row(
     "prefetch",
     (
         Param("address", _HANDLE),
-        Param("rw", _up_to(1)),
-        Param("locality", _up_to(3)),
-        Param("cache", _up_to(1)),
+        Param("rw", _make_kind(1)),
+        Param("locality", _make_kind(3)),
+        Param("cache", _make_kind(1)),
     ),
     Accepts.EACH,
     _void,

@@ -24,7 +24,7 @@ __all__ = [
     "Param",
     "call_builtin",
     "effect_of",
-    "first_dtype",
+    "read_first_dtype",
     "row",
 ]
 
@@ -127,7 +127,7 @@ def row(
     return op
 
 
-def first_dtype(args: Args) -> DataType:
+def read_first_dtype(args: Args) -> DataType:
     """Return the dtype of the first argument."""
     return args[0].dtype
 

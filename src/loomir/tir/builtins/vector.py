@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.support.dtype import BOOL, LANES, DataType
-from loomir.tir.builtins.row import Accepts, Args, Kind, Param, first_dtype, row
+from loomir.tir.builtins.row import Accepts, Args, Kind, Param, read_first_dtype, row
 from loomir.tir.expr import PrimExpr
 
 __all__ = ["FAMILY"]
@@ -26,7 +26,7 @@ _EVEN: Final = Kind("a vector of an even number of lanes", _has_halves)
 _HALF: Final = Kind("a value of at most 32 lanes, but not 3", _has_double)
 
 
-def _half(args: Args) -> DataType:
+def _halve(args: Args) -> DataType:
     return args[0].dtype.with_lanes(args[0].dtype.lanes // 2)
 
 
@@ -35,7 +35,7 @@ def _double(args: Args) -> DataType:
 
 
 def _is_half(args: Args, result: DataType) -> str | None:
-    wanted = _half(args)
+    wanted = _halve(args)
     return None if result is wanted else f"of {args[0].dtype} gives {wanted}, not {result}"
 
 
@@ -51,7 +51,7 @@ row(
     "vectorlow",
     (Param("vec", _EVEN),),
     Accepts.EACH,
-    _half,
+    _halve,
     "the first half of a vector's lanes",
     family=FAMILY,
     corners="a scalar if the vector has two lanes; the dtype may be left out",
@@ -62,7 +62,7 @@ row(
     "vectorhigh",
     (Param("vec", _EVEN),),
     Accepts.EACH,
-    _half,
+    _halve,
     "the second half of a vector's lanes",
     family=FAMILY,
     corners="a scalar if the vector has two lanes; the dtype may be left out",
@@ -201,7 +201,7 @@ row(
     "reinterpret",
     "value",
     Accepts.ANY,
-    first_dtype,
+    read_first_dtype,
     "the same bits read as another dtype of the same width",
     family=FAMILY,
     corners="lanes count as laid out in memory, the first at the lowest address; no bools",

@@ -7,7 +7,7 @@ from typing import Final
 
 from loomir.ir.op import Effect, Op
 from loomir.support.dtype import HANDLE, VOID, DataType
-from loomir.tir.builtins.row import Accepts, Args, first_dtype, row
+from loomir.tir.builtins.row import Accepts, Args, read_first_dtype, row
 
 __all__ = [
     "FAMILY",
@@ -60,12 +60,12 @@ WATCH_MEMORY: Final = _row(
     "the given words, initialised to describe memory: data, start, bytes, granule, stamps, marks",
 )
 WATCH_ESCAPE: Final = _row(
-    "watch_escape", "memory", first_dtype, "marks memory that may now be written unwatched"
+    "watch_escape", "memory", read_first_dtype, "marks memory that may now be written unwatched"
 )
 WATCH_READ: Final = _row(
     "watch_read",
     "value memory loop buffer *indices",
-    first_dtype,
+    read_first_dtype,
     "a load's value, or an error: its memory, enclosing loop, buffer, indices",
 )
 WATCH_WRITE: Final = _row(

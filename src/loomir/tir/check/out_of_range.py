@@ -20,7 +20,7 @@ from loomir.ir.visit import children
 from loomir.support.diagnostics import Diagnostic
 from loomir.support.span import Span
 from loomir.tir.analysis.affine import Affine, Atom, Sum, show
-from loomir.tir.analysis.conditions import Guard, conjuncts, less_equal
+from loomir.tir.analysis.conditions import Guard, conjuncts, read_less_equal
 from loomir.tir.analysis.constant_index import constant_span
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, IterVarType
 from loomir.tir.builtins.table import (
@@ -480,7 +480,7 @@ class _Proof:
                     if bool(condition.value) is negated:
                         return None
                     continue
-                sides = less_equal(condition, negated)
+                sides = read_less_equal(condition, negated)
                 equal = isinstance(condition, NE) if negated else isinstance(condition, Eq)
                 if sides is not None:
                     add(*sides)

@@ -79,7 +79,7 @@ def values_in(block: DataflowBlock) -> dict[RelaxExpr, RelaxExpr]:
 def constant_in(values: Mapping[RelaxExpr, RelaxExpr], leaf: RelaxExpr) -> NPArray | None:
     """Return the contents of a constant, which may be bound to a variable of ``values``."""
     value = values.get(leaf, leaf)
-    return value.data.once() if isinstance(value, Constant) else None
+    return value.data.read_once() if isinstance(value, Constant) else None
 
 
 def tensor_info(leaf: object) -> TensorStructInfo | None:

@@ -469,7 +469,7 @@ class _Blocks:
                 made[dim] = near if k == last else imm64(0)
             return tuple(made)
 
-        def within(expr: PrimExpr) -> PrimExpr:
+        def rebase(expr: PrimExpr) -> PrimExpr:
             made: PrimExpr = value_at(rewrite(expr, {BufferLoad: move}), table)
             return made
 
@@ -481,8 +481,8 @@ class _Blocks:
             if axis.var is row or axis.var not in table
         )
         reduced = tuple(self._limit_to_seen(axis, key) for axis in stage.reduced)
-        value = within(stage.value)
-        init = None if stage.init is None else within(stage.init)
+        value = rebase(stage.value)
+        init = None if stage.init is None else rebase(stage.init)
         buffer, indices = stage.buffer, tuple(substitute(i, table) for i in stage.indices)
         if buffer in self.inner and buffer in self.chain.places:
             dims = self.chain.places[buffer]

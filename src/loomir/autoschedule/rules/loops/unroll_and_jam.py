@@ -183,7 +183,7 @@ def _advance(rows: Sequence[For]) -> Stmt:
     for count in counts[1:]:
         shortest = Min(shortest, count)
     names.append((both, Max(shortest, imm64(0))))
-    bodies = [_by_number(row, start) for row, start in zip(rows, starts)]
+    bodies = [_index_by_number(row, start) for row, start in zip(rows, starts)]
 
     def run(first: PrimExpr, extent: PrimExpr, which: Sequence[Callable[[PrimExpr], Stmt]]) -> Stmt:
         step = Var(rows[0].loop_var.name_hint, INDEX)
@@ -197,11 +197,11 @@ def _advance(rows: Sequence[For]) -> Stmt:
     return made
 
 
-def _by_number(loop: For, start: PrimExpr) -> Callable[[PrimExpr], Stmt]:
+def _index_by_number(loop: For, start: PrimExpr) -> Callable[[PrimExpr], Stmt]:
     """Return what makes a step by its number; places are computed in int64, without overflow."""
     var, first = loop.loop_var, fold_expr(Cast(start, INDEX))
 
-    def at(step: PrimExpr) -> Stmt:
+    def make_step(step: PrimExpr) -> Stmt:
         place = fold_expr(first + step)
 
         def load(e: BufferLoad) -> BufferLoad:
@@ -214,4 +214,4 @@ def _by_number(loop: For, start: PrimExpr) -> Callable[[PrimExpr], Stmt]:
         body = substitute(rewrite(loop.body, {BufferLoad: load}), {var: value})
         return fresh_copy(body, {})
 
-    return at
+    return make_step

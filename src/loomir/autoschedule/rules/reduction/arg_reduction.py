@@ -229,10 +229,10 @@ def _row(
             return _choose(found, size, keep, lanes if size > 1 else best, read_terms)
 
         if found.turns is not None:
-            return in_turns(found.turns, axis, known, (first, extent))
+            return search_in_turns(found.turns, axis, known, (first, extent))
         return seq(strip_mine(first, extent, (width, 1), step))
 
-    def in_turns(turns: Turns, axis: Axis, known: _Place, part: _Span) -> Stmt:
+    def search_in_turns(turns: Turns, axis: Axis, known: _Place, part: _Span) -> Stmt:
         first, extent = part
 
         def term(k: int, i: PrimExpr) -> PrimExpr:

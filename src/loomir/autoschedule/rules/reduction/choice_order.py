@@ -81,7 +81,7 @@ def is_order_free(
 
 
 def _value(keep: PrimExpr, known: Mapping[Var, npt.NDArray[np.float64]]) -> Any:
-    def of(node: Any, parts: list[Any]) -> Any:
+    def evaluate(node: Any, parts: list[Any]) -> Any:
         if isinstance(node, Var):
             return known[node]
         if isinstance(node, IntImm):
@@ -92,7 +92,7 @@ def _value(keep: PrimExpr, known: Mapping[Var, npt.NDArray[np.float64]]) -> Any:
             return np.isnan(parts[0])
         return TESTS[type(node)](parts[0], parts[1])
 
-    return fold(keep, of)
+    return fold(keep, evaluate)
 
 
 def keep_before_later(

@@ -33,7 +33,7 @@ from loomir.codegen.llvm.jit.symbols import symbols_of
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.announcing import announce
 from loomir.support.diagnostics import InternalError
-from loomir.support.fork_safe import ForkSafeLock, at_fork
+from loomir.support.fork_safe import ForkSafeLock, register_at_fork
 from loomir.target import Target
 from loomir.target.host import features_here
 
@@ -77,7 +77,7 @@ class MissingSymbolError(InternalError):
 
 # A child forked while another thread runs LLVM would wait for llvmlite's lock for ever, with LLVM's
 # state half changed. So a fork waits until LLVM is idle.
-at_fork(before=lib._lock.__enter__, after=lib._lock.__exit__)
+register_at_fork(before=lib._lock.__enter__, after=lib._lock.__exit__)
 _start_lock: Final = ForkSafeLock()
 _started: Final[set[str]] = set()
 

@@ -128,7 +128,7 @@ def _quick_gelu(node: Node) -> RelaxExpr:
     return op.multiply(x, node.emit(op.sigmoid(scaled)))
 
 
-def _along(kind: str) -> Converter:
+def _make_along_axis(kind: str) -> Converter:
     operator = {"softmax": op.nn.softmax, "log_softmax": op.nn.log_softmax}[kind]
 
     def convert(node: Node) -> RelaxExpr:
@@ -136,12 +136,12 @@ def _along(kind: str) -> Converter:
         if node.version >= 13:
             return operator(node[0], node.axis("axis", -1, rank))
         # Until then all axes from one on were one.
-        return over_axes_from(node, operator, node[0], node.axis("axis", 1, rank))
+        return apply_over_axes_from(node, operator, node[0], node.axis("axis", 1, rank))
 
     return convert
 
 
-def over_axes_from(
+def apply_over_axes_from(
     node: Node, operator: Callable[[RelaxExpr, int], RelaxExpr], x: RelaxExpr, axis: int
 ) -> RelaxExpr:
     """Apply an operator along an axis and all that follow it, as if they were one."""
@@ -176,14 +176,14 @@ ROWS: Final[tuple[Row, ...]] = (
     row("HardSwish", _hard_swish),
     row("Hardmax", _hardmax),
     row("LeakyRelu", _leaky_relu),
-    row("LogSoftmax", _along("log_softmax")),
+    row("LogSoftmax", _make_along_axis("log_softmax")),
     row("Mish", _mish),
     row("PRelu", _prelu),
     row("Relu", unary(op.nn.relu)),
     row("Selu", _selu),
     row("Shrink", _shrink),
     row("Sigmoid", unary(op.sigmoid)),
-    row("Softmax", _along("softmax")),
+    row("Softmax", _make_along_axis("softmax")),
     row("Softplus", _softplus),
     row("Softsign", _softsign),
     row("Swish", _swish),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from loomir import op
-from loomir.frontend.onnx.converters.windows import choose_padding, per_axis
+from loomir.frontend.onnx.converters.windows import choose_padding, read_per_axis
 from loomir.frontend.onnx.node import Node
 from loomir.frontend.onnx.registry import Row, row
 from loomir.relax.node import RelaxExpr
@@ -38,7 +38,7 @@ def convolve(node: Node, data: RelaxExpr, weight: RelaxExpr, out: str | None = N
     """Convolve as the attributes of a node say."""
     image, kernel = _kernel(node)
     axes = len(image)
-    strides, dilations = [per_axis(node, name, axes) for name in ("strides", "dilations")]
+    strides, dilations = [read_per_axis(node, name, axes) for name in ("strides", "dilations")]
     return _CONVOLUTIONS[axes](
         data,
         weight,
@@ -62,7 +62,7 @@ def with_bias(node: Node, made: RelaxExpr) -> RelaxExpr:
 def _conv_transpose(node: Node) -> RelaxExpr:
     image, kernel = _kernel(node)
     axes = len(image)
-    strides, dilations = [per_axis(node, name, axes) for name in ("strides", "dilations")]
+    strides, dilations = [read_per_axis(node, name, axes) for name in ("strides", "dilations")]
     more = [int(v) for v in node.get("output_padding", [0] * axes)]
     pads = _read_transposed_pads(node, image, kernel, strides, dilations, more)
     # What is put after may be more than what the operator takes: it is added at the end.
@@ -91,7 +91,7 @@ def _with_tail(
     axes = len(grown)
     cut = [min(g, max(pads[axes + i], 0)) for i, g in enumerate(grown)]
     if any(cut):
-        strides, dilations = [per_axis(node, name, axes) for name in ("strides", "dilations")]
+        strides, dilations = [read_per_axis(node, name, axes) for name in ("strides", "dilations")]
         ends = [max(pads[axes + i], 0) - cut[i] for i in range(axes)]
         made = node.emit(
             _TRANSPOSES[axes](

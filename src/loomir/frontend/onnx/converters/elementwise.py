@@ -117,7 +117,7 @@ def _cumulative(operator: _Operator) -> Converter:
     return convert
 
 
-def _not_equal_zero(node: Node) -> RelaxExpr:
+def _negate_truth(node: Node) -> RelaxExpr:
     return op.logical_not(node[0])
 
 
@@ -152,7 +152,7 @@ ROWS: Final[tuple[Row, ...]] = (
     row("IsInf", _is_inf),
     row("Mean", _mean),
     row("Mod", _mod),
-    row("Not", _not_equal_zero),
+    row("Not", _negate_truth),
     row("Pow", _power),
     row("Reciprocal", _reciprocal),
     row("Where", _where, small=True),

@@ -94,7 +94,7 @@ def _sample_volume(x: Tensor, grid: Tensor, mode: str, padding: str, aligned: bo
         at = [position(grid[(n, *cell, 2 - k)], extents[k]) for k in range(3)]
         if mode == "nearest":
             places = [_even(p, dtype) for p in at]
-            return _within(x, n, c, places, extents)
+            return _read_or_zero(x, n, c, places, extents)
         first = [floor(p) for p in at]
         parts = [p - f for p, f in zip(at, first)]
         total: Any = None
@@ -103,7 +103,7 @@ def _sample_volume(x: Tensor, grid: Tensor, mode: str, padding: str, aligned: bo
             for part, side in zip(parts, corner):
                 weight = weight * (part if side else one - part).astype(x.dtype)
             places = [f + const(side, dtype) for f, side in zip(first, corner)]
-            piece = weight * _within(x, n, c, places, extents)
+            piece = weight * _read_or_zero(x, n, c, places, extents)
             total = piece if total is None else total + piece
         return total
 
@@ -133,7 +133,7 @@ def _reflect(value: Any, low: Any, width: Any, dtype: DataType) -> Any:
     return select(width > zero, low + select(odd, wide - rest, rest), zero)
 
 
-def _within(x: Tensor, n: Any, c: Any, places: Sequence[Any], extents: Sequence[Any]) -> Any:
+def _read_or_zero(x: Tensor, n: Any, c: Any, places: Sequence[Any], extents: Sequence[Any]) -> Any:
     """Return an element at whole places, 0 outside."""
     dtype = places[0].dtype
     inside = all_of(

@@ -49,7 +49,7 @@ def _resize(node: Node) -> RelaxExpr:
         one = _Axis(extent, sizes[i], scales[i], starts[i], ends[i])
         if one.made == extent and one.scale == 1.0 and not crops:
             continue
-        x = _along(node, x, axis, one)
+        x = _resize_along(node, x, axis, one)
     return x
 
 
@@ -111,7 +111,7 @@ def _places(node: Node, one: _Axis) -> NPArray:
     raise node.refuse(f"it uses the coordinate transformation {mode!r}")
 
 
-def _along(node: Node, x: RelaxExpr, axis: int, one: _Axis) -> RelaxExpr:
+def _resize_along(node: Node, x: RelaxExpr, axis: int, one: _Axis) -> RelaxExpr:
     places = _places(node, one)
     mode = node.get("mode", "nearest")
     outside = (places < 0) | (places > one.extent - 1)

@@ -106,7 +106,7 @@ def _slice_when_run(node: Node) -> RelaxExpr:
     return op.dynamic_strided_slice(node[0], *bounds, constant(strides, "int64"))
 
 
-def _one_extent(node: Node, index: int) -> Any:
+def _read_extent(node: Node, index: int) -> Any:
     """Return the only element of a tensor as an extent."""
     known = node.find_known(index)
     if known is not None:
@@ -118,7 +118,7 @@ def _one_extent(node: Node, index: int) -> Any:
 def _one_hot(node: Node) -> RelaxExpr:
     rank = node.rank(0) + 1
     axis = node.axis("axis", -1, rank)
-    depth = _one_extent(node, 1)
+    depth = _read_extent(node, 1)
     values = node[2]
     off, on = [
         node.emit(op.reshape(node.emit(op.strided_slice(values, [0], [i], [i + 1])), ()))
@@ -161,7 +161,7 @@ def _top_k(node: Node) -> list[Any]:
     if node.version < 10:
         k: Any = int(node.get("k", 1))
     else:
-        k = _one_extent(node, 1)
+        k = _read_extent(node, 1)
     largest = bool(node.get("largest", 1))
     if isinstance(k, PrimExpr):
         places = node.emit(op.argsort(node[0], axis, largest, "int64"))

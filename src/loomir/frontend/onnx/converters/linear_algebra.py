@@ -40,11 +40,11 @@ def _matmul(node: Node) -> RelaxExpr:
 def _einsum(node: Node) -> RelaxExpr:
     text = node.get("equation", "").replace(" ", "")
     if "..." in text:
-        text = _without_ellipses(text, [node.rank(i) for i in range(len(node))])
+        text = _name_ellipses(text, [node.rank(i) for i in range(len(node))])
     return op.einsum(node.all(), text)
 
 
-def _without_ellipses(text: str, ranks: Sequence[int]) -> str:
+def _name_ellipses(text: str, ranks: Sequence[int]) -> str:
     """Name the axes that dots stand for by letters that are free, the last ones alike."""
     inputs, arrow, output = text.partition("->")
     operands = inputs.split(",")

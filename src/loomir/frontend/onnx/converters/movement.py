@@ -26,14 +26,14 @@ def _reshape(node: Node) -> RelaxExpr:
         given = _shape_when_run(node, dims)
     if not node.get("allowzero", 0):
         given = [dims[i] if _is(d, 0) and i < len(dims) else d for i, d in enumerate(given)]
-    return op.reshape(node[0], _without_unknown(node, dims, given))
+    return op.reshape(node[0], _fill_unknown(node, dims, given))
 
 
 def _is(value: Any, number: int) -> bool:
     return not isinstance(value, PrimExpr) and value == number
 
 
-def _without_unknown(node: Node, dims: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
+def _fill_unknown(node: Node, dims: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
     """Return extents with what is left of the number of elements in the place of -1."""
     places = [i for i, d in enumerate(given) if _is(d, -1)]
     symbolic = any(isinstance(d, PrimExpr) for d in (*dims, *given))

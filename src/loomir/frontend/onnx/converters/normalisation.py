@@ -19,14 +19,14 @@ def _batch_normalization(node: Node) -> Any:
         return _batch_normalization_in_training(node, epsilon)
     if rank > 1:
         dims[1] = node.dims(1)[0]
-    whole = [node.emit(op.reshape(_as(node, i), tuple(dims))) for i in range(1, 5)]
+    whole = [node.emit(op.reshape(_convert_to_first(node, i), tuple(dims))) for i in range(1, 5)]
     scale, bias, mean, variance = whole
     root = node.emit(op.sqrt(node.emit(op.add(variance, node.constant_like(epsilon)))))
     shifted = node.emit(op.divide(node.emit(op.subtract(node[0], mean)), root))
     return op.add(node.emit(op.multiply(shifted, scale)), bias)
 
 
-def _as(node: Node, index: int) -> RelaxExpr:
+def _convert_to_first(node: Node, index: int) -> RelaxExpr:
     """Return an input in the dtype of the first."""
     if node.dtype(index) == node.dtype(0):
         return node[index]
@@ -38,7 +38,7 @@ def _batch_normalization_in_training(node: Node, epsilon: float) -> list[Any]:
     made = node.emit(
         op.nn.batch_norm(
             node[0],
-            *[_as(node, i) for i in range(1, 5)],
+            *[_convert_to_first(node, i) for i in range(1, 5)],
             axis=1,
             epsilon=epsilon,
             momentum=1.0 - keep,

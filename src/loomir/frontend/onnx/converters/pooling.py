@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from loomir import op
-from loomir.frontend.onnx.converters.windows import choose_padding, per_axis
+from loomir.frontend.onnx.converters.windows import choose_padding, read_per_axis
 from loomir.frontend.onnx.node import Node, constant
 from loomir.frontend.onnx.registry import Converter, Row, row
 from loomir.relax.expr import Constant
@@ -24,7 +24,7 @@ def _options(node: Node) -> tuple[int, dict[str, Any]]:
     axes = len(image)
     if axes not in _MAX or len(kernel) != axes:
         raise node.refuse(f"windows of {len(kernel)} axes over images of {axes}")
-    strides, dilations = [per_axis(node, name, axes) for name in ("strides", "dilations")]
+    strides, dilations = [read_per_axis(node, name, axes) for name in ("strides", "dilations")]
     return axes, {
         "pool_size": kernel,
         "strides": strides,
@@ -51,7 +51,7 @@ def _max_pool_with_places(node: Node, axes: int, options: dict[str, Any]) -> lis
     places, inside = _window_places(image, made[2:], options)
     flat = node.emit(op.reshape(node[0], (dims[0] * dims[1], int(xp.prod(image)))))
     taken = node.emit(op.take(flat, Constant(Array(places.astype("int32"))), 1))
-    low = constant(_least(node.dtype(0)), node.dtype(0))
+    low = constant(_find_least(node.dtype(0)), node.dtype(0))
     seen = node.emit(op.where(Constant(Array(inside[None])), taken, low))
     best = node.emit(op.argmax(seen, 2, True))
     values = node.emit(op.squeeze(node.emit(op.gather_elements(seen, best, 2)), [2]))
@@ -71,7 +71,7 @@ def _columns_first(node: Node, where: RelaxExpr, image: Sequence[int]) -> RelaxE
     return node.emit(op.take(Constant(Array(order.reshape(-1))), where, 0))
 
 
-def _least(dtype: str) -> Any:
+def _find_least(dtype: str) -> Any:
     return -xp.inf if dtype.startswith(("float", "bfloat")) else xp.iinfo(dtype).min
 
 
@@ -103,7 +103,7 @@ def _max_unpool(node: Node) -> RelaxExpr:
     dims = node.dims(0)
     kernel = [int(v) for v in node.get("kernel_shape", ())]
     axes = len(kernel)
-    strides = per_axis(node, "strides", axes)
+    strides = read_per_axis(node, "strides", axes)
     pads = [int(v) for v in node.get("pads", [0] * (2 * axes))]
     plain = [
         (d - 1) * strides[i] + kernel[i] - pads[i] - pads[axes + i] for i, d in enumerate(dims[2:])
@@ -160,7 +160,7 @@ def _global_lp_pool(node: Node) -> RelaxExpr:
     return _root(node, total, p)
 
 
-def _whole(operator: Any) -> Converter:
+def _make_global(operator: Any) -> Converter:
     def convert(node: Node) -> RelaxExpr:
         return operator(node[0], list(range(2, node.rank(0))), True)
 
@@ -169,9 +169,9 @@ def _whole(operator: Any) -> Converter:
 
 ROWS: Final[tuple[Row, ...]] = (
     row("AveragePool", _average_pool, note="images of more than three axes"),
-    row("GlobalAveragePool", _whole(op.mean)),
+    row("GlobalAveragePool", _make_global(op.mean)),
     row("GlobalLpPool", _global_lp_pool),
-    row("GlobalMaxPool", _whole(op.max)),
+    row("GlobalMaxPool", _make_global(op.max)),
     row("LpPool", _lp_pool, note="images of more than three axes"),
     row("MaxPool", _max_pool, note="images of more than three axes"),
     row("MaxUnpool", _max_unpool),

@@ -17,7 +17,7 @@ from loomir.support.dtype import DataType
 _RANGES: Final = {"int4": (-8, 7), "int2": (-2, 1), "uint4": (0, 15), "uint2": (0, 3)}
 
 
-def _along(node: Node, given: RelaxExpr, like: int = 0) -> RelaxExpr:
+def _reshape_along(node: Node, given: RelaxExpr, like: int = 0) -> RelaxExpr:
     """Reshape a scale or a zero point so that it broadcasts to a tensor.
 
     It has one element, one for each place along an axis, or one for each block along it.
@@ -51,7 +51,7 @@ def _quantize_linear(node: Node) -> Any:
     if target not in STORED_AS:
         raise node.refuse(f"it makes elements of type {target}")
     x = _convert(node, node[0], node.dtype(1))
-    scaled = node.emit(op.divide(x, _along(node, node[1])))
+    scaled = node.emit(op.divide(x, _reshape_along(node, node[1])))
     if str(node.info_of(scaled).dtype) != "float32":
         scaled = node.emit(op.astype(scaled, "float32"))
     if target.startswith("float"):
@@ -61,7 +61,7 @@ def _quantize_linear(node: Node) -> Any:
     if node.has(2):
         zero = decode(node, node[2], node.element(2), "float32")
         zero = _convert(node, zero, "float32")
-        whole = node.emit(op.add(whole, _along(node, zero)))
+        whole = node.emit(op.add(whole, _reshape_along(node, zero)))
     return TensorValue(_clamp(node, whole, target), target)
 
 
@@ -88,14 +88,14 @@ def _dequantize_linear(node: Node) -> Any:
         x: RelaxExpr = node.emit(op.astype(node[0], "int32"))
         if node.has(2):
             zero = node.emit(op.astype(node[2], "int32"))
-            x = node.emit(op.subtract(x, _along(node, zero)))
+            x = node.emit(op.subtract(x, _reshape_along(node, zero)))
         x = node.emit(op.astype(x, wide))
     else:
         x = decode(node, node[0], element, wide)
         if node.has(2):
             zero = decode(node, node[2], node.element(2), wide)
-            x = node.emit(op.subtract(x, _along(node, zero)))
-    scale = _along(node, _convert(node, node[1], wide))
+            x = node.emit(op.subtract(x, _reshape_along(node, zero)))
+    scale = _reshape_along(node, _convert(node, node[1], wide))
     made = node.emit(op.multiply(x, scale))
     return _convert(node, made, kept)
 

@@ -25,15 +25,15 @@ class _Layer:
         self.gates = gates
         self.hidden = int(node.dims(2)[2])
         self.direction = direction
-        self.w = self._own(1)
-        self.r = self._own(2)
-        both = self._own(3) if node.has(3) else None
+        self.w = self._select_own(1)
+        self.r = self._select_own(2)
+        both = self._select_own(3) if node.has(3) else None
         size = gates * self.hidden
         self.wb = None if both is None else _part(node, both, 0, 0, size)
         self.rb = None if both is None else _part(node, both, 0, size, 2 * size)
         self.clip = node.get("clip")
 
-    def _own(self, index: int) -> RelaxExpr:
+    def _select_own(self, index: int) -> RelaxExpr:
         """Return what an input has for this direction; a constant stays one, in loops too."""
         whole = self.node.constant(index)
         if whole is not None:
@@ -214,7 +214,7 @@ def _select(node: Node, there: RelaxExpr, new: RelaxExpr, old: RelaxExpr) -> Rel
 
 
 def _rnn(node: Node) -> list[Any]:
-    def of(layer: _Layer) -> Any:
+    def make_step(layer: _Layer) -> Any:
         (f,) = layer.activations(["Tanh"])
 
         def step(x: RelaxExpr, states: list[RelaxExpr]) -> list[RelaxExpr]:
@@ -222,13 +222,13 @@ def _rnn(node: Node) -> list[Any]:
 
         return step
 
-    return _run(node, 1, 1, of)
+    return _run(node, 1, 1, make_step)
 
 
 def _gru(node: Node) -> list[Any]:
     after = bool(node.get("linear_before_reset", 0))
 
-    def of(layer: _Layer) -> Any:
+    def make_step(layer: _Layer) -> Any:
         f, g = layer.activations(["Sigmoid", "Tanh"])
 
         def step(x: RelaxExpr, states: list[RelaxExpr]) -> list[RelaxExpr]:
@@ -249,13 +249,13 @@ def _gru(node: Node) -> list[Any]:
 
         return step
 
-    return _run(node, 3, 1, of)
+    return _run(node, 3, 1, make_step)
 
 
 def _lstm(node: Node) -> list[Any]:
     couples = bool(node.get("input_forget", 0))
 
-    def of(layer: _Layer) -> Any:
+    def make_step(layer: _Layer) -> Any:
         f, g, h = layer.activations(["Sigmoid", "Tanh", "Tanh"])
         peepholes = _peepholes(node, layer)
 
@@ -280,7 +280,7 @@ def _lstm(node: Node) -> list[Any]:
 
         return step
 
-    return _run(node, 4, 2, of)
+    return _run(node, 4, 2, make_step)
 
 
 def _peepholes(node: Node, layer: _Layer) -> list[RelaxExpr]:

@@ -17,7 +17,7 @@ _Operator = Callable[..., RelaxExpr]
 _Step = Callable[[RelaxExpr], RelaxExpr]
 
 
-def _same(x: RelaxExpr) -> RelaxExpr:
+def _identity(x: RelaxExpr) -> RelaxExpr:
     return x
 
 
@@ -34,18 +34,18 @@ def _axes(node: Node, since: int) -> list[int] | None:
 
 
 def _reduction(
-    operator: _Operator, *, before: _Step = _same, after: _Step = _same, since: int = 18
+    operator: _Operator, *, before: _Step = _identity, after: _Step = _identity, since: int = 18
 ) -> Converter:
     def convert(node: Node) -> RelaxExpr:
         axes = _axes(node, since)
         x = node[0]
-        if before is not _same:
+        if before is not _identity:
             x = node.emit(before(x))
         if axes is not None and not axes:
             made = x
         else:
             made = node.emit(operator(x, axes, bool(node.get("keepdims", 1))))
-        return made if after is _same else node.emit(after(made))
+        return made if after is _identity else node.emit(after(made))
 
     return convert
 

@@ -44,7 +44,7 @@ def _erase(node: Node) -> Value:
     return SequenceValue(items[:place] + items[place + 1 :])
 
 
-def _at(node: Node) -> Value:
+def _sequence_at(node: Node) -> Value:
     items = node.sequence(0).items
     place = _position(node, 1, len(items), 0)
     if place == len(items):
@@ -130,7 +130,7 @@ ROWS: Final[tuple[Row, ...]] = (
     row("Optional", _optional, small=True),
     row("OptionalGetElement", _get_element, small=True),
     row("OptionalHasElement", _has_element, small=True),
-    row("SequenceAt", _at, small=True),
+    row("SequenceAt", _sequence_at, small=True),
     row("SequenceConstruct", _construct, small=True),
     row("SequenceEmpty", _empty),
     row("SequenceErase", _erase, small=True),

@@ -137,12 +137,12 @@ def _mark_kept(
             half = const(0.5, x.dtype)
             return [y - w * half, x - z * half, y + w * half, x + z * half]
 
-        def each(at: Sequence[PrimExpr]) -> Stmt:
+        def mark_box(at: Sequence[PrimExpr]) -> Stmt:
             b, c, i = at
             index = BufferLoad(place, (b, c, i))
             mine = sides(b, index)
 
-            def before(j: PrimExpr) -> Stmt:
+            def compare_with(j: PrimExpr) -> Stmt:
                 other = sides(b, BufferLoad(place, (b, c, j)))
                 zero = const(0, mine[0].dtype)
                 shared = Max(Min(mine[2], other[2]) - Max(mine[0], other[0]), zero) * Max(
@@ -155,11 +155,11 @@ def _mark_kept(
                 return IfThenElse(And(there, shared > limit), BufferStore(kept, no, (b, c, i)))
 
             best = BufferLoad(score, (b, c, index))
-            taken = seq([BufferStore(kept, yes, (b, c, i)), count_loop("j", i, before)])
+            taken = seq([BufferStore(kept, yes, (b, c, i)), count_loop("j", i, compare_with)])
             enough = best > const(floor, best.dtype)
             return IfThenElse(enough, taken, BufferStore(kept, no, (b, c, i)))
 
-        return nest(scores.shape, each)
+        return nest(scores.shape, mark_box)
 
     made: Tensor = extern(scores.shape, [boxes, scores, order], body, name="kept", dtype="int8")
     return made

@@ -7,10 +7,10 @@ from typing import Any
 
 from loomir.frontend.onnx.node import Node
 
-__all__ = ["choose_padding", "per_axis"]
+__all__ = ["choose_padding", "read_per_axis"]
 
 
-def per_axis(node: Node, name: str, axes: int) -> list[int]:
+def read_per_axis(node: Node, name: str, axes: int) -> list[int]:
     """Return an attribute that has one number for each axis of an image, 1 if left out."""
     given = node.get(name)
     made = [1] * axes if given is None else [int(v) for v in given]

@@ -80,7 +80,7 @@ def _prelu(node: Node) -> RelaxExpr:
     return op.where(node.emit(op.greater(x, node.constant(0))), x, below)
 
 
-def _along(operator: Callable[..., Any]) -> Converter:
+def _make_along_axis(operator: Callable[..., Any]) -> Converter:
     def convert(node: Node) -> RelaxExpr:
         rank = node.rank(0)
         axis = node.axis("dim", rank)
@@ -94,9 +94,9 @@ def _along(operator: Callable[..., Any]) -> Converter:
 
 
 register("aten._softmax.default", "aten.softmax.int", "aten._safe_softmax.default")(
-    _along(op.nn.softmax)
+    _make_along_axis(op.nn.softmax)
 )
-register("aten._log_softmax.default", "aten.log_softmax.int")(_along(op.nn.log_softmax))
+register("aten._log_softmax.default", "aten.log_softmax.int")(_make_along_axis(op.nn.log_softmax))
 
 
 @register("aten._safe_softmax.default")

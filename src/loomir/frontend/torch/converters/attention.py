@@ -113,7 +113,7 @@ def _attend(node: Node, mask: RelaxExpr | None, scale: float | None) -> RelaxExp
     )
     made = node.emit(op.permute_dims(made, [0, 2, 1, 3]))
     if mask is not None and node.dtype_of(mask) == "bool":
-        made = _without_nothing(node, made, mask)
+        made = _clear_unseen(node, made, mask)
     return op.reshape(made, tuple(node.shape)) if len(node.shape) != 4 else made
 
 
@@ -132,7 +132,7 @@ def _bias(node: Node, mask: RelaxExpr, batch: Any, rank: int) -> RelaxExpr:
     return node.emit(op.reshape(mask, (batch, *dims[-3:])))
 
 
-def _without_nothing(node: Node, made: RelaxExpr, mask: RelaxExpr) -> RelaxExpr:
+def _clear_unseen(node: Node, made: RelaxExpr, mask: RelaxExpr) -> RelaxExpr:
     """Put zeros where a query sees no key at all, as PyTorch does."""
     seen = node.emit(op.max(node.emit(op.astype(mask, "uint8")), [-1], True))
     seen = node.emit(op.astype(seen, "bool"))

@@ -101,7 +101,7 @@ def _scan(node: Node) -> list[RelaxExpr]:
         made = _tensors(node, node.graph.run_inner(combine, [*now, *parts, *more]))
         return made, len(states)
 
-    return _along(node, states, _tensors(node, xs), body)
+    return _scan_along(node, states, _tensors(node, xs), body)
 
 
 @register("map_impl")
@@ -111,10 +111,10 @@ def _map(node: Node) -> list[RelaxExpr]:
     def body(now: list[RelaxExpr], parts: list[RelaxExpr]) -> tuple[list[RelaxExpr], int]:
         return _tensors(node, node.graph.run_inner(function, [*parts, *more])), 0
 
-    return _along(node, [], _tensors(node, xs), body)
+    return _scan_along(node, [], _tensors(node, xs), body)
 
 
-def _along(
+def _scan_along(
     node: Node,
     states: list[RelaxExpr],
     xs: list[RelaxExpr],

@@ -36,7 +36,7 @@ def _drop_batch(node: Node, made: RelaxExpr) -> RelaxExpr:
     return bound if len(node.dims_of(bound)) == len(shape) else op.reshape(bound, tuple(shape))
 
 
-def _same_padding(node: Node, kernel: list[int], dilation: list[int]) -> list[int]:
+def _compute_same_padding(node: Node, kernel: list[int], dilation: list[int]) -> list[int]:
     totals = [d * (k - 1) for d, k in zip(dilation, kernel)]
     before = [t // 2 for t in totals]
     return [*before, *[t - b for t, b in zip(totals, before)]]
@@ -60,7 +60,7 @@ def _conv(node: Node) -> RelaxExpr:
     strides, dilation = node.ints("stride", axes), node.ints("dilation", axes)
     if isinstance(node["padding"], str):
         same = node["padding"] == "same"
-        padding = _same_padding(node, kernel, dilation) if same else [0] * (2 * axes)
+        padding = _compute_same_padding(node, kernel, dilation) if same else [0] * (2 * axes)
     else:
         padding = node.ints("padding", axes) * 2
     data = _add_batch(node, node.tensor(0), axes + 2)

@@ -68,10 +68,10 @@ def _count_up(node: Node, start: Any, step: Any) -> RelaxExpr:
     whole = not any(isinstance(v, float) or _is_float(v) for v in (start, step))
     kind = "int64" if whole else "float64"
 
-    return _by_operator(node, start, step, count, kind)
+    return _emit_arange(node, start, step, count, kind)
 
 
-def _by_operator(node: Node, start: Any, step: Any, count: Any, kind: str) -> RelaxExpr:
+def _emit_arange(node: Node, start: Any, step: Any, count: Any, kind: str) -> RelaxExpr:
     bound = PrimValue(count) if isinstance(count, PrimExpr) else count
     made: RelaxExpr = node.emit(op.arange(0, bound, 1, "int64"))
     made = node.cast(made, kind)

@@ -36,7 +36,7 @@ def _kernel(operator: _Operator) -> Converter:
     return convert
 
 
-def _whole(operator: _Operator) -> Converter:
+def _make_rounding(operator: _Operator) -> Converter:
     """Import a rounding, of which integers are whole already."""
 
     def convert(node: Node) -> RelaxExpr:
@@ -85,8 +85,8 @@ _KERNELS: Final = {
 for _name, _operator in _KERNELS.items():
     register(f"aten.{_name}.default")(_kernel(_operator))
 for _name, _operator in {"ceil": op.ceil, "floor": op.floor, "trunc": op.trunc}.items():
-    register(f"aten.{_name}.default")(_whole(_operator))
-register("aten.round.default")(_whole(op.round))
+    register(f"aten.{_name}.default")(_make_rounding(_operator))
+register("aten.round.default")(_make_rounding(op.round))
 
 
 @register("aten.abs.default")
@@ -359,7 +359,7 @@ def _convert(node: Node, x: RelaxExpr, dtype: str) -> RelaxExpr:
     "aten.conj.default",
     "aten.positive.default",
 )
-def _same(node: Node) -> RelaxExpr:
+def _identity(node: Node) -> RelaxExpr:
     return node.tensor(0)
 
 

@@ -130,7 +130,7 @@ def _scatter(reduction: str | None) -> Converter:
         else:
             updates = node.emit(op.full(tuple(dims), node.tensor(name, node.dtype)))
         if not node.arguments.get("include_self", True):
-            return _without_self(node, x, places, updates, how)
+            return _reduce_updates(node, x, places, updates, how)
         if rank == 0:
             x, places, updates = [node.emit(op.reshape(v, (1,))) for v in (x, places, updates)]
             return op.reshape(node.emit(op.scatter_elements(x, places, updates, 0, how)), ())
@@ -139,7 +139,7 @@ def _scatter(reduction: str | None) -> Converter:
     return convert
 
 
-def _without_self(
+def _reduce_updates(
     node: Node, x: RelaxExpr, places: RelaxExpr, updates: RelaxExpr, how: str
 ) -> RelaxExpr:
     """Reduce only updates, where there are some; what was there stays elsewhere."""
@@ -189,7 +189,7 @@ register("aten.scatter_reduce.two", "aten.scatter.reduce", "aten.scatter.value_r
 
 
 # -- index and index_put -------------------------------------------------------------------------
-def _without_masks(node: Node, given: list[Any]) -> list[Any]:
+def _replace_masks(node: Node, given: list[Any]) -> list[Any]:
     """Replace each mask by the places where it holds, one tensor for each of its axes."""
     made: list[Any] = []
     for places in given:
@@ -209,7 +209,7 @@ def _without_masks(node: Node, given: list[Any]) -> list[Any]:
 
 @register("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def _index(node: Node) -> RelaxExpr:
-    given = _without_masks(node, list(node["indices"]))
+    given = _replace_masks(node, list(node["indices"]))
     x = node.tensor(0)
     rank = node.rank(0)
     given += [None] * (rank - len(given))
@@ -247,7 +247,7 @@ def _index_put(node: Node) -> RelaxExpr:
             own = [*[1] * start, *node.dims_of(mask), *[1] * (rank - start - axes)]
             mask = node.emit(op.reshape(mask, tuple(own)))
             return op.where(mask, node.emit(op.reshape(values, ())), x)
-    given = _without_masks(node, given)
+    given = _replace_masks(node, given)
     given += [None] * (rank - len(given))
     axes_ = [i for i, v in enumerate(given) if v is not None]
     if not axes_:
@@ -305,15 +305,17 @@ def _index_add(node: Node) -> RelaxExpr:
     source = node.tensor("source", node.dtype)
     if node["alpha"] != 1:
         source = node.emit(op.multiply(source, node.as_tensor(node["alpha"])))
-    return _along(node, axis, source, True)
+    return _put_along(node, axis, source, True)
 
 
 @register("aten.index_copy.default")
 def _index_copy(node: Node) -> RelaxExpr:
-    return _along(node, node.axis("dim", node.rank(0)), node.tensor("source", node.dtype), False)
+    return _put_along(
+        node, node.axis("dim", node.rank(0)), node.tensor("source", node.dtype), False
+    )
 
 
-def _along(node: Node, axis: int, source: RelaxExpr, accumulate: bool) -> RelaxExpr:
+def _put_along(node: Node, axis: int, source: RelaxExpr, accumulate: bool) -> RelaxExpr:
     x, places = node.tensor(0), node.tensor("index")
     rank = node.rank(0)
     if rank == 0:

@@ -84,7 +84,7 @@ def _cut(x: RelaxExpr, axis: int, start: Any, end: Any, step: int = 1) -> RelaxE
     return op.strided_slice(x, [axis], [_wrap_bound(start)], [_wrap_bound(end)], [step])
 
 
-def _within(node: Node, place: Any, extent: Any, otherwise: Any) -> Any:
+def _clamp_bound(node: Node, place: Any, extent: Any, otherwise: Any) -> Any:
     """Return a bound of a slice, counted from the start and brought into the axis."""
     if place is None:
         return otherwise
@@ -106,8 +106,8 @@ def _within(node: Node, place: Any, extent: Any, otherwise: Any) -> Any:
 def _slice_bounds(node: Node) -> tuple[int, Any, Any, int]:
     dims = node.dims(0)
     axis = node.axis("dim", len(dims))
-    start = _within(node, node["start"], dims[axis], 0)
-    end = _within(node, node["end"], dims[axis], dims[axis])
+    start = _clamp_bound(node, node["start"], dims[axis], 0)
+    end = _clamp_bound(node, node["end"], dims[axis], dims[axis])
     return axis, start, end, int(node["step"])
 
 
@@ -124,7 +124,7 @@ def _slice(node: Node) -> RelaxExpr:
 def _narrow(node: Node) -> RelaxExpr:
     dims = node.dims(0)
     axis = node.axis("dim", len(dims))
-    start = _within(node, node["start"], dims[axis], 0)
+    start = _clamp_bound(node, node["start"], dims[axis], 0)
     return _cut(node.tensor(0), axis, start, node.simplify(start + node["length"]))
 
 
@@ -143,8 +143,8 @@ def _select(node: Node) -> RelaxExpr:
 def _slice_scatter(node: Node) -> RelaxExpr:
     dims = node.dims(0)
     axis = node.axis("dim", len(dims))
-    start = _within(node, node["start"], dims[axis], 0)
-    end = _within(node, node["end"], dims[axis], dims[axis])
+    start = _clamp_bound(node, node["start"], dims[axis], 0)
+    end = _clamp_bound(node, node["end"], dims[axis], dims[axis])
     source = node.tensor("src", node.dtype)
     if isinstance(start, int) and isinstance(end, int) and end <= start:
         return node.tensor(0)
@@ -175,7 +175,7 @@ def _split(node: Node) -> list[Any]:
     made: list[Any] = []
     start: Any = 0
     for i, result in enumerate(results):
-        shape = [node.graph.sizes.of(d) for d in result.shape]
+        shape = [node.graph.sizes.convert_size(d) for d in result.shape]
         size = 1 if single else shape[axis]
         end = node.simplify(start + size)
         if not node.wants(i):

@@ -113,7 +113,9 @@ def _batch_norm_inference(node: Node) -> list[Any]:
     return [_inference(node, float(node["eps"])), None, None]
 
 
-def _by_batch(node: Node, epsilon: float) -> tuple[RelaxExpr, RelaxExpr, RelaxExpr, RelaxExpr]:
+def _normalise_by_batch(
+    node: Node, epsilon: float
+) -> tuple[RelaxExpr, RelaxExpr, RelaxExpr, RelaxExpr]:
     """Normalise by the batch; gives also means, inverse deviations and variances."""
     x = node.tensor(0)
     rank = node.rank(0)
@@ -160,7 +162,7 @@ def _batch_norm_functional(node: Node) -> list[Any]:
     if not node["training"]:
         made = _inference(node, float(node["eps"]))
         return [made, None, None, node.tensor("running_mean"), node.tensor("running_var")]
-    made, mean, inverse, variance = _by_batch(node, float(node["eps"]))
+    made, mean, inverse, variance = _normalise_by_batch(node, float(node["eps"]))
     outputs: list[Any] = [made, mean, inverse, None, None]
     if node.wants(3):
         outputs[3] = _move(node, "running_mean", mean)
@@ -171,7 +173,7 @@ def _batch_norm_functional(node: Node) -> list[Any]:
 
 @register("aten._native_batch_norm_legit.no_stats")
 def _batch_norm_without_statistics(node: Node) -> list[Any]:
-    made, mean, inverse, _ = _by_batch(node, float(node["eps"]))
+    made, mean, inverse, _ = _normalise_by_batch(node, float(node["eps"]))
     return [made, mean, inverse]
 
 
@@ -182,7 +184,7 @@ def _batch_norm_legit(node: Node) -> list[Any]:
         return [_inference(node, float(node["eps"])), None, None]
     if node["running_mean"] is not None:
         raise node.refuse("it writes its statistics in place")
-    made, mean, inverse, _ = _by_batch(node, float(node["eps"]))
+    made, mean, inverse, _ = _normalise_by_batch(node, float(node["eps"]))
     return [made, mean, inverse]
 
 

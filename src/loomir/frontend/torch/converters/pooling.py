@@ -215,9 +215,9 @@ def _make_gathering(
                 inside += [(moved % stride).equal(0), place >= 0, place < counts[a]]
                 places.append(place)
                 start = place * stride - pad
-                end = _least(start + windows.size[a], extent + pad)
+                end = _emit_min(start + windows.size[a], extent + pad)
                 if not include:
-                    start, end = Max(start, const(0, start.dtype)), _least(end, extent)
+                    start, end = Max(start, const(0, start.dtype)), _emit_min(end, extent)
                 elements = elements * cast(end - start, "int64")
             value = cast(grad(i[0], i[1], *places), wide)
             by = const(divisor, wide) if divisor else cast(elements, wide)
@@ -229,7 +229,7 @@ def _make_gathering(
     return kernel
 
 
-def _least(a: PrimExpr, b: Any) -> PrimExpr:
+def _emit_min(a: PrimExpr, b: Any) -> PrimExpr:
     other = b if isinstance(b, PrimExpr) else const(b, a.dtype)
     return Min(cast(a, "int64"), cast(other, "int64"))
 

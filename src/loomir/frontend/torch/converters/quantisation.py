@@ -30,9 +30,9 @@ def _quantize(node: Node) -> RelaxExpr:
 
 @register(f"{_OF}.quantize_per_channel.default")
 def _quantize_channels(node: Node) -> RelaxExpr:
-    scales = _along(node, node.tensor("scales"))
+    scales = _reshape_along(node, node.tensor("scales"))
     by = node.emit(op.divide(node.constant(1.0, node.dtype_of(scales)), scales))
-    return _round_to_range(node, by, _along(node, node.tensor("zero_points", "float32")))
+    return _round_to_range(node, by, _reshape_along(node, node.tensor("zero_points", "float32")))
 
 
 def _round_to_range(node: Node, by: RelaxExpr, zero: RelaxExpr) -> RelaxExpr:
@@ -53,9 +53,11 @@ def _dequantize(node: Node) -> RelaxExpr:
 @register(f"{_OF}.dequantize_per_channel.default")
 def _dequantize_channels(node: Node) -> RelaxExpr:
     zero = node["zero_points"]
-    scales = _along(node, node.tensor("scales"))
+    scales = _reshape_along(node, node.tensor("scales"))
     made = _scale(
-        node, scales, None if zero is None else _along(node, node.tensor("zero_points", "int32"))
+        node,
+        scales,
+        None if zero is None else _reshape_along(node, node.tensor("zero_points", "int32")),
     )
     return node.cast(node.emit(made), node.dtype)
 
@@ -83,7 +85,7 @@ def _single(node: Node, x: RelaxExpr) -> RelaxExpr:
     return node.emit(op.reshape(x, ())) if node.dims_of(x) else x
 
 
-def _along(node: Node, x: RelaxExpr) -> RelaxExpr:
+def _reshape_along(node: Node, x: RelaxExpr) -> RelaxExpr:
     """Reshape parameters so that they lie along the axis of channels."""
     rank = node.rank(0)
     axis, (extent,) = node.axis("axis", rank), node.dims_of(x)
@@ -95,7 +97,7 @@ def _choose(node: Node) -> list[Any]:
     low, high = int(node["quant_min"]), int(node["quant_max"])
     least, greatest = _ends(node)
     extent = node.emit(op.subtract(greatest, least))
-    scale = _at_least(node, node.emit(op.divide(extent, _f32(node, high - low))))
+    scale = _clamp_scale(node, node.emit(op.divide(extent, _f32(node, high - low))))
     ratio = node.emit(op.round(node.emit(op.divide(least, scale))))
     zero = node.emit(op.clip(node.emit(op.subtract(_f32(node, low), ratio)), low, high))
     return _parameters(node, scale, zero)
@@ -106,7 +108,7 @@ def _choose_symmetric(node: Node) -> list[Any]:
     low, high = int(node["quant_min"]), int(node["quant_max"])
     least, greatest = _ends(node)
     most = node.emit(op.maximum(node.emit(op.negative(least)), greatest))
-    scale = _at_least(node, node.emit(op.divide(most, _f32(node, (high - low) / 2))))
+    scale = _clamp_scale(node, node.emit(op.divide(most, _f32(node, (high - low) / 2))))
     zero = 128 if dtype_of(node["dtype"]) == "uint8" else 0
     return _parameters(node, scale, _f32(node, zero))
 
@@ -122,7 +124,7 @@ def _ends(node: Node) -> tuple[RelaxExpr, RelaxExpr]:
     return least, node.emit(op.maximum(node.emit(op.max(x)), zero))
 
 
-def _at_least(node: Node, scale: RelaxExpr) -> RelaxExpr:
+def _clamp_scale(node: Node, scale: RelaxExpr) -> RelaxExpr:
     return node.emit(op.maximum(scale, _f32(node, float(node["eps"]))))
 
 

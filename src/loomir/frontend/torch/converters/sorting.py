@@ -70,13 +70,13 @@ def _chosen(node: Node, x: RelaxExpr, axis: int, place: int, *, finds_nan: bool)
 
     order = node.compute(places, x)
 
-    def at(k: int) -> tuple[RelaxExpr, RelaxExpr]:
+    def take_at(k: int) -> tuple[RelaxExpr, RelaxExpr]:
         where = node.emit(op.strided_slice(order, [axis], [k], [k + 1]))
         return node.emit(op.gather_elements(x, where, axis)), where
 
-    value, where = at(place)
+    value, where = take_at(place)
     if finds_nan and node.dtype_of(x).startswith(("float", "bfloat")):
-        last, last_at = at(count - 1)
+        last, last_at = take_at(count - 1)
         there = node.emit(op.isnan(last))
         value = node.emit(op.where(there, last, value))
         where = node.emit(op.where(there, last_at, where))

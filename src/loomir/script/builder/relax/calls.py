@@ -55,7 +55,7 @@ def call_tir(
     ``tir_vars``, also called ``packed_ints``, are integers, or a shape, for the parameters between
     its inputs and its results.
     """
-    infos = _one("R.call_tir", out_sinfo, out_ty, sinfo_args, ty_args)
+    infos = _read_result("R.call_tir", out_sinfo, out_ty, sinfo_args, ty_args)
     given = (_kernel(gvar, "R.call_tir"), _arguments(args), *_ints(tir_vars, packed_ints))
     return _call("relax.call_tir", given, infos)
 
@@ -73,7 +73,7 @@ def call_tir_inplace(
     packed_ints: Sequence[Extent] | Expr | None = None,
 ) -> Call:
     """Call a kernel that writes some results over its arguments: -1 stands for a new tensor."""
-    infos = _one("R.call_tir_inplace", out_sinfo, out_ty, sinfo_args, ty_args)
+    infos = _read_result("R.call_tir_inplace", out_sinfo, out_ty, sinfo_args, ty_args)
     given = (_kernel(gvar, "R.call_tir_inplace"), _arguments(args), *_ints(tir_vars, packed_ints))
     return _call("relax.call_tir_inplace", given, infos, _inplace(inplace_indices))
 
@@ -88,7 +88,7 @@ def call_dps_packed(
     ty_args: Infos | None = None,
 ) -> Call:
     """Call a packed function that writes new tensors, given after its arguments."""
-    infos = _one("R.call_dps_packed", out_sinfo, out_ty, sinfo_args, ty_args)
+    infos = _read_result("R.call_dps_packed", out_sinfo, out_ty, sinfo_args, ty_args)
     return _call("relax.call_dps_packed", (_pack(func), _arguments(args)), infos)
 
 
@@ -102,7 +102,7 @@ def call_packed(
     **attrs: object,
 ) -> Call:
     """Call a packed function, which may have side effects."""
-    infos = _one("R.call_packed", out_sinfo, out_ty, sinfo_args, ty_args, needed=False)
+    infos = _read_result("R.call_packed", out_sinfo, out_ty, sinfo_args, ty_args, needed=False)
     return Call(cast("Any", _pack(func)), as_values(args), infos, _plain_attrs(attrs))
 
 
@@ -115,7 +115,7 @@ def call_pure_packed(
     out_ty: Infos | None = None,
 ) -> Call:
     """Call a packed function without side effects."""
-    infos = _one("R.call_pure_packed", out_sinfo, out_ty, sinfo_args, ty_args, needed=False)
+    infos = _read_result("R.call_pure_packed", out_sinfo, out_ty, sinfo_args, ty_args, needed=False)
     return _call("relax.call_pure_packed", (_pack(func), *as_values(args)), infos)
 
 
@@ -129,7 +129,7 @@ def call_inplace_packed(
     out_ty: Infos | None = None,
 ) -> Call:
     """Call a packed function that overwrites some of its arguments and returns them."""
-    infos = _one("R.call_inplace_packed", out_sinfo, out_ty, sinfo_args, ty_args)
+    infos = _read_result("R.call_inplace_packed", out_sinfo, out_ty, sinfo_args, ty_args)
     given = (_pack(func), *as_values(args))
     return _call("relax.call_inplace_packed", given, infos, _inplace(inplace_indices))
 
@@ -144,7 +144,7 @@ def invoke_closure(
     out_ty: Infos | None = None,
 ) -> Call:
     """Call a closure, which may have side effects."""
-    infos = _one("R.invoke_closure", out_sinfo, out_ty, sinfo_args, ty_args)
+    infos = _read_result("R.invoke_closure", out_sinfo, out_ty, sinfo_args, ty_args)
     return _call("relax.invoke_closure", (as_value(closure), _arguments(args)), infos)
 
 
@@ -158,7 +158,7 @@ def invoke_pure_closure(
     out_ty: Infos | None = None,
 ) -> Call:
     """Call a closure without side effects."""
-    infos = _one("R.invoke_pure_closure", out_sinfo, out_ty, sinfo_args, ty_args)
+    infos = _read_result("R.invoke_pure_closure", out_sinfo, out_ty, sinfo_args, ty_args)
     return _call("relax.invoke_pure_closure", (as_value(closure), _arguments(args)), infos)
 
 
@@ -176,7 +176,7 @@ def _call(
     return Call(found.op, args, infos, attrs or {})
 
 
-def _one(name: str, *given: Infos | None, needed: bool = True) -> tuple[StructInfo, ...]:
+def _read_result(name: str, *given: Infos | None, needed: bool = True) -> tuple[StructInfo, ...]:
     """Read the description of results from whichever keyword gives it."""
     found = [item for item in given if item is not None]
     if not found and not needed:

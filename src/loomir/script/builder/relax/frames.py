@@ -32,7 +32,7 @@ from loomir.relax.expr import (
     VarBinding,
 )
 from loomir.relax.free_vars import shape_vars_bound_by
-from loomir.relax.info.relations import erase_to_well_defined, without_variables
+from loomir.relax.info.relations import erase_to_well_defined, forget_variables
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normal.block_builder import BlockBuilder
 from loomir.relax.normal.derive import func_struct_info
@@ -383,7 +383,7 @@ class DataflowFrame(Frame["DataflowFrame"]):
             for var in outputs.values():
                 info = var.struct_info_annotation
                 if info is not None:  # what it says is said after the block too
-                    known = without_variables(info, set(local).__contains__)
+                    known = forget_variables(info, set(local).__contains__)
                     reset(var, "struct_info_annotation", known)
 
     def abandon(self) -> None:
@@ -465,10 +465,10 @@ class _CaseFrame(SequenceFrame):
             )
         var, name = self.last
         made = self.leave(var)
-        owner.cases[self.which] = (_without_alias(made) if self.is_alias else made, name)
+        owner.cases[self.which] = (_drop_alias(made) if self.is_alias else made, name)
 
 
-def _without_alias(case: SeqExpr) -> SeqExpr:
+def _drop_alias(case: SeqExpr) -> SeqExpr:
     """Let a case whose last binding only names its value be that value."""
     last = case.blocks[-1]
     binding = last.bindings[-1]

@@ -11,7 +11,7 @@ import numpy as np
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
 from loomir.ir.op import Op
-from loomir.relax.constants import NoNumbers, beside_tensor, make_constant
+from loomir.relax.constants import NoNumbers, make_beside_tensor, make_constant
 from loomir.relax.expr import (
     Call,
     Constant,
@@ -171,7 +171,7 @@ def number_like(value: float, tensor: TensorStructInfo | None) -> Constant:
     Errors: SCR0009 for a number that the dtype lacks.
     """
     try:
-        return beside_tensor(value, tensor)
+        return make_beside_tensor(value, tensor)
     except NoNumbers as error:
         raise wrong_argument(value, error.message, code="SCR0009", help=error.help) from error
 

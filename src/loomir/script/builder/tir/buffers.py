@@ -39,7 +39,7 @@ _Described = TypeVar("_Described", bound=BufferSpec)
 def _describe_with(
     like: Callable[_Spec, _Described],
 ) -> Callable[[Callable[[_Described], _Made]], Callable[_Spec, _Made]]:
-    def over(make: Callable[[_Described], _Made]) -> Callable[_Spec, _Made]:
+    def wrap_constructor(make: Callable[[_Described], _Made]) -> Callable[_Spec, _Made]:
         @functools.wraps(make)
         def make_described(*args: _Spec.args, **keywords: _Spec.kwargs) -> _Made:
             return make(like(*args, **keywords))
@@ -47,13 +47,13 @@ def _describe_with(
         cast("Any", make_described).__signature__ = inspect.signature(like)
         return make_described
 
-    return over
+    return wrap_constructor
 
 
 def _describe_after_param(
     like: Callable[_Spec, BufferSpec],
 ) -> Callable[[Callable[[_Param, BufferSpec], _Made]], Callable[Concatenate[_Param, _Spec], _Made]]:
-    def over(
+    def wrap_constructor(
         make: Callable[[_Param, BufferSpec], _Made],
     ) -> Callable[Concatenate[_Param, _Spec], _Made]:
         @functools.wraps(make)
@@ -66,7 +66,7 @@ def _describe_after_param(
         cast("Any", make_described).__signature__ = known.replace(parameters=parts)
         return make_described
 
-    return over
+    return wrap_constructor
 
 
 @_describe_after_param(BufferSpec)
@@ -183,16 +183,16 @@ def _allocate(spec: BufferSpec, annotations: Mapping[str, Any] | None) -> Buffer
 @_describe_with(BufferSpec)
 def alloc_shared(spec: BufferSpec) -> Buffer:
     """Allocate a buffer of scope "shared"."""
-    return _allocate(_in_scope(spec, "shared"), None)
+    return _allocate(_set_scope(spec, "shared"), None)
 
 
 @_describe_with(BufferSpec)
 def alloc_local(spec: BufferSpec) -> Buffer:
     """Allocate a buffer of scope "local"."""
-    return _allocate(_in_scope(spec, "local"), None)
+    return _allocate(_set_scope(spec, "local"), None)
 
 
-def _in_scope(spec: BufferSpec, scope: str) -> BufferSpec:
+def _set_scope(spec: BufferSpec, scope: str) -> BufferSpec:
     if spec.scope not in (None, scope):
         raise wrong_argument(
             spec.scope, f"the scope is {scope!r} already", help="use T.alloc_buffer for another"

@@ -135,7 +135,9 @@ def _llvm(op: Op, dtype: DTypeLike | None, given: tuple[Any, ...]) -> Call:
         )
     name, args = given[0], given[1:]
     wanted = as_dtype(dtype)
-    passed = tuple([a if isinstance(a, PrimExpr) else as_stored(a, _of(a, wanted)) for a in args])
+    passed = tuple(
+        [a if isinstance(a, PrimExpr) else as_stored(a, _choose_dtype(a, wanted)) for a in args]
+    )
     if isinstance(name, (int, IntImm)):
         raise wrong_argument(
             name,
@@ -145,7 +147,7 @@ def _llvm(op: Op, dtype: DTypeLike | None, given: tuple[Any, ...]) -> Call:
     return call_llvm(op, as_text(name, "the name of the intrinsic"), passed, wanted)
 
 
-def _of(value: object, dtype: DataType) -> DataType:
+def _choose_dtype(value: object, dtype: DataType) -> DataType:
     return DataType("bool") if isinstance(value, bool) else dtype
 
 

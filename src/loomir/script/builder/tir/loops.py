@@ -118,11 +118,11 @@ class ForFrame(StmtFrame[_V]):
         """Make the nest."""
         made = self.body()
         for var, loop in reversed(list(zip(self.vars, self.loops, strict=True))):
-            made = _for(var, loop, made, self)
+            made = _make_for(var, loop, made, self)
         builder.emit(made)
 
 
-def _for(var: Var, loop: Loop, body: Stmt, frame: ForFrame[Any]) -> For:
+def _make_for(var: Var, loop: Loop, body: Stmt, frame: ForFrame[Any]) -> For:
     thread = None
     if loop.thread is not None:
         index = Var(loop.thread, var.dtype)
@@ -158,10 +158,13 @@ def _loop(
             extent, "a loop has both a stop and an extent", help="give one of them"
         )
     low, high = (
-        _of(_read_bound(b), dtype) for b in ((0, start) if stop is None else (start, stop))
+        _convert_bound(_read_bound(b), dtype)
+        for b in ((0, start) if stop is None else (start, stop))
     )
     if extent is not None:
-        low, size = match_dtypes(_of(_read_bound(start), dtype), _of(_read_bound(extent), dtype))
+        low, size = match_dtypes(
+            _convert_bound(_read_bound(start), dtype), _convert_bound(_read_bound(extent), dtype)
+        )
         high = low + size
     elif stop is None:
         size = as_expr(high)
@@ -175,7 +178,7 @@ def _loop(
     return ForFrame([Loop(low, size, kind, thread, notes)], single=True)
 
 
-def _of(value: ExprLike, dtype: DTypeLike | None) -> ExprLike:
+def _convert_bound(value: ExprLike, dtype: DTypeLike | None) -> ExprLike:
     """Return a bound in the dtype that the loop variable is to have."""
     if dtype is None:
         return value
@@ -301,7 +304,7 @@ def grid(
             raise wrong_argument(
                 extent, f"an extent of {len(ends)} parts", help="write an extent, or (begin, end)"
             )
-        low, high = match_dtypes(*[_of(_read_bound(end), dtype) for end in ends])
+        low, high = match_dtypes(*[_convert_bound(_read_bound(end), dtype) for end in ends])
         size = difference(high, low)
         loops.append(Loop(low, size, ForKind.SERIAL, None, {}))
     return ForFrame(loops, single=False)

@@ -159,9 +159,9 @@ def attribute(value: object, name: str) -> object:
     Errors: SCR0004 for a name that T, I or R lacks, SCR0006, SCR0023.
     """
     if isinstance(value, Namespace):
-        return _of_namespace(value, name)
+        return _find_in_namespace(value, name)
     if isinstance(value, ModuleNames):
-        return _of_module(value, name)
+        return _find_in_module(value, name)
     for cls, table in _ATTRIBUTES:
         if isinstance(value, cls):
             if name in table:
@@ -169,7 +169,7 @@ def attribute(value: object, name: str) -> object:
             raise mistake(
                 "SCR0006",
                 f"{kind(value)} has no attribute {name!r}",
-                help=_of_arrays(value, name)
+                help=_suggest_for_array(value, name)
                 or guess(name, list(table), f"it has {', '.join(table)}"),
             )
     if isinstance(value, Foreign):
@@ -208,14 +208,14 @@ _OF_ARRAYS: Final = {
 """What to write in place of what arrays of NumPy have."""
 
 
-def _of_arrays(value: object, name: str) -> str:
+def _suggest_for_array(value: object, name: str) -> str:
     if not isinstance(value, Buffer) or name not in _OF_ARRAYS:
         return ""
     extents = [f"{value.name}.shape[{axis}]" for axis in range(len(value.shape))]
     return _OF_ARRAYS[name].format(value.name, " * ".join(extents) or "1")
 
 
-def _of_namespace(space: Namespace, name: str) -> object:
+def _find_in_namespace(space: Namespace, name: str) -> object:
     if name in space.table:
         return space.table[name]
     refused = REFUSED.get(name) if space is T else None
@@ -225,7 +225,7 @@ def _of_namespace(space: Namespace, name: str) -> object:
     raise mistake("SCR0004", f"there is no {space.name}.{name}", help=suggest_for_name(space, name))
 
 
-def _of_module(module: ModuleNames, name: str) -> object:
+def _find_in_module(module: ModuleNames, name: str) -> object:
     if name in module.functions:
         found = module.functions[name]
         return POISON if found is None else found

@@ -79,7 +79,7 @@ class Captured:
         return [name for scope in self.scopes for name in scope if not name.startswith("__")]
 
 
-def _same(value: Any) -> object:
+def _identity(value: Any) -> object:
     return value
 
 
@@ -96,13 +96,13 @@ def literal(value: int) -> int:
 
 # By exact type first: nothing of the value's own class is called.
 _PLAIN: Final[dict[type, Callable[[Any], object]]] = {
-    bool: _same,
+    bool: _identity,
     int: literal,
-    float: _same,
-    str: _same,
-    type(None): _same,
-    DataType: _same,
-    range: _same,
+    float: _identity,
+    str: _identity,
+    type(None): _identity,
+    DataType: _identity,
+    range: _identity,
     tuple: lambda v: tuple([static(item) for item in v]),
     list: lambda v: [static(item) for item in v],
     dict: lambda v: {static(key): static(item) for key, item in v.items()},

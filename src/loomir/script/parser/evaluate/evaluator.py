@@ -6,37 +6,39 @@ around a decorated function, and a few functions on plain values. Nested express
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
-from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.node import Node
 from loomir.ir.visit import Step, trampoline
 from loomir.script.builder.arguments import as_expr, check_index, region_of
-from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.expressions import check_dtype
 from loomir.script.builder.mistakes import mistake, with_span
-from loomir.script.builder.tir.buffers import (
-    alloc_buffer,
-    alloc_local,
-    alloc_shared,
-    decl_buffer,
-    match_buffer,
-)
 from loomir.script.builder.tir.scopes import EnvThread
-from loomir.script.builder.tir.table import DTYPE_FIRST, makes_expression
 from loomir.script.parser import doc
 from loomir.script.parser.convert import read_expression
 from loomir.script.parser.evaluate.attributes import Method, attribute, item
-from loomir.script.parser.evaluate.captured import MISSING, Foreign, literal
+from loomir.script.parser.evaluate.call_arguments import (
+    DECLARING,
+    SCOPED,
+    SHAPE_PARAMETERS,
+    SHAPED,
+    SIZE,
+    Shaped,
+    check_arguments,
+    choose_declared_dtype,
+    explain_in_kernel,
+    explain_not_callable,
+    is_data,
+    place_dtype,
+)
+from loomir.script.parser.evaluate.captured import MISSING, literal
+from loomir.script.parser.evaluate.dialect import Dialect, Expansion, Names, Poisoned
 from loomir.script.parser.evaluate.namespaces import (
     Macro,
     ModuleFunction,
-    Namespace,
     R,
     is_exported,
     operator_of,
@@ -54,159 +56,15 @@ from loomir.script.parser.evaluate.operators import (
 from loomir.script.parser.evaluate.plain_functions import PlainFunction
 from loomir.script.parser.evaluate.var_table import POISON, MutableLocal
 from loomir.script.parser.places import blame, set_span
-from loomir.support.diagnostics import CompileError, Diagnostic
+from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer, BufferLoad, Range
 from loomir.tir.expr import IntImm, PrimExpr
 
-__all__ = [
-    "DECLARING",
-    "SCOPED",
-    "SHAPED",
-    "Dialect",
-    "Expansion",
-    "ExprEvaluator",
-    "Names",
-    "Poisoned",
-    "Shaped",
-]
-
+__all__ = ["ExprEvaluator"]
 
 AnySlice: TypeAlias = "slice[Any, Any, Any]"
-
-
-class Expansion(NamedTuple):
-    """The call of a macro, which stands for statements."""
-
-    macro: Macro
-    node: doc.Call
-    args: list[object]
-    keywords: dict[str, object]
-
-
-class Poisoned(Exception):
-    """Something that was refused, and reported, is used."""
-
-
-class Names(Protocol):
-    """What the evaluator asks the parser."""
-
-    ignores_captured: bool  # strings in shapes name what is the program's own (S10)
-
-    @property
-    def in_kernel(self) -> bool:
-        """Whether a function of TIR is read."""
-        ...
-
-    def lookup(self, node: doc.Name) -> object:
-        """Return what a name means. Errors: SCR0003."""
-        ...
-
-    def declare_shape_name(self, node: doc.Name, dtype: DataType) -> object:
-        """Return what a name in a shape means, declaring it of a dtype where nothing does."""
-        ...
-
-    def shape_scope(self) -> AbstractContextManager[object]:
-        """Declare names in shapes for the body of ``with`` only."""
-        ...
-
-    def call_function(
-        self,
-        target: ModuleFunction,
-        node: doc.Call,
-        args: list[object],
-        parts: Sequence[doc.ExprNode],
-    ) -> PrimExpr:
-        """Make the call of a function of the module."""
-        ...
-
-
-class Dialect(Protocol):
-    """What a dialect makes of values of its own, where it has some."""
-
-    def holds(self, value: object) -> bool:
-        """Whether a value is one of the dialect's."""
-        ...
-
-    def operator(self, op: str, operands: Sequence[object]) -> object:
-        """Apply an operator."""
-        ...
-
-    def item(self, value: object, index: object) -> object:
-        """Return an element."""
-        ...
-
-    def call(self, func: object, args: list[object], keywords: dict[str, object]) -> object:
-        """Call a value of the dialect's, or a function with arguments made fit for it."""
-        ...
-
-    def make_value(
-        self,
-        value: object,
-        node: doc.ExprNode,
-        values: Sequence[object],
-        parts: Sequence[doc.ExprNode],
-    ) -> object:
-        """Return what stands for a new value within an expression."""
-        ...
-
-    def module(self, name: str) -> object:
-        """Return what the name of a module of Python's stands for, or MISSING."""
-        ...
-
-    def attribute(self, value: object, name: str) -> object:
-        """Return an attribute of a value that only the dialect knows, or MISSING."""
-        ...
-
-    def plain(self, func: object) -> Callable[..., object] | None:
-        """Return a function on plain values that only the dialect knows, or None."""
-        ...
-
-
-class Shaped(NamedTuple):
-    """Which argument of a function is a shape.
-
-    Names in it may be new if it ``declares``; None stands for what holds around. A string is an
-    extent, unless it is the whole argument and not among ``texts``. New names are of the dtype that
-    is given before it if it is ``typed``, else int64.
-    """
-
-    argument: int
-    declares: bool | None
-    texts: bool = True
-    typed: bool = False
-
-
-_SIZE: Final[DataType] = DataType("int64")
-_SHAPE_PARAMETERS: Final = frozenset({"shape", "strides", "elem_offset", "values", "value"})
-SHAPED: Final[dict[int, Shaped]] = {
-    id(BufferSpec): Shaped(0, True),
-    id(match_buffer): Shaped(1, True),
-    id(alloc_buffer): Shaped(0, False),
-    id(alloc_local): Shaped(0, False),
-    id(alloc_shared): Shaped(0, False),
-    id(decl_buffer): Shaped(0, False),
-}
-"""Which argument is a shape, by the ``id`` of the function."""
-DECLARING: Final[dict[int, int]] = {}
-"""From which argument on a description declares names in shapes, by the ``id`` of the function."""
-SCOPED: Final[set[int]] = set()
-"""Functions whose arguments declare names in shapes that nothing else sees, by ``id``."""
-_SIGNATURES: dict[int, inspect.Signature] = {}
-
-
-def _dtype_beside(
-    shaped: Shaped | None, args: Sequence[object], keywords: Mapping[str, object]
-) -> DataType:
-    """Return the dtype of the names that an argument declares, by what stands before it."""
-    if shaped is None or not shaped.typed:
-        return _SIZE
-    given = args[0] if args else keywords.get("dtype")
-    try:
-        return DataType(given) if isinstance(given, str) else _SIZE
-    except CompileError:
-        return _SIZE  # the function that takes it reports what is not a dtype
 
 
 class ExprEvaluator:
@@ -220,7 +78,7 @@ class ExprEvaluator:
         self.names = names
         self.in_shape = False
         self.may_declare = False
-        self.declared_dtype: DataType = _SIZE  # of the names that may be new
+        self.declared_dtype: DataType = SIZE  # of the names that may be new
         self.in_data = False  # where numbers are only kept, they may be of any length
         self.statement: doc.ExprNode | None = None
         self.dialect: Dialect | None = None
@@ -247,7 +105,7 @@ class ExprEvaluator:
             if isinstance(node.value, str) and self.in_shape:
                 return self._read_named_shape(node)
             if type(node.value) is int and not self.in_data:
-                return self._at(node.span, literal, node.value)
+                return self._apply_at(node.span, literal, node.value)
             return node.value
         if not node.id:
             raise Poisoned
@@ -295,7 +153,7 @@ class ExprEvaluator:
 
     def _unpack_starred(self, node: doc.Starred) -> Step[list[object]]:
         """Return the elements of ``*items``."""
-        found = yield self.on_one(node.value)
+        found = yield self.evaluate_node(node.value)
         if type(found) not in (tuple, list, range):
             raise mistake(
                 "SCR0005",
@@ -326,20 +184,20 @@ class ExprEvaluator:
         """Evaluate a part of an f-string."""
         if isinstance(node, doc.Constant):
             return str(node.value)
-        value = yield self.on_one(node.value)
+        value = yield self.evaluate_node(node.value)
         spec = "" if node.format_spec is None else (yield self.on_f_string(node.format_spec))
         try:
             return format_value(value, node.conversion, spec)
         except CompileError as error:
             raise with_span(error, node.value.span) from error
 
-    def on_one(self, node: doc.ExprNode) -> Step[object]:
+    def evaluate_node(self, node: doc.ExprNode) -> Step[object]:
         """Evaluate a node, a leaf at once."""
         if isinstance(node, (doc.Name, doc.Constant)):
             return self._leaf(node)
         return (yield self._step(node))
 
-    def _at(self, span: Span, fn: Callable[..., object], *args: object) -> object:
+    def _apply_at(self, span: Span, fn: Callable[..., object], *args: object) -> object:
         """Apply a function; its errors are placed, and so is the node that it makes."""
         try:
             made = fn(*args)
@@ -349,9 +207,9 @@ class ExprEvaluator:
 
     def on_attribute(self, node: doc.Attribute) -> Step[object]:
         """Evaluate ``value.attr``."""
-        value = yield self.on_one(node.value)
+        value = yield self.evaluate_node(node.value)
         if value is R and self.dialect is None and self.names.in_kernel:
-            raise _in_kernel(f"R.{node.attr}", node.span)
+            raise explain_in_kernel(f"R.{node.attr}", node.span)
         try:
             found = MISSING if self.dialect is None else self.dialect.attribute(value, node.attr)
             if found is MISSING:
@@ -382,7 +240,7 @@ class ExprEvaluator:
                     help="write the keys and values",
                     span=value_node.span,
                 )
-            key = yield self.on_one(key_node)
+            key = yield self.evaluate_node(key_node)
             if type(key) in (list, dict) or not (is_static(key) or isinstance(key, Node)):
                 raise mistake(
                     "SCR0005",
@@ -391,9 +249,9 @@ class ExprEvaluator:
                     span=key_node.span,
                 )
             was_data = self.in_data
-            self.in_data = was_data or _is_data(value_node)
+            self.in_data = was_data or is_data(value_node)
             try:
-                made[key] = yield self.on_one(value_node)
+                made[key] = yield self.evaluate_node(value_node)
             finally:
                 self.in_data = was_data
         return made
@@ -402,22 +260,22 @@ class ExprEvaluator:
         """Evaluate a slice."""
         bounds: list[object] = []
         for part in (node.lower, node.upper, node.step):
-            bounds.append(None if part is None else (yield self.on_one(part)))
+            bounds.append(None if part is None else (yield self.evaluate_node(part)))
         return slice(*bounds)
 
     def on_subscript(self, node: doc.Subscript) -> Step[object]:
         """Evaluate an element or a region of a buffer, or an item of a plain value."""
-        value = yield self.on_one(node.value)
+        value = yield self.evaluate_node(node.value)
         index_nodes = node.slice.elts if isinstance(node.slice, doc.Tuple) else [node.slice]
         if not isinstance(value, Buffer):
-            index = yield self.on_one(node.slice)
+            index = yield self.evaluate_node(node.slice)
             dialect = self.dialect
             if dialect is not None and dialect.holds(value):
-                made = self._at(node.span, dialect.item, value, cast("object", index))
+                made = self._apply_at(node.span, dialect.item, value, cast("object", index))
                 return dialect.make_value(made, node, (value,), (node.value,))
             if isinstance(index, slice):
                 self._refuse_run_time_slice(cast("AnySlice", index), node.slice)
-            return self._at(node.span, item, value, cast("object", index))
+            return self._apply_at(node.span, item, value, cast("object", index))
         indices, index_nodes = yield self._parts(index_nodes)
         if len(indices) == 1 and type(indices[0]) in (tuple, list):  # the indices of a grid
             indices = list(cast("Sequence[object]", indices[0]))
@@ -437,8 +295,8 @@ class ExprEvaluator:
                 sliced = True
             else:
                 is_last = axis == len(indices) - 1
-                self._at(part.span, check_index, value, axis, index, is_last)
-        return self._at(node.span, region_of if sliced else _load, value, indices)
+                self._apply_at(part.span, check_index, value, axis, index, is_last)
+        return self._apply_at(node.span, region_of if sliced else _load, value, indices)
 
     def _refuse_run_time_slice(self, found: AnySlice, node: doc.AST) -> None:
         bounds: tuple[object, ...] = (found.start, found.stop, found.step)
@@ -452,7 +310,7 @@ class ExprEvaluator:
 
     def on_unary(self, node: doc.UnaryOp) -> Step[object]:
         """Evaluate an operator on one operand."""
-        operand = yield self.on_one(node.operand)
+        operand = yield self.evaluate_node(node.operand)
         if self.dialect is not None and self.dialect.holds(operand):
             return self._operate(node, node.op, (operand,), (node.operand,))
         try:
@@ -482,8 +340,8 @@ class ExprEvaluator:
 
     def on_binary(self, node: doc.BinOp) -> Step[object]:
         """Evaluate an operator on two operands."""
-        left = yield self.on_one(node.left)
-        right = yield self.on_one(node.right)
+        left = yield self.evaluate_node(node.left)
+        right = yield self.evaluate_node(node.right)
         if self._is_dialect(left, right):
             return self._operate(node, node.op, (left, right), (node.left, node.right))
         try:
@@ -494,10 +352,10 @@ class ExprEvaluator:
 
     def on_compare(self, node: doc.Compare) -> Step[object]:
         """Evaluate a comparison, or a chain of them."""
-        left = yield self.on_one(node.left)
+        left = yield self.evaluate_node(node.left)
         result: object = True
         for index, (op, right_node) in enumerate(zip(node.ops, node.comparators, strict=True)):
-            right = yield self.on_one(right_node)
+            right = yield self.evaluate_node(right_node)
             if self._is_dialect(left, right):
                 if len(node.ops) > 1:
                     raise mistake(
@@ -507,11 +365,11 @@ class ExprEvaluator:
                         span=node.span,
                     )
                 return self._operate(node, op, (left, right), (node.left, right_node))
-            made = self._at(node.span, binary, op, left, right)
+            made = self._apply_at(node.span, binary, op, left, right)
             if index == 0:
                 result = made
             elif isinstance(result, PrimExpr) or isinstance(made, PrimExpr):
-                result = self._at(node.span, combine_conditions, "and", result, made)
+                result = self._apply_at(node.span, combine_conditions, "and", result, made)
             else:
                 result = result and made
             left = right
@@ -523,7 +381,7 @@ class ExprEvaluator:
         result: object = None
         start = node
         for index, part in enumerate(node.values):
-            value = yield self.on_one(part)
+            value = yield self.evaluate_node(part)
             if self._is_dialect(value):
                 raise mistake(
                     "SCR0009",
@@ -545,7 +403,7 @@ class ExprEvaluator:
 
     def on_choice(self, node: doc.IfExp) -> Step[object]:
         """Evaluate ``a if c else b`` on a plain condition."""
-        test = yield self.on_one(node.test)
+        test = yield self.evaluate_node(node.test)
         if not is_static(test):
             raise mistake(
                 "SCR0009",
@@ -556,23 +414,23 @@ class ExprEvaluator:
                 else "write `if c:` and `else:` as statements, or R.where(c, a, b)",
                 span=node.test.span,
             )
-        return (yield self.on_one(node.body if test else node.orelse))
+        return (yield self.evaluate_node(node.body if test else node.orelse))
 
     # -- calls ---------------------------------------------------------------------------------
     def on_call(self, node: doc.Call) -> Step[object]:
         """Evaluate a call."""
-        func = yield self.on_one(node.func)
+        func = yield self.evaluate_node(node.func)
         before = self.declares
         if id(func) not in SCOPED:
-            return (yield self._on_arguments(node, func))
+            return (yield self._call_with_arguments(node, func))
         try:
             with self.names.shape_scope():
                 self.declares = True
-                return (yield self._on_arguments(node, func))
+                return (yield self._call_with_arguments(node, func))
         finally:
             self.declares = before
 
-    def _on_arguments(self, node: doc.Call, func: object) -> Step[object]:
+    def _call_with_arguments(self, node: doc.Call, func: object) -> Step[object]:
         shaped = SHAPED.get(id(func))
         declaring = DECLARING.get(id(func))
         args: list[object] = []
@@ -585,7 +443,7 @@ class ExprEvaluator:
             elif declaring is not None and len(args) >= declaring:
                 args.append((yield self._evaluate_declaring(part)))
             else:
-                dtype = _dtype_beside(shaped, args, keywords)
+                dtype = choose_declared_dtype(shaped, args, keywords)
                 args.append((yield self._argument(part, shaped if in_shape else None, dtype)))
             parts += [part] * (len(args) - len(parts))
         for word in node.keywords:
@@ -596,9 +454,9 @@ class ExprEvaluator:
                     help="write the arguments by name",
                     span=word.span,
                 )
-            in_shape = shaped is not None and word.arg in _SHAPE_PARAMETERS
+            in_shape = shaped is not None and word.arg in SHAPE_PARAMETERS
             if declaring is None:
-                dtype = _dtype_beside(shaped, args, keywords)
+                dtype = choose_declared_dtype(shaped, args, keywords)
                 value = yield self._argument(word.value, shaped if in_shape else None, dtype)
             else:
                 value = yield self._evaluate_declaring(word.value)
@@ -616,7 +474,7 @@ class ExprEvaluator:
         """Evaluate a description that may declare names in its shapes."""
         before, self.declares = self.declares, True
         try:
-            return (yield self.on_one(node))
+            return (yield self.evaluate_node(node))
         finally:
             self.declares = before
 
@@ -624,12 +482,12 @@ class ExprEvaluator:
         if shaped is None and isinstance(node, doc.Constant) and isinstance(node.value, str):
             return node.value  # what a call within a shape takes is text: a dtype, "nan"
         if shaped is None or (not shaped.texts and isinstance(node, doc.Constant)):
-            return (yield self.on_one(node))
+            return (yield self.evaluate_node(node))
         before = self.in_shape, self.may_declare, self.declared_dtype
         self.in_shape, self.declared_dtype = True, dtype
         self.may_declare = self.declares if shaped.declares is None else shaped.declares
         try:
-            return (yield self.on_one(node))
+            return (yield self.evaluate_node(node))
         finally:
             self.in_shape, self.may_declare, self.declared_dtype = before
 
@@ -668,7 +526,7 @@ class ExprEvaluator:
                 )
             return Expansion(func, node, args, keywords)
         if dialect is None and operator_of(func) is not None:
-            raise _in_kernel(f"{func}", node.func.span)
+            raise explain_in_kernel(f"{func}", node.func.span)
         if ready is not None:
             target = ready
         elif isinstance(func, (PlainFunction, Method)):
@@ -676,14 +534,14 @@ class ExprEvaluator:
         elif is_exported(func) or isinstance(func, DTypeFunction):
             target = cast("Callable[..., object]", func)
         else:
-            raise _not_callable(func, node.func.span)
+            raise explain_not_callable(func, node.func.span)
         values = (*args, *keywords.values())
         given = (*parts, *(k.value for k in node.keywords))
         wanted: object = None
         if "dtype" in keywords and isinstance(target, FunctionType):
-            args, keywords, wanted = _with_dtype(target, args, keywords)
+            args, keywords, wanted = place_dtype(target, args, keywords)
         if ready is None and not isinstance(func, PlainFunction):
-            _check_arguments(target, node, args, keywords)
+            check_arguments(target, node, args, keywords)
         try:
             made: object = target(*args, **keywords)
             if wanted is not None:
@@ -706,7 +564,7 @@ class ExprEvaluator:
         values = (*args, *keywords.values())
         given = (*parts, *(k.value for k in node.keywords))
         if is_exported(func):
-            _check_arguments(cast("Callable[..., object]", func), node, args, keywords)
+            check_arguments(cast("Callable[..., object]", func), node, args, keywords)
         try:
             made = set_span(dialect.call(func, args, keywords), node.span, values)
         except CompileError as error:
@@ -714,124 +572,13 @@ class ExprEvaluator:
         return dialect.make_value(made, node, (*values, func), (*given, node.func))
 
 
-def _is_data(node: doc.AST) -> bool:
-    """Whether an expression holds nothing but constants."""
-    stack: list[doc.AST | None] = [node]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, (doc.Tuple, doc.List)):
-            stack += part.elts
-        elif isinstance(part, doc.Dict):
-            stack += [*part.keys, *part.values]
-        elif isinstance(part, doc.UnaryOp):
-            stack.append(part.operand)
-        elif not isinstance(part, doc.Constant):
-            return False
-    return True
-
-
 def _load(buffer: Buffer, indices: list[object]) -> BufferLoad:
     return BufferLoad(buffer, tuple([as_expr(index, "an index") for index in indices]))
 
 
-def _in_kernel(name: str, span: Span) -> CompileError:
-    return mistake(
-        "SCR0010",
-        f"{name} is part of Relax, and this function is a kernel",
-        help="use what T has, or write the function under @R.function",
-        span=span,
-    )
-
-
-def _not_callable(func: object, span: Span) -> CompileError:
-    if isinstance(func, (BaseFunc, IRModule)):
-        return mistake(
-            "SCR0007",
-            "this function belongs to another program",
-            help="put both into one class under @I.ir_module, and call cls.name(…)",
-            span=span,
-        )
-    if isinstance(func, Namespace):
-        return mistake(
-            "SCR0007", f"{func.name} cannot be called", help="name what is in it", span=span
-        )
-    if isinstance(func, Buffer):
-        return mistake(
-            "SCR0007",
-            f"{kind(func)} cannot be called",
-            help=f"index it with square brackets, as in {func.name or 'A'}[i]",
-            span=span,
-        )
-    help_ = "call T.* functions, or functions of the module"
-    if isinstance(func, Foreign):
-        help_ = (
-            "Python code is not run: write its expression here, its statements under @T.macro, or "
-            "compute the value before, around the function"
-        )
-    return mistake("SCR0007", f"{kind(func)} cannot be called", help=help_, span=span)
-
-
-def _signature(target: Callable[..., object]) -> inspect.Signature:
-    signature = _SIGNATURES.get(id(target))
-    if signature is None:
-        signature = inspect.signature(target)
-        if is_exported(target):
-            _SIGNATURES[id(target)] = signature
-    return signature
-
-
-def _check_arguments(
-    target: Callable[..., object],
-    node: doc.Call,
-    args: list[object],
-    keywords: Mapping[str, object],
-) -> None:
-    """Check the number and names of arguments. Errors: SCR0005."""
-    if getattr(target, "checks_arguments", False):
-        return
-    if getattr(target, "counts_arguments", False) and not keywords:
-        return  # builtins say what they compute
-    signature = _signature(target)
-    try:
-        signature.bind(*args, **keywords)
-    except TypeError as error:
-        names = ", ".join(str(p.replace(annotation=p.empty)) for p in signature.parameters.values())
-        called = _text_of(node.func)
-        help_ = f"its arguments are {called}({names})"
-        raise CompileError(
-            Diagnostic("SCR0005", f"{called}: {error}", node.span, help=help_)
-        ) from error
-
-
-def _with_dtype(
-    target: FunctionType, args: list[object], keywords: dict[str, object]
-) -> tuple[list[object], dict[str, object], object]:
-    """Place ``dtype=`` of a builtin: first among the arguments, or beside them as a claim.
-
-    Gives the dtype that the result must have, None if the function takes the dtype itself.
-    """
-    names = list(_signature(target).parameters)
-    if names[:1] == ["dtype"] or target in DTYPE_FIRST:
-        rest = {name: value for name, value in keywords.items() if name != "dtype"}
-        return ([keywords["dtype"], *args], rest, None) if args else (args, keywords, None)
-    if "dtype" in names or not makes_expression(target):
-        return args, keywords, None
-    rest = {name: value for name, value in keywords.items() if name != "dtype"}
-    return args, rest, keywords["dtype"]
-
-
-def _text_of(node: doc.AST) -> str:
-    words: list[str] = []
-    while isinstance(node, doc.Attribute):
-        words.append(node.attr)
-        node = node.value
-    words.append(node.id if isinstance(node, doc.Name) else "…")
-    return ".".join(reversed(words))
-
-
 _STEPS: Final[dict[type[Any], Callable[[ExprEvaluator, Any], Step[object]]]] = {
-    doc.Name: ExprEvaluator.on_one,
-    doc.Constant: ExprEvaluator.on_one,
+    doc.Name: ExprEvaluator.evaluate_node,
+    doc.Constant: ExprEvaluator.evaluate_node,
     doc.Attribute: ExprEvaluator.on_attribute,
     doc.Tuple: ExprEvaluator.on_sequence,
     doc.List: ExprEvaluator.on_sequence,

@@ -60,7 +60,7 @@ class NumpyType:
     def call(self, value: object = 0) -> object:
         """Make a number."""
         name = f"np.{self.dtype}"
-        return NumpyFunction(name, self._number, _one).call(value)
+        return NumpyFunction(name, self._number, _count_one).call(value)
 
     def _number(self, value: Any) -> object:
         return np.array(value, numpy_of(self.dtype))
@@ -103,11 +103,11 @@ def _plain(name: str, value: object) -> object:
 
 
 # -- how many elements a call makes ----------------------------------------------------------------
-def _one(*args: object, **keywords: object) -> int:
+def _count_one(*args: object, **keywords: object) -> int:
     return 1
 
 
-def _of_shape(shape: Any, *args: object, **keywords: object) -> int:
+def _count_in_shape(shape: Any, *args: object, **keywords: object) -> int:
     count = 1
     extents: tuple[Any, ...] = tuple(shape) if type(shape) in (tuple, list) else (shape,)
     for extent in extents:
@@ -115,34 +115,36 @@ def _of_shape(shape: Any, *args: object, **keywords: object) -> int:
     return count
 
 
-def _of_values(values: object, *args: object, **keywords: object) -> int:
+def _count_values(values: object, *args: object, **keywords: object) -> int:
     return 1 if isinstance(values, (bool, int, float)) else len(cast("list[object]", values))
 
 
-def _of_range(start: Any, stop: Any = None, step: Any = 1, **keywords: object) -> int:
+def _count_range(start: Any, stop: Any = None, step: Any = 1, **keywords: object) -> int:
     low, high = (0, start) if stop is None else (start, stop)
     return int((high - low) / (step or 1)) + 1
 
 
-def _of_square(n: Any, m: Any = None, *args: object, **keywords: object) -> int:
+def _count_square(n: Any, m: Any = None, *args: object, **keywords: object) -> int:
     return int(n) * int(n if m is None else m)
 
 
-def _of_steps(start: object, stop: object, num: Any = 50, *args: object, **keywords: object) -> int:
+def _count_steps(
+    start: object, stop: object, num: Any = 50, *args: object, **keywords: object
+) -> int:
     return int(num)
 
 
 _FUNCTIONS: Final[Mapping[str, tuple[Callable[..., Any], Callable[..., int]]]] = {
-    "zeros": (np.zeros, _of_shape),
-    "ones": (np.ones, _of_shape),
-    "full": (np.full, _of_shape),
-    "arange": (np.arange, _of_range),
-    "linspace": (np.linspace, _of_steps),
-    "eye": (np.eye, _of_square),
-    "identity": (np.identity, _of_square),
-    "array": (np.array, _of_values),
-    "asarray": (np.array, _of_values),
-    "dtype": (np.dtype, _one),
+    "zeros": (np.zeros, _count_in_shape),
+    "ones": (np.ones, _count_in_shape),
+    "full": (np.full, _count_in_shape),
+    "arange": (np.arange, _count_range),
+    "linspace": (np.linspace, _count_steps),
+    "eye": (np.eye, _count_square),
+    "identity": (np.identity, _count_square),
+    "array": (np.array, _count_values),
+    "asarray": (np.array, _count_values),
+    "dtype": (np.dtype, _count_one),
 }
 _TYPES: Final = (
     *("float16", "float32", "float64"),
@@ -166,14 +168,14 @@ NUMPY: Final = Namespace(
 
 # -- arrays ----------------------------------------------------------------------------------------
 def _astype(array: Any) -> object:
-    return NumpyFunction("astype", array.astype, _one)
+    return NumpyFunction("astype", array.astype, _count_one)
 
 
 def _reshape(array: Any) -> object:
     def reshape(*shape: Any) -> Any:
         return array.reshape(*shape)
 
-    return NumpyFunction("reshape", reshape, _one)
+    return NumpyFunction("reshape", reshape, _count_one)
 
 
 _ARRAY: Final[Mapping[str, Callable[[Any], object]]] = {

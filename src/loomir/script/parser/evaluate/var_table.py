@@ -86,7 +86,7 @@ class VarTable:
         """List the names in scope."""
         return (name for name, stack in self.name2value.items() if stack)
 
-    def below(self, depth: int) -> VarTable:
+    def copy_below(self, depth: int) -> VarTable:
         """Copy the names of the outermost ``depth`` scopes, as they are now."""
         made = VarTable()
         made.name2value = {name: list(stack) for name, stack in self.name2value.items() if stack}

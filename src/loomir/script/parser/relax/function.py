@@ -17,7 +17,7 @@ from loomir.script.builder.relax.info import as_struct_info
 from loomir.script.parser import doc
 from loomir.script.parser.core import FunctionState, Parser, header
 from loomir.script.parser.decorators import Options
-from loomir.script.parser.evaluate.evaluator import Poisoned
+from loomir.script.parser.evaluate.dialect import Poisoned
 from loomir.script.parser.evaluate.namespaces import ModuleFunction
 from loomir.script.parser.evaluate.var_table import POISON, Entry
 from loomir.script.parser.module_calls import unquote

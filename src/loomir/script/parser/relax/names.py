@@ -8,7 +8,7 @@ from typing import Final, cast
 from loomir.script.builder.relax import functions, info, table
 from loomir.script.builder.relax.table import Operators, Part
 from loomir.script.builder.relax.values import Operator
-from loomir.script.parser.evaluate.evaluator import DECLARING, SCOPED, SHAPED, Shaped
+from loomir.script.parser.evaluate.call_arguments import DECLARING, SCOPED, SHAPED, Shaped
 from loomir.script.parser.evaluate.metadata import read_metadata
 from loomir.script.parser.evaluate.namespaces import (
     FUNCTION,

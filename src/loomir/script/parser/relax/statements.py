@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from loomir.ir.equality import structural_equal
 from loomir.ir.node import reset
@@ -16,19 +14,16 @@ from loomir.script.builder.frame import Frame
 from loomir.script.builder.mistakes import mistake, with_span
 from loomir.script.builder.relax.frames import (
     DataflowFrame,
-    ElseFrame,
     FunctionFrame,
-    IfFrame,
-    ThenFrame,
     sequence,
 )
 from loomir.script.builder.relax.values import as_value, is_value
 from loomir.script.builder.tir.scopes import MetaVar
 from loomir.script.parser import dispatch, doc
-from loomir.script.parser.core import Parser, header, targets_of
+from loomir.script.parser.core import Parser, header
 from loomir.script.parser.decorators import read_decorators, refuse_undecorated
 from loomir.script.parser.evaluate.captured import Foreign
-from loomir.script.parser.evaluate.evaluator import Expansion, Poisoned
+from loomir.script.parser.evaluate.dialect import Expansion, Poisoned
 from loomir.script.parser.evaluate.namespaces import (
     FUNCTION,
     INLINE,
@@ -40,93 +35,28 @@ from loomir.script.parser.evaluate.operators import holds_expr, is_static
 from loomir.script.parser.evaluate.var_table import Entry
 from loomir.script.parser.macros import define_macro, expand
 from loomir.script.parser.places import blame
+from loomir.script.parser.relax.bound_values import dialect_of, emit_value, evaluate_bound
+from loomir.script.parser.relax.branches import list_bound
 from loomir.script.parser.relax.function import TOKEN, read_info, read_inner
 from loomir.script.parser.relax.values import (
     Annotated,
     Cast,
-    RelaxValues,
-    at_uses,
     emit_at,
     info_of,
     kind_of_value,
     unwrap,
 )
 from loomir.support.diagnostics import CompileError
-from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr
 from loomir.tir.expr import Var as ShapeVar
 
 __all__ = ["TOKEN"]
 
 
-def _dialect(parser: Parser) -> RelaxValues:
-    found = parser.evaluator.dialect
-    assert isinstance(found, RelaxValues)
-    return found
-
-
-def _evaluate(parser: Parser, node: doc.ExprNode, *, is_statement: bool = False) -> object:
-    """Return the value of what a statement binds: a call is not bound yet."""
-    dialect = _dialect(parser)
-    dialect.tops = _tops(node)
-    dialect.origin = None
-    try:
-        value = parser.evaluator.evaluate_statement(node) if is_statement else parser.evaluate(node)
-    finally:
-        dialect.tops = ()
-    return value
-
-
-def _tops(node: doc.ExprNode) -> tuple[doc.ExprNode, ...]:
-    """List the expressions that give the value of one: what a choice or ``R.emit`` is of."""
-    found: list[doc.ExprNode] = []
-    stack = [node]
-    while stack:
-        part = stack.pop()
-        found.append(part)
-        if isinstance(part, doc.IfExp):
-            stack += (part.body, part.orelse)
-        elif isinstance(part, doc.Call) and isinstance(part.func, doc.Attribute):
-            stack += part.args[:1] if part.func.attr == "emit" else ()
-    return tuple(found)
-
-
-def _emit(
-    parser: Parser,
-    value: object,
-    name: str,
-    node: doc.ExprNode,
-    info: StructInfo | None = None,
-    at: Span | None = None,
-) -> Var:
-    """Bind a value that ``_evaluate`` gave."""
-    if isinstance(value, Annotated):
-        value, info = value.value, value.info if info is None else info
-    if isinstance(value, Cast):
-        frame = sequence("R.match_cast")
-        try:
-            var = frame.match_cast(value.value, value.info, name, at)
-            if info is None or structural_equal(info, value.info):
-                return var
-            return frame.emit(var, name, info, at)
-        except CompileError as error:
-            raise with_span(error, node.span) from error
-    origin = _dialect(parser).origin
-    values, parts = ((value,), (node,)) if origin is None or origin[0] is not value else origin[1:]
-    try:
-        made = as_value(unwrap(value))
-    except CompileError as error:
-        raise blame(error, node.span, (value,), (node,)) from error
-    if isinstance(made, Expr) and made.span is None and not isinstance(made, Var):
-        reset(made, "span", node.span)
-    return emit_at(made, name, node.span, values, parts, info, at)
-
-
-# -- assignments -------------------------------------------------------------------------------
 @dispatch.register(TOKEN, "Assign")
 def visit_assign(parser: Parser, node: doc.Assign) -> None:
     """Read ``a = value``: a binding; a name bound before means something else from here on."""
-    value = _evaluate(parser, node.value)
+    value = evaluate_bound(parser, node.value)
     for target in node.targets:
         value = _bind(parser, target, value, node.value)
 
@@ -146,12 +76,12 @@ def visit_ann_assign(parser: Parser, node: doc.AnnAssign) -> None:
     if node.value is None:
         sequence("an annotation").said[target.id] = info, node.span
         return
-    value = _evaluate(parser, node.value)
+    value = evaluate_bound(parser, node.value)
     if isinstance(value, Annotated) and isinstance(value.value, ExternFunc):
         _check_extern(value, info, node)
         parser.vars.add(target.id, Entry(value, "alias", target.span))
         return
-    var = _emit(parser, value, target.id, node.value, info, target.span)
+    var = emit_value(parser, value, target.id, node.value, info, target.span)
     parser.vars.add(target.id, Entry(var, "value", target.span))
 
 
@@ -179,7 +109,7 @@ def visit_aug_assign(parser: Parser, node: doc.AugAssign) -> None:
             span=node.target.span,
         )
     value = doc.BinOp(node.span, node.target, node.op, node.value)
-    _bind(parser, node.target, _evaluate(parser, value), value)
+    _bind(parser, node.target, evaluate_bound(parser, value), value)
 
 
 def _bind(parser: Parser, target: doc.ExprNode, value: object, node: doc.ExprNode) -> object:
@@ -207,14 +137,14 @@ def _bind_name(parser: Parser, target: doc.Name, value: object, node: doc.ExprNo
     if isinstance(value, ShapeVar) and not value.name_hint:
         known = parser.vars.get(name)
         if known is not None and isinstance(known.value, ShapeVar) and known.kind == "shape":
-            _same_kind(known.value, value, node)
+            _require_same_dtype(known.value, value, node)
             return known.value  # declared by a shape before this line
         reset(value, "name_hint", name)
         reset(value, "span", target.span)
         parser.vars.add(name, Entry(value, "shape", target.span))
         return value
     no_value = value is None or isinstance(value, Foreign) or _is_frame(value)
-    if no_value and not _dialect(parser).holds(value):
+    if no_value and not dialect_of(parser).holds(value):
         raise mistake(
             "SCR0025",
             f"{kind_of_value(value)} is not a value that a name can be bound to",
@@ -224,12 +154,12 @@ def _bind_name(parser: Parser, target: doc.Name, value: object, node: doc.ExprNo
     if isinstance(value, (ModuleFunction, ModuleNames, PrimExpr, StructInfo)) or _is_plain(value):
         parser.vars.add(name, Entry(value, "alias", target.span))
         return value
-    var = _emit(parser, value, name, node, at=target.span)
+    var = emit_value(parser, value, name, node, at=target.span)
     parser.vars.add(name, Entry(var, "value", target.span))
     return var
 
 
-def _same_kind(known: ShapeVar, declared: ShapeVar, node: doc.ExprNode) -> None:
+def _require_same_dtype(known: ShapeVar, declared: ShapeVar, node: doc.ExprNode) -> None:
     """Refuse to declare a shape variable again with another dtype."""
     if known.dtype is not declared.dtype:
         raise mistake(
@@ -282,11 +212,11 @@ def _unpack(
             help="assign it to one name",
             span=target.span,
         )
-    whole = value if isinstance(value, (Var, Tuple)) else _emit(parser, value, "", node)
+    whole = value if isinstance(value, (Var, Tuple)) else emit_value(parser, value, "", node)
     info = info_of(whole)
     if isinstance(info, TupleStructInfo):
         _check_count(target, len(info.fields))
-    dialect = _dialect(parser)
+    dialect = dialect_of(parser)
     for index, part in enumerate(target.elts):
         try:
             field = whole.fields[index] if isinstance(whole, Tuple) else None
@@ -307,13 +237,12 @@ def _check_count(target: doc.Tuple | doc.List, count: int) -> None:
         )
 
 
-# -- other statements --------------------------------------------------------------------------
 @dispatch.register(TOKEN, "Expr")
 def visit_expr(parser: Parser, node: doc.Expr) -> None:
     """Read an expression as a statement: a call for its effect, or a part of a function."""
     if isinstance(node.value, doc.Constant) and isinstance(node.value.value, str):
         return  # a docstring
-    value = _evaluate(parser, node.value, is_statement=True)
+    value = evaluate_bound(parser, node.value, is_statement=True)
     if isinstance(value, Expansion):
         expand(parser, value)
     elif isinstance(value, Cast):
@@ -322,7 +251,7 @@ def visit_expr(parser: Parser, node: doc.Expr) -> None:
         except CompileError as error:
             raise with_span(error, node.span) from error
     elif isinstance(value, Annotated) or (isinstance(value, Expr) and not isinstance(value, Var)):
-        _emit(parser, value, "_", node.value, at=node.span)
+        emit_value(parser, value, "_", node.value, at=node.span)
     elif isinstance(value, Frame):
         raise mistake(
             "SCR0013",
@@ -357,10 +286,10 @@ def visit_return(parser: Parser, node: doc.Return) -> None:
             help="`return ()` gives the empty tuple",
             span=node.span,
         )
-    value = _evaluate(parser, node.value)
+    value = evaluate_bound(parser, node.value)
     if isinstance(value, (Cast, Annotated)):
-        value = _emit(parser, value, "", node.value)
-    origin = _dialect(parser).origin
+        value = emit_value(parser, value, "", node.value)
+    origin = dialect_of(parser).origin
     try:
         made = as_value(unwrap(value))
     except CompileError as error:
@@ -368,7 +297,7 @@ def visit_return(parser: Parser, node: doc.Return) -> None:
     if origin is not None and origin[0] is value:
         made = emit_at(made, "", node.value.span, *origin[1:])
     scope.returns(made, node.span)
-    _dialect(parser).result = (made, node.value)
+    dialect_of(parser).result = (made, node.value)
 
 
 @dispatch.register(TOKEN, "Pass")
@@ -388,7 +317,6 @@ def visit_function(parser: Parser, node: doc.FunctionDef) -> None:
         raise refuse_undecorated(node, "@R.function")
 
 
-# -- scopes ------------------------------------------------------------------------------------
 @dispatch.register(TOKEN, "With")
 def visit_with(parser: Parser, node: doc.With) -> None:
     """Read ``with R.dataflow():``; what ``R.output`` names is known after it."""
@@ -422,7 +350,7 @@ def visit_with(parser: Parser, node: doc.With) -> None:
         frame = value
     except (CompileError, Poisoned) as error:
         parser.report_error(error, header(node))
-        parser.poison(_list_bound(node.body))
+        parser.poison(list_bound(node.body))
         return
     before = parser.setbacks()
     with parser.vars.frame() as names:
@@ -444,141 +372,6 @@ def visit_with(parser: Parser, node: doc.With) -> None:
             parser.vars.ended[name] = entry._replace(kind="dataflow variable")
 
 
-def _list_bound(body: Sequence[doc.StmtNode]) -> list[str]:
-    """List the names that statements bind, those in scopes too."""
-    found: list[str] = []
-    stack: list[doc.AST] = list(body)
-    while stack:
-        part = stack.pop()
-        found += targets_of(part)
-        if not isinstance(part, doc.FunctionDef):
-            for name in ("body", "orelse"):
-                stack.extend(getattr(part, name, ()))
-    return found
-
-
-class _Case(NamedTuple):
-    """A case of a branch that is being read."""
-
-    frame: ThenFrame | ElseFrame
-    names: ExitStack
-    before: int
-
-
-class _Branch(NamedTuple):
-    """A branch whose second case is being read."""
-
-    node: doc.If
-    frame: IfFrame
-    condition: object
-    before: int
-    case: _Case
-
-
-@dispatch.register(TOKEN, "If")
-def visit_if(parser: Parser, node: doc.If) -> None:
-    """Read a branch with all its ``elif``; a condition that is known now decides now."""
-    opened: list[_Branch] = []
-    current: doc.If | None = node
-    while current is not None:
-        current = _visit_cases(parser, current, opened)
-    for branch in reversed(opened):
-        _close_case(parser, branch.case)
-        _close_branch(parser, branch)
-
-
-def _visit_cases(parser: Parser, node: doc.If, opened: list[_Branch]) -> doc.If | None:
-    """Read the cases of one condition; gives the ``elif`` that is left to read."""
-    before = parser.setbacks()
-    try:
-        test = _evaluate(parser, node.test)
-        if is_static(test):
-            return _visit_rest(parser, node.body if test else node.orelse)
-        _check_branch(node, test)
-        cond = as_value(test) if not _needs_name(test) else _emit(parser, test, "", node.test)
-        frame = IfFrame(cond)
-        frame.span = header(node)
-        frame.__enter__()
-    except (CompileError, Poisoned) as error:
-        parser.report_error(error, header(node))
-        parser.poison(_list_bound([node]))
-        return None
-    case = _open_case(parser, ThenFrame(), node)
-    parser.visit_body(node.body)
-    _close_case(parser, case)
-    case = _open_case(parser, ElseFrame(), node)
-    opened.append(_Branch(node, frame, cond, before, case))
-    return _visit_rest(parser, node.orelse)
-
-
-def _visit_rest(parser: Parser, body: Sequence[doc.StmtNode]) -> doc.If | None:
-    """Read a case, unless it is an ``elif``, which is given back."""
-    if len(body) == 1 and isinstance(body[0], doc.If):
-        return body[0]
-    parser.visit_body(body)
-    return None
-
-
-def _check_branch(node: doc.If, test: object) -> None:
-    if not node.orelse:
-        raise mistake(
-            "SCR0032",
-            "a branch has no else case",
-            help="write both cases: each ends by binding the same name",
-            span=header(node),
-        )
-    if not is_value(test) and not isinstance(test, PrimExpr):
-        raise mistake(
-            "SCR0032",
-            f"the condition is {kind_of_value(test)}",
-            help="give a tensor of rank 0 and dtype bool",
-            span=node.test.span,
-        )
-
-
-def _open_case(parser: Parser, frame: ThenFrame | ElseFrame, node: doc.If) -> _Case:
-    names = ExitStack()
-    made = _Case(frame, names, parser.setbacks())
-    frame.span = header(node)
-    frame.__enter__()
-    names.enter_context(parser.vars.frame())
-    return made
-
-
-def _close_case(parser: Parser, case: _Case) -> None:
-    case.names.close()
-    try:
-        parser.builder.close(case.frame, failed=parser.setbacks() > case.before)
-    except CompileError as error:
-        parser.report_error(error, case.frame.span)
-
-
-def _close_branch(parser: Parser, branch: _Branch) -> None:
-    node, frame = branch.node, branch.frame
-    failed = parser.setbacks() > branch.before
-    try:
-        parser.builder.close(frame, failed)
-    except CompileError as error:
-        parser.report_error(_at_condition(error, branch.condition, node.test), frame.span)
-        failed = True
-    if frame.var is not None:
-        reset(frame.var, "span", frame.span)
-        parser.vars.add(frame.cases[True][1], Entry(frame.var, "value", frame.span))
-    if failed:
-        parser.poison(_list_bound([node]))
-
-
-def _at_condition(error: CompileError, cond: object, node: doc.ExprNode) -> CompileError:
-    """Place what is said of the condition of a branch at the condition."""
-    found = [replace(d, span=node.span) if d.code == "RLX0205" else d for d in error.diagnostics]
-    return at_uses(CompileError(*found), (cond,), (node,))
-
-
-def _needs_name(value: object) -> bool:
-    return isinstance(value, Expr) and not isinstance(value, (Var,)) and info_of(value) is None
-
-
-# -- what is no part of Relax ------------------------------------------------------------------
 def _refuse(word: str, help_: str) -> Callable[[Parser, Any], None]:
     def visit(parser: Parser, node: doc.AST) -> None:
         error = mistake(
@@ -589,7 +382,7 @@ def _refuse(word: str, help_: str) -> Callable[[Parser, Any], None]:
             span=header(node),
         )
         parser.report_error(error, node.span)
-        parser.poison(_list_bound([cast("doc.StmtNode", node)]))
+        parser.poison(list_bound([cast("doc.StmtNode", node)]))
 
     return visit
 

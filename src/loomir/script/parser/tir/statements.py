@@ -49,7 +49,7 @@ from loomir.script.parser.assignments import (
 )
 from loomir.script.parser.core import Parser, header, targets_of
 from loomir.script.parser.decorators import read_decorators
-from loomir.script.parser.evaluate.evaluator import Expansion, Poisoned
+from loomir.script.parser.evaluate.dialect import Expansion, Poisoned
 from loomir.script.parser.evaluate.namespaces import INLINE, MACRO
 from loomir.script.parser.evaluate.operators import binary, is_static, kind
 from loomir.script.parser.evaluate.var_table import MutableLocal

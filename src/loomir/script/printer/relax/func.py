@@ -143,7 +143,7 @@ def _seq(d: Docsifier, node: SeqExpr) -> Step[ExprDoc]:
 
 
 @expr_handler("relax", If, Function)
-def _by_name(d: Docsifier, node: If | Function) -> Step[ExprDoc]:
+def _bind_by_name(d: Docsifier, node: If | Function) -> Step[ExprDoc]:
     hint = "gv" if isinstance(node, If) else "func"
     name = IdDoc(d.names.take(hint, fresh=True))
     yield _bind(d, name, node, None)
@@ -172,7 +172,7 @@ def _branch(d: Docsifier, branch: Expr, name: IdDoc) -> Step[None]:
     if not isinstance(branch, SeqExpr):
         yield _bind(d, name, branch, None)
         return
-    last = _last_binding(branch)
+    last = _find_last_binding(branch)
     for block in branch.blocks:
         if last is None or block is not branch.blocks[-1]:
             yield d.stmt(block, False)
@@ -186,7 +186,7 @@ def _branch(d: Docsifier, branch: Expr, name: IdDoc) -> Step[None]:
     yield d.stmt(last, False)
 
 
-def _last_binding(branch: SeqExpr) -> VarBinding | MatchCast | None:
+def _find_last_binding(branch: SeqExpr) -> VarBinding | MatchCast | None:
     """Return the last binding where it binds the branch's value, and reads back as doing so."""
     if not branch.blocks or isinstance(branch.blocks[-1], DataflowBlock):
         return None
@@ -226,12 +226,12 @@ def _result(case: Expr) -> RelaxExpr:
 
 
 def _signatures(d: Docsifier) -> Callable[[GlobalVar], StructInfo]:
-    def of(var: GlobalVar) -> StructInfo:
+    def describe_function(var: GlobalVar) -> StructInfo:
         known = d.functions.get(var.name_hint)
         func = None if known is None else known.func
         return func_struct_info(func) if isinstance(func, (Function, PrimFunc)) else OBJECT
 
-    return of
+    return describe_function
 
 
 @stmt_handler("relax", MatchCast)

@@ -21,7 +21,7 @@ from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.calls import OUTSIDE
 from loomir.tir.builtins.llvm_intrinsics import LLVM
-from loomir.tir.builtins.row import first_dtype
+from loomir.tir.builtins.row import read_first_dtype
 from loomir.tir.builtins.table import BUILTINS
 from loomir.tir.expr import Call, Cast, FloatImm, IntImm, Not, Ramp, Select, StringImm, Var
 from loomir.tir.stmt import BufferStore
@@ -185,7 +185,7 @@ def _call(d: Docsifier, node: Call, need: int, levels: int) -> str:
 def _is_usual(d: Docsifier, name: str, node: Call) -> bool:
     """Tell whether the table of builtins makes this call, whose form the dtypes decide."""
     row = BUILTINS.get(name)
-    if row is None or row.gives is not first_dtype or row.says_dtype or row.check is not None:
+    if row is None or row.gives is not read_first_dtype or row.says_dtype or row.check is not None:
         return False
     if any(param.kind is not None for param in row.params):
         return False

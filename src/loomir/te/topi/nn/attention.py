@@ -254,11 +254,11 @@ def attention_var_len(
     b = reduce_axis((0, convert(sequences)), "b")
 
     # How many sequences end before a query: the number of its own.
-    def before(s: PrimExpr) -> PrimExpr:
+    def count_before(s: PrimExpr) -> PrimExpr:
         made: PrimExpr = sum(cast(wide(query_starts(b + 1)) <= wide(s), "int64"), b)
         return made
 
-    own: Tensor = make("attention_sequence", [queries], before)
+    own: Tensor = make("attention_sequence", [queries], count_before)
 
     def bounds(s: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
         mine = own(s)

@@ -13,7 +13,7 @@ from loomir.support.dtype import DataType
 from loomir.te.reduction import ReduceAxis, reduce_axis, sum
 from loomir.te.scalar import all_of
 from loomir.te.tensor import Tensor
-from loomir.te.topi.layout import PerAxis, Window, default_layout, pads_of, per_axis, places
+from loomir.te.topi.layout import PerAxis, Window, default_layout, expand_per_axis, pads_of, places
 from loomir.te.topi.loops import greater_size
 from loomir.te.topi.pad import pad
 from loomir.te.topi.shape import (
@@ -109,7 +109,7 @@ def conv_transpose(
     count = len(parts.at)
     sizes = [parts.weights[a] for a in parts.kernel_at]
     windows = parts.windows(sizes, stride, dilation, padding)
-    extra = per_axis(name, "the output padding", output_padding, count, 0)
+    extra = expand_per_axis(name, "the output padding", output_padding, count, 0)
     per_group = parts.weights[parts.o]
     parts.fit(parts.shape[parts.c], parts.weights[parts.i])
     channels = parts.split(parts.shape[parts.c], "input")
@@ -183,8 +183,8 @@ class _Parts:
     ) -> list[Window]:
         """Return the window of each spatial axis."""
         count = len(self.at)
-        strides = per_axis(self.name, "the stride", stride, count)
-        gaps = per_axis(self.name, "the dilation", dilation, count)
+        strides = expand_per_axis(self.name, "the stride", stride, count)
+        gaps = expand_per_axis(self.name, "the dilation", dilation, count)
         pads = pads_of(self.name, padding, count)
         return [Window(*w) for w in zip(sizes, strides, gaps, pads, strict=True)]
 

@@ -314,11 +314,11 @@ def group_norm(
     if channel == x.ndim - 1 and over:
         middle, factor = _group_statistics(x, groups, per, over, epsilon)
 
-        def last(*i: PrimExpr) -> PrimExpr:
+        def compute_element(*i: PrimExpr) -> PrimExpr:
             at = _with_zeros(i, *over)
             return scaled((converted(x(*i), wide) - middle(*at)) / factor(*at), i)
 
-        return make("group_norm", shape, last)
+        return make("group_norm", shape, compute_element)
 
     def member(*i: PrimExpr) -> PrimExpr:
         return x(*i[:channel], i[channel] * per + i[channel + 1], *i[channel + 2 :])

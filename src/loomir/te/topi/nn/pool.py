@@ -12,7 +12,7 @@ from typing import Any
 from loomir.te.reduction import ReduceAxis, max, reduce_axis, sum
 from loomir.te.scalar import all_of
 from loomir.te.tensor import Tensor
-from loomir.te.topi.layout import PerAxis, Window, pads_of, per_axis, spatial_axes
+from loomir.te.topi.layout import PerAxis, Window, expand_per_axis, pads_of, spatial_axes
 from loomir.te.topi.loops import wide
 from loomir.te.topi.shape import Size, bad, dims, has_equal_sizes, make, need, widen, write_shape
 from loomir.tir.expr import ExprLike, Max, Min, PrimExpr, cast, convert, match_dtypes
@@ -89,9 +89,9 @@ def _windows(
     layout: str | None,
 ) -> tuple[list[int], list[Window]]:
     at = _images(name, x, layout)
-    sizes = per_axis(name, "the kernel", kernel, len(at))
-    strides = sizes if stride is None else per_axis(name, "the stride", stride, len(at))
-    gaps = per_axis(name, "the dilation", dilation, len(at))
+    sizes = expand_per_axis(name, "the kernel", kernel, len(at))
+    strides = sizes if stride is None else expand_per_axis(name, "the stride", stride, len(at))
+    gaps = expand_per_axis(name, "the dilation", dilation, len(at))
     pads = pads_of(name, padding, len(at))
     return at, [Window(*w) for w in zip(sizes, strides, gaps, pads, strict=True)]
 

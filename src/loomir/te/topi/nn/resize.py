@@ -110,7 +110,7 @@ def _resize(
     for axis, place in zip(at, places, strict=True):
         if not has_equal_sizes(place.extent, place.count) or coordinates == "tf_half_pixel_for_nn":
             weigh = _linear if method == "linear" else _cubic(cubic_alpha, cubic_exclude)
-            made = _along(made, axis, place, inner, weigh)
+            made = _resize_along(made, axis, place, inner, weigh)
     final = made
 
     def element(*i: PrimExpr) -> PrimExpr:
@@ -170,7 +170,7 @@ class _Axis:
         return Max(Min(i, wide(self.extent) - 1), wide(0))
 
 
-def _half_even(p: PrimExpr, q: PrimExpr) -> PrimExpr:
+def _round_half_even(p: PrimExpr, q: PrimExpr) -> PrimExpr:
     up, twice = p * 2 + q, q * 2
     nearest = up // twice
     tie = all_of((up % twice).equal(wide(0)), (nearest % 2).equal(wide(1)))
@@ -178,7 +178,7 @@ def _half_even(p: PrimExpr, q: PrimExpr) -> PrimExpr:
 
 
 _ROUNDINGS: dict[str, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
-    "round": _half_even,
+    "round": _round_half_even,
     "round_prefer_floor": lambda p, q: (p * -2 + q) // (q * 2) * -1,
     "round_prefer_ceil": lambda p, q: (p * 2 + q) // (q * 2),
     "floor": lambda p, q: p // q,
@@ -231,7 +231,7 @@ def _cubic(alpha: float, exclude: bool) -> Weigh:
     return weigh
 
 
-def _along(x: Tensor, at: int, axis: _Axis, inner: DataType, weigh: Weigh) -> Tensor:
+def _resize_along(x: Tensor, at: int, axis: _Axis, inner: DataType, weigh: Weigh) -> Tensor:
     """Interpolate along one axis."""
     shape = dims(x)
     shape[at] = axis.count

@@ -137,7 +137,7 @@ def winograd_image(x: Tensor, way: Winograd, plane: Plane, lanes: int, threads: 
             rows = _inside(made, "y", row, way, plane.above, plane.height, down)
             columns = _inside(made, "x", column, way, plane.left, plane.width, across)
 
-            def one(made: _Code, c: PrimExpr, width: int) -> None:
+            def transform_image(made: _Code, c: PrimExpr, width: int) -> None:
                 def load(i: int, j: int) -> PrimExpr:
                     (y, in_y), (x, in_x) = rows[i], columns[j]
                     value = BufferLoad(source, (n, y, x, _span(c, width)))
@@ -157,9 +157,9 @@ def winograd_image(x: Tensor, way: Winograd, plane: Plane, lanes: int, threads: 
                         index = const(i * way.size + j, "int64")
                         made.store(target, done[j], (index, p, _span(c, width)))
 
-            return one
+            return transform_image
 
-        return _over_tiles(count, channels.value, lanes, threads, tile)
+        return _loop_over_tiles(count, channels.value, lanes, threads, tile)
 
     shape = (way.size**2, count, channels)
     made: Tensor = extern(shape, [x], body, name="winograd_image")
@@ -184,7 +184,7 @@ def winograd_result(
             n, row, column = _place(made, p, down, across)
             y, x = (made.let("y", row * way.step), made.let("x", column * way.step))
 
-            def one(made: _Code, c: PrimExpr, width: int) -> None:
+            def transform_result(made: _Code, c: PrimExpr, width: int) -> None:
                 def load(i: int, j: int) -> PrimExpr:
                     index = const(i * way.size + j, "int64")
                     return BufferLoad(source, (index, p, _span(c, width)))
@@ -205,9 +205,9 @@ def winograd_result(
                             guards.append(LT(x + j, const(plane.out_width, "int64")))
                         made.store(target, done[j], place, guards)
 
-            return one
+            return transform_result
 
-        return _over_tiles(count, channels.value, lanes, threads, tile)
+        return _loop_over_tiles(count, channels.value, lanes, threads, tile)
 
     shape = (batch, plane.out_height, plane.out_width, channels)
     made: Tensor = extern(shape, [x], body, name="winograd_result")
@@ -245,7 +245,7 @@ class _Code:
             stmt = IfThenElse(guard, stmt)
         self.around.append(lambda body: stmt if body is None else seq((stmt, body)))
 
-    def then(self, last: Stmt | None = None) -> Stmt:
+    def finish(self, last: Stmt | None = None) -> Stmt:
         """Return all statements, and one that is last."""
         for wrap in reversed(self.around):
             last = wrap(last)
@@ -296,7 +296,7 @@ def _twins(a: Sequence[Fraction], b: Sequence[Fraction]) -> bool:
     return all(abs(x) == abs(y) for x, y in zip(a, b, strict=True)) and len(flips) == 2
 
 
-def _over_tiles(
+def _loop_over_tiles(
     count: PrimExpr,
     channels: int,
     lanes: int,
@@ -316,9 +316,9 @@ def _over_tiles(
         start = inner.let("c", Min(start, const(channels - width, "int64")))
     one(inner, start, width)
     steps = const(-(-channels // width), "int64")
-    body = For(k, IntImm(0, k.dtype), steps, ForKind.SERIAL, inner.then())
+    body = For(k, IntImm(0, k.dtype), steps, ForKind.SERIAL, inner.finish())
     kind = ForKind.PARALLEL if threads else ForKind.SERIAL
-    return For(p, IntImm(0, p.dtype), wide(count), kind, outer.then(body))
+    return For(p, IntImm(0, p.dtype), wide(count), kind, outer.finish(body))
 
 
 def _place(made: _Code, p: PrimExpr, down: int, across: int) -> tuple[PrimExpr, PrimExpr, PrimExpr]:

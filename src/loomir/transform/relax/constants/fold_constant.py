@@ -151,7 +151,7 @@ def _value(arg: Any, known: dict[Var, RelaxExpr]) -> Any:
     if isinstance(arg, Var):
         return _value(known[arg], known)
     if isinstance(arg, Constant):
-        return arg.data.once()
+        return arg.data.read_once()
     if isinstance(arg, ShapeExpr):
         return Shape(d.value for d in arg.values if isinstance(d, IntImm))
     if isinstance(arg, PrimValue):

@@ -147,8 +147,8 @@ class _Pack(Rewriter):
                 )
                 for b in outputs
             ]
-            run(f"pack{task[0]}")(*[x.once() for x in inputs], *arrays)
-            self.made[task] = tuple([Constant(Array.own(array)) for array in arrays])
+            run(f"pack{task[0]}")(*[x.read_once() for x in inputs], *arrays)
+            self.made[task] = tuple([Constant(Array.wrap_own(array)) for array in arrays])
 
     def rewrite_call(self, call: Call) -> RelaxExpr:
         """Call the kernel that takes packed constants."""

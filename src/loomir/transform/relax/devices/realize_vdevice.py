@@ -21,7 +21,7 @@ from loomir.relax.expr import (
     Var,
     VarBinding,
 )
-from loomir.relax.info.devices import only_device, tensors_in, update_struct_info, with_devices
+from loomir.relax.info.devices import find_only_device, tensors_in, update_struct_info, with_devices
 from loomir.relax.info.relations import is_same_device
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normal.derive import func_struct_info, struct_info_of
@@ -210,10 +210,10 @@ class _Backward:
             return
         if _is_op(call, _HINT):
             data = call.args[0]
-            if self.hints and only_device(self.describe(data)) is None:
+            if self.hints and find_only_device(self.describe(data)) is None:
                 self.place(data, call.attrs["dst_vdevice"], span)
             return
-        device = only_device(known)
+        device = find_only_device(known)
         if isinstance(call.op, Op):
             if device is not None:
                 for arg in call.args:
@@ -226,7 +226,7 @@ class _Backward:
                     self.place(arg, device, span)
             return
         for arg, param in zip(call.args, callee.params):
-            if only_device(param) is not None:
+            if find_only_device(param) is not None:
                 self.push(arg, param, span)
             elif device is not None:
                 self.place(arg, device, span)
@@ -270,7 +270,7 @@ class _Forward(Rewriter):
         if isinstance(value, Call) and value.sinfo_args and not _is_op(value, _HINT):
             value = _claim_device(value, info)
             derived = self.builder.struct_info_of(value)
-        device = only_device(info)
+        device = find_only_device(info)
         if device is not None and _is_elsewhere(derived):
             # The value has no device of its own, so it is moved to the wanted one.
             value = _move(self.builder.emit(value), device)
@@ -313,7 +313,7 @@ class _WithoutHints(Rewriter):
             return call
         device: VDevice = call.attrs["dst_vdevice"]
         data = call.args[0]
-        known = only_device(self.builder.struct_info_of(data))
+        known = find_only_device(self.builder.struct_info_of(data))
         if known is None and isinstance(data, Var):
             return call
         if known is not None and is_same_device(known, device):

@@ -24,7 +24,7 @@ from loomir.relax.free_vars import (
     shape_vars_bound_by,
     shape_vars_in,
 )
-from loomir.relax.info.relations import without_variables
+from loomir.relax.info.relations import forget_variables
 from loomir.relax.node import RelaxExpr
 from loomir.relax.normal.rewriter import Rewriter, copy_with_fresh_vars
 from loomir.relax.normal.signature import func_struct_info
@@ -113,7 +113,7 @@ def _close(func: Function, captured: _Captured) -> Function:
     params = list(func.params)
     for var in captured.values:
         # A parameter's annotation must not mention other parameters.
-        info = without_variables(var.struct_info, lambda _: True)
+        info = forget_variables(var.struct_info, lambda _: True)
         made = Var(var.name_hint, substitute(info, table) if table else info, span=var.span)
         table[var] = made
         params.append(made)

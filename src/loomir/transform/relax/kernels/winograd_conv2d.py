@@ -220,7 +220,7 @@ class _Rewriter(Rewriter):
         """Return the contents of a constant, which may be bound to a variable."""
         if isinstance(leaf, Var):
             leaf = self.builder.lookup_binding(leaf) or leaf
-        return leaf.data.once() if isinstance(leaf, Constant) else None
+        return leaf.data.read_once() if isinstance(leaf, Constant) else None
 
     def _tile(self, conv: _Conv) -> int | None:
         """Choose the tile of a convolution; None if it should stay direct."""

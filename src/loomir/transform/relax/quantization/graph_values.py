@@ -60,7 +60,7 @@ class GraphValues:
 
     def _constant(self, leaf: RelaxExpr, depth: int) -> NPArray | None:
         if isinstance(leaf, Constant):
-            return leaf.data.once()
+            return leaf.data.read_once()
         # Ordinary variables may be written after they are bound; dataflow variables may not.
         if not isinstance(leaf, DataflowVar) or not depth:
             return None
@@ -70,7 +70,7 @@ class GraphValues:
 
     def _compute(self, value: RelaxExpr, depth: int) -> NPArray | None:
         if isinstance(value, Constant):
-            return value.data.once()
+            return value.data.read_once()
         if not isinstance(value, Call) or not isinstance(value.op, Op) or not value.args:
             return None
         definition = op_def(value.op)

@@ -72,7 +72,7 @@ def _mask_bias(node: Node, index: int, dtype: str, queries: Any, keys: Any) -> R
     dims = node.dims(index)
     batch = node.dims(0)[0]
     if len(dims) == 1:
-        shown = _within_lengths(node, index, batch, keys)
+        shown = _show_within_lengths(node, index, batch, keys)
     else:
         shown = node.emit(op.not_equal(node[index], constant(0, node.dtype(index))))
         if len(dims) == 4:
@@ -86,7 +86,7 @@ def _mask_bias(node: Node, index: int, dtype: str, queries: Any, keys: Any) -> R
     return node.emit(op.where(shown, constant(0, dtype), constant(low, dtype)))
 
 
-def _within_lengths(node: Node, index: int, batch: Any, keys: Any) -> RelaxExpr:
+def _show_within_lengths(node: Node, index: int, batch: Any, keys: Any) -> RelaxExpr:
     """Tell which keys lie before the end of each item, and from its start on where it has one."""
     count = node.dims(index)[0]
     ends = node[index]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from loomir import op
-from loomir.frontend.onnx.converters.activation import over_axes_from
+from loomir.frontend.onnx.converters.activation import apply_over_axes_from
 from loomir.frontend.onnx.node import Node
 from loomir.frontend.onnx.registry import MICROSOFT, Row, row
 from loomir.relax.expr import TupleGetItem
@@ -106,7 +106,7 @@ def _bias_softmax(node: Node) -> RelaxExpr:
         # The bias of the outermost axes, and of those that softmax runs over.
         ones = [1] * (rank - len(own))
         bias = node.emit(op.reshape(bias, (*own[: -(rank - axis)], *ones, *own[axis - rank :])))
-    return over_axes_from(node, op.nn.softmax, node.emit(op.add(node[0], bias)), axis)
+    return apply_over_axes_from(node, op.nn.softmax, node.emit(op.add(node[0], bias)), axis)
 
 
 def _bias_add(node: Node) -> RelaxExpr:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from loomir import op
-from loomir.frontend.onnx.converters.activation import over_axes_from
+from loomir.frontend.onnx.converters.activation import apply_over_axes_from
 from loomir.frontend.onnx.node import Node, constant
 from loomir.frontend.onnx.registry import MICROSOFT, Converter, Row, row
 from loomir.frontend.onnx.values import Value
@@ -33,7 +33,7 @@ def _integers(node: Node, x: RelaxExpr, scale: int, zero: int, like: int = 0) ->
     return node.convert("QuantizeLinear", x, node.tensor(scale), given)[0]
 
 
-def _of_two(operator: Callable[[RelaxExpr, RelaxExpr], RelaxExpr]) -> Converter:
+def _make_binary(operator: Callable[[RelaxExpr, RelaxExpr], RelaxExpr]) -> Converter:
     def convert(node: Node) -> Any:
         a, b = _floats(node, 0, 1, 2), _floats(node, 3, 4, 5)
         return _integers(node, node.emit(operator(a, b)), 6, 7)
@@ -84,7 +84,7 @@ def _softmax(node: Node) -> Any:
     if int(node.get("opset", 13)) >= 13:
         made = op.nn.softmax(x, axis)
     else:
-        made = over_axes_from(node, op.nn.softmax, x, axis)
+        made = apply_over_axes_from(node, op.nn.softmax, x, axis)
     return _integers(node, node.emit(made), 3, 4)
 
 
@@ -99,7 +99,7 @@ def _reduce_mean(node: Node) -> Any:
     return _integers(node, node.emit(made), 3, 4)
 
 
-def _of_standard(operator: str) -> Converter:
+def _make_standard(operator: str) -> Converter:
     """Make the converter of an operator that is that of the standard under its name."""
 
     def convert(node: Node) -> Any:
@@ -151,19 +151,19 @@ def _qgemm(node: Node) -> Any:
 
 
 ROWS: Final[tuple[Row, ...]] = (
-    row("DequantizeLinear", _of_standard("DequantizeLinear"), domain=MICROSOFT, small=True),
+    row("DequantizeLinear", _make_standard("DequantizeLinear"), domain=MICROSOFT, small=True),
     row("DynamicQuantizeMatMul", _dynamic_quantize_matmul, domain=MICROSOFT),
     row("MatMulIntegerToFloat", _matmul_integer_to_float, domain=MICROSOFT),
     row("QGemm", _qgemm, domain=MICROSOFT),
-    row("QLinearAdd", _of_two(op.add), domain=MICROSOFT),
+    row("QLinearAdd", _make_binary(op.add), domain=MICROSOFT),
     row("QLinearAveragePool", _average_pool, domain=MICROSOFT),
     row("QLinearConcat", _concat, domain=MICROSOFT),
     row("QLinearGlobalAveragePool", _global_average_pool, domain=MICROSOFT),
     row("QLinearLeakyRelu", _leaky_relu, domain=MICROSOFT),
-    row("QLinearMul", _of_two(op.multiply), domain=MICROSOFT),
+    row("QLinearMul", _make_binary(op.multiply), domain=MICROSOFT),
     row("QLinearReduceMean", _reduce_mean, domain=MICROSOFT),
     row("QLinearSigmoid", _sigmoid, domain=MICROSOFT),
     row("QLinearSoftmax", _softmax, domain=MICROSOFT),
     row("QLinearWhere", _where, domain=MICROSOFT),
-    row("QuantizeLinear", _of_standard("QuantizeLinear"), domain=MICROSOFT, small=True),
+    row("QuantizeLinear", _make_standard("QuantizeLinear"), domain=MICROSOFT, small=True),
 )
