@@ -432,7 +432,7 @@ REACHED = {
     ("module_calls.py", "*"): "fields that bodies stand in, written there",
     ("assignments.py", "*"): "fields that bodies stand in, written there",
     ("function.py", "_walk"): "fields that classes of the Doc AST declare",
-    ("statements.py", "_list_bound"): "fields that bodies stand in, written there",
+    ("branches.py", "list_bound"): "fields that bodies stand in, written there",
     ("table.py", "<module>"): "names of __all__",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -26,6 +27,13 @@ from loomir.tir.buffer import Buffer, IterVar
 from loomir.tir.expr import IntImm, PrimExpr, Ramp
 
 __all__ = ["Method", "attribute", "guess", "item"]
+
+
+def _is_known_array(value: object) -> bool:
+    """Whether a value is an array of NumPy or PyTorch: reading its shape runs nobody's code."""
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    known = [numpy and numpy.ndarray, torch and torch.Tensor]
+    return any(type(value) is cls for cls in known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +283,7 @@ def item(value: object, index: object) -> object:
         )
     help_ = "index buffers, tuples and lists"
     outside: Any = value.value if isinstance(value, Foreign) else None
-    if hasattr(outside, "shape") and hasattr(outside, "dtype"):
+    if _is_known_array(outside):
         shape, dtype = show_value(tuple(outside.shape)), dtype_text(outside.dtype)
         help_ = f"make it a parameter, and pass it in the call: …: T.Buffer({shape}, {dtype})"
     raise mistake("SCR0008", f"{kind(value)} cannot be indexed", help=help_)
