@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import functools
 import re
+import sys
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
 
 from loomir.support.caller_span import user_span
@@ -326,13 +327,21 @@ _OF_PYTHON: Final = {bool: "bool", int: "int32", float: "float32"}
 
 def dtype_elsewhere(value: object) -> str | None:
     """Return the name of the dtype that a type or dtype of Python, NumPy or PyTorch stands for."""
-    if isinstance(value, type) and value in _OF_PYTHON:
-        return _OF_PYTHON[value]
     given: Any = value
-    home = (given if isinstance(value, type) else type(given)).__module__.partition(".")[0]
-    if home not in ("numpy", "torch", "ml_dtypes"):
+    numpy: Any = sys.modules.get("numpy")
+    torch: Any = sys.modules.get("torch")
+    if type(value) is type and value in _OF_PYTHON:
+        return _OF_PYTHON[given]
+    # Types of values are compared, which runs no code of theirs.
+    homes = (numpy, sys.modules.get("ml_dtypes"))
+    is_scalar = type(value) is type and issubclass(given, getattr(numpy, "generic", ()))
+    is_scalar = is_scalar and any(getattr(m, given.__name__, None) is value for m in homes)
+    if is_scalar or (numpy is not None and issubclass(type(value), numpy.dtype)):
+        text = str(numpy.dtype(given))
+    elif torch is not None and type(value) is torch.dtype:
+        text = str(given).rpartition(".")[2]
+    else:
         return None
-    text = str(getattr(given, "__name__", given)).rpartition(".")[2].removesuffix("_")
     try:
         return str(DataType(text))
     except CompileError:
