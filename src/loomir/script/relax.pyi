@@ -616,7 +616,7 @@ def reverse_sequence(
     seq_axis: _IntLike = 1,
     batch_axis: _IntLike = 0,
 ) -> _Call:
-    """Reverse the first elements along an axis; their number is given for each element of a"""
+    """Reverse the first elements along an axis."""
 
 def right_shift(x1: _TensorLike, x2: _TensorLike) -> _Call:
     """Shift bits down, keeping the sign."""

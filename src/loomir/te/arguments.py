@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
-
-import numpy as np
 
 from loomir.support.argument_errors import explain_exported, misfit, refuse_signature
 
@@ -53,10 +52,15 @@ def _check_calls(function: _F) -> _F:
 
 def _plain(value: Any) -> Any:
     """Return numbers of NumPy, and short lists of them, as those of Python."""
-    if isinstance(value, np.ndarray):
-        given = cast("np.ndarray[Any, Any]", value)
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is None:  # then there is none of them
+        return value
+    if isinstance(value, numpy.ndarray):
+        given: Any = value
         return given.tolist() if given.ndim < 2 and given.size <= _AXES else given
     if isinstance(value, (list, tuple)):
         items = cast("Sequence[Any]", value)
-        return list(map(_plain, items)) if any(isinstance(v, np.generic) for v in items) else items
-    return cast("Any", value).item() if isinstance(value, np.generic) else value
+        if any(isinstance(item, numpy.generic) for item in items):
+            return [_plain(item) for item in items]
+        return items
+    return cast("Any", value).item() if isinstance(value, numpy.generic) else value

@@ -39,6 +39,8 @@ X = RNG.standard_normal((3, 160)).astype("float32")
 def _keep_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SETTINGS, "cache_dir", tmp_path / "cache")
     monkeypatch.setattr(SETTINGS, "program_bytes", 1 << 30)
+    # Nothing is kept where users registered converters, as pages of the documentation do.
+    monkeypatch.setattr(registry, "_registered", [])
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def test_weights_are_read_when_the_model_is_compiled(tmp_path: Path, external: b
     module = loomir.onnx.load(saved(tmp_path, external=external))
     constants = {c.data.shape: c.data for c in by_class(module["main"])[Constant]}
     late = constants[64, 32]
-    assert late.once() is not late.once()  # nothing keeps them
+    assert late.read_once() is not late.read_once()  # nothing keeps them
     z, u = loomir.compile(module)(X)
     np.testing.assert_allclose(z, X @ WEIGHTS["w"] + WEIGHTS["b"], rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(u, WEIGHTS["v"].astype("float32"))

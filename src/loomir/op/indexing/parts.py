@@ -276,10 +276,10 @@ reverse_sequence = define_op(
     integer("seq_axis", 1),
     integer("batch_axis", 0),
     infer=_reverse_sequence,
-    doc="""Reverse the first elements along an axis; their number is given for each element of a
-    batch.
+    doc="""Reverse the first elements along an axis.
 
-    Lengths below 1 are 1, and those above the extent are the extent.
+    ``seq_lengths`` says how many, for each element of a batch. Lengths below 1 are 1, and those
+    above the extent are the extent.
     Shapes: that of ``data``; ``seq_lengths`` has the extent at ``batch_axis``.
     Errors: OPS0005, OPS0007, OPS0030 to OPS0032.""",
     family="manipulate",

@@ -10,7 +10,7 @@ import pytest
 
 import loomir
 from loomir import te
-from loomir.autoschedule.rules.matmul import blocked
+from loomir.autoschedule.rules.matmul import blocked, blocking
 from loomir.autoschedule.rules.matmul.tile_sizes import choose_tiles
 from loomir.script import tir as T
 from loomir.target import Target
@@ -25,7 +25,7 @@ def test_addresses_that_are_asked_for_lie_inside(
     def some_panels(*sizes: Any, **how: Any) -> Any:
         return replace(choose_tiles(*sizes, **how), depth=40)
 
-    monkeypatch.setattr(blocked, "choose_tiles", some_panels)
+    monkeypatch.setattr(blocking, "choose_tiles", some_panels)
     monkeypatch.setattr(blocked.Blocked, "exceeds_cache", True)
     func = product(49, 13, 75, left=left, right=right)
     asked = 1 + (right == "nk")  # for the result, and for columns that are packed

@@ -35,7 +35,7 @@ def name_loops(spot: Spot) -> str | None:
         extents = ", ".join(map(write_text, call.args[0].elts))
         return f"write for {names} in {kind}({extents})"
     targets = loop.target.elts if isinstance(loop.target, ast.Tuple) else ()
-    if kind != "T.grid" and len(call.args) == len(targets):
+    if targets and kind != "T.grid" and len(call.args) == len(targets):
         first, *rest = zip(map(write_text, targets), map(write_text, call.args))
         inner = ", and in it ".join(f"for {n} in range({e})" for n, e in rest)
         return f"write for {first[0]} in {kind}({first[1]}), and in it {inner}"
