@@ -33,7 +33,7 @@ def new_candidates() -> list[Candidate]:
 
 
 def _note(key: str, candidates: Iterable[Choice], chosen: Choice) -> None:
-    frame: FrameType | None = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     while frame is not None and frame.f_code.co_filename == decision.__file__:
         frame = frame.f_back
     path = Path(frame.f_code.co_filename) if frame is not None else FOLDER

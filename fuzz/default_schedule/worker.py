@@ -243,8 +243,9 @@ class _Native:
         case = self.case
         func = case.module[case.entry]
         choices = SeedChoices(f"bound {case.seed}")
-        is_only = len(case.module.functions) == 1 and isinstance(func, PrimFunc)
-        if not is_only or not choices.chance(_BOUND):
+        if len(case.module.functions) != 1 or not isinstance(func, PrimFunc):
+            return {}
+        if not choices.chance(_BOUND):
             return {}
         constants = constants_of(func, choices)
         return {

@@ -63,4 +63,4 @@ def _plain(value: Any) -> Any:
         if any(isinstance(item, numpy.generic) for item in items):
             return [_plain(item) for item in items]
         return items
-    return cast("Any", value).item() if isinstance(value, numpy.generic) else value
+    return value.item() if isinstance(value, numpy.generic) else value

@@ -140,7 +140,9 @@ def test_30_weights_come_from_the_folder_of_the_model(tmp_path: Path, kind: str,
         (folder / "up").symlink_to(tmp_path)
     elif kind == "hard":
         os.link(secret, folder / "link")
-    weight = onnx.TensorProto(name="w", data_type=1, dims=[count], data_location=1)
+    weight = onnx.TensorProto(
+        name="w", data_type=1, dims=[count], data_location=onnx.TensorProto.EXTERNAL
+    )
     weight.external_data.add(key="location", value=location)
     made = model(f"main (float[{count}] x) => (float[{count}] y) {{ y = Add(x, w) }}")
     made.graph.initializer.append(weight)

@@ -9,7 +9,7 @@ from fuzz.default_schedule.constants import constants_of, schedule_with
 from fuzz.default_schedule.exactly import differs
 from fuzz.default_schedule.explained import explain_schedule
 from fuzz.default_schedule.small import small
-from fuzz.families import directed_channels
+from fuzz.families.directed_channels import draw
 from loomir.tir.function import PrimFunc
 
 ZEROS = "steps that see only zeros are left out"
@@ -18,7 +18,7 @@ ZEROS = "steps that see only zeros are left out"
 def test_vectors_of_channels_are_reached_and_explained() -> None:
     told: list[str] = []
     for seed in range(200):
-        case = directed_channels.draw(seed)
+        case = draw(seed)
         func = case.module["main"]
         assert isinstance(func, PrimFunc)
         constants = constants_of(func, SeedChoices("all"), 1.0)
