@@ -154,9 +154,10 @@ def with_count(number: int, one: str, many: str = "") -> str:
 
 
 def with_article(word: object) -> str:
-    """Prefix a word with ``a`` or ``an``: ``an int8``, ``a uint8``."""
+    """Prefix a word with ``a`` or ``an``: ``an int8``, ``a uint8``, ``an ndarray``."""
     text = str(word)
-    return f"{'an' if text[:1] in 'aeioAEIO' else 'a'} {text}"
+    sounds_vowel = text[:1] in "aeioAEIO" or text.startswith("nd")
+    return f"{'an' if sounds_vowel else 'a'} {text}"
 
 
 class LoomirError(Exception):

@@ -197,5 +197,5 @@ def test_a_branch_that_is_built_has_the_value_of_both_cases():
 
 
 def test_an_array_is_no_dtype():
-    with pytest.raises(CompileError, match="a dtype is wanted, not a ndarray"):
+    with pytest.raises(CompileError, match="a dtype is wanted, not an ndarray"):
         R.Tensor((3,), np.ones(4))
