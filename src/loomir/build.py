@@ -150,14 +150,14 @@ def _key(origin: Origin, target: str | Target, flags: CompileOptions) -> str | N
 
 
 def _find(key: str, again: Callable[[], Executable]) -> Any:
-    return import_module("loomir.deploy.kept").find_kept(key, again)
+    return import_module("loomir.deploy.cached_programs").find_cached(key, again)
 
 
 def _make_keep(key: str, origin: Origin) -> Keep:
     def keep(tables: Any, code: bytes) -> None:
         # Otherwise it was compiled from newer files than those of the key.
         if origin.is_current():
-            import_module("loomir.deploy.kept").keep(key, tables, code)
+            import_module("loomir.deploy.cached_programs").cache_program(key, tables, code)
 
     return keep
 

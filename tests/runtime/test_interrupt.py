@@ -14,7 +14,7 @@ import pytest
 
 import loomir
 from loomir.codegen.llvm.support.ir.faults import FULL
-from loomir.codegen.llvm.tir.frame import Long
+from loomir.codegen.llvm.tir.frame import LongLoop
 from loomir.codegen.llvm.tir.polling import long_loops
 from loomir.ir.visit import of_classes
 from loomir.script import tir as T
@@ -344,7 +344,7 @@ def loops(a: T.handle, b: T.handle, k: T.int64):
 def test_long_loops_count_and_short_ones_do_not():
     sizes = {var for var in of_classes(loops, Var) if var.name_hint == "n"}
     planned = long_loops(loops.body, sizes)
-    found: dict[str, Long | None] = {}
+    found: dict[str, LongLoop | None] = {}
     for loop in of_classes(loops.body, For, While):
         name = loop.loop_var.name_hint if isinstance(loop, For) else "while"
         found[name] = planned.get(id(loop))

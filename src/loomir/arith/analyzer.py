@@ -17,7 +17,7 @@ from loomir.arith.simplify.prover import FUEL, Inequality
 from loomir.arith.simplify.rewrite import rewrite_expr
 from loomir.ir.visit import fold
 from loomir.support.diagnostics import InternalError
-from loomir.tir.analysis.effects import Does
+from loomir.tir.analysis.effects import Effects
 from loomir.tir.buffer import Range
 from loomir.tir.expr import (
     NE,
@@ -303,7 +303,7 @@ class Analyzer:
             made = c.expr_of(c.read(part))
             if made is TRUE:
                 continue
-            if c.does(part) & (Does.FAILS | Does.ACTS):
+            if c.does(part) & (Effects.FAILS | Effects.ACTS):
                 return False
             if isinstance(made, And):
                 todo += (made.a, made.b)
@@ -353,7 +353,7 @@ class Analyzer:
             return c.is_nonnegative(terms, const, FUEL) and c.is_nonnegative(
                 scale_terms(terms, -1), -const, FUEL
             )
-        return p is q and not c.does(a) & (Does.FAILS | Does.ACTS)
+        return p is q and not c.does(a) & (Effects.FAILS | Effects.ACTS)
 
     def can_prove_greater_equal(self, expr: PrimExpr, bound: int) -> bool:
         """Tell whether a scalar integer is certainly at least a number."""
@@ -371,7 +371,7 @@ class Analyzer:
         """
         return set_of(self, expr, dom_map)
 
-    def does(self, expr: PrimExpr) -> Does:
+    def does(self, expr: PrimExpr) -> Effects:
         """Return the effects of evaluating an expression; safe divisions have none."""
         self._canonical.read(expr)
         return self._canonical.does(expr)

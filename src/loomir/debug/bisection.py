@@ -82,7 +82,7 @@ def bisect(
             continue
         found = _check(after, name, inputs, wanted, tolerance)
         if found is not None:
-            functions = _guilty(before, after, name, inputs, wanted, tolerance)
+            functions = _list_causes(before, after, name, inputs, wanted, tolerance)
             step = ""
             if stage == SCHEDULE:
                 step = _step(before, functions, name, inputs, wanted, tolerance)
@@ -172,7 +172,7 @@ def _check(
     return compare_traces(wanted, got, tolerance) or found, None
 
 
-def _guilty(
+def _list_causes(
     before: IRModule,
     after: IRModule,
     name: str,

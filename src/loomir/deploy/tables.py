@@ -32,7 +32,7 @@ __all__ = [
     "graph_rows",
     "read_fault",
     "read_graph",
-    "read_graph_later",
+    "read_graph_lazily",
     "read_tables",
     "write_tables",
 ]
@@ -242,16 +242,16 @@ def read_graph(
     return _plain_graph(row, data, _read_infos(row, nodes, spans), _read_checks(row, nodes, spans))
 
 
-def read_graph_later(
+def read_graph_lazily(
     row: Any, nodes: Callable[[], Sequence[Node]], spans: Sequence[Span], data: Mapping[str, Array]
 ) -> Graph:
     """Return the graph of ``graph_rows``, with nodes that are created on demand."""
-    infos = _Later(lambda: _read_infos(row, nodes(), spans))
-    checks = _Later(lambda: _read_checks(row, nodes(), spans))
+    infos = _LazySequence(lambda: _read_infos(row, nodes(), spans))
+    checks = _LazySequence(lambda: _read_checks(row, nodes(), spans))
     return _plain_graph(row, data, infos, checks)
 
 
-class _Later(Sequence[_Item]):
+class _LazySequence(Sequence[_Item]):
     """A sequence that is created on first use."""
 
     def __init__(self, make: Callable[[], Sequence[_Item]]) -> None:

@@ -12,7 +12,7 @@ from loomir.ir.substitution import substitute
 from loomir.ir.visit import children, pre_order, rebuild, rewrite
 from loomir.schedule.regions import narrow_regions
 from loomir.tir.analysis.access_regions import infer_access_regions
-from loomir.tir.analysis.effects import Does, effects_of_node
+from loomir.tir.analysis.effects import Effects, effects_of_node
 from loomir.tir.analysis.fresh import definitions_in
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, Range
 from loomir.tir.expr import Call, IntImm, Let, PrimExpr, Var
@@ -95,7 +95,7 @@ def obstacle_in(stmt: Stmt, opaque: tuple[type[Stmt], ...] = _OPAQUE) -> str:
     for node in pre_order(stmt):
         if isinstance(node, opaque):
             return f"{type(node).__name__} stands in it"
-        if isinstance(node, Call) and effects_of_node(node) & Does.ACTS:
+        if isinstance(node, Call) and effects_of_node(node) & Effects.ACTS:
             return f"it calls {getattr(node.op, 'name', node.op)}, which may do anything"
     return ""
 

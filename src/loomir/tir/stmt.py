@@ -32,7 +32,7 @@ from loomir.tir.rules import refuse
 from loomir.tir.types import PointerType, PrimType
 
 __all__ = [
-    "FETCH_AHEAD",
+    "PREFETCH_DISTANCE",
     "STEPS_AT_ONCE",
     "THREAD_KEYS",
     "TRUE",
@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 TRUE = IntImm(1, BOOL)
-FETCH_AHEAD: Final = "fetch_ahead"
+PREFETCH_DISTANCE: Final = "prefetch_distance"
 """The annotation of a serial loop whose loads are prefetched so many elements ahead.
 
 It is a hint for vectors of arrays whose place depends on more than the loop's variable.

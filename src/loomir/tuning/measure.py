@@ -44,7 +44,7 @@ class _SeenError(Exception):
     """The loops of a candidate are those of an earlier one."""
 
 
-class _Forced:
+class _TrialDecisions:
     """Takes given decisions, only for the function that is tuned."""
 
     def __init__(self, request: Request, seen: Mapping[bytes, Outcome]) -> None:
@@ -67,7 +67,7 @@ class _Forced:
             raise _SeenError
 
 
-class _Prepared(NamedTuple):
+class _PreparedProgram(NamedTuple):
     """A program with its default schedule, arguments and results."""
 
     func: PrimFunc
@@ -80,7 +80,7 @@ class _Prepared(NamedTuple):
     seen: dict[bytes, Outcome]
 
 
-_prepared: OrderedDict[tuple[object, ...], _Prepared] = OrderedDict()
+_prepared: OrderedDict[tuple[object, ...], _PreparedProgram] = OrderedDict()
 
 
 def measure(request: Request) -> Outcome:
@@ -89,7 +89,7 @@ def measure(request: Request) -> Outcome:
         prepared = _prepare(request)
     except (LoomirError, NotDrawnError) as error:
         return Outcome("failed", why=f"the program cannot be measured: {error}")
-    forced = _Forced(request, prepared.seen)
+    forced = _TrialDecisions(request, prepared.seen)
     try:
         exe = to_executable(
             prepared.func,
@@ -113,7 +113,7 @@ def measure(request: Request) -> Outcome:
     return outcome._replace(space=forced.decisions.made)
 
 
-def _prepare(request: Request) -> _Prepared:
+def _prepare(request: Request) -> _PreparedProgram:
     """Compile the default schedule and call it. Errors: LoomirError, NotDrawnError."""
     key = (request.program, request.seed, tuple(sorted(request.sizes.items())), request.target)
     if key in _prepared:
@@ -140,7 +140,7 @@ def _prepare(request: Request) -> _Prepared:
     own = tuple(map(fresh, arguments))
     default(*own)
     expected = tuple(own[number] for number in written)
-    made = _Prepared(func, constants, arguments, written, default, expected, {})
+    made = _PreparedProgram(func, constants, arguments, written, default, expected, {})
     _prepared[key] = made
     while len(_prepared) > _KEPT:
         _prepared.popitem(last=False)
@@ -170,7 +170,7 @@ def _entry(exe: Any, func: PrimFunc) -> Callable[..., object]:
 
 
 # -- results and times -----------------------------------------------------------------------------
-def _try_call(request: Request, prepared: _Prepared, call: Callable[..., object]) -> Outcome:
+def _try_call(request: Request, prepared: _PreparedProgram, call: Callable[..., object]) -> Outcome:
     """Compare and measure. Errors: RunError."""
     own = tuple(map(fresh, prepared.arguments))
     call(*own)
@@ -206,7 +206,7 @@ _EPSILON: Final = {
 
 
 def _time_in_turns(
-    prepared: _Prepared, call: Callable[..., object], own: Sequence[Any], seconds: float
+    prepared: _PreparedProgram, call: Callable[..., object], own: Sequence[Any], seconds: float
 ) -> tuple[float, float]:
     """Return the least seconds of a call of the candidate, and of the default schedule."""
     changed = [(own[n], prepared.arguments[n]) for n in prepared.written]

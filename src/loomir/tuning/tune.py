@@ -118,7 +118,7 @@ class _Tuning:
         self.task, self.database, self.trials = task, database, trials
         self.search = Search(seed)
         self.machine = machine
-        self.made = self.failed = self.wrong = self.flying = 0
+        self.made = self.failed = self.wrong = self.running = 0
         self.why = ""
         self.default: float | None = None
         for record in database.trials(task.request.program, key_of_target(machine)):
@@ -130,7 +130,7 @@ class _Tuning:
     @property
     def is_open(self) -> bool:
         """Whether more candidates may be measured."""
-        if self.why or (self.trials is not None and self.made + self.flying >= self.trials):
+        if self.why or (self.trials is not None and self.made + self.running >= self.trials):
             return False
         return not self.search.is_finished
 
@@ -138,7 +138,7 @@ class _Tuning:
     def urgency(self) -> float:
         """Return the total time of the kernel's calls, reduced if the search has found little."""
         spent = self.task.calls * (self.default or 1.0) * self.search.best
-        return spent / (1 + self.made + self.flying)
+        return spent / (1 + self.made + self.running)
 
     def tell(self, choices: Mapping[str, Any], outcome: Outcome) -> None:
         """Learn from the outcome of a candidate, and write its record."""
@@ -201,14 +201,14 @@ class _Tuning:
         """Tell whether the interpreter finds no difference on small arguments, without rounding."""
         func = cast("PrimFunc", from_json(self.task.request.text))
         try:
-            with decisions_from(_Always(choices)):
+            with decisions_from(_FixedDecisions(choices)):
                 report = validate_schedule(func, self.machine, seeds=range(2), budget=_BUDGET)
         except LoomirError:
             return False
         return not report.mistakes()
 
 
-class _Always:
+class _FixedDecisions:
     """Returns the same decisions for every function."""
 
     def __init__(self, choices: Mapping[str, Any]) -> None:
@@ -219,7 +219,7 @@ class _Always:
         return Decisions(self.choices)
 
 
-class _Flight(NamedTuple):
+class _RunningTrial(NamedTuple):
     """A candidate that is being measured, for the first time or again."""
 
     tuning: _Tuning
@@ -234,7 +234,7 @@ class _Runner:
         self, executor: Executor, count: int, on_trial: Callable[[Trial], object] | None
     ) -> None:
         self.executor, self.count, self.on_trial = executor, count, on_trial
-        self.flying: dict[Future[Outcome], _Flight] = {}
+        self.running: dict[Future[Outcome], _RunningTrial] = {}
 
     def ask(self, request: Request, *, longer: float) -> Outcome:
         """Measure one candidate while nothing else is measured."""
@@ -257,20 +257,20 @@ class _Runner:
         try:
             while True:
                 self._fill(tuning, end)
-                if not self.flying:
+                if not self.running:
                     return
-                done, _ = wait(self.flying, return_when=FIRST_COMPLETED)
+                done, _ = wait(self.running, return_when=FIRST_COMPLETED)
                 for future in done:
                     self._finish(future)
         except BaseException:  # Ctrl-C: finished measurements are in the database
-            for future in self.flying:
+            for future in self.running:
                 future.cancel()
             raise
 
     def _fill(self, tuning: list[_Tuning], end: float) -> None:
         idle: set[int] = set()
         """Tasks with nothing to measure until an outcome is known."""
-        while len(self.flying) < self.count and time.perf_counter() < end:
+        while len(self.running) < self.count and time.perf_counter() < end:
             waiting = [
                 each
                 for each in tuning
@@ -283,28 +283,28 @@ class _Runner:
             if choices is None:
                 idle.add(id(one))
                 continue
-            one.flying += 1
-            self._launch(_Flight(one, choices))
+            one.running += 1
+            self._launch(_RunningTrial(one, choices))
 
     def _is_first(self, one: _Tuning) -> bool:
         """Tell whether the default schedule is being measured, which shows the decisions."""
-        return not one.search.space and one.flying > 0
+        return not one.search.space and one.running > 0
 
-    def _launch(self, flight: _Flight) -> None:
-        request = flight.tuning.task.request.with_choices(flight.choices)
-        self.flying[self._submit(request)] = flight
+    def _launch(self, trial: _RunningTrial) -> None:
+        request = trial.tuning.task.request.with_choices(trial.choices)
+        self.running[self._submit(request)] = trial
 
     def _finish(self, future: Future[Outcome]) -> None:
-        flight = self.flying.pop(future)
-        one, choices, attempt = flight
+        trial = self.running.pop(future)
+        one, choices, attempt = trial
         try:
             outcome = future.result()
         except Exception as error:  # noqa: BLE001 - the worker died, not the candidate
             if attempt < _ATTEMPTS:
-                self._launch(flight._replace(attempt=attempt + 1))
+                self._launch(trial._replace(attempt=attempt + 1))
                 return
             outcome = Outcome("failed", why=f"the executor failed: {error}")
-        one.flying -= 1
+        one.running -= 1
         one.tell(choices, outcome)
         if self.on_trial is not None:
             speed = 0.0

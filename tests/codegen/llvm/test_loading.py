@@ -12,7 +12,7 @@ import pytest
 import loomir
 from loomir.codegen.llvm.jit.engine import compile_ir, load, machine_of
 from loomir.codegen.llvm.support.ir.checks import checks_ir
-from loomir.codegen.llvm.support.ir.fast_call import door_module
+from loomir.codegen.llvm.support.ir.fast_call import fast_call_module
 from loomir.codegen.llvm.support.ir.objects import objects_module
 from loomir.codegen.llvm.support.ir.pool import pool_module
 from loomir.script import tir as T
@@ -54,13 +54,13 @@ def kernel(x: T.Buffer((64, 64), "float32"), y: T.Buffer((64, 64), "float32")):
             y[i, j] = T.sin(x[i, j]) * T.float32(1.25)
 
 
-@pytest.mark.parametrize("what", ["kernel", "pool", "objects", "door", "checks"])
+@pytest.mark.parametrize("what", ["kernel", "pool", "objects", "fast_call", "checks"])
 def test_what_arm_code_refers_to_may_lie_anywhere(what: str):
     texts = {
         "kernel": lambda: loomir.compile(kernel, target="neoverse-n1").llvm_ir(),
         "pool": lambda: pool_module(ARM).render(),
         "objects": lambda: objects_module().render(),
-        "door": lambda: door_module().render(),
+        "fast_call": lambda: fast_call_module().render(),
         "checks": checks_ir,
     }
     found = outside(compile_ir(texts[what](), machine_of(Target("neoverse-n1"))))

@@ -14,7 +14,7 @@ from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import add, imm, mul, sub, to_int
 from loomir.ir.visit import fold
 from loomir.support.dtype import DataType
-from loomir.tir.analysis.effects import Does
+from loomir.tir.analysis.effects import Effects
 from loomir.tir.expr import Add, Cast, FloorDiv, IntImm, Mul, PrimExpr, Sub
 
 __all__ = ["ONE", "ZERO", "IterMapError", "NotAnIterMap", "Poly", "Size", "Sizes", "holds"]
@@ -90,7 +90,7 @@ class Sizes:
         if not (expr.dtype.is_integer and expr.dtype.lanes == 1):
             raise NotAnIterMap("not a scalar integer", expr)
         made = self.analyzer.canonical_simplify(expr)
-        if self.analyzer.does(made) != Does.NOTHING:
+        if self.analyzer.does(made) != Effects.NOTHING:
             raise NotAnIterMap("its value may change, or it may fail", expr)
         if not self.analyzer.is_exact(made):
             return self._symbol(made)

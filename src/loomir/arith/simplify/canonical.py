@@ -36,7 +36,7 @@ from loomir.ir.node import Node
 from loomir.ir.op import Op
 from loomir.ir.visit import children, nodes_in, plan_of, remake_node
 from loomir.support.dtype import BOOL, DataType
-from loomir.tir.analysis.effects import Does, effects_of_node
+from loomir.tir.analysis.effects import Effects, effects_of_node
 from loomir.tir.builtins.table import BUILTINS, IF_THEN_ELSE
 from loomir.tir.expr import (
     GE,
@@ -73,8 +73,8 @@ _MOST_TERMS: Final = 24
 _MOST_PRODUCTS: Final = 12
 _MOST_FACTORS: Final = 4
 _LIKELY: Final = BUILTINS["likely"].op
-_FAILS: Final = int(Does.FAILS)
-_ACTS: Final = int(Does.ACTS)
+_FAILS: Final = int(Effects.FAILS)
+_ACTS: Final = int(Effects.ACTS)
 _HOLDS: Final = _FAILS | _ACTS
 _BINARY: Final = frozenset(
     {Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, Eq, NE, LT, LE, GT, GE, And, Or}
@@ -534,10 +534,10 @@ class Canonical(Facts):
             self.note(self._tests, id(found), (found, False, terms, const))
         return found
 
-    def does(self, e: PrimExpr) -> Does:
+    def does(self, e: PrimExpr) -> Effects:
         """Return the effects of an expression that was read."""
         found = self._flags.get(id(e))
-        return Does.NOTHING if found is None else Does(found[1])
+        return Effects.NOTHING if found is None else Effects(found[1])
 
     def test_of(self, condition: PrimExpr) -> tuple[bool, Terms, int] | None:
         """Return ``(True, p)`` for the condition ``p >= 0``, ``(False, p)`` for ``p == 0``."""

@@ -13,7 +13,7 @@ from loomir.arith.simplify.rules import RULES
 from loomir.ir.node import Node
 from loomir.ir.visit import children, rewrite
 from loomir.support.dtype import BOOL, DataType
-from loomir.tir.analysis.effects import Does
+from loomir.tir.analysis.effects import Effects
 from loomir.tir.expr import And, FloatImm, IntImm, Not, Or, PrimExpr, Var
 
 __all__ = ["Known", "apply", "apply_rule", "rewrite_expr"]
@@ -33,7 +33,7 @@ class Known(Protocol):
         """Return the bounds of a scalar integer."""
         ...
 
-    def does(self, expr: PrimExpr) -> Does:
+    def does(self, expr: PrimExpr) -> Effects:
         """Return the effects of evaluating an expression."""
         ...
 
@@ -195,9 +195,9 @@ def apply_rule(rule: Rule, e: Any, known: Known) -> PrimExpr | None:
         return None
     for name in rule.dropped:
         part = names[name]
-        if _is_large(part) and known.does(part) & (Does.FAILS | Does.ACTS):
+        if _is_large(part) and known.does(part) & (Effects.FAILS | Effects.ACTS):
             return None
-    if any(known.does(part) & Does.ACTS for part in names.values() if _is_large(part)):
+    if any(known.does(part) & Effects.ACTS for part in names.values() if _is_large(part)):
         return None
     return _instantiate(rule.right, names, dtype, BOOL, known)
 

@@ -12,7 +12,7 @@ from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.stmt import (
-    FETCH_AHEAD,
+    PREFETCH_DISTANCE,
     STEPS_AT_ONCE,
     TRUE,
     Block,
@@ -71,7 +71,7 @@ def loop(
     """
     notes = {STEPS_AT_ONCE: imm(at_once, INDEX)} if at_once > 1 else {}
     if ahead:
-        notes[FETCH_AHEAD] = imm(ahead, INDEX)
+        notes[PREFETCH_DISTANCE] = imm(ahead, INDEX)
     return _loop(name, extent, ForKind.SERIAL, body, notes)
 
 

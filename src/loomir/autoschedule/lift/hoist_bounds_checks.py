@@ -18,7 +18,7 @@ from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, children, rebuild, rewrite
 from loomir.support.span import Span
-from loomir.tir.analysis.effects import Does, effects
+from loomir.tir.analysis.effects import Effects, effects
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.table import CHECKED_INDEX, IF_THEN_ELSE
 from loomir.tir.expr import And, Call, IntImm, Let, Or, PrimExpr, Select, Var
@@ -65,7 +65,7 @@ def hoist_checks(stmt: Stmt) -> HoistedChecks | None:
             return None
         table = {it.var: value for it, value in zip(inner.block.iter_vars, inner.values)}
         store = inner.block.body
-    if not isinstance(store, BufferStore) or any(effects(i) & Does.FAILS for i in store.indices):
+    if not isinstance(store, BufferStore) or any(effects(i) & Effects.FAILS for i in store.indices):
         return None
     checks = [(substitute(check, table), check.span) for check in _checks_of(store.value) or ()]
     if not checks or not _is_rectangular(loops):
@@ -118,7 +118,7 @@ def _checks_of(value: PrimExpr) -> list[Call] | None:
 def _is_sound(check: Call) -> bool:
     """Whether nothing in a check can fail except nested checks, all of which always run."""
     inner = effects(_remove_checks(check.args[0])) | effects(_remove_checks(check.args[1]))
-    if inner & (Does.FAILS | Does.ACTS) or check.dtype.lanes != 1:
+    if inner & (Effects.FAILS | Effects.ACTS) or check.dtype.lanes != 1:
         return False
     return all(_checks_of(part) is not None for part in check.args[:2])
 

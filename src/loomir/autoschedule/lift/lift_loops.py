@@ -24,7 +24,7 @@ from loomir.autoschedule.rewrite.drop_clamps import drop_clamps
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import Rule, by_class, pre_order, rewrite
-from loomir.tir.analysis.effects import Does, effects
+from loomir.tir.analysis.effects import Effects, effects
 from loomir.tir.buffer import Buffer, BufferLoad, IterVarType
 from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
@@ -79,7 +79,7 @@ _COMBINES: Final[dict[type, Combine]] = {
 }
 _LAST: Final = {Combine.MAX: Combine.LAST_MAX, Combine.MIN: Combine.LAST_MIN}
 """The combiners of loops in order whose new term is the first operand, before the accumulator."""
-_STOPS: Final = Does.ACTS | Does.FAILS
+_STOPS: Final = Effects.ACTS | Effects.FAILS
 _TESTS: Final = (Eq, NE, LT, LE, GT, GE)
 
 
@@ -254,7 +254,7 @@ class Reader:
             if _mentions(init.value, body.reduced):
                 return None
             parts.append(init.value)
-        stops = Does.ACTS if may_fail else _STOPS
+        stops = Effects.ACTS if may_fail else _STOPS
         if effects(term) & stops:  # what divides by a product of numbers cannot fail
             term = parts[0] = fold_expr(term)
             if not _is_invariant_along_last(term, store.indices):

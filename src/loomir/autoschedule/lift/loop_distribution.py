@@ -16,7 +16,7 @@ from loomir.autoschedule.builders.evaluate import number
 from loomir.autoschedule.lift.if_conversion import distribute_guard
 from loomir.ir.node import Node
 from loomir.ir.visit import by_class, rewrite
-from loomir.tir.analysis.effects import Does, effects
+from loomir.tir.analysis.effects import Effects, effects
 from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
 from loomir.tir.expr import Call, IntImm, PrimExpr, Var
 from loomir.tir.stmt import (
@@ -164,7 +164,9 @@ def _is_plain(stmt: Stmt) -> bool:
     for kind, nodes in by_class(stmt).items():
         if issubclass(kind, Stmt) and not issubclass(kind, _PLAIN):
             return False
-        if issubclass(kind, Call) and any(effects(n) & (Does.ACTS | Does.FAILS) for n in nodes):
+        if issubclass(kind, Call) and any(
+            effects(n) & (Effects.ACTS | Effects.FAILS) for n in nodes
+        ):
             return False
     return True
 

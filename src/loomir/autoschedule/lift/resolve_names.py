@@ -17,7 +17,7 @@ from loomir.autoschedule.lift.loop_distribution import flatten, is_memory_of_one
 from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, pre_order, rewrite
-from loomir.tir.analysis.effects import Does, effects, effects_of_node
+from loomir.tir.analysis.effects import Effects, effects, effects_of_node
 from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
 from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
@@ -48,7 +48,7 @@ from loomir.tir.stmt import (
 
 __all__ = ["Resolved", "resolve_names", "resolve_outer_names"]
 
-_STOPS: Final = Does.ACTS | Does.FAILS
+_STOPS: Final = Effects.ACTS | Effects.FAILS
 _CHEAP: Final = 24
 """Nodes of a value that may be computed at each of its uses."""
 _LARGE: Final = 512
@@ -165,7 +165,7 @@ def _is_index(value: PrimExpr) -> bool:
 def _find_written(stmt: Stmt) -> set[int] | None:
     """Find the memory that a statement writes; None if it may write any memory."""
     found = by_class(stmt)
-    if any(effects_of_node(call) & Does.ACTS for call in found.get(Call, ())):
+    if any(effects_of_node(call) & Effects.ACTS for call in found.get(Call, ())):
         return None
     return {id(store.buffer.data) for store in found.get(BufferStore, ())}
 

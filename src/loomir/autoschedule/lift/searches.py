@@ -14,7 +14,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
 from loomir.support.dtype import DataType
-from loomir.tir.analysis.effects import Does, effects
+from loomir.tir.analysis.effects import Effects, effects
 from loomir.tir.analysis.fresh import fresh_var
 from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
 from loomir.tir.expr import (
@@ -109,7 +109,7 @@ def _is_plain(found: _Search, var: Var) -> bool:
     for index in (*top.indices, *at.indices):
         if effects(index) or by_class(index).keys() & {BufferLoad} or _names(index, var):
             return False
-    return not effects(value) & (Does.ACTS | Does.FAILS) and any(
+    return not effects(value) & (Effects.ACTS | Effects.FAILS) and any(
         _names(index, var) for index in value.indices
     )
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from loomir.autoschedule.lift.loop_kinds import as_serial
 from loomir.ir.visit import by_class, pre_order
 from loomir.schedule.dependence import find_carrying_loops
-from loomir.tir.analysis.effects import Does, effects_of_node
+from loomir.tir.analysis.effects import Effects, effects_of_node
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.expr import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr, Var
 from loomir.tir.stmt import (
@@ -100,7 +100,7 @@ def _opaque(stmt: Stmt) -> tuple[str, str] | None:
         )
     calls: list[Call] = found.get(Call, [])
     for call in calls:
-        if effects_of_node(call) & Does.ACTS:
+        if effects_of_node(call) & Effects.ACTS:
             name = getattr(call.op, "name", getattr(call.op, "name_hint", "a function"))
             return (
                 f"it calls {name}, which may do anything",
@@ -116,13 +116,13 @@ def find_failing(stmt: Stmt) -> tuple[str, str] | None:
     found = by_class(stmt)
     divisions = [e for cls in (Div, Mod, FloorDiv, FloorMod) for e in found.get(cls, ())]
     for division in divisions:
-        if effects_of_node(division) & Does.FAILS:
+        if effects_of_node(division) & Effects.FAILS:
             return (
                 f"dividing by {division.b} fails where that is 0, at the first such iteration",
                 "a division by a number that is not 0, or of floats",
             )
     calls: list[Call] = found.get(Call, [])
-    if any(effects_of_node(call) & Does.FAILS for call in calls):
+    if any(effects_of_node(call) & Effects.FAILS for call in calls):
         return (
             "it checks an index, and fails at the first that is outside",
             "a nest with one store, `o[i, j] = table[index[i], j]`",

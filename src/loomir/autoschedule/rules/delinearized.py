@@ -19,7 +19,7 @@ from loomir.autoschedule.rewrite.collapse_axes import collapse_axes
 from loomir.autoschedule.rewrite.def_use import reads_of, writes_of
 from loomir.autoschedule.rewrite.delinearize import delinearize
 from loomir.ir.visit import by_class
-from loomir.tir.analysis.effects import Does, effects
+from loomir.tir.analysis.effects import Effects, effects
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import FloorDiv, Var
 from loomir.tir.function import PrimFunc
@@ -63,7 +63,7 @@ def plan_divided(stmt: Stmt, func: PrimFunc, plan: Callable[[Stage], Plan]) -> P
     """Plan a nest by the digits of its axes with ``plan``; None for others."""
     stage = Reader(func).read(stmt, may_fail=True)
     split = None if stage is None else delinearize(stage, sizes_of(func))
-    if split is None or effects(split.value) & (Does.FAILS | Does.ACTS):
+    if split is None or effects(split.value) & (Effects.FAILS | Effects.ACTS):
         return None
     kernel, declare = collapse_axes(LiftedFunction(func, (split,), ()))
     (part,) = kernel.parts

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from loomir.codegen.llvm.generated import FunctionInfo, Generated, Graph
 from loomir.codegen.llvm.native import Native
-from loomir.codegen.llvm.support.objects import door_address, object_symbols
+from loomir.codegen.llvm.support.objects import fast_call_address, object_symbols
 from loomir.runtime.graph.fast_call import connect_fast_call
 from loomir.runtime.graph.function import GraphFunction, GraphProgram
 from loomir.runtime.graph.objects import connect
@@ -33,7 +33,7 @@ def graph_functions(
     if graph is None:
         return {}
     connect(object_symbols())
-    connect_fast_call(door_address)
+    connect_fast_call(fast_call_address)
     program = GraphProgram(
         native,
         generated.faults,

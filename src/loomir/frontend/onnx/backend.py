@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
-from loomir.frontend.onnx.importer import Open, is_open, load_definition, read
+from loomir.frontend.onnx.importer import ArgumentTensor, has_only_shapes, load_definition, read
 from loomir.frontend.onnx.mistakes import NeedsConstants
 from loomir.frontend.onnx.model import (
     STORED_AS,
@@ -92,7 +92,7 @@ class Prepared:
                     raise
                 self._has_fixed_shapes = True  # it may be extents that are not known
                 continue
-            passed = [n for n in self.names if n not in constants or is_open(constants[n])]
+            passed = [n for n in self.names if n not in constants or has_only_shapes(constants[n])]
             made = (to_executable(module, **self.options), passed)
             self._programs[key] = made
             return made
@@ -126,13 +126,13 @@ class Prepared:
 def _open(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_open(v) for v in cast("Sequence[Any]", value)]
-    return Open(np.asarray(value).shape)
+    return ArgumentTensor(np.asarray(value).shape)
 
 
 def _key(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple([_key(v) for v in cast("Sequence[Any]", value)])
-    if isinstance(value, Open):
+    if isinstance(value, ArgumentTensor):
         return value.shape
     if value is None:
         return None

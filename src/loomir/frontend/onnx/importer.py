@@ -45,7 +45,7 @@ from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Var as ShapeVar
 
-__all__ = ["NEWEST", "Open", "is_open", "load_anew", "load_definition", "read"]
+__all__ = ["NEWEST", "ArgumentTensor", "has_only_shapes", "load_anew", "load_definition", "read"]
 
 Model: TypeAlias = "str | os.PathLike[str] | bytes | Any"
 
@@ -245,7 +245,7 @@ class _Loading:
     def _input(self, name: str, kind: NodeType) -> Value:
         if name in self.constants:
             bound = self.constants[name]
-            if not is_open(bound):
+            if not has_only_shapes(bound):
                 return self._bind(kind, bound)
         info = self._info(name, kind, self.constants.get(name))
         if info is None:
@@ -313,14 +313,14 @@ class _Loading:
         return constant_value((kind.element, array))
 
 
-def is_open(bound: Any) -> bool:
+def has_only_shapes(bound: Any) -> bool:
     """Tell whether a bound value only determines the number of tensors and their shapes."""
     if isinstance(bound, (list, tuple)):
-        return any(is_open(v) for v in cast("Sequence[Any]", bound))
-    return isinstance(bound, Open)
+        return any(has_only_shapes(v) for v in cast("Sequence[Any]", bound))
+    return isinstance(bound, ArgumentTensor)
 
 
-class Open:
+class ArgumentTensor:
     """In ``constants``, a tensor of known shape whose elements are arguments."""
 
     def __init__(self, shape: Sequence[int]) -> None:

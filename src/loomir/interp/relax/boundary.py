@@ -24,28 +24,35 @@ from loomir.runtime.view import view_arguments
 from loomir.support.diagnostics import Diagnostic, nearest, with_count
 from loomir.support.dtype import DataType
 
-__all__ = ["Taken", "arrange_by_position", "give", "take", "take_back"]
+__all__ = [
+    "ConvertedArgument",
+    "arrange_by_position",
+    "from_packed_result",
+    "from_python",
+    "to_python",
+]
 
 
-class Taken(NamedTuple):
+class ConvertedArgument(NamedTuple):
     """An argument as a value; ``tensors`` maps its arrays' identities to the original tensors."""
 
     value: Value
     tensors: dict[int, tuple[Array, object]]
 
 
-def take(value: object, name: str) -> Taken:
+def from_python(value: object, name: str) -> ConvertedArgument:
     """Convert an argument to a value that shares its memory.
 
     Errors: RUN0006, RUN0105 to RUN0110.
     """
     tensors: dict[int, tuple[Array, object]] = {}
-    return Taken(
-        trampoline(_take(value, Parameter(name, DataType("float32"), True), tensors)), tensors
+    return ConvertedArgument(
+        trampoline(_from_python(value, Parameter(name, DataType("float32"), True), tensors)),
+        tensors,
     )
 
 
-def _take(
+def _from_python(
     value: Any, parameter: Parameter, tensors: dict[int, tuple[Array, object]]
 ) -> Step[Value]:
     if is_tuple(value):
@@ -53,7 +60,7 @@ def _take(
         given = value
         for index, field in enumerate(given):
             inner = Parameter(f"{parameter.name}[{index}]", parameter.dtype, True)
-            fields.append((yield _take(field, inner, tensors)))
+            fields.append((yield _from_python(field, inner, tensors)))
         same = all(a is b for a, b in zip(fields, given, strict=True))
         return given if same else tuple(fields)
     if not _is_array(value):
@@ -75,23 +82,23 @@ def _array(value: Any, parameter: Parameter) -> Array:
     return array
 
 
-def take_back(value: object) -> Value:
+def from_packed_result(value: object) -> Value:
     """Convert the result of a packed function; arrays that are not row-major are copied."""
-    return trampoline(_take_back(value))
+    return trampoline(_from_packed_result(value))
 
 
-def _take_back(value: object) -> Step[Value]:
+def _from_packed_result(value: object) -> Step[Value]:
     if is_tuple(value):
         fields: list[Value] = []
         given = value
         for field in given:
-            fields.append((yield _take_back(field)))
+            fields.append((yield _from_packed_result(field)))
         same = all(a is b for a, b in zip(fields, given, strict=True))
         return given if same else tuple(fields)
     if is_tensor(value):
         return value if value.flags.c_contiguous else compact(value)
     if _is_array(value) and not _is_numpy(value):
-        return take(value, "the result").value
+        return from_python(value, "the result").value
     return value
 
 
@@ -104,14 +111,16 @@ def _is_numpy(value: object) -> bool:
     return isinstance(value, np.ndarray)
 
 
-def give(value: Value, taken: Sequence[Taken], is_constant: Callable[[object], bool]) -> Value:
+def to_python(
+    value: Value, taken: Sequence[ConvertedArgument], is_constant: Callable[[object], bool]
+) -> Value:
     """Convert a value to the Python value that is returned."""
     known = {key: pair for t in taken for key, pair in t.tensors.items()}
     torch = any(is_torch_tensor(origin) for _, origin in known.values())
-    return trampoline(_give(value, known, is_constant, torch, {}))
+    return trampoline(_to_python(value, known, is_constant, torch, {}))
 
 
-def _give(
+def _to_python(
     value: Value,
     known: Mapping[int, tuple[Array, object]],
     is_constant: Callable[[object], bool],
@@ -122,7 +131,7 @@ def _give(
         fields: list[Value] = []
         given = value
         for field in given:
-            fields.append((yield _give(field, known, is_constant, torch, copies)))
+            fields.append((yield _to_python(field, known, is_constant, torch, copies)))
         same = all(a is b for a, b in zip(fields, given, strict=True))
         return given if same else tuple(fields)
     if not is_tensor(value):

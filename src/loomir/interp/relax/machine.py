@@ -17,7 +17,12 @@ from typing import Any, Final, cast
 import numpy as np
 
 from loomir.interp.machine import RECURSION_LIMIT
-from loomir.interp.relax.boundary import arrange_by_position, give, take, take_back
+from loomir.interp.relax.boundary import (
+    arrange_by_position,
+    from_packed_result,
+    from_python,
+    to_python,
+)
 from loomir.interp.relax.match import (
     Matcher,
     ValueLabel,
@@ -134,9 +139,9 @@ class Machine:
         """
         names = parameter_names(function)
         given = arrange_by_position(function.name, names, args, kwargs)
-        taken = [take(value, name) for value, name in zip(given, names, strict=True)]
+        taken = [from_python(value, name) for value, name in zip(given, names, strict=True)]
         returned = self.run(function, [t.value for t in taken])
-        return give(returned, taken, self.is_constant)
+        return to_python(returned, taken, self.is_constant)
 
     # -- values --------------------------------------------------------------------------------
     def global_value(self, name: str) -> ProgramFunction:
@@ -466,7 +471,7 @@ class Machine:
     def call_packed(self, function: Value, args: Sequence[Value], span: Span | None) -> Value:
         """Call a packed function; its exceptions are those of the program."""
         try:
-            return take_back(function(*args))
+            return from_packed_result(function(*args))
         except BaseException as error:
             own = with_place(error, span)
             if own is not error:

@@ -37,7 +37,7 @@ from loomir.relax.struct_info import (
 )
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
 from loomir.support.span import Span
-from loomir.tir.analysis.effects import Does, effects_of_node
+from loomir.tir.analysis.effects import Effects, effects_of_node
 from loomir.tir.expr import (
     BinaryOp,
     Cast,
@@ -247,7 +247,8 @@ class _Walk:
                 if part not in self.shapes and part not in known:
                     self._unbound(part, rule, at)
             elif not isinstance(part, _ARITHMETIC) or (
-                isinstance(part, PrimCall) and effects_of_node(part) & (Does.READS | Does.ACTS)
+                isinstance(part, PrimCall)
+                and effects_of_node(part) & (Effects.READS | Effects.ACTS)
             ):
                 self._report(
                     rule,

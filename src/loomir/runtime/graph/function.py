@@ -30,7 +30,7 @@ from loomir.runtime.graph.objects import (
     word,
 )
 from loomir.runtime.graph.values import (
-    Given,
+    ArgumentConverter,
     Wanted,
     array_of,
     origin_of,
@@ -319,7 +319,7 @@ class _Call:
     def __init__(self, program: GraphProgram) -> None:
         self.program = program
         self.error: BaseException | None = None
-        self._given = Given(self._callable, lend=True)
+        self._given = ArgumentConverter(self._callable, lend=True)
 
     def run(self, function: int, args: Sequence[object], signature: Signature) -> Any:
         """Call a function object."""
@@ -486,7 +486,7 @@ class _Call:
                 if array is value:
                     functions().retain(address)
                     return address
-        return Given(self._callable, lend=False).object_of(value, "the result")
+        return ArgumentConverter(self._callable, lend=False).object_of(value, "the result")
 
 
 def _name_of(address: int) -> str:

@@ -43,7 +43,7 @@ from loomir.support.dtype import DataType, TypeCode, dtype_of_numpy, numpy_of
 from loomir.support.uncompiled_call import is_callable
 
 __all__ = [
-    "Given",
+    "ArgumentConverter",
     "Wanted",
     "array_of",
     "origin_of",
@@ -160,7 +160,7 @@ def _items(address: int) -> Iterator[int]:
 
 
 # -- from Python -------------------------------------------------------------------------------
-class Given:
+class ArgumentConverter:
     """Converts Python values to objects.
 
     ``lend``: arrays stay alive until ``settle`` is called, so that tensors need not keep them;

@@ -40,7 +40,7 @@ from loomir.support.array import Array
 from loomir.support.config import SETTINGS
 from loomir.support.dtype import DataType, numpy_of
 
-__all__ = ["KeptProgram", "ProgramCache"]
+__all__ = ["CachedProgram", "ProgramCache"]
 
 _MAGIC: Final = b"loomir program 1"
 _HEAD: Final = struct.Struct("<16s32sQ")
@@ -52,7 +52,7 @@ _OLD: Final = 3600.0
 """Seconds after which an unfinished file is considered abandoned."""
 
 
-class KeptProgram(NamedTuple):
+class CachedProgram(NamedTuple):
     """A cached program: the writer's description, its code, and its arrays by symbol."""
 
     known: Mapping[str, Any]
@@ -66,7 +66,7 @@ class ProgramCache:
     If the cache cannot be used, that only costs time.
     """
 
-    def get(self, key: str) -> KeptProgram | None:
+    def get(self, key: str) -> CachedProgram | None:
         """Return the program of a key, or None if there is none that can be trusted."""
         path = self._path(key)
         if path is None:
@@ -211,7 +211,7 @@ def _digest(key: str, head: bytes) -> bytes:
     return hashlib.sha256(key.encode() + head).digest()
 
 
-def _read(key: str, memory: mmap.mmap) -> KeptProgram | None:
+def _read(key: str, memory: mmap.mmap) -> CachedProgram | None:
     magic, digest, length = _HEAD.unpack_from(memory)
     head = memory[_HEAD.size : _HEAD.size + length]
     if magic != _MAGIC or digest != _digest(key, head):
@@ -232,4 +232,4 @@ def _read(key: str, memory: mmap.mmap) -> KeptProgram | None:
         kind = numpy_of(DataType(dtype))
         flat: Any = np.frombuffer(view, kind, size // kind.itemsize, start + place)
         arrays[symbol] = Array.wrap_own(flat.reshape(tuple(shape)))
-    return KeptProgram(said["known"], memory[start : start + places[0][1]], arrays)
+    return CachedProgram(said["known"], memory[start : start + places[0][1]], arrays)

@@ -21,10 +21,10 @@ from loomir.tir.expr import (
     Var,
 )
 
-__all__ = ["Does", "effects", "is_discardable", "is_nonzero"]
+__all__ = ["Effects", "effects", "is_discardable", "is_nonzero"]
 
 
-class Does(IntFlag):
+class Effects(IntFlag):
     """What evaluating an expression may do besides computing a value."""
 
     NOTHING = 0
@@ -37,10 +37,10 @@ class Does(IntFlag):
 
 
 _OF_CALLS = {
-    Effect.EXPR_ANNOTATION: Does.NOTHING,
-    Effect.PURE: Does.NOTHING,
-    Effect.EMBED_INFO: Does.NOTHING,
-    Effect.READ_STATE: Does.READS,
+    Effect.EXPR_ANNOTATION: Effects.NOTHING,
+    Effect.PURE: Effects.NOTHING,
+    Effect.EMBED_INFO: Effects.NOTHING,
+    Effect.READ_STATE: Effects.READS,
 }
 
 
@@ -50,33 +50,33 @@ def is_nonzero(divisor: PrimExpr) -> bool:
     return isinstance(value, IntImm) and value.value != 0
 
 
-def effects_of_node(e: Any) -> Does:
+def effects_of_node(e: Any) -> Effects:
     """Return what one node may do, without its parts."""
     kind = e.__class__
     if kind is BufferLoad:
-        return Does.READS
+        return Effects.READS
     if kind in (Div, Mod, FloorDiv, FloorMod):
-        return Does.NOTHING if e.dtype.is_float or is_nonzero(e.b) else Does.FAILS
+        return Effects.NOTHING if e.dtype.is_float or is_nonzero(e.b) else Effects.FAILS
     if kind is Call:
         if e.op in (CHECK, CHECKED_INDEX):
-            return Does.FAILS
+            return Effects.FAILS
         if isinstance(e.op, Op):
-            return _OF_CALLS.get(e.op.effect, Does.ACTS | Does.READS | Does.FAILS)
-        return Does.ACTS | Does.READS | Does.FAILS
-    return Does.NOTHING
+            return _OF_CALLS.get(e.op.effect, Effects.ACTS | Effects.READS | Effects.FAILS)
+        return Effects.ACTS | Effects.READS | Effects.FAILS
+    return Effects.NOTHING
 
 
-def _join(e: Any, parts: list[Does]) -> Does:
+def _join(e: Any, parts: list[Effects]) -> Effects:
     found = effects_of_node(e)
     if e.__class__ is Call and effect_of(e) is Effect.EMBED_INFO:
         return found  # its arguments are never evaluated
     for part in parts:
-        if part is not Does.NOTHING:
+        if part is not Effects.NOTHING:
             found |= part
     return found
 
 
-def effects(e: PrimExpr) -> Does:
+def effects(e: PrimExpr) -> Effects:
     """Return what evaluating an expression may do."""
     return fold(e, _join)
 
@@ -85,4 +85,4 @@ def is_discardable(e: PrimExpr) -> bool:
     """Tell whether leaving an expression unevaluated changes nothing but the time it takes."""
     if isinstance(e, (IntImm, Var)):
         return True
-    return not effects(e) & (Does.FAILS | Does.ACTS)
+    return not effects(e) & (Effects.FAILS | Effects.ACTS)

@@ -71,10 +71,10 @@ VOUCHED: Final = "loomir.init_order_vouched"
 """The block annotation that switches the check off."""
 
 
-class _Around(NamedTuple):
+class _EnclosingScope(NamedTuple):
     """The surroundings of a statement, as a list linked from the inside out."""
 
-    outer: _Around | None
+    outer: _EnclosingScope | None
     what: For | While | LetStmt | AttrStmt | BlockRealize | Guard
 
 
@@ -82,7 +82,7 @@ def check_init_order(func: PrimFunc) -> list[Diagnostic]:
     """Refuse the blocks of a function whose init is not proven to run first (TIR0413)."""
     found: list[Diagnostic] = []
     jumps: dict[int, set[str]] | None = None
-    stack: list[tuple[Stmt, _Around | None]] = [(func.body, None)]
+    stack: list[tuple[Stmt, _EnclosingScope | None]] = [(func.body, None)]
     while stack:
         statement, around = stack.pop()
         if isinstance(statement, BlockRealize) and _needs_proof(statement.block):
@@ -99,29 +99,31 @@ def _needs_proof(block: Block) -> bool:
     return block.init is not None and block.is_reduction and not block.annotations.get(VOUCHED)
 
 
-def _inside(statement: Stmt, around: _Around | None) -> Iterator[tuple[Stmt, _Around | None]]:
+def _inside(
+    statement: Stmt, around: _EnclosingScope | None
+) -> Iterator[tuple[Stmt, _EnclosingScope | None]]:
     if isinstance(statement, IfThenElse):
-        yield statement.then_case, _Around(around, Guard(statement.condition, False))
+        yield statement.then_case, _EnclosingScope(around, Guard(statement.condition, False))
         if statement.else_case is not None:
-            yield statement.else_case, _Around(around, Guard(statement.condition, True))
+            yield statement.else_case, _EnclosingScope(around, Guard(statement.condition, True))
     elif isinstance(statement, BlockRealize):
-        inner = _Around(around, statement)
+        inner = _EnclosingScope(around, statement)
         if statement.block.init is not None:
             yield statement.block.init, _guard_init(statement.block, inner)
         yield statement.block.body, inner
     elif isinstance(statement, (For, While, LetStmt, AttrStmt)):
-        yield statement.body, _Around(around, statement)
+        yield statement.body, _EnclosingScope(around, statement)
     else:
         for part in children(statement):
             if isinstance(part, Stmt):
                 yield part, around
 
 
-def _guard_init(block: Block, around: _Around) -> _Around:
+def _guard_init(block: Block, around: _EnclosingScope) -> _EnclosingScope:
     for it in block.iter_vars:
         reduces = it.iter_type is IterVarType.COMM_REDUCE
         if reduces and it.dom is not None and it.dom.min.dtype is it.var.dtype:
-            around = _Around(around, Guard(Eq(it.var, it.dom.min), False))
+            around = _EnclosingScope(around, Guard(Eq(it.var, it.dom.min), False))
     return around
 
 
@@ -178,7 +180,7 @@ class _Proof:
     """The attempt at a proof for one block."""
 
     def __init__(
-        self, realize: BlockRealize, around: _Around | None, jumps: dict[int, set[str]]
+        self, realize: BlockRealize, around: _EnclosingScope | None, jumps: dict[int, set[str]]
     ) -> None:
         self.realize = realize
         self.jumps = jumps
@@ -189,7 +191,7 @@ class _Proof:
         # Conditions with the loops around them.
         self.guards: list[tuple[Guard, frozenset[Atom]]] = []
         self.whiles: list[tuple[While, frozenset[Atom]]] = []
-        chain: list[_Around] = []
+        chain: list[_EnclosingScope] = []
         while around is not None:
             chain.append(around)
             around = around.outer
@@ -378,7 +380,7 @@ def _name(atoms: Iterable[Atom]) -> str:
 # -- fused loops -----------------------------------------------------------------------------------
 
 
-def _cuts(chain: list[_Around], realize: BlockRealize) -> dict[int, list[int]]:
+def _cuts(chain: list[_EnclosingScope], realize: BlockRealize) -> dict[int, list[int]]:
     """Find by which weights ``//`` and ``%`` divide loop variables, if the weights are nested.
 
     Lists for each variable the weights above 1, ascending: a variable ``f`` used as ``f // 8``

@@ -26,12 +26,12 @@ class _Reason(NamedTuple):
 class Device(NamedTuple):
     """A row of the table: ``name`` is that of ``T``, ``T.metal.simdgroup_load`` without the ``T.``.
 
-    ``gives`` is the dtype of a call that names none; an integer is the argument that has it.
+    ``result_dtype`` is the dtype of a call that names none; an integer is the argument that has it.
     """
 
     op: Op
     name: str
-    gives: DataType | int
+    result_dtype: DataType | int
     why: str
     instead: str
 
@@ -96,9 +96,9 @@ COMM_REDUCER: Final = _COMM_REDUCER
 
 def dtype_given(row: Device, args: tuple[PrimExpr, ...]) -> DataType:
     """Return the dtype of a call that names none."""
-    if isinstance(row.gives, DataType):
-        return row.gives
-    return args[row.gives].dtype if row.gives < len(args) else VOID
+    if isinstance(row.result_dtype, DataType):
+        return row.result_dtype
+    return args[row.result_dtype].dtype if row.result_dtype < len(args) else VOID
 
 
 def mistake_of_device(call: Call) -> Diagnostic:

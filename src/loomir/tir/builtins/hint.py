@@ -83,7 +83,7 @@ UNDEF: Final = row(
     family=FAMILY,
     effect=Effect.READ_STATE,
     corners="in this version NaN, or bytes of 0xCD, or true; the dtype is int32 if left out",
-    says_dtype=True,
+    takes_dtype=True,
     check=_is_number,
 )
 

@@ -141,7 +141,7 @@ TYPE_ANNOTATION: Final[Op] = row(
     family=FAMILY,
     effect=Effect.SPECIAL_CALL_ARG,
     corners="only as an argument of T.ptr_byte_offset, T.tvm_access_ptr and T.dot_tiles",
-    says_dtype=True,
+    takes_dtype=True,
     inside=frozenset({"dot_tiles", "ptr_byte_offset", "tvm_access_ptr"}),
     check=_is_number,
 )

@@ -65,19 +65,19 @@ class Builtin(NamedTuple):
 
     - ``arity`` is None if any number of arguments is allowed.
     - ``corners`` describes results for special values, in the reference.
-    - ``says_dtype`` marks those whose result has the dtype that the caller names as well.
+    - ``takes_dtype`` marks those whose result has the dtype that the caller names as well.
     - ``inside`` names the operators that take the result, for those of ``SPECIAL_CALL_ARG``.
     """
 
     op: Op
     arity: int | None
     accepts: Accepts
-    gives: Callable[[Args], DataType]
+    result_dtype: Callable[[Args], DataType]
     summary: str
     family: str
     params: tuple[Param, ...]
     corners: str = ""
-    says_dtype: bool = False
+    takes_dtype: bool = False
     inside: frozenset[str] = frozenset()
     check: Callable[[Args, DataType], str | None] | None = None
     """A rule about several arguments: returns what is wrong, None if nothing is."""
@@ -86,7 +86,7 @@ class Builtin(NamedTuple):
     def signature(self) -> str:
         """The parameters as a program writes them."""
         names = [p.name for p in self.params]
-        return ", ".join(["dtype", *names] if self.says_dtype else names)
+        return ", ".join(["dtype", *names] if self.takes_dtype else names)
 
 
 BUILTINS: Final[dict[str, Builtin]] = {}
@@ -97,13 +97,13 @@ def row(
     name: str,
     params: str | tuple[Param, ...],
     accepts: Accepts,
-    gives: Callable[[Args], DataType],
+    result_dtype: Callable[[Args], DataType],
     summary: str,
     *,
     family: str,
     effect: Effect = Effect.PURE,
     corners: str = "",
-    says_dtype: bool = False,
+    takes_dtype: bool = False,
     inside: frozenset[str] = frozenset(),
     check: Callable[[Args, DataType], str | None] | None = None,
 ) -> Op:
@@ -115,12 +115,12 @@ def row(
         op,
         None if variadic else len(made),
         accepts,
-        gives,
+        result_dtype,
         summary,
         family,
         made,
         corners,
-        says_dtype,
+        takes_dtype,
         inside,
         check,
     )
@@ -151,11 +151,11 @@ def call_builtin(
             span=span,
         )
     _check_args(name, found, args, span)
-    if found.says_dtype and dtype is not None:
+    if found.takes_dtype and dtype is not None:
         result = dtype
     else:
         try:
-            result = found.gives(args)
+            result = found.result_dtype(args)
         except IndexError:
             refuse(
                 "TIR0113",

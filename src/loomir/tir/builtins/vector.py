@@ -55,7 +55,7 @@ row(
     "the first half of a vector's lanes",
     family=FAMILY,
     corners="a scalar if the vector has two lanes; the dtype may be left out",
-    says_dtype=True,
+    takes_dtype=True,
     check=_is_half,
 )
 row(
@@ -66,7 +66,7 @@ row(
     "the second half of a vector's lanes",
     family=FAMILY,
     corners="a scalar if the vector has two lanes; the dtype may be left out",
-    says_dtype=True,
+    takes_dtype=True,
     check=_is_half,
 )
 row(
@@ -77,7 +77,7 @@ row(
     "the lanes of one vector, then those of another",
     family=FAMILY,
     corners="two scalars make a vector of two lanes; the dtype may be left out",
-    says_dtype=True,
+    takes_dtype=True,
     check=_is_double,
 )
 
@@ -185,7 +185,7 @@ row(
     "for each lane i, whether base + i is below limit",
     family=FAMILY,
     corners="base + i does not wrap; the dtype is a bool of the lanes, such as boolx8",
-    says_dtype=True,
+    takes_dtype=True,
     check=_is_mask,
 )
 
@@ -205,6 +205,6 @@ row(
     "the same bits read as another dtype of the same width",
     family=FAMILY,
     corners="lanes count as laid out in memory, the first at the lowest address; no bools",
-    says_dtype=True,
+    takes_dtype=True,
     check=_have_same_width,
 )

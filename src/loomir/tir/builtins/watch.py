@@ -31,12 +31,12 @@ def _nothing(args: Args) -> DataType:
     return VOID
 
 
-def _row(name: str, params: str, gives: Callable[[Args], DataType], summary: str) -> Op:
+def _row(name: str, params: str, result_dtype: Callable[[Args], DataType], summary: str) -> Op:
     return row(
         name,
         params,
         Accepts.ANY,
-        gives,
+        result_dtype,
         summary,
         family=FAMILY,
         effect=Effect.UPDATE_STATE,

@@ -92,10 +92,10 @@ class _Loop(NamedTuple):
         return self.first.plus(self.extent).plus(_ONE, -1)
 
 
-class _Around(NamedTuple):
+class _EnclosingScope(NamedTuple):
     """The surroundings of a statement, as a list linked from the inside out."""
 
-    outer: _Around | None
+    outer: _EnclosingScope | None
     what: _Loop | Guard
 
 
@@ -143,7 +143,7 @@ class _Walk:
         self.found: list[Diagnostic] = []
         # By the identity of the surroundings, which each proof keeps.
         self.proofs: dict[int, _Proof] = {}
-        self.stack: list[tuple[Node, _Around | None]] = [(func.body, None)]
+        self.stack: list[tuple[Node, _EnclosingScope | None]] = [(func.body, None)]
         for buffer in func.buffer_map.values():
             for extent in buffer.shape:
                 if isinstance(extent, Var):  # sizes of arrays are not below 0
@@ -162,21 +162,26 @@ class _Walk:
                 self.push(around, *children(node))
         return self.found
 
-    def push(self, around: _Around | None, *parts: Any) -> None:
+    def push(self, around: _EnclosingScope | None, *parts: Any) -> None:
         """Add parts that are visited next, in their order."""
         for part in reversed(parts):
             if part.__class__ not in _LEAVES and isinstance(part, Node):
                 self.stack.append((part, around))
 
     # -- statements ------------------------------------------------------------------------------
-    def loop(self, node: For, around: _Around | None) -> None:
+    def loop(self, node: For, around: _EnclosingScope | None) -> None:
         """Enter a loop, unless a jump may end its iterations."""
         self.push(around, node.min, node.extent)
         if id(node) not in self.jumping:
             self.enter_loop(node.loop_var, node.min, node.extent, node.body, around)
 
     def enter_loop(
-        self, var: Var, start: PrimExpr, extent: PrimExpr, body: Stmt, around: _Around | None
+        self,
+        var: Var,
+        start: PrimExpr,
+        extent: PrimExpr,
+        body: Stmt,
+        around: _EnclosingScope | None,
     ) -> None:
         """Enter the body of a loop that may run."""
         affine = self.affine
@@ -189,10 +194,10 @@ class _Walk:
             low, (_, most) = first.range()[0], first.plus(length).range()
             atom = Atom(var.name_hint, low, None if most is None else most - 1)
             affine.values[id(var)] = Sum({atom: 1}, 0)
-            around = _Around(around, _Loop(atom, first, length))
+            around = _EnclosingScope(around, _Loop(atom, first, length))
         self.push(around, body)
 
-    def attribute(self, node: AttrStmt, around: _Around | None) -> None:
+    def attribute(self, node: AttrStmt, around: _EnclosingScope | None) -> None:
         """Enter the body of an attribute; threads run like loops."""
         subject = getattr(node.node, "var", node.node)
         if node.is_binding and isinstance(subject, Var):
@@ -200,53 +205,53 @@ class _Walk:
         else:
             self.push(around, node.value, node.body)
 
-    def repeat(self, node: While, around: _Around | None) -> None:
+    def repeat(self, node: While, around: _EnclosingScope | None) -> None:
         """Check only the condition, because it is unknown whether the body runs."""
         self.push(around, node.condition)
 
-    def branch(self, node: IfThenElse, around: _Around | None) -> None:
+    def branch(self, node: IfThenElse, around: _EnclosingScope | None) -> None:
         """Enter both cases."""
         self.push(around, node.condition)
         if node.else_case is not None:
-            self.push(_Around(around, Guard(node.condition, True)), node.else_case)
-        self.push(_Around(around, Guard(node.condition, False)), node.then_case)
+            self.push(_EnclosingScope(around, Guard(node.condition, True)), node.else_case)
+        self.push(_EnclosingScope(around, Guard(node.condition, False)), node.then_case)
 
-    def assertion(self, node: AssertStmt, around: _Around | None) -> None:
+    def assertion(self, node: AssertStmt, around: _EnclosingScope | None) -> None:
         """Enter the body, which runs if the condition holds."""
-        self.push(_Around(around, Guard(node.condition, False)), node.body)
+        self.push(_EnclosingScope(around, Guard(node.condition, False)), node.body)
         self.push(around, node.condition)
 
-    def name(self, node: LetStmt | Let, around: _Around | None) -> None:
+    def name(self, node: LetStmt | Let, around: _EnclosingScope | None) -> None:
         """Bind a name to its value."""
         self.affine.values[id(node.var)] = self.affine.read(node.value)
         self.push(around, node.value, node.body)
 
-    def block(self, node: BlockRealize, around: _Around | None) -> None:
+    def block(self, node: BlockRealize, around: _EnclosingScope | None) -> None:
         """Enter a block: its iterators have values, and its predicate holds."""
         block = node.block
         for it, value in zip(block.iter_vars, node.values, strict=True):
             self.affine.values[id(it.var)] = self.affine.read(value)
-        inner = _Around(around, Guard(node.predicate, False))
+        inner = _EnclosingScope(around, Guard(node.predicate, False))
         self.push(inner, block.body)
         if block.init is not None:
             starts = inner
             for it in block.iter_vars:
                 reduces = it.iter_type is IterVarType.COMM_REDUCE
                 if reduces and it.dom is not None and it.dom.min.dtype is it.var.dtype:
-                    starts = _Around(starts, Guard(Eq(it.var, it.dom.min), False))
+                    starts = _EnclosingScope(starts, Guard(Eq(it.var, it.dom.min), False))
             self.push(starts, block.init)
         self.push(around, node.predicate, *node.values)
 
-    def sequence(self, node: SeqStmt, around: _Around | None) -> None:
+    def sequence(self, node: SeqStmt, around: _EnclosingScope | None) -> None:
         """Enter statements in their order."""
         self.push(around, *node.seq)
 
     # -- expressions -----------------------------------------------------------------------------
-    def choice(self, node: Select, around: _Around | None) -> None:
+    def choice(self, node: Select, around: _EnclosingScope | None) -> None:
         """Enter both values; people guard reads by either form of a choice."""
         self.push_choice(around, node.condition, node.true_value, node.false_value)
 
-    def call(self, node: Call, around: _Around | None) -> None:
+    def call(self, node: Call, around: _EnclosingScope | None) -> None:
         """Enter arguments; an address may be that of the element after the last.
 
         Assumptions of a program are not evaluated.
@@ -260,25 +265,25 @@ class _Walk:
             self.push(around, *node.args)
 
     def push_choice(
-        self, around: _Around | None, condition: PrimExpr, yes: PrimExpr, no: PrimExpr
+        self, around: _EnclosingScope | None, condition: PrimExpr, yes: PrimExpr, no: PrimExpr
     ) -> None:
         """Enter a condition, and both values of the choice."""
-        self.push(_Around(around, Guard(condition, True)), no)
-        self.push(_Around(around, Guard(condition, False)), yes)
+        self.push(_EnclosingScope(around, Guard(condition, True)), no)
+        self.push(_EnclosingScope(around, Guard(condition, False)), yes)
         self.push(around, condition)
 
-    def junction(self, node: And | Or, around: _Around | None) -> None:
+    def junction(self, node: And | Or, around: _EnclosingScope | None) -> None:
         """Enter two conditions, the second one under the case in which it is evaluated."""
-        self.push(_Around(around, Guard(node.a, isinstance(node, Or))), node.b)
+        self.push(_EnclosingScope(around, Guard(node.a, isinstance(node, Or))), node.b)
         self.push(around, node.a)
 
     # -- accesses --------------------------------------------------------------------------------
-    def store(self, node: BufferStore, around: _Around | None) -> None:
+    def store(self, node: BufferStore, around: _EnclosingScope | None) -> None:
         """Check the indices of a store."""
         self.access(node.buffer, node.indices, node.span, around)
         self.push(around, *node.indices, node.value)
 
-    def load(self, node: BufferLoad, around: _Around | None) -> None:
+    def load(self, node: BufferLoad, around: _EnclosingScope | None) -> None:
         """Check the indices of a load."""
         self.access(node.buffer, node.indices, node.span, around)
         self.push(around, *node.indices)
@@ -288,7 +293,7 @@ class _Walk:
         buffer: Buffer,
         indices: tuple[PrimExpr, ...],
         span: Span | None,
-        around: _Around | None,
+        around: _EnclosingScope | None,
     ) -> None:
         """Report the first index that is outside of its axis at some point."""
         for axis, (index, extent) in enumerate(zip(indices, buffer.shape, strict=False)):
@@ -300,7 +305,9 @@ class _Walk:
                     self.found.append(fault.diagnostic(buffer, axis, used or span))
                     return
 
-    def leaves(self, element: _Element, extent: PrimExpr, around: _Around | None) -> _Fault | None:
+    def leaves(
+        self, element: _Element, extent: PrimExpr, around: _EnclosingScope | None
+    ) -> _Fault | None:
         """Find a point at which an element is outside of its axis."""
         value = self.affine.read(element.base)
         if element.offset:
@@ -335,7 +342,7 @@ def _elements(index: PrimExpr) -> Iterator[_Element]:
         yield _Element(index.base, (index.lanes - 1) * index.stride.value)
 
 
-def _nothing(walk: _Walk, node: Node, around: _Around | None) -> None:
+def _nothing(walk: _Walk, node: Node, around: _EnclosingScope | None) -> None:
     """Leave out regions: they access nothing."""
 
 
@@ -394,7 +401,7 @@ class _Proof:
     """The search for a point of the loops around an access."""
 
     affine: Affine
-    around: _Around | None
+    around: _EnclosingScope | None
     loops: list[_Loop] = field(default_factory=list[_Loop])
     guards: list[Guard] = field(default_factory=list[Guard])
     least: dict[Atom, int] = field(default_factory=dict[Atom, int])

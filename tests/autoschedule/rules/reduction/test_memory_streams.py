@@ -43,7 +43,7 @@ def everything(x: te.Tensor) -> te.Tensor:
 def test_what_no_cache_holds_is_fetched_ahead(op: Operator, count: int, dtype: str, ahead: int):
     found = scheduled(made(op, count, 4096, dtype=dtype), target="znver5")
     notes = [loop.annotations for loop in by_class(found.func)[For]]
-    asked = {int(n["fetch_ahead"].value) for n in notes if "fetch_ahead" in n}
+    asked = {int(n["prefetch_distance"].value) for n in notes if "prefetch_distance" in n}
     assert asked == ({ahead} if ahead else set())
     text = f"what lies {ahead} elements ahead is fetched into the caches"
     assert (text in found.plans[0].choices) == bool(ahead)

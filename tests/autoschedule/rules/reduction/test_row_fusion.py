@@ -79,7 +79,7 @@ def test_the_next_row_is_fetched_while_a_row_is_gone_over_again(
     found = scheduled(made(op, *shapes, dtype=dtype), target="haswell")
     text = "the next row is fetched into the caches in pass "
     assert [c for c in found.plans[0].choices if text in c] == [f"{text}{where}"] * bool(where)
-    ahead = [s.annotations["fetch_ahead"] for s in by_class(found.func)[For] if s.annotations]
+    ahead = [s.annotations["prefetch_distance"] for s in by_class(found.func)[For] if s.annotations]
     assert {int(a.value) for a in ahead} == ({length} if where else set())
 
 

@@ -266,7 +266,7 @@ def cases_of(name: str) -> list[Case]:
     if name in OWN:
         return OWN[name]()
     assert BUILTINS[name].accepts in (*BY_RULE, Accepts.FLOAT_INT32), f"add {name} to OWN"
-    assert not BUILTINS[name].says_dtype, f"add {name} to OWN or PROGRAMS"
+    assert not BUILTINS[name].takes_dtype, f"add {name} to OWN or PROGRAMS"
     return uniform(name)
 
 

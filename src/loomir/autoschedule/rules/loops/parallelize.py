@@ -18,7 +18,7 @@ from loomir.ir.visit import by_class, children, rebuild
 from loomir.schedule.dependence import explain_dependence
 from loomir.schedule.nests import analyzer_for
 from loomir.target import Target
-from loomir.tir.analysis.effects import Does, effects_of_node
+from loomir.tir.analysis.effects import Effects, effects_of_node
 from loomir.tir.analysis.init_order import check_init_order
 from loomir.tir.buffer import Range
 from loomir.tir.expr import IntImm, Min, PrimExpr, Var
@@ -143,7 +143,7 @@ def _nest(outer: list[For], stmt: Stmt) -> Stmt:
 def _has_ordered_effects(stmt: Stmt) -> bool:
     """Whether a statement may fail or have side effects, so that iterations must stay in order."""
     return any(
-        effects_of_node(part) & (Does.FAILS | Does.ACTS)
+        effects_of_node(part) & (Effects.FAILS | Effects.ACTS)
         for cls, parts in by_class(stmt).items()
         if issubclass(cls, PrimExpr)
         for part in parts

@@ -19,7 +19,7 @@ from loomir.ir.visit import by_class, rewrite
 from loomir.schedule.dependence import explain_dependence
 from loomir.schedule.nests import analyzer_for, ranges_in
 from loomir.target import Target
-from loomir.tir.analysis.effects import Does, effects
+from loomir.tir.analysis.effects import Effects, effects
 from loomir.tir.analysis.fresh import fresh_copy
 from loomir.tir.buffer import BufferLoad, Range
 from loomir.tir.expr import GE, LT, And, Or, PrimExpr, Select, Var
@@ -59,7 +59,7 @@ def _split(loop: For, outer: Mapping[Var, Range], target: Target) -> Stmt | None
     store, var = _store(loop.body), loop.loop_var
     if store is None or not has_unit_stride(store, var):
         return None
-    if effects(store.value) & (Does.ACTS | Does.FAILS) or not explain_dependence(loop, outer):
+    if effects(store.value) & (Effects.ACTS | Effects.FAILS) or not explain_dependence(loop, outer):
         return None
     analyzer = analyzer_for(outer)
     one = _find_dependent(store, var, analyzer)
@@ -95,7 +95,7 @@ def _store(body: Stmt) -> BufferStore | None:
     store = body.then_case
     if not isinstance(store, BufferStore) or by_class(body.condition).keys() & {And, Or}:
         return None
-    if effects(body.condition) & (Does.ACTS | Does.FAILS):
+    if effects(body.condition) & (Effects.ACTS | Effects.FAILS):
         return None
     known: list[BufferLoad] = by_class(body.condition).get(BufferLoad, [])
     old = BufferLoad(store.buffer, store.indices)

@@ -24,8 +24,8 @@ from loomir.autoschedule.builders.strip_mine import strip_mine
 from loomir.autoschedule.builders.thread_partition import is_long, is_worth, parallelize, task_size
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis
-from loomir.autoschedule.rules.reduction.lane_turns import Turns, find_turns
-from loomir.autoschedule.rules.reduction.recognise_choice import Choice, read_choice
+from loomir.autoschedule.rules.reduction.lane_search import LaneSearch, find_lane_search
+from loomir.autoschedule.rules.reduction.recognise_selection import Selection, read_selection
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class
 from loomir.support.dtype import DataType
@@ -59,7 +59,7 @@ _Place = Mapping[Var, PrimExpr]
 
 def plan_choice(stmt: Stmt, target: Target) -> Plan | None:
     """Plan a block that selects; None for others."""
-    found = read_choice(stmt, target)
+    found = read_selection(stmt, target)
     if found is None:
         return None
     first = found.first
@@ -71,7 +71,7 @@ def plan_choice(stmt: Stmt, target: Target) -> Plan | None:
     steps = number(product(axis.extent for axis in inside)) or _STEPS
     width = _VECTORS * found.lanes
     if found.free_order and _lies_along(found, inside[-1]):
-        turns = find_turns(found.stages, found.old, found.new, found.keep, inside[-1], target)
+        turns = find_lane_search(found.stages, found.old, found.new, found.keep, inside[-1], target)
         found = replace(found, turns=turns)
         return _guard(found, _select_in_lanes(found, outer, inside, width, each, steps))
     if outer and _lies_along(found, outer[-1]) and _stores_along(found, outer[-1]):
@@ -79,14 +79,14 @@ def plan_choice(stmt: Stmt, target: Target) -> Plan | None:
     return None
 
 
-def _guard(found: Choice, plan: Plan) -> Plan:
+def _guard(found: Selection, plan: Plan) -> Plan:
     if all(axis.size is not None for axis in found.first.reduced):
         return plan
     some = imm64(0) < product(axis.extent for axis in found.first.reduced)
     return Plan(plan.kind, IfThenElse(some, plan.stmt), plan.choices)
 
 
-def _lies_along(found: Choice, axis: Axis) -> bool:
+def _lies_along(found: Selection, axis: Axis) -> bool:
     """Whether every load that uses an axis is contiguous along it."""
     loads = [p for s in found.stages for p in by_class(s.value).get(BufferLoad, ())]
     along = 0
@@ -99,14 +99,16 @@ def _lies_along(found: Choice, axis: Axis) -> bool:
     return along > 0
 
 
-def _stores_along(found: Choice, axis: Axis) -> bool:
+def _stores_along(found: Selection, axis: Axis) -> bool:
     return all(stage.indices[-1] is axis.var for stage in found.stages)
 
 
 class _Kept:
     """The element selected so far: an index in each buffer."""
 
-    def __init__(self, found: Choice, parts: Sequence[tuple[Buffer, Sequence[PrimExpr]]]) -> None:
+    def __init__(
+        self, found: Selection, parts: Sequence[tuple[Buffer, Sequence[PrimExpr]]]
+    ) -> None:
         self.found = found
         self.parts = parts
 
@@ -123,7 +125,7 @@ def _vectorize_lanes(size: int, body: Callable[[PrimExpr], Stmt]) -> Stmt:
 
 
 def _choose(
-    found: Choice,
+    found: Selection,
     size: int,
     mask: Buffer,
     kept: Callable[[PrimExpr], _Kept],
@@ -158,7 +160,7 @@ def _choose(
 
 
 def _move_choice(
-    found: Choice,
+    found: Selection,
     first: PrimExpr,
     mask: Buffer,
     kept: Callable[[PrimExpr], _Kept],
@@ -167,7 +169,7 @@ def _move_choice(
     return _choose(found, found.lanes, mask, lambda x: kept(first + x), lambda x: coming(first + x))
 
 
-def _begin(found: Choice, size: int, kept: Callable[[PrimExpr], _Kept]) -> Stmt:
+def _begin(found: Selection, size: int, kept: Callable[[PrimExpr], _Kept]) -> Stmt:
     def start(k: int) -> Callable[[PrimExpr], Stmt]:
         init = found.stages[k].init
         assert init is not None
@@ -181,15 +183,15 @@ def _begin(found: Choice, size: int, kept: Callable[[PrimExpr], _Kept]) -> Stmt:
     )
 
 
-def _terms(found: Choice, place: _Place) -> list[PrimExpr]:
+def _terms(found: Selection, place: _Place) -> list[PrimExpr]:
     return [value_at(stage.value, place) for stage in found.stages]
 
 
-def _local_buffers(found: Choice, size: int, name: str) -> list[Buffer]:
+def _local_buffers(found: Selection, size: int, name: str) -> list[Buffer]:
     return [scratch(name, (size,), stage.buffer.dtype, "local") for stage in found.stages]
 
 
-def _units(found: Choice) -> dict[Var, PrimExpr]:
+def _units(found: Selection) -> dict[Var, PrimExpr]:
     axes = (*found.first.axes, *found.first.reduced)
     return {axis.var: imm64(0) for axis in axes if axis.size == 1}
 
@@ -198,7 +200,7 @@ _Span = tuple[PrimExpr, PrimExpr]
 
 
 def _row(
-    found: Choice,
+    found: Selection,
     place: _Place,
     inside: Sequence[Axis],
     part: _Span,
@@ -232,7 +234,7 @@ def _row(
             return search_in_turns(found.turns, axis, known, (first, extent))
         return seq(strip_mine(first, extent, (width, 1), step))
 
-    def search_in_turns(turns: Turns, axis: Axis, known: _Place, part: _Span) -> Stmt:
+    def search_in_turns(turns: LaneSearch, axis: Axis, known: _Place, part: _Span) -> Stmt:
         first, extent = part
 
         def term(k: int, i: PrimExpr) -> PrimExpr:
@@ -273,7 +275,7 @@ def _row(
 
 
 def _select_in_lanes(
-    found: Choice,
+    found: Selection,
     outer: Sequence[Axis],
     inside: Sequence[Axis],
     width: int,
@@ -299,7 +301,7 @@ def _select_in_lanes(
 
 
 def _select_in_pieces(
-    found: Choice,
+    found: Selection,
     outer: Sequence[Axis],
     inside: Sequence[Axis],
     width: int,
@@ -349,7 +351,7 @@ def _select_in_pieces(
     return Plan("choice", stmt, (text, f"pieces of {size} each choose", how))
 
 
-def _select_in_columns(found: Choice, outer: Sequence[Axis], width: int, time: float) -> Plan:
+def _select_in_columns(found: Selection, outer: Sequence[Axis], width: int, time: float) -> Plan:
     """Loop over rows, and select for each column, in the order of the program."""
     across, rest = outer[-1], outer[:-1]
     while across.size is not None and width > max(1, across.size):

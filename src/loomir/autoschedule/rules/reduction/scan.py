@@ -16,7 +16,7 @@ from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.lift.lift_loops import Reader
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class
-from loomir.tir.analysis.effects import Does, effects
+from loomir.tir.analysis.effects import Effects, effects
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.expr import IntImm, PrimExpr, Var, cast
 from loomir.tir.stmt import BlockRealize, BufferStore, For, ForKind, IfThenElse, Stmt
@@ -118,7 +118,7 @@ def _places(stmt: Stmt) -> list[tuple[PrimExpr, ...]] | None:
         written = store.buffer
         exprs += [store.value, *store.indices]
         found.append(store.indices)
-    if any(effects(expr) & (Does.ACTS | Does.FAILS) for expr in exprs):
+    if any(effects(expr) & (Effects.ACTS | Effects.FAILS) for expr in exprs):
         return None
     for expr in exprs:
         for load in by_class(expr).get(BufferLoad, ()):

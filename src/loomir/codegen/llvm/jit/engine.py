@@ -28,7 +28,7 @@ from loomir.codegen.llvm.jit.forbidden_patterns import (
     avoid_forbidden_patterns,
     may_hold_forbidden_patterns,
 )
-from loomir.codegen.llvm.jit.room import with_room
+from loomir.codegen.llvm.jit.memory_and_stack import with_memory_and_stack
 from loomir.codegen.llvm.jit.symbols import symbols_of
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.announcing import announce
@@ -375,7 +375,7 @@ def _codegen_level(level: int) -> int:
     return max(level, 2)
 
 
-@with_room
+@with_memory_and_stack
 def compile_ir(
     text: str,
     target: TargetMachine | None = None,
@@ -396,7 +396,7 @@ def compile_ir(
         return machine.emit_object(module)
 
 
-@with_room
+@with_memory_and_stack
 def compile_linked(
     texts: Sequence[str],
     exports: Mapping[str, str],
@@ -434,7 +434,7 @@ def compile_linked(
             return machine.emit_object(safe)
 
 
-@with_room
+@with_memory_and_stack
 def optimise_ir(
     text: str,
     target: TargetMachine | None = None,
@@ -449,7 +449,7 @@ def optimise_ir(
         return str(module)
 
 
-@with_room
+@with_memory_and_stack
 def assembly(
     text: str,
     target: TargetMachine | None = None,
@@ -555,7 +555,7 @@ def _jit() -> _Jit:
         return _jits[0]
 
 
-@with_room
+@with_memory_and_stack
 def load(
     data: bytes, symbols: Mapping[str, int] | None = None, exports: Sequence[str] | None = None
 ) -> Library:

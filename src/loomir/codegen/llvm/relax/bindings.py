@@ -12,10 +12,10 @@ from loomir.codegen.llvm.relax.checks import CheckedValue, match, require_kind
 from loomir.codegen.llvm.relax.closures import make_closure
 from loomir.codegen.llvm.relax.conditions import truth
 from loomir.codegen.llvm.relax.frame import GraphFrame, Location, Slot, Where
+from loomir.codegen.llvm.relax.kernel_adapters import fresh_layout_of
 from loomir.codegen.llvm.relax.leaves import LEAVES, facts, leaf
-from loomir.codegen.llvm.relax.memory import lay_in_storage, place_tensor
+from loomir.codegen.llvm.relax.memory import layout_in_storage, place_tensor
 from loomir.codegen.llvm.relax.site import Site
-from loomir.codegen.llvm.relax.ways import fresh_as
 from loomir.codegen.llvm.support.ir.objects import place
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
@@ -118,11 +118,11 @@ def _note(frame: GraphFrame, var: Var, value: RelaxExpr) -> None:
     if value.op.name in _STORAGE:
         frame.storage.add(var)
     elif value.op.name in _PLACED:
-        laid = lay_in_storage(Site(frame, value))
+        laid = layout_in_storage(Site(frame, value))
         if laid is not None and laid.home in frame.storage:
             frame.laid[var] = laid
     elif value.op.name == "relax.call_tir" and len(value.sinfo_args) == 1:
-        laid = fresh_as(value.sinfo_args[0])
+        laid = fresh_layout_of(value.sinfo_args[0])
         if laid is not None:
             frame.laid[var] = laid
 

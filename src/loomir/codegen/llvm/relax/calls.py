@@ -7,11 +7,11 @@ from loomir.codegen.llvm.assembler.values import FALSE, Value, const
 from loomir.codegen.llvm.relax.checks import CheckedValue, match, require_kind
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.functions import call_extern, call_global, call_value
+from loomir.codegen.llvm.relax.kernel_adapters import adapt_kernel, are_proved
 from loomir.codegen.llvm.relax.kernels import call_kernel, scalar_of, tensor_of, writable
 from loomir.codegen.llvm.relax.leaves import facts, leaf
 from loomir.codegen.llvm.relax.operators import OPERATORS
 from loomir.codegen.llvm.relax.site import Site
-from loomir.codegen.llvm.relax.ways import are_proved, way_to
 from loomir.codegen.llvm.tir.frame import Linked
 from loomir.ir.module import GlobalVar
 from loomir.ir.op import Op
@@ -90,7 +90,7 @@ def run_kernel(frame: GraphFrame, linked: Linked, e: Call) -> Step[None]:
         for parameter, arg in zip(parameters, e.args, strict=True)
         if parameter.buffer is not None
     ]
-    way = way_to(frame.graph, name, proved=are_proved(linked, laid))
+    way = adapt_kernel(frame.graph, name, proved=are_proved(linked, laid))
     call_kernel(frame, linked, way, args)
 
 

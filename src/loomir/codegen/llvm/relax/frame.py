@@ -16,10 +16,10 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Function
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, VOID, Type, array
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
+from loomir.codegen.llvm.relax.kernel_adapters import TensorLayout, layout_of
 from loomir.codegen.llvm.relax.scalars.bits import bits_of, value_of
 from loomir.codegen.llvm.relax.scalars.extents import EXTENTS
 from loomir.codegen.llvm.relax.unit import GraphUnit
-from loomir.codegen.llvm.relax.ways import Laid, lay_as
 from loomir.codegen.llvm.support.ir.objects import place
 from loomir.codegen.llvm.tir.frame import Cleanup, FunctionFrame
 from loomir.ir.visit import Step
@@ -138,7 +138,7 @@ class GraphFrame(FunctionFrame):
         self.fresh: set[Var] = set()
         self.local: frozenset[Var] = frozenset()
         self.pinned: set[Var] = set()
-        self.laid: dict[Var, Laid] = {}
+        self.laid: dict[Var, TensorLayout] = {}
         self.storage: set[Var] = set()
         self.temporary: list[tuple[Value | None, Slot]] = []
         self._slots = 0
@@ -268,10 +268,10 @@ class GraphFrame(FunctionFrame):
         """Write a field."""
         self.b.store(value, place(self.b, base, offset))
 
-    def find_layout(self, e: object) -> Laid | None:
+    def find_layout(self, e: object) -> TensorLayout | None:
         """Return the layout of a tensor, if it is known at compile time."""
         if isinstance(e, Constant):
-            return lay_as(e.struct_info)
+            return layout_of(e.struct_info)
         return self.laid.get(e) if isinstance(e, Var) else None
 
     # -- variables -------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ from loomir.codegen.llvm.assembler.text import Callee
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, VOID
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.relax.frame import Location, Slot
+from loomir.codegen.llvm.relax.kernel_adapters import TensorLayout, numbers_of
 from loomir.codegen.llvm.relax.kernels import COLD, allocate_at, is_never_negative, tensor_of
 from loomir.codegen.llvm.relax.leaves import facts
 from loomir.codegen.llvm.relax.shapes import require_extents
 from loomir.codegen.llvm.relax.site import Site
 from loomir.codegen.llvm.relax.unit import GraphUnit, word_of
-from loomir.codegen.llvm.relax.ways import Laid, numbers_of
 from loomir.codegen.llvm.support.ir.objects import place
 from loomir.ir.visit import Step
 from loomir.relax import faults
@@ -28,7 +28,7 @@ from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 from loomir.tir.expr import IntImm
 
-__all__ = ["MEMORY", "lay_in_storage", "place_tensor"]
+__all__ = ["MEMORY", "layout_in_storage", "place_tensor"]
 
 _BYTES: Final = DataType("uint8")
 
@@ -127,7 +127,7 @@ def place_tensor(s: Site) -> Step[Location]:
     backing = s.arg(0)
     if isinstance(backing, Var):
         frame.pinned.add(backing)
-    made, is_there = frame.take_tensor(_rank_of(s, 2), lay_in_storage(s))
+    made, is_there = frame.take_tensor(_rank_of(s, 2), layout_in_storage(s))
     if is_there:
         return made
     storage: Value = yield s.require_argument(0, at.TENSOR)
@@ -147,7 +147,7 @@ def _rank_of(s: Site, index: int) -> int:
     return known.ndim if isinstance(known, ShapeStructInfo) else -1
 
 
-def lay_in_storage(s: Site) -> Laid | None:
+def layout_in_storage(s: Site) -> TensorLayout | None:
     """Return the layout of a tensor in storage, if its offset and extents are constant."""
     storage, offset, shape, dtype = s.arg(0), s.arg(1), s.arg(2), s.option(3, "dtype")
     if not isinstance(storage, Var) or not isinstance(shape, ShapeExpr):
@@ -157,7 +157,7 @@ def lay_in_storage(s: Site) -> Laid | None:
     extents = numbers_of(shape.values)
     if extents is None or offset.value.value < 0 or not isinstance(dtype, DataType):
         return None
-    return Laid(dtype, extents, storage, offset.value.value)
+    return TensorLayout(dtype, extents, storage, offset.value.value)
 
 
 class _Elements(NamedTuple):

@@ -14,6 +14,12 @@ from loomir.codegen.llvm.relax.devices import is_cpu
 from loomir.codegen.llvm.relax.frame import Slot
 from loomir.codegen.llvm.relax.functions import call_extern, call_value
 from loomir.codegen.llvm.relax.invoke import builtin
+from loomir.codegen.llvm.relax.kernel_adapters import (
+    TensorLayout,
+    adapt_kernel,
+    are_proved,
+    fresh_layout_of,
+)
 from loomir.codegen.llvm.relax.kernels import (
     allocate,
     allocate_at,
@@ -27,7 +33,6 @@ from loomir.codegen.llvm.relax.leaves import facts, leaf
 from loomir.codegen.llvm.relax.memory import MEMORY
 from loomir.codegen.llvm.relax.shapes import SHAPES
 from loomir.codegen.llvm.relax.site import Site
-from loomir.codegen.llvm.relax.ways import Laid, are_proved, fresh_as, way_to
 from loomir.codegen.llvm.support.ir.objects import place
 from loomir.codegen.llvm.tir.frame import Linked
 from loomir.ir.module import GlobalVar, VDevice
@@ -133,7 +138,7 @@ def _call_tir(s: Site) -> Step[Slot]:
     for info in infos:
         value: Value = yield _allocate_result(s, info)
         made.append(value)
-    fresh = [fresh_as(info) for info in infos]
+    fresh = [fresh_layout_of(info) for info in infos]
     _run(s, given, exprs, numbers, list(zip(made, fresh)), frozenset())
     return _results(s, made, as_tuple)
 
@@ -144,14 +149,14 @@ def _call_tir_inplace(s: Site) -> Step[Slot]:
     given, exprs = yield _fields(s, s.arg(1))
     indices = _inplace(s)
     numbers: list[Value] = yield _integers(s, len(given) + sum(i < 0 for i in indices))
-    made: list[tuple[Value, Laid | None]] = []
+    made: list[tuple[Value, TensorLayout | None]] = []
     results: list[Value] = []
     if len(indices) != len(infos):
         raise InternalError(f"{s.shown} has {len(infos)} results, and indices of {len(indices)}")
     for number, (info, index) in enumerate(zip(infos, indices, strict=True)):
         if index < 0:
             fresh: Value = yield _allocate_result(s, info)
-            made.append((fresh, fresh_as(info)))
+            made.append((fresh, fresh_layout_of(info)))
             results.append(fresh)
             continue
         expr = exprs[index]
@@ -220,7 +225,7 @@ def _run(
     given: Sequence[Value],
     exprs: Sequence[RelaxExpr | None],
     numbers: Sequence[Value],
-    made: Sequence[tuple[Value, Laid | None]],
+    made: Sequence[tuple[Value, TensorLayout | None]],
     written: frozenset[int],
 ) -> None:
     """Call the kernel: tensors, numbers, then fresh outputs."""
@@ -233,7 +238,7 @@ def _run(
         )
     first = len(given) + len(numbers)
     args: list[Value] = []
-    laid: list[Laid | None] = []
+    laid: list[TensorLayout | None] = []
     for p in parameters:
         if p.written and p.position < first and p.position not in written:
             where = faults.argument(p.name)
@@ -249,8 +254,8 @@ def _run(
             value, known = made[p.position - first]
             args.append(tensor_of(frame, value))
             laid.append(known)
-    way = way_to(frame.graph, name, proved=are_proved(linked, laid))
-    call_kernel(frame, linked, way, args)
+    adapter = adapt_kernel(frame.graph, name, proved=are_proved(linked, laid))
+    call_kernel(frame, linked, adapter, args)
 
 
 def _argument(s: Site, p: Parameter, value: Value, expr: RelaxExpr | None) -> Value:

@@ -20,6 +20,7 @@ from loomir.codegen.llvm.relax.checks import CheckedValue, Phase, match
 from loomir.codegen.llvm.relax.closures import open_function
 from loomir.codegen.llvm.relax.frame import GraphFrame, Location, Slot, Where
 from loomir.codegen.llvm.relax.invoke import define_packed_code
+from loomir.codegen.llvm.relax.kernel_adapters import adapt_kernel, layout_of
 from loomir.codegen.llvm.relax.kernels import define_adapter
 from loomir.codegen.llvm.relax.leaves import facts
 from loomir.codegen.llvm.relax.liveness import find_dying, local_tensors
@@ -29,7 +30,6 @@ from loomir.codegen.llvm.relax.unit import (
     Known,
     Pending,
 )
-from loomir.codegen.llvm.relax.ways import lay_as, way_to
 from loomir.codegen.llvm.support.ir.faults import FAULTED, FINE, open_context
 from loomir.codegen.llvm.support.ir.objects import place
 from loomir.codegen.llvm.tir.entry.tvm_ffi_entry import ONCE
@@ -126,7 +126,7 @@ def _adapter(graph: GraphUnit, name: str) -> Known:
     names = tuple(p.name for p in linked.signature.parameters)
     described = graph.info(FunctionInfo(info, (), names, name))
     value = graph.closure(("function", name), code, described)
-    define_adapter(graph, linked, way_to(graph, name), code)
+    define_adapter(graph, linked, adapt_kernel(graph, name), code)
     return Known(code, value, len(names))
 
 
@@ -143,7 +143,7 @@ def _define(graph: GraphUnit, what: Pending) -> Step[None]:
         frame.values[param] = Location(Where.ARGUMENT, index)
         info = param.struct_info_annotation or OBJECT
         places.append((value, info, CheckedValue(faults.argument(param.name_hint), param.span)))
-        laid = lay_as(info)
+        laid = layout_of(info)
         if laid is not None:
             # The arguments are checked against it below, before anything uses it.
             frame.laid[param] = laid

@@ -73,7 +73,7 @@ class GraphUnit:
     prim_funcs: Mapping[str, PrimFunc]
     symbols: Mapping[str, str]
     """Loop-level functions that can be called as packed ones, by their symbols."""
-    ways: dict[tuple[str, bool], Callee] = field(default_factory=dict[tuple[str, bool], Callee])
+    adapters: dict[tuple[str, bool], Callee] = field(default_factory=dict[tuple[str, bool], Callee])
     """The functions that pass tensors to kernels, by name and whether they skip the checks."""
     functions: dict[str, Known] = field(default_factory=dict[str, Known])
     signatures: dict[str, FuncStructInfo] = field(default_factory=dict[str, FuncStructInfo])

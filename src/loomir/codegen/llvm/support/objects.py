@@ -7,15 +7,15 @@ from typing import Any, Final
 
 from loomir.codegen.llvm.jit.engine import Library
 from loomir.codegen.llvm.jit.object_store import load_own
-from loomir.codegen.llvm.support.ir.names import DOOR
+from loomir.codegen.llvm.support.ir.names import FAST_CALL
 from loomir.runtime.graph.fast_call import host_symbols
 from loomir.support.fork_safe import ForkSafeLock, import_module
 
-__all__ = ["count_objects", "door_address", "live_objects", "object_symbols"]
+__all__ = ["count_objects", "fast_call_address", "live_objects", "object_symbols"]
 
 _lock: Final = ForkSafeLock()
 _loaded: Final[list[Library]] = []
-_doors: Final[list[int]] = []
+_fast_calls: Final[list[int]] = []
 
 
 def object_symbols() -> dict[str, int]:
@@ -35,20 +35,20 @@ def live_objects() -> int:
     return ctypes.CFUNCTYPE(ctypes.c_int64)(_objects().address("loomir_live_objects"))()
 
 
-def door_address() -> int:
+def fast_call_address() -> int:
     """Return the address of the fast entry into graphs; 0 if this process has none."""
-    if not _doors:
+    if not _fast_calls:
         symbols = host_symbols()
         own = object_symbols()
         with _lock:
-            if not _doors:
+            if not _fast_calls:
                 known = (
                     None
                     if symbols is None
-                    else _load("fast_call", "door_module", {**symbols, **own})
+                    else _load("fast_call", "fast_call_module", {**symbols, **own})
                 )
-                _doors.append(0 if known is None else known.address(DOOR))
-    return _doors[0]
+                _fast_calls.append(0 if known is None else known.address(FAST_CALL))
+    return _fast_calls[0]
 
 
 def _objects() -> Library:

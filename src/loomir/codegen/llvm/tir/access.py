@@ -180,7 +180,7 @@ def load_at(frame: FunctionFrame, e: BufferLoad, place: LaneIndices) -> Value:
     lanes = e.indices[0].dtype.lanes
     if place.start is not None and place.stride == 1:
         address = _address(b, element, base, place.start)
-        _fetch_ahead(frame, e, address, writes=False)
+        _prefetch_later_access(frame, e, address, writes=False)
         return load_value(b, e.dtype, address, align=_align(frame, e.buffer), volatile=volatile)
     if place.start is not None and place.stride == -1:
         address = _address(b, element, base, b.sub(place.start, const(I64, lanes - 1)))
@@ -199,7 +199,7 @@ def load_at(frame: FunctionFrame, e: BufferLoad, place: LaneIndices) -> Value:
     return _concatenate(b, parts, register_type(e.dtype))
 
 
-def _fetch_ahead(
+def _prefetch_later_access(
     frame: FunctionFrame, access: BufferLoad | BufferStore, address: Value, *, writes: bool
 ) -> None:
     """Prefetch for a later iteration, if the loop asks for it; any address is harmless."""
@@ -324,7 +324,7 @@ def store(frame: FunctionFrame, s: BufferStore) -> Step[None]:
     align = _align(frame, s.buffer)
     if place.start is not None and place.stride == 1:
         address = _address(b, element, base, place.start)
-        _fetch_ahead(frame, s, address, writes=True)
+        _prefetch_later_access(frame, s, address, writes=True)
         store_value(b, s.value.dtype, value, address, align=align, volatile=volatile)
         return
     if place.start is not None and place.stride == -1:

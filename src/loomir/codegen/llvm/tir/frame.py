@@ -21,7 +21,17 @@ from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.signature import Signature
 from loomir.tir.stmt import Stmt
 
-__all__ = ["Cleanup", "FunctionFrame", "Interval", "Linked", "Long", "Loop", "Size", "Term", "Unit"]
+__all__ = [
+    "Cleanup",
+    "FunctionFrame",
+    "Interval",
+    "Linked",
+    "LongLoop",
+    "Loop",
+    "Size",
+    "Unit",
+    "WorkTerm",
+]
 
 Expressions: TypeAlias = Mapping[type, Callable[["FunctionFrame", Any], Step[Value]]]
 Statements: TypeAlias = Mapping[type, Callable[["FunctionFrame", Any], Step[None]]]
@@ -49,14 +59,14 @@ class Size(NamedTuple):
     leaves: bool
 
 
-class Term(NamedTuple):
+class WorkTerm(NamedTuple):
     """The work of a nest inside an iteration: the weight of its body, times the extents."""
 
     weight: int
     extents: tuple[PrimExpr, ...]
 
 
-class Long(NamedTuple):
+class LongLoop(NamedTuple):
     """A loop that takes its work from the budget: ``weight`` and ``terms`` for each iteration.
 
     It does so after each iteration (``each``), or after strips of ``strip`` iterations. If
@@ -65,7 +75,7 @@ class Long(NamedTuple):
     """
 
     weight: int
-    terms: tuple[Term, ...]
+    terms: tuple[WorkTerm, ...]
     strip: int
     each: bool
     last: bool
@@ -88,7 +98,7 @@ class Unit:
     pieces: int = 0
     polls: bool = False
     """Whether long loops check for interrupts."""
-    long_loops: Mapping[int, Long] = field(default_factory=dict[int, Long])
+    long_loops: Mapping[int, LongLoop] = field(default_factory=dict[int, LongLoop])
     """The long loops of the function that is being emitted, by id."""
     interrupted: int = -1
     """The number of the fault of an interrupt, or -1 while there is none."""
@@ -158,7 +168,7 @@ ALIGNMENT: Final = 64
 """The alignment of memory that generated code allocates."""
 
 
-class Ahead(NamedTuple):
+class PrefetchLoop(NamedTuple):
     """A loop that prefetches: its variable, the distance in elements, what is prefetched so far."""
 
     loop_var: Var
@@ -207,7 +217,7 @@ class FunctionFrame:
         self._b = Builder(function)
         self.context = context
         self.result = result
-        self.ahead: Ahead | None = None
+        self.ahead: PrefetchLoop | None = None
         self.env: dict[Var, Value] = {}
         self.ranges: dict[Var, Interval] = {}
         self.wide: dict[Var, Value] = {}

@@ -9,7 +9,7 @@ from loomir.codegen.llvm.assembler.types import I64, VOID
 from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.math.floats import cast, register_type
 from loomir.codegen.llvm.tir.constants import constant_of, range_of
-from loomir.codegen.llvm.tir.frame import Ahead, FunctionFrame, Interval, Long, Loop
+from loomir.codegen.llvm.tir.frame import FunctionFrame, Interval, LongLoop, Loop, PrefetchLoop
 from loomir.codegen.llvm.tir.parallel import run_parallel
 from loomir.codegen.llvm.tir.polling import count, strip_length, weight_of
 from loomir.ir.visit import Step
@@ -17,7 +17,7 @@ from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir.expr import IntImm
 from loomir.tir.faults import fault
-from loomir.tir.stmt import FETCH_AHEAD, STEPS_AT_ONCE, For, ForKind, While
+from loomir.tir.stmt import PREFETCH_DISTANCE, STEPS_AT_ONCE, For, ForKind, While
 
 __all__ = ["loop", "while_loop"]
 
@@ -132,7 +132,7 @@ def _iterate(
     counter.add(start, before)
     _bind(frame, s, counter, base)
     frame.loops.append(Loop(latch, after if exits else None, frame.cleanup))
-    outer, frame.ahead = frame.ahead, _read_fetch_ahead(s)
+    outer, frame.ahead = frame.ahead, _read_prefetch_distance(s)
     yield frame.run(s.body)
     frame.ahead = outer
     frame.loops.pop()
@@ -155,7 +155,7 @@ class _Strip:
     """A loop around a strip-mined loop; it counts the work after each strip."""
 
     def __init__(
-        self, frame: FunctionFrame, start: Value, stop: Value, long: Long, weight: Value
+        self, frame: FunctionFrame, start: Value, stop: Value, long: LongLoop, weight: Value
     ) -> None:
         b = frame.b
         self._stop, self._last, self._weight = stop, long.last, weight
@@ -208,13 +208,13 @@ def _note_unrolling(frame: FunctionFrame, s: For) -> dict[str, Metadata] | None:
     return {"llvm.loop": module.metadata(f"!{{{{self}}, {made}}}", distinct=True)}
 
 
-def _read_fetch_ahead(s: For) -> Ahead | None:
-    distance = s.annotations.get(FETCH_AHEAD)
+def _read_prefetch_distance(s: For) -> PrefetchLoop | None:
+    distance = s.annotations.get(PREFETCH_DISTANCE)
     if isinstance(distance, IntImm):
         distance = distance.value
     if not isinstance(distance, int) or not 0 < distance <= _MOST_AHEAD:
         return None
-    return Ahead(s.loop_var, distance, [])
+    return PrefetchLoop(s.loop_var, distance, [])
 
 
 def _bind(frame: FunctionFrame, s: For, counter: Value, base: Value | None) -> None:

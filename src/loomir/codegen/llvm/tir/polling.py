@@ -25,7 +25,7 @@ from loomir.codegen.llvm.math.floats import cast
 from loomir.codegen.llvm.support.ir.faults import BUDGET, CONTEXT, FULL
 from loomir.codegen.llvm.support.ir.names import POLL
 from loomir.codegen.llvm.tir.constants import constant_of
-from loomir.codegen.llvm.tir.frame import FunctionFrame, Long, Term
+from loomir.codegen.llvm.tir.frame import FunctionFrame, LongLoop, WorkTerm
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import GlobalVar
 from loomir.ir.substitution import substitute
@@ -83,11 +83,11 @@ class _Work(NamedTuple):
     """
 
     flat: float
-    terms: tuple[Term, ...] = ()
+    terms: tuple[WorkTerm, ...] = ()
     counts: bool = False
 
 
-def long_loops(body: Stmt, sizes: Collection[Var]) -> dict[int, Long]:
+def long_loops(body: Stmt, sizes: Collection[Var]) -> dict[int, LongLoop]:
     """Find the loops that have to count, by id; ``sizes`` are the variables of arrays' extents."""
     if not {For, While} & by_class(body).keys():
         return {}
@@ -108,7 +108,7 @@ def long_loops(body: Stmt, sizes: Collection[Var]) -> dict[int, Long]:
 
 class _Plan:
     def __init__(self, body: Stmt, sizes: Collection[Var]) -> None:
-        self.found: dict[int, Long] = {}
+        self.found: dict[int, LongLoop] = {}
         self._known: dict[int, _Work] = {}
         self._sizes = _Sizes(body, sizes)
 
@@ -119,7 +119,7 @@ class _Plan:
         flat = nodes + sum(work.flat for work in below)
         work = _Work(flat, terms, any(work.counts for work in below))
         if isinstance(stmt, While):
-            self.found[id(stmt)] = Long(int(min(flat, FULL)), terms, 0, each=True, last=True)
+            self.found[id(stmt)] = LongLoop(int(min(flat, FULL)), terms, 0, each=True, last=True)
             work = _Work(1, (), True)
         elif isinstance(stmt, For):
             work = self._loop(stmt, work, depth)
@@ -136,7 +136,7 @@ class _Plan:
             times = max(times, 0)
             whole = _Work(
                 body.flat * times,
-                tuple([Term(t.weight * times, t.extents) for t in body.terms]),
+                tuple([WorkTerm(t.weight * times, t.extents) for t in body.terms]),
                 body.counts,
             )
             if whole.flat <= _SHORT and (times <= _FEW or not (body.terms or body.counts)):
@@ -145,16 +145,16 @@ class _Plan:
         innermost = not terms and not body.counts
         inside = extent if depth and not is_shared else None
         if inside is not None and innermost:
-            return _Work(1, (Term(weight, (inside,)),))
+            return _Work(1, (WorkTerm(weight, (inside,)),))
         each = innermost and weight >= _HEAVY
         strip = 0
         if not terms and not each:
             strip = max(1, FULL // weight)
-        self.found[id(loop)] = Long(weight, terms, strip, each=each, last=inside is None)
+        self.found[id(loop)] = LongLoop(weight, terms, strip, each=each, last=inside is None)
         if inside is None:
             return _Work(1, (), True)
-        whole = [Term(t.weight, (inside, *t.extents)) for t in terms]
-        return _Work(1, (Term(weight, (inside,)), *whole), True)
+        whole = [WorkTerm(t.weight, (inside, *t.extents)) for t in terms]
+        return _Work(1, (WorkTerm(weight, (inside,)), *whole), True)
 
 
 def _parts(stmt: Stmt) -> tuple[list[Stmt], float]:
@@ -302,7 +302,7 @@ def _is_plain(expr: PrimExpr) -> bool:
 
 
 # -- code ----------------------------------------------------------------------------------------
-def weight_of(frame: FunctionFrame, long: Long) -> Step[Value]:
+def weight_of(frame: FunctionFrame, long: LongLoop) -> Step[Value]:
     """Emit the work of an iteration of a loop, at most the whole budget."""
     total: Value = const(I64, long.weight)
     for term in long.terms:

@@ -260,7 +260,7 @@ def _call(d: Docsifier, node: Call) -> Step[ExprDoc]:
         return T.attr("Call").call(dtype_doc(node.dtype), text(node.op.name), ListDoc(args))
     if name in OPERATORS:
         return OperationDoc(OPERATORS[name], _anchor(*args))
-    if BUILTINS[name].says_dtype:
+    if BUILTINS[name].takes_dtype:
         args = (dtype_doc(node.dtype), *args)
     return T.attr(name).call(*_anchor(*args))
 

@@ -185,7 +185,12 @@ def _call(d: Docsifier, node: Call, need: int, levels: int) -> str:
 def _is_usual(d: Docsifier, name: str, node: Call) -> bool:
     """Tell whether the table of builtins makes this call, whose form the dtypes decide."""
     row = BUILTINS.get(name)
-    if row is None or row.gives is not read_first_dtype or row.says_dtype or row.check is not None:
+    if (
+        row is None
+        or row.result_dtype is not read_first_dtype
+        or row.takes_dtype
+        or row.check is not None
+    ):
         return False
     if any(param.kind is not None for param in row.params):
         return False

@@ -10,7 +10,7 @@ from typing import Final
 
 from loomir.ir.module import GlobalVar
 from loomir.ir.visit import by_class, pre_order
-from loomir.tir.analysis.effects import Does, effects_of_node
+from loomir.tir.analysis.effects import Effects, effects_of_node
 from loomir.tir.buffer import Buffer, BufferLoad, IterVar
 from loomir.tir.expr import (
     Add,
@@ -111,9 +111,9 @@ def _is_harmless(found: dict[type, list[Call]] | dict[type, list[object]]) -> bo
             if isinstance(node, Call) and isinstance(node.op, GlobalVar):
                 return False
             does = effects_of_node(node)
-            if does & Does.ACTS:
+            if does & Effects.ACTS:
                 return False
-            if does & Does.FAILS and not (
+            if does & Effects.FAILS and not (
                 isinstance(node, _DIVISIONS) and _is_extent(node.b, bound)
             ):
                 return False

@@ -40,7 +40,7 @@ from loomir.tir.expr import Var as PrimVar
 from loomir.tir.expr import const
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Evaluate
-from loomir.transform.relax.functions.taken_fields import Taken, find_taken_fields
+from loomir.transform.relax.functions.field_uses import FieldUses, find_field_uses
 from loomir.transform.relax.fusion.op_pattern import OpPattern, op_pattern
 from loomir.transform.relax.kernels.op_kernel import Kernel, KernelMaker
 from loomir.transform.relax.kernels.reference_call import reference_call
@@ -72,14 +72,14 @@ class _Legalizer:
         self.of_func: dict[int, GlobalVar] = {}
         self.places: dict[GlobalVar, list[Span | None]] = {}
         self.infos: dict[str, StructInfo] = {}
-        self.taken: dict[Var, Taken] = {}
+        self.taken: dict[Var, FieldUses] = {}
         self.split: dict[Var, dict[int, Kernel]] = {}
 
     def run(self) -> IRModule:
         changed: dict[GlobalVar, BaseFunc] = {}
         for var, func in self.mod.functions.items():
             if isinstance(func, Function):
-                self.taken = find_taken_fields(func)
+                self.taken = find_field_uses(func)
                 rules = {
                     BindingBlock: self._block,
                     DataflowBlock: self._block,
@@ -193,7 +193,7 @@ class _Legalizer:
             self.split[var] = made if local or cheap else {}
         return self.split[var]
 
-    def _split(self, taken: Taken) -> dict[int, Kernel]:
+    def _split(self, taken: FieldUses) -> dict[int, Kernel]:
         call = taken.call
         definition = op_def(call.op) if isinstance(call.op, Op) else None
         if definition is None or definition.lower is None or definition.legalize is not None:

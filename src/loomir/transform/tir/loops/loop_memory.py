@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 
 from loomir.ir.visit import by_class, children, of_classes
 from loomir.tir.analysis.constant_index import constant_span
-from loomir.tir.analysis.effects import Does, effects_of_node
+from loomir.tir.analysis.effects import Effects, effects_of_node
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr, Select, Var
 from loomir.tir.function import PrimFunc
@@ -80,8 +80,8 @@ class LoopMemory:
         self.costly: set[int] = set()
         doing = [e for kind in _KINDS for e in parts.get(kind, ()) if id(e) not in costly]
         does = [(id(e), effects_of_node(e)) for e in doing]
-        self._fail = {e for e, what in does if what & (Does.FAILS | Does.ACTS)}
-        self._act = {e for e, what in does if what & Does.ACTS}
+        self._fail = {e for e, what in does if what & (Effects.FAILS | Effects.ACTS)}
+        self._act = {e for e, what in does if what & Effects.ACTS}
         self._survey(func.body, costly)
 
         self._starts: list[int] = []

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from loomir.arith.bounds.expression_bounds import Bounds
 from loomir.ir.visit import of_classes, pre_order
-from loomir.tir.analysis.effects import Does, effects, effects_of_node
+from loomir.tir.analysis.effects import Effects, effects, effects_of_node
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.calls import OUTSIDE
 from loomir.tir.builtins.table import IF_THEN_ELSE
@@ -147,10 +147,10 @@ def _expression(e: PrimExpr, known: Loop) -> Refusal | None:
     if isinstance(e, BufferLoad) and e.buffer.dtype.lanes > 1:
         return Refusal("buffer {} holds vectors", (e.buffer.name,))
     does = effects_of_node(e)
-    if does is not Does.NOTHING:
-        if does & Does.FAILS:
+    if does is not Effects.NOTHING:
+        if does & Effects.FAILS:
             return Refusal("the body may fail")
-        if does & Does.ACTS:
+        if does & Effects.ACTS:
             return Refusal("the body has effects beyond its stores")
     if isinstance(e, Call) and e.op in OUTSIDE:
         return Refusal("functions outside of the program take no vectors")

@@ -1,8 +1,8 @@
 """The fast entry from Python into graphs, as LLVM IR; ``runtime.graph.fast_call`` loads it.
 
-``ptr loomir_door(ptr self, ptr args, i64 count)`` is a ``METH_FASTCALL`` function as C extensions
-of Python define them: ``args`` are Python objects, ``self`` is a Python integer, the address of the
-callee. It returns
+``ptr loomir_fast_call(ptr self, ptr args, i64 count)`` is a ``METH_FASTCALL`` function as C
+extensions of Python define them: ``args`` are Python objects, ``self`` is a Python integer, the
+address of the callee. It returns
 
 - an array, or a tuple of arrays, if the graph owns all of its results;
 - None if the slow path must handle the arguments; it has then done nothing;
@@ -20,14 +20,14 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Block, Callee, Module
 from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, VOID, Type, array, function
 from loomir.codegen.llvm.assembler.values import NULL, Value, aggregate, const
-from loomir.codegen.llvm.support.ir.names import DOOR
+from loomir.codegen.llvm.support.ir.names import FAST_CALL
 from loomir.codegen.llvm.support.ir.objects import OBJECT_FUNCTIONS, count_loop, place
 from loomir.runtime import layout as dl
 from loomir.runtime.graph import cpython_layout as py
 from loomir.runtime.graph import object_layout as at
 from loomir.runtime.graph.fast_call import HOST
 
-__all__ = ["DOOR", "door_module"]
+__all__ = ["FAST_CALL", "fast_call_module"]
 
 
 _PYTHON: Final[dict[str, Type]] = {
@@ -51,7 +51,7 @@ _NEEDED: Final = py.ARRAY_ROW_MAJOR | py.ARRAY_ALIGNED
 _RESULT: Final = _NEEDED | py.ARRAY_WRITEABLE
 
 
-class _Door:
+class _FastCallBuilder:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.host = module.declare_global(HOST, array(I64, 1))
@@ -294,10 +294,10 @@ class _Door:
         b.ret()
         return made
 
-    def door(self, lend: Callee, wrap_all: Callee, settle: Callee) -> None:
+    def define_entry(self, lend: Callee, wrap_all: Callee, settle: Callee) -> None:
         """Define the entry function."""
         params = [("self", PTR), ("args", PTR), ("given", I64)]
-        made = self.module.define(DOOR, PTR, params)
+        made = self.module.define(FAST_CALL, PTR, params)
         b = Builder(made)
         itself, args, given = made.params
         slow, refused, whole = b.append("slow"), b.append("refused"), b.append("whole")
@@ -376,13 +376,13 @@ class _Door:
         b.ret(noted)
 
 
-def door_module() -> Module:
+def fast_call_module() -> Module:
     """Build the module."""
-    module = Module("loomir.door", attributes={"nounwind": None})
-    made = _Door(module)
+    module = Module("loomir.fast_call", attributes={"nounwind": None})
+    made = _FastCallBuilder(module)
     by_word = made.find("by_word", 8, I64)
     lend = made.lend(made.find("by_object", 0, PTR))
     is_own = made.is_own(by_word)
     wrap_all = made.wrap_all(is_own, made.wrap(by_word, made.forget()))
-    made.door(lend, wrap_all, made.settle())
+    made.define_entry(lend, wrap_all, made.settle())
     return module

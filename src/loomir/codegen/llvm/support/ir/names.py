@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
-    "DOOR",
+    "FAST_CALL",
     "GIVE_SCRATCH",
     "HAS_STACK",
     "MAX_THREADS",
@@ -20,6 +20,6 @@ HAS_STACK: Final = "loomir_has_stack"
 MAY_LEAVE: Final = "loomir_may_leave"
 TAKE_SCRATCH: Final = "loomir_take_scratch"
 GIVE_SCRATCH: Final = "loomir_give_scratch"
-DOOR: Final = "loomir_door"
+FAST_CALL: Final = "loomir_fast_call"
 MAX_THREADS: Final = 256
 """The most threads of the pool."""

@@ -16,7 +16,7 @@ from loomir.autoschedule.builders.evaluate import number
 from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, vectorize
 from loomir.autoschedule.ir.stage import Axis, Stage
 from loomir.autoschedule.rewrite.affine_guards import affine_form
-from loomir.autoschedule.rules.reduction.choice_order import keep_before_later
+from loomir.autoschedule.rules.reduction.selection_order import keep_before_later
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class
 from loomir.support.dtype import DataType
@@ -25,7 +25,7 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Cast, Let, Min, PrimExpr, Select, Var
 from loomir.tir.stmt import BufferStore, LetStmt, Stmt, seq
 
-__all__ = ["Turns", "find_turns"]
+__all__ = ["LaneSearch", "find_lane_search"]
 
 _VECTORS: Final = 4
 """Vectors that advance together, to hide the latency of a selection."""
@@ -36,7 +36,7 @@ _BOOL: Final = DataType("bool")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Turns:
+class LaneSearch:
     """How a row is searched: the condition to keep an element, also before a later one."""
 
     old: tuple[Var, ...]
@@ -215,14 +215,14 @@ class Turns:
         return self._select(self.keep, (value, x), coming, ((at, x), where))
 
 
-def find_turns(
+def find_lane_search(
     stages: Sequence[Stage],
     old: tuple[Var, ...],
     new: tuple[Var, ...],
     keep: PrimExpr,
     axis: Axis,
     target: Target,
-) -> Turns | None:
+) -> LaneSearch | None:
     """Find how to search along an axis in any order; None if no part of an element is its index."""
     if len(stages) != 2:
         return None
@@ -238,7 +238,7 @@ def find_turns(
         if lanes < 2 or (size is not None and size < lanes):
             return None
         later = keep_before_later(keep, old, new, place)
-        return Turns(old, new, keep, later, place, lanes, vectors)
+        return LaneSearch(old, new, keep, later, place, lanes, vectors)
     return None
 
 

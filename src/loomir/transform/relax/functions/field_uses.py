@@ -19,10 +19,10 @@ from loomir.relax.expr import (
 from loomir.relax.node import RelaxExpr
 from loomir.relax.struct_info import TupleStructInfo
 
-__all__ = ["Taken", "find_taken_fields"]
+__all__ = ["FieldUses", "find_field_uses"]
 
 
-class Taken(NamedTuple):
+class FieldUses(NamedTuple):
     """A call of which only these fields are used, and how often they are taken out."""
 
     call: Call
@@ -30,7 +30,7 @@ class Taken(NamedTuple):
     times: int
 
 
-def find_taken_fields(func: Function) -> dict[Var, Taken]:
+def find_field_uses(func: Function) -> dict[Var, FieldUses]:
     """Find calls whose results are only taken out one by one, by the variable of the tuple."""
     calls: dict[Var, Call] = {}
     uses: list[RelaxExpr] = []
@@ -53,9 +53,9 @@ def find_taken_fields(func: Function) -> dict[Var, Taken]:
     if not any(var in taken for var in calls):
         return {}
     used = Counter(var for use in uses for var in pre_order(use) if isinstance(var, Var))
-    found: dict[Var, Taken] = {}
+    found: dict[Var, FieldUses] = {}
     for var, call in calls.items():
         fields = [k for name, k in taken[var] if used[name] or taken.get(name)]
         if fields and not used[var]:
-            found[var] = Taken(call, tuple(sorted(set(fields))), len(fields))
+            found[var] = FieldUses(call, tuple(sorted(set(fields))), len(fields))
     return found

@@ -11,14 +11,14 @@ from loomir.autoschedule.builders.evaluate import (
 )
 from loomir.autoschedule.ir.stage import Stage
 from loomir.autoschedule.lift.lift_loops import Body, Reader, Rebased
-from loomir.autoschedule.rules.reduction.choice_order import TESTS, is_order_free
-from loomir.autoschedule.rules.reduction.lane_turns import Turns
+from loomir.autoschedule.rules.reduction.lane_search import LaneSearch
+from loomir.autoschedule.rules.reduction.selection_order import TESTS, is_order_free
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
 from loomir.support.dtype import DataType
 from loomir.target import Target
-from loomir.tir.analysis.effects import Does, effects
+from loomir.tir.analysis.effects import Effects, effects
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.expr import (
     And,
@@ -34,7 +34,7 @@ from loomir.tir.expr import (
 )
 from loomir.tir.stmt import BlockRealize, BufferStore, LetStmt, SeqStmt, Stmt
 
-__all__ = ["Choice", "read_choice"]
+__all__ = ["Selection", "read_selection"]
 
 _KEPT: Final = 3
 """Most buffers that a block writes."""
@@ -43,7 +43,7 @@ _MOST: Final = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+class Selection:
     """The kept element, the next one, and the condition over both to ``keep`` the former."""
 
     stages: tuple[Stage, ...]
@@ -53,7 +53,7 @@ class Choice:
     free_order: bool
     lanes: int
     """Elements of the widest buffer in a register."""
-    turns: Turns | None = None
+    turns: LaneSearch | None = None
     """How a contiguous row is searched, if one of the buffers holds its indices."""
 
     @property
@@ -62,7 +62,7 @@ class Choice:
         return self.stages[0]
 
 
-def read_choice(stmt: Stmt, target: Target) -> Choice | None:
+def read_selection(stmt: Stmt, target: Target) -> Selection | None:
     """Read a block that selects one element of a row; None for others."""
     reader = Reader()
     box = reader.box(stmt)
@@ -114,7 +114,7 @@ def _stores(stmt: Stmt) -> list[BufferStore] | None:
 
 def _find_choice(
     body: Body, stores: Sequence[BufferStore], inits: Sequence[BufferStore], target: Target
-) -> Choice | None:
+) -> Selection | None:
     """Find the next element, and the condition on it and on the kept one."""
     old = tuple(Var("old", store.buffer.dtype) for store in stores)
     new = tuple(Var("new", store.buffer.dtype) for store in stores)
@@ -141,7 +141,7 @@ def _find_choice(
         return None
     for term in terms:
         loads: list[BufferLoad] = by_class(term).get(BufferLoad, [])
-        if effects(term) & (Does.FAILS | Does.ACTS) or any(
+        if effects(term) & (Effects.FAILS | Effects.ACTS) or any(
             id(p.buffer.data) in known for p in loads
         ):
             return None
@@ -166,7 +166,7 @@ def _find_choice(
         return None
     free = is_order_free(keeps[0], old, new, [init.value for init in inits])
     lanes = max(2, min(target.lanes(max(8, widest(s.value, s.buffer.dtype))) for s in stages))
-    return Choice(tuple(stages), old, new, keeps[0], free, lanes)
+    return Selection(tuple(stages), old, new, keeps[0], free, lanes)
 
 
 def _is_place(term: PrimExpr) -> bool:

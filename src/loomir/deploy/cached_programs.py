@@ -15,18 +15,18 @@ from loomir.codegen.llvm.graphs import graph_functions
 from loomir.codegen.llvm.jit.engine import TargetMachine
 from loomir.codegen.llvm.native import Native
 from loomir.deploy.span_table import SpanTable, read_spans
-from loomir.deploy.tables import Tables, fault_row, graph_rows, read_fault, read_graph_later
+from loomir.deploy.tables import Tables, fault_row, graph_rows, read_fault, read_graph_lazily
 from loomir.ir.node import Node
 from loomir.runtime.executable import Executable
-from loomir.runtime.storage.program_cache import KeptProgram, ProgramCache
+from loomir.runtime.storage.program_cache import CachedProgram, ProgramCache
 from loomir.support.fork_safe import import_module
 
-__all__ = ["Found", "find_kept", "keep"]
+__all__ = ["CachedExecutable", "cache_program", "find_cached"]
 
 _LANGUAGES: Final = ("loomir.relax.expr", "loomir.relax.struct_info", "loomir.tir.expr")
 
 
-def keep(key: str, tables: Tables, code: bytes) -> bool:
+def cache_program(key: str, tables: Tables, code: bytes) -> bool:
     """Cache a program of graphs and their kernels; tell whether that worked."""
     generated = tables.generated
     graph = generated.graph
@@ -54,14 +54,14 @@ def keep(key: str, tables: Tables, code: bytes) -> bool:
     return ProgramCache().put(key, known, code, graph.data)
 
 
-class Found(NamedTuple):
+class CachedExecutable(NamedTuple):
     """An executable from the cache, and a function that loads its code now."""
 
     executable: Executable
     prepare: Callable[[], None]
 
 
-def find_kept(key: str, compile_again: Callable[[], Executable]) -> Found | None:
+def find_cached(key: str, compile_again: Callable[[], Executable]) -> CachedExecutable | None:
     """Return the cached executable of a key, if there is one.
 
     ``compile_again`` makes an executable for operations that a cached one lacks.
@@ -81,10 +81,10 @@ def find_kept(key: str, compile_again: Callable[[], Executable]) -> Found | None
         export=lambda path: compile_again().export_library(path),
         profile=lambda name, args: compile_again().profile(*args, name=name),
     )
-    return Found(executable, native.prepare)
+    return CachedExecutable(executable, native.prepare)
 
 
-def _rebuild_generated(found: KeptProgram) -> Generated:
+def _rebuild_generated(found: CachedProgram) -> Generated:
     known: Any = found.known
     spans = read_spans(known)
 
@@ -94,7 +94,7 @@ def _rebuild_generated(found: KeptProgram) -> Generated:
         made: Any = import_module("loomir.ir.serialize").from_rows(known["nodes"], spans)
         return [made[number] for number in known["roots"]]
 
-    graph = read_graph_later(known["graph"], nodes, spans, found.arrays)
+    graph = read_graph_lazily(known["graph"], nodes, spans, found.arrays)
     return Generated(
         "",
         tuple([read_fault(row, spans) for row in known["faults"]]),

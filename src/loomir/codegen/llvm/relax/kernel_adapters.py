@@ -20,10 +20,10 @@ from loomir.runtime import layout as dl
 from loomir.support.dtype import DataType
 from loomir.tir.expr import IntImm, PrimExpr
 
-__all__ = ["Laid", "are_proved", "lay_as", "numbers_of", "way_to"]
+__all__ = ["TensorLayout", "adapt_kernel", "are_proved", "layout_of", "numbers_of"]
 
 
-class Laid(NamedTuple):
+class TensorLayout(NamedTuple):
     """The layout of a tensor that is known at compile time.
 
     ``home`` is the storage, allocated by this function, that it lies in from byte ``begin`` on;
@@ -50,21 +50,21 @@ def numbers_of(exprs: Sequence[PrimExpr]) -> tuple[int, ...] | None:
     return found if len(found) == len(exprs) else None
 
 
-def lay_as(info: object) -> Laid | None:
+def layout_of(info: object) -> TensorLayout | None:
     """Return the layout of a tensor that was checked against structural information."""
     if not isinstance(info, TensorStructInfo) or info.dims is None or info.dtype.is_void:
         return None
     extents = numbers_of(info.dims)
-    return None if extents is None else Laid(info.dtype, extents)
+    return None if extents is None else TensorLayout(info.dtype, extents)
 
 
-def fresh_as(info: object) -> Laid | None:
+def fresh_layout_of(info: object) -> TensorLayout | None:
     """Return the layout of a new tensor with its own memory."""
-    laid = lay_as(info)
+    laid = layout_of(info)
     return None if laid is None else laid._replace(home=object())
 
 
-def are_proved(linked: Linked, args: Sequence[Laid | None]) -> bool:
+def are_proved(linked: Linked, args: Sequence[TensorLayout | None]) -> bool:
     """Tell whether a kernel's checks of tensors, in the order of its arrays, would all pass."""
     signature = linked.signature
     if signature.bindings:
@@ -93,7 +93,7 @@ def are_proved(linked: Linked, args: Sequence[Laid | None]) -> bool:
     )
 
 
-def _are_disjoint(a: Laid | None, b: Laid | None) -> bool:
+def _are_disjoint(a: TensorLayout | None, b: TensorLayout | None) -> bool:
     if a is None or b is None:
         return False
     if a.home is not b.home:
@@ -103,12 +103,12 @@ def _are_disjoint(a: Laid | None, b: Laid | None) -> bool:
 
 
 # -- functions ---------------------------------------------------------------------------------
-def way_to(graph: GraphUnit, name: str, *, proved: bool = False) -> Callee:
+def adapt_kernel(graph: GraphUnit, name: str, *, proved: bool = False) -> Callee:
     """Return the function that passes DLTensors of a graph to a kernel.
 
     It checks them, unless they are ``proved``.
     """
-    found = graph.ways.get((name, proved))
+    found = graph.adapters.get((name, proved))
     if found is None:
         linked, body = graph.unit.functions[name], graph.bodies[name]
         made = _open(graph, linked, "trusted" if proved else "kernel")
@@ -116,7 +116,7 @@ def way_to(graph: GraphUnit, name: str, *, proved: bool = False) -> Callee:
             _pass_on(made, linked, body)
         else:
             define_checked(graph.unit, linked.signature, made, body)
-        found = graph.ways[name, proved] = made
+        found = graph.adapters[name, proved] = made
     return found
 
 

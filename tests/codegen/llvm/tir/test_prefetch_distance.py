@@ -17,7 +17,7 @@ from loomir.script import tir as T
 @T.prim_func
 def main(x: T.Buffer((3, 64), "float32"), w: T.Buffer((64,), "float32"), y: T.Buffer((3, 64), "float32")):
     for r in range(3):
-        for i in T.serial(4, annotations={"fetch_ahead": %s}):
+        for i in T.serial(4, annotations={"prefetch_distance": %s}):
             for v in T.vectorized(16):
                 y[r, i * 16 + v] = x[r, i * 16 + v] * w[i * 16 + v]
             for v in T.vectorized(16):

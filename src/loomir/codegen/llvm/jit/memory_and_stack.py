@@ -11,12 +11,12 @@ from loomir.runtime.errors import RunMemoryError
 from loomir.support.diagnostics import Diagnostic
 from loomir.support.stack_space import call_with_stack
 
-__all__ = ["with_room"]
+__all__ = ["with_memory_and_stack"]
 
 _Called = TypeVar("_Called", bound=Callable[..., Any])
 
 
-def with_room(function: _Called) -> _Called:
+def with_memory_and_stack(function: _Called) -> _Called:
     """Wrap a function of code, so that LLVM has enough memory and stack for that code.
 
     Errors: RUN0207.
