@@ -34,11 +34,13 @@ from loomir.interp import Interpreter, interpret
 from loomir.interp.machine import NumbersTooLargeError, OutOfStepsError
 from loomir.ir.hashing import structural_digest
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
+from loomir.support.dtype import VOID
 from loomir.target import Target
 from loomir.target.host import features_here, host
 from loomir.target.table import CPUS, EXTENSIONS
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
+from loomir.tir.types import dtype_of_type
 from loomir.transform.relax.kernels.legalize_ops import legalize_ops
 
 __all__ = ["TOO_LARGE", "TOO_LONG", "WAYS", "answer", "main", "runs_here"]
@@ -244,6 +246,8 @@ class _Native:
         func = case.module[case.entry]
         choices = SeedChoices(f"bound {case.seed}")
         if len(case.module.functions) != 1 or not isinstance(func, PrimFunc):
+            return {}
+        if dtype_of_type(func.ret_type) is not VOID:
             return {}
         if not choices.chance(_BOUND):
             return {}

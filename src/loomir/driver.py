@@ -65,7 +65,7 @@ from loomir.transform.pipelines import (
     lower_relax,
     optimize_relax,
 )
-from loomir.transform.relax.constants.bind_constants import bind_constants
+from loomir.transform.relax.constants.bind_constants import bind_constants, list_strided_parameters
 from loomir.transform.relax.constants.pack_constants import PackConstantsOptions
 from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions
 from loomir.transform.tir.instrument.instrument_bound_checkers import BOUNDS_CHECKED
@@ -234,8 +234,7 @@ def _build(
     if stages is not None:
         stages.write("input", module)
     verdict = _check(module)
-    if flags.constants:
-        module = bind_constants(module, flags.constants)
+    module, strided = _bind(module, flags.constants)
     machine = Target(target)
     checked, asked, allow_alias, opt_level, schedule, cache, *_ = flags
     check_bounds = is_untrusted(module) if asked is None else asked
@@ -288,13 +287,22 @@ def _build(
         checked,
     )
     kernels = {name: _kernel(signatures[name]) for name in generated.entries}
-    tables = Tables(generated, kernels, loops, allow_alias, flags.copy_arguments)
+    tables = Tables(generated, kernels, loops, allow_alias, flags.copy_arguments, strided)
     on_loaded = None if keep is None else partial(keep, tables)
     native = Native(generated, machine, level=opt_level, cache=store, on_loaded=on_loaded)
     if stages is not None:
         stages.write_text("code.ll", native.llvm_ir())
         stages.write_text("code.s", native.assembly())
     return _Built(module, tables, native, source)
+
+
+def _bind(
+    module: IRModule, constants: Mapping[str, Any]
+) -> tuple[IRModule, Mapping[str, tuple[str, ...]]]:
+    """Bind constants; also return the parameters whose arrays calls have to copy, by function."""
+    if not constants:
+        return module, {}
+    return bind_constants(module, constants), list_strided_parameters(module)
 
 
 _LONG: Final = 40

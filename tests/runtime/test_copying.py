@@ -78,6 +78,29 @@ def test_kernels_copy_back_what_they_write():
         run(x, frozen.T)
 
 
+@T.prim_func
+def add_one(a: T.Buffer((3, 4), "float32"), y: T.Buffer((3, 4), "float32")):
+    for i, j in T.grid(3, 4):
+        y[i, j] = a[i, j] + T.float32(1)
+
+
+def test_written_arrays_are_copied_back_where_constants_are_bound():
+    a = np.arange(12, dtype="float32").reshape(3, 4)
+    run = loomir.compile(add_one, constants={"a": a}, copy_arguments=True)
+    out = np.zeros((4, 3), "float32").T
+    for _ in range(3):  # also by the quick way of later calls
+        out[:] = 0
+        run(out)
+        np.testing.assert_array_equal(out, a + 1)
+    out[:] = 0
+    run(y=out)
+    np.testing.assert_array_equal(out, a + 1)
+    frozen = np.zeros((4, 3), "float32")
+    frozen.setflags(write=False)
+    with pytest.raises(loomir.RunError, match="y"):
+        run(frozen.T)
+
+
 def test_buffers_that_declare_strides_are_given_as_they_are():
     run = loomir.compile(strided, copy_arguments=True)
     assert run(np.zeros(8, "float32")[::2]).tolist() == [2]

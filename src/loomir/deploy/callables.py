@@ -27,10 +27,14 @@ __all__ = ["callables", "explain_graph"]
 def callables(tables: Tables, native: Native) -> dict[str, Function | GraphFunction]:
     """Return the public functions, by name."""
     copies = tables.copy_arguments
-    graph_kind = CopyingGraphFunction if copies else GraphFunction
+    graph_kind = CopyingGraphFunction if copies or tables.strided else GraphFunction
     functions: dict[str, Function | GraphFunction] = dict(
         graph_functions(tables.generated, native, explain_graph, graph_kind)
     )
+    for name, function in functions.items():
+        if isinstance(function, CopyingGraphFunction):
+            function.copied = None if copies else tables.strided.get(name, ())
+            function.written = function.parameters if _may_write(tables, name) else ()
     for name, kernel in tables.kernels.items():
         made = (CopyingFunction if copies else Function)(
             name,
@@ -46,6 +50,13 @@ def callables(tables: Tables, native: Native) -> dict[str, Function | GraphFunct
             made.copied = _list_without_strides(tables, name)
         functions[name] = made
     return functions
+
+
+def _may_write(tables: Tables, name: str) -> bool:
+    """Whether a graph function may write its arguments: those that are pure do not."""
+    graph = tables.generated.graph
+    assert graph is not None
+    return not graph.infos[graph.numbers[name]].info.purity
 
 
 def _list_without_strides(tables: Tables, name: str) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, overload
 
@@ -52,7 +52,8 @@ class Tables:
     """The metadata of compiled code.
 
     ``loops`` is the module of loop-level functions, used to explain refused calls.
-    ``copy_arguments``: arrays that are not row-major are copied.
+    ``copy_arguments``: arrays that are not row-major are copied. ``strided`` lists the parameters
+    whose arrays are copied in any case, by graph function.
     """
 
     generated: Generated
@@ -60,6 +61,7 @@ class Tables:
     loops: IRModule
     allow_alias: bool
     copy_arguments: bool = False
+    strided: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 # -- writing -----------------------------------------------------------------------------------
@@ -95,6 +97,7 @@ def write_tables(tables: Tables) -> tuple[dict[str, object], bytes]:
         "kernels": kernels,
         "allow_alias": tables.allow_alias,
         "copy_arguments": tables.copy_arguments,
+        "strided": {name: list(parameters) for name, parameters in tables.strided.items()},
         "loops": loops,
         "graph": graph,
         "roots": numbers,
@@ -196,7 +199,8 @@ def read_tables(data: Mapping[str, Any], constants: bytes, llvm_ir: str) -> Tabl
     )
     kernels = {name: _read_kernel(row, spans) for name, row in data["kernels"].items()}
     copies = bool(data.get("copy_arguments", False))
-    return Tables(generated, kernels, loops, bool(data["allow_alias"]), copies)
+    strided = {name: tuple(names) for name, names in data.get("strided", {}).items()}
+    return Tables(generated, kernels, loops, bool(data["allow_alias"]), copies, strided)
 
 
 def _span(number: int | None, spans: Sequence[Span]) -> Span | None:

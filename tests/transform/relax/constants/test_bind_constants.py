@@ -11,6 +11,7 @@ import pytest
 import loomir
 from loomir import op, te
 from loomir.ir.module import GlobalVar, IRModule
+from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
 from tests.transform.relax.test_lowering import described, program
@@ -89,3 +90,70 @@ def test_a_module_of_several_functions_has_no_names_to_bind() -> None:
     with pytest.raises(loomir.CompileError) as caught:
         loomir.compile(mod, constants={"w": numbers(120, 40)})
     assert caught.value.diagnostics[0].code == "RLX0330"
+
+
+@T.prim_func
+def any_strides(a: T.Buffer((3, 4), "float32"), y: T.Buffer((3, 4), "float32", strides=("s", "t"))):
+    for i, j in T.grid(3, 4):
+        y[i, j] = a[i, j] + T.float32(1)
+
+
+@T.prim_func
+def wide_rows(a: T.Buffer((3, 4), "float32", strides=(8, 1)), y: T.Buffer((3, 4), "float32")):
+    for i, j in T.grid(3, 4):
+        y[i, j] = a[i, j] + T.float32(1)
+
+
+@T.prim_func
+def as_number(a: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32", strides=("s",))):
+    for i in range(4):
+        y[i] = a[i] + T.Cast("float32", s)  # noqa: F821
+
+
+@T.prim_func
+def by_pointer(a: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32", strides=("s",))):
+    flat = T.decl_buffer((4,), "float32", data=y.data)
+    for i in range(4):
+        flat[i] = a[i]
+
+
+@T.prim_func
+def counted(a: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")) -> T.int32:
+    for i in range(4):
+        y[i] = a[i]
+    return 4
+
+
+def test_parameters_that_declare_strides_take_views(tmp_path: Path) -> None:
+    a, wide = numbers(3, 4), np.zeros((3, 8), "float32")
+    exe = loomir.compile(any_strides, constants={"a": a}, cache=False)
+    exe.save(tmp_path / "saved")
+    for run in (exe, loomir.load(tmp_path / "saved")):
+        for out in (np.zeros((3, 4), "float32"), np.zeros((4, 3), "float32").T, wide[:, ::-2]):
+            run(out)
+            np.testing.assert_array_equal(out, a + 1)
+    assert not wide[:, ::2].any()
+
+
+def test_only_parameters_that_declare_strides_take_views() -> None:
+    wide, out = numbers(3, 8), np.zeros((3, 4), "float32")
+    exe = loomir.compile(wide_rows, constants={"a": wide[:, :4]}, cache=False)
+    exe(out)
+    np.testing.assert_array_equal(out, wide[:, :4] + 1)
+    with pytest.raises(loomir.RunError, match="y must be row-major"):
+        exe(np.zeros((4, 3), "float32").T)
+
+
+@pytest.mark.parametrize(
+    ("func", "message"),
+    [
+        (as_number, "'y' declares strides, and the loops use its stride 's' by itself"),
+        (by_pointer, "'y' declares strides, and the loops use its pointer by itself"),
+        (counted, "'counted' returns a value, and takes no constants"),
+    ],
+)
+def test_loops_that_a_graph_cannot_call_are_refused(func: PrimFunc, message: str) -> None:
+    with pytest.raises(loomir.CompileError) as caught:
+        loomir.compile(func, constants={"a": numbers(4)})
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.message) == ("RLX0330", message)
