@@ -56,6 +56,11 @@ def of_one(shape: tuple[int, ...], operator: Callable[..., Any], *options: Any) 
     return te.create_prim_func([x, operator(x, *options)])
 
 
+def looked_up() -> PrimFunc:
+    x, i = tensor(40, 100), tensor(40, 72, dtype="int64", name="i")
+    return te.create_prim_func([x, i, topi.gather_elements(x, i, 1)])
+
+
 def product(m: Any, n: Any, k: Any, *, bias: bool = False, by_rows: bool = False) -> PrimFunc:
     """Multiply; ``by_rows``: the right factor lies along the sum."""
     a = tensor(m, k, name="a")
@@ -269,6 +274,7 @@ KERNELS: dict[str, Kernel] = {
     "transpose": Kernel(partial(of_one, (40, 70), topi.transpose, (1, 0))),
     "planes become pixels": Kernel(partial(of_one, (3, 211), topi.transpose, (1, 0))),
     "element-wise": Kernel(partial(of_one, (100, 300), topi.exp)),
+    "elements that are looked up": Kernel(looked_up),
     "division by sizes": Kernel(flattened),
     "loops in threads": Kernel(lambda: running),
     "loops that a program runs in threads": Kernel(lambda: rows_in_threads),

@@ -48,6 +48,7 @@ from loomir.autoschedule.rules.elementwise.elementwise import plan_elementwise, 
 from loomir.autoschedule.rules.elementwise.interleave import plan_interleaved
 from loomir.autoschedule.rules.elementwise.transpose import plan_transpose
 from loomir.autoschedule.rules.fallback import plan_general, plan_with_reader
+from loomir.autoschedule.rules.loops.check_indices import plan_checks
 from loomir.autoschedule.rules.loops.parallelize import plan_as_written
 from loomir.autoschedule.rules.loops.requested import plan_requested
 from loomir.autoschedule.rules.loops.sequential_outer import is_repeated
@@ -438,7 +439,8 @@ def _plan_statement(
     """Plan a statement that is not a stage: a scan, a selection, or else its loops as written."""
     plain = as_serial(part)
     return (
-        plan_choice(plain, target)
+        plan_checks(plain, target)
+        or plan_choice(plain, target)
         or plan_scan(plain, reader)
         or plan_divided(plain, func, plan_stage)
         or plan_as_written(part, target, {**find_size_ranges(func), **around})

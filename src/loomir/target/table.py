@@ -29,11 +29,13 @@ class Cpu(NamedTuple):
 
 
 _VNNI: Final = frozenset({"avx512_vnni"})
-_BF16: Final = frozenset({"avx512_vnni", "avx512_bf16"})
+_ICE: Final = frozenset({"avx512_vbmi", "avx512_vnni"})
+_BF16: Final = _ICE | {"avx512_bf16"}
 _BOTH: Final = _BF16 | {"avx_vnni"}
 _TILES: Final = _BOTH | {"amx_bf16", "amx_int8"}
 
 EXTENSIONS: Final = {
+    "avx512_vbmi": "avx512vbmi",
     "avx512_vnni": "avx512vnni",
     "avx512_bf16": "avx512bf16",
     "avx_vnni": "avxvnni",
@@ -60,9 +62,9 @@ CPUS: Final[dict[str, Cpu]] = {
     "skylake": Cpu(_X86, 256, 16, _kib(32, 256, 8192)),
     "skylake-avx512": Cpu(_X86, 512, 32, _kib(32, 1024, 16384)),
     "cascadelake": Cpu(_X86, 512, 32, _kib(32, 1024, 32768), _VNNI),
-    "icelake-client": Cpu(_X86, 512, 32, _kib(48, 512, 8192), _VNNI),
-    "icelake-server": Cpu(_X86, 512, 32, _kib(48, 1280, 49152), _VNNI),
-    "tigerlake": Cpu(_X86, 512, 32, _kib(48, 1280, 12288), _VNNI),
+    "icelake-client": Cpu(_X86, 512, 32, _kib(48, 512, 8192), _ICE),
+    "icelake-server": Cpu(_X86, 512, 32, _kib(48, 1280, 49152), _ICE),
+    "tigerlake": Cpu(_X86, 512, 32, _kib(48, 1280, 12288), _ICE),
     "alderlake": Cpu(_X86, 256, 16, _kib(48, 1280, 30720), frozenset({"avx_vnni"})),
     "sapphirerapids": Cpu(_X86, 512, 32, _kib(48, 2048, 61440), _TILES),
     "graniterapids": Cpu(_X86, 512, 32, _kib(48, 2048, 61440), _TILES),

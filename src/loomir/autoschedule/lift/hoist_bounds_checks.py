@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from loomir.arith.fold import imm
 from loomir.autoschedule.builders.evaluate import number
 from loomir.autoschedule.builders.thread_partition import is_worth
+from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, children, rebuild, rewrite
@@ -21,7 +22,7 @@ from loomir.support.span import Span
 from loomir.tir.analysis.effects import Effects, effects
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.table import CHECKED_INDEX, IF_THEN_ELSE
-from loomir.tir.expr import And, Call, IntImm, Let, Or, PrimExpr, Select, Var
+from loomir.tir.expr import LT, And, Call, IntImm, Let, Or, PrimExpr, Select, Var
 from loomir.tir.stmt import (
     Block,
     BlockRealize,
@@ -124,7 +125,25 @@ def _is_sound(check: Call) -> bool:
 
 
 def _remove_checks(value: PrimExpr) -> PrimExpr:
-    return rewrite(value, {Call: lambda e: e.args[0] if e.op is CHECKED_INDEX else e})
+    return rewrite(
+        value, {Call: lambda e: _passed_index(e.args[0]) if e.op is CHECKED_INDEX else e}
+    )
+
+
+def _passed_index(index: PrimExpr) -> PrimExpr:
+    """Simplify an index that has passed its check, and so is not below 0.
+
+    ``Select(i < 0 and i >= -n, i + n, i)``, which counts from the end, need not ask whether ``i``
+    is at least ``-n``: if it were not, the check would have failed.
+    """
+    if not isinstance(index, Select) or not isinstance(index.condition, And):
+        return index
+    below = index.condition.a
+    if not isinstance(below, LT) or number(below.b) != 0:
+        return index
+    if not structural_equal(below.a, index.false_value):
+        return index
+    return rebuild(index, {"condition": below})
 
 
 def _nest_of(checks: Sequence[_Check], loops: Sequence[For]) -> Stmt:

@@ -120,8 +120,8 @@ def looked_up(x: T.Buffer(({rows}, {size}), "{index}"), t: T.Buffer((256,), "{dt
     ("index", "dtype"),
     [("uint8", "uint8"), ("uint8", "float16"), ("int32", "float32"), ("int64", "float64")],
 )
-def test_elements_of_tables_are_looked_up_one_by_one(index: str, dtype: str):
-    """Also where rows are short, and not where there is much to compute besides."""
+def test_elements_of_tables_are_looked_up_in_vectors(index: str, dtype: str):
+    """Also where rows are short."""
     random = np.random.default_rng(0)
     for rows, size in ((3, 37), (2, 1), (1, 0), (1, 30000)):
         source = LOOKED_UP.format(rows=rows, size=size, index=index, dtype=dtype)
@@ -134,20 +134,42 @@ def test_elements_of_tables_are_looked_up_one_by_one(index: str, dtype: str):
         targets = ("native", "haswell") if size == 37 else ("native",)
         if size:
             agrees(func, [x, table, np.zeros((rows, size), dtype)], targets=targets, always=False)
-    if index == "uint8":
+    if size > 1:
         (plan,) = schedule_function(func, loomir.Target("native")).plans
-        assert plan.choices[0] == "elements are looked up one by one"
+        assert plan.choices[0].startswith("vectors of")
 
 
-def test_where_elements_are_only_moved_several_steps_are_written_out():
-    source = LOOKED_UP.format(rows=2, size=37, index="int32", dtype="float32")
-    stored = 't[x[i, j]] + t[T.Cast("int32", x[i, j]) // 2]'
-    func = from_source(source.replace(f"T.if_then_else(j < 37 - 1, {stored}, t[0])", "t[x[i, j]]"))
-    assert isinstance(func, PrimFunc)
-    x = np.random.default_rng(0).integers(0, 255, (2, 37)).astype("int32")
-    agrees(func, [x, np.arange(256, dtype="float32"), np.zeros((2, 37), "float32")], always=False)
-    made = schedule_function(func, loomir.Target("native")).func
-    assert "for step in T.unroll(T.int64(4)):" in made.script()
+@T.prim_func
+def apart(
+    x: T.Buffer((37, 2), "int32"), t: T.Buffer((256,), "float32"), o: T.Buffer((37,), "float32")
+):
+    for i in range(37):
+        o[i] = t[x[i, 1]]
+
+
+def test_indices_that_are_apart_are_looked_up_one_by_one_in_steps_written_out():
+    x = np.random.default_rng(0).integers(0, 255, (37, 2)).astype("int32")
+    agrees(apart, [x, np.arange(256, dtype="float32"), np.zeros(37, "float32")], always=False)
+    made = schedule_function(apart, loomir.Target("native"))
+    assert made.plans[0].choices[0] == "elements are looked up one by one"
+    assert "for step in T.unroll(T.int64(4)):" in made.func.script()
+
+
+@T.prim_func
+def gray(p: T.Buffer((9, 70, 3), "uint8"), o: T.Buffer((9, 70), "uint8")):
+    for y, x in T.grid(9, 70):
+        r = T.cast(p[y, x, 0], "int32")
+        g = T.cast(p[y, x, 1], "int32")
+        b = T.cast(p[y, x, 2], "int32")
+        o[y, x] = T.cast((r * 77 + g * 150 + b * 29) >> 8, "uint8")
+
+
+def test_channels_are_separated_in_registers_of_256_bits_unless_bytes_are_permuted_at_once():
+    pixels = np.random.default_rng(0).integers(0, 255, (9, 70, 3)).astype("uint8")
+    agrees(gray, [pixels, np.zeros((9, 70), "uint8")], targets=("native", "haswell"), always=False)
+    for target, width in (("haswell", 32), ("cascadelake", 32), ("icelake-server", 64)):
+        (plan,) = schedule_function(gray, loomir.Target(target)).plans
+        assert plan.choices[0].startswith(f"vectors of {width} elements")
 
 
 def test_with_much_to_compute_elements_are_looked_up_in_vectors():

@@ -104,3 +104,20 @@ def test_integers_that_are_widened_to_the_width_of_their_group(
         assert "shufflevector" not in run.llvm_ir()
         run(given, out)
         np.testing.assert_array_equal(out, given[first::stride].astype(target))
+
+
+@pytest.mark.parametrize("lanes", [16, 32, 64])
+def test_bytes_of_pixels_are_separated_from_one_load(lanes: int):
+    func = sums(3, lanes, "uint8")
+    run = loomir.compile(func, "haswell", schedule=False, cache=False)
+    assert re.findall(rf"load <{3 * lanes} x i8>", run.llvm_ir())
+    source = np.random.default_rng(0).integers(0, 255, (5 * lanes, 3)).astype("uint8")
+    for target in ("native", "x86-64-v2"):
+        out = np.zeros(5 * lanes, "uint8")
+        loomir.compile(func, target, schedule=False, cache=False)(source, out)
+        np.testing.assert_array_equal(out, source[:, 2] - source[:, 0] + source[:, 1])
+
+
+def test_bytes_are_permuted_at_once_where_the_cpu_can():
+    text = loomir.compile(sums(3, 32, "uint8"), "znver4", schedule=False, cache=False).llvm_ir()
+    assert "load <96 x i8>" not in text

@@ -1,0 +1,105 @@
+"""Indices are checked in vectors, and a bad one gives the error of the loop as written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import loomir
+from loomir import te
+from loomir.autoschedule.driver import schedule_function
+from loomir.te import topi
+from loomir.tir.function import PrimFunc
+from tests.autoschedule.agreement import agrees
+
+RANDOM = np.random.default_rng(5)
+
+
+def gathered(rows: int | te.Var, columns: int | te.Var, dtype: str = "int64") -> PrimFunc:
+    x, i = te.placeholder((rows, 100), name="x"), te.placeholder((rows, columns), dtype, name="i")
+    return te.create_prim_func([x, i, topi.gather_elements(x, i, 1)])
+
+
+def taken(count: int | te.Var, dtype: str = "int64") -> PrimFunc:
+    x, i = te.placeholder((100,), name="x"), te.placeholder((count,), dtype, name="i")
+    return te.create_prim_func([x, i, topi.take(x, i, axis=0)])
+
+
+def arrays(shape: tuple[int, ...], dtype: str = "int64") -> list[np.ndarray]:
+    table = (shape[0], 100) if len(shape) == 2 else (100,)
+    return [
+        RANDOM.standard_normal(table).astype("float32"),
+        RANDOM.integers(-100, 100, shape).astype(dtype),
+        np.zeros(shape, "float32"),
+    ]
+
+
+def raised(func: PrimFunc, given: list[np.ndarray]) -> str:
+    with pytest.raises(loomir.RunError) as error:
+        loomir.compile(func, cache=False)(*given)
+    return str(error.value)
+
+
+def told(func: PrimFunc, given: list[np.ndarray]) -> str:
+    with pytest.raises(loomir.RunError) as error:
+        loomir.interpret(func, func.name, *given)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "int8"])
+@pytest.mark.parametrize("shape", [(3, 64), (5, 83), (70,), (20011,)])
+def test_they_are_checked_in_vectors(shape: tuple[int, ...], dtype: str):
+    func = gathered(*shape, dtype) if len(shape) == 2 else taken(*shape, dtype)
+    if shape[0] < 20000:
+        agrees(
+            func,
+            arrays(shape, dtype),
+            kinds=["bounds checks", "element-wise"],
+            targets=("native", "haswell"),
+            rtol=0,
+        )
+    x, i, out = arrays(shape, dtype)
+    loomir.compile(func)(x, i, out)
+    wanted = np.take_along_axis(x, i.astype("int64"), -1) if len(shape) == 2 else x[i]
+    np.testing.assert_array_equal(out, wanted)
+
+
+def test_few_indices_are_checked_one_by_one():
+    kinds = [plan.kind for plan in schedule_function(taken(3), loomir.Target("haswell")).plans]
+    assert "bounds checks" not in kinds
+
+
+@pytest.mark.parametrize("bad", [100, -101, 2**40, -(2**63)])
+@pytest.mark.parametrize("place", [0, 15, 16, 63, 64, 82])
+def test_a_bad_index_gives_the_error_of_the_loop_as_written(place: int, bad: int):
+    func = gathered(2, 83)
+    given = arrays((2, 83))
+    given[1][1, place] = bad
+    given[1][1, 82] = bad
+    assert raised(func, given) == told(func, given)
+    assert str(bad) in raised(func, given)
+
+
+def test_of_several_bad_indices_the_first_is_named():
+    func, given = taken(20011), arrays((20011,))
+    given[1][[20000, 777, 9000]] = 1234, 555, 777
+    assert "555" in raised(func, given)
+    assert raised(func, given) == told(func, given)
+
+
+def test_any_number_of_indices():
+    n = te.var("n")
+    for func, shapes in (
+        (taken(n), [(0,), (1,), (17,), (9001,)]),
+        (gathered(2, n), [(2, 0), (2, 5), (2, 70)]),
+    ):
+        run = loomir.compile(func)
+        for shape in shapes:
+            x, i, out = arrays(shape)
+            run(x, i, out)
+            wanted = np.take_along_axis(x, i, -1) if len(shape) == 2 else x[i]
+            np.testing.assert_array_equal(out, wanted)
+            if i.size:
+                i[..., -1] = 100
+                with pytest.raises(loomir.RunError):
+                    run(x, i, out)
