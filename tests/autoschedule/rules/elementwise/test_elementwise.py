@@ -140,17 +140,17 @@ def test_elements_of_tables_are_looked_up_in_vectors(index: str, dtype: str):
 
 
 @T.prim_func
-def apart(
+def column(
     x: T.Buffer((37, 2), "int32"), t: T.Buffer((256,), "float32"), o: T.Buffer((37,), "float32")
 ):
     for i in range(37):
         o[i] = t[x[i, 1]]
 
 
-def test_indices_that_are_apart_are_looked_up_one_by_one_in_steps_written_out():
+def test_indices_of_a_column_are_looked_up_one_by_one_in_steps_written_out():
     x = np.random.default_rng(0).integers(0, 255, (37, 2)).astype("int32")
-    agrees(apart, [x, np.arange(256, dtype="float32"), np.zeros(37, "float32")], always=False)
-    made = schedule_function(apart, loomir.Target("native"))
+    agrees(column, [x, np.arange(256, dtype="float32"), np.zeros(37, "float32")], always=False)
+    made = schedule_function(column, loomir.Target("native"))
     assert made.plans[0].choices[0] == "elements are looked up one by one"
     assert "for step in T.unroll(T.int64(4)):" in made.func.script()
 

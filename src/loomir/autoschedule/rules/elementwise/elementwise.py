@@ -283,7 +283,7 @@ def _has_triples(stage: Stage, run: Run, target: Target) -> bool:
 
 
 def _stride(load: BufferLoad, along: Var, axes: Sequence[Axis]) -> int | None:
-    """Return how many elements apart neighbours along an axis are, None if that is not constant."""
+    """Return the distance of neighbours along an axis in elements, None if it is not constant."""
     stride = 0
     for index, extent in zip(load.indices, load.buffer.shape):
         form, size = affine_form(index, axes), number(extent)
