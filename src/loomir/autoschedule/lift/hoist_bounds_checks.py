@@ -126,11 +126,11 @@ def _is_sound(check: Call) -> bool:
 
 def _remove_checks(value: PrimExpr) -> PrimExpr:
     return rewrite(
-        value, {Call: lambda e: _passed_index(e.args[0]) if e.op is CHECKED_INDEX else e}
+        value, {Call: lambda e: _simplify_passed(e.args[0]) if e.op is CHECKED_INDEX else e}
     )
 
 
-def _passed_index(index: PrimExpr) -> PrimExpr:
+def _simplify_passed(index: PrimExpr) -> PrimExpr:
     """Simplify an index that has passed its check, and so is not below 0.
 
     ``Select(i < 0 and i >= -n, i + n, i)``, which counts from the end, need not ask whether ``i``
