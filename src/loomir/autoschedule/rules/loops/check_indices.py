@@ -139,14 +139,14 @@ def _check_row(row: For, checks: Sequence[Call], lanes: int) -> Stmt:
     vectors, step = fold_expr(extent // width), Var("v", dtype)
 
     def mark(buffer: Buffer, check: Call) -> Stmt:
-        def at(lane: PrimExpr) -> Stmt:
+        def mark_lane(lane: PrimExpr) -> Stmt:
             place = fold_expr(row.min + step * width + lane)
             bad = value_at(_is_outside(check), {row.loop_var: place})
             term = Var("term", buffer.dtype)
             value = Let(term, Cast(bad, buffer.dtype), Max(BufferLoad(buffer, (lane,)), term))
             return BufferStore(buffer, value, (lane,))
 
-        return _vectorize(lanes, dtype, at)
+        return _vectorize(lanes, dtype, mark_lane)
 
     def clear(buffer: Buffer) -> Stmt:
         return _vectorize(
