@@ -165,6 +165,22 @@ def test_views_and_changed_inputs_keep_their_meaning():
     torch.testing.assert_close(results[1], results[0])
 
 
+def test_tensors_may_be_made_in_the_model():
+    def pick(x: torch.Tensor) -> torch.Tensor:
+        return x[torch.tensor([1, 0])] * torch.tensor([[0.5], [2.0]])
+
+    x = torch.arange(6.0).reshape(3, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CompileWarning)
+        for dynamic in (None, True):
+            run = loomir.torch.compile(pick, dynamic=dynamic)
+            torch.testing.assert_close(run(x), pick(x))
+        a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+        loomir.torch.compile(pick)(a).sum().backward()
+        pick(b).sum().backward()
+        torch.testing.assert_close(a.grad, b.grad)
+
+
 def test_backend_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     part = project.split("[project.entry-points.torch_dynamo_backends]")[1].split("\n\n")[0]

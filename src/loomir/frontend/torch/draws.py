@@ -63,6 +63,7 @@ def _placeholder(graph: Any, value: Any) -> Any:
     anchor = last[-1].next if last else next(iter(graph.nodes))
     with graph.inserting_before(anchor):
         made = graph.placeholder("drawn")
+    made.target = made.name  # the name of a parameter, which two may not share
     made.meta["val"] = value
     return made
 

@@ -134,19 +134,21 @@ def _compile_graph(graph: Any, options: Mapping[str, Any], static: Sequence[int]
 
 def _runner(graph: Any, options: Mapping[str, Any], constants: Mapping[int, Any]) -> Any:
     """Compile a graph with some inputs as ``constants``; report a failure, and return None."""
-    own = copy.deepcopy(graph)
-    nodes = [n for n in own.graph.nodes if n.op == "placeholder"]
-    draws = take_out_draws(own)
-    try:
-        made = translate(
-            own,
-            constants={nodes[place]: tensor for place, tensor in constants.items()},
-            outputs=_tensors_returned(own),
-        )
-        function = to_executable(made.module, **options)["main"]
-    except CompileError as error:
-        _report(error)
-        return None
+    outside = torch_package("_subclasses.fake_tensor").unset_fake_temporarily
+    with outside():  # the tensors that the graph holds are not fake
+        own = torch_package("fx").GraphModule(graph, copy.deepcopy(graph.graph))
+        nodes = [n for n in own.graph.nodes if n.op == "placeholder"]
+        draws = take_out_draws(own)
+        try:
+            made = translate(
+                own,
+                constants={nodes[place]: tensor for place, tensor in constants.items()},
+                outputs=_tensors_returned(own),
+            )
+            function = to_executable(made.module, **options)["main"]
+        except CompileError as error:
+            _report(error)
+            return None
     return _Runner(own, made, function, draws)
 
 

@@ -297,8 +297,79 @@ def test_what_may_divide_by_zero_stays(value: str):
     stays(f"for i in range(8):\n    C[i + 8] = {value}")
 
 
-def test_a_condition_in_the_loop_does_not_make_a_division_safe_before_it():
-    stays("for i in range(8):\n    if n > 0:\n        C[i] = 77 // n")
+def test_a_division_under_a_condition_moves_with_another_divisor_for_0():
+    becomes(
+        "for i in range(8):\n    if n > 0:\n        C[i] = 77 // n",
+        """
+with T.LetStmt(77 // T.Select(n == 0, 1, n)) as q:
+    for i in range(8):
+        if n > 0:
+            C[i] = T.if_then_else(n != 0, q, 77 // n)
+""",
+    )
+
+
+def test_divisions_in_divisions_move_together():
+    becomes(
+        """
+for i in range(2):
+    if A[i] > x:
+        for j in range(4):
+            C[i * 4 + j] = 77 // n % (n // 3) + 1 + j
+""",
+        """
+with T.LetStmt(77 // T.Select(n == 0, 1, n) % T.Select(n // 3 == 0, 1, n // 3) + 1) as q:
+    for i in range(2):
+        if A[i] > x:
+            for j in range(4):
+                C[i * 4 + j] = T.if_then_else(n != 0 and n // 3 != 0, q, 77 // n % (n // 3) + 1) + j
+""",
+    )
+
+
+def test_a_load_stays_whose_index_may_be_outside_for_another_divisor():
+    becomes(
+        "for i in range(8):\n    if B[i] > x:\n        A[i] = T.exp(B[n // C[3]])",
+        """
+with T.LetStmt(n // T.Select(C[3] == 0, 1, C[3])) as q:
+    for i in range(8):
+        if B[i] > x:
+            A[i] = T.exp(B[T.if_then_else(C[3] != 0, q, n // C[3])])
+""",
+    )
+
+
+def test_quotients_of_branches_are_addresses_in_all_lanes():
+    """LLVM's vectoriser takes the address of its first lane, even if that skips the division."""
+    made = read(
+        """
+@T.prim_func
+def main(
+    key: T.Buffer((n, 33), "int32"),
+    x: T.Buffer((n, 33), "int16"),
+    y: T.Buffer((n, 33), "int16"),
+    out: T.Buffer((16,), "int16"),
+    least: T.int32,
+):
+    for i in range(n):
+        for j in range(33):
+            if x[i, j] <= j or least >= y[i % 3 % n, j]:
+                out[key[i, j] & 15] = y[i, 32 - j]
+"""
+    )
+    rng = np.random.default_rng(0)
+    for schedule in (True, False):
+        run = loomir.compile(made, schedule=schedule)
+        for n in (1, 2, 3, 5):
+            key = rng.integers(0, 16, (n, 33), "int32")
+            x, y = rng.integers(-40, 40, (2, n, 33), "int16")
+            out, want = np.zeros((2, 16), "int16")
+            run(key, x, y, out, 0)
+            for i in range(n):
+                for j in range(33):
+                    if x[i, j] <= j or y[i % 3 % n, j] <= 0:
+                        want[key[i, j]] = y[i, 32 - j]
+            np.testing.assert_array_equal(out, want)
 
 
 def test_the_variable_of_a_loop_as_divisor():

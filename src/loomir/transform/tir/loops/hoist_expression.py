@@ -6,12 +6,18 @@ LLVM does not hoist them in all cases, so the pass does. Values keep all their b
 
 An expression is hoisted only if it has no effect, reads nothing that the loop may write
 (``loop_memory``), and cannot fail, since it is then evaluated even if no iteration would do so.
+
+Integer divisions that may fail, and that not every iteration reaches, are hoisted with 1 in place
+of a divisor of 0; where they stood, they are evaluated after all if a divisor is 0. LLVM's loop
+vectoriser must never see such a division in a branch: it evaluates it only where the first lane
+takes the branch, and uses that quotient for the addresses of all lanes.
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final, NamedTuple, cast
 
 from loomir.arith.bounds.expression_bounds import Bounds
@@ -19,24 +25,28 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
 from loomir.ir.op import Effect, Op
 from loomir.ir.passes import register
-from loomir.ir.visit import Step, by_class, children, fold, plan_of, rebuild, trampoline
+from loomir.ir.visit import Step, by_class, children, fold, plan_of, rebuild, rewrite, trampoline
 from loomir.tir.analysis.effects import is_nonzero
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.math import FAMILY
 from loomir.tir.builtins.table import BUILTINS, IF_THEN_ELSE
 from loomir.tir.expr import (
+    NE,
     And,
     Call,
     Div,
+    Eq,
     FloatImm,
     FloorDiv,
     FloorMod,
+    IntImm,
     Let,
     Mod,
     Or,
     PrimExpr,
     Select,
     Var,
+    const,
 )
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import (
@@ -100,18 +110,20 @@ def hoist_expression(func: PrimFunc, options: HoistOptions = HoistOptions()) -> 
     costly.update(id(e) for e in divisions if e.dtype.is_float)
     costly.update(map(id, parts.get(Select, ())))
     unclear = [e for e in divisions if e.dtype.is_integer and not is_nonzero(e.b)]
+    risky: set[int] = set()
     if unclear:
         bounds = Bounds()
         bounds.learn(func.body)
         # The bounds of a variable hold wherever it is in scope.
         found = [(e, bounds.of(e.b)) for e in unclear]
         costly.update(id(e) for e, divisor in found if divisor.low > 0 or divisor.high < 0)
-    if not costly:
+        risky.update(id(e) for e in unclear if e.dtype.lanes == 1 and id(e) not in costly)
+    if not costly and not risky:
         return func
-    memory = LoopMemory(func, costly, allow_alias=options.allow_alias)
+    memory = LoopMemory(func, costly, risky, allow_alias=options.allow_alias)
     if not memory.costly:
         return func
-    body = trampoline(_Hoist(memory, costly).visit(func.body, guarded=False))
+    body = trampoline(_Hoist(memory, costly, risky).visit(func.body, guarded=False))
     return func if body is func.body else rebuild(func, {"body": body})
 
 
@@ -120,11 +132,13 @@ class _Info(NamedTuple):
 
     It is invariant in all loops deeper than ``level``, which is ``NEVER`` if it must stay.
     ``within`` is the depth of the outermost ``Let`` around it whose variable it uses, or 0.
+    ``risky``: it has divisions by what may be 0.
     """
 
     level: int
     costly: bool = False
     within: int = 0
+    risky: bool = False
 
 
 _CONSTANT: Final = _Info(0)
@@ -134,10 +148,12 @@ _STAYS: Final = _Info(NEVER)
 class _Place:
     """An enclosing loop: the expressions known in its body, and those computed before it.
 
-    Both are kept twice: for code that every iteration runs, and for guarded code.
+    Both are kept twice: for code that every iteration runs, and for guarded code. ``guarded``: not
+    every iteration of the loop around it reaches the loop.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, guarded: bool = False) -> None:
+        self.guarded = guarded
         self.known: tuple[dict[int, _Info], dict[int, _Info]] = ({}, {})
         self.made: tuple[dict[tuple[int, int], Any], dict[tuple[int, int], Any]] = ({}, {})
         self.lets: dict[int, tuple[Var, PrimExpr]] = {}
@@ -148,9 +164,10 @@ class _Place:
 class _Hoist:
     """One walk in program order; depth 0 is outside all loops."""
 
-    def __init__(self, memory: LoopMemory, costly: set[int]) -> None:
+    def __init__(self, memory: LoopMemory, costly: set[int], risky: set[int]) -> None:
         self._memory = memory
         self._costly = costly
+        self._risky = risky
         self._levels: dict[int, int] = {}
         self._lets: dict[int, int] = {}
         self._places = [_Place()]
@@ -201,7 +218,7 @@ class _Hoist:
         if self._memory.is_idle(s):
             return rebuild(s, changed)
         self._memory.enter(s, guarded=guarded)
-        place = _Place()
+        place = _Place(guarded)
         self._places.append(place)
         self._levels[id(s.loop_var)] = len(self._places) - 1
         body = yield self.visit(s.body, guarded=False)
@@ -270,24 +287,34 @@ class _Hoist:
         self._lets[id(e.var)] = lets + 1
         body: _Info = yield self._study(e.body, guarded, lets + 1)
         outer = [i for i in (value.within, body.within) if 0 < i <= lets]
-        level = max(value.level, body.level)
+        level = NEVER if value.risky or body.risky else max(value.level, body.level)
         return _Info(level, value.costly or body.costly, min(outer, default=0))
 
     def _study_parts(self, e: PrimExpr, guarded: bool, lets: int) -> Step[_Info]:
-        level, costly, within = 0, id(e) in self._costly, 0
+        level, costly, within, risky = 0, id(e) in self._costly, 0, False
+        failing = _get_failing_part(e)
         for part, lazy in _operands(e):
+            if part is failing:
+                self._places[-1].known[True][id(part)] = _STAYS
             found: _Info = yield self._study(part, guarded or lazy, lets)
             level = max(level, found.level)
-            costly = costly or found.costly
+            costly, risky = costly or found.costly, risky or found.risky
             if found.within:
                 within = min(within or found.within, found.within)
         if isinstance(e, BufferLoad):
             bound = self._levels.get(id(e.buffer), 0)  # not deeper than the binding of its pointer
             level = max(level, bound, self._level_of_load(e, guarded))
+            level = NEVER if risky else level  # an index for another divisor may be outside
         elif isinstance(e, _DIVISIONS) and not e.dtype.is_float:
-            divides = id(e) in self._costly or is_nonzero(e.b)
-            level = level if divides else NEVER
-        return _Info(level, costly, within)
+            if id(e) in self._risky and self._is_conditional(guarded, level):
+                costly = risky = True
+            elif id(e) not in self._costly and not is_nonzero(e.b):
+                level = NEVER
+        return _Info(level, costly, within, risky)
+
+    def _is_conditional(self, guarded: bool, level: int) -> bool:
+        """Tell whether code may stay unreached in an iteration of a loop deeper than ``level``."""
+        return guarded or any(place.guarded for place in self._places[level + 2 :])
 
     def _level_of_load(self, e: BufferLoad, guarded: bool) -> int:
         """Return the depth that a load must keep; a load that every iteration runs cannot fail."""
@@ -309,7 +336,9 @@ class _Hoist:
             return e
         made = place.made[guarded].get((id(e), depth))
         if made is None:
-            if info.level < depth and not info.within:
+            if info.level < depth and not info.within and info.risky and e.dtype.lanes == 1:
+                made = self._speculate(e, self._places[info.level + 1])
+            elif info.level < depth and not info.within and not info.risky:
                 made = yield self._parts(e, guarded, info.level)
                 made = self._name_hoisted(made, self._places[info.level + 1])
             else:
@@ -333,6 +362,25 @@ class _Hoist:
             else:
                 changed[name] = next(left)
         return rebuild(e, changed)
+
+    def _speculate(self, e: PrimExpr, place: _Place) -> PrimExpr:
+        """Compute an expression before a loop for divisors other than 0, else where it stands."""
+        divisors: list[PrimExpr] = []
+
+        def divide(node: Any) -> Node:
+            if node.dtype.is_float or is_nonzero(node.b):
+                return node
+            zero = Eq(node.b, const(0, node.b.dtype))
+            return rebuild(node, {"b": Select(zero, const(1, node.b.dtype), node.b)})
+
+        def note(node: Node, _: list[None]) -> None:
+            if id(node) in self._risky:
+                divisors.append(cast("FloorDiv", node).b)
+
+        fold(e, note)  # the divisions in a divisor come before it
+        divisible = reduce(And, [NE(b, const(0, b.dtype)) for b in divisors])
+        hoisted = self._name_hoisted(rewrite(e, dict.fromkeys(_DIVISIONS, divide)), place)
+        return Call(e.dtype, IF_THEN_ELSE, (divisible, hoisted, e))
 
     def _name_hoisted(self, e: PrimExpr, place: _Place) -> Var:
         """Return the variable to which an expression is bound before a loop."""
@@ -367,6 +415,17 @@ def _is_open(e: PrimExpr) -> bool:
     if e.dtype.is_handle or e.dtype.is_void:
         return False
     return not isinstance(e, Call) or (isinstance(e.op, Op) and e.op in _PURE)
+
+
+def _get_failing_part(e: PrimExpr) -> PrimExpr | None:
+    """Return what a choice evaluates if a divisor is 0, in the form that ``_speculate`` makes."""
+    if not (isinstance(e, Call) and e.op is IF_THEN_ELSE and isinstance(e.args[1], Var)):
+        return None
+    tests = [e.args[0]]
+    while isinstance(tests[-1], And):
+        tests[-1:] = (tests[-1].b, tests[-1].a)
+    nonzero = all(isinstance(t, NE) and isinstance(t.b, IntImm) and t.b.value == 0 for t in tests)
+    return e.args[2] if nonzero else None
 
 
 def _operands(e: PrimExpr) -> list[tuple[PrimExpr, bool]]:

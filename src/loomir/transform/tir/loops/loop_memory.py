@@ -48,10 +48,13 @@ class LoopMemory:
     """The loops of a function, and those around the current place.
 
     Entered loops are numbered from 1; a *level* is the number of loops in which an expression must
-    stay. ``costly`` has the ids of the statements with costly expressions.
+    stay. ``costly`` has the ids of the statements with costly expressions, or with ``risky``
+    divisions, whose divisor may be 0.
     """
 
-    def __init__(self, func: PrimFunc, costly: set[int], *, allow_alias: bool) -> None:
+    def __init__(
+        self, func: PrimFunc, costly: set[int], risky: set[int], *, allow_alias: bool
+    ) -> None:
         parts = by_class(func.body)
         allocations: list[Allocate] = parts.get(Allocate, [])
         allocated = {s.buffer_var for s in allocations}
@@ -82,7 +85,7 @@ class LoopMemory:
         does = [(id(e), effects_of_node(e)) for e in doing]
         self._fail = {e for e, what in does if what & (Effects.FAILS | Effects.ACTS)}
         self._act = {e for e, what in does if what & Effects.ACTS}
-        self._survey(func.body, costly)
+        self._survey(func.body, costly | risky)
 
         self._starts: list[int] = []
         self._ends: list[int] = []
@@ -129,11 +132,10 @@ class LoopMemory:
 
     def _note(self, s: Stmt, number: int, parts: Iterable[Any], costly: set[int]) -> None:
         for part in parts:
-            if id(part) in costly:
-                if id(s) not in self.costly:
-                    self.costly.add(id(s))
-                    self._work.append(number)
-            elif id(part) in self._fail:
+            if id(part) in costly and id(s) not in self.costly:
+                self.costly.add(id(s))
+                self._work.append(number)
+            if id(part) in self._fail:
                 self._stops.append(number)
                 if id(part) in self._act:
                     self._wild.append(number)
