@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 from unittest import mock
@@ -225,6 +226,29 @@ def test_pixels_left_over_belong_to_the_last_block_of_several_tiles() -> None:
         loomir.compile(made.func, "haswell", opt_level=0, cache=False)(one, other, result)
     wanted = expected(one, other, [1, 1], [(1, 1), (1, 1)], [1, 1], 1)
     np.testing.assert_allclose(result, wanted, 1e-3, 1e-3)
+
+
+@pytest.mark.parametrize(("channels", "depth"), [(2, 4), (8, 9), (16, 20), (5, 7)])
+def test_panels_share_the_vectors_of_pixels_left_over(channels: int, depth: int) -> None:
+    """There may be more panels than vectors of steps, or a number that does not divide them."""
+    x, w = te.placeholder((1, channels, 3, 3)), te.placeholder((24, channels, 3, 3))
+    func = te.create_prim_func([x, w, topi.conv(x, w, padding=1)])
+    rng = np.random.default_rng(channels)
+    one, other = (
+        rng.integers(-4, 5, s).astype("float32")
+        for s in ((1, channels, 3, 3), (24, channels, 3, 3))
+    )
+    result = np.full((1, 24, 3, 3), np.nan, "float32")
+    choose = panel_packing.choose_tiles
+    with mock.patch.object(
+        panel_packing, "choose_tiles", lambda *a: replace(choose(*a), depth=depth)
+    ):
+        made = schedule_function(func, Target("haswell"))
+    assert "dot products for pixels that fill no vector: 1" in made.plans[0].choices
+    assert not loomir.verify(made.func)
+    loomir.interpret(made.func, func.name, one, other, result)
+    wanted = expected(one, other, [1, 1], [(1, 1), (1, 1)], [1, 1], 1)
+    np.testing.assert_array_equal(result, wanted)
 
 
 @pytest.mark.parametrize("border", [0.0, 5.0])

@@ -152,6 +152,21 @@ def test_constant_kernels_are_packed_before_calls() -> None:
     np.testing.assert_allclose(result, wanted, 1e-4, 1e-4)
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_constant_with_an_axis_of_one_is_packed(which: int) -> None:
+    size, kernel = (1, 48, 100, 1), (48, 52, 2, 1)
+    options = {"stride": (1, 2), "padding": (1, 0), "output_padding": (0, 1)}
+    func = kernel_of(size, kernel, "int64", False, options)
+    arrays = values(size, "int64"), values(kernel, "int64")
+    to = shape_of(list(func.buffer_map.values())[-1])
+    wanted, result = np.zeros(to, "int64"), np.zeros(to, "int64")
+    written(func, *arrays, wanted)
+    name = func.buffer_map[func.params[which]].name
+    run = loomir.compile(func, constants={name: arrays[which]}, opt_level=1, cache=False)
+    run(arrays[1 - which], result)
+    np.testing.assert_array_equal(result, wanted)
+
+
 def test_a_batch_of_any_size() -> None:
     n = te.var("n", "int64")
     x, w = te.placeholder((n, 3, 6, 6)), te.placeholder((3, 4, 4, 4))

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import Final
 
-from loomir.arith.fold import add, imm64, mul
+from loomir.arith.fold import add, imm64, mul, sub
 from loomir.autoschedule.builders.loops import allocate, loop, scratch, unroll
 from loomir.autoschedule.builders.operand_access import (
     is_contiguous_along,
     let,
-    minimum,
     ramp,
     ravel,
     size_of,
@@ -29,11 +28,10 @@ from loomir.autoschedule.rules.matmul.operands import Places, Side, Values, load
 from loomir.autoschedule.rules.matmul.prefetch import prefetch_rows
 from loomir.autoschedule.rules.matmul.prepack import is_constant
 from loomir.autoschedule.rules.matmul.recognise import Contraction
-from loomir.autoschedule.rules.matmul.tile_sizes import div_up
 from loomir.ir.substitution import substitute
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import Add, Broadcast, Eq, IntImm, PrimExpr, Var, const
+from loomir.tir.expr import Add, Broadcast, Eq, FloorDiv, IntImm, PrimExpr, Var, const
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
 __all__ = ["RemainderPixels", "count_remainder_pixels", "gains_by_remainder"]
@@ -98,7 +96,6 @@ class RemainderPixels:
         """The full vectors along the reduced axis."""
         self.shared = True
         """Whether the buffer holds the columns of all images, and not of one."""
-        self.share = div_up(self.vectors, panels)
         self.group = max(1, min(count, (_SUMS if registers >= 32 else _SUMS // 2) // left.width))
 
     def columns(self, images: PrimExpr) -> Buffer:
@@ -190,11 +187,9 @@ class RemainderPixels:
         step = found.reduced[0].var
         acc = scratch("acc", (height, len(some), lanes), found.dtype, scope="local")
         zero, all_lanes = const(0, found.dtype), ramp(imm64(0), lanes)
-        share = imm64(self.share)
-        begin = mul(panel, share)
-        count = share
-        if self.vectors % self.share:
-            count = minimum(share, add(imm64(self.vectors), mul(panel, imm64(-self.share))))
+        begin, end = self._share(panel), self._share(add(panel, imm64(1)))
+        whole = self.vectors % self.panels == 0
+        count = imm64(self.vectors // self.panels) if whole else sub(end, begin)
 
         def column(j: int, k: PrimExpr) -> BufferLoad:
             return BufferLoad(columns, (self._column(batch, j), k))
@@ -250,6 +245,12 @@ class RemainderPixels:
                 )
             )
         return allocate([acc], *parts)
+
+    def _share(self, panel: PrimExpr) -> PrimExpr:
+        """Return how many vectors come before those of a panel; some panels may have none."""
+        if self.vectors % self.panels == 0:
+            return mul(panel, imm64(self.vectors // self.panels))
+        return FloorDiv(mul(panel, imm64(self.vectors)), imm64(self.panels))
 
     def _tail(
         self,

@@ -8,14 +8,14 @@ does not multiply; so if the kernel contains infinities or NaN, the original loo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product as choices
 from math import prod
 from typing import Final
 
 from loomir.arith.fold import add, imm64, mul, product
 from loomir.autoschedule.builders.evaluate import number, unravel_index
-from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorize
+from loomir.autoschedule.builders.loops import allocate, declare_views, loop, scratch, vectorize
 from loomir.autoschedule.builders.operand_access import ramp
 from loomir.autoschedule.builders.strip_mine import strip_mine
 from loomir.autoschedule.builders.thread_partition import parallelize
@@ -48,7 +48,7 @@ from loomir.tir.expr import (
     Var,
     const,
 )
-from loomir.tir.stmt import BufferStore, DeclBuffer, IfThenElse, Stmt, seq
+from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
 __all__ = ["plan_phases"]
 
@@ -102,6 +102,12 @@ class _Part:
     buffer: Buffer | None
 
 
+def _declare(view: Buffer, plan: Plan) -> Plan:
+    """Declare a view of an argument where the plan and its prepacking use it."""
+    ahead = [part._replace(stmt=declare_views((view,), part.stmt)) for part in plan.ahead]
+    return replace(plan, stmt=declare_views((view,), plan.stmt), ahead=tuple(ahead))
+
+
 @dataclass(slots=True, eq=False)
 class _Phases(PhaseSums):
     """The sums of phases, and their interleaving."""
@@ -133,9 +139,8 @@ class _Phases(PhaseSums):
         if self.bordered and self.found.kernel.load.dtype.is_float:
             stmt = self._check_kernel(stmt)
             notes.append("a kernel with numbers that are not finite meets no border")
-        if self.found.view is not None:
-            stmt = DeclBuffer(self.found.view, stmt)
-        return Plan("transposed convolution", stmt, tuple(notes), ahead=tuple(self.ahead))
+        plan = Plan("transposed convolution", stmt, tuple(notes), ahead=tuple(self.ahead))
+        return plan if self.found.view is None else _declare(self.found.view, plan)
 
     # -- the end -----------------------------------------------------------------------------------
     def _interleave_phases(self, parts: Sequence[_Part]) -> tuple[Stmt, str]:
