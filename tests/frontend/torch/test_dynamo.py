@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +165,40 @@ def test_views_and_changed_inputs_keep_their_meaning():
     torch.testing.assert_close(results[1], results[0])
 
 
+def _pick(x: torch.Tensor) -> Any:
+    return x.flatten()[10], x.t()
+
+
+def _pick_of_result(x: torch.Tensor) -> Any:
+    y = x * 2
+    return y, y.flatten()[10], y.t()[1:]
+
+
+def _change(x: torch.Tensor) -> Any:
+    x.mul_(2)
+    return x.t(), x.flatten()[3:9:2]
+
+
+def _repeat(x: torch.Tensor) -> Any:
+    y = x + 1
+    return y[:, None].expand(3, 2, 7), y.flatten().unfold(0, 4, 1), y[1:1]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("model", [_pick, _pick_of_result, _change, _repeat])
+def test_outputs_have_the_layout_that_pytorch_gives_them(
+    model: Callable[[torch.Tensor], Any], dynamic: bool | None
+):
+    results: list[Any] = []
+    for run in (model, loomir.torch.compile(model, dynamic=dynamic)):
+        x = torch.arange(42.0)[21:].reshape(3, 7)
+        results.append((x, *run(x)))
+    for ours, theirs in zip(*reversed(results), strict=True):
+        torch.testing.assert_close(ours, theirs, check_stride=True)
+        shares = [r._is_view() and r._base is not None for r in (ours, theirs)]
+        assert shares[0] == shares[1] or model is _repeat
+
+
 def test_tensors_may_be_made_in_the_model():
     def pick(x: torch.Tensor) -> torch.Tensor:
         return x[torch.tensor([1, 0])] * torch.tensor([[0.5], [2.0]])
@@ -219,9 +253,9 @@ def compiles(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     made: list[int] = []
     plain = dynamo._runner
 
-    def runner(graph: Any, options: Any, constants: Any) -> Any:
+    def runner(graph: Any, options: Any, constants: Any, laid_out: int) -> Any:
         made.append(len(constants))
-        return plain(graph, options, constants)
+        return plain(graph, options, constants, laid_out)
 
     monkeypatch.setattr(dynamo, "_runner", runner)
     return made

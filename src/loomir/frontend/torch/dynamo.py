@@ -12,6 +12,12 @@ from loomir.frontend.torch.converters import load_converters
 from loomir.frontend.torch.decompositions import aot_decompositions
 from loomir.frontend.torch.draws import Draw, take_out_draws
 from loomir.frontend.torch.dtypes import tensor_of
+from loomir.frontend.torch.layouts import (
+    OutputLayout,
+    find_input_views,
+    lay_out,
+    read_layout,
+)
 from loomir.frontend.torch.mistakes import refuse_program
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.program import Translation, translate
@@ -100,14 +106,18 @@ def backend(
     freezes = bool(given.pop("freeze", False))
 
     def compiler(graph: Any, _inputs: Sequence[Any]) -> Any:
-        return _compile_graph(graph, given, ())
+        return _compile_graph(graph, given, (), _count_model_outputs())
+
+    def backward_compiler(graph: Any, _inputs: Sequence[Any]) -> Any:
+        return _compile_graph(graph, given, (), 0)
 
     def inference_compiler(graph: Any, _inputs: Sequence[Any]) -> Any:
-        return _compile_graph(graph, given, _static_inputs() if freezes else ())
+        static = _static_inputs() if freezes else ()
+        return _compile_graph(graph, given, static, _count_model_outputs())
 
     made = common.aot_autograd(
         fw_compiler=compiler,
-        bw_compiler=compiler,
+        bw_compiler=backward_compiler,
         inference_compiler=inference_compiler,
         decompositions=aot_decompositions(),
         partition_fn=partition,
@@ -115,24 +125,39 @@ def backend(
     return made(module, inputs)
 
 
+def _read_metadata(name: str) -> Any:
+    context: Any = torch_package("_guards").TracingContext.try_get()
+    return getattr(getattr(context, "fw_metadata", None), name, None)
+
+
 def _static_inputs() -> Sequence[int]:
     """Return the indices of inputs that are parameters or buffers of a module."""
-    context: Any = torch_package("_guards").TracingContext.try_get()
-    found: Any = getattr(getattr(context, "fw_metadata", None), "static_input_indices", None)
-    return tuple(found or ())
+    return tuple(_read_metadata("static_input_indices") or ())
 
 
-def _compile_graph(graph: Any, options: Mapping[str, Any], static: Sequence[int]) -> Any:
-    """Return a function that runs a graph of core operators on a list of inputs."""
+def _count_model_outputs() -> int:
+    """Return how many outputs of a graph are the model's; those after are for its gradients."""
+    return int(_read_metadata("num_forward_returns") or 0)
+
+
+def _compile_graph(
+    graph: Any, options: Mapping[str, Any], static: Sequence[int], laid_out: int
+) -> Any:
+    """Return a function that runs a graph of core operators on a list of inputs.
+
+    The first ``laid_out`` outputs have the strides and offsets that they have in PyTorch.
+    """
     boxed = torch_package("_functorch.aot_autograd").make_boxed_func
     if not _tensors_returned(graph):
         return boxed(graph.forward)
     if static:
-        return boxed(_Frozen(graph, options, static))
-    return boxed(_runner(graph, options, {}) or graph.forward)
+        return boxed(_Frozen(graph, options, static, laid_out))
+    return boxed(_runner(graph, options, {}, laid_out) or graph.forward)
 
 
-def _runner(graph: Any, options: Mapping[str, Any], constants: Mapping[int, Any]) -> Any:
+def _runner(
+    graph: Any, options: Mapping[str, Any], constants: Mapping[int, Any], laid_out: int
+) -> Any:
     """Compile a graph with some inputs as ``constants``; report a failure, and return None."""
     outside = torch_package("_subclasses.fake_tensor").unset_fake_temporarily
     with outside():  # the tensors that the graph holds are not fake
@@ -149,7 +174,7 @@ def _runner(graph: Any, options: Mapping[str, Any], constants: Mapping[int, Any]
         except CompileError as error:
             _report(error)
             return None
-    return _Runner(own, made, function, draws)
+    return _Runner(own, made, function, draws, laid_out)
 
 
 class _Watched:
@@ -177,9 +202,12 @@ class _Frozen:
     or a tensor that is replaced (modules of a class may share code) becomes an argument.
     """
 
-    def __init__(self, graph: Any, options: Mapping[str, Any], static: Sequence[int]) -> None:
+    def __init__(
+        self, graph: Any, options: Mapping[str, Any], static: Sequence[int], laid_out: int
+    ) -> None:
         self._graph = graph
         self._options = options
+        self._laid_out = laid_out
         self._static = dict.fromkeys(static, 0)
         """The indices of tensors that can be constants, and how often each was written."""
         self._compiled: tuple[dict[int, _Watched], Any] | None = None
@@ -203,7 +231,7 @@ class _Frozen:
             if times < _MOST_WRITTEN and _can_be_watched(inputs[place])
         }
         watched = {place: _Watched(tensor) for place, tensor in constants.items()}
-        runner = _runner(self._graph, self._options, constants)
+        runner = _runner(self._graph, self._options, constants, self._laid_out)
         return ({}, self._graph.forward) if runner is None else (watched, runner)
 
 
@@ -217,15 +245,17 @@ def _can_be_watched(tensor: Any) -> bool:
 
 
 def _tensors_returned(graph: Any) -> list[int]:
-    """Return the indices of outputs that are computed tensors."""
+    """Return the indices of outputs that are computed tensors, and no views of inputs."""
     torch = torch_package()
     output = next(n for n in graph.graph.nodes if n.op == "output")
     given: list[Any] = [*output.args[0]]
+    views = find_input_views(graph)
     return [
         i
         for i, node in enumerate(given)
         if hasattr(node, "meta")
         and node.op != "placeholder"
+        and i not in views
         and isinstance(node.meta.get("val"), torch.Tensor)
     ]
 
@@ -251,6 +281,7 @@ class _Runner:
         made: Translation,
         function: Callable[..., Any],
         draws: Sequence[Draw],
+        laid_out: int,
     ) -> None:
         self._function = function
         nodes = [n for n in graph.graph.nodes if n.op == "placeholder"]
@@ -260,13 +291,21 @@ class _Runner:
         self._tensor = torch.Tensor
         self._passed = [places[node] for node in made.inputs]
         self._sources = _size_sources(nodes)
+        self._views = find_input_views(graph)
         self._outputs = [self._way(node, made, i, places) for i, node in enumerate(made.returned)]
+        self._layouts = {
+            i: layout
+            for i, node in enumerate(made.returned[:laid_out])
+            if i in made.outputs and (layout := read_layout(node)) is not None
+        }
         self._single = len(made.outputs) == 1
 
     def _way(self, node: Any, made: Translation, place: int, places: Mapping[Any, int]) -> Any:
         """Return the source of an output: the function, an input, sizes, or the graph itself."""
         if place in made.outputs:
             return "made", made.outputs.index(place)
+        if place in self._views:
+            return "view", self._views[place]
         if node in places:
             return "input", places[node]
         value = node.meta.get("val") if hasattr(node, "meta") else node
@@ -279,7 +318,10 @@ class _Runner:
         passed = [self._argument(given[i]) for i in self._passed]
         results = self._function(*passed)
         made = [tensor_of(r) for r in ((results,) if self._single else results)]
-        return [self._output(how, what, made, given) for how, what in self._outputs]
+        found = [self._output(how, what, made, given) for how, what in self._outputs]
+        for i, layout in self._layouts.items():
+            found[i] = lay_out(found[i], *self._numbers(layout, given))
+        return found
 
     def _argument(self, value: Any) -> Any:
         if isinstance(value, self._tensor):
@@ -295,30 +337,47 @@ class _Runner:
             return size
 
         def symbol(name: Any) -> int:
-            place, axis = self._sources[str(name)]
-            found = given[place]
-            return int(found if axis is None else found.shape[axis])
+            place, read = self._sources[str(name)]
+            return int(read(given[place]))
 
         return evaluate(node.expr, symbol)
+
+    def _numbers(
+        self, layout: OutputLayout, given: Sequence[Any]
+    ) -> tuple[list[int], list[int], int]:
+        sizes = [self._number(n, given) for n in layout.sizes]
+        strides = [self._number(n, given) for n in layout.strides]
+        return sizes, strides, self._number(layout.offset, given)
 
     def _output(self, how: str, what: Any, made: Sequence[Any], given: Sequence[Any]) -> Any:
         if how == "made":
             return made[what]
+        if how == "view":
+            base = given[what.place]
+            sizes, strides, offset = self._numbers(what.layout, given)
+            return base.as_strided(sizes, strides, base.storage_offset() + offset)
         if how == "input":
             return given[what]
         return self._number(what, given)
 
 
-def _size_sources(nodes: Sequence[Any]) -> dict[str, tuple[int, int | None]]:
-    """Return, for each symbol, the input that has it and the axis; no axis for a number."""
-    found: dict[str, tuple[int, int | None]] = {}
-    for i, node in enumerate(nodes):
-        value = node.meta.get("val")
-        sized = getattr(value, "node", None)
-        if sized is not None and sized.expr.is_Symbol:
-            found.setdefault(str(sized.expr), (i, None))
+def _size_sources(nodes: Sequence[Any]) -> dict[str, tuple[int, Callable[[Any], Any]]]:
+    """Return, for each symbol, the input that has it, and how to read it from the input."""
+    found: dict[str, tuple[int, Callable[[Any], Any]]] = {}
+
+    def note(place: int, value: Any, read: Callable[[Any], Any]) -> None:
+        node = getattr(value, "node", None)
+        if node is not None and node.expr.is_Symbol:
+            found.setdefault(str(node.expr), (place, read))
+
+    values = [node.meta.get("val") for node in nodes]
+    for i, value in enumerate(values):
+        note(i, value, lambda given: given)
         for axis, extent in enumerate(getattr(value, "shape", ())):
-            inner = getattr(extent, "node", None)
-            if inner is not None and inner.expr.is_Symbol:
-                found.setdefault(str(inner.expr), (i, axis))
+            note(i, extent, lambda given, axis=axis: given.shape[axis])
+    for i, value in enumerate(values):
+        if isinstance(value, torch_package().Tensor):
+            for axis, stride in enumerate(value.stride()):
+                note(i, stride, lambda given, axis=axis: given.stride(axis))
+            note(i, value.storage_offset(), lambda given: given.storage_offset())
     return found
