@@ -38,7 +38,7 @@ from loomir.support.dtype import VOID
 from loomir.target import Target
 from loomir.target.host import features_here, host
 from loomir.target.table import CPUS, EXTENSIONS
-from loomir.tir.expr import Var
+from loomir.tir.expr import IntImm, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.types import dtype_of_type
 from loomir.transform.relax.kernels.legalize_ops import legalize_ops
@@ -268,17 +268,27 @@ class _Native:
 
 
 class _Unrun:
-    """Schedules programs, and runs none of them."""
+    """Schedules programs, and runs none of them.
+
+    An index outside of an array is no fault where sizes are symbolic: loops for more iterations
+    than any valid call has are written all the same, and run zero times.
+    """
 
     def __init__(self, case: Case) -> None:
         self.schedules = _Schedules(case)
         self._said: dict[bytes, str] = {}
+        functions = [f for f in case.module.functions.values() if isinstance(f, PrimFunc)]
+        extents = [e for f in functions for b in f.buffer_map.values() for e in b.shape]
+        self._ignored = set[str]()
+        if any(not isinstance(extent, IntImm) for extent in extents):
+            self._ignored.add("TIR0421")
 
     def __call__(self, name: str) -> str:
         """Say which rule of programs a scheduled one breaks."""
         made = self.schedules.of(name)
         if made.digest not in self._said:
-            self._said[made.digest] = "; ".join(map(str, loomir.verify(made.module)))
+            found = [d for d in loomir.verify(made.module) if d.code not in self._ignored]
+            self._said[made.digest] = "; ".join(map(str, found))
         return self._said[made.digest]
 
 
