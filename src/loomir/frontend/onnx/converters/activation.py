@@ -11,7 +11,7 @@ from loomir.frontend.onnx.node import Node
 from loomir.frontend.onnx.registry import MICROSOFT, Converter, Row, row
 from loomir.relax.expr import PrimValue
 from loomir.relax.node import RelaxExpr
-from loomir.tir.expr import const
+from loomir.relax.shape import as_dim
 
 
 def _const(node: Node, value: float) -> RelaxExpr:
@@ -159,12 +159,12 @@ def _hardmax(node: Node) -> RelaxExpr:
     if node.version < 13 and axis != rank - 1:
         x = node.one("Flatten", node.tensor(0), axis=axis)
         axis = 1
-    place = node.emit(op.argmax(x, axis))
-    extent = node.dims_of(x)[axis]
-    if not isinstance(extent, int):
-        raise node.refuse("the extent of its axis is not known")
-    values = [PrimValue(const(v, node.dtype(0))) for v in (1, 0)]
-    hot = node.emit(op.one_hot(place, values[0], values[1], extent, axis))
+    place = node.emit(op.argmax(x, axis, True))
+    dims_of = node.dims_of(x)
+    places = node.emit(op.arange(0, PrimValue(as_dim(dims_of[axis])), 1, "int64"))
+    shape = [d if a == axis else 1 for a, d in enumerate(dims_of)]
+    places = node.emit(op.reshape(places, tuple(shape)))
+    hot = node.emit(op.astype(node.emit(op.equal(places, place)), node.dtype(0)))
     return op.reshape(hot, tuple(dims))
 
 

@@ -11,7 +11,8 @@ from loomir.frontend.onnx.node import Node, constant
 from loomir.frontend.onnx.registry import Row, row
 from loomir.relax.expr import PrimValue, TupleGetItem
 from loomir.relax.node import RelaxExpr
-from loomir.tir.expr import PrimExpr
+from loomir.relax.shape import INT64
+from loomir.tir.expr import Max, PrimExpr, const
 
 
 def _gather(node: Node) -> RelaxExpr:
@@ -38,11 +39,21 @@ def _reduction(node: Node) -> str:
 
 def _scatter_elements(node: Node) -> RelaxExpr:
     axis = node.axis("axis", 0, node.rank(0))
-    return op.scatter_elements(node[0], node[1], node[2], axis, _reduction(node))
+    data, updates = _as_numbers(node, 0), _as_numbers(node, 2)
+    made = op.scatter_elements(data, node[1], updates, axis, _reduction(node))
+    return made if node.dtype(0) != "bool" else op.astype(node.emit(made), "bool")
 
 
 def _scatter_nd(node: Node) -> RelaxExpr:
-    return op.scatter_nd(node[0], node[1], node[2], _reduction(node))
+    made = op.scatter_nd(_as_numbers(node, 0), node[1], _as_numbers(node, 2), _reduction(node))
+    return made if node.dtype(0) != "bool" else op.astype(node.emit(made), "bool")
+
+
+def _as_numbers(node: Node, index: int) -> RelaxExpr:
+    """Return an input, truths as bytes."""
+    return (
+        node[index] if node.dtype(index) != "bool" else node.emit(op.astype(node[index], "uint8"))
+    )
 
 
 def _slice(node: Node) -> RelaxExpr:
@@ -62,16 +73,34 @@ def _slice(node: Node) -> RelaxExpr:
         axes = list(range(len(starts))) if axes is None else axes
         steps = [1] * len(starts) if steps is None else steps
     axes = [node.count_axis(int(a), len(dims)) for a in axes]
-    bounds = [_places(v, dims, axes, steps) for v in (starts, ends)]
     if any(isinstance(s, PrimExpr) or s == 0 for s in steps):
         raise node.refuse("its steps are 0, or extents")
-    return op.strided_slice(node[0], axes, *bounds, [int(s) for s in steps])
+    first = [
+        _clamp_start(v, dims[axis]) if step < 0 else v
+        for v, axis, step in zip(starts, axes, steps, strict=True)
+    ]
+    return op.strided_slice(node[0], axes, _places(first), _places(ends), [int(s) for s in steps])
 
 
 _FAR: Final = 1 << 62
 
 
-def _places(given: list[Any], dims: list[Any], axes: list[int], steps: list[Any]) -> list[Any]:
+def _clamp_start(start: Any, extent: Any) -> Any:
+    """Return where a slice begins that runs backwards.
+
+    A place before the first element means the first element, where Python slices nothing.
+    """
+    if isinstance(start, PrimExpr) or isinstance(extent, PrimExpr):
+        known = not isinstance(start, PrimExpr)
+        return start if known and start >= 0 else Max(_extent(start), _extent(0) - extent)
+    return max(int(start), -int(extent))
+
+
+def _extent(value: Any) -> PrimExpr:
+    return value if isinstance(value, PrimExpr) else const(max(int(value), -_FAR), INT64)
+
+
+def _places(given: list[Any]) -> list[Any]:
     """Return places that count neither beyond what is large enough, nor wrap around."""
     return [
         PrimValue(v) if isinstance(v, PrimExpr) else min(max(int(v), -_FAR), _FAR) for v in given
@@ -99,11 +128,21 @@ def _slice_when_run(node: Node) -> RelaxExpr:
     bounds: list[RelaxExpr] = []
     for i, otherwise in ((1, whole[0][0]), (2, whole[0][1])):
         places = node.emit(op.astype(node[i], "int64"))
+        if i == 1 and min(steps, default=1) < 0:
+            places = _clamp_starts(node, places, axes, steps)
         more = node.emit(op.concat([places, constant([otherwise], "int64")], 0))
         bounds.append(node.emit(op.take(more, constant(order, "int64"), 0)))
     strides = np.ones(len(dims), "int64")
     strides[axes] = steps
     return op.dynamic_strided_slice(node[0], *bounds, constant(strides, "int64"))
+
+
+def _clamp_starts(node: Node, starts: RelaxExpr, axes: list[int], steps: list[int]) -> RelaxExpr:
+    """Do for elements of a tensor what ``_clamp_start`` does for a place."""
+    extents = node.emit(op.shape_to_tensor(node.emit(op.shape_of(node[0]))))
+    extents = node.emit(op.take(extents, constant(axes, "int64"), 0))
+    least = node.emit(op.maximum(starts, node.emit(op.negative(extents))))
+    return node.emit(op.where(constant([s < 0 for s in steps], "bool"), least, starts))
 
 
 def _read_extent(node: Node, index: int) -> Any:

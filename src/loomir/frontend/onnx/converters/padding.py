@@ -57,7 +57,10 @@ def _pad_with(node: Node, mode: str, value: Any, before: list[int], after: list[
         return x
     if value is not None:
         number = value.reshape(-1)[0].item() if hasattr(value, "reshape") else value
-        return op.nn.pad(x, widths, mode, number)
+        if node.dtype(0) != "bool":
+            return op.nn.pad(x, widths, mode, number)
+        bytes_ = node.emit(op.astype(x, "uint8"))
+        return op.astype(node.emit(op.nn.pad(bytes_, widths, mode, int(number))), "bool")
     # The value is known when the program runs: it is put where a mask says.
     filled = node.emit(op.nn.pad(x, widths, mode, 0))
     ones = node.emit(op.ones_like(x, "bool"))

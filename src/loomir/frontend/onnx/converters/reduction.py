@@ -50,6 +50,39 @@ def _reduction(
     return convert
 
 
+def _through_floats(step: _Step) -> Callable[[Node], _Step]:
+    """Apply a function of floats; its results for integers are truncated."""
+
+    def step_of(node: Node) -> _Step:
+        dtype = node.dtype(0)
+        if DataType(dtype).is_float:
+            return step
+        return lambda x: op.astype(node.emit(step(node.emit(op.astype(x, "float64")))), dtype)
+
+    return step_of
+
+
+def _with_floats(operator: _Operator, step: _Step, before: _Step = _identity) -> Converter:
+    """Import a reduction whose results go through a function of floats."""
+    after = _through_floats(step)
+
+    def convert(node: Node) -> RelaxExpr:
+        return _reduction(operator, before=before, after=after(node))(node)
+
+    return convert
+
+
+def _mean(node: Node) -> RelaxExpr:
+    if DataType(node.dtype(0)).is_float:
+        return _reduction(op.mean)(node)
+    total, count = _reduction(op.sum), _reduction(op.sum, before=op.ones_like)
+    if _axes(node, 18) == []:
+        return node[0]
+    least = node.constant_like(1)
+    counted = node.emit(op.maximum(node.emit(count(node)), least))
+    return op.divide(node.emit(total(node)), counted)
+
+
 def _shape_of_nothing(node: Node) -> tuple[Any, ...] | None:
     """Return the shape of a reduction of axes that have no elements; None for any other."""
     dims, axes = node.dims(0), _axes(node, 18)
@@ -92,10 +125,20 @@ def _log_sum_exp(node: Node) -> RelaxExpr:
     x, keep = node[0], bool(node.get("keepdims", 1))
     if axes is not None and not axes:
         return x
+    if not DataType(node.dtype(0)).is_float:
+        floats = node.emit(op.astype(x, "float64"))
+        made = node.emit(_log_sum_exp_of(node, floats, "float64", axes, keep))
+        return op.astype(made, node.dtype(0))
+    return _log_sum_exp_of(node, x, node.dtype(0), axes, keep)
+
+
+def _log_sum_exp_of(
+    node: Node, x: RelaxExpr, dtype: str, axes: list[int] | None, keep: bool
+) -> RelaxExpr:
     if any(d == 0 for d in node.dims(0) if isinstance(d, int)):
         return op.log(node.emit(op.sum(node.emit(op.exp(x)), axes, keep)))
     top = node.emit(op.max(x, axes, True))
-    finite = node.emit(op.where(node.emit(op.isfinite(top)), top, node.constant_like(0)))
+    finite = node.emit(op.where(node.emit(op.isfinite(top)), top, constant(0, dtype)))
     total = node.emit(op.sum(node.emit(op.exp(node.emit(op.subtract(x, finite)))), axes, keep))
     if not keep:
         finite = node.emit(op.reshape(finite, tuple(node.dims_of(total))))
@@ -121,11 +164,11 @@ ROWS: Final[tuple[Row, ...]] = (
     row("ArgMax", _arg(op.argmax)),
     row("ArgMin", _arg(op.argmin)),
     row("ReduceL1", _reduction(op.sum, before=op.abs)),
-    row("ReduceL2", _reduction(op.sum, before=op.square, after=op.sqrt)),
-    row("ReduceLogSum", _reduction(op.sum, after=op.log)),
+    row("ReduceL2", _with_floats(op.sum, op.sqrt, before=op.square)),
+    row("ReduceLogSum", _with_floats(op.sum, op.log)),
     row("ReduceLogSumExp", _log_sum_exp),
     row("ReduceMax", _greatest(op.max)),
-    row("ReduceMean", _reduction(op.mean)),
+    row("ReduceMean", _mean),
     row("ReduceMin", _greatest(op.min, least=True)),
     row("ReduceProd", _reduction(op.prod)),
     row("ReduceSum", _reduction(op.sum, since=13)),
