@@ -39,17 +39,17 @@ def _reduction(node: Node) -> str:
 
 def _scatter_elements(node: Node) -> RelaxExpr:
     axis = node.axis("axis", 0, node.rank(0))
-    data, updates = _as_numbers(node, 0), _as_numbers(node, 2)
+    data, updates = _read_numbers(node, 0), _read_numbers(node, 2)
     made = op.scatter_elements(data, node[1], updates, axis, _reduction(node))
     return made if node.dtype(0) != "bool" else op.astype(node.emit(made), "bool")
 
 
 def _scatter_nd(node: Node) -> RelaxExpr:
-    made = op.scatter_nd(_as_numbers(node, 0), node[1], _as_numbers(node, 2), _reduction(node))
+    made = op.scatter_nd(_read_numbers(node, 0), node[1], _read_numbers(node, 2), _reduction(node))
     return made if node.dtype(0) != "bool" else op.astype(node.emit(made), "bool")
 
 
-def _as_numbers(node: Node, index: int) -> RelaxExpr:
+def _read_numbers(node: Node, index: int) -> RelaxExpr:
     """Return an input, truths as bytes."""
     return (
         node[index] if node.dtype(index) != "bool" else node.emit(op.astype(node[index], "uint8"))

@@ -50,7 +50,7 @@ def _reduction(
     return convert
 
 
-def _through_floats(step: _Step) -> Callable[[Node], _Step]:
+def _make_float_step(step: _Step) -> Callable[[Node], _Step]:
     """Apply a function of floats; its results for integers are truncated."""
 
     def step_of(node: Node) -> _Step:
@@ -62,9 +62,9 @@ def _through_floats(step: _Step) -> Callable[[Node], _Step]:
     return step_of
 
 
-def _with_floats(operator: _Operator, step: _Step, before: _Step = _identity) -> Converter:
+def _reduce_by_floats(operator: _Operator, step: _Step, before: _Step = _identity) -> Converter:
     """Import a reduction whose results go through a function of floats."""
-    after = _through_floats(step)
+    after = _make_float_step(step)
 
     def convert(node: Node) -> RelaxExpr:
         return _reduction(operator, before=before, after=after(node))(node)
@@ -164,8 +164,8 @@ ROWS: Final[tuple[Row, ...]] = (
     row("ArgMax", _arg(op.argmax)),
     row("ArgMin", _arg(op.argmin)),
     row("ReduceL1", _reduction(op.sum, before=op.abs)),
-    row("ReduceL2", _with_floats(op.sum, op.sqrt, before=op.square)),
-    row("ReduceLogSum", _with_floats(op.sum, op.log)),
+    row("ReduceL2", _reduce_by_floats(op.sum, op.sqrt, before=op.square)),
+    row("ReduceLogSum", _reduce_by_floats(op.sum, op.log)),
     row("ReduceLogSumExp", _log_sum_exp),
     row("ReduceMax", _greatest(op.max)),
     row("ReduceMean", _mean),
