@@ -34,13 +34,14 @@ from loomir.tir.expr import (
 )
 from loomir.tir.stmt import Stmt
 
-__all__ = ["narrow_integers"]
+__all__ = ["find_narrow", "narrow_integers"]
 
 _DTYPES: Final = (DataType("uint16"), DataType("int16"))
 _OPERATIONS: Final = (Add, Sub, Mul, Min, Max)
 _SHIFT: Final = BUILTINS["shift_right"].op
 _TERMS: Final = 144
 """Terms of a sum that may be narrow: those of windows, not of matrices."""
+_ABS: Final = BUILTINS["abs"].op
 _INT32: Final = DataType("int32")
 
 _Narrow = tuple["PrimExpr | None", "PrimExpr | None"]
@@ -139,6 +140,12 @@ def _candidates(value: PrimExpr, made: dict[int, PrimExpr]) -> _Narrow:
     return fold(value, node)
 
 
+def find_narrow(value: PrimExpr) -> PrimExpr | None:
+    """Return an expression of int32 in 16 bits, unsigned if possible; None if it needs more."""
+    low, high = _candidates(value, {})
+    return high if low is None else low
+
+
 def _narrow(value: PrimExpr) -> PrimExpr:
     made: dict[int, PrimExpr] = {}
     _candidates(value, made)
@@ -176,6 +183,8 @@ def _narrow_to(e: PrimExpr, dtype: DataType, parts: list[PrimExpr | None]) -> Pr
     if isinstance(e, Cast):
         return Cast(e.value, dtype) if isinstance(e.value, BufferLoad) else None
     kind: Any = type(e)
+    if isinstance(e, Call) and e.op is _ABS and dtype.min_value < 0 and parts[0] is not None:
+        return Call(dtype, e.op, (parts[0],))
     operands = [part for part in parts if part is not None]
     if len(operands) != 2 or len(parts) != 2:
         return None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from loomir.arith.fold import imm64, int64, product
+from loomir.arith.fold import fold_expr, imm64, int64, product
 from loomir.autoschedule.builders.evaluate import number, unravel_index, value_at, widest
 from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorize
 from loomir.autoschedule.builders.reduction_ops import (
@@ -25,9 +25,10 @@ from loomir.autoschedule.ir.decision import decide
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rules.elementwise.elementwise import is_heavy, values_join
 from loomir.autoschedule.rules.reduction.memory_streams import Reading
+from loomir.autoschedule.rules.reduction.narrow_sums import NarrowTerms, narrow_terms
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.expr import Cast, Min, PrimExpr, Var, const
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
 __all__ = ["Piece", "Place", "Walk", "may_skip", "run_pass", "run_start", "width_of"]
@@ -152,6 +153,7 @@ def run_pass(
     heavy = any(is_heavy(walk.stage.value) for walk in walks)
     parts = partial_vector_widths(lanes, known) if heavy else []
     most = reading.lanes or _MOST_LANES
+    few = narrow_terms(first.stage) if len(walks) == 1 else None
     sums = {k: _sums(walk, width, lanes, most) for k, walk in enumerate(walks) if walk.combines()}
 
     def element(outer: Sequence[PrimExpr], index: PrimExpr, walk: Walk) -> Place:
@@ -173,11 +175,22 @@ def run_pass(
         return seq(made)
 
     def run(outer: Sequence[PrimExpr]) -> Stmt:
+        def one_step(i: PrimExpr, size: int) -> Stmt:
+            return step(outer, i, size)
+
         sizes = list(dict.fromkeys([width, lanes, *parts, 1]))
-        steps = strip_mine(
-            begin, length, sizes, lambda i, size: step(outer, i, size), ahead=reading.ahead
-        )
-        return seq(steps)
+        if few is None or width == 1:
+            return seq(strip_mine(begin, length, sizes, one_step, ahead=reading.ahead))
+
+        few_value = few.value
+
+        def put_term(x: PrimExpr, index: PrimExpr) -> PrimExpr:
+            return value_at(few_value, element(outer, index + x, first))
+
+        done = length // imm64(width) * imm64(width)
+        vectors = _add_narrow(sums[0], few, width, (begin, length), put_term, reading.ahead)
+        rest = strip_mine(add_offset(begin, done), length - done, sizes[1:], one_step)
+        return seq((vectors, *rest))
 
     def nest(k: int, outer: tuple[PrimExpr, ...]) -> Stmt:
         if k == start:
@@ -211,6 +224,50 @@ def _vectorize_in_parts(size: int, most: int, one: Callable[[PrimExpr], Stmt]) -
         vectorize("lane", most, lambda x, k=k: one(add_offset(imm64(k), x)))
         for k in range(0, size, most)
     )
+
+
+def _add_narrow(
+    sums: _Sums,
+    terms: NarrowTerms,
+    width: int,
+    over: tuple[PrimExpr, PrimExpr],
+    term_at: Callable[[PrimExpr, PrimExpr], PrimExpr],
+    ahead: int,
+) -> Stmt:
+    """Add up all whole vectors of a range in few bits, and these sums as often as they are full."""
+    begin, length = over
+    part = scratch("few", (width,), terms.value.dtype, "local")
+    size, most = imm64(width), imm64(terms.most)
+    vectors = length // size
+
+    def add_group(group: PrimExpr) -> Stmt:
+        def add_vector(i: PrimExpr) -> Stmt:
+            index = add_offset(begin, (group * most + i) * size)
+
+            def add(x: PrimExpr) -> Stmt:
+                return BufferStore(part, BufferLoad(part, (x,)) + term_at(x, index), (x,))
+
+            return vectorize("lane", width, add)
+
+        def clear(x: PrimExpr) -> Stmt:
+            return BufferStore(part, const(0, part.dtype), (x,))
+
+        def spill(x: PrimExpr) -> Stmt:
+            value = Cast(BufferLoad(part, (x,)), sums.wide.dtype)
+            return BufferStore(sums.wide, BufferLoad(sums.wide, (x,)) + value, (x,))
+
+        count = fold_expr(Min(most, vectors - group * most))
+        return allocate(
+            (part,),
+            vectorize("lane", width, clear),
+            loop("v", count, add_vector, ahead=ahead),
+            vectorize("lane", width, spill),
+        )
+
+    known = number(vectors)
+    if known is not None and known <= terms.most:
+        return add_group(imm64(0))
+    return loop("group", (vectors + imm64(terms.most - 1)) // most, add_group)
 
 
 def _sums(walk: Walk, width: int, lanes: int, most: int) -> _Sums:
