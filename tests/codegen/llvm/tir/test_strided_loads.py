@@ -121,3 +121,24 @@ def test_bytes_of_pixels_are_separated_from_one_load(lanes: int):
 def test_bytes_are_permuted_at_once_where_the_cpu_can():
     text = loomir.compile(sums(3, 32, "uint8"), "znver4", schedule=False, cache=False).llvm_ir()
     assert "load <96 x i8>" not in text
+
+
+@T.prim_func
+def rotate(
+    x: T.Buffer((256, 8, 64), "float32"),
+    c: T.Buffer((256, 32), "float32"),
+    s: T.Buffer((256, 32), "float32"),
+    out: T.Buffer((256, 8, 64), "float32"),
+):
+    for t in T.parallel(256):
+        for h, k in T.grid(8, 32):
+            out[t, h, 2 * k] = x[t, h, 2 * k] * c[t, k] - x[t, h, 2 * k + 1] * s[t, k]
+            out[t, h, 2 * k + 1] = x[t, h, 2 * k] * s[t, k] + x[t, h, 2 * k + 1] * c[t, k]
+
+
+@pytest.mark.parametrize("target", ["haswell", "znver4"])
+def test_no_address_of_a_parallel_loop_is_asked_whether_it_wraps_around(target: str):
+    """Else LLVM keeps a loop of scalars beside that of vectors, and chooses at run time."""
+    text = loomir.compile(rotate, target, schedule=False, cache=False).assembly()
+    assert "mulps" in text
+    assert "mulss" not in text

@@ -79,11 +79,16 @@ def _index_of(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
     return indices[0]
 
 
-def _address(b: Builder, dtype: DataType, base: Value, index: Value) -> Value:
-    """Return the address of an element, of ``dtype.lanes`` lanes packed."""
+def _address(
+    b: Builder, dtype: DataType, base: Value, index: Value, *, inbounds: bool = True
+) -> Value:
+    """Return the address of an element, of ``dtype.lanes`` lanes packed.
+
+    ``inbounds``: it is accessed, so it does not wrap around. Otherwise LLVM's vectoriser would ask.
+    """
     if dtype.lanes > 1:
         index = b.mul(index, const(I64, dtype.lanes))
-    return b.gep(memory_type(dtype.element), base, index)
+    return b.gep(memory_type(dtype.element), base, index, inbounds=inbounds)
 
 
 class LaneIndices:
@@ -248,7 +253,7 @@ def addresses_of(
             index = place.lane(b, lane)
         elif place.stride and lane:
             index = b.add(index, const(I64, lane * place.stride))
-        first = _address(b, element, base, index)
+        first = _address(b, element, base, index, inbounds=False)
         for part in range(element.lanes):
             yield lane, b.gep(memory_type(element.element), first, const(I64, part))
 
