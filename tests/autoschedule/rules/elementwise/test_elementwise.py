@@ -237,3 +237,37 @@ def test_no_element_is_left_over_where_vectors_cover_all(size: int):
     loops = [loop for f in lowered for loop in by_class(f).get(For, ())]
     assert all(s.value.dtype.lanes > 1 for f in loops for s in by_class(f).get(BufferStore, ()))
     assert_same_results(func, (size,), (size,), dtype="float32")
+
+
+@T.prim_func
+def laplace(p: T.Buffer((9, 90), "float32"), o: T.Buffer((7, 88), "float32")):
+    for y, x in T.grid(7, 88):
+        o[y, x] = (
+            p[y, x + 1] + p[y + 2, x + 1] + p[y + 1, x] + p[y + 1, x + 2] - 4.0 * p[y + 1, x + 1]
+        )
+
+
+@T.prim_func
+def difference(x: T.Buffer(("m", "n"), "float64"), o: T.Buffer(("m", "n - 1"), "float64")):
+    for i, j in T.grid(o.shape[0], o.shape[1]):
+        o[i, j] = x[i, j + 1] - x[i, j]
+
+
+@T.prim_func
+def far(p: T.Buffer((9, 90), "float32"), o: T.Buffer((7, 60), "float32")):
+    for y, x in T.grid(7, 60):
+        o[y, x] = p[y, x] + p[y + 2, x + 1] + p[y + 1, x + 30]
+
+
+def test_loops_over_neighbours_are_left_to_the_vectoriser_of_llvm():
+    random = np.random.default_rng(0)
+    given = [random.standard_normal((9, 90)).astype("float32"), np.zeros((7, 88), "float32")]
+    agrees(laplace, given, targets=("native", "haswell"), always=False, rtol=0)
+    for m, n in ((3, 2), (2, 71)):
+        agrees(difference, [random.standard_normal((m, n)), np.zeros((m, n - 1))], rtol=0)
+    for func in (laplace, difference):
+        (plan,) = schedule_function(func, loomir.Target("haswell")).plans
+        assert plan.choices[0].startswith("LLVM vectorises")
+    assert "vaddps" in loomir.compile(laplace, "haswell", cache=False).assembly()
+    (plan,) = schedule_function(far, loomir.Target("haswell")).plans
+    assert plan.choices[0].startswith("vectors of")

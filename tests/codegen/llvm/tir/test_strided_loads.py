@@ -70,7 +70,10 @@ def pairs_at_three(a: T.Buffer((8, 2), "float32", strides=(3, 1)), b: T.Buffer((
 
 def test_groups_that_the_buffer_ends_within_are_not_read_whole():
     text = loomir.compile(pairs_at_three, "haswell", schedule=False, cache=False).llvm_ir()
-    steps = [int(step) for step in re.findall(r"getelementptr (?:inbounds )?float, ptr \S+, i64 (\d+)", text)]
+    steps = [
+        int(step)
+        for step in re.findall(r"getelementptr (?:inbounds )?float, ptr \S+, i64 (\d+)", text)
+    ]
     assert max(steps) + 8 <= 7 * 3 + 2
     memory = np.arange(24, dtype="float32").reshape(8, 3)
     out = np.zeros(8, "float32")
