@@ -175,12 +175,12 @@ def run_pass(
         return seq(made)
 
     def run(outer: Sequence[PrimExpr]) -> Stmt:
-        def one_step(i: PrimExpr, size: int) -> Stmt:
+        def run_step(i: PrimExpr, size: int) -> Stmt:
             return step(outer, i, size)
 
         sizes = list(dict.fromkeys([width, lanes, *parts, 1]))
         if few is None or width == 1:
-            return seq(strip_mine(begin, length, sizes, one_step, ahead=reading.ahead))
+            return seq(strip_mine(begin, length, sizes, run_step, ahead=reading.ahead))
 
         few_value = few.value
 
@@ -189,7 +189,7 @@ def run_pass(
 
         done = length // imm64(width) * imm64(width)
         vectors = _add_narrow(sums[0], few, width, (begin, length), put_term, reading.ahead)
-        rest = strip_mine(add_offset(begin, done), length - done, sizes[1:], one_step)
+        rest = strip_mine(add_offset(begin, done), length - done, sizes[1:], run_step)
         return seq((vectors, *rest))
 
     def nest(k: int, outer: tuple[PrimExpr, ...]) -> Stmt:
