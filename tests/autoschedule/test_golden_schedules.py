@@ -134,6 +134,15 @@ def pooled() -> PrimFunc:
 
 # -- kernels in loops ----------------------------------------------------------------------------
 @T.prim_func
+def least(x: T.Buffer((300,), "float32"), o: T.Buffer((1,), "float32")):
+    best = x[0]
+    for i in range(1, 300):
+        if x[i] < best:
+            best = x[i]
+    o[0] = best
+
+
+@T.prim_func
 def running(A: T.Buffer((512, 512), "float32"), B: T.Buffer((512, 512), "float32")):
     for i in range(512):
         B[i, 0] = A[i, 0]
@@ -270,6 +279,7 @@ KERNELS: dict[str, Kernel] = {
     "windows that wrap around": Kernel(lambda: wrapped),
     "counts of few terms": Kernel(lambda: bins),
     "position of the greatest": Kernel(partial(of_one, (16, 300), topi.argmax, 1)),
+    "least of all by comparison": Kernel(lambda: least),
     "running sums": Kernel(partial(of_one, (64, 300), topi.cumsum, 1)),
     "transpose": Kernel(partial(of_one, (40, 70), topi.transpose, (1, 0))),
     "planes become pixels": Kernel(partial(of_one, (3, 211), topi.transpose, (1, 0))),

@@ -59,6 +59,7 @@ from loomir.autoschedule.rules.reduction.arg_reduction import plan_choice
 from loomir.autoschedule.rules.reduction.column_reduction import plan_columns, plan_partial
 from loomir.autoschedule.rules.reduction.row_fusion import plan_rows
 from loomir.autoschedule.rules.reduction.scan import plan_scan
+from loomir.autoschedule.rules.reduction.unordered_search import plan_search
 from loomir.autoschedule.rules.reduction.written_out import plan_written_out
 from loomir.autoschedule.rules.stencil.stencil import plan_windows
 from loomir.autoschedule.rules.transposed_convolution.polyphase import plan_phases
@@ -190,8 +191,17 @@ def _try_rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Pl
     found = plan_rows(stages, inner, target)
     if found is not None:
         return found
-    plan = plan_partial(stages[0], target) or plan_columns(stages[0], target)
+    plan = (
+        plan_partial(stages[0], target)
+        or plan_columns(stages[0], target)
+        or plan_search(stages[0], partial(_plan_in_any_order, target=target))
+    )
     return None if plan is None else (plan, 1)
+
+
+def _plan_in_any_order(stage: Stage, target: Target) -> Plan | None:
+    found = _try_rows((stage,), lambda count: frozenset(), target)
+    return None if found is None else found[0]
 
 
 def _try_transpose(

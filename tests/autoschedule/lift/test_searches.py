@@ -83,7 +83,6 @@ def test_the_place_is_that_of_the_loops(test: str, start: str, dtype: str):
     "inner",
     [
         "best = x[i, j] + T.float32(1); where = j",
-        "best = x[i, j]; where = j * 2",
         "best = x[i, j]; where = where + 1",
         "best = x[i, j]",
     ],

@@ -102,7 +102,7 @@ def _read(reader: Reader, part: Stmt, private: Mapping[int, Buffer]) -> _Parts:
     split = split_searches(named.stmt)
     if split is not None:
         whole = Resolved(split.stmt, (*named.buffers, *split.buffers))
-        found = _read_as_stages(reader, whole, private)
+        found = _read_as_stages(reader, whole, private) or _read_sequence(reader, whole)
         if found is not None:
             return found
     open_loops = unwrap_spatial_block(reader, part)
@@ -132,6 +132,14 @@ def _read_as_stages(reader: Reader, part: Resolved, private: Mapping[int, Buffer
     if len(known) == len(stages) and not any(id(b.data) in used for b in local):
         return tuple(known), split.buffers
     return None
+
+
+def _read_sequence(reader: Reader, part: Resolved) -> _Parts | None:
+    """Lift statements that are in no loop, each to a stage; None if one cannot be lifted."""
+    if not isinstance(part.stmt, SeqStmt):
+        return None
+    stages = [stage for one in part.stmt.seq if (stage := reader.read(one)) is not None]
+    return (tuple(stages), part.buffers) if len(stages) == len(part.stmt.seq) else None
 
 
 def _interleaves(stages: Sequence[Stage]) -> bool:

@@ -7,12 +7,13 @@ as written, each comparison waits for the one before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from typing import Final, NamedTuple
 
-from loomir.arith.fold import imm
+from loomir.arith.fold import fold_expr, imm
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import by_class, rewrite
+from loomir.ir.visit import by_class, of_classes, rewrite
 from loomir.support.dtype import DataType
 from loomir.tir.analysis.effects import Effects, effects
 from loomir.tir.analysis.fresh import fresh_var
@@ -25,6 +26,7 @@ from loomir.tir.expr import (
     Cast,
     Eq,
     IntImm,
+    Let,
     Max,
     Min,
     PrimExpr,
@@ -37,6 +39,7 @@ __all__ = ["SplitSearches", "split_searches"]
 
 _STRICT: Final = (GT, LT)
 _INT32: Final = DataType("int32")
+_INT64: Final = DataType("int64")
 
 
 class SplitSearches(NamedTuple):
@@ -47,9 +50,9 @@ class SplitSearches(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """A loop that keeps an element (``top``) and its index if a condition holds."""
+    """Loops that keep an element (``top``) and its index if a condition holds."""
 
-    loop: For
+    loops: tuple[For, ...]
     condition: GT | GE | LT | LE
     value: BufferLoad
     top: BufferStore
@@ -58,21 +61,33 @@ class _Search(NamedTuple):
 
 def split_searches(stmt: Stmt) -> SplitSearches | None:
     """Split the searches of a statement; None if there are none."""
+    if IfThenElse not in by_class(stmt):
+        return None
+    found: dict[int, _Search] = {}
+    inside: set[int] = set()
+    for loop in of_classes(stmt, For):  # outer loops before those in them
+        search = None if id(loop) in inside else _read(loop)
+        if search is not None:
+            found[id(loop)] = search
+            inside |= {id(inner) for inner in search.loops}
     buffers: list[Buffer] = []
 
     def split(loop: For) -> Stmt:
-        found = _read(loop)
-        return loop if found is None else _split(found, buffers)
+        search = found.get(id(loop))
+        return loop if search is None else _split(search, buffers)
 
-    made = rewrite(stmt, {For: split}) if IfThenElse in by_class(stmt) else stmt
+    made = rewrite(stmt, {For: split}) if found else stmt
     return SplitSearches(made, tuple(buffers)) if buffers else None
 
 
 def _read(loop: For) -> _Search | None:
-    body, var = loop.body, loop.loop_var
-    if loop.kind is not ForKind.SERIAL or loop.annotations or not isinstance(loop.min, IntImm):
+    loops = [loop]
+    while isinstance(loops[-1].body, For):
+        loops.append(loops[-1].body)
+    body = loops[-1].body
+    if not all(map(_is_plain_loop, loops)) or (len(loops) > 1 and not _have_numbers(loops)):
         return None
-    if loop.min.value < 0 or not isinstance(body, IfThenElse) or body.else_case is not None:
+    if not isinstance(body, IfThenElse) or body.else_case is not None:
         return None
     condition, inner = body.condition, body.then_case
     if not isinstance(condition, (GT, GE, LT, LE)) or not isinstance(inner, SeqStmt):
@@ -87,18 +102,36 @@ def _read(loop: For) -> _Search | None:
         value = sides[kept.index(False)] if kept.count(True) == 1 else None
         if not isinstance(value, BufferLoad) or not structural_equal(top.value, value):
             continue
-        found = _Search(loop, condition, value, top, at)
-        return found if _is_plain(found, var) else None
+        found = _Search(tuple(loops), condition, value, top, at)
+        return found if _is_plain(found) else None
     return None
 
 
-def _is_plain(found: _Search, var: Var) -> bool:
-    """Whether the index is the loop's variable, and the loop changes nothing that it reads."""
+def _is_plain_loop(loop: For) -> bool:
+    if loop.kind is not ForKind.SERIAL or loop.annotations or not isinstance(loop.min, IntImm):
+        return False
+    return loop.min.value >= 0
+
+
+def _have_numbers(loops: Sequence[For]) -> bool:
+    """Whether iterations of a nest can be numbered: a constant number of them, in int64."""
+    count = 1
+    for loop in loops:
+        if not isinstance(loop.extent, IntImm) or loop.extent.value <= 0:
+            return False
+        if not isinstance(loop.min, IntImm) or loop.min.value:
+            return False
+        count *= loop.extent.value
+    return count <= _INT64.max_value
+
+
+def _is_plain(found: _Search) -> bool:
+    """Whether the index follows from the loops' variables, and nothing that is read is changed."""
     top, at, value = found.top, found.at, found.value
-    place = at.value
-    while isinstance(place, Cast) and place.dtype.is_integer:
-        place = place.value
-    if place is not var or value.dtype.lanes != 1 or not at.buffer.dtype.is_integer:
+    names = {loop.loop_var for loop in found.loops}
+    if not _names(at.value, names) or value.dtype.lanes != 1 or not at.buffer.dtype.is_integer:
+        return False
+    if effects(at.value) or by_class(at.value).keys() & {BufferLoad, Let}:
         return False
     written = {id(top.buffer.data), id(at.buffer.data)}
     loads: list[BufferLoad] = [
@@ -107,30 +140,32 @@ def _is_plain(found: _Search, var: Var) -> bool:
     if any(id(load.buffer.data) in written for load in (value, *loads)):
         return False
     for index in (*top.indices, *at.indices):
-        if effects(index) or by_class(index).keys() & {BufferLoad} or _names(index, var):
+        if effects(index) or by_class(index).keys() & {BufferLoad} or _names(index, names):
             return False
-    return not effects(value) & (Effects.ACTS | Effects.FAILS) and any(
-        _names(index, var) for index in value.indices
-    )
+    if effects(value) & (Effects.ACTS | Effects.FAILS):
+        return False
+    return all(any(_names(index, {var}) for index in value.indices) for var in names)
 
 
-def _names(expr: PrimExpr, var: Var) -> bool:
-    return var in by_class(expr).get(Var, ())
+def _names(expr: PrimExpr, names: Set[Var]) -> bool:
+    return not names.isdisjoint(by_class(expr).get(Var, ()))
 
 
 def _split(found: _Search, buffers: list[Buffer]) -> Stmt:
-    loop, top, at = found.loop, found.top, found.at
-    var, strict = loop.loop_var, isinstance(found.condition, _STRICT)
-    dtype = _dtype_of_places(loop)
+    loops, top, at = found.loops, found.top, found.at
+    span, strict = loops[0].span, isinstance(found.condition, _STRICT)
+    dtype = _dtype_of_places(loops)
     pos = decl_buffer((1,), dtype, f"{at.buffer.name}_found")
     zero = (imm(0, _INT32),)
     kept, place = BufferLoad(top.buffer, top.indices), BufferLoad(pos, zero)
     nothing = IntImm(dtype.max_value if strict else -1, dtype)
-    own = fresh_var(var)
-    value = substitute(found.value, {var: own})
-    here = own if own.dtype is dtype else Cast(own, dtype)
+    own = {loop.loop_var: fresh_var(loop.loop_var) for loop in loops}
+    value = substitute(found.value, own)
+    here: PrimExpr = _cast(own[loops[0].loop_var], dtype)
+    for loop in loops[1:]:
+        here = here * _cast(loop.extent, dtype) + _cast(own[loop.loop_var], dtype)
     nearest = (Min if strict else Max)(place, Select(Eq(value, kept), here, nothing))
-    new = place if dtype is at.buffer.dtype else Cast(place, at.buffer.dtype)
+    new = substitute(at.value, _place_of(loops, place))
     changed: PrimExpr = GE(place, IntImm(0, dtype))
     begin: list[Stmt] = []
     buffers.append(pos)
@@ -143,22 +178,50 @@ def _split(found: _Search, buffers: list[Buffer]) -> Stmt:
             sides = sides[::-1]
         changed = (GT if isinstance(found.condition, GT) else LT)(*sides)
     last = Select(changed, new, BufferLoad(at.buffer, at.indices))
-    element = IfThenElse(found.condition, top, None, span=loop.span)
+    element: Stmt = IfThenElse(found.condition, top, None, span=span)
+    index: Stmt = BufferStore(pos, nearest, zero)
+    for loop in reversed(loops):
+        var = loop.loop_var
+        element = For(var, loop.min, loop.extent, ForKind.SERIAL, element, span=loop.span)
+        index = For(own[var], loop.min, loop.extent, ForKind.SERIAL, index)
     return SeqStmt(
         (
             *begin,
-            For(var, loop.min, loop.extent, ForKind.SERIAL, element, span=loop.span),
+            element,
             BufferStore(pos, nothing, zero),
-            For(own, loop.min, loop.extent, ForKind.SERIAL, BufferStore(pos, nearest, zero)),
+            index,
             BufferStore(at.buffer, last, at.indices, span=at.span),
         ),
-        span=loop.span,
+        span=span,
     )
 
 
-def _dtype_of_places(loop: For) -> DataType:
+def _cast(e: PrimExpr, dtype: DataType) -> PrimExpr:
+    return e if e.dtype is dtype else fold_expr(Cast(e, dtype))
+
+
+def _place_of(loops: Sequence[For], number: PrimExpr) -> dict[Var, PrimExpr]:
+    """Return the loops' variables in the iteration of a number; a single loop's is the number."""
+    found: dict[Var, PrimExpr] = {}
+    for loop in reversed(loops[1:]):
+        extent = _cast(loop.extent, number.dtype)
+        found[loop.loop_var] = _cast(number % extent, loop.loop_var.dtype)
+        number = number // extent
+    found[loops[0].loop_var] = _cast(number, loops[0].loop_var.dtype)
+    return found
+
+
+def _dtype_of_places(loops: Sequence[For]) -> DataType:
     """Choose int32 if all indices fit, so that a vector holds twice as many."""
-    if isinstance(loop.min, IntImm) and isinstance(loop.extent, IntImm):
-        fits = loop.min.value + loop.extent.value <= _INT32.max_value
-        return _INT32 if fits else loop.loop_var.dtype
-    return loop.loop_var.dtype
+    last = 1
+    for loop in loops:
+        if not isinstance(loop.min, IntImm) or not isinstance(loop.extent, IntImm):
+            return loop.loop_var.dtype
+        last *= loop.min.value + loop.extent.value
+    return (
+        _INT32
+        if last <= _INT32.max_value
+        else _INT64
+        if len(loops) > 1
+        else loops[0].loop_var.dtype
+    )
