@@ -134,6 +134,14 @@ def pooled() -> PrimFunc:
 
 # -- kernels in loops ----------------------------------------------------------------------------
 @T.prim_func
+def bright(x: T.Buffer((30, 200), "uint8"), o: T.Buffer((30,), "int32")):
+    for i in range(30):
+        o[i] = 0
+        for j in range(200):
+            o[i] += T.cast(x[i, j] > T.uint8(128), "int32")
+
+
+@T.prim_func
 def least(x: T.Buffer((300,), "float32"), o: T.Buffer((1,), "float32")):
     best = x[0]
     for i in range(1, 300):
@@ -280,6 +288,7 @@ KERNELS: dict[str, Kernel] = {
     "counts of few terms": Kernel(lambda: bins),
     "position of the greatest": Kernel(partial(of_one, (16, 300), topi.argmax, 1)),
     "least of all by comparison": Kernel(lambda: least),
+    "counts of bytes": Kernel(lambda: bright),
     "running sums": Kernel(partial(of_one, (64, 300), topi.cumsum, 1)),
     "transpose": Kernel(partial(of_one, (40, 70), topi.transpose, (1, 0))),
     "planes become pixels": Kernel(partial(of_one, (3, 211), topi.transpose, (1, 0))),

@@ -153,7 +153,8 @@ def run_pass(
     heavy = any(is_heavy(walk.stage.value) for walk in walks)
     parts = partial_vector_widths(lanes, known) if heavy else []
     most = reading.lanes or _MOST_LANES
-    few = narrow_terms(first.stage) if len(walks) == 1 else None
+    several = known is None or known >= 2 * width
+    few = narrow_terms(first.stage) if len(walks) == 1 and several else None
     sums = {k: _sums(walk, width, lanes, most) for k, walk in enumerate(walks) if walk.combines()}
 
     def element(outer: Sequence[PrimExpr], index: PrimExpr, walk: Walk) -> Place:
