@@ -56,6 +56,7 @@ _NUMBERS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "_LEFT_OVER": (0.95, 0.01),
         "_TILES": (16, 2),
     },
+    "rules.reduction.arg_reduction": {"_PIECES": (64, 3), "_STEPS": (4096, 16)},
     "rules.reduction.column_reduction": {
         "_STEPS": (4096, 16),
         "_ROWS": (64, 4),

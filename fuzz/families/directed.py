@@ -20,7 +20,7 @@ from loomir.support.dtype import DataType, numpy_of
 
 __all__ = ["VERSION", "draw"]
 
-VERSION: Final = 5
+VERSION: Final = 6
 
 _PAIRS: Final = (
     ("int8", "int8", "int32"),
@@ -63,6 +63,14 @@ class _Directed:
         plain = ("float32", "float32", "float32")  # most rules are for these
         self.left, self.right, self.sum = plain if self.c.chance(0.35) else self.c.pick(_PAIRS)
         self.clipped = self.c.chance(0.4)
+        self.zeros = self._draw_zero(self.left), self._draw_zero(self.right)
+        """What is subtracted of the factors where they are bytes; 0 for nothing."""
+
+    def _draw_zero(self, dtype: str) -> int:
+        if not dtype.endswith("int8") or self.c.chance(0.6):
+            return 0
+        kind = DataType(dtype)
+        return self.c.integer(int(kind.min_value), int(kind.max_value))
 
     def _size(self, most: int) -> int:
         """Draw a size that is some tiles, or a little more or less."""
@@ -84,8 +92,9 @@ class _Directed:
     def _zero(self) -> str:
         return f"T.{self.sum}(0)"
 
-    def _as_sum(self, text: str, dtype: str) -> str:
-        return text if dtype == self.sum else f'T.Cast("{self.sum}", {text})'
+    def _as_sum(self, text: str, dtype: str, zero: int = 0) -> str:
+        wide = text if dtype == self.sum else f'T.Cast("{self.sum}", {text})'
+        return f"({wide} - {zero})" if zero else wide
 
     def _end(self, axes: str, shape: tuple[int, ...], bias: str) -> str:
         """Write the stage behind a sum: a bias by one axis, then a clip."""
@@ -136,7 +145,8 @@ class _Directed:
         b = self._filled((n, k) if b_transposed else (k, n), self.right)
         x = "A[vk, va]" if a_transposed else "A[va, vk]"
         y = "B[vb, vk]" if b_transposed else "B[vk, vb]"
-        factors = [self._as_sum(x, self.left), self._as_sum(y, self.right)]
+        one, other = self.zeros
+        factors = [self._as_sum(x, self.left, one), self._as_sum(y, self.right, other)]
         if c.chance(0.2):
             factors.reverse()
         order = c.pick(["abk", "akb", "bak", "kab"])
@@ -149,8 +159,8 @@ class _Directed:
                     C[va, vb] = {self._zero()}
                 C[va, vb] = C[va, vb] + {" * ".join(factors)}
 """
-        left = self._wide(a).T if a_transposed else self._wide(a)
-        right = self._wide(b).T if b_transposed else self._wide(b)
+        left = (self._wide(a).T if a_transposed else self._wide(a)) - one
+        right = (self._wide(b).T if b_transposed else self._wide(b)) - other
         return self._case(lines, {"A": a, "B": b}, left @ right, c.integer(0, 1))
 
     def convolution(self) -> Case:
@@ -170,20 +180,26 @@ class _Directed:
         rows, columns = ((size + 2 * border - kernel) // step + 1 for size in (high, wide))
         x = self._filled((images, channels, high, wide), self.left)
         w = self._filled((kernels, channels, kernel, kernel), self.right)
-        padded = np.pad(self._wide(x), ((0, 0), (0, 0), (border, border), (border, border)))
+        one, other = self.zeros
+        wide_x, wide_w = self._wide(x) - one, self._wide(w) - other
+        padded = np.pad(wide_x, ((0, 0), (0, 0), (border, border), (border, border)))
         wanted: Any = np.zeros((images, kernels, rows, columns), padded.dtype)
         for p in range(kernel):
             for q in range(kernel):
                 part = padded[:, :, p : p + step * rows : step, q : q + step * columns : step]
                 part = part[:, :, :rows, :columns]
-                wanted += np.einsum("nchw,oc->nohw", part, self._wide(w)[:, :, p, q])
+                wanted += np.einsum("nchw,oc->nohw", part, wide_w[:, :, p, q])
         outer, inner = high + 2 * border, wide + 2 * border
         at = "vn, vy, vx, vf" if last else "vn, vf, vy, vx"
         y, z = f"vy * {step} + vp", f"vx * {step} + vq"
         source = "P" if border else "A"
         read = f"{source}[vn, {y}, {z}, vc]" if last else f"{source}[vn, vc, {y}, {z}]"
         weight = "B[vp, vq, vc, vf]" if last else "B[vf, vc, vp, vq]"
-        terms = f"{self._as_sum(read, self.left)} * {self._as_sum(weight, self.right)}"
+        # A border is 0 after the zero point is subtracted, or the zero point before.
+        early = bool(border and one) and c.chance(0.6)
+        kept = self.sum if early else self.left
+        factor = self._as_sum(read, kept, 0 if early else one)
+        terms = f"{factor} * {self._as_sum(weight, self.right, other)}"
         space, extents = (
             ("n, y, x, f", (images, rows, columns, kernels))
             if last
@@ -196,16 +212,18 @@ class _Directed:
             h, v = ("vj", "vk") if last else ("vk", "vl")
             pixel = f"{h} - {border}, {v} - {border}"
             pixel = f"A[vi, {pixel}, vl]" if last else f"A[vi, vj, {pixel}]"
+            outside = f"T.{kept}({0 if early else one})"
+            pixel = self._as_sum(pixel, self.left, one) if early else pixel
             inside = " and ".join(
                 f"{border} <= {name} and {name} < {size + border}"
                 for name, size in ((h, high), (v, wide))
             )
             lines = f"""\
-        P = T.alloc_buffer({whole}, "{self.left}")
+        P = T.alloc_buffer({whole}, "{kept}")
         for i, j, k, l in T.grid({", ".join(map(str, whole))}):
             with T.block("pad"):
                 {place} = T.axis.remap("SSSS", [i, j, k, l])
-                P[{place}] = T.if_then_else({inside}, {pixel}, T.{self.left}(0))
+                P[{place}] = T.if_then_else({inside}, {pixel}, {outside})
 """
         ends = ", ".join(map(str, (*extents, channels, kernel, kernel)))
         lines += f"""\

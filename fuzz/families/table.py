@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from fuzz.families import directed, elements, firsts, lengths, named, reductions, windows
+from fuzz.families import (
+    directed,
+    elements,
+    firsts,
+    lengths,
+    named,
+    reductions,
+    selections,
+    windows,
+)
 from fuzz.families.algorithms import algorithms
 from fuzz.families.cases import Case
 from fuzz.families.contractions import contractions
@@ -34,6 +43,7 @@ FAMILIES: Final[Mapping[str, Draw]] = {
     "networks": networks.draw,
     "primitives": primitives,
     "reductions": reductions.draw,
+    "selections": selections.draw,
     "tensors": tensors.draw,
     "variants": variants.draw,
     "windows": windows.draw,
