@@ -195,3 +195,11 @@ def test_groups_of_pixels_known_when_it_runs() -> None:
 def test_a_result_that_another_one_is_made_of() -> None:
     func = normalised((2, 6, 35), 2, more=True)
     agrees(func, [array(2, 6, 35), array(6), array(2, 6, 35), array(2, 6, 35)], rtol=0)
+
+
+def test_a_quotient_of_constants_beside_keeps_its_dtype() -> None:
+    x = te.placeholder((5000,), "uint64", name="x")
+    quotient = te.const(100, "uint64") // te.const(3, "uint64")
+    out = te.compute((5000,), lambda i: Max(quotient, x[i % 4]))
+    arrays = [array(5000).astype("uint64") % 99, np.zeros(5000, "uint64")]
+    agrees(te.create_prim_func([x, out]), arrays, rtol=0)

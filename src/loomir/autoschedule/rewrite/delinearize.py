@@ -324,6 +324,8 @@ def _rewrite_stage(
 
     def digit_of(e: FloorDiv | FloorMod) -> PrimExpr:
         """Write a division that the value itself depends on, such as which bit is meant."""
+        if not e.dtype.is_int:
+            return e  # of unsigned constants: no index
         try:
             found = _read(e, digits, known)
         except _SplitError:
