@@ -1,7 +1,8 @@
 """First drafts of programs, in loops whose form decides which rule takes them.
 
 There are branches that store to one element, short rows stored element by element, bits and digits
-of an index, rows of sparse matrices, scatters to repeated indices, filters, and epilogues of sums.
+of an index, rows of sparse matrices, scatters to repeated indices, filters, epilogues of sums,
+clamps of indices that a condition guards, and rows that are reduced twice.
 Sizes are 0, 1, prime, or known only at run time; Python loops are the reference.
 """
 
@@ -22,7 +23,7 @@ from loomir.tir.function import PrimFunc
 
 __all__ = ["VERSION", "draw"]
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 _SIZES: Final = (0, 1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 32, 33, 48, 67)
 _FLOATS: Final = ("float32", "float32", "float64")
@@ -139,6 +140,8 @@ def draw(seed: int) -> Case:
         _search,
         _bytes,
         _bytes,
+        _clamped,
+        _repeated,
     )
     return c.pick(kinds)(_Program(c), seed)
 
@@ -474,5 +477,85 @@ for i, j in T.grid({n}, {m}):
                 "acc": acc,
             }[end]
             v["o"][i, j] = np.int64(made).astype(to)
+
+    return p.case(seed, run)
+
+
+def _clamped(p: _Program, seed: int) -> Case:
+    """Read a neighbour whose index is clamped, although a condition guards it already."""
+    c, n, m = p.c, p.size(), p.size(1, 5, 16, 17, 33)
+    dtype = c.pick(["float32", "int32", "uint8", "float64"])
+    p.array("x", dtype, [n, m])
+    p.array("y", dtype, [n, m])
+    dy, dx = c.integer(-2, 2), c.integer(-3, 3)
+    row = f"T.min(T.max(i + {dy}, 0), {n} - 1)" if c.chance(0.7) else f"T.max(i + {dy}, 0) % {n}"
+    column = f"T.max(T.min(j + {dx}, {m} - 1), 0)"
+    inside = [f"i + {dy} >= 0", f"i + {dy} < {n}", f"0 <= j + {dx}", f"j + {dx} < {m}"]
+    outside = [f"i + {dy} < 0", f"i + {dy} >= {n}", f"j + {dx} < 0", f"j + {dx} > {m} - 1"]
+    lacks = c.weighted([(4.0, -1), (1.0, c.integer(0, 3))])
+    negated = c.chance(0.4)
+    tests = [test for k, test in enumerate(outside if negated else inside) if k != lacks]
+    if c.chance(0.3):
+        tests.reverse()
+    condition = (" or " if negated else " and ").join(tests)
+    element, border = f"x[{row}, {column}]", f"T.{dtype}({c.pick([0, 3])})"
+    one, other = (border, element) if negated else (element, border)
+    how = c.pick(["T.Select", "T.if_then_else"])
+    p.write(f"""
+for i, j in T.grid({n}, {m}):
+    y[i, j] = {how}({condition}, {one}, {other})
+""")
+
+    def run(v: Mapping[str, Any]) -> None:
+        high, wide = v["x"].shape
+        for i, j in product(range(high), range(wide)):
+            facts = [i + dy >= 0, i + dy < high, j + dx >= 0, j + dx < wide]
+            down, across = max(i + dy, 0), max(min(j + dx, wide - 1), 0)
+            down = down % high if "%" in row else min(down, high - 1)
+            guarded = all(fact for k, fact in enumerate(facts) if k != lacks)
+            v["y"][i, j] = v["x"][down, across] if guarded else int(border.split("(")[1][:-1])
+
+    return p.case(seed, run)
+
+
+def _repeated(p: _Program, seed: int) -> Case:
+    """Compute something of rows twice, with what changes the row in between or not."""
+    c, n, m = p.c, p.size(), p.size(1, 5, 16, 17, 33, 48)
+    dtype = c.pick(["float32", "int32", "float64"])
+    reducer = c.pick(["T.max({}, {})", "T.min({}, {})", "{} + {}"])
+    p.array("x", dtype, [n, m])
+    p.array("y", dtype, [n, m])
+    p.array("z", dtype, [n, m])
+    changes = c.chance(0.3)
+    start = c.pick([-100, 0, 100])
+    p.head += [f't{k} = T.alloc_buffer(({n},), "{dtype}")' for k in (0, 1)]
+    for k, result in enumerate("yz"):
+        p.write(f"""
+for i, j in T.grid({n}, {m}):
+    with T.block("row{k}"):
+        vi, vj = T.axis.remap("SR", [i, j])
+        with T.init():
+            t{k}[vi] = T.{dtype}({start})
+        t{k}[vi] = {reducer.format(f"t{k}[vi]", "x[vi, vj]")}
+for i, j in T.grid({n}, {m}):
+    with T.block("end{k}"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        {result}[vi, vj] = x[vi, vj] * T.{dtype}({k + 2}) - t{k}[vi]
+""")
+        if changes and not k:
+            p.write(f"""
+for i, j in T.grid({n}, {m}):
+    with T.block("change"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        x[vi, vj] = x[vi, vj] - T.{dtype}(1)
+""")
+
+    def run(v: Mapping[str, Any]) -> None:
+        take = {"T.max": np.maximum, "T.min": np.minimum}.get(reducer[:5], np.add)
+        for k, result in enumerate("yz"):
+            rows = take.reduce(v["x"], axis=1, initial=start) if v["x"].size else 0
+            v[result][:] = v["x"] * (k + 2) - np.reshape(rows, (-1, 1))
+            if changes and not k:
+                v["x"][:] -= 1
 
     return p.case(seed, run)
