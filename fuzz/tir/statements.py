@@ -9,6 +9,7 @@ from typing import Any
 from fuzz.tir.expressions import INT32, INT64, Context, Expressions, Helper, Known, Place
 from fuzz.tir.functions import inexact_names
 from loomir.ir.module import GlobalVar
+from loomir.ir.visit import of_classes
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir import (
     BUILTINS,
@@ -262,7 +263,14 @@ class Statements:
                 return AttrStmt(var, key, extent, body)
         thread = None
         if kind is ForKind.THREAD_BINDING:
-            thread = IterVar(None, var, IterVarType.THREAD_INDEX, c.pick(THREADS))
+            inside = {
+                f.thread_binding.thread_tag for f in of_classes(body, For) if f.thread_binding
+            }
+            free = [tag for tag in THREADS if tag not in inside]  # a thread has one index
+            if free:
+                thread = IterVar(None, var, IterVarType.THREAD_INDEX, c.pick(free))
+            else:
+                kind = ForKind.PARALLEL
         return For(var, least, extent, kind, body, thread)
 
     def _iteration_arrays(self, ctx: Context, var: Var, start: int, stop: int) -> tuple[Known, ...]:
