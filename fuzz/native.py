@@ -17,7 +17,7 @@ import llvmlite.binding as llvm
 
 from loomir.codegen.llvm.jit import engine
 from loomir.codegen.llvm.module import Options, generate
-from loomir.codegen.llvm.native import Native
+from loomir.codegen.llvm.native_module import NativeModule
 from loomir.codegen.llvm.support.pool import pool_symbols
 from loomir.ir.module import IRModule
 from loomir.target import Target
@@ -122,4 +122,4 @@ def object_digest(module: IRModule, level: int = 2) -> str:
     }
     target = Target("native")
     generated = generate(lower(module), target, Options(), signatures=signatures)
-    return hashlib.sha256(Native(generated, target, level=level).object()).hexdigest()
+    return hashlib.sha256(NativeModule(generated, target, level=level).object()).hexdigest()

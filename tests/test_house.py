@@ -44,7 +44,7 @@ RIDDLES = re.compile(
 READ_BY_PEOPLE = ("src/", "tests/", "fuzz/", "benchmarks/", "tools/", "examples/", "docs/")
 QUOTED = ("tests/golden/", "docs/reference/clauses-", "tests/test_house.py")
 # Each is one class: what it means must not depend on where one reads.
-ONE_MEANING = ("Access", "Form", "Frame", "Kernel", "Place", "Refused")
+ONE_MEANING = ("Access", "Form", "Frame", "Kernel", "Place", "RefusalError")
 # Names of functions: verbs for what they do, ``is_`` and ``has_`` where they tell whether.
 PARTICIPLE = re.compile(r"[a-z]{2,}(ed|ing)")
 IRREGULAR = re.compile(
@@ -112,6 +112,18 @@ LED = {
     ("script/builder/relax/frames.py", "of"),
     ("tir/buffer.py", "whole"),
 }
+# Classes and modules are things, so their names end in nouns: ``PlacedBox``, not ``Placed``.
+BARE_ADJECTIVES = re.compile(
+    r"absent|deep|different|empty|foreign|fresh|inexact|lazy|long|missing|nameless|native|open|"
+    r"ordinary|partial|pending|plain|rare|short|single|small|smaller|special|unfit|unread"
+)
+BARE_VERBS = re.compile(r"accepts|asks|does|gives|holds|keeps|needs|reads|says|sees|takes")
+# Names of activities and of Python, TVM or LLVM. These lists may only shrink.
+CLASSES = {
+    *("Binding", "Finding", "Packing", "Timing", "_Binding", "_Lowering", "_Padding", "_Tuning"),
+    *("ConstIntBound", "For", "If", "Not", "Starred", "While", "With", "located"),
+}
+MODULES_NAMED_OTHERWISE = {"well_formed"}
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|root|home)/")
 
 
@@ -219,6 +231,34 @@ def test_functions_are_named_by_verbs():
     found = {p for p in participles if not p[0].startswith(NAMED_ELSEWHERE)}
     assert found - PARTICIPLES == set(), "say what the function does: move, not moved"
     assert PARTICIPLES - found == set(), "shorten the list"
+
+
+def is_no_noun(words: list[str], *, activity: bool) -> bool:
+    """Tell whether a name says no thing: it ends in a participle, or is no noun by itself."""
+    last = words[-1].lower()
+    if is_participle(last) and not (activity and last.endswith("ing")):
+        return True
+    bare = (LEADING, BARE_ADJECTIVES, BARE_VERBS)
+    return len(words) == 1 and any(kind.fullmatch(last) for kind in bare)
+
+
+def test_classes_are_named_by_nouns():
+    found: set[str] = set()
+    for file in SOURCES:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", node.name)
+                if is_no_noun(words, activity=len(words) > 1):
+                    found.add(node.name)
+    assert found - CLASSES == set(), "say what it is: PlacedBox, not Placed"
+    assert CLASSES - found == set(), "shorten the list"
+
+
+def test_modules_are_named_by_nouns():
+    names = {file.stem for file in SOURCES if not file.stem.startswith("__")}
+    found = {name for name in names if is_no_noun(name.split("_"), activity=True)}
+    assert found - MODULES_NAMED_OTHERWISE == set(), "say what it is about: saved_executables"
+    assert MODULES_NAMED_OTHERWISE - found == set(), "shorten the list"
 
 
 def test_functions_say_what_they_do():

@@ -11,7 +11,7 @@ from fuzz.bochs.library import EmulatorError
 from fuzz.bochs.outside import is_pure
 from loomir.codegen.llvm.jit import engine
 from loomir.codegen.llvm.jit.symbols import symbols_of
-from loomir.codegen.llvm.native import Native
+from loomir.codegen.llvm.native_module import NativeModule
 from loomir.runtime.packed.externs import address_in_process
 
 __all__ = ["Machine"]
@@ -35,14 +35,14 @@ class Machine:
         self._failure = ""
         self._busy = False
         self._load = engine.load
-        self._symbol = Native.symbol
+        self._symbol = NativeModule.symbol
         engine.load = self._loaded
         machine = self
 
-        def symbol(native: Native, name: str) -> int:
+        def symbol(native: NativeModule, name: str) -> int:
             return machine._door(name, machine._symbol(native, name))
 
-        Native.symbol = symbol  # type: ignore[method-assign]
+        NativeModule.symbol = symbol  # type: ignore[method-assign]
 
     def failure(self) -> str:
         """Say why the last call did not come to its end, once; '' where it did."""

@@ -13,10 +13,10 @@ from unittest import mock
 
 from fuzz.choices import Choices
 from loomir.autoschedule.builders.loops import allocate
-from loomir.autoschedule.driver import Scheduled, schedule_function
+from loomir.autoschedule.driver import ScheduledFunction, schedule_function
 from loomir.driver import choose_packing
 from loomir.target import Target
-from loomir.tir.analysis.fresh import fresh_copy
+from loomir.tir.analysis.copy_statement import fresh_copy
 from loomir.tir.analysis.written_buffers import written_buffers
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm, Var
@@ -42,7 +42,7 @@ def packs_small() -> AbstractContextManager[object]:
     return mock.patch.dict(cast("Any", choose_packing).__kwdefaults__, least=1)
 
 
-def schedule_with(func: PrimFunc, constants: Set[Var], target: Target) -> Scheduled:
+def schedule_with(func: PrimFunc, constants: Set[Var], target: Target) -> ScheduledFunction:
     """Schedule a function of which some arrays never change; packs them first."""
     made = schedule_function(func, target, constants=constants)
     ahead = [part for plan in made.plans for part in plan.ahead]

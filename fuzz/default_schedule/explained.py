@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from loomir.autoschedule.driver import schedule_function
-from loomir.autoschedule.lift.unread import explain_unread
+from loomir.autoschedule.lift.unlifted_reasons import explain_unlifted
 from loomir.autoschedule.outline_group import outline_group
 from loomir.autoschedule.prepack_constants import schedule_with_constants
 from loomir.autoschedule.trace_steps import Step
@@ -25,7 +25,7 @@ def explain_schedule(func: PrimFunc, constants: Set[Var], target: Target) -> Non
     for step in steps:
         step.body()
     for stmt in scheduled.unplanned:
-        told = explain_unread(stmt)
+        told = explain_unlifted(stmt)
         if not all(told):
             raise InternalError(f"nothing is said of a statement: {told}")
     places = {

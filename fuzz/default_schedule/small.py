@@ -50,7 +50,7 @@ _NUMBERS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "_FEWEST_ROWS": (48, 4),
     },
     "rules.convolution.panel_packing": {"_STEPS": (64, 8), "_ROWS": (64, 4), "_BLOCKS": (16, 2)},
-    "rules.convolution.channel_vectorized": {"_LEAST_STEPS": (256, 4, 4)},
+    "rules.convolution.channel_vectors": {"_LEAST_STEPS": (256, 4, 4)},
     "rules.convolution.channel_tiles": {
         "_PANELS": (0.88, 0.01),
         "_LEFT_OVER": (0.95, 0.01),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from loomir.build import compile  # the name that users expect
     from loomir.debug.bisection import bisect
     from loomir.debug.values import compare_stages
-    from loomir.deploy.saved import load
+    from loomir.deploy.saved_executables import load
     from loomir.frontend import onnx, torch
     from loomir.interp import interpret
     from loomir.relax.check.verify import verify, warnings_of
@@ -118,7 +118,7 @@ _HOMES: Final = {
     "get_func": "loomir.runtime.packed.registry",
     "interpret": "loomir.interp",
     "jit": "loomir.specialize",
-    "load": "loomir.deploy.saved",
+    "load": "loomir.deploy.saved_executables",
     "load_library": "loomir.runtime.packed.externs",
     "register_extern": "loomir.runtime.packed.externs",
     "register_func": "loomir.runtime.packed.registry",

@@ -20,7 +20,7 @@ from loomir.support.fork_safe import import_module
 from loomir.target import Target
 
 if TYPE_CHECKING:
-    from loomir.driver import Keep, Program
+    from loomir.driver import OnCompiled, Program
 
 __all__ = ["compile"]
 
@@ -110,11 +110,11 @@ def compile(  # noqa: A001 - the name that users expect
     if origin is not None and dump is None and by_default:
         key = _key(origin, target, flags)
 
-    def anew(keep: Keep | None = None) -> Executable:
+    def anew(keep: OnCompiled | None = None) -> Executable:
         driver: Any = import_module("loomir.driver")
         # The signature refers to it by name, which is resolved if an argument has a wrong type.
         globals()["Program"] = driver.Program
-        decided = None if by_default else driver.Decided(database, choices)
+        decided = None if by_default else driver.ScheduleSource(database, choices)
         return driver.compile_anew(program, target, flags, dump, compile, keep, decided)
 
     if origin is None or key is None:
@@ -153,7 +153,7 @@ def _find(key: str, again: Callable[[], Executable]) -> Any:
     return import_module("loomir.deploy.cached_programs").find_cached(key, again)
 
 
-def _make_keep(key: str, origin: Origin) -> Keep:
+def _make_keep(key: str, origin: Origin) -> OnCompiled:
     def keep(tables: Any, code: bytes) -> None:
         # Otherwise it was compiled from newer files than those of the key.
         if origin.is_current():

@@ -23,10 +23,10 @@ from loomir.autoschedule.prepack_constants import LEAST, prepare_constants
 from loomir.codegen.llvm.jit.engine import QUICKEST, machine_of
 from loomir.codegen.llvm.jit.parallel_compile import expect_work
 from loomir.codegen.llvm.module import Options, generate
-from loomir.codegen.llvm.native import Native, load_library_early
+from loomir.codegen.llvm.native_module import NativeModule, load_library_early
 from loomir.deploy.callables import callables
 from loomir.deploy.library import LibrarySource, export_library
-from loomir.deploy.saved import from_bytes, save, to_bytes
+from loomir.deploy.saved_executables import from_bytes, save, to_bytes
 from loomir.deploy.tables import KernelSignature, Tables
 from loomir.ir.advise_program import advise_program
 from loomir.ir.garbage import collect_seldom
@@ -35,7 +35,7 @@ from loomir.ir.passes import OnStage
 from loomir.ir.stage_files import StageFiles
 from loomir.ir.trust import is_untrusted
 from loomir.ir.visit import by_class, pre_order, rebuild, remember_classes
-from loomir.profiling.profiler import Lazy, Profiler
+from loomir.profiling.profiler import LazyProfiler, Profiler
 from loomir.relax import expr as relax
 from loomir.relax.check.verify import Verdict, judge
 from loomir.runtime.compile_options import CompileOptions
@@ -75,11 +75,11 @@ if TYPE_CHECKING:
     from loomir.tuning.choices import ChoiceSource
     from loomir.tuning.record_source import RecordSource
 
-__all__ = ["Decided", "Keep", "Program", "as_module", "choose_packing", "compile_anew"]
+__all__ = ["OnCompiled", "Program", "ScheduleSource", "as_module", "choose_packing", "compile_anew"]
 
 Program: TypeAlias = IRModule | PrimFunc | relax.Function
 """The programs that ``compile`` takes: a module or a single function."""
-Keep: TypeAlias = "Callable[[Tables, bytes], object]"
+OnCompiled: TypeAlias = "Callable[[Tables, bytes], object]"
 """A callback that gets what a process needs to call a program: its tables and object file."""
 _UNREACHABLE: Final = frozenset({"RLX0112", "RLX0113"})
 
@@ -133,8 +133,8 @@ def compile_anew(
     flags: CompileOptions,
     dump: str | os.PathLike[str] | None,
     again: Callable[..., Executable],
-    keep: Keep | None = None,
-    decided: Decided | None = None,
+    keep: OnCompiled | None = None,
+    decided: ScheduleSource | None = None,
 ) -> Executable:
     """Compile without the cache of programs; the options are those of ``loomir.compile``.
 
@@ -163,7 +163,7 @@ def compile_anew(
         # Imported on demand: its kernels have to be parsed.
         return import_module("loomir.profiling.roof").find_roof(again)
 
-    runner = Lazy(profiler, roof)
+    runner = LazyProfiler(profiler, roof)
     return Executable(
         callables(made.tables, made.native),
         script=made.module.script,
@@ -178,7 +178,7 @@ def compile_anew(
     )
 
 
-class Decided:
+class ScheduleSource:
     """The source of schedules other than the default: records, or choices by hand."""
 
     def __init__(
@@ -211,10 +211,10 @@ class Decided:
         return self._records.describe()
 
 
-class _Built(NamedTuple):
+class _BuildResult(NamedTuple):
     module: IRModule
     tables: Tables
-    native: Native
+    native: NativeModule
     source: LibrarySource
 
 
@@ -225,8 +225,8 @@ def _build(
     dump: str | os.PathLike[str] | None,
     *,
     timed: bool = False,
-    keep: Keep | None = None,
-) -> _Built:
+    keep: OnCompiled | None = None,
+) -> _BuildResult:
     """Check, lower and generate."""
     stages = None if dump is None else StageFiles(Path(dump))
     on_stage = None if stages is None else stages.write
@@ -289,11 +289,11 @@ def _build(
     kernels = {name: _kernel(signatures[name]) for name in generated.entries}
     tables = Tables(generated, kernels, loops, allow_alias, flags.copy_arguments, strided)
     on_loaded = None if keep is None else partial(keep, tables)
-    native = Native(generated, machine, level=opt_level, cache=store, on_loaded=on_loaded)
+    native = NativeModule(generated, machine, level=opt_level, cache=store, on_loaded=on_loaded)
     if stages is not None:
         stages.write_text("code.ll", native.llvm_ir())
         stages.write_text("code.s", native.assembly())
-    return _Built(module, tables, native, source)
+    return _BuildResult(module, tables, native, source)
 
 
 def _bind(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import loomir
 from fuzz.native import quick_codegen
 from loomir.autoschedule.builders import thread_partition
-from loomir.autoschedule.driver import Scheduled, schedule_function
+from loomir.autoschedule.driver import ScheduledFunction, schedule_function
 from loomir.interp import Interpreter
 from loomir.runtime.executable import Executable
 from loomir.target import Target
@@ -21,7 +21,7 @@ from loomir.tir.function import PrimFunc
 __all__ = ["agrees", "forget", "scheduled"]
 
 
-def scheduled(func: PrimFunc, *, tasks: bool = False, target: str = "native") -> Scheduled:
+def scheduled(func: PrimFunc, *, tasks: bool = False, target: str = "native") -> ScheduledFunction:
     """Schedule a function; with ``tasks`` as if there were much to do."""
     if not tasks:
         return schedule_function(func, Target(target))
@@ -31,7 +31,7 @@ def scheduled(func: PrimFunc, *, tasks: bool = False, target: str = "native") ->
 
 # What one function becomes is asked for again with arrays of other sizes.
 @lru_cache(maxsize=16)
-def _made(func: PrimFunc, tasks: bool, target: str) -> Scheduled:
+def _made(func: PrimFunc, tasks: bool, target: str) -> ScheduledFunction:
     made = scheduled(func, tasks=tasks, target=target)
     assert not loomir.verify(made.func)
     return made

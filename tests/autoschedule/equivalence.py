@@ -11,7 +11,7 @@ import numpy as np
 import loomir
 from fuzz.native import quick_codegen
 from loomir.autoschedule.builders import thread_partition
-from loomir.autoschedule.driver import Scheduled, schedule_function
+from loomir.autoschedule.driver import ScheduledFunction, schedule_function
 from loomir.runtime.executable import Executable
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
@@ -19,7 +19,7 @@ from loomir.tir.function import PrimFunc
 RANDOM = np.random.default_rng(11)
 
 
-def schedule_for(func: PrimFunc, target: str, *, tasks: bool) -> Scheduled:
+def schedule_for(func: PrimFunc, target: str, *, tasks: bool) -> ScheduledFunction:
     """Schedule a function, as if there were much to do where ``tasks``."""
     if not tasks:
         return schedule_function(func, Target(target))
@@ -38,7 +38,7 @@ def assert_same_results(
     dtype: str = "float32",
     rtol: float = 0,
     targets: Sequence[str] = ("native", "haswell"),
-) -> Scheduled:
+) -> ScheduledFunction:
     """Compare scheduled with written loops, and native code with the interpreter; return the last."""
     drawn = [np.array(RANDOM.standard_normal(shape) * 4, dtype) for shape in shapes]
     wanted = [array.copy() for array in drawn]
@@ -59,5 +59,5 @@ def assert_same_results(
     return made
 
 
-def kinds(made: Scheduled) -> list[str]:
+def kinds(made: ScheduledFunction) -> list[str]:
     return [plan.kind for plan in made.plans]

@@ -14,7 +14,7 @@ import loomir
 from fuzz.native import quick_codegen
 from loomir import te
 from loomir.autoschedule.builders import thread_partition
-from loomir.autoschedule.driver import SCHEDULED, Scheduled, schedule_function
+from loomir.autoschedule.driver import SCHEDULED, ScheduledFunction, schedule_function
 from loomir.ir.visit import by_class
 from loomir.script import tir as T
 from loomir.target import Target
@@ -25,7 +25,7 @@ from loomir.tir.stmt import STEPS_AT_ONCE, For, ForKind
 RANDOM = np.random.default_rng(3)
 
 
-def scheduled(func: PrimFunc, *, tasks: bool = False) -> Scheduled:
+def scheduled(func: PrimFunc, *, tasks: bool = False) -> ScheduledFunction:
     """Schedule a function; with ``tasks`` as if there were much to do."""
     if not tasks:
         return schedule_function(func, Target("native"))

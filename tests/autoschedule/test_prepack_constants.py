@@ -18,7 +18,7 @@ from loomir.te import topi
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm
 from loomir.tir.function import PrimFunc
-from loomir.tir.prepared import Made, Prepared
+from loomir.tir.prepared_function import PreparedBuffer, PreparedFunction
 
 Array = Any
 
@@ -43,7 +43,7 @@ def _shape(buffer: Buffer) -> list[int]:
     return [e.value for e in buffer.shape if isinstance(e, IntImm)]
 
 
-def prepared(func: PrimFunc, constants: set[int], target: str = "native") -> Prepared:
+def prepared(func: PrimFunc, constants: set[int], target: str = "native") -> PreparedFunction:
     made = prepare_constants(func, constants, Target(target), least=0)
     assert made is not None
     for part in (made.func, *[p.func for p in made.preparations]):
@@ -51,7 +51,7 @@ def prepared(func: PrimFunc, constants: set[int], target: str = "native") -> Pre
     return made
 
 
-def run(made: Prepared, args: list[Array], how: str) -> None:
+def run(made: PreparedFunction, args: list[Array], how: str) -> None:
     """Prepare what can be, then call the function."""
 
     def call(func: PrimFunc, *given: Array) -> None:
@@ -70,7 +70,7 @@ def run(made: Prepared, args: list[Array], how: str) -> None:
     call(
         made.func,
         *[
-            outputs[a.preparation][a.buffer] if isinstance(a, Made) else args[a]
+            outputs[a.preparation][a.buffer] if isinstance(a, PreparedBuffer) else args[a]
             for a in made.arguments
         ],
     )
@@ -149,7 +149,7 @@ def test_a_constant_that_is_read_otherwise_too_stays() -> None:
     both = [topi.matmul(x, w), topi.exp(w)]
     func = te.create_prim_func([x, w, *both])
     made = prepared(func, {1})
-    assert made.arguments == (0, Made(0, 0), 1, 2, 3)
+    assert made.arguments == (0, PreparedBuffer(0, 0), 1, 2, 3)
     a, b = numbers((16, 64), "float32"), numbers((64, 64), "float32")
     outs = [np.zeros((16, 64), "float32"), np.zeros((64, 64), "float32")]
     run(made, [a, b, *outs], "native")

@@ -191,7 +191,7 @@ def test_each_of_several_groups_is_measured_by_itself(
     assert all(g["roof"] == g["predicted"] / g["seconds"] for g in groups)
     times = iter(g["seconds"] for g in groups)  # those that were measured
     module = importlib.import_module("loomir.cli.explain")
-    monkeypatch.setattr(module._Explained, "_time_of_group", lambda *_: next(times))
+    monkeypatch.setattr(module._Explainer, "_time_of_group", lambda *_: next(times))
     status, output = invoke("explain", where, "--size", "n=96")
     assert status == 0
     assert output.count("     by itself: ") == 3

@@ -8,7 +8,7 @@ from loomir.ir.op import Effect
 from loomir.script.builder.tir.refused_names import REFUSED
 from loomir.script.builder.tir.table import NAMES
 from loomir.tir.builtins.device import DEVICE
-from loomir.tir.builtins.table import BUILTINS, FAMILIES, Accepts, Builtin
+from loomir.tir.builtins.table import BUILTINS, FAMILIES, AcceptedDTypes, Builtin
 
 INTRODUCTION = """# Builtins of TIR
 
@@ -96,7 +96,7 @@ Other implementations have these names. The error for a program that uses one sa
 
 def takes(row: Builtin) -> str:
     """Say what the arguments may be."""
-    if row.accepts is Accepts.EACH:
+    if row.accepts is AcceptedDTypes.EACH:
         return "; ".join(f"`{p.name}`: {p.kind.text}" for p in row.params if p.kind is not None)
     return row.accepts.value if row.arity != 0 else ""
 

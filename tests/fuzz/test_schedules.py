@@ -15,7 +15,7 @@ from fuzz.default_schedule.worker import answer, runs_here
 from fuzz.families.cases import Case, fresh, outcome
 from fuzz.families.table import FAMILIES
 from fuzz.schedules import SchedulesCampaign
-from loomir.autoschedule.driver import Scheduled
+from loomir.autoschedule.driver import ScheduledFunction
 from loomir.interp import interpret
 from loomir.ir.module import IRModule
 from loomir.script import from_source
@@ -105,7 +105,7 @@ def test_a_wrong_schedule_is_told_and_kept(monkeypatch: Any, tmp_path: Any) -> N
     one = FAMILIES["contractions"](3)
     other = fuzz.default_schedule.constants.schedule_function
 
-    def nothing_added(func: PrimFunc, target: Any, **more: Any) -> Scheduled:
+    def nothing_added(func: PrimFunc, target: Any, **more: Any) -> ScheduledFunction:
         scheduled = other(func, target, **more)
         made = from_source(scheduled.func.script().replace(" + ", " - "))
         assert isinstance(made, PrimFunc)
@@ -165,7 +165,7 @@ def test_targets_that_answer_alike_share_loops(monkeypatch: Any) -> None:
     calls: list[str] = []
     other = fuzz.default_schedule.constants.schedule_function
 
-    def counted(func: PrimFunc, target: Target, **more: Any) -> Scheduled:
+    def counted(func: PrimFunc, target: Target, **more: Any) -> ScheduledFunction:
         calls.append(target.name)
         return other(func, target, **more)
 

@@ -11,7 +11,7 @@ import pytest
 
 from loomir.ir import passes
 from loomir.ir.module import IRModule
-from loomir.ir.passes import Pipeline, Ran, function_fact, register, report, verify_facts
+from loomir.ir.passes import PassRun, Pipeline, function_fact, register, report, verify_facts
 from loomir.ir.stage_files import dump_to
 from loomir.ir.visit import rewrite
 from loomir.support.diagnostics import CompileError, Diagnostic, InternalError
@@ -37,7 +37,7 @@ def _fresh_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_pass_reports_time_and_whether_it_changed_something():
-    times: list[Ran] = []
+    times: list[PassRun] = []
     lower(parse(TEXT), times=times)
     changed = {ran.name: ran.changed for ran in times}
     assert changed["tir.FlattenBuffer"]

@@ -43,14 +43,14 @@ from loomir.autoschedule.rewrite.forward_copies import forward_copies
 from loomir.autoschedule.rewrite.inline import inline_stages
 from loomir.autoschedule.rewrite.narrow_integers import narrow_integers
 from loomir.autoschedule.rules.attention.fused_attention import plan_attention
-from loomir.autoschedule.rules.delinearized import plan_divided, sizes_of, with_digits
+from loomir.autoschedule.rules.delinearized_plan import plan_divided, sizes_of, with_digits
 from loomir.autoschedule.rules.elementwise.elementwise import plan_elementwise, runs_long
 from loomir.autoschedule.rules.elementwise.interleave import plan_interleaved
 from loomir.autoschedule.rules.elementwise.transpose import plan_transpose
 from loomir.autoschedule.rules.fallback import plan_general, plan_with_reader
 from loomir.autoschedule.rules.loops.check_indices import plan_checks
 from loomir.autoschedule.rules.loops.parallelize import plan_as_written
-from loomir.autoschedule.rules.loops.requested import plan_requested
+from loomir.autoschedule.rules.loops.requested_threads import plan_requested
 from loomir.autoschedule.rules.loops.sequential_outer import is_repeated
 from loomir.autoschedule.rules.loops.split_at_dependence import plan_around_one
 from loomir.autoschedule.rules.matmul.zero_points import plan_zero_points
@@ -60,7 +60,7 @@ from loomir.autoschedule.rules.reduction.column_reduction import plan_columns, p
 from loomir.autoschedule.rules.reduction.row_fusion import plan_rows
 from loomir.autoschedule.rules.reduction.scan import plan_scan
 from loomir.autoschedule.rules.reduction.unordered_search import plan_search
-from loomir.autoschedule.rules.reduction.written_out import plan_written_out
+from loomir.autoschedule.rules.reduction.unrolled_reduction import plan_written_out
 from loomir.autoschedule.rules.stencil.stencil import plan_windows
 from loomir.autoschedule.rules.transposed_convolution.polyphase import plan_phases
 from loomir.autoschedule.trace_steps import OnStep, Step, step_name, write_body
@@ -77,13 +77,13 @@ from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import DeclBuffer, For, Stmt
 
-__all__ = ["SCHEDULED", "Scheduled", "schedule_function", "schedule_module"]
+__all__ = ["SCHEDULED", "ScheduledFunction", "schedule_function", "schedule_module"]
 
 SCHEDULED: Final = "tir.is_scheduled"
 """The attribute of functions that are scheduled: their loops are not changed any more."""
 
 
-class Scheduled(NamedTuple):
+class ScheduledFunction(NamedTuple):
     """A function with new loops, and what was decided for each group of its stages."""
 
     func: PrimFunc
@@ -105,10 +105,10 @@ _DEPTH: Final = 4
 _REACH: Final = 64
 """Stages that a rule sees at most, so that the time for a long function is linear."""
 
-Inner: TypeAlias = Callable[[int], "frozenset[Buffer]"]
+InnerBuffers: TypeAlias = Callable[[int], "frozenset[Buffer]"]
 """Says which buffers are used by nothing but the first stages, so many of them."""
 
-Planner: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] | None"]
+Planner: TypeAlias = Callable[[Sequence[Stage], InnerBuffers, Target], "tuple[Plan, int] | None"]
 """Plans the first of the stages that it is given; says how many."""
 
 
@@ -120,7 +120,7 @@ class Rule(NamedTuple):
 
 
 def _try_product(
-    stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var]
+    stages: Sequence[Stage], inner: InnerBuffers, target: Target, constants: Set[Var]
 ) -> tuple[Plan, int] | None:
     first = 0  # or a stage that pads, the product
     if len(stages) > 1 and stages[0].combine is Combine.NONE:
@@ -141,7 +141,7 @@ def _try_product(
 
 
 def _try_zero_points(
-    stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var]
+    stages: Sequence[Stage], inner: InnerBuffers, target: Target, constants: Set[Var]
 ) -> tuple[Plan, int] | None:
     if len(stages) > 1 and stages[0].combine is Combine.NONE:
         count = 1 + _count_with_consumers(stages[1:])
@@ -159,7 +159,9 @@ def _try_zero_points(
     return plan_zero_points(stages, count, inner, target, constants, (product, single))
 
 
-def _try_stencil(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+def _try_stencil(
+    stages: Sequence[Stage], inner: InnerBuffers, target: Target
+) -> tuple[Plan, int] | None:
     for count in range(_count_with_consumers(stages), 0, -1):
         plan = attempt(partial(plan_windows, stages[:count], inner(count), target))
         if plan is not None:
@@ -181,13 +183,15 @@ def _count_with_consumers(stages: Sequence[Stage]) -> int:
 
 
 def _try_elementwise(
-    stages: Sequence[Stage], inner: Inner, target: Target
+    stages: Sequence[Stage], inner: InnerBuffers, target: Target
 ) -> tuple[Plan, int] | None:
     plan = plan_elementwise(stages[0], target)
     return None if plan is None else (plan, 1)
 
 
-def _try_rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
+def _try_rows(
+    stages: Sequence[Stage], inner: InnerBuffers, target: Target
+) -> tuple[Plan, int] | None:
     found = plan_rows(stages, inner, target)
     if found is not None:
         return found
@@ -205,7 +209,7 @@ def _plan_in_any_order(stage: Stage, target: Target) -> Plan | None:
 
 
 def _try_transpose(
-    stages: Sequence[Stage], inner: Inner, target: Target, sizes: Set[Var]
+    stages: Sequence[Stage], inner: InnerBuffers, target: Target, sizes: Set[Var]
 ) -> tuple[Plan, int] | None:
     stage = stages[0]
     plan = plan_interleaved(stage, target) or plan_transpose(stage, target)
@@ -218,7 +222,9 @@ def _try_transpose(
     return None if plan is None else (plan, 1)
 
 
-def _apply_fallback(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int]:
+def _apply_fallback(
+    stages: Sequence[Stage], inner: InnerBuffers, target: Target
+) -> tuple[Plan, int]:
     if len(stages) > 1 and stages[0].buffer in inner(2):
         both = plan_with_reader(stages[0], stages[1], target)
         if both is not None:
@@ -227,13 +233,13 @@ def _apply_fallback(stages: Sequence[Stage], inner: Inner, target: Target) -> tu
 
 
 def _try_attention(
-    stages: Sequence[Stage], inner: Inner, target: Target
+    stages: Sequence[Stage], inner: InnerBuffers, target: Target
 ) -> tuple[Plan, int] | None:
     return plan_attention(stages, inner, target, _rules_within("attention", frozenset()))
 
 
 def _try_polyphase(
-    stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var]
+    stages: Sequence[Stage], inner: InnerBuffers, target: Target, constants: Set[Var]
 ) -> tuple[Plan, int] | None:
     rules = partial(_rules_within, "transposed convolution")
     return plan_phases(stages, inner, target, constants, rules)
@@ -262,7 +268,7 @@ def _rules_within(name: str, constants: Set[Var]) -> tuple[Planner, ...]:
         return rules
 
     def apply_first_rule(
-        stages: Sequence[Stage], inner: Inner, target: Target
+        stages: Sequence[Stage], inner: InnerBuffers, target: Target
     ) -> tuple[Plan, int] | None:
         verify_stages(stages, name, of_block=True)
         return rules[0](stages, inner, target)
@@ -287,7 +293,7 @@ def schedule_function(
     *,
     constants: Set[Var] = frozenset(),
     on_step: OnStep | None = None,
-) -> Scheduled:
+) -> ScheduledFunction:
     """Schedule a function for the target; return it unchanged where nothing is to be done.
 
     ``constants`` are pointers of arrays that are the same in every call. What plans compute ahead
@@ -295,7 +301,7 @@ def schedule_function(
     that. ``on_step`` sees what each step makes of the body.
     """
     if func.attrs.get(SCHEDULED) or arrangement_of(func):
-        return Scheduled(func, ())
+        return ScheduledFunction(func, ())
     announce(f"schedule of {func.name}")
     source = current_source()
     decisions = None if source is None else source.find_decisions(func, constants, target)
@@ -307,7 +313,7 @@ def schedule_function(
     if not made.plans:
         if decisions is not None:
             decisions.on_scheduled(func)
-        return Scheduled(func, (), unplanned=made.unplanned)
+        return ScheduledFunction(func, (), unplanned=made.unplanned)
     attrs = {**func.attrs, SCHEDULED: True}
     body = fold_constants(made.stmt)
     if on_step is not None:
@@ -320,7 +326,7 @@ def schedule_function(
             func, new, made.plans, lambda stmt: made.declare(allocate(made.between, stmt))
         )
     requests = requests_of(func, body)
-    return Scheduled(new, made.plans, made.between, made.declare, requests, made.unplanned)
+    return ScheduledFunction(new, made.plans, made.between, made.declare, requests, made.unplanned)
 
 
 class _Result(NamedTuple):
@@ -331,7 +337,7 @@ class _Result(NamedTuple):
     unplanned: tuple[Stmt, ...] = ()
 
 
-class _Lifted(NamedTuple):
+class _LiftedKernel(NamedTuple):
     """A kernel after all rewrites, the views that its stages store to, and what declares names."""
 
     kernel: LiftedFunction
@@ -339,7 +345,7 @@ class _Lifted(NamedTuple):
     declare: Declare
 
 
-def _lift(func: PrimFunc, on_step: OnStep | None, verifier: StepVerifier | None) -> _Lifted:
+def _lift(func: PrimFunc, on_step: OnStep | None, verifier: StepVerifier | None) -> _LiftedKernel:
     """Lift a function and rewrite its stages, step by step."""
 
     def note_step(
@@ -367,7 +373,7 @@ def _lift(func: PrimFunc, on_step: OnStep | None, verifier: StepVerifier | None)
         return outer(inner(stmt))
 
     note_step("joining axes", kernel, declare, views)
-    return _Lifted(kernel, views, declare)
+    return _LiftedKernel(kernel, views, declare)
 
 
 def _schedule_body(
@@ -532,7 +538,7 @@ def _plan_group(
 
 
 def _plan_by_rules(
-    stages: Sequence[Stage], inner: Inner, target: Target, rules: Sequence[Rule]
+    stages: Sequence[Stage], inner: InnerBuffers, target: Target, rules: Sequence[Rule]
 ) -> tuple[Plan, int]:
     """Plan by the first rule that takes the stages, or by a later one that decisions name."""
     if decides("rule") and all(rule.name for rule in rules):
@@ -546,7 +552,7 @@ def _plan_by_rules(
 
 def _decide_rule(
     stages: Sequence[Stage],
-    inner: Inner,
+    inner: InnerBuffers,
     target: Target,
     rules: Sequence[Rule],
 ) -> Sequence[Rule]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loomir.autoschedule.builders.fold import fold_constants
 from loomir.autoschedule.builders.loops import allocate
-from loomir.autoschedule.driver import SCHEDULED, Scheduled
+from loomir.autoschedule.driver import SCHEDULED, ScheduledFunction
 from loomir.autoschedule.ir.plan import Plan
 from loomir.ir.substitution import free_definitions
 from loomir.ir.visit import by_class
@@ -19,7 +19,7 @@ from loomir.tir.types import VOID_TYPE
 __all__ = ["outline_group"]
 
 
-def outline_group(scheduled: Scheduled, plan: Plan) -> PrimFunc | None:
+def outline_group(scheduled: ScheduledFunction, plan: Plan) -> PrimFunc | None:
     """Outline a group's loops as a function of the arrays that it reads and writes.
 
     Arrays between groups are arguments too. None if the loops need more than arrays and scalars.

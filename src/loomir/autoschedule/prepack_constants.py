@@ -6,18 +6,18 @@ from collections.abc import Iterable, Set
 from typing import Final
 
 from loomir.autoschedule.builders.fold import fold_constants
-from loomir.autoschedule.driver import SCHEDULED, Scheduled, schedule_function
+from loomir.autoschedule.driver import SCHEDULED, ScheduledFunction, schedule_function
 from loomir.autoschedule.ir.plan import Prepack
 from loomir.autoschedule.rewrite.def_use import reads_of
 from loomir.ir.node import Node
 from loomir.support.dtype import HANDLE
 from loomir.target import Target
-from loomir.tir.analysis.fresh import fresh_copy
+from loomir.tir.analysis.copy_statement import fresh_copy
 from loomir.tir.analysis.written_buffers import written_buffers
 from loomir.tir.buffer import Buffer, decl_buffer
 from loomir.tir.expr import IntImm, Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.prepared import Argument, Made, Preparation, Prepared
+from loomir.tir.prepared_function import Argument, Preparation, PreparedBuffer, PreparedFunction
 from loomir.tir.types import VOID_TYPE
 
 __all__ = ["LEAST", "prepare_constants", "schedule_with_constants"]
@@ -28,7 +28,7 @@ LEAST: Final = 1 << 12
 
 def prepare_constants(
     func: PrimFunc, constants: Set[int], target: Target, *, least: int = LEAST
-) -> Prepared | None:
+) -> PreparedFunction | None:
     """Schedule a function of which some arguments never change; None if that changes nothing.
 
     ``constants`` are places of parameters. What the schedule packs of them becomes a parameter, in
@@ -40,7 +40,7 @@ def prepare_constants(
 
 def schedule_with_constants(
     func: PrimFunc, constants: Set[int], target: Target, *, least: int = LEAST
-) -> tuple[Scheduled, Prepared | None]:
+) -> tuple[ScheduledFunction, PreparedFunction | None]:
     """Return the schedule besides, with what was decided."""
     written = {buffer.data for buffer in written_buffers(func)}
     known = {
@@ -53,7 +53,7 @@ def schedule_with_constants(
     made = schedule_function(func, target, constants=known.keys()) if known else None
     ahead = [] if made is None else [part for plan in made.plans for part in plan.ahead]
     if made is None or not ahead:
-        return Scheduled(func, ()), None
+        return ScheduledFunction(func, ()), None
     taken = [tuple(sorted(_places(part, known))) for part in ahead]
     preparations = tuple(
         [_preparation(func, part, places) for part, places in zip(ahead, taken, strict=True)]
@@ -68,7 +68,7 @@ def schedule_with_constants(
                 handle = Var(f"{buffer.name}_handle", HANDLE)
                 params.append(handle)
                 arrays[handle] = buffer
-                arguments.append(Made(number, k))
+                arguments.append(PreparedBuffer(number, k))
         buffer = func.buffer_map.get(param)
         packed = buffer is not None and known.get(buffer.data) == place
         if buffer is None or not packed or id(buffer.data) in read:
@@ -78,7 +78,7 @@ def schedule_with_constants(
                 arrays[param] = buffer
     body, span = made.func.body, func.span
     new = PrimFunc(tuple(params), body, func.ret_type, arrays, made.func.attrs, span=span)
-    return made._replace(func=new), Prepared(new, tuple(arguments), preparations)
+    return made._replace(func=new), PreparedFunction(new, tuple(arguments), preparations)
 
 
 def _size(buffer: Buffer | None) -> int:

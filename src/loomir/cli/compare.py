@@ -14,7 +14,7 @@ from loomir.cli.files.user_traceback import ask
 from loomir.ir.visit import pre_order
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import DataType, numpy_of
-from loomir.tir.builtins.table import BUILTINS, Accepts
+from loomir.tir.builtins.table import BUILTINS, AcceptedDTypes
 from loomir.tir.expr import Call, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.signature import Parameter, Signature
@@ -219,6 +219,6 @@ def uses_math(func: PrimFunc) -> bool:
     inexact = {
         id(row.op)
         for name, row in BUILTINS.items()
-        if row.accepts in (Accepts.FLOAT, Accepts.FLOAT_INT32) and name not in exact
+        if row.accepts in (AcceptedDTypes.FLOAT, AcceptedDTypes.FLOAT_INT32) and name not in exact
     }
     return any(isinstance(e, Call) and id(e.op) in inexact for e in pre_order(func.body))

@@ -16,7 +16,7 @@ import typer
 
 import loomir
 from loomir.cli.report import Report
-from loomir.cli.work.self_tests import SELF_TESTS, Tested
+from loomir.cli.work.self_tests import SELF_TESTS, TestOutcome
 from loomir.profiling.roof import renew_roof
 from loomir.runtime.storage.object_cache import ObjectCache
 from loomir.runtime.storage.program_cache import ProgramCache
@@ -120,11 +120,11 @@ def _model_of_windows() -> str:
         return str(registry.QueryValueEx(key, "ProcessorNameString")[0]).strip()
 
 
-def _test(test: Callable[[], Tested]) -> Tested:
+def _test(test: Callable[[], TestOutcome]) -> TestOutcome:
     try:
         return test()
     except (LoomirError, OSError) as error:
-        return Tested(f"no: {error}", False)
+        return TestOutcome(f"no: {error}", False)
 
 
 def _size(count: int) -> str:

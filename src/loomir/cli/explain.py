@@ -13,11 +13,11 @@ import typer
 
 import loomir
 from loomir.autoschedule.builders.work import StageWork, count_work
-from loomir.autoschedule.driver import Scheduled, schedule_function
+from loomir.autoschedule.driver import ScheduledFunction, schedule_function
 from loomir.autoschedule.ir.decision import decisions_from
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.lift.loop_kinds import arrangement_of
-from loomir.autoschedule.lift.unread import explain_unread
+from loomir.autoschedule.lift.unlifted_reasons import explain_unlifted
 from loomir.autoschedule.outline_group import outline_group
 from loomir.autoschedule.prepack_constants import schedule_with_constants
 from loomir.cli.files.sizes import size_of
@@ -39,7 +39,7 @@ from loomir.target import Target
 from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.link_calls import link_calls
-from loomir.tir.prepared import Prepared
+from loomir.tir.prepared_function import PreparedFunction
 from loomir.tir.stmt import Stmt
 from loomir.transform.pipelines import lower_relax, optimize_relax
 from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions
@@ -51,7 +51,7 @@ __all__ = ["explain"]
 _CALLS: Final = 5  # the fastest counts
 
 
-class _Measured(NamedTuple):
+class _Measurement(NamedTuple):
     seconds: float
     sizes: Mapping[str, int]
 
@@ -87,7 +87,7 @@ def explain(
         with Progress(report) as progress:
             for key, program in found.items():
                 progress.step(key)
-                _Explained(
+                _Explainer(
                     report, file, key, program, Target(machine), settings, seed, optimize_graph
                 ).show(measure=measure, script=script, choices=choices)
     except LoomirError as error:
@@ -97,7 +97,7 @@ def explain(
 
 
 @dataclasses.dataclass
-class _Explained:
+class _Explainer:
     """Explains one program of a file."""
 
     report: Report
@@ -136,11 +136,13 @@ class _Explained:
                 facts[name]["script"] = scheduled.func.script()
         self.report.fact(self.key, facts)
 
-    def _kernels(self, module: IRModule) -> tuple[dict[str, PrimFunc], dict[Stmt, Scheduled]]:
+    def _kernels(
+        self, module: IRModule
+    ) -> tuple[dict[str, PrimFunc], dict[Stmt, ScheduledFunction]]:
         """Return the kernels, and the schedules of those with packed constants by their loops."""
-        packed: dict[Stmt, Scheduled] = {}
+        packed: dict[Stmt, ScheduledFunction] = {}
 
-        def prepare(func: PrimFunc, constants: Set[int]) -> Prepared | None:
+        def prepare(func: PrimFunc, constants: Set[int]) -> PreparedFunction | None:
             scheduled, prepared = schedule_with_constants(func, constants, self.target)
             if prepared is not None:
                 packed[scheduled.func.body] = scheduled
@@ -164,9 +166,9 @@ class _Explained:
         if not here:
             self.report.line("not measured: this is another machine")
 
-    def _measure(self, module: IRModule) -> dict[str, _Measured]:
+    def _measure(self, module: IRModule) -> dict[str, _Measurement]:
         """Run every function that can be called, and measure the best time of each kernel."""
-        best: dict[str, _Measured] = {}
+        best: dict[str, _Measurement] = {}
         exe = loomir.compile(module, optimize_graph=self.optimize_graph)
         names = graphs_of(module) or [
             var.name_hint
@@ -179,11 +181,15 @@ class _Explained:
                 for call in exe.profile(*arguments, name=name).calls:
                     seconds = (call.end - call.start) / 1e9
                     if call.kernel not in best or seconds < best[call.kernel].seconds:
-                        best[call.kernel] = _Measured(seconds, call.sizes)
+                        best[call.kernel] = _Measurement(seconds, call.sizes)
         return best
 
     def _kernel(
-        self, name: str, scheduled: Scheduled, roof: Roof | None, measured: _Measured | None
+        self,
+        name: str,
+        scheduled: ScheduledFunction,
+        roof: Roof | None,
+        measured: _Measurement | None,
     ) -> dict[str, Any]:
         """Print the plans of a kernel, then its time."""
         self.report.line("")
@@ -244,7 +250,7 @@ class _Explained:
         }
 
     def _time_of_group(
-        self, scheduled: Scheduled, plan: Plan, sizes: Mapping[str, int]
+        self, scheduled: ScheduledFunction, plan: Plan, sizes: Mapping[str, int]
     ) -> float | None:
         """Run a group by itself; return its best time, or None if that is not possible."""
         func = outline_group(scheduled, plan)
@@ -261,7 +267,7 @@ class _Explained:
         ]
         return min((call.end - call.start for call in calls), default=0) / 1e9 or None
 
-    def _as_written(self, scheduled: Scheduled) -> dict[str, Any]:
+    def _as_written(self, scheduled: ScheduledFunction) -> dict[str, Any]:
         """Print which statements run as written, why, and in which form they could be scheduled."""
         arranged = "" if scheduled.plans else arrangement_of(scheduled.func)
         if arranged:
@@ -272,7 +278,7 @@ class _Explained:
             return {"arranged": arranged}
         facts: list[dict[str, str]] = []
         for stmt in scheduled.unplanned:
-            found = explain_unread(stmt)
+            found = explain_unlifted(stmt)
             facts.append(found._asdict())
             self.report.line(f"  runs as written: {found.what}")
             self.report.line(f"     why: {found.why}")
@@ -281,7 +287,7 @@ class _Explained:
             self.report.line("  runs as written: it has no statement that does something")
         return {"as_written": facts} if facts else {}
 
-    def _requests(self, scheduled: Scheduled) -> dict[str, Any]:
+    def _requests(self, scheduled: ScheduledFunction) -> dict[str, Any]:
         """Print which loops have a kind that the program requests."""
         if not scheduled.requests:
             return {}

@@ -13,6 +13,7 @@ import typer
 
 import loomir
 from loomir.autoschedule.driver import schedule_function
+from loomir.cli.checked_run import check_indices
 from loomir.cli.compare import (
     Argument,
     Outcome,
@@ -44,7 +45,6 @@ from loomir.cli.graphs import (
     graphs_of,
     run_graph,
 )
-from loomir.cli.guarded import check_indices
 from loomir.cli.inputs import make_inputs
 from loomir.cli.models import ModelRun, run_model
 from loomir.cli.names import check_names, functions_of, public_functions

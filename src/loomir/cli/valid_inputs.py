@@ -9,10 +9,10 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from loomir.cli.checked_run import compile_checked
 from loomir.cli.compare import default_sizes
 from loomir.cli.files.file_options import ask_for_inputs, constants
 from loomir.cli.files.sizes import size_of
-from loomir.cli.guarded import compile_checked
 from loomir.cli.inputs import make_inputs
 from loomir.ir.module import IRModule
 from loomir.support.diagnostics import RunError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from loomir.codegen.llvm.assembler.types import PTR
-from loomir.codegen.llvm.generated import Generated
+from loomir.codegen.llvm.generated_module import GeneratedModule
 from loomir.codegen.llvm.tir.entry.c_entry import c_type
 from loomir.relax.node import StructInfo
 from loomir.support.dtype import DataType
@@ -94,7 +94,9 @@ def _identifier(name: str, taken: set[str]) -> str:
     return made
 
 
-def functions_for_c(generated: Generated, signatures: dict[str, Signature]) -> list[CFunction]:
+def functions_for_c(
+    generated: GeneratedModule, signatures: dict[str, Signature]
+) -> list[CFunction]:
     """List the public functions."""
     taken: set[str] = set(API_NAMES)
     made: list[CFunction] = []

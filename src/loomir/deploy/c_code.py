@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from loomir.codegen.llvm.generated import Generated
+from loomir.codegen.llvm.generated_module import GeneratedModule
 from loomir.deploy.c_api import CFunction
 from loomir.deploy.values_ir import TEXT_SIZE, bytes_constant, text_constant
 from loomir.runtime.fault import Fault, Value
@@ -68,12 +68,12 @@ have had too small a stack for signals.
 """
 
 
-def _uses_tiles(generated: Generated) -> bool:
+def _uses_tiles(generated: GeneratedModule) -> bool:
     """Tell whether code uses the matrix unit (AMX)."""
     return "@llvm.x86.tdp" in generated.text
 
 
-def functions_ir(generated: Generated, functions: Sequence[CFunction], values: int) -> str:
+def functions_ir(generated: GeneratedModule, functions: Sequence[CFunction], values: int) -> str:
     """Write the functions of the program; ``values`` is the most values of a fault."""
     lines = [
         f"@loomir_error_text = external thread_local global [{TEXT_SIZE} x i8]",

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from loomir.codegen.llvm.generated import FunctionInfo, Generated
+from loomir.codegen.llvm.generated_module import FunctionInfo, GeneratedModule
 from loomir.codegen.llvm.graphs import graph_functions
 from loomir.codegen.llvm.jit.engine import TargetMachine
-from loomir.codegen.llvm.native import Native
+from loomir.codegen.llvm.native_module import NativeModule
 from loomir.deploy.span_table import SpanTable, read_spans
 from loomir.deploy.tables import Tables, fault_row, graph_rows, read_fault, read_graph_lazily
 from loomir.ir.node import Node
@@ -70,7 +70,7 @@ def find_cached(key: str, compile_again: Callable[[], Executable]) -> CachedExec
     if found is None:
         return None
     generated = _rebuild_generated(found)
-    native = Native(generated, TargetMachine.host(), compiled=found.code)
+    native = NativeModule(generated, TargetMachine.host(), compiled=found.code)
     executable = Executable(
         graph_functions(generated, native, _explain),
         script=lambda: compile_again().script(),
@@ -84,7 +84,7 @@ def find_cached(key: str, compile_again: Callable[[], Executable]) -> CachedExec
     return CachedExecutable(executable, native.prepare)
 
 
-def _rebuild_generated(found: CachedProgram) -> Generated:
+def _rebuild_generated(found: CachedProgram) -> GeneratedModule:
     known: Any = found.known
     spans = read_spans(known)
 
@@ -95,7 +95,7 @@ def _rebuild_generated(found: CachedProgram) -> Generated:
         return [made[number] for number in known["roots"]]
 
     graph = read_graph_lazily(known["graph"], nodes, spans, found.arrays)
-    return Generated(
+    return GeneratedModule(
         "",
         tuple([read_fault(row, spans) for row in known["faults"]]),
         MappingProxyType({}),

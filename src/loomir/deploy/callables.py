@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from loomir.codegen.llvm.generated import FunctionInfo
+from loomir.codegen.llvm.generated_module import FunctionInfo
 from loomir.codegen.llvm.graphs import graph_functions
-from loomir.codegen.llvm.native import Native
+from loomir.codegen.llvm.native_module import NativeModule
 from loomir.deploy.tables import Tables
 from loomir.relax import expr as relax
 from loomir.runtime.copying import CopyingFunction, CopyingGraphFunction
-from loomir.runtime.function import Complete, Function
+from loomir.runtime.function import ArgumentCompleter, Function
 from loomir.runtime.graph.function import GraphFunction
 from loomir.support.fork_safe import import_module
 from loomir.tir.function import PrimFunc
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["callables", "explain_graph"]
 
 
-def callables(tables: Tables, native: Native) -> dict[str, Function | GraphFunction]:
+def callables(tables: Tables, native: NativeModule) -> dict[str, Function | GraphFunction]:
     """Return the public functions, by name."""
     copies = tables.copy_arguments
     graph_kind = CopyingGraphFunction if copies or tables.strided else GraphFunction
@@ -78,7 +78,7 @@ def explain_graph(known: FunctionInfo, args: tuple[object, ...]) -> None:
     interp.interpret(relax.Function(tuple(params), relax.Tuple(()), attrs=attrs), *args)
 
 
-def _address(native: Native, name: str) -> Callable[[], int]:
+def _address(native: NativeModule, name: str) -> Callable[[], int]:
     return lambda: native.address(name)
 
 
@@ -92,7 +92,7 @@ def _explain(tables: Tables, name: str) -> Callable[[tuple[object, ...]], None]:
     return explain_call
 
 
-def _complete(tables: Tables, name: str) -> Complete:
+def _complete(tables: Tables, name: str) -> ArgumentCompleter:
     @cache
     def allocator() -> OutputAllocator:
         outputs: Any = import_module("loomir.interp.tir.missing_outputs")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from loomir.codegen.llvm.generated import Generated
+from loomir.codegen.llvm.generated_module import GeneratedModule
 from loomir.codegen.llvm.jit import engine
 from loomir.codegen.llvm.support.ir.checks import checks_ir
 from loomir.codegen.llvm.support.ir.faults import FEW, MANY
@@ -57,7 +57,7 @@ _TIMEOUT: Final = 120
 class LibrarySource:
     """The source of a library; ``called`` are the Python functions that loops call."""
 
-    generate: Callable[[], Generated]
+    generate: Callable[[], GeneratedModule]
     signatures: dict[str, Signature]
     called: tuple[str, ...]
     machine: engine.TargetMachine
@@ -104,7 +104,7 @@ def export_library(path: str | os.PathLike[str], source: LibrarySource) -> None:
 
 
 def _compile_object(
-    generated: Generated, functions: list[CFunction], source: LibrarySource
+    generated: GeneratedModule, functions: list[CFunction], source: LibrarySource
 ) -> bytes:
     machine = source.machine
     values = generated.graph.values if generated.graph else MANY if source.watched else FEW

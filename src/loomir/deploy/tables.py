@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, overload
 
-from loomir.codegen.llvm.generated import FunctionCheck, FunctionInfo, Generated, Graph
+from loomir.codegen.llvm.generated_module import FunctionCheck, FunctionInfo, GeneratedModule, Graph
 from loomir.deploy.span_table import SpanTable, read_spans
 from loomir.ir.module import IRModule
 from loomir.ir.node import Node
 from loomir.ir.serialize import from_rows, to_rows
 from loomir.runtime.fault import Fault, FaultKind, Value
 from loomir.runtime.graph.function import Signature
-from loomir.runtime.graph.values import Wanted
+from loomir.runtime.graph.values import ExpectedDTypes
 from loomir.runtime.parameter import Parameter
 from loomir.support.array import Array
 from loomir.support.dtype import DataType
@@ -56,7 +56,7 @@ class Tables:
     whose arrays are copied in any case, by graph function.
     """
 
-    generated: Generated
+    generated: GeneratedModule
     kernels: Mapping[str, KernelSignature]
     loops: IRModule
     allow_alias: bool
@@ -165,7 +165,7 @@ def graph_rows(graph: Graph, root: Callable[[Node], int], places: SpanTable) -> 
     }
 
 
-def _write_wanted(wanted: Wanted) -> object:
+def _write_wanted(wanted: ExpectedDTypes) -> object:
     if isinstance(wanted, tuple):
         return [_write_wanted(part) for part in wanted]
     return None if wanted is None else str(wanted)
@@ -187,7 +187,7 @@ def read_tables(data: Mapping[str, Any], constants: bytes, llvm_ir: str) -> Tabl
     if not isinstance(loops, IRModule):
         raise TypeError("the loops are no module")
     graph = data["graph"]
-    generated = Generated(
+    generated = GeneratedModule(
         llvm_ir,
         tuple([read_fault(row, spans) for row in data["faults"]]),
         MappingProxyType(dict(data["entries"])),
@@ -331,7 +331,7 @@ def _read_signature(name: str, names: Any, wanted: Any, sizes: Any) -> Signature
     return Signature(name, tuple(names), tuple([_read_wanted(w) for w in wanted]), tuple(sizes))
 
 
-def _read_wanted(wanted: Any) -> Wanted:
+def _read_wanted(wanted: Any) -> ExpectedDTypes:
     if isinstance(wanted, list):
         return tuple([_read_wanted(part) for part in cast("list[Any]", wanted)])
     return None if wanted is None else DataType(wanted)

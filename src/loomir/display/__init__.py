@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from loomir.display.measured import profile_page
 from loomir.display.nest import schedule_page, trace_page
+from loomir.display.profile_pages import profile_page
 from loomir.display.tables import executable_page, graph_page, kernel_page, module_page
 from loomir.ir.module import IRModule
 from loomir.relax.expr import Function

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from loomir.display.layered import Box, Line, Placed, place
+from loomir.display.layered_layout import Box, Line, PlacedBox, place
 from loomir.display.page import cut, escape, note
 from loomir.ir.module import GlobalVar
 from loomir.ir.op import Op
@@ -219,7 +219,7 @@ def picture(graph: Graph) -> str:
     )
 
 
-def _box(box: Box, at: Placed) -> str:
+def _box(box: Box, at: PlacedBox) -> str:
     color = _COLORS[box.kind]
     lines = box.texts()
     text = "".join(

@@ -48,7 +48,7 @@ from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.expr import const as number
 from loomir.transform.relax.functions.lambda_lift import lambda_lift
 
-__all__ = ["LoopMistake", "Scanned", "Step", "emit_loop", "emit_scan", "lift_loops"]
+__all__ = ["LoopMistake", "ScanInputs", "Step", "emit_loop", "emit_scan", "lift_loops"]
 
 _LEVELS: Final = 62
 """The most doublings of the steps of a loop: more than an int64 counts."""
@@ -267,7 +267,7 @@ def _describe_gathered(row: TensorStructInfo) -> TensorStructInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScanInputs:
     """The scanned tensors with their axes, and whether each is scanned backwards."""
 
     length: Any
@@ -276,7 +276,7 @@ class Scanned:
 
 def emit_scan(
     importer: Importer,
-    scan: Scanned,
+    scan: ScanInputs,
     states: Sequence[RelaxExpr],
     body: Callable[[list[RelaxExpr], list[RelaxExpr]], tuple[list[RelaxExpr], int]],
 ) -> tuple[list[RelaxExpr], list[RelaxExpr]]:

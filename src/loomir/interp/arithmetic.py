@@ -35,7 +35,7 @@ from loomir.tir.expr import (
 
 __all__ = [
     "Binary",
-    "Inexact",
+    "InexactResult",
     "Unary",
     "binary_function",
     "conversion",
@@ -172,14 +172,14 @@ def binary_function(kind: type, dtype: DataType) -> Binary:
     raise InternalError(f"no arithmetic for {kind.__name__} of {dtype}")
 
 
-class Inexact(ArithmeticError):
+class InexactResult(ArithmeticError):
     """An integer result does not fit its dtype."""
 
 
 def exact_function(kind: type, dtype: DataType) -> Binary:
     """Return the function of an operator for which overflow is an error.
 
-    Errors: Inexact, for signed integers of 64 bits; others wrap.
+    Errors: InexactResult, for signed integers of 64 bits; others wrap.
     """
     if kind not in _EXACT or not (dtype.is_int and dtype.bits == 64):
         return binary_function(kind, dtype)
@@ -188,19 +188,19 @@ def exact_function(kind: type, dtype: DataType) -> Binary:
     def check(a: int, b: int) -> int:
         made = exact(a, b)
         if not low <= made <= high:
-            raise Inexact
+            raise InexactResult
         return made
 
     return check
 
 
 def exact_shift(shift: Binary, bits: int) -> Binary:
-    """Make a left shift raise if bits are lost. Errors: Inexact."""
+    """Make a left shift raise if bits are lost. Errors: InexactResult."""
 
     def check(a: int, b: int) -> int:
         made: int = shift(a, b)
         if made >> (b % bits) != a:
-            raise Inexact
+            raise InexactResult
         return made
 
     return check

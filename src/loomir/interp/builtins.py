@@ -21,8 +21,8 @@ from loomir.tir.builtins.accuracy import ACCURACY, ulp_tolerance
 __all__ = ["CONTROL", "TOLERANCE", "builtin_function"]
 
 Function: TypeAlias = Callable[..., Any]
-One: TypeAlias = Callable[[Any], Any]
-Two: TypeAlias = Callable[[Any, Any], Any]
+UnaryFunction: TypeAlias = Callable[[Any], Any]
+BinaryFunction: TypeAlias = Callable[[Any, Any], Any]
 
 CONTROL: Final = frozenset(
     {
@@ -87,7 +87,7 @@ def _sign_infinity(x: float) -> float:
     return math.copysign(math.inf, x)
 
 
-def _logarithm(function: Callable[[float], float], pole: float) -> One:
+def _logarithm(function: Callable[[float], float], pole: float) -> UnaryFunction:
     total = _total(function, _infinity)
     return lambda x: -math.inf if x == pole else total(x)
 
@@ -128,7 +128,7 @@ def _remainder(x: float, y: float) -> float:
         return math.nan
 
 
-def _to_whole(function: Callable[[float], int]) -> One:
+def _to_whole(function: Callable[[float], int]) -> UnaryFunction:
     return lambda x: math.copysign(float(function(x)), x) if math.isfinite(x) else x
 
 
@@ -247,49 +247,49 @@ def _next_after(dtype: DataType) -> Function:
     return next_after
 
 
-def _magnitude(dtype: DataType) -> One:
+def _magnitude(dtype: DataType) -> UnaryFunction:
     if dtype.is_float:
         return abs
     wrap = wrapper(dtype)
     return lambda x: wrap(abs(x))
 
 
-def _complement(dtype: DataType) -> One:
+def _complement(dtype: DataType) -> UnaryFunction:
     if dtype.is_bool:
         return lambda x: not x
     wrap = wrapper(dtype)
     return lambda x: wrap(~x)
 
 
-def _shift_left(dtype: DataType) -> Two:
+def _shift_left(dtype: DataType) -> BinaryFunction:
     wrap, bits = wrapper(dtype), dtype.bits
     return lambda x, y: wrap(x << (y % bits))
 
 
-def _shift_right(dtype: DataType) -> Two:
+def _shift_right(dtype: DataType) -> BinaryFunction:
     bits = dtype.bits
     return lambda x, y: x >> (y % bits)
 
 
-def _ones(dtype: DataType) -> One:
+def _ones(dtype: DataType) -> UnaryFunction:
     mask = (1 << dtype.bits) - 1
     return lambda x: bin(x & mask).count("1")
 
 
-def _count_leading_zeros(dtype: DataType) -> One:
+def _count_leading_zeros(dtype: DataType) -> UnaryFunction:
     bits, mask = dtype.bits, (1 << dtype.bits) - 1
     return lambda x: bits - (x & mask).bit_length()
 
 
-def _and(dtype: DataType) -> Two:
+def _and(dtype: DataType) -> BinaryFunction:
     return lambda x, y: x & y
 
 
-def _or(dtype: DataType) -> Two:
+def _or(dtype: DataType) -> BinaryFunction:
     return lambda x, y: x | y
 
 
-def _xor(dtype: DataType) -> Two:
+def _xor(dtype: DataType) -> BinaryFunction:
     return lambda x, y: x ^ y
 
 
@@ -305,7 +305,7 @@ def _is_finite(dtype: DataType) -> Function:
     return math.isfinite
 
 
-def _identity(dtype: DataType) -> One:
+def _identity(dtype: DataType) -> UnaryFunction:
     return lambda x: x
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from loomir.interp.machine import Environment, NumbersTooLargeError
 from loomir.interp.memory import Memory, View, finder
-from loomir.interp.rational import Exact, exact_of, round_to_dtype
+from loomir.interp.rational import ExactNumber, exact_of, round_to_dtype
 from loomir.interp.values import Value, decoder, encoder, format_of, pack, unpack
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
@@ -34,7 +34,7 @@ class Part(NamedTuple):
 
     at: int
     dtype: DataType
-    number: Exact
+    number: ExactNumber
 
 
 class _Bits(int):
@@ -93,7 +93,7 @@ def write_at(memory: Memory, at: int, value: Any, dtype: DataType) -> Any:
     return near if encode is None else encode(near)
 
 
-def _require_few_digits(number: Exact) -> None:
+def _require_few_digits(number: ExactNumber) -> None:
     """Stop a run whose numbers grow at each step, since it would become slower and slower.
 
     Errors: NumbersTooLargeError.

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from loomir.interp.arithmetic import Inexact, wrapper
+from loomir.interp.arithmetic import InexactResult, wrapper
 from loomir.interp.machine import Code, Environment, is_shallow
 from loomir.support.dtype import DataType
 from loomir.tir.expr import GE, GT, LE, LT, NE, Add, Eq, FloorDiv, FloorMod, Max, Min, Mul, Sub
 
 __all__ = ["integer_code"]
 
-Run: TypeAlias = Callable[[Environment], Any]
+Evaluator: TypeAlias = Callable[[Environment], Any]
 
 
 def integer_code(kind: type, dtype: DataType, a: Code, b: Code, *, exact: bool) -> Code | None:
     """Compile an operator on scalar integers; None for others, and if ``strict`` is needed.
 
-    With ``exact``, a signed result of 64 bits that does not fit raises Inexact; others wrap.
+    With ``exact``, a signed result of 64 bits that does not fit raises InexactResult; others wrap.
     """
     if dtype.is_vector or dtype.is_bool or not dtype.is_integer or not is_shallow(a, b):
         return None
@@ -39,10 +39,10 @@ def _limits(dtype: DataType, *, exact: bool) -> tuple[int, int, Callable[[int], 
 
 
 def _raise(x: int) -> int:
-    raise Inexact
+    raise InexactResult
 
 
-_COMPARISONS: Final[dict[type, Callable[[Run, Run], Run]]] = {
+_COMPARISONS: Final[dict[type, Callable[[Evaluator, Evaluator], Evaluator]]] = {
     Eq: lambda a, b: lambda env: a(env) == b(env),
     NE: lambda a, b: lambda env: a(env) != b(env),
     LT: lambda a, b: lambda env: a(env) < b(env),
@@ -55,7 +55,9 @@ _COMPARISONS: Final[dict[type, Callable[[Run, Run], Run]]] = {
 """Operators whose results always fit."""
 
 
-def _with_constant(kind: type, dtype: DataType, a: Code, k: int, *, exact: bool) -> Run | None:
+def _with_constant(
+    kind: type, dtype: DataType, a: Code, k: int, *, exact: bool
+) -> Evaluator | None:
     """Compile an operator with a constant right operand."""
     run, slot = a.run, a.slot
     if kind in (FloorDiv, FloorMod):
@@ -78,17 +80,23 @@ def _with_constant(kind: type, dtype: DataType, a: Code, k: int, *, exact: bool)
     return None
 
 
-def _sum(a: Run, b: Run, low: int, high: int, beyond: Callable[[int], Any]) -> Run:
+def _sum(
+    a: Evaluator, b: Evaluator, low: int, high: int, beyond: Callable[[int], Any]
+) -> Evaluator:
     return lambda env: x if low <= (x := a(env) + b(env)) <= high else beyond(x)
 
 
-def _difference(a: Run, b: Run, low: int, high: int, beyond: Callable[[int], Any]) -> Run:
+def _difference(
+    a: Evaluator, b: Evaluator, low: int, high: int, beyond: Callable[[int], Any]
+) -> Evaluator:
     return lambda env: x if low <= (x := a(env) - b(env)) <= high else beyond(x)
 
 
-def _product(a: Run, b: Run, low: int, high: int, beyond: Callable[[int], Any]) -> Run:
+def _product(
+    a: Evaluator, b: Evaluator, low: int, high: int, beyond: Callable[[int], Any]
+) -> Evaluator:
     return lambda env: x if low <= (x := a(env) * b(env)) <= high else beyond(x)
 
 
-_CHECKED: Final[dict[type, Callable[..., Run]]] = {Add: _sum, Sub: _difference, Mul: _product}
+_CHECKED: Final[dict[type, Callable[..., Evaluator]]] = {Add: _sum, Sub: _difference, Mul: _product}
 """Operators whose results may not fit."""

@@ -1,8 +1,8 @@
 """The interpreter's machine: one loop over instructions, whatever the depth of the program.
 
 - An expression becomes a ``Code``: a closure over the environment. One that is deep, or calls a
-  function of the module, stays a ``Deep`` node instead, which ``evaluate`` treats with an explicit
-  stack.
+  function of the module, stays a ``DeepExpression`` node instead, which ``evaluate`` treats with
+  an explicit stack.
 - A statement becomes instructions: closures over the environment that return the number of the next
   instruction.
 - A call of a function suspends the caller; ``run`` keeps the suspended callers in a list.
@@ -28,14 +28,14 @@ __all__ = [
     "SUSPENDED",
     "CallRequest",
     "Code",
-    "Compiled",
-    "Deep",
+    "CompiledFunction",
+    "DeepExpression",
+    "EarlyReturn",
     "Environment",
     "Instruction",
     "Linker",
     "NumbersTooLargeError",
     "OutOfStepsError",
-    "Returned",
     "call_function",
     "choose_branch",
     "evaluate",
@@ -84,7 +84,7 @@ class Code:
         self,
         run: Callable[[Environment], Value],
         height: int = 0,
-        deep: Deep | None = None,
+        deep: DeepExpression | None = None,
         *,
         slot: int | None = None,
         constant: int | None = None,
@@ -96,7 +96,7 @@ class Code:
         self.constant = constant
 
 
-class Deep(NamedTuple):
+class DeepExpression(NamedTuple):
     """An expression evaluated step by step: first its operands, then ``finish(env, *values)``.
 
     ``then`` says what the result of that is: the ``value``, the ``code`` to evaluate next, or the
@@ -108,7 +108,7 @@ class Deep(NamedTuple):
     then: str
 
 
-class Compiled(NamedTuple):
+class CompiledFunction(NamedTuple):
     """A function ready to run."""
 
     name: str
@@ -119,7 +119,7 @@ class Compiled(NamedTuple):
 class Linker(Protocol):
     """The interface of a program for the machine: it enters functions with arguments."""
 
-    def enter(self, request: CallRequest) -> tuple[Compiled, Environment]:
+    def enter(self, request: CallRequest) -> tuple[CompiledFunction, Environment]:
         """Check and bind the arguments of a call."""
         ...
 
@@ -132,7 +132,7 @@ class NumbersTooLargeError(OutOfStepsError):
     """A run without rounding produced numbers with so many digits that it might never end."""
 
 
-class Returned(Exception):
+class EarlyReturn(Exception):
     """Raised by ``T.ret`` inside an expression; the value is in the environment."""
 
 
@@ -154,7 +154,7 @@ def strict(operands: Sequence[Code], function: Callable[..., Value]) -> Code:
         def finish(env: Environment, *values: Value) -> Value:
             return function(*values)
 
-        return Code(_never, 0, Deep(tuple(operands), finish, "value"))
+        return Code(_never, 0, DeepExpression(tuple(operands), finish, "value"))
     if len(operands) == 1:
         a = operands[0].run
         return Code(lambda env: function(a(env)), height)
@@ -172,7 +172,7 @@ def read_then(operands: Sequence[Code], function: Callable[..., Value]) -> Code:
     """Evaluate all operands in order, then ``function(env, *values)``."""
     height = 1 + max((c.height for c in operands), default=0)
     if height > _HEIGHT or any(c.deep for c in operands):
-        return Code(_never, 0, Deep(tuple(operands), function, "value"))
+        return Code(_never, 0, DeepExpression(tuple(operands), function, "value"))
     if len(operands) == 1:
         a = operands[0].run
         return Code(lambda env: function(env, a(env)), height)
@@ -192,7 +192,7 @@ def choose_branch(
     """Evaluate ``first``, then the one of ``rest`` that ``choose(env, value)`` returns."""
     height = 1 + max(first.height, *(c.height for c in rest))
     if height > _HEIGHT or first.deep or any(c.deep for c in rest):
-        return Code(_never, 0, Deep((first,), choose, "code"))
+        return Code(_never, 0, DeepExpression((first,), choose, "code"))
     head = first.run
     return Code(lambda env: choose(env, head(env)).run(env), height)
 
@@ -203,12 +203,12 @@ def call_function(operands: Sequence[Code], name: str, span: Span | None) -> Cod
     def request(env: Environment, *args: Value) -> CallRequest:
         return CallRequest(name, args, span)
 
-    return Code(_never, 0, Deep(tuple(operands), request, "call"))
+    return Code(_never, 0, DeepExpression(tuple(operands), request, "call"))
 
 
 def evaluate(code: Code, env: Environment) -> Steps:
     """Evaluate an expression of any depth; yields the calls it needs, returns its value."""
-    pending: list[tuple[Deep, list[Value]]] = []
+    pending: list[tuple[DeepExpression, list[Value]]] = []
     current = code
     while True:
         deep = current.deep
@@ -293,14 +293,14 @@ def _run_counted(
 
 
 def run(
-    linker: Linker, function: Compiled, env: Environment, steps_at_most: int | None = None
+    linker: Linker, function: CompiledFunction, env: Environment, steps_at_most: int | None = None
 ) -> Value:
     """Run a function to its end, and return its result.
 
     Errors: OutOfStepsError.
     """
     left = steps_at_most
-    suspended: list[tuple[Compiled, Environment, Steps]] = []
+    suspended: list[tuple[CompiledFunction, Environment, Steps]] = []
     number = 0
     while True:
         code = function.code
@@ -309,7 +309,7 @@ def run(
                 number, left = _run_counted(code, number, env, left)
             while number >= 0:
                 number = code[number](env)
-        except Returned:
+        except EarlyReturn:
             number = FINISHED
         if number == FINISHED:
             if not suspended:
@@ -323,7 +323,7 @@ def run(
         except StopIteration as stop:
             number = stop.value
             continue
-        except Returned:
+        except EarlyReturn:
             number = FINISHED
             continue
         if len(suspended) >= RECURSION_LIMIT:

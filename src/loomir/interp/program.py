@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 from loomir.interp.relax.machine import Machine
 from loomir.interp.relax.ops import operate
 from loomir.interp.tir.calls import Interpreter
-from loomir.interp.tir.missing_outputs import Completed, OutputAllocator
+from loomir.interp.tir.missing_outputs import CompletedCall, OutputAllocator
 from loomir.interp.values import Value
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.relax.expr import Function
@@ -47,7 +47,7 @@ def interpret(
         if isinstance(func, PrimFunc) and len(rest) + len(kwargs) < len(func.params):
             allocator = OutputAllocator(func, program if isinstance(program, IRModule) else None)
             completed = allocator.complete(rest, kwargs)
-            if isinstance(completed, Completed):
+            if isinstance(completed, CompletedCall):
                 engine = Interpreter(program, allow_alias=allow_alias, track=track)
                 engine.call(name, completed.args, {})
                 return cast("Value", completed.result)

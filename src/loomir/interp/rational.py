@@ -22,9 +22,9 @@ from loomir.interp.values import FORMATS, format_of, round_exact, rounder
 from loomir.support.dtype import DataType
 from loomir.tir.expr import Add, Div, FloorDiv, FloorMod, Mul, Sub
 
-__all__ = ["EXACT", "Exact", "exact_of", "float_of", "round_to_dtype"]
+__all__ = ["EXACT", "ExactNumber", "exact_of", "float_of", "round_to_dtype"]
 
-Exact: TypeAlias = int | Fraction | float
+ExactNumber: TypeAlias = int | Fraction | float
 """An exact number, an infinity or NaN."""
 
 _FLOAT64: Final = DataType("float64")
@@ -32,7 +32,7 @@ _POWERS: Final = 64
 """The largest exponent of powers that are computed as products."""
 
 
-def exact_of(x: float) -> Exact:
+def exact_of(x: float) -> ExactNumber:
     """Convert a float to an exact number."""
     try:
         whole = int(x)
@@ -41,17 +41,17 @@ def exact_of(x: float) -> Exact:
     return whole if whole == x else Fraction(x)
 
 
-def float_of(x: Exact) -> float:
+def float_of(x: ExactNumber) -> float:
     """Round to float64."""
     return x if isinstance(x, float) else round_exact(x, FORMATS["float64"])
 
 
-def round_to_dtype(x: Exact, dtype: DataType) -> float:
+def round_to_dtype(x: ExactNumber, dtype: DataType) -> float:
     """Round once to the elements of a float dtype."""
     return x if isinstance(x, float) else round_exact(x, format_of(dtype))
 
 
-def _plain(x: Any) -> Exact:
+def _plain(x: Any) -> ExactNumber:
     """Convert integral fractions to integers, which are faster."""
     return x.numerator if type(x) is Fraction and x.denominator == 1 else x
 
@@ -219,7 +219,7 @@ def _builtin(name: str, dtype: DataType) -> Callable[..., Any]:
     return _compute_by_floats(name)
 
 
-def _constant(value: float, dtype: DataType) -> Exact:
+def _constant(value: float, dtype: DataType) -> ExactNumber:
     return exact_of(rounder(dtype)(value))
 
 

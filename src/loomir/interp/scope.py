@@ -27,7 +27,7 @@ class Scope:
     ``trackers`` lists the running parallel loops if memory is watched for races and uninitialised
     reads, else it is None. With ``flat``, a declared buffer with one axis extends over its whole
     memory, in both directions. With ``exact``, int64 arithmetic does not wrap: a result that does
-    not fit raises ``Inexact``. ``numbers`` is the arithmetic of floats.
+    not fit raises ``InexactResult``. ``numbers`` is the arithmetic of floats.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from loomir.ir.comparison_code import COMPARERS, Found, Nodes, comparer
+from loomir.ir.comparison_code import COMPARERS, ComparisonState, Nodes, comparer
 from loomir.ir.node import DECLARED, Node
 from loomir.ir.visit import plan_of
 
@@ -48,10 +48,10 @@ def structural_equal(left: Node, right: Node) -> bool:
     return _names_hold(names, bound, shared, made)
 
 
-def _rest_holds(found: Found) -> bool:
+def _rest_holds(found: ComparisonState) -> bool:
     """Compare the remaining pairs in chunks."""
     compare = comparer()
-    used, made = _Rest(*found[:2]), _Rest(*found[2:4])
+    used, made = _PostponedPairs(*found[:2]), _PostponedPairs(*found[2:4])
     while True:
         used.put_off()
         made.put_off()
@@ -105,7 +105,7 @@ def _stay(shared: list[Any], makes: bool, names: dict[Any, Any], bound: list[Any
     return True
 
 
-class _Rest:
+class _PostponedPairs:
     """The pairs whose comparison is postponed."""
 
     def __init__(self, left: Nodes, right: Nodes) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias, cast
 from loomir.ir.node import DECLARED, NODE_CLASSES, Node, Role
 from loomir.support.dtype import DataType
 
-__all__ = ["COMPARERS", "MOST", "Found", "Nodes", "comparer", "is_same_leaf"]
+__all__ = ["COMPARERS", "MOST", "ComparisonState", "Nodes", "comparer", "is_same_leaf"]
 
 MOST: Final = 4_000
 """How many pairs are compared before the remaining ones are checked for repetitions."""
@@ -48,7 +48,7 @@ _Pairs: TypeAlias = Callable[[Any, Any], Any]
 """Returns the counterpart of a definition of the left side; by default the given one."""
 _Bind: TypeAlias = Callable[[Any], None]
 """Records that the left side makes a definition."""
-Found: TypeAlias = tuple[Nodes, Nodes, Nodes, Nodes, _Pairs, _Bind, Nodes, Nodes]
+ComparisonState: TypeAlias = tuple[Nodes, Nodes, Nodes, Nodes, _Pairs, _Bind, Nodes, Nodes]
 """The state of a comparison of two programs.
 
 The pairs to be compared, left and right; those in which names are made; the definition that the
@@ -56,7 +56,7 @@ right side has where the left has one; what notes those that the left makes; wha
 and may hold names; what both sides hold where names are made.
 """
 _UNPACK: Final = "left, right, made_left, made_right, pairs, bind, shared, made = found"
-Same: TypeAlias = Callable[[Any, Any, Found], bool]
+Comparer: TypeAlias = Callable[[Any, Any, ComparisonState], bool]
 """Compares two values of one class and adds pairs of their parts; False if they differ."""
 
 
@@ -74,27 +74,27 @@ def is_same_leaf(a: object, b: object) -> bool:
 # -- values other than nodes ---------------------------------------------------------------------
 
 
-def _compare_value(x: Any, y: Any, found: Found) -> bool:
+def _compare_value(x: Any, y: Any, found: ComparisonState) -> bool:
     return x == y
 
 
-def _compare_float(x: Any, y: Any, found: Found) -> bool:
+def _compare_float(x: Any, y: Any, found: ComparisonState) -> bool:
     return is_same_leaf(x, y)
 
 
-def _compare_used_tuple(x: Any, y: Any, found: Found) -> bool:
+def _compare_used_tuple(x: Any, y: Any, found: ComparisonState) -> bool:
     return _add(found[0], found[1], x, y)
 
 
-def _compare_made_tuple(x: Any, y: Any, found: Found) -> bool:
+def _compare_made_tuple(x: Any, y: Any, found: ComparisonState) -> bool:
     return _add(found[2], found[3], x, y)
 
 
-def _compare_used_mapping(x: Any, y: Any, found: Found) -> bool:
+def _compare_used_mapping(x: Any, y: Any, found: ComparisonState) -> bool:
     return _compare_mapping(x, y, found, found[0], found[1])
 
 
-def _compare_made_mapping(x: Any, y: Any, found: Found) -> bool:
+def _compare_made_mapping(x: Any, y: Any, found: ComparisonState) -> bool:
     return _compare_mapping(x, y, found, found[2], found[3])
 
 
@@ -105,7 +105,7 @@ def _add(left: Nodes, right: Nodes, x: Iterable[Any], y: Iterable[Any]) -> bool:
     return len(left) == len(right)
 
 
-def _compare_mapping(x: Any, y: Any, found: Found, left: Nodes, right: Nodes) -> bool:
+def _compare_mapping(x: Any, y: Any, found: ComparisonState, left: Nodes, right: Nodes) -> bool:
     """Compare mappings: with definitions as keys in order, with strings in any order."""
     kinds = set(map(type, x))
     if str not in kinds and all(issubclass(kind, Node) for kind in kinds):
@@ -211,7 +211,7 @@ def _inside(lines: Iterable[str]) -> list[str]:
     return [f" {line}" for line in lines]
 
 
-class _Nameless(dict[type, bool]):
+class _NamelessClasses(dict[type, bool]):
     """Caches whether values of a class contain no names."""
 
     def __missing__(self, kind: type) -> bool:
@@ -243,11 +243,11 @@ class _Writer:
             "zip": zip,
         }
 
-    def function(self, cls: type[Node]) -> Same:
+    def function(self, cls: type[Node]) -> Comparer:
         """Generate the function for a class."""
-        return cast("Same", self._compile("same(x, y, found", [*self.node(cls), "return True"]))
+        return cast("Comparer", self._compile("same(x, y, found", [*self.node(cls), "return True"]))
 
-    def loop(self) -> Callable[[Found], bool]:
+    def loop(self) -> Callable[[ComparisonState], bool]:
         """Generate the loop, which handles the most common classes without calls."""
         common = [NODE_CLASSES[kind] for kind in _COMMON if kind in NODE_CLASSES]
         lines: list[str] = []
@@ -272,7 +272,10 @@ class _Writer:
                 f" elif not {'made' if makes else 'used'}_table[k](x, y, found): return False",
                 f"del {left}[:most], {right}[:most]",
             ]
-        return cast("Callable[[Found], bool]", self._compile("loop(found", [*lines, "return True"]))
+        return cast(
+            "Callable[[ComparisonState], bool]",
+            self._compile("loop(found", [*lines, "return True"]),
+        )
 
     def _compile(self, head: str, lines: list[str]) -> Any:
         """Compile a function; the objects it needs are arguments, which are the fastest to read."""
@@ -467,17 +470,17 @@ class _Writer:
         ]
 
 
-class _Table(dict[type, Same]):
+class _Table(dict[type, Comparer]):
     """Functions by class, generated on first use."""
 
     def __init__(self, makes: bool) -> None:
         self._makes = makes
 
-    def __missing__(self, kind: type) -> Same:
+    def __missing__(self, kind: type) -> Comparer:
         made = self[kind] = self._write(kind)
         return made
 
-    def _write(self, kind: type) -> Same:
+    def _write(self, kind: type) -> Comparer:
         makes = self._makes
         if issubclass(kind, Node):
             return _Writer(makes).function(kind)
@@ -488,14 +491,14 @@ class _Table(dict[type, Same]):
         return _compare_float if issubclass(kind, float) else _compare_value
 
 
-_NAMELESS: Final = _Nameless()
+_NAMELESS: Final = _NamelessClasses()
 _USED: Final = _Table(makes=False)
 _MADE: Final = _Table(makes=True)
-COMPARERS: Final[dict[int, Callable[[Found], bool]]] = {}
+COMPARERS: Final[dict[int, Callable[[ComparisonState], bool]]] = {}
 """The loops that compare pairs, by the number of node classes when they were generated."""
 
 
-def comparer() -> Callable[[Found], bool]:
+def comparer() -> Callable[[ComparisonState], bool]:
     """Return the loop that compares up to ``MOST`` pairs; the others stay listed."""
     if len(DECLARED) not in COMPARERS:  # fields may have values of new classes
         for table in (_NAMELESS, _USED, _MADE, COMPARERS):

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from loomir.ir.node import Node, attr, child, meta, node, replace_lists, reset
 from loomir.support.argument_errors import explain_arguments
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
-from loomir.support.displaying import Displayed
+from loomir.support.displaying import HtmlDisplay
 from loomir.support.highlight import show_text
 from loomir.support.printing import to_text
 from loomir.support.span import Span
-from loomir.support.uncompiled_call import Uncompiled
+from loomir.support.uncompiled_call import UncompiledProgram
 
 __all__ = ["BaseFunc", "GlobalVar", "IRModule", "Origin", "VDevice"]
 
@@ -38,7 +38,7 @@ class VDevice(Node):
     mem_scope: str = attr(default="global")
 
 
-class BaseFunc(Uncompiled, Displayed, Node):
+class BaseFunc(UncompiledProgram, HtmlDisplay, Node):
     """The base class of functions of all IRs."""
 
     __slots__ = ()
@@ -84,7 +84,7 @@ class Origin(ABC):
         """Tell whether ``make`` would still make the same module."""
 
 
-class _Deferred(Node):
+class _DeferredNode(Node):
     """A node whose fields are created on first access."""
 
     __slots__ = ("_origin",)
@@ -108,7 +108,7 @@ class _Deferred(Node):
 
 
 @node
-class IRModule(Uncompiled, Displayed, _Deferred):
+class IRModule(UncompiledProgram, HtmlDisplay, _DeferredNode):
     """A collection of functions; a program.
 
     ``mod["name"]`` returns a function; ``mod.functions`` maps each ``GlobalVar`` to its function,

@@ -261,7 +261,7 @@ def _is_self(value: ast.expr) -> bool:
     return isinstance(value, ast.Name) and value.id == "self"
 
 
-class _PastGuard(ast.NodeTransformer):
+class _GuardBypass(ast.NodeTransformer):
     """Replaces ``self.x = value``, which asks the guard, by what ``reset`` does."""
 
     def visit_Assign(self, node: ast.Assign) -> Any:
@@ -285,7 +285,7 @@ def _write_past_guard(function: Any) -> Any:
     code = function.__code__
     if code.co_freevars:
         return function
-    tree = _PastGuard().visit(ast.parse(textwrap.dedent(inspect.getsource(function))))
+    tree = _GuardBypass().visit(ast.parse(textwrap.dedent(inspect.getsource(function))))
     (made,) = tree.body
     made.args.kwonlyargs, made.args.kw_defaults = [ast.arg("write_")], [None]
     ast.increment_lineno(ast.fix_missing_locations(tree), code.co_firstlineno - 1)

@@ -45,8 +45,8 @@ __all__ = [
     "PASSES",
     "OnStage",
     "Pass",
+    "PassRun",
     "Pipeline",
-    "Ran",
     "Subject",
     "apply",
     "fact",
@@ -139,7 +139,7 @@ PASSES: dict[str, Pass] = {}
 _BY_FUNCTION: dict[object, Pass] = {}
 
 
-class Registered(Protocol[_Unit, _Options]):
+class RegisteredPass(Protocol[_Unit, _Options]):
     """A registered pass as a callable: it maps its unit, or every unit of a module."""
 
     @overload
@@ -158,7 +158,7 @@ def register(
     requires: Iterable[str] = (),
     establishes: Iterable[str] = (),
     breaks: Iterable[str] = (),
-) -> Callable[[Callable[Concatenate[_Unit, _Options], _Unit]], Registered[_Unit, _Options]]:
+) -> Callable[[Callable[Concatenate[_Unit, _Options], _Unit]], RegisteredPass[_Unit, _Options]]:
     """Register a function as a pass, and return it with explained failures.
 
     Its unit and the class of its options are read from its annotations. The returned callable also
@@ -167,7 +167,7 @@ def register(
 
     def keep(
         function: Callable[Concatenate[_Unit, _Options], _Unit],
-    ) -> Registered[_Unit, _Options]:
+    ) -> RegisteredPass[_Unit, _Options]:
         hints = get_type_hints(function)
         hints.pop("return", None)
         unit, *options = hints.values()
@@ -186,7 +186,7 @@ def register(
         public = given if unit is IRModule else _map_modules_too(made)
         PASSES[name] = made
         _BY_FUNCTION.update(dict.fromkeys((function, given, public), made))
-        return cast("Registered[_Unit, _Options]", public)
+        return cast("RegisteredPass[_Unit, _Options]", public)
 
     return keep
 
@@ -249,7 +249,7 @@ def _map_functions(step: Pass, mod: IRModule, transform: Callable[[Any], BaseFun
     return mod.with_functions(functions) if changed else mod
 
 
-class Ran(NamedTuple):
+class PassRun(NamedTuple):
     """The record of one run of a pass."""
 
     name: str
@@ -304,7 +304,7 @@ class Pipeline:
         options: Mapping[str, object] | None = None,
         *,
         on_stage: OnStage | None = None,
-        times: list[Ran] | None = None,
+        times: list[PassRun] | None = None,
         verify: bool | None = None,
     ) -> IRModule:
         """Run all passes.
@@ -323,7 +323,7 @@ class Pipeline:
             start = time.perf_counter()
             made = apply(step, mod, (options or {}).get(step.name))
             if times is not None:
-                times.append(Ran(step.name, time.perf_counter() - start, made is not mod))
+                times.append(PassRun(step.name, time.perf_counter() - start, made is not mod))
             if on_stage is not None:
                 on_stage(step.name, made)
             if checked:
@@ -434,7 +434,7 @@ def is_verifying() -> bool:
     return _verify[0]
 
 
-def report(times: Sequence[Ran]) -> str:
+def report(times: Sequence[PassRun]) -> str:
     """Write the time of each pass as a table."""
     rows = [
         f"{ran.seconds * 1e3:9.2f} ms  {ran.name}{'' if ran.changed else '  (unchanged)'}"

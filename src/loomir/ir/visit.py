@@ -385,7 +385,7 @@ class _Parts(dict[type, "Getter | None"]):
         return made
 
 
-class _Inside(dict[type, bool]):
+class _SubclassCache(dict[type, bool]):
     """Caches whether classes are subclasses of given ones."""
 
     def __init__(self, kind: type | tuple[type, ...]) -> None:
@@ -397,13 +397,13 @@ class _Inside(dict[type, bool]):
         return made
 
 
-class _Insides(dict["type | tuple[type, ...]", _Inside]):
-    def __missing__(self, kind: type | tuple[type, ...]) -> _Inside:
-        made = self[kind] = _Inside(kind)
+class _SubclassCaches(dict["type | tuple[type, ...]", _SubclassCache]):
+    def __missing__(self, kind: type | tuple[type, ...]) -> _SubclassCache:
+        made = self[kind] = _SubclassCache(kind)
         return made
 
 
-_INSIDE: Final = _Insides()
+_INSIDE: Final = _SubclassCaches()
 _PARTS: Final = _Parts()
 _NO_NODES: Final[set[type]] = set()
 """Classes of values in fields that are not nodes and contain none."""

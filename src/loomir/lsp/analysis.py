@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from loomir.lsp.meanings import Binding, Bindings
 from loomir.lsp.places import Place, lines_of, place_of
 from loomir.relax.check.verify import verify, warnings_of
-from loomir.script.parser.whole_file import Found, Part, is_under, parts_of, read_part
+from loomir.script.parser.whole_file import Part, ReadResult, is_under, parts_of, read_part
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
 from loomir.tc.lower import lower
 from loomir.tc.parse import parse
@@ -159,7 +159,7 @@ def _read_program(part: Part, start: int) -> _Read:
     )
 
 
-def _list_mistakes(found: Found) -> list[Diagnostic]:
+def _list_mistakes(found: ReadResult) -> list[Diagnostic]:
     """List the mistakes and warnings that verifying a parsed program finds."""
     problems = [*found.problems, *found.warnings]
     if found.program is not None and not found.problems:

@@ -10,7 +10,7 @@ from loomir.ir.visit import of_classes
 from loomir.lsp.places import Place, place_of
 from loomir.relax.expr import Var as GraphVar
 from loomir.relax.info.describe import format_info
-from loomir.script.builder.frame import Built
+from loomir.script.builder.frame import Program
 from loomir.script.parser.evaluate.var_table import Entry, MutableLocal
 from loomir.support.span import Span
 from loomir.tir.buffer import Buffer
@@ -48,7 +48,7 @@ class Bindings:
         if entry.span is not None and entry.kind not in _PASSED_OVER:
             self._noted.append((name, entry, entry.span))
 
-    def explain(self, program: Built) -> None:
+    def explain(self, program: Program) -> None:
         """Add what the finished program tells of loops and axes."""
         functions: list[Any] = (
             list(program.functions.values()) if isinstance(program, IRModule) else [program]

@@ -35,7 +35,7 @@ from loomir.op.set import *  # noqa: F403
 from loomir.op.shapes import *  # noqa: F403
 from loomir.op.sorting import *  # noqa: F403
 from loomir.op.statistical import *  # noqa: F403
-from loomir.relax.operator.elsewhere import find_operator as _find_operator
+from loomir.relax.operator.other_libraries import find_operator as _find_operator
 from loomir.support.argument_errors import refuse_missing as _refuse_missing
 
 if not TYPE_CHECKING:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from loomir.codegen.llvm.native import Native
+from loomir.codegen.llvm.native_module import NativeModule
 from loomir.codegen.llvm.timing import read_records
 from loomir.deploy.tables import Tables
 from loomir.runtime.report.profile import KernelCall, Profile, Roof, Work
@@ -14,14 +14,14 @@ from loomir.support.diagnostics import CompileError
 from loomir.tir.analysis.cost import estimate_cost
 from loomir.tir.function import PrimFunc
 
-__all__ = ["Lazy", "Profiler"]
+__all__ = ["LazyProfiler", "Profiler"]
 
 
 class Profiler:
     """Compiled functions of timed kernels."""
 
     def __init__(
-        self, functions: Mapping[str, Callable[..., object]], native: Native, tables: Tables
+        self, functions: Mapping[str, Callable[..., object]], native: NativeModule, tables: Tables
     ) -> None:
         self._functions = functions
         self._native = native
@@ -61,7 +61,7 @@ class Profiler:
         return Work(cost.bytes_touched, cost.flops + cost.math_calls, cost.exact)
 
 
-class Lazy:
+class LazyProfiler:
     """Compiles for profiling on first use; one call at a time."""
 
     def __init__(self, make: Callable[[], Profiler], roof: Callable[[], Roof]) -> None:

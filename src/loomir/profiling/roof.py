@@ -61,12 +61,12 @@ _KEPT: Final = 8
 _OLD: Final = 30 * 24 * _HOUR
 
 
-class _Measured(NamedTuple):
+class _MeasuredLimits(NamedTuple):
     when: float
     roof: Roof
 
 
-_known: dict[str, tuple[_Measured, ...]] = {}
+_known: dict[str, tuple[_MeasuredLimits, ...]] = {}
 
 
 def find_roof(compile: Callable[[Any], Any]) -> Roof:
@@ -85,7 +85,7 @@ def find_roof(compile: Callable[[Any], Any]) -> Roof:
         kept = () if path is None else _read(path)
         known = _latest({*kept, *known}, now)
         if not _is_fresh(known, now):
-            known = _latest((*known, _Measured(now, measure_roof(compile))), now)
+            known = _latest((*known, _MeasuredLimits(now, measure_roof(compile))), now)
             if path is not None:
                 _write(path, known)
     _known[key] = known
@@ -99,7 +99,7 @@ def renew_roof(compile: Callable[[Any], Any]) -> Roof:
     """Measure the machine now, and forget earlier measurements, also on disk."""
     target = Target("native")
     key = f"{target.cpu}-{target.cores}"
-    made = _Measured(time.time(), measure_roof(compile))
+    made = _MeasuredLimits(time.time(), measure_roof(compile))
     _known[key] = (made,)
     if SETTINGS.cache_dir is not None:
         _write(SETTINGS.cache_dir / f"roof-{key}.json", _known[key])
@@ -112,21 +112,21 @@ def measure_roof(compile: Callable[[Any], Any]) -> Roof:
     return Roof(_bandwidth(compile, target), _flops(compile, target))
 
 
-def _latest(measured: Iterable[_Measured], now: float) -> tuple[_Measured, ...]:
+def _latest(measured: Iterable[_MeasuredLimits], now: float) -> tuple[_MeasuredLimits, ...]:
     """Return the last few, in order, without dates in the future, which a wrong clock set."""
     return tuple(sorted(m for m in measured if now - _OLD <= m.when <= now))[-_KEPT:]
 
 
-def _is_fresh(known: Sequence[_Measured], now: float) -> bool:
+def _is_fresh(known: Sequence[_MeasuredLimits], now: float) -> bool:
     return bool(known) and now - known[-1].when < _HOUR
 
 
-def _read(path: Path) -> list[_Measured]:
+def _read(path: Path) -> list[_MeasuredLimits]:
     """Return the measurements in a file; none if it cannot be read."""
     try:
         rows = cast("list[dict[str, Any]]", json.loads(read_own_file(path) or b"[]"))
         found = [
-            _Measured(float(r["when"]), Roof(float(r["bandwidth"]), float(r["flops"])))
+            _MeasuredLimits(float(r["when"]), Roof(float(r["bandwidth"]), float(r["flops"])))
             for r in rows
         ]
     except (OSError, ValueError, KeyError, TypeError):
@@ -134,7 +134,7 @@ def _read(path: Path) -> list[_Measured]:
     return [m for m in found if all(math.isfinite(n) and n > 0 for n in m.roof)]
 
 
-def _write(path: Path, known: Sequence[_Measured]) -> None:
+def _write(path: Path, known: Sequence[_MeasuredLimits]) -> None:
     """Store measurements. If that fails, the next process measures again."""
     rows = [{"when": m.when, **m.roof._asdict()} for m in known]
     with contextlib.suppress(OSError):

@@ -15,12 +15,12 @@ from loomir.support.fork_safe import import_module
 from loomir.tir.numpy_operands import as_number, is_numpy_value
 from loomir.tir.rules import refuse
 
-__all__ = ["NoNumbers", "const", "constant_beside", "make_beside_tensor", "make_constant"]
+__all__ = ["InvalidConstant", "const", "constant_beside", "make_beside_tensor", "make_constant"]
 
 _DEFAULTS: Final = {"int64": "int32", "float64": "float32"}
 
 
-class NoNumbers(Exception):
+class InvalidConstant(Exception):
     """Says why a constant cannot be made, and what to do; callers report it with their own code."""
 
     def __init__(self, message: str, help_: str) -> None:
@@ -29,7 +29,7 @@ class NoNumbers(Exception):
 
 
 def make_constant(value: Any, dtype: DataType | None) -> Constant:
-    """Make a constant of a number, lists or an array; see ``const``. Errors: NoNumbers."""
+    """Make a constant of a number, lists or an array; see ``const``. Errors: InvalidConstant."""
     given: Any = value
     if isinstance(value, Constant):
         given = value.data
@@ -39,15 +39,15 @@ def make_constant(value: Any, dtype: DataType | None) -> Constant:
     if type(given) is not numpy.ndarray and not isinstance(given, numpy.generic):
         if getattr(given, "requires_grad", False):
             message = "a tensor that requires a gradient is no constant"
-            raise NoNumbers(message, "give its numbers: relax.const(tensor.detach().numpy())")
+            raise InvalidConstant(message, "give its numbers: relax.const(tensor.detach().numpy())")
         try:
             found = numpy.asarray(given)
         except (ValueError, TypeError, OverflowError) as error:
             message = f"these are not numbers of a tensor: {error}"
-            raise NoNumbers(message, "give lists of equal length") from error
+            raise InvalidConstant(message, "give lists of equal length") from error
         if found.dtype.kind not in "biuf":
             message = f"a constant holds numbers, not {with_article(type(given).__name__)}"
-            raise NoNumbers(message, "give a number, lists of numbers, or an array")
+            raise InvalidConstant(message, "give a number, lists of numbers, or an array")
         kind = str(found.dtype)
         dtype = dtype or DataType(_DEFAULTS.get(kind, kind))
     if dtype is None:
@@ -57,13 +57,13 @@ def make_constant(value: Any, dtype: DataType | None) -> Constant:
             made = Constant(Array(given, dtype))
     except (ValueError, TypeError, OverflowError) as error:
         message = f"{dtype} cannot hold this: {error}"
-        raise NoNumbers(message, "use a dtype that holds the numbers") from error
+        raise InvalidConstant(message, "use a dtype that holds the numbers") from error
     _check_range(numpy, numpy.asarray(given), made.data.data, dtype)
     return made
 
 
 def _check_range(numpy: Any, given: Any, made: Any, dtype: DataType) -> None:
-    """Refuse numbers that a dtype changes by more than rounding. Errors: NoNumbers."""
+    """Refuse numbers that a dtype changes by more than rounding. Errors: InvalidConstant."""
     if given.dtype == made.dtype or dtype.is_bool or given.dtype.kind not in "biuf":
         return
     if dtype.is_float:
@@ -74,11 +74,14 @@ def _check_range(numpy: Any, given: Any, made: Any, dtype: DataType) -> None:
     if lost.any():
         first = given[lost].flat[0].item()
         message = f"{dtype} cannot hold {first!r}"
-        raise NoNumbers(message, "use a dtype that holds the numbers, or round them first")
+        raise InvalidConstant(message, "use a dtype that holds the numbers, or round them first")
 
 
 def make_beside_tensor(value: Any, tensor: object) -> Constant:
-    """Make a constant of a number beside a tensor, of its dtype if known. Errors: NoNumbers."""
+    """Make a constant of a number beside a tensor, of its dtype if known.
+
+    Errors: InvalidConstant.
+    """
     dtype = tensor.dtype if isinstance(tensor, TensorStructInfo) else None
     number = as_number(value)
     if dtype is None or dtype.is_void or is_numpy_value(number):
@@ -87,7 +90,7 @@ def make_beside_tensor(value: Any, tensor: object) -> Constant:
     if not fits and isinstance(number, int) and not dtype.is_bool:
         fits = dtype.min_value <= number <= dtype.max_value
     if not fits:
-        raise NoNumbers(
+        raise InvalidConstant(
             f"{value!r} beside a tensor of {dtype} is no {dtype}",
             f"write R.const({value!r}, dtype), and R.astype for the tensor",
         )
@@ -116,5 +119,5 @@ def _explain(make: Callable[[], Constant]) -> Constant:
     with located():
         try:
             return make()
-        except NoNumbers as error:
+        except InvalidConstant as error:
             return refuse("RLX0005", error.message, help=error.help)

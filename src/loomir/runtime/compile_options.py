@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, get_type_hints
 
 from loomir.support.diagnostics import CompileError, Diagnostic
-from loomir.support.runtime_types import Declared, read_declared, show_value
+from loomir.support.runtime_types import DeclaredType, read_declared, show_value
 
 __all__ = ["HARDEST", "CompileOptions", "check_options"]
 
@@ -52,5 +52,5 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 @cache
-def _kinds() -> dict[str, Declared]:
+def _kinds() -> dict[str, DeclaredType]:
     return {name: read_declared(hint) for name, hint in get_type_hints(CompileOptions).items()}

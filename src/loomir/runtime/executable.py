@@ -19,7 +19,7 @@ from loomir.runtime.graph.function import GraphFunction
 from loomir.runtime.report.profile import Profile
 from loomir.support.argument_errors import explain_methods
 from loomir.support.diagnostics import Diagnostic, InternalError, nearest
-from loomir.support.displaying import Displayed
+from loomir.support.displaying import HtmlDisplay
 from loomir.support.runtime_types import quote_name
 
 __all__ = ["Executable", "show_seconds"]
@@ -35,7 +35,7 @@ _CALLS: Final = frozenset(("call", "entry_func", "execute", "forward", "invoke",
 
 
 @explain_methods
-class Executable(Displayed):
+class Executable(HtmlDisplay):
     """Compiled functions by name: ``exe["main"](x, y)``, or ``exe(x, y)`` for ``main``.
 
     Without a ``main``, ``exe(x, y)`` calls the only function.

@@ -21,9 +21,9 @@ from loomir.support.diagnostics import Diagnostic, InternalError, RunError, near
 from loomir.support.dtype import DataType
 from loomir.support.fork_safe import ForkSafeLock
 
-__all__ = ["Complete", "Function"]
+__all__ = ["ArgumentCompleter", "Function"]
 
-Complete: TypeAlias = Callable[
+ArgumentCompleter: TypeAlias = Callable[
     [Sequence[object], Mapping[str, object]], "tuple[tuple[object, ...], object] | str"
 ]
 """Completes the arguments of a call: returns all arguments and the result, or why it cannot."""
@@ -72,7 +72,7 @@ class Function:
         explain: Callable[[tuple[object, ...]], None],
         keep_alive: object = None,
         returns: DataType | None = None,
-        complete: Complete | None = None,
+        complete: ArgumentCompleter | None = None,
     ) -> None:
         self.name = name
         self.parameters: tuple[Parameter, ...] = tuple(parameters)

@@ -12,8 +12,8 @@ from loomir.ir.substitution import substitute
 from loomir.ir.visit import children, pre_order, rebuild, rewrite
 from loomir.schedule.regions import narrow_regions
 from loomir.tir.analysis.access_regions import infer_access_regions
+from loomir.tir.analysis.copy_statement import definitions_in
 from loomir.tir.analysis.effects import Effects, effects_of_node
-from loomir.tir.analysis.fresh import definitions_in
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, Range
 from loomir.tir.expr import Call, IntImm, Let, PrimExpr, Var
 from loomir.tir.stmt import (

@@ -14,7 +14,7 @@ from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BlockRealize, For, Stmt
 
-__all__ = ["Refusal", "Refused", "diagnostic_of", "refuse", "replace_part"]
+__all__ = ["Refusal", "RefusalError", "diagnostic_of", "refuse", "replace_part"]
 
 _MARK: Final = "loomir_mark"
 
@@ -35,7 +35,7 @@ class Refusal(NamedTuple):
         return self.text.format(*self.values)
 
 
-class Refused(Exception):
+class RefusalError(Exception):
     """Carries a refusal to the schedule, which knows the program's text."""
 
     def __init__(self, refusal: Refusal) -> None:
@@ -45,7 +45,7 @@ class Refused(Exception):
 
 def refuse(refusal: Refusal) -> NoReturn:
     """Stop a primitive before it has changed anything."""
-    raise Refused(refusal)
+    raise RefusalError(refusal)
 
 
 def diagnostic_of(primitive: str, refusal: Refusal, func: PrimFunc | None) -> Diagnostic:

@@ -12,9 +12,9 @@ from loomir.schedule import primitive as _primitives
 from loomir.schedule.arguments import Arguments, as_list, bad_argument, gone_error
 from loomir.schedule.primitive import layout as _layout
 from loomir.schedule.primitive.padding import cannot_decompose_padding
-from loomir.schedule.refusal import Refusal, Refused, diagnostic_of
+from loomir.schedule.refusal import Refusal, RefusalError, diagnostic_of
 from loomir.schedule.state import FunctionState, Ref, State
-from loomir.schedule.table import MISSING, PRIMITIVES, Context, Kind, Parameter, Primitive, Sampled
+from loomir.schedule.table import MISSING, PRIMITIVES, Context, Kind, Parameter, Primitive, Sample
 from loomir.schedule.trace import Instruction, Trace
 from loomir.schedule.unknown_names import NamedPrimitives, explain_misfits, refuse_program
 from loomir.schedule.variables import BlockRV, ExprRV, LoopRV
@@ -25,7 +25,7 @@ from loomir.support.diagnostics import (
     ScheduleError,
     nearest,
 )
-from loomir.support.displaying import Displayed
+from loomir.support.displaying import HtmlDisplay
 from loomir.support.dtype import DataType
 from loomir.support.runtime_types import quote_name, show_value
 from loomir.tir.buffer import Buffer
@@ -43,7 +43,7 @@ _INT32 = DataType("int32")
 _S = TypeVar("_S", bound="Schedule")
 
 
-class Schedule(Displayed, NamedPrimitives):
+class Schedule(HtmlDisplay, NamedPrimitives):
     """A program under schedule, and the primitives that edit it.
 
     Each primitive is checked before it changes anything: what would change the meaning of the
@@ -208,12 +208,12 @@ class Schedule(Displayed, NamedPrimitives):
         before = self._state.mod if self._debug else None
         try:
             result = row.function(context, *positional, **named)
-        except Refused as refused:
+        except RefusalError as refused:
             raise self._error(name, refused.refusal, [*positional, *named.values()]) from None
         if before is not None and self._state.mod is not before:
             self._verify(name)
         decision = None
-        if isinstance(result, Sampled):
+        if isinstance(result, Sample):
             result, decision = result
         outputs = self._output(result)
         given.pop("decision", None)
@@ -626,7 +626,7 @@ class Schedule(Displayed, NamedPrimitives):
         ref = self._arguments.read(_BLOCK, block, "transform_layout")
         try:
             return _layout.resolve_buffer(ref, buffer)
-        except Refused as refused:
+        except RefusalError as refused:
             raise self._error("transform_layout", refused.refusal, [ref]) from None
 
     def _map(

@@ -19,7 +19,7 @@ from loomir.schedule.refusal import Refusal, refuse, replace_part
 from loomir.schedule.state import Ref
 from loomir.support.diagnostics import nearest
 from loomir.support.dtype import DataType
-from loomir.tir.analysis.fresh import definitions_in
+from loomir.tir.analysis.copy_statement import definitions_in
 from loomir.tir.buffer import (
     Buffer,
     BufferLoad,

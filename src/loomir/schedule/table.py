@@ -39,7 +39,7 @@ __all__ = [
     "Place",
     "Primitive",
     "Reals",
-    "Sampled",
+    "Sample",
     "Sblock",
     "Sblocks",
     "Value",
@@ -95,7 +95,7 @@ class Parameter(NamedTuple):
         return self.default is MISSING
 
 
-class Sampled(NamedTuple):
+class Sample(NamedTuple):
     """The values that a primitive drew, and the decision that reproduces them."""
 
     values: Any

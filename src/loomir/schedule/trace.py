@@ -13,7 +13,7 @@ from loomir.ir.substitution import free_definitions, substitute
 from loomir.schedule.table import PRIMITIVES, Kind, Primitive
 from loomir.schedule.variables import BlockRV, LoopRV
 from loomir.support.diagnostics import Diagnostic, ScheduleError, nearest, with_article, with_count
-from loomir.support.displaying import Displayed
+from loomir.support.displaying import HtmlDisplay
 from loomir.support.dtype import DataType
 from loomir.support.highlight import show_text
 from loomir.tir.expr import IntImm, PrimExpr, StringImm, Var
@@ -162,7 +162,7 @@ def _map_of(table: Mapping[str, Any]) -> IndexMap:
     return IndexMap(tuple(inputs), tuple(outputs))
 
 
-class Trace(Displayed):
+class Trace(HtmlDisplay):
     """A list of instructions; ``str`` writes a Python function that does them to a schedule."""
 
     def __init__(self, insts: Sequence[Instruction] = ()) -> None:

@@ -44,7 +44,7 @@ class _Options(NamedTuple):
     threads: int | None
 
 
-class _Compiled(NamedTuple):
+class _CompiledVariant(NamedTuple):
     signature: str
     executable: Executable
     call: Callable[..., object]
@@ -73,7 +73,7 @@ class JitFunction:
         self._size = "shape" if is_graph else "ndim"
         """The attribute of an array that, besides its dtype, selects the compiled code."""
         self._lock = ForkSafeLock()
-        self._compiled: dict[tuple[tuple[str, ArgumentType], ...], _Compiled] = {}
+        self._compiled: dict[tuple[tuple[str, ArgumentType], ...], _CompiledVariant] = {}
         self._known: dict[tuple[object, ...], Callable[..., object]] = {}
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -132,7 +132,7 @@ class JitFunction:
         return _unpickle, (self._program, name, dict(options.compile), options.threads)
 
     # -- finding the executable ----------------------------------------------------------------
-    def _find(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> _Compiled:
+    def _find(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> _CompiledVariant:
         types: dict[str, ArgumentType] = {}
         if self._open is not None and self._open.is_open:
             given = self._bind(args, kwargs)
@@ -192,7 +192,7 @@ class JitFunction:
         message = f"{self.__name__} {what}"
         return RunTypeError(Diagnostic(code, message, span=span, label=label, help=help_))
 
-    def _compile(self, types: Mapping[str, ArgumentType]) -> _Compiled:
+    def _compile(self, types: Mapping[str, ArgumentType]) -> _CompiledVariant:
         program = self._program
         if isinstance(program, OpenFunction):
             try:
@@ -209,7 +209,7 @@ class JitFunction:
             (call,) = executable.functions.values()
         if threads is not None:
             call = _cap_threads(call, threads)
-        return _Compiled(_signature(program), executable, call)
+        return _CompiledVariant(_signature(program), executable, call)
 
     def _build(self, program: Program) -> Executable:
         options = dict(self._options.compile)

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from loomir.support.caller_span import user_span
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError, nearest
-from loomir.support.runtime_types import Declared, read_declared, show_value
+from loomir.support.runtime_types import DeclaredType, read_declared, show_value
 
 __all__ = [
     "BY_MISFITS",
@@ -56,10 +56,10 @@ BY_MISFITS: Final = (
 class _Parameters(NamedTuple):
     """The parameters of a signature: positional, ``*args``, keywords, ``**kwargs``."""
 
-    positional: list[tuple[str, Declared]]
-    rest: tuple[str, Declared] | None
-    named: dict[str, Declared]
-    others: Declared | None
+    positional: list[tuple[str, DeclaredType]]
+    rest: tuple[str, DeclaredType] | None
+    named: dict[str, DeclaredType]
+    others: DeclaredType | None
 
 
 class _Misfit(NamedTuple):
@@ -68,7 +68,7 @@ class _Misfit(NamedTuple):
     where: str
     name: str
     value: Any
-    kind: Declared
+    kind: DeclaredType
 
     def refuse(self, code: str, instead: str | None = None) -> typing.NoReturn:
         wanted = self.kind.wanted
@@ -378,10 +378,10 @@ def _refuse_root(node: Any) -> typing.NoReturn:
 
 
 @cache
-def _fields(cls: Any) -> dict[str, tuple[Declared, Declared]]:
+def _fields(cls: Any) -> dict[str, tuple[DeclaredType, DeclaredType]]:
     """Return, for each field of a node class, the accepted type and the stored type."""
     hints = typing.get_type_hints(cls)
-    made: dict[str, tuple[Declared, Declared]] = {}
+    made: dict[str, tuple[DeclaredType, DeclaredType]] = {}
     for field in dataclasses.fields(cls) if cls.node_fields else ():
         hint = hints[field.name]
         given = read_declared(hint if field.default is not None else hint | None, plain=True)

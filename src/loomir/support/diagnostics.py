@@ -164,7 +164,7 @@ class LoomirError(Exception):
     """The base class of all errors that Loomir raises."""
 
 
-class _Diagnosed(LoomirError):
+class _DiagnosedError(LoomirError):
     """An error that carries diagnostics; ``diagnostic`` is the first."""
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
@@ -189,7 +189,7 @@ class _Diagnosed(LoomirError):
         return import_module("loomir.support.uncaught.text").lines_for_notebook(self)
 
 
-class CompileError(_Diagnosed):
+class CompileError(_DiagnosedError):
     """The program breaks a rule of the language."""
 
     @classmethod
@@ -219,7 +219,7 @@ class ScheduleError(CompileError):
         return self._diagnostics
 
 
-class RunError(_Diagnosed):
+class RunError(_DiagnosedError):
     """A call was invalid, or the program failed at run time."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from loomir.support.diagnostics import LoomirError
 
-__all__ = ["Displayed", "render_html", "set_renderer"]
+__all__ = ["HtmlDisplay", "render_html", "set_renderer"]
 
 _renderer: list[Callable[[object], str]] = []
 
@@ -21,7 +21,7 @@ def render_html(value: object) -> str:
     return _renderer[0](value)
 
 
-class Displayed:
+class HtmlDisplay:
     """A value that a notebook shows as HTML; elsewhere, its ``repr`` is shown."""
 
     __slots__ = ()

@@ -37,7 +37,7 @@ _RULES: Final = "".join(
 )
 
 
-class _Shown:
+class _HighlightedText:
     """A text that a notebook displays in colour."""
 
     def __init__(self, text: str, style: str | None) -> None:
@@ -61,7 +61,7 @@ def show_text(text: str, style: str | None = None) -> None:
     theme = _theme(style)
     display = _notebook_display()
     if display is not None:
-        display(_Shown(text, style))
+        display(_HighlightedText(text, style))
     elif sys.stdout.isatty() and not os.environ.get("NO_COLOR") and _term() != "dumb":
         console = _rich("console").Console(file=sys.stdout, force_terminal=True)
         console.print(_highlight(text, theme), soft_wrap=True)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from loomir.support.diagnostics import with_article
 
-__all__ = ["Declared", "quote_name", "read_declared", "show_value"]
+__all__ = ["DeclaredType", "quote_name", "read_declared", "show_value"]
 
 _WIDEST: Final = 64
 """Bits of the largest integer of a program, that of uint64."""
@@ -47,7 +47,7 @@ _PART_OF: Final = {
 """Words that are omitted beside another one that includes them."""
 
 
-class Declared(NamedTuple):
+class DeclaredType(NamedTuple):
     """A declared type: which values it accepts, and their description."""
 
     accepts: Callable[[Any], bool]
@@ -59,7 +59,7 @@ class Declared(NamedTuple):
         return _join_words(self.words)
 
 
-def read_declared(hint: Any, *, plain: bool = False) -> Declared:
+def read_declared(hint: Any, *, plain: bool = False) -> DeclaredType:
     """Read a type.
 
     A class may describe itself (``in_words``), and list plain values that constructors convert to
@@ -71,34 +71,34 @@ def read_declared(hint: Any, *, plain: bool = False) -> Declared:
     if origin in (typing.Union, types.UnionType):
         every = [read_declared(arg, plain=plain) for arg in args]
         told = tuple(word for kind in every for word in kind.words)
-        return Declared(partial(_is_any, every), told)
+        return DeclaredType(partial(_is_any, every), told)
     if origin is typing.Literal:
-        return Declared(partial(_is_one, args), tuple(map(repr, args)))
+        return DeclaredType(partial(_is_one, args), tuple(map(repr, args)))
     if origin is Sequence or (origin is tuple and args[1:] == (...,)):
         item = read_declared(args[0], plain=plain)
-        return Declared(partial(_is_list, item), (_list_of(item.wanted),))
+        return DeclaredType(partial(_is_list, item), (_list_of(item.wanted),))
     if origin is tuple:
         parts = [read_declared(arg, plain=plain) for arg in args]
-        return Declared(partial(_is_tuple, parts), (f"a tuple of {len(args)}",))
+        return DeclaredType(partial(_is_tuple, parts), (f"a tuple of {len(args)}",))
     if hint is bool:
-        return Declared(_is_truth, (_NAMED[bool],))
+        return DeclaredType(_is_truth, (_NAMED[bool],))
     if origin is Callable:
-        return Declared(callable, ("a function",))
+        return DeclaredType(callable, ("a function",))
     if origin is Mapping:
         parts = [read_declared(arg, plain=plain) for arg in args]
         key, value = (part.wanted for part in parts)
         values = "" if value == _ANYTHING else f" and each value {value}"
-        return Declared(
+        return DeclaredType(
             partial(_is_mapping, parts), (f"a dictionary of which each key is {key}{values}",)
         )
     wanted = _CLASSES.get(hint, hint if origin is None else origin)
     if hint is Any or not isinstance(wanted, (type, tuple)):
-        return Declared(_is_anything, (_ANYTHING,))
+        return DeclaredType(_is_anything, (_ANYTHING,))
     what = _NAMED.get(hint) or _name_class(cast("Any", wanted))
     classes: tuple[Any, ...] = (cast("Any", wanted),)
     if plain:
         classes += getattr(cast("object", wanted), "written_as", ())
-    return Declared(partial(_is_instance, classes, hint is int), (what,))
+    return DeclaredType(partial(_is_instance, classes, hint is int), (what,))
 
 
 def _list_of(item: str) -> str:
@@ -132,7 +132,7 @@ def _is_anything(value: Any) -> bool:
     return True
 
 
-def _is_any(kinds: Sequence[Declared], value: Any) -> bool:
+def _is_any(kinds: Sequence[DeclaredType], value: Any) -> bool:
     return any(kind.accepts(value) for kind in kinds)
 
 
@@ -146,13 +146,13 @@ def _is_instance(wanted: type | tuple[Any, ...], counts: bool, value: Any) -> bo
     return not isinstance(value, int) or value.bit_length() <= _WIDEST
 
 
-def _is_list(item: Declared, value: Any) -> bool:
+def _is_list(item: DeclaredType, value: Any) -> bool:
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         return False
     return all(map(item.accepts, cast("Sequence[Any]", value)))
 
 
-def _is_mapping(kinds: Sequence[Declared], value: Any) -> bool:
+def _is_mapping(kinds: Sequence[DeclaredType], value: Any) -> bool:
     if not isinstance(value, Mapping):
         return False
     keys, values = kinds
@@ -160,7 +160,7 @@ def _is_mapping(kinds: Sequence[Declared], value: Any) -> bool:
     return all(keys.accepts(k) and values.accepts(v) for k, v in given.items())
 
 
-def _is_tuple(items: Sequence[Declared], value: Any) -> bool:
+def _is_tuple(items: Sequence[DeclaredType], value: Any) -> bool:
     if not isinstance(value, (tuple, list)):
         return False
     given = cast("Sequence[Any]", value)

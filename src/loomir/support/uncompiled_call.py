@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from loomir.support.caller_span import parse_call, user_span
 from loomir.support.diagnostics import Diagnostic, RunError
 
-__all__ = ["Uncompiled", "UncompiledCallError", "is_callable"]
+__all__ = ["UncompiledCallError", "UncompiledProgram", "is_callable"]
 
 
 class UncompiledCallError(RunError, TypeError):
     """A program was called without being compiled."""
 
 
-class Uncompiled:
+class UncompiledProgram:
     """A program, which is data. A call raises an error that says how to compile it."""
 
     __slots__ = ()
@@ -51,7 +51,7 @@ class Uncompiled:
 
 def is_callable(value: object) -> bool:
     """Tell whether a call of a value can succeed."""
-    return callable(value) and not isinstance(value, Uncompiled)
+    return callable(value) and not isinstance(value, UncompiledProgram)
 
 
 def _is_called(program: object, name: str, func: ast.expr, caller: FrameType) -> bool:

@@ -18,7 +18,7 @@ from loomir.support.compiling import to_executable
 from loomir.support.diagnostics import Diagnostic, RunError, nearest, with_count
 from loomir.support.dtype import DataType, numpy_of
 from loomir.tc.fmt import fmt
-from loomir.tc.lower import Lowered, Unit, lower
+from loomir.tc.lower import LoweredText, Unit, lower
 from loomir.tc.parse import parse
 from loomir.tc.scope import Tensor
 from loomir.tc.syntax import Program
@@ -50,7 +50,7 @@ class Comprehension:
         self, program: Program, options: Mapping[str, Any], sizes: Mapping[str, int]
     ) -> None:
         self._program, self._options, self._sizes = program, dict(options), dict(sizes)
-        self._lowered: Lowered = lower(program, sizes)
+        self._lowered: LoweredText = lower(program, sizes)
         self._executable: Executable | None = None
         self._operators = {u.name: Operator(u, self.compile) for u in self._lowered.units}
 

@@ -15,7 +15,7 @@ from loomir.support.dtype import DataType
 from loomir.tc.functions import FUNCTIONS
 from loomir.tc.literals import read_number
 from loomir.tc.mistakes import Mistakes, guess
-from loomir.tc.scope import Broken, Indices, Names, Size, Tensor
+from loomir.tc.scope import BrokenName, Indices, Names, Size, Tensor
 from loomir.tc.syntax import Apply, Binary, Expr, Name, Number, SizeOf, Ternary, Unary, fold
 from loomir.tc.types import SCALARS, as_index, as_truth, common_dtype, convert, promote
 from loomir.tir.buffer import BufferLoad
@@ -146,7 +146,7 @@ class Expressions:
             return entry.value
         if isinstance(entry, Tensor):
             return self._read(expr, entry, ())
-        if isinstance(entry, Broken):
+        if isinstance(entry, BrokenName):
             return None
         if self.indices is None:
             sizes = [n for n, e in self.names.items() if isinstance(e, Size)]
@@ -162,7 +162,7 @@ class Expressions:
 
     def _size_of(self, expr: SizeOf) -> Value:
         entry = self.names.get(expr.name)
-        if isinstance(entry, Broken):
+        if isinstance(entry, BrokenName):
             return None
         if not isinstance(entry, Tensor):
             tensors = [n for n, e in self.names.items() if isinstance(e, Tensor)]
@@ -204,7 +204,7 @@ class Expressions:
                 help=f"write {expr.name} by itself",
             )
             return None
-        if isinstance(entry, Broken):
+        if isinstance(entry, BrokenName):
             return None
         values = [p for p in parts if p is not None]
         if expr.name in SCALARS:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
-from loomir.tir.builtins.table import BUILTINS, Accepts, call_builtin
+from loomir.tir.builtins.table import BUILTINS, AcceptedDTypes, call_builtin
 from loomir.tir.expr import GT, LT, NE, Max, Min, Or, PrimExpr, Select
 
 __all__ = ["FUNCTIONS", "Function"]
@@ -57,7 +57,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     # C rounds halves away from zero, which no builtin does.
     name: Function(row.arity, _builtin(name), True, row.summary)
     for name, row in BUILTINS.items()
-    if row.accepts is Accepts.FLOAT and row.arity is not None and name != "round"
+    if row.accepts is AcceptedDTypes.FLOAT and row.arity is not None and name != "round"
 }
 """Every function by its name; those of C's that end in ``f`` compute in float32."""
 FUNCTIONS.update(

@@ -16,7 +16,7 @@ from loomir.support.dtype import HANDLE
 from loomir.support.span import Span
 from loomir.tc.mistakes import Mistakes, guess
 from loomir.tc.preconditions import Preconditions
-from loomir.tc.scope import Broken, Names, Size, Tensor
+from loomir.tc.scope import BrokenName, Names, Size, Tensor
 from loomir.tc.statements import FunctionScope, assign
 from loomir.tc.syntax import Assignment, CallStatement, Def, Ident, Param, Program
 from loomir.tc.to_te import Step
@@ -26,7 +26,7 @@ from loomir.tir.expr import NE, Eq, IntImm, PrimExpr, StringImm, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import TRUE, AssertStmt, Block, BlockRealize, SeqStmt, Stmt
 
-__all__ = ["Lowered", "Unit", "lower"]
+__all__ = ["LoweredText", "Unit", "lower"]
 
 _MOST_STATEMENTS: Final = 2_000
 # Sizes are far below this: no array of so many elements fits an address space.
@@ -50,7 +50,7 @@ class Unit(NamedTuple):
     unchecked: bool
 
 
-class Lowered(NamedTuple):
+class LoweredText(NamedTuple):
     """The functions of a text, and what may surprise in them."""
 
     units: tuple[Unit, ...]
@@ -62,7 +62,7 @@ class Lowered(NamedTuple):
         return IRModule(functions)
 
 
-def lower(program: Program, sizes: Mapping[str, int] | None = None) -> Lowered:
+def lower(program: Program, sizes: Mapping[str, int] | None = None) -> LoweredText:
     """Return every function as TIR; ``sizes`` puts numbers for size variables.
 
     Errors: all mistakes of the text, in one ``CompileError``.
@@ -73,7 +73,7 @@ def lower(program: Program, sizes: Mapping[str, int] | None = None) -> Lowered:
         lowering.unit(function)
     mistakes.settle()
     units = tuple(lowering.units[f.name.name] for f in program.functions)
-    return Lowered(units, tuple(mistakes.warnings))
+    return LoweredText(units, tuple(mistakes.warnings))
 
 
 class _Lowering:
@@ -168,7 +168,7 @@ class _Body:
             entry = names.get(ident.name)
             if isinstance(entry, Tensor) and (entry.written or not entry.writable):
                 results.append(entry)
-            elif not isinstance(entry, Broken):
+            elif not isinstance(entry, BrokenName):
                 self._report_undefined(ident, function)
         if len(results) < len(function.returns) or len(params) < len(function.params):
             return None
@@ -213,7 +213,7 @@ class _Body:
             return None
         _check_name(self.mistakes, param.name)
         if dtype is None or len(dims) < len(param.sizes or ()):
-            names[param.name.name] = Broken(param.name.span)
+            names[param.name.name] = BrokenName(param.name.span)
             return None
         buffer = decl_buffer(dims, dtype, param.name.name, span=param.span)
         made = Tensor(
@@ -312,7 +312,7 @@ class _Body:
         if callee is None or results is None:
             for target in call.targets:
                 if target.name not in frame.names:
-                    frame.names[target.name] = Broken(target.span)
+                    frame.names[target.name] = BrokenName(target.span)
             return
         inner, changed = results
         outputs: dict[str, tuple[str, bool]] = {}
@@ -331,7 +331,7 @@ class _Body:
                 frame.names[target.name] = made
                 self.locals[id(made.buffer)] = made
             else:
-                frame.names[target.name] = Broken(target.span)
+                frame.names[target.name] = BrokenName(target.span)
 
     def _say_where(self, call: CallStatement, before: int) -> None:
         """Add the place of the call to mistakes that were found only through it."""
@@ -388,7 +388,7 @@ class _Body:
 
     def _argument(self, arg: Ident, param: Param, frame: FunctionScope) -> Tensor | None:
         entry = frame.names.get(arg.name)
-        if isinstance(entry, Broken):
+        if isinstance(entry, BrokenName):
             return None
         if not isinstance(entry, Tensor):
             tensors = [n for n, e in frame.names.items() if isinstance(e, Tensor)]

@@ -11,7 +11,7 @@ from loomir.tc.types import INDEX
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import PrimExpr, Var
 
-__all__ = ["Broken", "Entry", "Indices", "Names", "Size", "Tensor"]
+__all__ = ["BrokenName", "Entry", "Indices", "Names", "Size", "Tensor"]
 
 
 @dataclass(slots=True, eq=False)
@@ -35,13 +35,13 @@ class Tensor:
 
 
 @dataclass(slots=True, eq=False)
-class Broken:
+class BrokenName:
     """A name whose definition has a mistake, which is reported there."""
 
     span: Span
 
 
-Entry: TypeAlias = Size | Tensor | Broken
+Entry: TypeAlias = Size | Tensor | BrokenName
 Names: TypeAlias = dict[str, Entry]
 
 

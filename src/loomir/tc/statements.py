@@ -15,7 +15,7 @@ from loomir.tc.expressions import Expressions
 from loomir.tc.mistakes import Mistakes
 from loomir.tc.preconditions import Preconditions
 from loomir.tc.ranges import AxisAccess, Interval, find_accesses, infer, is_plain, variables_in
-from loomir.tc.scope import Broken, Indices, Names, Size, Tensor
+from loomir.tc.scope import BrokenName, Indices, Names, Size, Tensor
 from loomir.tc.syntax import Assignment, Exists, RangeIn
 from loomir.tc.to_te import Step
 from loomir.tc.types import INDEX, SCALARS, common_dtype
@@ -65,7 +65,7 @@ def assign(statement: Assignment, frame: FunctionScope) -> None:
     """Lower an assignment into the function's statements; mistakes are noted."""
     worker = _Assign(statement, frame)
     if not worker.run() and statement.target.name not in frame.names:
-        frame.names[statement.target.name] = Broken(statement.target.span)
+        frame.names[statement.target.name] = BrokenName(statement.target.span)
 
 
 class _Assign:
@@ -120,7 +120,7 @@ class _Assign:
                 defined=entry.span,
                 help="use another name: sizes, tensors and indices share one namespace",
             )
-        elif isinstance(entry, Broken):
+        elif isinstance(entry, BrokenName):
             self.right = False
         elif isinstance(entry, Tensor):
             if not entry.writable:
@@ -242,7 +242,7 @@ class _Assign:
 
     def _exists(self, part: Exists, exists: list[AxisAccess]) -> None:
         access = part.access
-        if not isinstance(self.names.get(access.name), (Tensor, Broken)):
+        if not isinstance(self.names.get(access.name), (Tensor, BrokenName)):
             self.wrong(
                 "TC0101",
                 f"there is no tensor {access.name!r} here",

@@ -22,7 +22,7 @@ from loomir.te.prefetch import Prefetch
 from loomir.te.reduction import Reduce, ReduceAxis
 from loomir.te.tensor import Tensor, TensorLoad
 from loomir.tir.analysis.access_regions import infer_access_regions
-from loomir.tir.analysis.fresh import fresh_copy
+from loomir.tir.analysis.copy_statement import fresh_copy
 from loomir.tir.buffer import (
     Buffer,
     BufferLoad,

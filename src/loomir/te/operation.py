@@ -16,8 +16,8 @@ from loomir.support.caller_span import located, user_span
 from loomir.support.diagnostics import with_count
 from loomir.support.dtype import DataType
 from loomir.support.span import Span
-from loomir.te.given import read_dtype, read_shape
 from loomir.te.reduction import Reduce, ReduceAxis, as_tuple
+from loomir.te.shape_and_dtype import read_dtype, read_shape
 from loomir.te.tensor import Operation, Tensor, TensorLoad
 from loomir.tir.analysis.control_flow import may_return
 from loomir.tir.buffer import Buffer, decl_buffer

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from loomir.ir.module import IRModule
-from loomir.ir.passes import OnStage, Pipeline, Ran
+from loomir.ir.passes import OnStage, PassRun, Pipeline
 from loomir.relax.expr import Function
 from loomir.transform.relax.algebra.fold_affine_to_conv import fold_affine_to_conv
 from loomir.transform.relax.algebra.fuse_transpose_matmul import fuse_transpose_matmul
@@ -198,7 +198,7 @@ def lower(
     options: LowerOptions = LowerOptions(),
     *,
     on_stage: OnStage | None = None,
-    times: list[Ran] | None = None,
+    times: list[PassRun] | None = None,
     verify: bool | None = None,
 ) -> IRModule:
     """Lower a module to the form that code generation takes.
@@ -221,7 +221,7 @@ def optimize_relax(
     winograd: WinogradConv2DOptions | None = None,
     *,
     on_stage: OnStage | None = None,
-    times: list[Ran] | None = None,
+    times: list[PassRun] | None = None,
     verify: bool | None = None,
 ) -> IRModule:
     """Rewrite the graphs of a module to faster ones, whose results may differ by rounding.
@@ -243,7 +243,7 @@ def lower_relax(
     packing: PackConstantsOptions | None = None,
     *,
     on_stage: OnStage | None = None,
-    times: list[Ran] | None = None,
+    times: list[PassRun] | None = None,
     verify: bool | None = None,
 ) -> IRModule:
     """Lower the graphs of a module to calls of kernels, packed functions and closures.

@@ -21,7 +21,7 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.signature import Parameter, Signature, signature_of
 from loomir.tir.stmt import BufferStore, For, LetStmt, While
 
-__all__ = ["LEVELS", "Drawer", "Drawn", "NotDrawnError", "fresh"]
+__all__ = ["LEVELS", "Drawer", "DrawnArguments", "NotDrawnError", "fresh"]
 
 _SIZES: Final = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 20, 24, 31, 32, 33, 48, 64, 65)
 _AMPLE: Final = 3
@@ -36,7 +36,7 @@ class NotDrawnError(Exception):
     """No arguments can be drawn for a function; the text says why."""
 
 
-class Drawn(NamedTuple):
+class DrawnArguments(NamedTuple):
     """Arguments of a call, and the sizes in it by name."""
 
     sizes: Mapping[str, int]
@@ -99,7 +99,7 @@ class Drawer:
                 made[p.var] = given.get(p.name, size)
         return made
 
-    def draw(self, sizes: Mapping[Var, int], seed: int, level: int) -> Drawn:
+    def draw(self, sizes: Mapping[Var, int], seed: int, level: int) -> DrawnArguments:
         """Make arguments of these sizes. Errors: NotDrawnError."""
         known: dict[Var, Any] = dict(sizes)
         numbers = np.random.default_rng([seed, len(self.signature.parameters)])
@@ -115,7 +115,7 @@ class Drawer:
             else:
                 shape = shapes[p.position]
                 made.append(self._array(p.buffer, shape, known, numbers, seed, level))
-        return Drawn({var.name_hint: size for var, size in sizes.items()}, tuple(made))
+        return DrawnArguments({var.name_hint: size for var, size in sizes.items()}, tuple(made))
 
     def _scalar(self, p: Parameter, known: Mapping[Var, Any], numbers: Any, seed: int) -> Any:
         if p.dtype.is_float:

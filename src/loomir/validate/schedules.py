@@ -26,10 +26,10 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.link_calls import link_calls
 from loomir.transform.pipelines import lower_relax, optimize_relax
 from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions
-from loomir.validate.arguments import LEVELS, Drawer, Drawn, NotDrawnError
+from loomir.validate.arguments import LEVELS, Drawer, DrawnArguments, NotDrawnError
 from loomir.validate.comparing import Difference, Outcome, compare_outcomes, outcome_of, size_of
 from loomir.validate.report import FunctionReport, ScheduleDifference, ScheduleReport
-from loomir.validate.smaller import Smaller, smaller_ones
+from loomir.validate.smaller_module import SmallerModule, smaller_ones
 
 __all__ = ["validate_schedule"]
 
@@ -118,7 +118,7 @@ def _function(
         return FunctionReport(name, not_scheduled=True)
     try:
         if asked.arguments is not None:
-            given = Drawn({}, tuple(asked.arguments))
+            given = DrawnArguments({}, tuple(asked.arguments))
             return _Comparison(module, name, scheduled, machine, asked).compare_calls([given])
         return _compare_drawn(module, name, machine, asked)
     except NotDrawnError as error:
@@ -128,7 +128,7 @@ def _function(
 def _compare_drawn(module: IRModule, name: str, machine: Target, asked: _Options) -> FunctionReport:
     """Compare calls with drawn arguments, of the program or of a smaller one."""
     why = ""
-    for one in (Smaller(module, ()), *smaller_ones(module, name)):
+    for one in (SmallerModule(module, ()), *smaller_ones(module, name)):
         func = one.module[name]
         assert isinstance(func, PrimFunc)
         scheduled = schedule_function(func, machine).func
@@ -167,7 +167,7 @@ class _Comparison:
         self.raised = ""
         """The error of every call so far; empty if one raised none."""
 
-    def compare_calls(self, calls: Iterable[Drawn]) -> FunctionReport:
+    def compare_calls(self, calls: Iterable[DrawnArguments]) -> FunctionReport:
         """Compare calls with these arguments."""
         count = elements = 0
         for drawn in calls:
@@ -212,11 +212,11 @@ class _Comparison:
             count = elements = 0
         return FunctionReport(self.name, count, elements, None, tuple(notes))
 
-    def _call(self, seed: int) -> tuple[Drawn, Outcome] | str:
+    def _call(self, seed: int) -> tuple[DrawnArguments, Outcome] | str:
         """Draw a call that ends in time, if possible one that raises nothing."""
         assert self.drawer is not None
         told = ""
-        raising: tuple[Drawn, Outcome] | None = None
+        raising: tuple[DrawnArguments, Outcome] | None = None
         for most, turn in itertools.product(_SMALLER, range(_TURNS)):
             if raising is not None and turn == 0:
                 return raising
@@ -238,7 +238,7 @@ class _Comparison:
                 break
         return raising or told
 
-    def _is_long(self, drawn: Drawn) -> bool:
+    def _is_long(self, drawn: DrawnArguments) -> bool:
         """Tell whether a call will almost certainly take too many steps."""
         try:
             cost = estimate_cost(self.func, drawn.sizes)
@@ -247,19 +247,19 @@ class _Comparison:
         work = cost.flops + cost.int_ops + cost.math_calls
         return _STEPS_OF_ONE * work > self.asked.budget
 
-    def _run_written(self, drawn: Drawn) -> Outcome:
+    def _run_written(self, drawn: DrawnArguments) -> Outcome:
         return outcome_of(self.module, self.name, drawn.arguments, self.asked.budget)
 
-    def _compare(self, written: Outcome, drawn: Drawn) -> Difference | None:
+    def _compare(self, written: Outcome, drawn: DrawnArguments) -> Difference | None:
         steps = self.asked.budget * _MORE
         other = outcome_of(self.scheduled, self.name, drawn.arguments, steps)
         return compare_outcomes(self.names, written, other)
 
-    def _describe_too_long(self, drawn: Drawn, what: str = "a call") -> str:
+    def _describe_too_long(self, drawn: DrawnArguments, what: str = "a call") -> str:
         sizes = ", ".join(f"{name} = {size}" for name, size in drawn.sizes.items())
         return f"not compared{' with ' if sizes else ''}{sizes}: {what} takes too many steps"
 
-    def _find_step(self, found: Difference, drawn: Drawn, seed: int) -> ScheduleDifference:
+    def _find_step(self, found: Difference, drawn: DrawnArguments, seed: int) -> ScheduleDifference:
         """Find the first step after which the function computes something else."""
         steps: list[Step] = []
         schedule_function(self.func, self.machine, on_step=steps.append)

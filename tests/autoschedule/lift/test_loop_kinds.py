@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.autoschedule.driver import Scheduled, schedule_function
+from loomir.autoschedule.driver import ScheduledFunction, schedule_function
 from loomir.autoschedule.lift.loop_kinds import Request
 from loomir.ir.visit import by_class
 from loomir.schedule import Schedule
@@ -29,7 +29,7 @@ def read(body: str) -> PrimFunc:
     return func
 
 
-def scheduled(func: PrimFunc) -> Scheduled:
+def scheduled(func: PrimFunc) -> ScheduledFunction:
     """Schedule a function, and hold what it means to what was written."""
     made = schedule_function(func, Target("native"))
     assert not loomir.verify(made.func)

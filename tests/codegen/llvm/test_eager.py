@@ -9,7 +9,7 @@ import pytest
 
 import loomir
 from loomir import te
-from loomir.codegen.llvm import native
+from loomir.codegen.llvm import native_module
 from loomir.runtime import function
 from loomir.runtime.executable import show_seconds
 from loomir.runtime.report.profile import Roof
@@ -22,13 +22,13 @@ PROGRAM = te.create_prim_func([X, te.compute((4,), lambda i: X[i] * 2.0)], name=
 def generated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """List the texts of which code is generated."""
     texts: list[str] = []
-    compile_all_kept = native.compile_all_kept
+    compile_all_kept = native_module.compile_all_kept
 
     def count(given: Any, *args: Any, **kwargs: Any) -> list[bytes]:
         texts.extend(text for text, _ in given)
         return compile_all_kept(given, *args, **kwargs)
 
-    monkeypatch.setattr(native, "compile_all_kept", count)
+    monkeypatch.setattr(native_module, "compile_all_kept", count)
     return texts
 
 

@@ -151,7 +151,9 @@ def test_what_loaded_code_goes_with_it():
 
 
 def test_the_library_is_loaded_early_and_a_process_may_end_meanwhile():
-    program = "from loomir.codegen.llvm.native import load_library_early\nload_library_early()\n"
+    program = (
+        "from loomir.codegen.llvm.native_module import load_library_early\nload_library_early()\n"
+    )
     found = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "LOOMIR_CACHE_DIR": ""},

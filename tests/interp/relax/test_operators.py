@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.interp.relax.values import Partial
+from loomir.interp.relax.values import PartialApplication
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.relax import (
     Call,
@@ -342,7 +342,7 @@ def test_make_closure_gives_the_last_arguments():
     main = func([x], seq(op("invoke_closure", f, Tuple((x,)), sinfo=(OBJECT,)), bind(f, made)))
     assert run(module(inner=inner, main=main), "main", 1) == (1, 2)
     partial = run(module(inner=inner, main=func([], made)), "main")
-    assert isinstance(partial, Partial)
+    assert isinstance(partial, PartialApplication)
     assert partial("one") == ("one", 2)
 
 

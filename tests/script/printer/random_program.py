@@ -74,7 +74,7 @@ from loomir.tir import (
     seq,
 )
 from loomir.tir.analysis.init_order import VOUCHED
-from loomir.tir.builtins.table import Accepts
+from loomir.tir.builtins.table import AcceptedDTypes
 
 INT32, INT64 = DataType("int32"), DataType("int64")
 NAMES = (
@@ -267,9 +267,17 @@ class Maker:
             for name, row in BUILTINS.items()
             if row.arity in (1, 2, 3)
             and (
-                (row.accepts is Accepts.FLOAT and dtype.is_float and not name.startswith("is"))
-                or (row.accepts is Accepts.INTEGER and dtype.is_integer and name.startswith("s"))
-                or (row.accepts is Accepts.BITS and not dtype.is_float)
+                (
+                    row.accepts is AcceptedDTypes.FLOAT
+                    and dtype.is_float
+                    and not name.startswith("is")
+                )
+                or (
+                    row.accepts is AcceptedDTypes.INTEGER
+                    and dtype.is_integer
+                    and name.startswith("s")
+                )
+                or (row.accepts is AcceptedDTypes.BITS and not dtype.is_float)
             )
         ]
         if not names:

@@ -5,16 +5,16 @@ import pytest
 from loomir.ir import Effect
 from loomir.support.dtype import DataType
 from loomir.tir import BUILTINS, PrimExpr, Var, call_builtin, convert, effect_of
-from loomir.tir.builtins.table import Accepts
+from loomir.tir.builtins.table import AcceptedDTypes
 from tests.clause import clauses
 from tests.tir.refusal import refused
 
 ARGUMENTS = {
-    Accepts.FLOAT: ("float16", "int32"),
-    Accepts.INTEGER: ("uint8", "float32"),
-    Accepts.NUMBER: ("int64", "bool"),
-    Accepts.BITS: ("bool", "float32"),
-    Accepts.TRUTH: ("bool", "int32"),
+    AcceptedDTypes.FLOAT: ("float16", "int32"),
+    AcceptedDTypes.INTEGER: ("uint8", "float32"),
+    AcceptedDTypes.NUMBER: ("int64", "bool"),
+    AcceptedDTypes.BITS: ("bool", "float32"),
+    AcceptedDTypes.TRUTH: ("bool", "int32"),
 }
 
 

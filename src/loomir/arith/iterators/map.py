@@ -27,7 +27,7 @@ from loomir.tir.expr import LE, IntImm, Or, PrimExpr, Sub, Var
 
 __all__ = [
     "CheckLevel",
-    "Detected",
+    "IndexDigits",
     "IterMapResult",
     "Writer",
     "detect_chains",
@@ -60,7 +60,7 @@ class IterMapResult(NamedTuple):
         return not self.errors
 
 
-class Detected(NamedTuple):
+class IndexDigits(NamedTuple):
     """Indices as chains of digits with their bases, and the reader that found them."""
 
     reader: Reader
@@ -107,7 +107,9 @@ def run_reader(
         analyzer.exit()
 
 
-def detect_chains(reader: Reader, indices: Sequence[PrimExpr], check_level: CheckLevel) -> Detected:
+def detect_chains(
+    reader: Reader, indices: Sequence[PrimExpr], check_level: CheckLevel
+) -> IndexDigits:
     """Read indices as chains of independent digits, or raise ``NotAnIterMap``."""
     if check_level not in _LEVELS:
         raise NotAnIterMap(f"check_level is one of {', '.join(_LEVELS)}, not {check_level!r}")
@@ -119,7 +121,7 @@ def detect_chains(reader: Reader, indices: Sequence[PrimExpr], check_level: Chec
         for made, index in zip(sums, indices)
     ]
     padded = _Check(reader, chains, check_level).run()
-    return Detected(reader, tuple(chains), tuple(padded))
+    return IndexDigits(reader, tuple(chains), tuple(padded))
 
 
 class _Check:

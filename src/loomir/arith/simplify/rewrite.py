@@ -16,7 +16,7 @@ from loomir.support.dtype import BOOL, DataType
 from loomir.tir.analysis.effects import Effects
 from loomir.tir.expr import And, FloatImm, IntImm, Not, Or, PrimExpr, Var
 
-__all__ = ["Known", "apply", "apply_rule", "rewrite_expr"]
+__all__ = ["OperandFacts", "apply", "apply_rule", "rewrite_expr"]
 
 _FUEL: Final = 32
 """The most rules that apply to one node; never reached, since each makes it smaller."""
@@ -26,7 +26,7 @@ _MOST_COMPARED: Final = 64
 Names = dict[str, Any]
 
 
-class Known(Protocol):
+class OperandFacts(Protocol):
     """The facts about operands that conditions of rules need."""
 
     def interval_of(self, expr: PrimExpr) -> Interval:
@@ -92,11 +92,11 @@ def matches(pattern: Pattern, e: Any, names: Names) -> bool:
     return True
 
 
-def _holds(condition: ast.expr | None, names: Names, known: Known) -> bool:
+def _holds(condition: ast.expr | None, names: Names, known: OperandFacts) -> bool:
     return condition is None or bool(_evaluate(condition, names, known))
 
 
-def _evaluate(e: Any, names: Names, known: Known) -> Any:
+def _evaluate(e: Any, names: Names, known: OperandFacts) -> Any:
     """Evaluate a condition: constants are numbers, other names have bounds."""
     if isinstance(e, ast.BoolOp):
         return all(_evaluate(part, names, known) for part in e.values)
@@ -128,7 +128,7 @@ _COMPARE: Final[dict[type, Callable[[Any, Any], bool]]] = {
 
 
 def _find_bound_without_wrap(
-    pattern: Pattern, names: Names, dtype: DataType, known: Known
+    pattern: Pattern, names: Names, dtype: DataType, known: OperandFacts
 ) -> Interval | None:
     """Bound a side of a rule over unbounded integers; None if some part may wrap."""
     kind = pattern.kind
@@ -151,7 +151,7 @@ def _find_bound_without_wrap(
 
 # -- making --------------------------------------------------------------------------------------
 def _instantiate(
-    pattern: Pattern, names: Names, like: DataType, truth: DataType, known: Known
+    pattern: Pattern, names: Names, like: DataType, truth: DataType, known: OperandFacts
 ) -> Any:
     """Make the right side; new nodes are simplified themselves."""
     kind = pattern.kind
@@ -175,7 +175,7 @@ def _element(e: Any) -> DataType:
     return e.dtype
 
 
-def apply_rule(rule: Rule, e: Any, known: Known) -> PrimExpr | None:
+def apply_rule(rule: Rule, e: Any, known: OperandFacts) -> PrimExpr | None:
     """Return the result of a rule on a node, or None if it does not apply."""
     names: Names = {}
     if not matches(rule.left, e, names):
@@ -242,7 +242,7 @@ def _candidates(e: Any) -> tuple[Rule, ...]:
     return found
 
 
-def _simplify(e: PrimExpr, known: Known, depth: int) -> PrimExpr:
+def _simplify(e: PrimExpr, known: OperandFacts, depth: int) -> PrimExpr:
     for _ in range(_FUEL):
         made = fold_node(e)
         if made is e:
@@ -259,12 +259,12 @@ def _simplify(e: PrimExpr, known: Known, depth: int) -> PrimExpr:
     return e
 
 
-def apply(e: PrimExpr, known: Known) -> PrimExpr:
+def apply(e: PrimExpr, known: OperandFacts) -> PrimExpr:
     """Fold a node with simplified parts and apply rules to it, until none applies."""
     return _simplify(e, known, 8)
 
 
-def rewrite_expr(expr: PrimExpr, known: Known) -> PrimExpr:
+def rewrite_expr(expr: PrimExpr, known: OperandFacts) -> PrimExpr:
     """Fold and apply rules in an expression, innermost first; return the same if none applies."""
 
     def rule(e: Any) -> PrimExpr:

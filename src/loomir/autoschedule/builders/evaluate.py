@@ -11,7 +11,7 @@ from loomir.autoschedule.ir.stage import Axis, Stage
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class
 from loomir.support.dtype import DataType
-from loomir.tir.analysis.fresh import fresh_var
+from loomir.tir.analysis.copy_statement import fresh_var
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.accuracy import SHORT_POWERS
 from loomir.tir.builtins.table import BUILTINS, IF_THEN_ELSE

@@ -11,7 +11,7 @@ from loomir.autoschedule.lift.loop_distribution import distribute, strip_allocat
 from loomir.autoschedule.lift.loop_kinds import as_serial
 from loomir.autoschedule.lift.rename_updates import rename_updates, writes_same_elements
 from loomir.autoschedule.lift.resolve_names import (
-    Resolved,
+    ResolvedStatement,
     resolve_names,
     resolve_outer_names,
 )
@@ -95,26 +95,28 @@ def _read(reader: Reader, part: Stmt, private: Mapping[int, Buffer]) -> _Parts:
         found = _read_as_stages(reader, resolved, private)
         if found is not None:
             return found
-    found = _read_as_stages(reader, Resolved(part, ()), private)
+    found = _read_as_stages(reader, ResolvedStatement(part, ()), private)
     if found is not None:
         return found
-    named = resolved or Resolved(part, ())
+    named = resolved or ResolvedStatement(part, ())
     split = split_searches(named.stmt)
     if split is not None:
-        whole = Resolved(split.stmt, (*named.buffers, *split.buffers))
+        whole = ResolvedStatement(split.stmt, (*named.buffers, *split.buffers))
         found = _read_as_stages(reader, whole, private) or _read_sequence(reader, whole)
         if found is not None:
             return found
     open_loops = unwrap_spatial_block(reader, part)
     if open_loops is not None:
-        resolved = resolve_names(open_loops) or Resolved(open_loops, ())
+        resolved = resolve_names(open_loops) or ResolvedStatement(open_loops, ())
         found = _read_as_stages(reader, resolved, private)
         if found is not None:
             return found
     return _read_behind_checks(reader, part), ()
 
 
-def _read_as_stages(reader: Reader, part: Resolved, private: Mapping[int, Buffer]) -> _Parts | None:
+def _read_as_stages(
+    reader: Reader, part: ResolvedStatement, private: Mapping[int, Buffer]
+) -> _Parts | None:
     """Lift a part to one or several stages; None if a statement in it cannot be lifted."""
     stage = None if part.buffers else reader.read(part.stmt)
     if stage is not None:
@@ -134,7 +136,7 @@ def _read_as_stages(reader: Reader, part: Resolved, private: Mapping[int, Buffer
     return None
 
 
-def _read_sequence(reader: Reader, part: Resolved) -> _Parts | None:
+def _read_sequence(reader: Reader, part: ResolvedStatement) -> _Parts | None:
     """Lift statements that are in no loop, each to a stage; None if one cannot be lifted."""
     if not isinstance(part.stmt, SeqStmt):
         return None

@@ -67,7 +67,7 @@ from loomir.tir.stmt import (
     Stmt,
 )
 
-__all__ = ["Body", "Loop", "Reader", "Rebased", "is_number", "nest_of"]
+__all__ = ["Body", "Loop", "Reader", "RebasedNest", "is_number", "nest_of"]
 
 _COMBINES: Final[dict[type, Combine]] = {
     Add: Combine.SUM,
@@ -261,7 +261,7 @@ class Reader:
                 return None
         if any(effects(part) & stops for part in parts):
             return None
-        moved = Rebased(body)
+        moved = RebasedNest(body)
         indices = tuple(moved.index(i) for i in store.indices)
         if not _is_injective(indices, moved.axes, moved.reduced):
             return None
@@ -416,7 +416,7 @@ def _mentions_any(exprs: tuple[PrimExpr, ...], loops: list[Loop]) -> bool:
     return any(_mentions(e, tuple(loops)) for e in exprs)
 
 
-class Rebased:
+class RebasedNest:
     """Expressions of a nest by new int64 axes that start at 0."""
 
     def __init__(self, body: Body) -> None:

@@ -32,7 +32,7 @@ from loomir.tir.stmt import (
 )
 
 __all__ = [
-    "Distributed",
+    "DistributedLoops",
     "StrippedNest",
     "distribute",
     "flatten",
@@ -51,7 +51,7 @@ _PLAIN: Final = (For, BufferStore, SeqStmt, IfThenElse)
 TripCount: TypeAlias = Callable[[PrimExpr], PrimExpr]
 
 
-class Distributed(NamedTuple):
+class DistributedLoops(NamedTuple):
     """The loops, in order, and the buffers that have an element for each iteration."""
 
     parts: tuple[Stmt, ...]
@@ -67,7 +67,7 @@ class _Split(NamedTuple):
 
 def distribute(
     stmt: Stmt, private: Mapping[int, Buffer], trip_count: TripCount
-) -> Distributed | None:
+) -> DistributedLoops | None:
     """Distribute a nest; None if there is nothing to distribute.
 
     ``private`` are buffers, by the identity of their pointers, that nothing else uses.
@@ -93,7 +93,7 @@ def distribute(
                 own.pop(data, None)
         if len(made) + len(stack) > _PARTS:
             return None
-    return None if len(made) == 1 else Distributed(tuple(made), tuple(buffers))
+    return None if len(made) == 1 else DistributedLoops(tuple(made), tuple(buffers))
 
 
 class StrippedNest(NamedTuple):

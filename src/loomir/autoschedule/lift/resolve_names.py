@@ -46,7 +46,7 @@ from loomir.tir.stmt import (
     seq,
 )
 
-__all__ = ["Resolved", "resolve_names", "resolve_outer_names"]
+__all__ = ["ResolvedStatement", "resolve_names", "resolve_outer_names"]
 
 _STOPS: Final = Effects.ACTS | Effects.FAILS
 _CHEAP: Final = 24
@@ -63,7 +63,7 @@ _COSTLY: Final = (Div, FloorDiv, FloorMod, Mod)
 _N = TypeVar("_N", bound=Node)
 
 
-class Resolved(NamedTuple):
+class ResolvedStatement(NamedTuple):
     """A statement without names of values, and the memory that some of them became.
 
     Each element of ``buffers`` has one value in an iteration, as a name has.
@@ -73,7 +73,7 @@ class Resolved(NamedTuple):
     buffers: tuple[Buffer, ...]
 
 
-def resolve_names(stmt: Stmt) -> Resolved | None:
+def resolve_names(stmt: Stmt) -> ResolvedStatement | None:
     """Resolve the names in a nest; None if there are none, or one has to stay.
 
     What iterations allocate for themselves is taken out where it is a scalar: such memory is among
@@ -88,10 +88,10 @@ def resolve_names(stmt: Stmt) -> Resolved | None:
     made = rewrite(stmt, rules)
     if made is stmt or LetStmt in by_class(made):
         return None
-    return Resolved(made, tuple(names.buffers))
+    return ResolvedStatement(made, tuple(names.buffers))
 
 
-def resolve_outer_names(stmt: Stmt) -> Resolved | None:
+def resolve_outer_names(stmt: Stmt) -> ResolvedStatement | None:
     """Resolve names around the parts of a function; None if there are none, or one must stay."""
     outer: list[LetStmt | DeclBuffer] = []
     before: list[list[Stmt]] = []
@@ -123,7 +123,7 @@ def resolve_outer_names(stmt: Stmt) -> Resolved | None:
                 return None
             parts = bound
         parts = [*done, *parts]
-    return Resolved(seq(parts), tuple(names.buffers))
+    return ResolvedStatement(seq(parts), tuple(names.buffers))
 
 
 def _inline_let(let: Let) -> PrimExpr:

@@ -15,8 +15,8 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, of_classes, rewrite
 from loomir.support.dtype import DataType
+from loomir.tir.analysis.copy_statement import fresh_var
 from loomir.tir.analysis.effects import Effects, effects
-from loomir.tir.analysis.fresh import fresh_var
 from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
 from loomir.tir.expr import (
     GE,

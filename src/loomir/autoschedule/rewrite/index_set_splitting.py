@@ -34,7 +34,7 @@ from loomir.tir.expr import (
     const,
 )
 
-__all__ = ["IndexRange", "Unswitched", "split_index_set", "unswitch"]
+__all__ = ["IndexRange", "UnswitchedValue", "split_index_set", "unswitch"]
 
 _EDGES: Final = 9
 """Most split points of a loop with constant bounds: each range has code of its own."""
@@ -173,7 +173,7 @@ def _is_on(form: AffineForm, axis: Var) -> bool:
     return set(form.terms) == {axis} and form.terms[axis] != 0
 
 
-class Unswitched(NamedTuple):
+class UnswitchedValue(NamedTuple):
     """A loop-invariant condition, and the value where it holds and where it fails."""
 
     condition: PrimExpr
@@ -181,7 +181,7 @@ class Unswitched(NamedTuple):
     fails: PrimExpr
 
 
-def unswitch(value: PrimExpr, run: Set[Var]) -> Unswitched | None:
+def unswitch(value: PrimExpr, run: Set[Var]) -> UnswitchedValue | None:
     """Unswitch a value at a condition that the loops of ``run`` do not change; None without one."""
     moving = {*run, *_find_bound(value)}
     for call in by_class(value).get(Call, ()):
@@ -196,7 +196,7 @@ def unswitch(value: PrimExpr, run: Set[Var]) -> Unswitched | None:
             holds = Call(
                 call.dtype, IF_THEN_ELSE, (reduce(And, left), first, second), span=call.span
             )
-        return Unswitched(
+        return UnswitchedValue(
             reduce(And, own), _replace_node(value, call, holds), _replace_node(value, call, second)
         )
     return None
@@ -214,7 +214,7 @@ def _find_bound(value: PrimExpr) -> set[Var]:
     return {let.var for let in lets}
 
 
-class _Choice(NamedTuple):
+class _Conditional(NamedTuple):
     """A choice: the range of its first value, the rest of its condition, and both values."""
 
     node: Call | Max | Min
@@ -253,7 +253,7 @@ def _split_at_symbols(value: PrimExpr, axes: Sequence[Axis], axis: Axis) -> list
     return made if len(made) > 1 else None
 
 
-def _find_choice(value: PrimExpr, axes: Sequence[Axis], axis: Var) -> _Choice | None:
+def _find_choice(value: PrimExpr, axes: Sequence[Axis], axis: Var) -> _Conditional | None:
     """Find a choice whose condition depends on the axis; if choices are nested, any will do."""
     bound = _find_bound(value)
     for call in by_class(value).get(Call, ()):
@@ -271,13 +271,13 @@ def _find_choice(value: PrimExpr, axes: Sequence[Axis], axis: Var) -> _Choice | 
                 edge = add(form.rest, imm64(1))
                 high = edge if high is None else Min(high, edge)
         if low is not None or high is not None:
-            return _Choice(call, low, high, tuple(rest), (call.args[1], call.args[2]))
+            return _Conditional(call, low, high, tuple(rest), (call.args[1], call.args[2]))
     return _find_clamp(value, axes, axis, bound)
 
 
 def _find_clamp(
     value: PrimExpr, axes: Sequence[Axis], axis: Var, bound: Set[Var]
-) -> _Choice | None:
+) -> _Conditional | None:
     """Find an index with a clamp, and the value of the axis from which the clamp takes effect."""
     for load in by_class(value).get(BufferLoad, ()):
         for index in load.indices:
@@ -290,7 +290,7 @@ def _find_clamp(
                 values = (node.a, node.b) if isinstance(node, Max) else (node.b, node.a)
                 low = sub(imm64(0), form.rest) if factor > 0 else None
                 high = None if factor > 0 else add(form.rest, imm64(1))
-                return _Choice(node, low, high, (), values)
+                return _Conditional(node, low, high, (), values)
     return None
 
 

@@ -18,7 +18,7 @@ from loomir.ir.module import IRModule
 from loomir.relax.expr import Function
 from loomir.runtime.storage.container import MAGIC
 from loomir.support.diagnostics import CompileError, Diagnostic, nearest
-from loomir.tc.lower import Lowered, lower
+from loomir.tc.lower import LoweredText, lower
 from loomir.tc.parse import parse
 from loomir.tir.function import PrimFunc
 
@@ -177,7 +177,7 @@ def is_tc(path: Path) -> bool:
     return path.suffix == ".tc"
 
 
-def read_tc(path: Path) -> Lowered:
+def read_tc(path: Path) -> LoweredText:
     """Parse a file in Tensor Comprehensions. Errors: CLI0001, and every mistake in the text."""
     return lower(parse(read_text(path), str(path)))
 

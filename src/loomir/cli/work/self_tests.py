@@ -18,10 +18,10 @@ from loomir.support.diagnostics import with_count
 from loomir.support.dtype import DataType, numpy_of
 from loomir.target import Target
 
-__all__ = ["SELF_TESTS", "Tested"]
+__all__ = ["SELF_TESTS", "TestOutcome"]
 
 
-class Tested(NamedTuple):
+class TestOutcome(NamedTuple):
     """The message of a test, and whether it passed."""
 
     said: str
@@ -58,7 +58,7 @@ def product(
 """
 
 
-def _compiles() -> Tested:
+def _compiles() -> TestOutcome:
     """Compile a loop on threads, run it, and compare the result."""
     x = np.arange(4096, dtype="float32")
     y = np.zeros_like(x)
@@ -66,11 +66,11 @@ def _compiles() -> Tested:
     loomir.compile(from_source(_DOUBLE), cache=False, schedule=False)(x, y)
     spent = (time.perf_counter() - start) * 1000
     if not np.array_equal(y, x + x):
-        return Tested("yes, and the results are wrong", False)
-    return Tested(f"yes, in {spent:.0f} ms, and runs", True)
+        return TestOutcome("yes, and the results are wrong", False)
+    return TestOutcome(f"yes, in {spent:.0f} ms, and runs", True)
 
 
-def _threads() -> Tested:
+def _threads() -> TestOutcome:
     """Run the same work on one thread and on all."""
     chains = loomir.compile(from_source(_CHAINS), schedule=False)
     x = np.ones((64, 16), "float32")
@@ -79,9 +79,9 @@ def _threads() -> Tested:
     many = _best(lambda: chains(x))
     count = worker_count() + 1
     if not np.array_equal(x, np.full_like(x, 2)):
-        return Tested("the results are wrong", False)
+        return TestOutcome("the results are wrong", False)
     ratio = one / many
-    return Tested(f"{with_count(count, 'thread')}, {ratio:.1f} times as fast as one", True)
+    return TestOutcome(f"{with_count(count, 'thread')}, {ratio:.1f} times as fast as one", True)
 
 
 def _best(call: Callable[[], object]) -> float:
@@ -93,19 +93,19 @@ def _best(call: Callable[[], object]) -> float:
     return min(times)
 
 
-def _cache() -> Tested:
+def _cache() -> TestOutcome:
     """Write an entry to the cache and read it."""
     if SETTINGS.cache_dir is None:
-        return Tested("off, since LOOMIR_CACHE_DIR is empty", True)
+        return TestOutcome("off, since LOOMIR_CACHE_DIR is empty", True)
     cache = ObjectCache(SETTINGS.cache_dir)
     key, data = secrets.token_hex(32), secrets.token_bytes(64)
     if not cache.put(key, data):
-        return Tested("cannot be written: programs are compiled anew in each process", False)
+        return TestOutcome("cannot be written: programs are compiled anew in each process", False)
     found = cache.get(key)
     cache.remove(key)
     if found != data:
-        return Tested("does not give back what was written", False)
-    return Tested("written and read", True)
+        return TestOutcome("does not give back what was written", False)
+    return TestOutcome("written and read", True)
 
 
 def _small(rng: np.random.Generator, dtype: str, *, signed: bool) -> Any:
@@ -114,7 +114,7 @@ def _small(rng: np.random.Generator, dtype: str, *, signed: bool) -> Any:
     return drawn.astype(numpy_of(DataType(dtype)))
 
 
-def _amx() -> Tested:
+def _amx() -> TestOutcome:
     """Multiply int8 and bfloat16 matrices, with the matrix unit if there is one."""
     extensions = Target("native").extensions
     unit = sorted(e for e in extensions if e.startswith("amx"))
@@ -125,12 +125,12 @@ def _amx() -> Tested:
         c = np.zeros((64, 64), out)
         loomir.compile(program)(a, b, c)
         if not np.array_equal(c, a.astype("float64") @ b.astype("float64")):
-            return Tested(f"products of {left} are wrong", False)
+            return TestOutcome(f"products of {left} are wrong", False)
     how = "with " + ", ".join(unit) if unit else "this processor has none, or the system denies it"
-    return Tested(f"{how}; products of int8 and bfloat16 are right", True)
+    return TestOutcome(f"{how}; products of int8 and bfloat16 are right", True)
 
 
-SELF_TESTS: Final[dict[str, Callable[[], Tested]]] = {
+SELF_TESTS: Final[dict[str, Callable[[], TestOutcome]]] = {
     "compiles": _compiles,
     "threads": _threads,
     "cached": _cache,

@@ -11,13 +11,13 @@ from typing import Any, Final, NamedTuple
 
 from loomir.cli.files.user_traceback import ask
 
-__all__ = ["Timed", "time_call"]
+__all__ = ["Timing", "time_call"]
 
 _SECONDS: Final = 2.0
 _IN_A_ROW: Final = 5
 
 
-class Timed(NamedTuple):
+class Timing(NamedTuple):
     """Median seconds of a call and of the file's baseline, and their work in operations."""
 
     seconds: float
@@ -41,7 +41,7 @@ def time_call(
     call: Callable[..., object],
     arguments: Sequence[Any],
     sizes: Mapping[str, int | float],
-) -> Timed:
+) -> Timing:
     """Measure a call and the file's ``baseline``; ``flops`` may take the sizes.
 
     Errors: CLI0011.
@@ -56,7 +56,7 @@ def time_call(
         ours += _turn(call, arguments)
         if baseline is not None:
             theirs += _turn(baseline, arguments)
-    return Timed(
+    return Timing(
         statistics.median(ours),
         statistics.median(theirs) if theirs else None,
         _flops(file, sizes),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from loomir.codegen.llvm.generated import FunctionInfo, Generated, Graph
-from loomir.codegen.llvm.native import Native
+from loomir.codegen.llvm.generated_module import FunctionInfo, GeneratedModule, Graph
+from loomir.codegen.llvm.native_module import NativeModule
 from loomir.codegen.llvm.support.objects import fast_call_address, object_symbols
 from loomir.runtime.graph.fast_call import connect_fast_call
 from loomir.runtime.graph.function import GraphFunction, GraphProgram
@@ -20,8 +20,8 @@ __all__ = ["graph_functions"]
 
 
 def graph_functions(
-    generated: Generated,
-    native: Native,
+    generated: GeneratedModule,
+    native: NativeModule,
     explain: Callable[[FunctionInfo, tuple[object, ...]], None],
     kind: type[GraphFunction] = GraphFunction,
 ) -> dict[str, GraphFunction]:

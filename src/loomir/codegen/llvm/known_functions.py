@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from loomir.codegen.llvm.generated import FunctionCheck, FunctionInfo
+from loomir.codegen.llvm.generated_module import FunctionCheck, FunctionInfo
 from loomir.ir.visit import Step, trampoline
 from loomir.relax import faults
 from loomir.relax.info.relations import Match, is_subtype, substitute_shape_vars
 from loomir.relax.node import StructInfo
 from loomir.relax.struct_info import FuncStructInfo, PrimStructInfo, TupleStructInfo
 from loomir.runtime.graph.function import Signature
-from loomir.runtime.graph.values import Wanted
+from loomir.runtime.graph.values import ExpectedDTypes
 from loomir.support.diagnostics import InternalError
 from loomir.tir.expr import FloatImm, IntImm, PrimExpr
 from loomir.tir.expr import Var as ShapeVar
@@ -29,12 +29,12 @@ def call_signature(known: FunctionInfo) -> Signature:
     return Signature(known.name, names, wanted, sizes)
 
 
-def _find_wanted(info: StructInfo) -> Step[Wanted]:
+def _find_wanted(info: StructInfo) -> Step[ExpectedDTypes]:
     if isinstance(info, PrimStructInfo):
         return info.dtype
     if not isinstance(info, TupleStructInfo):
         return None
-    fields: list[Wanted] = []
+    fields: list[ExpectedDTypes] = []
     for field in info.fields:
         fields.append((yield _find_wanted(field)))
     return tuple(fields) if any(f is not None for f in fields) else None

@@ -16,7 +16,7 @@ from typing import Final
 from loomir.codegen.llvm.assembler.split import split_module
 from loomir.codegen.llvm.assembler.text import Callee, Function, Module, Param
 from loomir.codegen.llvm.assembler.types import I32, PTR, function
-from loomir.codegen.llvm.generated import Generated, Part, Timed
+from loomir.codegen.llvm.generated_module import GeneratedModule, Part, TimedKernel
 from loomir.codegen.llvm.jit.engine import machine_of
 from loomir.codegen.llvm.math.floats import register_type
 from loomir.codegen.llvm.needs_loop_passes import is_shaped
@@ -27,7 +27,7 @@ from loomir.codegen.llvm.tir.entry.arguments import define_checked
 from loomir.codegen.llvm.tir.entry.c_entry import define_c_entry
 from loomir.codegen.llvm.tir.entry.tvm_ffi_entry import ONCE, define_entry
 from loomir.codegen.llvm.tir.expressions import EXPRESSIONS
-from loomir.codegen.llvm.tir.frame import FunctionFrame, Linked, Unit
+from loomir.codegen.llvm.tir.frame import FunctionFrame, LinkedFunction, Unit
 from loomir.codegen.llvm.tir.outline import measure
 from loomir.codegen.llvm.tir.parallel import STACK
 from loomir.codegen.llvm.tir.polling import long_loops
@@ -76,7 +76,7 @@ def generate(
     *,
     signatures: Mapping[str, Signature],
     program: IRModule | None = None,
-) -> Generated:
+) -> GeneratedModule:
     """Generate code for every PrimFunc of a lowered module, and for the graphs of ``program``.
 
     ``signatures`` are those of the functions before lowering, by name, with the variables that the
@@ -126,7 +126,7 @@ def generate(
         )
     entries: dict[str, str] = {}
     ways: dict[str, Callee] = {name: body for name, (body, _) in parts.items()}
-    clocked: list[Timed] = []
+    clocked: list[TimedKernel] = []
     if options.timed:
         for name in sorted(
             named or {n for n, f in functions.items() if "global_symbol" in f.attrs}
@@ -154,7 +154,7 @@ def generate(
     text = module.render()
     shaped = {name: is_shaped(func, target) for name, func in functions.items()}
     splits = graph is not None and not (options.watched or options.for_c or options.timed)
-    return Generated(
+    return GeneratedModule(
         text,
         tuple(unit.faults.rows),
         MappingProxyType(entries),
@@ -310,14 +310,14 @@ def _declare(
             attributes={} if is_called else ONCE,
         )
     returns = dtype_of_type(func.ret_type)
-    unit.functions[name] = Linked(name, symbol, signature, returns, way)
+    unit.functions[name] = LinkedFunction(name, symbol, signature, returns, way)
     return body, outer
 
 
 def _define_body(
     unit: Unit,
     func: PrimFunc,
-    linked: Linked,
+    linked: LinkedFunction,
     body: Function,
     is_recursive: bool,
     is_open: bool,

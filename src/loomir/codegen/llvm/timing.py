@@ -17,9 +17,9 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Function
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, struct
 from loomir.codegen.llvm.assembler.values import Value, const
-from loomir.codegen.llvm.generated import Timed
+from loomir.codegen.llvm.generated_module import TimedKernel
 from loomir.codegen.llvm.math.floats import cast
-from loomir.codegen.llvm.tir.frame import Linked, Unit
+from loomir.codegen.llvm.tir.frame import LinkedFunction, Unit
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.dtype import DataType
 
@@ -44,7 +44,9 @@ class Record(NamedTuple):
     sizes: tuple[int, ...]
 
 
-def define_timed(unit: Unit, number: int, linked: Linked, body: Function) -> tuple[Callee, Timed]:
+def define_timed(
+    unit: Unit, number: int, linked: LinkedFunction, body: Function
+) -> tuple[Callee, TimedKernel]:
     """Define a function that calls a kernel's body and records the time."""
     made = unit.module.define(
         f"{linked.symbol}.timed",
@@ -72,10 +74,12 @@ def define_timed(unit: Unit, number: int, linked: Linked, body: Function) -> tup
     b.br(on)
     b.position_at_end(on)
     b.ret(status)
-    return made, Timed(linked.name, names)
+    return made, TimedKernel(linked.name, names)
 
 
-def _sizes(b: Builder, linked: Linked, made: Function) -> tuple[tuple[str, ...], list[Value]]:
+def _sizes(
+    b: Builder, linked: LinkedFunction, made: Function
+) -> tuple[tuple[str, ...], list[Value]]:
     """Return the integer arguments of a body: shape variables, then scalars."""
     signature = linked.signature
     arrays = sum(p.buffer is not None for p in signature.parameters)
@@ -111,7 +115,7 @@ def make_timing_symbols(buffer: Buffer) -> dict[str, int]:
     return {_BUFFER: buffer.ctypes.data, _CLOCK: address_in_process(_CLOCK)}
 
 
-def read_records(buffer: Buffer, kernels: tuple[Timed, ...]) -> tuple[list[Record], int]:
+def read_records(buffer: Buffer, kernels: tuple[TimedKernel, ...]) -> tuple[list[Record], int]:
     """Take all records out of a buffer; also return how many words were dropped."""
     taken = int(buffer[0])
     words: list[int] = buffer[_HEAD : _HEAD + min(taken, _WORDS)].tolist()

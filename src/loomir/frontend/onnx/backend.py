@@ -29,7 +29,7 @@ from loomir.support.diagnostics import CompileError
 
 __all__ = [
     "LoomirBackend",
-    "Prepared",
+    "PreparedModel",
     "as_onnx_value",
     "is_compatible",
     "prepare",
@@ -42,7 +42,7 @@ _SMALL: Final = 1024
 """The most elements of an input that may hold shapes or axes, if none is named."""
 
 
-class Prepared:
+class PreparedModel:
     """A model that is ready to run; programs are cached by the inputs that they are for."""
 
     def __init__(self, model: ModelDef, options: Mapping[str, Any]) -> None:
@@ -168,9 +168,9 @@ def as_onnx_value(value: Any, kind: NodeType) -> Any:
     return array
 
 
-def prepare(model: Any, device: str = "CPU", **options: Any) -> Prepared:
+def prepare(model: Any, device: str = "CPU", **options: Any) -> PreparedModel:
     """Read a model, which the first run will compile. Errors: ONX0001 to ONX0005."""
-    return Prepared(read(model), options)
+    return PreparedModel(read(model), options)
 
 
 def run_model(model: Any, inputs: Any, device: str = "CPU", **options: Any) -> tuple[Any, ...]:

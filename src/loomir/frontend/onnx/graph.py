@@ -16,7 +16,7 @@ import numpy as np
 
 from loomir.arith.analyzer import Analyzer
 from loomir.frontend.onnx.limits import MOST_AXES, MOST_NODES, too_large
-from loomir.frontend.onnx.mistakes import BodyMissing, CannotImport
+from loomir.frontend.onnx.mistakes import CannotImport, MissingBody
 from loomir.frontend.onnx.model import (
     STORED_AS,
     FunctionDef,
@@ -30,7 +30,13 @@ from loomir.frontend.onnx.problems import Problems
 from loomir.frontend.onnx.proto import is_standard_function, standard_function
 from loomir.frontend.onnx.registry import Row, find_row
 from loomir.frontend.onnx.shape_arithmetic import fold
-from loomir.frontend.onnx.values import Absent, Missing, SequenceValue, TensorValue, Value
+from loomir.frontend.onnx.values import (
+    AbsentOptional,
+    MissingValue,
+    SequenceValue,
+    TensorValue,
+    Value,
+)
 from loomir.op import astype, shape_to_tensor, tensor_to_shape
 from loomir.relax.expr import Constant, Expr, Tuple, Var
 from loomir.relax.node import RelaxExpr, StructInfo
@@ -120,7 +126,7 @@ class GraphImporter:
     def _output(self, value: Value | None, name: str) -> Value:
         if value is None:
             self.problems.add(None, CannotImport(f"no node makes the output {name!r}"))
-            return Missing()
+            return MissingValue()
         return value
 
     def _walk(self, first: _Frame) -> None:
@@ -149,10 +155,10 @@ class GraphImporter:
             inputs = [_find_input(frame, name) for name in node.inputs]
             version = frame.versions.get(node.domain, 1)
             own = self.model.functions.get((node.domain, node.operator))
-            if any(isinstance(v, Missing) for v in inputs):
+            if any(isinstance(v, MissingValue) for v in inputs):
                 if own is None and not is_known(node, version):
                     self.problems.note_missing_converter(node, shown, version)
-                _bind(frame, node, [Missing()] * len(node.outputs))
+                _bind(frame, node, [MissingValue()] * len(node.outputs))
                 return None
             if own is None:
                 made = self._convert(Node(node, inputs, version, self))
@@ -162,10 +168,10 @@ class GraphImporter:
             function = own or standard_function(node, version, [type_of(v) for v in inputs])
             if function is None:
                 self.problems.note_missing_converter(node, shown, version)
-                _bind(frame, node, [Missing()] * len(node.outputs))
+                _bind(frame, node, [MissingValue()] * len(node.outputs))
                 return None
             return self._expand(function, node, inputs, frame)
-        except BodyMissing:
+        except MissingBody:
             pass
         except CannotImport as error:
             self.problems.add(shown, error)
@@ -173,7 +179,7 @@ class GraphImporter:
             self.problems.note_refused(shown, error)
         except _FAULTS as error:
             self.problems.faulty(shown, error)
-        _bind(frame, node, [Missing()] * len(node.outputs))
+        _bind(frame, node, [MissingValue()] * len(node.outputs))
         return None
 
     def _convert(self, node: Node) -> list[Value] | None:
@@ -195,7 +201,7 @@ class GraphImporter:
 
     def _value(self, made: Any, element: str) -> Value:
         if made is None:
-            return Missing()
+            return MissingValue()
         if not isinstance(made, Expr):
             return made
         expr = made if isinstance(made, (Var, Constant)) else self.emit(made)
@@ -221,7 +227,7 @@ class GraphImporter:
         inner.label = frame.label or node
 
         def finish() -> None:
-            made = [scope.get(name) or Missing() for name in function.outputs]
+            made = [scope.get(name) or MissingValue() for name in function.outputs]
             _bind(frame, node, made[: len(node.outputs)])
 
         inner.finish = finish
@@ -337,7 +343,7 @@ class GraphImporter:
     def _leaf(self, value: Value) -> RelaxExpr:
         if isinstance(value, SequenceValue):
             return Tuple(tuple([self._leaf(v) for v in value.items]))
-        if isinstance(value, Absent):
+        if isinstance(value, AbsentOptional):
             return Tuple(())
         return self.builder.emit_output(self.expression(value))
 
@@ -405,7 +411,7 @@ def _bind(frame: _Frame, node: NodeDef, values: Sequence[Value]) -> None:
         if name:
             frame.scope[name] = value
     for name in node.outputs[len(values) :]:
-        frame.scope.setdefault(name, Missing())
+        frame.scope.setdefault(name, MissingValue())
 
 
 def type_of(value: Value | None) -> tuple[str, list[int | None] | None] | None:

@@ -32,7 +32,13 @@ from loomir.frontend.onnx.model import (
 )
 from loomir.frontend.onnx.problems import Problems
 from loomir.frontend.onnx.proto import explain_reading, onnx_package, read_model
-from loomir.frontend.onnx.values import Absent, Missing, SequenceValue, TensorValue, Value
+from loomir.frontend.onnx.values import (
+    AbsentOptional,
+    MissingValue,
+    SequenceValue,
+    TensorValue,
+    Value,
+)
 from loomir.frontend.onnx.weights import LEAST, FileData, WeightFile, separate_weights
 from loomir.ir.module import IRModule
 from loomir.relax.expr import TupleGetItem, Var
@@ -74,7 +80,7 @@ def load_definition(
     name: str = "main",
 ) -> IRModule:
     """Import a model that is read already, like ``load``."""
-    return _Loading(model, dims, shapes, constants, name).module()
+    return _ModelLoader(model, dims, shapes, constants, name).module()
 
 
 def read(model: Model) -> ModelDef:
@@ -159,7 +165,7 @@ def _check(onnx: Any, proto: Any) -> None:
             raise
 
 
-class _Loading:
+class _ModelLoader:
     def __init__(
         self,
         model: ModelDef,
@@ -216,7 +222,7 @@ class _Loading:
                 builder.begin_dataflow_block()
             outputs = importer.run_main(values)
             for label, value in zip(self.model.graph.outputs, outputs):
-                if isinstance(value, Missing) and not self.problems:
+                if isinstance(value, MissingValue) and not self.problems:
                     self.problems.add(None, CannotImport(f"no node makes the output {label!r}"))
             if not self.problems:
                 check_output_types(self.model.graph.outputs, outputs, self.problems)
@@ -249,7 +255,7 @@ class _Loading:
                 return self._bind(kind, bound)
         info = self._info(name, kind, self.constants.get(name))
         if info is None:
-            return Missing()
+            return MissingValue()
         var = Var(identifier(name), info)
         self.params.append(var)
         return self._value(var, info, kind)
@@ -301,7 +307,7 @@ class _Loading:
 
     def _bind(self, kind: NodeType, given: Any) -> Value:
         if given is None:
-            return Absent()
+            return AbsentOptional()
         if isinstance(kind, OptionalType):
             return self._bind(kind.element, given)
         if isinstance(kind, SequenceType):

@@ -49,7 +49,7 @@ def load(
     be imported, in one error. A ``CompileWarning`` tells of outputs whose shapes differ from the
     declared ones.
     """
-    given = _Given(model, dims, shapes, name)
+    given = _ModelSource(model, dims, shapes, name)
     if constants is not None or not given.is_kept():
         return _import(model, dims=dims, shapes=shapes, constants=constants, name=name)
     try:
@@ -72,7 +72,7 @@ def _import(model: Model, **options: Any) -> IRModule:
         return importer.load_anew(model, **options)
 
 
-class _Given:
+class _ModelSource:
     """A model file in its present state, and the arguments of the import."""
 
     def __init__(

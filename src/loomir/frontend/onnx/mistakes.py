@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from loomir.support.diagnostics import CompileError, Diagnostic
 
-__all__ = ["BodyMissing", "CannotImport", "NeedsBranches", "NeedsConstants", "refuse_model"]
+__all__ = ["CannotImport", "MissingBody", "NeedsBranches", "NeedsConstants", "refuse_model"]
 
 
 def refuse_model(
@@ -40,5 +40,5 @@ class NeedsBranches(Exception):
     """A branch is chosen at run time, so that the function cannot be one dataflow block."""
 
 
-class BodyMissing(Exception):
+class MissingBody(Exception):
     """Nodes of a loop's body cannot be imported, which is reported already."""

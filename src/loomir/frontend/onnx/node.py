@@ -9,7 +9,13 @@ import numpy as np
 
 from loomir.frontend.onnx.mistakes import CannotImport
 from loomir.frontend.onnx.model import STORED_AS, GraphDef, NodeDef
-from loomir.frontend.onnx.values import Absent, Missing, SequenceValue, TensorValue, Value
+from loomir.frontend.onnx.values import (
+    AbsentOptional,
+    MissingValue,
+    SequenceValue,
+    TensorValue,
+    Value,
+)
 from loomir.relax.expr import Constant, Var
 from loomir.relax.node import RelaxExpr
 from loomir.relax.normal.block_builder import BlockBuilder
@@ -272,8 +278,8 @@ def _number(value: Any) -> Any:
 
 
 def _kind(value: Value) -> str:
-    if isinstance(value, Missing):
+    if isinstance(value, MissingValue):
         return "missing"
-    if isinstance(value, Absent):
+    if isinstance(value, AbsentOptional):
         return "an optional without a value"
     return "a sequence" if isinstance(value, SequenceValue) else "a tensor"

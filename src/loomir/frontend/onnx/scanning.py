@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from loomir.frontend import loops
-from loomir.frontend.loops import LoopMistake, Scanned
+from loomir.frontend.loops import LoopMistake, ScanInputs
 from loomir.frontend.onnx.mistakes import NeedsBranches
 from loomir.frontend.onnx.node import Node
 from loomir.relax.node import RelaxExpr
 
-__all__ = ["MOST_UNROLLED", "Scanned", "emit_scan"]
+__all__ = ["MOST_UNROLLED", "ScanInputs", "emit_scan"]
 
 MOST_UNROLLED: Final = 32
 """Steps of the longest loop that is unrolled: passes see through it, at a cost for each step."""
@@ -19,7 +19,7 @@ MOST_UNROLLED: Final = 32
 
 def emit_scan(
     node: Node,
-    scan: Scanned,
+    scan: ScanInputs,
     states: Sequence[RelaxExpr],
     body: Callable[[list[RelaxExpr], list[RelaxExpr]], tuple[list[RelaxExpr], int]],
 ) -> tuple[list[RelaxExpr], list[RelaxExpr]]:

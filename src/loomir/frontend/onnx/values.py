@@ -19,8 +19,8 @@ from loomir.relax.node import RelaxExpr
 
 __all__ = [
     "MOST_KNOWN",
-    "Absent",
-    "Missing",
+    "AbsentOptional",
+    "MissingValue",
     "SequenceValue",
     "TensorValue",
     "Value",
@@ -78,16 +78,16 @@ class SequenceValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class AbsentOptional:
     """An optional without a value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingValue:
     """An output of a node that cannot be imported; the error names that node."""
 
 
-Value: TypeAlias = TensorValue | SequenceValue | Absent | Missing
+Value: TypeAlias = TensorValue | SequenceValue | AbsentOptional | MissingValue
 
 
 def objects(items: Sequence[Any], shape: tuple[int, ...]) -> NPArray:

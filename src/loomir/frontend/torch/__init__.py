@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 
 from loomir.frontend.torch.converters import load_converters
 from loomir.frontend.torch.dynamo import backend, compile
-from loomir.frontend.torch.exported import from_exported
+from loomir.frontend.torch.exported_program import from_exported
 from loomir.frontend.torch.node import Node
 from loomir.frontend.torch.registry import (
     Converter,
@@ -46,7 +46,7 @@ from loomir.frontend.torch.registry import (
     known_operators,
     register_converter,
 )
-from loomir.frontend.torch.saved import load
+from loomir.frontend.torch.saved_program import load
 from loomir.support.argument_errors import refuse_missing as _refuse_missing
 
 __all__ = [

@@ -151,7 +151,7 @@ def _compile_graph(
     if not _tensors_returned(graph):
         return boxed(graph.forward)
     if static:
-        return boxed(_Frozen(graph, options, static, laid_out))
+        return boxed(_FrozenGraph(graph, options, static, laid_out))
     return boxed(_runner(graph, options, {}, laid_out) or graph.forward)
 
 
@@ -177,7 +177,7 @@ def _runner(
     return _Runner(own, made, function, draws, laid_out)
 
 
-class _Watched:
+class _WatchedTensor:
     """A module's tensor that is a constant of the compiled program, and its version."""
 
     def __init__(self, tensor: Any) -> None:
@@ -194,7 +194,7 @@ class _Watched:
         return self.is_of(tensor) and self._version == tensor._version
 
 
-class _Frozen:
+class _FrozenGraph:
     """Runs a graph for inference with its module's tensors as packed constants.
 
     Their version counters are compared before each call. The first few times that a parameter was
@@ -210,7 +210,7 @@ class _Frozen:
         self._laid_out = laid_out
         self._static = dict.fromkeys(static, 0)
         """The indices of tensors that can be constants, and how often each was written."""
-        self._compiled: tuple[dict[int, _Watched], Any] | None = None
+        self._compiled: tuple[dict[int, _WatchedTensor], Any] | None = None
 
     def __call__(self, *inputs: Any) -> Any:
         found = self._compiled
@@ -219,8 +219,8 @@ class _Frozen:
         return found[1](*inputs)
 
     def _compile(
-        self, inputs: Sequence[Any], before: Mapping[int, _Watched]
-    ) -> tuple[dict[int, _Watched], Any]:
+        self, inputs: Sequence[Any], before: Mapping[int, _WatchedTensor]
+    ) -> tuple[dict[int, _WatchedTensor], Any]:
         for place, watched in before.items():
             if not watched.holds(inputs[place]):
                 written = watched.is_of(inputs[place]) and _is_parameter(inputs[place])
@@ -230,7 +230,7 @@ class _Frozen:
             for place, times in self._static.items()
             if times < _MOST_WRITTEN and _can_be_watched(inputs[place])
         }
-        watched = {place: _Watched(tensor) for place, tensor in constants.items()}
+        watched = {place: _WatchedTensor(tensor) for place, tensor in constants.items()}
         runner = _runner(self._graph, self._options, constants, self._laid_out)
         return ({}, self._graph.forward) if runner is None else (watched, runner)
 

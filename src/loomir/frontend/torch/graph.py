@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from loomir.frontend.torch.dtypes import array_of, dtype_of
-from loomir.frontend.torch.mistakes import BodyMissing, CannotImport
+from loomir.frontend.torch.mistakes import CannotImport, MissingBody
 from loomir.frontend.torch.node import Node
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.problems import Problems
@@ -24,7 +24,7 @@ from loomir.support.dtype import DataType
 from loomir.tir.expr import PrimExpr
 from loomir.tir.expr import Var as ShapeVar
 
-__all__ = ["GraphImporter", "Missing"]
+__all__ = ["GraphImporter", "MissingValue"]
 
 _SILENT: Final = (
     "aten._assert_async",
@@ -43,7 +43,7 @@ _FAULTS: Final = (
 """Exceptions that converters raise for unexpected kinds of arguments."""
 
 
-class Missing:
+class MissingValue:
     """A value that could not be imported; its users are skipped."""
 
 
@@ -69,14 +69,14 @@ class GraphImporter:
             if node.op == "output":
                 return self._translate(node.args[0], scope)
             if node.op == "placeholder":
-                scope.setdefault(node, Missing())
+                scope.setdefault(node, MissingValue())
             elif node.op == "get_attr":
                 scope[node] = self._attribute(module, node)
             elif node.op == "call_function":
                 scope[node] = self._call(node, scope)
             else:
                 self.problems.note_missing_converter(node, f"{node.op} {node.target}")
-                scope[node] = Missing()
+                scope[node] = MissingValue()
         raise InternalError("a graph of torch.fx has no output")
 
     def run_inner(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
@@ -93,7 +93,7 @@ class GraphImporter:
             self.bound = bound
         outputs: list[Any] = [*made] if isinstance(made, (list, tuple)) else [made]
         if any(_is_missing(v) for v in outputs):
-            raise BodyMissing
+            raise MissingBody
         return outputs
 
     def _attribute(self, module: Any, node: Any) -> Any:
@@ -104,7 +104,7 @@ class GraphImporter:
             return Constant(array_of(found))
         except CannotImport as error:
             self.problems.add(node, f"the tensor {node.target}", error)
-            return Missing()
+            return MissingValue()
 
     def _call(self, node: Any, scope: dict[Any, Any]) -> Any:
         name = str(node.target)
@@ -112,7 +112,7 @@ class GraphImporter:
             return None
         if node.target is operator.getitem:
             whole = self._translate(node.args[0], scope)
-            return whole if isinstance(whole, Missing) else whole[node.args[1]]
+            return whole if isinstance(whole, MissingValue) else whole[node.args[1]]
         try:
             size = self._size(node)
             if size is not None:
@@ -125,7 +125,7 @@ class GraphImporter:
             if any(_is_missing(v) for v in arguments.values()):
                 return self._all_missing(node)
             return self._bind_outputs(node, row.convert(Node(node, arguments, self)))
-        except BodyMissing:
+        except MissingBody:
             pass
         except CannotImport as error:
             self.problems.add(node, name, error)
@@ -139,9 +139,9 @@ class GraphImporter:
     def _all_missing(self, node: Any) -> Any:
         made = node.meta.get("val")
         if not isinstance(made, (list, tuple)):
-            return Missing()
+            return MissingValue()
         outputs: Sequence[Any] = [*made]
-        return [Missing() for _ in outputs]
+        return [MissingValue() for _ in outputs]
 
     def _size(self, node: Any) -> Any:
         """Return the size that a node is, as a number or expression; None for other nodes."""
@@ -161,7 +161,7 @@ class GraphImporter:
         try:
             return self.sizes.convert_size(found)
         except (CannotImport, *_FAULTS):
-            return Missing()  # harmless if only checks use it
+            return MissingValue()  # harmless if only checks use it
 
     def _is_new(self, size: Any) -> bool:
         return any(str(s) not in self.bound for s in size.node.expr.free_symbols)
@@ -201,7 +201,8 @@ class GraphImporter:
         expected: list[Any] = [*wanted]
         outputs += [None] * (len(expected) - len(outputs))
         return [
-            Missing() if m is None else self._match_shape(m, w) for m, w in zip(outputs, expected)
+            MissingValue() if m is None else self._match_shape(m, w)
+            for m, w in zip(outputs, expected)
         ]
 
     def _match_shape(self, made: Any, wanted: Any) -> Any:
@@ -255,5 +256,5 @@ class GraphImporter:
 def _is_missing(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         items: Sequence[Any] = [*value]
-        return any(isinstance(v, Missing) for v in items)
-    return isinstance(value, Missing)
+        return any(isinstance(v, MissingValue) for v in items)
+    return isinstance(value, MissingValue)

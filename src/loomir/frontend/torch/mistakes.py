@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from loomir.support.diagnostics import CompileError, Diagnostic
 
-__all__ = ["BodyMissing", "CannotImport", "refuse_program"]
+__all__ = ["CannotImport", "MissingBody", "refuse_program"]
 
 
 def refuse_program(
@@ -26,5 +26,5 @@ class CannotImport(Exception):
         self.code = code
 
 
-class BodyMissing(Exception):
+class MissingBody(Exception):
     """Nodes of a branch or a loop cannot be imported, which is reported already."""

@@ -13,7 +13,7 @@ from loomir.frontend.loops import lift_loops
 from loomir.frontend.torch.converters import load_converters
 from loomir.frontend.torch.converters.control_flow import has_control_flow
 from loomir.frontend.torch.dtypes import array_of, dtype_of
-from loomir.frontend.torch.graph import GraphImporter, Missing
+from loomir.frontend.torch.graph import GraphImporter, MissingValue
 from loomir.frontend.torch.mistakes import CannotImport
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.problems import Problems
@@ -139,7 +139,7 @@ class _Function:
             self.values[node] = Constant(array_of(self.constants[node]))
         except CannotImport as error:
             self.problems.add(node, f"the parameter {node.name}", error)
-            self.values[node] = Missing()
+            self.values[node] = MissingValue()
 
     def _placeholder(self, node: Any, importer: GraphImporter) -> None:
         if node in self.constants:
@@ -151,7 +151,7 @@ class _Function:
                 info = self._info(value)
             except CannotImport as error:
                 self.problems.add(node, f"the input {node.name}", error)
-                self.values[node] = Missing()
+                self.values[node] = MissingValue()
                 return
             for extent in value.shape:
                 if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
@@ -207,7 +207,7 @@ def _expression(importer: GraphImporter, value: Any) -> RelaxExpr:
     if isinstance(value, RelaxExpr):
         return value
     raise CannotImport(
-        f"the graph returns {'a size' if not isinstance(value, Missing) else 'what is not made'}, "
+        f"the graph returns {'what is not made' if isinstance(value, MissingValue) else 'a size'}, "
         "and only tensors can be returned",
         help="return a tensor: torch.tensor(x.shape)",
     )

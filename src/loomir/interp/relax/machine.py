@@ -36,7 +36,7 @@ from loomir.interp.relax.sizes import Sizes
 from loomir.interp.relax.values import (
     Closure,
     Environment,
-    Partial,
+    PartialApplication,
     PrimFunction,
     ProgramFunction,
     Value,
@@ -388,7 +388,7 @@ class Machine:
         """Call any function. Errors: RUN0401 for a value that is no function, RUN0204."""
         if isinstance(function, Closure):
             return (yield self._enter(function, args, span))
-        if isinstance(function, Partial):
+        if isinstance(function, PartialApplication):
             return (yield self.apply(function.func, [*args, *function.bound], span))
         if isinstance(function, PrimFunction):
             self.call_prim(function, args, span)
@@ -515,7 +515,7 @@ def parameter_names(function: ProgramFunction) -> list[str]:
         return [p.name_hint for p in function.func.params]
     if isinstance(function, PrimFunction):
         return [p.name_hint for p in function.func.params]
-    assert isinstance(function, Partial)
+    assert isinstance(function, PartialApplication)
     names = parameter_names(function.func)
     return names[: len(names) - len(function.bound)]
 

@@ -19,7 +19,7 @@ from loomir.interp.relax.memory import new_storage, view_bytes, view_storage
 from loomir.interp.relax.values import (
     Array,
     Environment,
-    Partial,
+    PartialApplication,
     PrimFunction,
     ProgramFunction,
     Value,
@@ -348,7 +348,7 @@ def _make_closure(s: Site) -> Value:
     params = function.info.params or ()
     rest = params[: len(params) - len(bound)]
     info = FuncStructInfo(rest, function.info.ret, function.info.purity)
-    return Partial(function.name, info, s.machine, function, bound)
+    return PartialApplication(function.name, info, s.machine, function, bound)
 
 
 # -- values ----------------------------------------------------------------------------------------

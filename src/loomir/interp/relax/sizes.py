@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from loomir.interp.arithmetic import Inexact
+from loomir.interp.arithmetic import InexactResult
 from loomir.interp.machine import Code, Environment, evaluate
 from loomir.interp.scope import Scope
 from loomir.interp.tir.expr import compile_expr
@@ -25,7 +25,7 @@ from loomir.tir.expr import IntImm, PrimExpr, Var
 __all__ = ["Sizes", "variables_of"]
 
 
-class _Compiled(NamedTuple):
+class _CompiledSize(NamedTuple):
     root: PrimExpr
     """Kept alive, so that no other expression gets its identity."""
     code: Code
@@ -45,7 +45,7 @@ class Sizes:
     """Evaluates expressions; each is compiled on first use."""
 
     def __init__(self) -> None:
-        self._known: dict[int, _Compiled] = {}
+        self._known: dict[int, _CompiledSize] = {}
 
     def value(
         self, expr: PrimExpr, values: Mapping[Var, Scalar], span: Span | None = None
@@ -70,7 +70,7 @@ class Sizes:
         except StopIteration as stop:
             value: Scalar = stop.value
             return value
-        except Inexact:
+        except InexactResult:
             raise faults.overflow(place, format_extent(expr)).error() from None
         except RunZeroDivisionError as error:
             raise RunZeroDivisionError(*(d.at(place) for d in error.diagnostics)) from None
@@ -82,10 +82,10 @@ class Sizes:
             return True
         return all(var in values for var in variables_of(expr))
 
-    def _compile(self, expr: PrimExpr, values: Mapping[Var, Scalar]) -> _Compiled:
+    def _compile(self, expr: PrimExpr, values: Mapping[Var, Scalar]) -> _CompiledSize:
         scope = Scope(exact=True)
         slots = tuple((v, scope.bind(v)) for v in variables_of(expr) if v in values)
-        made = _Compiled(expr, compile_expr(expr, scope), slots, scope.size)
+        made = _CompiledSize(expr, compile_expr(expr, scope), slots, scope.size)
         if len(self._known) >= _MOST:
             self._known.clear()
         self._known[id(expr)] = made

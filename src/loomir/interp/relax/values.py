@@ -2,8 +2,8 @@
 
 A tensor is a NumPy array in row-major order, a tuple a tuple, a shape a ``Shape``, a scalar a NumPy
 scalar, a string a ``str``, a dtype a ``DataType``, null None. A function of the program is a
-``Closure``, a ``PrimFunction`` or a ``Partial``; any other callable is a packed function. Anything
-else is an object that only packed functions understand.
+``Closure``, a ``PrimFunction`` or a ``PartialApplication``; any other callable is a packed
+function. Anything else is an object that only packed functions understand.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
     "Array",
     "Closure",
     "Environment",
-    "Partial",
+    "PartialApplication",
     "PrimFunction",
     "ProgramFunction",
     "Value",
@@ -134,7 +134,7 @@ class PrimFunction(ProgramFunction):
         self.func = func
 
 
-class Partial(ProgramFunction):
+class PartialApplication(ProgramFunction):
     """A function with its last arguments bound."""
 
     __slots__ = ("bound", "func")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from loomir.interp.exact_memory import contents
-from loomir.interp.machine import CallRequest, Compiled, Environment, run
+from loomir.interp.machine import CallRequest, CompiledFunction, Environment, run
 from loomir.interp.memory import Tracker
 from loomir.interp.numbers import ROUNDED
 from loomir.interp.rational import EXACT, round_to_dtype
@@ -41,7 +41,7 @@ class ExactRun(NamedTuple):
 
 class _Entry(NamedTuple):
     binder: Binder
-    compiled: Compiled
+    compiled: CompiledFunction
     returns: Type
 
 
@@ -117,7 +117,7 @@ class Interpreter:
         finally:
             del error  # its traceback holds this frame
 
-    def enter(self, request: CallRequest) -> tuple[Compiled, Environment]:
+    def enter(self, request: CallRequest) -> tuple[CompiledFunction, Environment]:
         """Check and bind the arguments of a call within the module."""
         entry = self._entry(request.name, request.span)
         try:

@@ -16,7 +16,7 @@ from loomir.ir.op import Op
 from loomir.runtime.packed.externs import c_function, find_extern
 from loomir.runtime.packed.packed_call import (
     CalleeError,
-    Lent,
+    LentArray,
     call_c_function,
     call_function,
     with_place,
@@ -136,6 +136,6 @@ def _may_write(memory: Memory) -> None:
         memory.written[:] = b"\1" * len(memory.written)
 
 
-def _lend(view: View) -> Lent:
+def _lend(view: View) -> LentArray:
     _may_write(view.memory)
-    return Lent(address_of(view.pointer), view.dtype, view.shape, view.strides)
+    return LentArray(address_of(view.pointer), view.dtype, view.shape, view.strides)

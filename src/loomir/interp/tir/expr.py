@@ -21,8 +21,8 @@ from loomir.interp.lanes import lanewise
 from loomir.interp.machine import (
     RESULT,
     Code,
+    EarlyReturn,
     Environment,
-    Returned,
     call_function,
     choose_branch,
     read_then,
@@ -31,7 +31,7 @@ from loomir.interp.machine import (
 from loomir.interp.memory import View, finder, view_at
 from loomir.interp.scope import Scope, refuse
 from loomir.interp.tir.calls_out import call_out
-from loomir.interp.tir.special import SPECIAL
+from loomir.interp.tir.vector_builtins import SPECIAL
 from loomir.interp.values import Pointer, Value, decoder
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
@@ -466,7 +466,7 @@ def _compile_unwatched(node: Call, parts: list[Code], scope: Scope) -> Code:
 def _return(node: Call, parts: list[Code], scope: Scope) -> Code:
     def leave(env: Environment, value: Value) -> Value:
         env[RESULT] = value
-        raise Returned
+        raise EarlyReturn
 
     return read_then(parts, leave)
 

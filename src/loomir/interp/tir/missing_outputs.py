@@ -23,10 +23,10 @@ from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.signature import Field, Parameter, signature_of
 
-__all__ = ["Completed", "OutputAllocator"]
+__all__ = ["CompletedCall", "OutputAllocator"]
 
 
-class Completed(NamedTuple):
+class CompletedCall(NamedTuple):
     """All arguments of a call, and which of them it returns."""
 
     args: tuple[object, ...]
@@ -48,7 +48,7 @@ class OutputAllocator:
             p.buffer is not None and id(p.buffer.data) in fresh for p in self._signature.parameters
         ]
 
-    def complete(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Completed | str:
+    def complete(self, args: Sequence[object], kwargs: Mapping[str, object]) -> CompletedCall | str:
         """Add the arguments that are missing, or say why that cannot be done.
 
         These are filled with zeros: PyTorch tensors if all other buffers are, else NumPy arrays.
@@ -73,7 +73,7 @@ class OutputAllocator:
                 )
         return self._allocate(given, missing)
 
-    def _allocate(self, given: list[object], missing: Sequence[Parameter]) -> Completed | str:
+    def _allocate(self, given: list[object], missing: Sequence[Parameter]) -> CompletedCall | str:
         boundary = [
             Boundary(p.name, p.dtype, p.buffer is not None, p.written, p.span)
             for p in self._signature.parameters[: len(given)]
@@ -101,7 +101,7 @@ class OutputAllocator:
             if made is None:
                 return f"PyTorch has no dtype {p.dtype}: pass {p.name}"
             outputs.append(made)
-        return Completed((*given, *outputs), tuple(outputs))
+        return CompletedCall((*given, *outputs), tuple(outputs))
 
 
 def _adapt(boundary: Sequence[Boundary], given: Sequence[object]) -> tuple[object, ...]:

@@ -14,7 +14,7 @@ from loomir.interp.machine import (
     FINISHED,
     RESULT,
     Code,
-    Compiled,
+    CompiledFunction,
     Environment,
 )
 from loomir.interp.memory import Tracker, View, finder
@@ -57,7 +57,7 @@ from loomir.tir.types import PrimType
 __all__ = ["compile_body"]
 
 
-def compile_body(func: PrimFunc, scope: Scope) -> Compiled:
+def compile_body(func: PrimFunc, scope: Scope) -> CompiledFunction:
     """Compile a function; ``scope`` has its parameters.
 
     Errors: TIR0401 for a name that is not bound where it is used.
@@ -77,7 +77,7 @@ def compile_body(func: PrimFunc, scope: Scope) -> Compiled:
         return FINISHED
 
     writer.add((), lambda after: end)
-    return Compiled(func.name, writer.finish(), scope.size)
+    return CompiledFunction(func.name, writer.finish(), scope.size)
 
 
 # -- plain statements --------------------------------------------------------------------------

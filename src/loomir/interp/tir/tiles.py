@@ -24,7 +24,7 @@ _EXACT_PRODUCT: Final = EXACT.binary(Mul, _FLOAT32)
 _LEAST_NORMAL: Final = 2.0**-126
 _Bytes: TypeAlias = Any
 """An array of uint8."""
-_Singles: TypeAlias = Any
+_Float32Array: TypeAlias = Any
 """An array of float32."""
 
 
@@ -119,7 +119,7 @@ def _add_pairs(
     with np.errstate(all="ignore"):
         a = _flush(_widen(left)).reshape(len(left), TILE, 2)
         b = _flush(_widen(right)).reshape(TILE, -1, 2)
-        sums: list[_Singles] = []
+        sums: list[_Float32Array] = []
         for half in (0, 1):
             acc = np.zeros((len(a), b.shape[1]), np.float32)
             for k in range(TILE):
@@ -129,19 +129,19 @@ def _add_pairs(
         return _flush(old + _flush(sums[0] + sums[1]).ravel()).view(np.uint8)
 
 
-def _widen(parts: _Bytes) -> _Singles:
+def _widen(parts: _Bytes) -> _Float32Array:
     words: Any = np.frombuffer(parts.tobytes(), np.uint16).astype(np.uint32) << 16
     return words.view(np.float32)
 
 
-def _flush(x: _Singles) -> _Singles:
-    made: _Singles = x.copy()
+def _flush(x: _Float32Array) -> _Float32Array:
+    made: _Float32Array = x.copy()
     small: Any = abs(x) < _LEAST_NORMAL
     made[small] = np.copysign(np.float32(0), x[small])
     return made
 
 
-def _fma(x: _Singles, y: _Singles, z: _Singles) -> _Singles:
+def _fma(x: _Float32Array, y: _Float32Array, z: _Float32Array) -> _Float32Array:
     """Return ``x * y + z``, rounded once: in float64, the sum is rounded to odd."""
     p, c = x.astype(np.float64) * y, z.astype(np.float64)
     s = p + c

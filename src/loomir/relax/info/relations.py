@@ -63,7 +63,7 @@ NOTHING: Final[frozenset[Any]] = frozenset()
 Pair: TypeAlias = tuple[StructInfo, StructInfo]
 
 
-class _Asked(NamedTuple):
+class _Comparison(NamedTuple):
     """The options of a comparison, and the pairs that must match for its answer to be yes."""
 
     analyzer: Analyzer
@@ -115,7 +115,7 @@ def _match(
 ) -> Match:
     if a is b or isinstance(b, ObjectStructInfo):
         return Match.YES
-    asked = _Asked(analyzer or analyzer_for(a, b), bound, strict, [(a, b)])
+    asked = _Comparison(analyzer or analyzer_for(a, b), bound, strict, [(a, b)])
     result = Match.YES
     # The pairs are kept alive, so that no other objects get their ids.
     seen: dict[tuple[int, int], Pair] = {}
@@ -134,7 +134,7 @@ def _match(
     return result
 
 
-def _tensors(a: TensorStructInfo, b: TensorStructInfo, asked: _Asked) -> Match:
+def _tensors(a: TensorStructInfo, b: TensorStructInfo, asked: _Comparison) -> Match:
     result = Match.YES
     if b.dtype is not VOID and a.dtype is not b.dtype:
         result &= asked.unknown if a.dtype is VOID else Match.NO
@@ -149,7 +149,7 @@ def _tensors(a: TensorStructInfo, b: TensorStructInfo, asked: _Asked) -> Match:
     )
 
 
-def _shapes(a: ShapeStructInfo, b: ShapeStructInfo, asked: _Asked) -> Match:
+def _shapes(a: ShapeStructInfo, b: ShapeStructInfo, asked: _Comparison) -> Match:
     if b.ndim < 0:
         return Match.YES
     if a.ndim != b.ndim:
@@ -159,7 +159,7 @@ def _shapes(a: ShapeStructInfo, b: ShapeStructInfo, asked: _Asked) -> Match:
     return asked.unknown if a.values is None else dims_equal(a.values, b.values, asked.analyzer)
 
 
-def _scalars(a: PrimStructInfo, b: PrimStructInfo, asked: _Asked) -> Match:
+def _scalars(a: PrimStructInfo, b: PrimStructInfo, asked: _Comparison) -> Match:
     if a.dtype is not b.dtype:
         return Match.NO
     if b.value is None:
@@ -167,14 +167,14 @@ def _scalars(a: PrimStructInfo, b: PrimStructInfo, asked: _Asked) -> Match:
     return asked.unknown if a.value is None else equal(a.value, b.value, asked.analyzer)
 
 
-def _tuples(a: TupleStructInfo, b: TupleStructInfo, asked: _Asked) -> Match:
+def _tuples(a: TupleStructInfo, b: TupleStructInfo, asked: _Comparison) -> Match:
     if len(a.fields) != len(b.fields):
         return Match.NO
     asked.pending.extend(zip(a.fields, b.fields))
     return Match.YES
 
 
-def _functions(a: FuncStructInfo, b: FuncStructInfo, asked: _Asked) -> Match:
+def _functions(a: FuncStructInfo, b: FuncStructInfo, asked: _Comparison) -> Match:
     if a.params is None or b.params is None:
         if a.params is not None or b.params is not None:
             return Match.NO
@@ -188,7 +188,7 @@ def _functions(a: FuncStructInfo, b: FuncStructInfo, asked: _Asked) -> Match:
     return Match.YES
 
 
-_RULES: Final[dict[type, Callable[[Any, Any, _Asked], Match]]] = {
+_RULES: Final[dict[type, Callable[[Any, Any, _Comparison], Match]]] = {
     TensorStructInfo: _tensors,
     ShapeStructInfo: _shapes,
     PrimStructInfo: _scalars,
@@ -222,7 +222,7 @@ def join(
     """
     if a is b:
         return a
-    asked = _Asked(analyzer or analyzer_for(a, b), bound, True, [])
+    asked = _Comparison(analyzer or analyzer_for(a, b), bound, True, [])
     return trampoline(_join(a, b, asked, {}))
 
 
@@ -230,7 +230,7 @@ unify_struct_info = join
 
 
 def _join(
-    a: StructInfo, b: StructInfo, asked: _Asked, done: dict[tuple[int, int], StructInfo]
+    a: StructInfo, b: StructInfo, asked: _Comparison, done: dict[tuple[int, int], StructInfo]
 ) -> Step[StructInfo]:
     if a is b:
         return a
@@ -252,7 +252,7 @@ def _join(
 def _join_tuples(
     a: TupleStructInfo,
     b: TupleStructInfo,
-    asked: _Asked,
+    asked: _Comparison,
     done: dict[tuple[int, int], StructInfo],
 ) -> Step[StructInfo]:
     if len(a.fields) != len(b.fields):
@@ -266,7 +266,7 @@ def _join_tuples(
 def _join_functions(
     a: FuncStructInfo,
     b: FuncStructInfo,
-    asked: _Asked,
+    asked: _Comparison,
     done: dict[tuple[int, int], StructInfo],
 ) -> Step[StructInfo]:
     if a.params is None or b.params is None:

@@ -25,7 +25,7 @@ def make_block(
     return cls(tuple(bindings), span=None if origin is None else origin.span)
 
 
-class _Open:
+class _OpenBlock:
     """A block that is being built; ``origin`` is the block of the old program that it began as."""
 
     __slots__ = ("bindings", "dataflow", "origin")
@@ -48,7 +48,7 @@ class Scope:
     def __init__(self, pure: bool) -> None:
         self.pure = pure
         """Whether calls in the scope must be pure."""
-        self._blocks = [_Open(False, None)]
+        self._blocks = [_OpenBlock(False, None)]
         self._start = 0
 
     @property
@@ -67,7 +67,7 @@ class Scope:
         if not blocks[-1].bindings:
             blocks.pop()
         if not blocks or blocks[-1].dataflow != dataflow:
-            blocks.append(_Open(dataflow, origin))
+            blocks.append(_OpenBlock(dataflow, origin))
         self._start = len(blocks[-1].bindings)
 
     def add(self, binding: Binding) -> None:

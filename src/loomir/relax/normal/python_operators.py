@@ -16,7 +16,7 @@ from loomir.relax.expr import Call, Constant, PrimValue, Tuple, TupleGetItem, Va
 from loomir.relax.node import Expr, RelaxExpr, StructInfo
 from loomir.relax.normal.derive import Deriver
 from loomir.relax.operator.definition import find_op
-from loomir.relax.operator.elsewhere import OF_TENSORS, find_operator
+from loomir.relax.operator.other_libraries import OF_TENSORS, find_operator
 from loomir.relax.python_values import PythonMeaning, set_meaning
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import (

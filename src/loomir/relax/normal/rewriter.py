@@ -33,7 +33,7 @@ from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normal.block_builder import BlockBuilder
 from loomir.relax.normal.blocks import is_dataflow
 from loomir.relax.normal.normalizer import is_force_pure
-from loomir.tir.analysis.fresh import fresh_var
+from loomir.tir.analysis.copy_statement import fresh_var
 from loomir.tir.expr import PrimExpr
 from loomir.tir.expr import Var as ShapeVar
 

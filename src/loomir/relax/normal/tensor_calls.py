@@ -27,7 +27,7 @@ from loomir.support.span import Span
 from loomir.te.create_prim_func import create_prim_func
 from loomir.te.operation import compute, placeholder
 from loomir.te.tensor import Tensor
-from loomir.tir.analysis.fresh import fresh_var
+from loomir.tir.analysis.copy_statement import fresh_var
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.expr import Var as ShapeVar

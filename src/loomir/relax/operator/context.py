@@ -22,10 +22,10 @@ from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.dtype import DataType
 from loomir.tir.expr import IntImm, PrimExpr
 
-__all__ = ["OpContext", "Required"]
+__all__ = ["OpContext", "RuntimeCondition"]
 
 
-class Required(NamedTuple):
+class RuntimeCondition(NamedTuple):
     """A condition ``low <= high`` that is unknown until the program runs; no kernel checks it.
 
     ``message`` says what is wrong where ``low`` is above ``high``; ``{0}`` and ``{1}`` stand for
@@ -85,7 +85,7 @@ class OpContext:
         self.assume = assume
         """Whether what is open, but certain if the call is right, is taken to be so: a kernel
         checks it."""
-        self.required: list[Required] = []
+        self.required: list[RuntimeCondition] = []
         """Conditions that rules could not decide, for the caller to check at run time."""
         self.running = running
         """Whether this is at run time, when everything is known of the arguments."""
@@ -122,7 +122,7 @@ class OpContext:
     ) -> None:
         """Refuse the call if ``low`` is certainly above ``high``; if unknown, note the condition.
 
-        ``message`` is described at ``Required``.
+        ``message`` is described at ``RuntimeCondition``.
         """
         least, most = self.simplify((low, high))
         bound = self.analyzer.const_int_bound(self.analyzer.simplify(most - least))
@@ -130,7 +130,7 @@ class OpContext:
             shown = message.format(*map(_format_dim, (least, most)))
             self.refuse(code, shown, help=help, arg=arg)
         if bound.min_value < 0:
-            self.required.append(Required(least, most, f"{self.shown}: {message}", help))
+            self.required.append(RuntimeCondition(least, most, f"{self.shown}: {message}", help))
 
     # -- arguments -------------------------------------------------------------------------------
     def tensor(self, index: int) -> TensorStructInfo:

@@ -24,8 +24,8 @@ from loomir.relax.expr import (
     Tuple,
 )
 from loomir.relax.node import Expr, StructInfo
-from loomir.relax.operator.given import refuse_loose_tensors, show_given
 from loomir.relax.operator.index_text import index_text
+from loomir.relax.operator.refused_arguments import refuse_loose_tensors, show_given
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.support.array import Array
@@ -36,7 +36,7 @@ from loomir.tir.rules import refuse
 
 __all__ = [
     "REQUIRED",
-    "Bound",
+    "BoundCall",
     "Kind",
     "Param",
     "arguments",
@@ -117,12 +117,12 @@ _TUPLES: Final = frozenset({Kind.TENSORS, Kind.TUPLE, Kind.EXPR, Kind.ARGS})
 """The kinds for which a tuple of Python's becomes a tuple of the program."""
 
 
-class _Required:
+class _RequiredMarker:
     def __repr__(self) -> str:
         return "REQUIRED"
 
 
-REQUIRED: Final[Any] = _Required()
+REQUIRED: Final[Any] = _RequiredMarker()
 """The default of a parameter that must be passed."""
 
 
@@ -447,7 +447,7 @@ def _dtype_of_numbers(params: Sequence[Param], given: dict[str, Any]) -> DataTyp
     return None
 
 
-class Bound(NamedTuple):
+class BoundCall(NamedTuple):
     """The parts of a call: arguments, attributes, and structural information of the results."""
 
     inputs: list[Any]
@@ -461,7 +461,7 @@ def bind(
     args: Sequence[Any],
     keywords: dict[str, Any],
     adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
-) -> Bound:
+) -> BoundCall:
     """Sort the arguments of a call into inputs and options, and fill in defaults.
 
     ``adapt`` changes the arguments, by name, before they are converted.
@@ -474,7 +474,7 @@ def bind(
     if adapt is not None:
         given = adapt(given)
     like = _dtype_of_numbers(params, given)
-    bound = Bound([], {}, ())
+    bound = BoundCall([], {}, ())
     left_out = ""
     for param in params:
         value = given.get(param.name, param.default)

@@ -22,7 +22,7 @@ from loomir.support.fork_safe import ForkSafeLock, import_module
 
 __all__ = [
     "HOST",
-    "Ended",
+    "EndedCall",
     "FastEntry",
     "connect_fast_call",
     "fast_entry_for",
@@ -186,7 +186,7 @@ def fast_entry_for(enter: int, function: int, count: int, values: int) -> FastEn
     return FastEntry(_new_function(method, ctypes.addressof(words), None), words)
 
 
-class Ended(NamedTuple):
+class EndedCall(NamedTuple):
     """A call that has ended and that Python has to finish."""
 
     status: int
@@ -195,8 +195,8 @@ class Ended(NamedTuple):
     report: bytes
 
 
-def read_ended(record: bytes) -> Ended:
+def read_ended(record: bytes) -> EndedCall:
     """Decode the record of a call that ended early."""
     status, result, count = struct.unpack_from("=3q", record)
     lent = struct.unpack_from(f"={count}q", record, at.RECORD_LENT)
-    return Ended(status, result, lent, record[at.RECORD_LENT + 8 * count :])
+    return EndedCall(status, result, lent, record[at.RECORD_LENT + 8 * count :])

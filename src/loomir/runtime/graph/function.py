@@ -16,7 +16,7 @@ from loomir.runtime.errors import RunAssertionError, RunTypeError, refuse_pickle
 from loomir.runtime.fault import Fault, FaultKind
 from loomir.runtime.graph import object_layout as at
 from loomir.runtime.graph.callback import begin, end
-from loomir.runtime.graph.fast_call import Ended, fast_entry_for, read_ended
+from loomir.runtime.graph.fast_call import EndedCall, fast_entry_for, read_ended
 from loomir.runtime.graph.objects import (
     Reference,
     flags_of,
@@ -31,7 +31,7 @@ from loomir.runtime.graph.objects import (
 )
 from loomir.runtime.graph.values import (
     ArgumentConverter,
-    Wanted,
+    ExpectedDTypes,
     array_of,
     origin_of,
     python_of,
@@ -65,7 +65,7 @@ class Signature(NamedTuple):
 
     name: str
     names: tuple[str, ...]
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[ExpectedDTypes, ...]
     sizes: tuple[int, ...]
 
 
@@ -77,7 +77,7 @@ class Code(Protocol):
         ...
 
 
-class _Loaded(NamedTuple):
+class _LoadedCode(NamedTuple):
     address: int
     enter: Callable[..., int]
     function: Callable[[int], int]
@@ -125,10 +125,10 @@ class GraphProgram:
         self.explain = explain
         self._code = code
         self._lock = ForkSafeLock()
-        self._loaded: _Loaded | None = None
+        self._loaded: _LoadedCode | None = None
         self._constant: WeakValueDictionary[int, GraphFunction] = WeakValueDictionary()
 
-    def load(self) -> _Loaded:
+    def load(self) -> _LoadedCode:
         """Load the code, once."""
         found = self._loaded
         if found is None:
@@ -138,7 +138,7 @@ class GraphProgram:
                     enter = self._code.symbol("loomir_enter")
                     function = self._code.symbol("loomir_function")
                     packed = self._code.symbol("loomir_packed")
-                    found = _Loaded(enter, _ENTER(enter), _FUNCTION(function), packed)
+                    found = _LoadedCode(enter, _ENTER(enter), _FUNCTION(function), packed)
                     self._loaded = found
         return found
 
@@ -343,7 +343,7 @@ class _Call:
             given.settle(objects)
         self._raise(bytes(report), signature, tuple(args))
 
-    def resume(self, call: Ended, args: tuple[Any, ...], signature: Signature) -> Any:
+    def resume(self, call: EndedCall, args: tuple[Any, ...], signature: Signature) -> Any:
         """Finish a call that ended with a fault, or with results that Python has to convert."""
         given = self._given
         given.lent.update((made, (x, x)) for made, x in zip(call.lent, args, strict=True))

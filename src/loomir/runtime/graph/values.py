@@ -44,7 +44,7 @@ from loomir.support.uncompiled_call import is_callable
 
 __all__ = [
     "ArgumentConverter",
-    "Wanted",
+    "ExpectedDTypes",
     "array_of",
     "origin_of",
     "python_of",
@@ -54,7 +54,7 @@ __all__ = [
     "to_torch",
 ]
 
-Wanted: TypeAlias = "DataType | tuple[Wanted, ...] | None"
+ExpectedDTypes: TypeAlias = "DataType | tuple[ExpectedDTypes, ...] | None"
 """The dtype that a scalar must have, or those of a tuple's fields; None if any will do."""
 
 _FLOAT32: Final = DataType("float32")
@@ -176,7 +176,7 @@ class ArgumentConverter:
         """The lent arrays by address, each with the argument that it was made from."""
         self.torch = False
 
-    def object_of(self, value: Any, name: str, wanted: Wanted = None) -> int:
+    def object_of(self, value: Any, name: str, wanted: ExpectedDTypes = None) -> int:
         """Convert a value to an object, an owned reference.
 
         Errors: RUN0006, RUN0009, RUN0105 to RUN0111, RUN0207.
@@ -188,7 +188,7 @@ class ArgumentConverter:
                 Diagnostic("RUN0207", f"there is no memory for {name}", help="free memory")
             ) from None
 
-    def _tuple(self, value: Any, name: str, wanted: Wanted) -> int:
+    def _tuple(self, value: Any, name: str, wanted: ExpectedDTypes) -> int:
         made: list[list[int]] = [[]]
         stack = [_walk(value, name, wanted)]
         try:
@@ -217,7 +217,7 @@ class ArgumentConverter:
                     functions().release(one)
             raise
 
-    def _leaf(self, value: Any, name: str, wanted: Wanted) -> int:
+    def _leaf(self, value: Any, name: str, wanted: ExpectedDTypes) -> int:
         if value.__class__ is np.ndarray:
             return self._tensor(value, value, name)
         if isinstance(value, np.generic):
@@ -335,8 +335,8 @@ class _ItemPath:
 
 
 def _walk(
-    value: tuple[Any, ...], name: str | _ItemPath, wanted: Wanted
-) -> Iterator[tuple[Any, _ItemPath, Wanted]]:
+    value: tuple[Any, ...], name: str | _ItemPath, wanted: ExpectedDTypes
+) -> Iterator[tuple[Any, _ItemPath, ExpectedDTypes]]:
     kinds = wanted if isinstance(wanted, tuple) and len(wanted) == len(value) else None
     for index, item in enumerate(value):
         yield item, _ItemPath(name, index), None if kinds is None else kinds[index]

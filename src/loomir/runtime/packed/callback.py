@@ -25,7 +25,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from loomir.runtime import layout as at
-from loomir.runtime.packed.packed_call import Lent, call_c_function, call_function
+from loomir.runtime.packed.packed_call import LentArray, call_c_function, call_function
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 
@@ -144,12 +144,12 @@ def _value(data: bytes, where: int, dtype: DataType) -> object:
 _TENSOR: Final = struct.Struct("=QiiiBBHQQQ")
 
 
-def _lend(address: int, dtype: DataType) -> Lent:
+def _lend(address: int, dtype: DataType) -> LentArray:
     data, _, _, rank, _, _, _, shape_at, strides_at, offset = _TENSOR.unpack(
         ctypes.string_at(address, at.DLTENSOR_SIZE)
     )
     shape = _numbers(shape_at, rank)
-    return Lent(data + offset, dtype, shape, _numbers(strides_at, rank) if strides_at else ())
+    return LentArray(data + offset, dtype, shape, _numbers(strides_at, rank) if strides_at else ())
 
 
 def _numbers(address: int, count: int) -> tuple[int, ...]:

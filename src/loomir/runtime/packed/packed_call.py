@@ -27,7 +27,7 @@ from loomir.support.dtype import DataType
 
 __all__ = [
     "CalleeError",
-    "Lent",
+    "LentArray",
     "call_c_function",
     "call_function",
     "find_function",
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-class Lent(NamedTuple):
+class LentArray(NamedTuple):
     """An array to pass: elements at an address, with strides in elements."""
 
     address: int
@@ -95,7 +95,7 @@ def call_c_function(name: str, args: Sequence[object], returns: DataType | None)
 def _call(
     function: Callable[..., object], name: str, args: Sequence[object], returns: DataType | None
 ) -> Any:
-    if not any(isinstance(a, Lent) for a in args):
+    if not any(isinstance(a, LentArray) for a in args):
         result = function(*args)
         return None if returns is None else _convert(name, result, returns)
     return _call_lending(function, name, args, returns)
@@ -105,10 +105,10 @@ def _call_lending(
     function: Callable[..., object], name: str, args: Sequence[object], returns: DataType | None
 ) -> Any:
     """Call with arrays, and check that none of them outlives the call."""
-    lenders = [Lender() if isinstance(a, Lent) else None for a in args]
+    lenders = [Lender() if isinstance(a, LentArray) else None for a in args]
     watched = [weakref.ref(lender) for lender in lenders if lender is not None]
     values: list[object] = [
-        a if lender is None or not isinstance(a, Lent) else array_at(lender, *a)
+        a if lender is None or not isinstance(a, LentArray) else array_at(lender, *a)
         for a, lender in zip(args, lenders, strict=True)
     ]
     del lenders

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from loomir.runtime.report.roofline import Point, roofline
 from loomir.runtime.storage.container import write_file
 from loomir.support.argument_errors import explain_methods
-from loomir.support.displaying import Displayed
+from loomir.support.displaying import HtmlDisplay
 from loomir.support.fork_safe import import_module
 
 __all__ = ["KernelCall", "KernelTotal", "Profile", "Roof", "Work"]
@@ -64,7 +64,7 @@ class KernelTotal(NamedTuple):
 
 
 @explain_methods
-class Profile(Displayed):
+class Profile(HtmlDisplay):
     """Where the time of one call went; ``print`` shows a table.
 
     ``seconds`` is the time of the whole call; ``truncated`` tells that there were more calls of

@@ -33,15 +33,15 @@ from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Place, Sblock, primitive
 from loomir.support.diagnostics import LoomirError
-from loomir.tir.analysis.fresh import fresh_copy
+from loomir.tir.analysis.copy_statement import fresh_copy
 from loomir.tir.buffer import IterVar, IterVarType, Range
 from loomir.tir.expr import GT, IntImm, PrimExpr, Var, cast
 from loomir.tir.stmt import TRUE, Block, BlockRealize, For, ForKind, Stmt
 
-__all__ = ["Blockized", "blockize", "blockize_nest", "nest_below", "transform_block_layout"]
+__all__ = ["BlockizedNest", "blockize", "blockize_nest", "nest_below", "transform_block_layout"]
 
 
-class Blockized(NamedTuple):
+class BlockizedNest(NamedTuple):
     """A nest as a block: what replaces it, and the inner block that references now mean."""
 
     realize: BlockRealize
@@ -81,7 +81,7 @@ def nest_below(place: Ref) -> list[Ref] | Refusal:
 
 
 # -- blockize --------------------------------------------------------------------------------------
-def blockize_nest(place: Ref, keep_units: bool) -> Blockized | Refusal:
+def blockize_nest(place: Ref, keep_units: bool) -> BlockizedNest | Refusal:
     """Make a block of a nest, or say why it cannot be one."""
     path = nest_below(place)
     if isinstance(path, Refusal):
@@ -126,7 +126,7 @@ def blockize_nest(place: Ref, keep_units: bool) -> Blockized | Refusal:
     made = BlockRealize(parts.outer_values, conjunction(outside), block)
     if why := cannot_start(place, made, "decompose the reduction first"):
         return why
-    return Blockized(made, inner)
+    return BlockizedNest(made, inner)
 
 
 def substitute_all(block: Block, given: Mapping[Var, PrimExpr]) -> tuple[Node, ...]:

@@ -25,11 +25,11 @@ from loomir.schedule.moving import (
     users,
 )
 from loomir.schedule.nests import analyzer_for, ranges_with_sizes, sizes_of
-from loomir.schedule.refusal import Refusal, Refused, refuse, replace_part
+from loomir.schedule.refusal import Refusal, RefusalError, refuse, replace_part
 from loomir.schedule.staging import is_plain, store_of
 from loomir.schedule.state import Ref
-from loomir.schedule.table import Context, Int, Loop, Sampled, Sblock, primitive, query
-from loomir.tir.analysis.fresh import definitions_in
+from loomir.schedule.table import Context, Int, Loop, Sample, Sblock, primitive, query
+from loomir.tir.analysis.copy_statement import definitions_in
 from loomir.tir.buffer import Buffer, BufferLoad, IterVarType, Range
 from loomir.tir.expr import GE, LT, And, Max, Min, PrimExpr, Var
 from loomir.tir.stmt import (
@@ -376,9 +376,7 @@ def _check_scope(ref: Ref, loop: Ref, nest: Stmt, at: int) -> tuple[Ref, Stmt]:
 
 
 @query
-def sample_compute_location(
-    context: Context, block: Sblock, decision: Int | None = None
-) -> Sampled:
+def sample_compute_location(context: Context, block: Sblock, decision: Int | None = None) -> Sample:
     """Sample a loop for ``compute_at``; the decision is its index among the possible loops.
 
     The possible loops are those around its consumers, in program order.
@@ -407,13 +405,13 @@ def sample_compute_location(
                 block.stmt,
             )
         )
-    return Sampled(possible[decision], decision)
+    return Sample(possible[decision], decision)
 
 
 def _is_possible(block: Ref, loop: Ref) -> bool:
     try:
         _check_scope(*_plan(block, loop, False, -1))
-    except Refused:
+    except RefusalError:
         return False
     return True
 

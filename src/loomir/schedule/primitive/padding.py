@@ -17,7 +17,7 @@ from loomir.schedule.refusal import Refusal, refuse, replace_part
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Ints, Loop, Sblock, primitive
 from loomir.support.dtype import DataType
-from loomir.tir.analysis.fresh import fresh_copy
+from loomir.tir.analysis.copy_statement import fresh_copy
 from loomir.tir.buffer import Buffer, BufferLoad, IterVar, IterVarType, Range, decl_buffer
 from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
@@ -312,7 +312,7 @@ def _round_up(it: IterVar, by: int) -> int:
     return -(-_size(it) // by) * by
 
 
-class _Filled(NamedTuple):
+class _PaddedBuffer(NamedTuple):
     """A buffer over a padded domain, and the nest between it and the buffer that it stands for."""
 
     buffer: Buffer
@@ -321,7 +321,7 @@ class _Filled(NamedTuple):
 
 def _copy_between(
     ref: Ref, own: Buffer, indices: Sequence[PrimExpr], sizes: dict[Var, int], *, crop: bool
-) -> _Filled:
+) -> _PaddedBuffer:
     """Make a padded buffer, and the nest that fills it, or takes the result out of it."""
     old = {it.var: _size(it) for it in ref.block.iter_vars}
     axes = [i for i in indices if isinstance(i, Var)]
@@ -349,7 +349,7 @@ def _copy_between(
     nest: Stmt = BlockRealize(tuple(loops), TRUE, block)
     for var, axis in zip(reversed(loops), reversed(axes)):
         nest = For(var, imm(0, var.dtype), imm(runs[axis], var.dtype), ForKind.SERIAL, nest)
-    return _Filled(made, nest)
+    return _PaddedBuffer(made, nest)
 
 
 def _zero(dtype: DataType) -> PrimExpr:

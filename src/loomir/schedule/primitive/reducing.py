@@ -22,7 +22,7 @@ from loomir.schedule.refusal import Refusal, refuse, replace_part
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Int, Loop, Sblock, primitive
 from loomir.support.dtype import DataType
-from loomir.tir.analysis.fresh import fresh_copy
+from loomir.tir.analysis.copy_statement import fresh_copy
 from loomir.tir.buffer import Buffer, BufferLoad, IterVar, IterVarType, Range, decl_buffer
 from loomir.tir.expr import GT, Add, And, FloatImm, IntImm, Max, Min, Mul, Or, PrimExpr, Var
 from loomir.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt, seq

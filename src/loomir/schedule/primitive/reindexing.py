@@ -34,7 +34,7 @@ from loomir.schedule.staging import (
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Sblock, Value, primitive
 from loomir.support.diagnostics import CompileError
-from loomir.tir.analysis.fresh import definitions_in
+from loomir.tir.analysis.copy_statement import definitions_in
 from loomir.tir.buffer import Buffer, BufferLoad, IterVar, IterVarType, Range, decl_buffer
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.stmt import TRUE, Block, BlockRealize, BufferStore, For, ForKind, Stmt

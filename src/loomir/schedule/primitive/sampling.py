@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from loomir.schedule.refusal import Refusal, refuse
-from loomir.schedule.table import Context, Int, Ints, Loop, Reals, Sampled, query
+from loomir.schedule.table import Context, Int, Ints, Loop, Reals, Sample, query
 from loomir.tir.expr import IntImm
 
 __all__ = ["sample_categorical", "sample_partitioned_tile", "sample_perfect_tile"]
@@ -21,7 +21,7 @@ _MOST_PRIME: Final = 1 << 20
 @query
 def sample_categorical(
     context: Context, candidates: Ints, probs: Reals, decision: Int | None = None
-) -> Sampled:
+) -> Sample:
     """Sample one of several integers with given probabilities; the decision is its index.
 
     Errors: SCH0003.
@@ -55,7 +55,7 @@ def sample_categorical(
                 "a decision is the index of a candidate, from 0",
             )
         )
-    return Sampled(candidates[decision], decision)
+    return Sample(candidates[decision], decision)
 
 
 @query
@@ -65,7 +65,7 @@ def sample_perfect_tile(
     n: Int,
     max_innermost_factor: Int = 16,
     decision: Ints | None = None,
-) -> Sampled:
+) -> Sample:
     """Sample ``n`` factors whose product is a loop's extent; the decision is the factors.
 
     Errors: SCH0003, SCH0005 for an extent that is not a constant.
@@ -83,7 +83,7 @@ def sample_perfect_tile(
     made = _check_decision(decision, n, extent)
     if made is None:
         made = _tile(context.rng, extent, n, max_innermost_factor)
-    return Sampled(made, made)
+    return Sample(made, made)
 
 
 @query
@@ -94,7 +94,7 @@ def sample_partitioned_tile(
     partition_pos: Int = 0,
     innerpart_factor: Int = 1,
     decision: Ints | None = None,
-) -> Sampled:
+) -> Sample:
     """Sample ``n`` factors of a loop's extent; the inner ones multiply to a given multiple.
 
     The product of those from ``partition_pos`` on is a multiple of ``innerpart_factor``, if the
@@ -124,7 +124,7 @@ def sample_partitioned_tile(
                 *_tile(context.rng, outer, partition_pos, outer),
                 *_tile(context.rng, extent // outer, n - partition_pos, extent // outer),
             ]
-    return Sampled(made, made)
+    return Sample(made, made)
 
 
 def _extent(loop: Loop) -> int:

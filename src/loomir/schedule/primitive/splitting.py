@@ -23,7 +23,7 @@ from loomir.schedule.refusal import Refusal, refuse, replace_part
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Factors, Loop, Loops, Place, primitive
 from loomir.support.dtype import DataType
-from loomir.tir.analysis.fresh import fresh_copy
+from loomir.tir.analysis.copy_statement import fresh_copy
 from loomir.tir.buffer import Range
 from loomir.tir.expr import LT, FloorDiv, FloorMod, IntImm, Max, PrimExpr, Var, cast
 from loomir.tir.stmt import Block, BlockRealize, For, ForKind, SeqStmt, Stmt, seq

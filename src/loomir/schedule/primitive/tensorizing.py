@@ -16,13 +16,13 @@ from loomir.schedule.accesses import block_regions
 from loomir.schedule.moving import refresh_regions
 from loomir.schedule.nests import analyzer_for, ranges_with_sizes
 from loomir.schedule.primitive.blockizing import blockize_nest, nest_below
-from loomir.schedule.refusal import Refusal, Refused, refuse
+from loomir.schedule.refusal import Refusal, RefusalError, refuse
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Place, primitive
 from loomir.schedule.tensor_intrin import TensorIntrin, body_of
 from loomir.support.diagnostics import ScheduleError
 from loomir.support.dtype import DataType
-from loomir.tir.analysis.fresh import fresh_copy
+from loomir.tir.analysis.copy_statement import fresh_copy
 from loomir.tir.buffer import (
     Buffer,
     BufferLoad,
@@ -47,7 +47,7 @@ __all__ = ["tensorize"]
 _NO_MATCH: Final = "describe what the block does, or tile its loops to the shape of the intrinsic"
 
 
-class _Different(Exception):
+class _Mismatch(Exception):
     """Carries where a program is not what an intrinsic describes."""
 
 
@@ -74,7 +74,7 @@ class _Matcher:
     def run(self, desc: Stmt, stmt: Stmt) -> None:
         """Compare two statements.
 
-        Errors: _Different.
+        Errors: _Mismatch.
         """
         stack: list[tuple[Stmt, Stmt]] = [(desc, stmt)]
         while stack:
@@ -83,19 +83,19 @@ class _Matcher:
 
     def _statement(self, a: Stmt, b: Stmt) -> list[tuple[Stmt, Stmt]]:
         if type(a) is not type(b):
-            raise _Different(f"{type(b).__name__} stands where {type(a).__name__} is described")
+            raise _Mismatch(f"{type(b).__name__} stands where {type(a).__name__} is described")
         if isinstance(a, SeqStmt) and isinstance(b, SeqStmt):
             if len(a.seq) != len(b.seq):
-                raise _Different(f"{len(b.seq)} statements stand where {len(a.seq)} are described")
+                raise _Mismatch(f"{len(b.seq)} statements stand where {len(a.seq)} are described")
             return list(zip(a.seq, b.seq))
         if isinstance(a, For) and isinstance(b, For):
             name = b.loop_var.name_hint
             if not structural_equal(_wide(a.extent), _wide(b.extent)):
-                raise _Different(
+                raise _Mismatch(
                     f"loop {name!r} runs {b.extent} times, {a.extent} times are described"
                 )
             if not structural_equal(_wide(a.min), _wide(b.min)):
-                raise _Different(f"loop {name!r} begins at {b.min}, not at {a.min}")
+                raise _Mismatch(f"loop {name!r} begins at {b.min}, not at {a.min}")
             self._bind(a.loop_var, b.loop_var)
             self._analyzer.bind(b.loop_var, Range(b.min, b.extent))
             return [(a.body, b.body)]
@@ -108,13 +108,13 @@ class _Matcher:
         if isinstance(a, Evaluate) and isinstance(b, Evaluate):
             self._value(a.value, b.value)
             return []
-        raise _Different(f"{type(b).__name__} is not compared")
+        raise _Mismatch(f"{type(b).__name__} is not compared")
 
     def _block(self, a: BlockRealize, b: BlockRealize) -> list[tuple[Stmt, Stmt]]:
         name = b.block.name_hint
         kinds = [[it.iter_type for it in r.block.iter_vars] for r in (a, b)]
         if kinds[0] != kinds[1]:
-            raise _Different(f"the iterators of block {name!r} are of other kinds or numbers")
+            raise _Mismatch(f"the iterators of block {name!r} are of other kinds or numbers")
         for x, y in ((a.predicate, b.predicate), *zip(a.values, b.values)):
             self._value(x, y)
         for x, y in zip(a.block.iter_vars, b.block.iter_vars):
@@ -122,10 +122,10 @@ class _Matcher:
             self._domain(x, y)
         for part in (a.block, b.block):
             if part.alloc_buffers or part.match_buffers:
-                raise _Different(f"block {part.name_hint!r} has buffers of its own")
+                raise _Mismatch(f"block {part.name_hint!r} has buffers of its own")
         inner = (a.block.init, b.block.init)
         if (inner[0] is None) is not (inner[1] is None):
-            raise _Different(f"block {name!r} and its description do not both have an init")
+            raise _Mismatch(f"block {name!r} and its description do not both have an init")
         pairs: list[tuple[Stmt, Stmt]] = [(a.block.body, b.block.body)]
         if inner[0] is not None and inner[1] is not None:
             pairs.append((inner[0], inner[1]))
@@ -136,7 +136,7 @@ class _Matcher:
             self._analyzer.bind(b.var, b.dom)
             # What init asks is whether an iterator is at its start.
             if a.dom is None or not self._analyzer.can_prove_equal(a.dom.min, b.dom.min):
-                raise _Different(f"{b.var.name_hint!r} begins elsewhere")
+                raise _Mismatch(f"{b.var.name_hint!r} begins elsewhere")
 
     def _bind(self, a: Var, b: Var) -> None:
         self._vars[a] = b
@@ -161,7 +161,7 @@ class _Matcher:
             if same and not left:
                 same = structural_equal(x, y)
             if not same:
-                raise _Different(f"{y} stands where {x} is described")
+                raise _Mismatch(f"{y} stands where {x} is described")
             stack.extend(zip(left, right))
 
     def _is_index(self, a: PrimExpr, b: PrimExpr) -> bool:
@@ -187,7 +187,7 @@ class _Matcher:
         mine, theirs = a.buffer, b.buffer
         missing = len(theirs.shape) - len(mine.shape)
         if id(mine) not in self._desc or missing < 0 or mine.dtype is not theirs.dtype:
-            raise _Different(f"{theirs.name!r} does not fit {mine.name!r} of the description")
+            raise _Mismatch(f"{theirs.name!r} does not fit {mine.name!r} of the description")
         starts: list[PrimExpr] = list(b.indices[:missing])
         for described, index in zip(a.indices, b.indices[missing:]):
             starts.append(
@@ -195,14 +195,14 @@ class _Matcher:
             )
         for start in starts:
             if start.dtype.lanes != 1 or self._inner & set(free_definitions(start)):
-                raise _Different(f"indices of {theirs.name!r} are not those of {mine.name!r}")
+                raise _Mismatch(f"indices of {theirs.name!r} are not those of {mine.name!r}")
             if any(isinstance(n, BufferLoad) for n in _parts(start)):
-                raise _Different(f"where {theirs.name!r} is accessed is read from memory")
+                raise _Mismatch(f"where {theirs.name!r} is accessed is read from memory")
         known = self.views.setdefault(id(mine), _View(theirs, tuple(starts)))
         if known.buffer is not theirs or not all(
             self._analyzer.can_prove_equal(x, y) for x, y in zip(known.starts, starts)
         ):
-            raise _Different(f"{mine.name!r} of the description is two places of the program")
+            raise _Mismatch(f"{mine.name!r} of the description is two places of the program")
 
 
 def _wide(expr: PrimExpr) -> PrimExpr:
@@ -293,7 +293,7 @@ def _make_tensorized(ref: Ref, outer: BlockRealize, intrin: TensorIntrin) -> Ref
     matcher = _Matcher(buffers, analyzer_for({**ranges_with_sizes(ref), **known}))
     try:
         matcher.run(desc.body, block.body)
-    except _Different as different:
+    except _Mismatch as different:
         return _refusal(ref.stmt, intrin, str(different))
     regions = _regions(ref, intrin, block, matcher)
     if isinstance(regions, Refusal):
@@ -345,7 +345,7 @@ def tensorize(
         intrin = TensorIntrin.get(tensor_intrin)
     except ScheduleError as error:
         found = error.diagnostic
-        raise Refused(
+        raise RefusalError(
             Refusal(found.code, "{}", (found.message,), found.help or "", block_or_loop.stmt)
         ) from None
     assert intrin is not None

@@ -22,7 +22,7 @@ from loomir.script.builder.dtypes import DTypeLike
 from loomir.script.builder.mistakes import wrong_argument
 from loomir.tir import expr as nodes
 from loomir.tir.buffer import Range
-from loomir.tir.builtins.table import BUILTINS, Accepts, call_builtin
+from loomir.tir.builtins.table import BUILTINS, AcceptedDTypes, call_builtin
 from loomir.tir.expr import ExprLike, IntImm, PrimExpr, StringImm, Var, convert, match_dtypes
 from loomir.tir.types import PointerType, PrimType
 
@@ -98,7 +98,7 @@ def builtin(name: str) -> Variadic:
 
     def apply(*args: ExprLike | str) -> PrimExpr:
         # Where arguments may differ in dtype, a plain number keeps its own.
-        mixed = row.accepts is Accepts.ANY
+        mixed = row.accepts is AcceptedDTypes.ANY
         exprs = [as_expr(a, "an argument") for a in args] if mixed else as_exprs(args)
         return call_builtin(name, *exprs)
 

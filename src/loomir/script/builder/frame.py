@@ -21,12 +21,12 @@ from loomir.tir.stmt import SeqStmt, Stmt, seq
 if TYPE_CHECKING:
     from loomir.relax.expr import Function
 
-__all__ = ["Built", "Frame", "IRBuilder", "StmtFrame"]
+__all__ = ["Frame", "IRBuilder", "Program", "StmtFrame"]
 
 _V = TypeVar("_V")
 _F = TypeVar("_F", bound="Frame[Any]")
 
-Built: TypeAlias = "PrimFunc | Function | IRModule"
+Program: TypeAlias = "PrimFunc | Function | IRModule"
 
 
 class _Active(threading.local):
@@ -47,7 +47,7 @@ class IRBuilder:
 
     def __init__(self) -> None:
         self.frames: list[Frame[Any]] = []
-        self.result: Built | None = None
+        self.result: Program | None = None
         self.warnings: list[Diagnostic] = []
         """What may not be meant in the functions that are finished."""
         self.nulls: dict[int, object] = {}
@@ -81,7 +81,7 @@ class IRBuilder:
             )
         return _ACTIVE.builders[-1]
 
-    def get(self) -> Built:
+    def get(self) -> Program:
         """Return the program whose outermost frame was left."""
         if self.result is None:
             raise mistake(

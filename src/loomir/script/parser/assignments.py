@@ -25,7 +25,7 @@ from loomir.script.builder.tir.scopes import (
 )
 from loomir.script.parser import doc
 from loomir.script.parser.core import Parser
-from loomir.script.parser.evaluate.captured import Foreign
+from loomir.script.parser.evaluate.captured_names import ForeignValue
 from loomir.script.parser.evaluate.operators import is_expr, kind
 from loomir.script.parser.evaluate.var_table import Entry, MutableLocal
 from loomir.script.parser.places import blame
@@ -305,7 +305,7 @@ def _bind_assign(parser: Parser, target: doc.Name, value: object, span: Span) ->
         bind_name(parser, name, give_name(made, name), "value", target.span)
     elif isinstance(value, BufferSpec):
         bind_name(parser, name, _declare(parser, value, name, span), "buffer", target.span)
-    elif isinstance(value, Frame) or value is None or isinstance(value, Foreign):
+    elif isinstance(value, Frame) or value is None or isinstance(value, ForeignValue):
         raise _not_assignable(cast("object", value), span)
     elif isinstance(value, MetaVar):
         bind_name(parser, name, value.value, "alias", target.span)

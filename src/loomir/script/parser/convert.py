@@ -153,13 +153,13 @@ def read_expression(text: str, span: Span) -> doc.ExprNode:
     source = Source(span.source.name, text)
     tree = cast("ast.Expression", _read(text.strip(), "eval", Places(source, [text]), span))
     problems: list[Diagnostic] = []
-    made = convert(tree.body, _Fixed(span), problems)
+    made = convert(tree.body, _OnePlace(span), problems)
     if problems:
         raise CompileError(*problems)
     return cast("doc.ExprNode", made)
 
 
-class _Fixed(Places):
+class _OnePlace(Places):
     def __init__(self, span: Span) -> None:
         super().__init__(span.source, [])
         self.fixed = span

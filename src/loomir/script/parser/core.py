@@ -16,8 +16,8 @@ from typing import Any, Final
 from loomir.script.builder.frame import Frame, IRBuilder, StmtFrame
 from loomir.script.builder.mistakes import mistake, with_span
 from loomir.script.parser import dispatch, doc
-from loomir.script.parser.evaluate.captured import MISSING, Captured
-from loomir.script.parser.evaluate.dialect import Poisoned
+from loomir.script.parser.evaluate.captured_names import MISSING, CapturedNames
+from loomir.script.parser.evaluate.dialect import PoisonedValue
 from loomir.script.parser.evaluate.evaluator import ExprEvaluator
 from loomir.script.parser.evaluate.namespaces import I, ModuleFunction, R, T
 from loomir.script.parser.evaluate.plain_functions import PLAIN_FUNCTIONS
@@ -67,7 +67,7 @@ class FunctionState:
 class Parser(doc.NodeVisitor):
     """Reads one text, function or class into a program."""
 
-    def __init__(self, captured: Captured | None = None) -> None:
+    def __init__(self, captured: CapturedNames | None = None) -> None:
         self.vars = VarTable()
         self.vars.frames.append(VarTableFrame())
         self.tokens = [dispatch.DEFAULT]
@@ -113,7 +113,7 @@ class Parser(doc.NodeVisitor):
         """Hand a node to its handler."""
         handler = dispatch.get(self.token, type(node).__name__)
         if isinstance(node, doc.Name):  # what stands for a refused statement
-            raise Poisoned
+            raise PoisonedValue
         if handler is None:
             self.generic_visit(node)
         else:
@@ -137,7 +137,7 @@ class Parser(doc.NodeVisitor):
         for node in body:
             try:
                 self.visit(node)
-            except (CompileError, Poisoned) as error:
+            except (CompileError, PoisonedValue) as error:
                 self.report_error(error, node.span)
                 self.poison(targets_of(node))
 
@@ -163,7 +163,7 @@ class Parser(doc.NodeVisitor):
         self.spent += statements
         if self.spent > MAX_STATEMENTS:
             if not was_below:
-                raise Poisoned
+                raise PoisonedValue
             raise mistake(
                 "SCR0029",
                 f"macros and loops over Python values make more than {MAX_STATEMENTS} statements",
@@ -173,9 +173,9 @@ class Parser(doc.NodeVisitor):
             )
 
     # -- mistakes ------------------------------------------------------------------------------
-    def report_error(self, error: CompileError | Poisoned, span: Span | None) -> None:
+    def report_error(self, error: CompileError | PoisonedValue, span: Span | None) -> None:
         """Report the mistakes of an error; those without a place stand at ``span``."""
-        self.poisoned += isinstance(error, Poisoned)
+        self.poisoned += isinstance(error, PoisonedValue)
         if isinstance(error, CompileError):
             for problem in with_span(error, span).diagnostics:
                 if not (self.lost and problem.code in _JUDGED_BY_PLACE):

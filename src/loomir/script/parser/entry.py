@@ -12,15 +12,15 @@ from typing import Any, cast, overload
 
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.trust import mark_untrusted
-from loomir.script.builder.frame import Built
+from loomir.script.builder.frame import Program
 from loomir.script.builder.function import IRModuleFrame, PrimFuncFrame
 from loomir.script.builder.mistakes import mistake
 from loomir.script.parser import doc, source
 from loomir.script.parser.convert import Places, convert, parse_text
 from loomir.script.parser.core import Parser
 from loomir.script.parser.decorators import Options
-from loomir.script.parser.evaluate.captured import Captured
-from loomir.script.parser.evaluate.dialect import Poisoned
+from loomir.script.parser.evaluate.captured_names import CapturedNames
+from loomir.script.parser.evaluate.dialect import PoisonedValue
 from loomir.script.parser.evaluate.namespaces import (
     INLINE,
     IR_MODULE,
@@ -61,7 +61,7 @@ def from_source(
     name: str = "<string>",
     values: Mapping[str, object] | None = None,
     trusted: bool = True,
-) -> Built:
+) -> Program:
     """Read a program from its text.
 
     Nothing is run: names are those of the program, ``T``, ``R`` and ``I``, and of ``values``.
@@ -77,7 +77,7 @@ def from_source(
         raise mistake("SCR0001", "the argument is not a text", help="pass the program as a str")
     made = Source(name, text)
     tree, places = parse_text(made)
-    parser = Parser(None if values is None else Captured(values))
+    parser = Parser(None if values is None else CapturedNames(values))
 
     def read(node: doc.AST) -> None:
         visit_module(parser, cast("doc.Module", node))
@@ -101,7 +101,7 @@ def _check_count(names: list[str]) -> None:
     )
 
 
-def parse(program: object, extra_vars: Mapping[str, object] | None = None) -> Built:
+def parse(program: object, extra_vars: Mapping[str, object] | None = None) -> Program:
     """Read a program from a text, a Python function or a class."""
     if isinstance(program, str):
         return from_source(program, values=extra_vars)
@@ -119,14 +119,16 @@ def parse(program: object, extra_vars: Mapping[str, object] | None = None) -> Bu
     )
 
 
-def _read(parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST], None]) -> Built:
+def _read(parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST], None]) -> Program:
     """Read what a user wrote, who is warned of what may not be meant."""
     made = read_tree(parser, tree, places, read)
     caution(parser.builder.warnings)
     return made
 
 
-def read_tree(parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST], None]) -> Built:
+def read_tree(
+    parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST], None]
+) -> Program:
     """Convert a syntax tree, read it, and give what was built; raises all mistakes at once."""
     node = convert(tree, places, parser.problems)
     with ExitStack() as stack:
@@ -134,7 +136,7 @@ def read_tree(parser: Parser, tree: Any, places: Places, read: Callable[[doc.AST
         try:
             if node is not None:
                 read(node)
-        except (CompileError, Poisoned) as error:
+        except (CompileError, PoisonedValue) as error:
             parser.report_error(error, None if node is None else node.span)
         except RecursionError as error:
             raise mistake(
@@ -213,8 +215,8 @@ def _read_function(
     options: Options,
     extra: list[Mapping[str, object]],
     marker: Marker,
-) -> Built:
-    parser = Parser(Captured(*extra, *source.scopes_of(frame, func)))
+) -> Program:
+    parser = Parser(CapturedNames(*extra, *source.scopes_of(frame, func)))
 
     def read(node: doc.AST) -> None:
         read_function(parser, cast("doc.FunctionDef", node), options, marker)
@@ -224,7 +226,7 @@ def _read_function(
 
 def _read_class(cls: type, frame: FrameType, extra: list[Mapping[str, object]]) -> IRModule:
     found = source.find_class(cls, frame)
-    parser = Parser(Captured(*extra, *source.scopes_of(frame)))
+    parser = Parser(CapturedNames(*extra, *source.scopes_of(frame)))
 
     def read(node: doc.AST) -> None:
         read_module(parser, cast("doc.ClassDef", node))
@@ -235,7 +237,7 @@ def _read_class(cls: type, frame: FrameType, extra: list[Mapping[str, object]]) 
 def read_rewriter(cls: type, frame: FrameType) -> IRModule:
     """Read a class as the two functions of a rewriter."""
     found = source.find_class(cls, frame)
-    parser = Parser(Captured(*source.scopes_of(frame)))
+    parser = Parser(CapturedNames(*source.scopes_of(frame)))
 
     def read(node: doc.AST) -> None:
         check_rewriter(cast("doc.ClassDef", node))

@@ -21,7 +21,7 @@ from loomir.script.builder.mistakes import mistake, with_span
 from loomir.script.parser import doc
 from loomir.script.parser.assignments import bind_name, list_reassigned_names, list_typed_locals
 from loomir.script.parser.core import MAX_STATEMENTS, FunctionState, Parser, header
-from loomir.script.parser.evaluate.captured import Captured
+from loomir.script.parser.evaluate.captured_names import CapturedNames
 from loomir.script.parser.evaluate.dialect import Expansion
 from loomir.script.parser.evaluate.namespaces import INLINE, Macro, Marker
 from loomir.script.parser.evaluate.var_table import Entry, MutableLocal, VarTable
@@ -103,10 +103,10 @@ def expand(parser: Parser, call: Expansion) -> None:
     saved = parser.vars, parser.captured, parser.function
     if macro.names is not None:
         parser.vars = _read_only(macro.names())
-        parser.captured = parser.captured if macro.around is None else Captured(*macro.around)
+        parser.captured = parser.captured if macro.around is None else CapturedNames(*macro.around)
     elif macro.around is not None:
         around = () if parser.captured is None else parser.captured.scopes
-        parser.captured = Captured(*around, *macro.around)
+        parser.captured = CapturedNames(*around, *macro.around)
     parser.depth += 1
     try:
         with parser.vars.frame() as scope:

@@ -9,7 +9,7 @@ from loomir.script.builder.mistakes import mistake
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.core import Parser, header
 from loomir.script.parser.decorators import Options, read_decorators, refuse_undecorated
-from loomir.script.parser.evaluate.dialect import Poisoned
+from loomir.script.parser.evaluate.dialect import PoisonedValue
 from loomir.script.parser.evaluate.namespaces import (
     BY_IMPORT,
     FUNCTION,
@@ -288,7 +288,7 @@ def _heads(
                 functions[name] = parser.evaluate(assigned.value)
             elif not isinstance(part, doc.Pass):
                 parser.generic_visit(part)
-        except (CompileError, Poisoned) as error:
+        except (CompileError, PoisonedValue) as error:
             parser.report_error(error, part.span)
     return found
 
@@ -319,5 +319,5 @@ def _read_attrs(parser: Parser, node: doc.Expr) -> None:
     try:
         if parser.evaluate(node.value) is not None:
             parser.generic_visit(node)
-    except (CompileError, Poisoned) as error:
+    except (CompileError, PoisonedValue) as error:
         parser.report_error(error, node.span)

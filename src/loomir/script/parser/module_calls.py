@@ -11,7 +11,7 @@ from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.mistakes import mistake, with_span
 from loomir.script.parser import doc
 from loomir.script.parser.convert import read_expression
-from loomir.script.parser.evaluate.dialect import Poisoned
+from loomir.script.parser.evaluate.dialect import PoisonedValue
 from loomir.script.parser.evaluate.evaluator import ExprEvaluator
 from loomir.script.parser.evaluate.namespaces import ModuleFunction
 from loomir.script.parser.evaluate.operators import is_expr, kind
@@ -130,7 +130,7 @@ def _head(evaluator: ExprEvaluator, node: doc.FunctionDef) -> Head:
     except CompileError as error:
         if node.returns is None and any(d.code == "SCR0023" for d in error.diagnostics):
             raise
-        raise Poisoned from error
+        raise PoisonedValue from error
     return Head(parameters, returns)
 
 
@@ -143,7 +143,7 @@ def unquote(node: doc.ExprNode) -> doc.ExprNode:
 
 def _parameter(evaluator: ExprEvaluator, arg: doc.arg) -> DataType | str:
     if arg.annotation is None:
-        raise Poisoned
+        raise PoisonedValue
     node = unquote(arg.annotation)
     if isinstance(node, doc.Call) and evaluator.evaluate(node.func) is BufferSpec:
         return BUFFER
@@ -155,7 +155,7 @@ def _dtype(value: object) -> DataType:
         return value.dtype
     if isinstance(value, Var):
         return value.dtype
-    raise Poisoned
+    raise PoisonedValue
 
 
 def _returns(evaluator: ExprEvaluator, node: doc.FunctionDef) -> DataType:

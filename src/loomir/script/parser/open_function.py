@@ -27,7 +27,7 @@ from loomir.script.parser.convert import Places, parse_text
 from loomir.script.parser.core import Parser
 from loomir.script.parser.decorators import Options
 from loomir.script.parser.entry import read_tree
-from loomir.script.parser.evaluate.captured import Captured
+from loomir.script.parser.evaluate.captured_names import CapturedNames
 from loomir.script.parser.evaluate.namespaces import FUNCTION, PRIM_FUNC
 from loomir.script.parser.module import read_function
 from loomir.support.compile_warning import caution
@@ -141,7 +141,7 @@ class OpenFunction:
 
         node.args.posonlyargs = [close(part) for part in node.args.posonlyargs]
         node.args.args = [close(part) for part in node.args.args]
-        parser = Parser(Captured(self._values, self._rest))
+        parser = Parser(CapturedNames(self._values, self._rest))
         parser.declared = declared
 
         def read(made: doc.AST) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping, Set
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, cast
 
 from loomir.ir.trust import mark_untrusted
-from loomir.script.builder.frame import Built
+from loomir.script.builder.frame import Program
 from loomir.script.parser import doc
 from loomir.script.parser.convert import Places, convert, parse_text
 from loomir.script.parser.core import Parser
 from loomir.script.parser.entry import read_tree, sort_mistakes
-from loomir.script.parser.evaluate.captured import Captured
-from loomir.script.parser.evaluate.dialect import Poisoned
+from loomir.script.parser.evaluate.captured_names import CapturedNames
+from loomir.script.parser.evaluate.dialect import PoisonedValue
 from loomir.script.parser.evaluate.namespaces import BY_IMPORT, Namespace
 from loomir.script.parser.evaluate.var_table import POISON, Entry
 from loomir.script.parser.module import visit_module
@@ -25,8 +25,8 @@ from loomir.support.span import Source, Span
 __all__ = [
     "FileOfPrograms",
     "FileParts",
-    "Found",
     "Part",
+    "ReadResult",
     "holds_programs",
     "is_under",
     "parse_file",
@@ -34,8 +34,6 @@ __all__ = [
     "read_file",
     "read_part",
 ]
-
-Program: TypeAlias = Built
 
 _DECORATORS: Final = frozenset({"prim_func", "ir_module", "function"})
 _WORD: Final = re.compile(r"[^\W\d]\w*")
@@ -115,7 +113,7 @@ class Part(NamedTuple):
         return (self.source.name, *used, *texts)
 
 
-class Found(NamedTuple):
+class ReadResult(NamedTuple):
     """What was read of a program: itself where nothing is wrong, and all mistakes in it.
 
     ``unknown`` are the values that only running the file would give, where they are used first.
@@ -127,7 +125,7 @@ class Found(NamedTuple):
     unknown: dict[str, Span]
 
 
-class _Reading(Captured):
+class _FileConstants(CapturedNames):
     """The constants of a file; what rests on an unknown one is passed over without a mistake."""
 
     def __init__(self, values: Mapping[str, object]) -> None:
@@ -168,9 +166,9 @@ def parts_of(text: str, name: str) -> FileParts:
     return FileParts(tree, tuple(found))
 
 
-def read_part(part: Part, watch: Callable[[str, Entry], None] | None = None) -> Found:
+def read_part(part: Part, watch: Callable[[str, Entry], None] | None = None) -> ReadResult:
     """Read one program; ``watch`` is called with each name that is bound."""
-    captured = _Reading(part.values)
+    captured = _FileConstants(part.values)
     parser = Parser(captured)
     parser.vars.watch = watch
     program, problems = None, ()
@@ -182,7 +180,7 @@ def read_part(part: Part, watch: Callable[[str, Entry], None] | None = None) -> 
         if not captured.unknown:
             raise
     warnings = tuple(parser.builder.warnings)
-    return Found(program, problems, warnings, _uses(part, captured.unknown))
+    return ReadResult(program, problems, warnings, _uses(part, captured.unknown))
 
 
 def _uses(part: Part, names: Set[str]) -> dict[str, Span]:
@@ -278,7 +276,7 @@ def _read_one(
     warnings: list[Diagnostic],
 ) -> Program:
     """Read a program below the imports of its file, with the constants known so far."""
-    parser = Parser(Captured(dict(values)))
+    parser = Parser(CapturedNames(dict(values)))
     made = _read_by(parser, head, part, places)
     warnings += parser.builder.warnings
     return made
@@ -310,12 +308,12 @@ def _note_constants(part: ast.Assign, values: dict[str, object], places: Places)
 
 
 def _value_of(expr: ast.expr, values: dict[str, object], places: Places) -> object:
-    parser = Parser(Captured(dict(values)))
+    parser = Parser(CapturedNames(dict(values)))
     node = convert(expr, places, parser.problems)
     if node is None or parser.problems:
         return ValueOfTheFile()
     try:
         found = parser.evaluate(cast("doc.ExprNode", node))
-    except (CompileError, Poisoned):
+    except (CompileError, PoisonedValue):
         return ValueOfTheFile()
     return ValueOfTheFile() if isinstance(found, Namespace) else found

@@ -71,7 +71,7 @@ class _Operand:
         self.strength = strength
 
 
-class _Indented:
+class _IndentedStatement:
     """A statement at a level of indentation."""
 
     __slots__ = ("doc", "level")
@@ -81,12 +81,12 @@ class _Indented:
         self.level = level
 
 
-Piece: TypeAlias = str | ExprDoc | _Operand | _Indented
+Piece: TypeAlias = str | ExprDoc | _Operand | _IndentedStatement
 
 
 def to_python(doc: Doc) -> str:
     """Write a document as Python; statements end in a newline."""
-    first: Piece = _Indented(doc, 0) if isinstance(doc, StmtDoc) else _as_expr(doc)
+    first: Piece = _IndentedStatement(doc, 0) if isinstance(doc, StmtDoc) else _as_expr(doc)
     return _write([first])
 
 
@@ -103,7 +103,7 @@ def _write(stack: list[Piece]) -> str:
         if isinstance(piece, str):
             out.append(piece)
             continue
-        if isinstance(piece, _Indented):
+        if isinstance(piece, _IndentedStatement):
             parts = _STMTS[piece.doc.__class__](piece.doc, piece.level)
         elif isinstance(piece, _Operand):
             parts = _EXPRS[piece.doc.__class__](piece.doc)
@@ -245,7 +245,7 @@ def _body(statements: list[StmtDoc], level: int) -> list[Piece]:
             parts.append(f"{_STEP * level}{statement.text}\n")
             empty = False
         else:
-            parts.append(_Indented(statement, level))
+            parts.append(_IndentedStatement(statement, level))
             empty = empty and isinstance(statement, CommentDoc)
     if empty:
         parts.append(f"{_STEP * level}pass\n")
@@ -347,7 +347,7 @@ def _class(doc: ClassDoc, level: int) -> list[Piece]:
     for number, statement in enumerate(doc.body):
         if number:
             parts.append("\n")
-        parts.append(_Indented(statement, level + 1))
+        parts.append(_IndentedStatement(statement, level + 1))
     return parts if doc.body else [*parts, f"{_STEP * (level + 1)}pass\n"]
 
 

@@ -10,7 +10,7 @@ from loomir.te.arguments import check_arguments as _check_arguments
 from loomir.te.topi.assume import *  # noqa: F403
 from loomir.te.topi.broadcast import *  # noqa: F403
 from loomir.te.topi.create import *  # noqa: F403
-from loomir.te.topi.distinct import *  # noqa: F403
+from loomir.te.topi.data_dependent import *  # noqa: F403
 from loomir.te.topi.einsum import *  # noqa: F403
 from loomir.te.topi.elementwise import *  # noqa: F403
 from loomir.te.topi.index import *  # noqa: F403

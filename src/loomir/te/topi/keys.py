@@ -77,11 +77,11 @@ def store_order(count: PrimExpr, kept: PrimExpr, dtype: DataType, key: Key, stor
     ``kept`` is ``count`` itself, or no more.
     """
     if isinstance(kept, IntImm) and kept.value <= _FEW:
-        return _Inserted(kept.value, dtype).sort(count, kept, key, store)
+        return _InsertionSort(kept.value, dtype).sort(count, kept, key, store)
     many = _RadixSort(count, dtype).sort(kept, key, store)
     if isinstance(count, IntImm) or kept is not count:
         return many
-    few = _Inserted(_FEW, dtype).sort(count, count, key, store)
+    few = _InsertionSort(_FEW, dtype).sort(count, count, key, store)
     return IfThenElse(count <= const(_FEW, _INT64), few, many)
 
 
@@ -90,7 +90,7 @@ def _bind(name: str, value: PrimExpr, body: Callable[[PrimExpr], Stmt]) -> Stmt:
     return LetStmt(var, value, body(var))
 
 
-class _Inserted:
+class _InsertionSort:
     """Keys in order, of which there is room for some."""
 
     def __init__(self, room: int, dtype: DataType) -> None:

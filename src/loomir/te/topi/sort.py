@@ -22,7 +22,7 @@ __all__ = ["argsort", "sort", "topk"]
 
 NanOrder: TypeAlias = Literal["last", "greatest"]
 _INT64 = DataType("int64")
-Before: TypeAlias = Callable[[PrimExpr, PrimExpr], PrimExpr]
+IsBefore: TypeAlias = Callable[[PrimExpr, PrimExpr], PrimExpr]
 
 
 def sort(x: Tensor, axis: int = -1, descending: bool = False, nan: NanOrder = "last") -> Tensor:

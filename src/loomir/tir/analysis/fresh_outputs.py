@@ -40,14 +40,14 @@ _MOST: Final = 64
 """How many stores before a statement are remembered; older ones count as unknown."""
 
 
-class _Stored(NamedTuple):
+class _StoredElement(NamedTuple):
     """A stored element; without ``indices``, the whole buffer."""
 
     data: int
     indices: tuple[PrimExpr, ...] | None
 
 
-_Before: TypeAlias = tuple[_Stored, ...]
+_StoredElements: TypeAlias = tuple[_StoredElement, ...]
 
 
 def fresh_outputs(func: PrimFunc, module: IRModule | None = None) -> list[Buffer]:
@@ -56,7 +56,7 @@ def fresh_outputs(func: PrimFunc, module: IRModule | None = None) -> list[Buffer
         return []
     written = {id(b.data) for b in written_buffers(func, module)}
     outputs = {id(b.data): b for b in func.buffer_map.values() if id(b.data) in written}
-    waiting: list[tuple[Stmt, _Before]] = [(func.body, ())]
+    waiting: list[tuple[Stmt, _StoredElements]] = [(func.body, ())]
     while waiting and outputs:
         stmt, before = waiting.pop()
         if isinstance(stmt, SeqStmt):
@@ -82,11 +82,11 @@ def fresh_outputs(func: PrimFunc, module: IRModule | None = None) -> list[Buffer
     return list(outputs.values())
 
 
-def _append(before: _Before, more: Sequence[_Stored]) -> _Before:
+def _append(before: _StoredElements, more: Sequence[_StoredElement]) -> _StoredElements:
     return (*before, *more)[-_MOST:] if more else before
 
 
-def _drop_read(root: Node, before: _Before, outputs: dict[int, Buffer]) -> None:
+def _drop_read(root: Node, before: _StoredElements, outputs: dict[int, Buffer]) -> None:
     """Drop the outputs whose earlier contents an expression may read, or passes to a call."""
     for part in pre_order(root):
         if isinstance(part, Var):
@@ -97,16 +97,16 @@ def _drop_read(root: Node, before: _Before, outputs: dict[int, Buffer]) -> None:
                 del outputs[data]
 
 
-def _covers(stored: _Stored, indices: Sequence[PrimExpr]) -> bool:
+def _covers(stored: _StoredElement, indices: Sequence[PrimExpr]) -> bool:
     if stored.indices is None:
         return True
     pairs = zip(stored.indices, indices, strict=True)
     return all(structural_equal(a, b) for a, b in pairs)
 
 
-def _stores_of(root: Stmt, outputs: dict[int, Buffer]) -> list[_Stored]:
+def _stores_of(root: Stmt, outputs: dict[int, Buffer]) -> list[_StoredElement]:
     """List what a statement stores under all conditions."""
-    found: list[_Stored] = []
+    found: list[_StoredElement] = []
     waiting: list[tuple[Stmt, tuple[For, ...], dict[int, PrimExpr]]] = [(root, (), {})]
     while waiting:
         stmt, loops, values = waiting.pop()
@@ -123,9 +123,9 @@ def _stores_of(root: Stmt, outputs: dict[int, Buffer]) -> list[_Stored]:
         elif isinstance(stmt, BufferStore) and id(stmt.buffer.data) in outputs:
             indices = tuple(values.get(id(i), i) for i in stmt.indices)
             if _fills(stmt.buffer, indices, loops):
-                found.append(_Stored(id(stmt.buffer.data), None))
+                found.append(_StoredElement(id(stmt.buffer.data), None))
             elif not loops and not values and all(map(_is_steady, indices)):
-                found.append(_Stored(id(stmt.buffer.data), indices))
+                found.append(_StoredElement(id(stmt.buffer.data), indices))
     return found
 
 

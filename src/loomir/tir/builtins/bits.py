@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.support.dtype import DataType
-from loomir.tir.builtins.row import Accepts, Args, Kind, Param, read_first_dtype, row
+from loomir.tir.builtins.row import AcceptedDTypes, Args, Kind, Param, read_first_dtype, row
 from loomir.tir.expr import PrimExpr
 
 __all__ = ["FAMILY"]
@@ -15,19 +15,26 @@ FAMILY: Final = "integers and bits"
 row(
     "abs",
     "x",
-    Accepts.NUMBER,
+    AcceptedDTypes.NUMBER,
     read_first_dtype,
     "magnitude; the smallest integer stays itself",
     family=FAMILY,
     corners="0 for -0; unsigned integers stay",
 )
-row("bitwise_and", "x y", Accepts.BITS, read_first_dtype, "bits set in both", family=FAMILY)
-row("bitwise_or", "x y", Accepts.BITS, read_first_dtype, "bits set in either", family=FAMILY)
-row("bitwise_xor", "x y", Accepts.BITS, read_first_dtype, "bits set in exactly one", family=FAMILY)
+row("bitwise_and", "x y", AcceptedDTypes.BITS, read_first_dtype, "bits set in both", family=FAMILY)
+row("bitwise_or", "x y", AcceptedDTypes.BITS, read_first_dtype, "bits set in either", family=FAMILY)
+row(
+    "bitwise_xor",
+    "x y",
+    AcceptedDTypes.BITS,
+    read_first_dtype,
+    "bits set in exactly one",
+    family=FAMILY,
+)
 row(
     "bitwise_not",
     "x",
-    Accepts.BITS,
+    AcceptedDTypes.BITS,
     read_first_dtype,
     "bits not set",
     family=FAMILY,
@@ -36,7 +43,7 @@ row(
 row(
     "shift_left",
     "x y",
-    Accepts.INTEGER,
+    AcceptedDTypes.INTEGER,
     read_first_dtype,
     "x shifted up by y modulo its width",
     family=FAMILY,
@@ -45,7 +52,7 @@ row(
 row(
     "shift_right",
     "x y",
-    Accepts.INTEGER,
+    AcceptedDTypes.INTEGER,
     read_first_dtype,
     "x shifted down by y modulo its width; keeps the sign",
     family=FAMILY,
@@ -57,11 +64,11 @@ def _count(args: Args) -> DataType:
     return DataType("int32").with_lanes(args[0].dtype.lanes)
 
 
-row("popcount", "x", Accepts.INTEGER, _count, "number of bits set", family=FAMILY)
+row("popcount", "x", AcceptedDTypes.INTEGER, _count, "number of bits set", family=FAMILY)
 row(
     "clz",
     "x",
-    Accepts.INTEGER,
+    AcceptedDTypes.INTEGER,
     _count,
     "number of zero bits above the highest set bit",
     family=FAMILY,
@@ -72,7 +79,7 @@ row(
 row(
     "q_multiply_shift",
     "x y q s",
-    Accepts.INT32,
+    AcceptedDTypes.INT32,
     read_first_dtype,
     "x * y * 2**(s - q), rounded to nearest, halves up",
     family=FAMILY,
@@ -110,7 +117,7 @@ row(
         Param("is_lshift_required", _BOOL),
         Param("is_rshift_required", _BOOL),
     ),
-    Accepts.EACH,
+    AcceptedDTypes.EACH,
     read_first_dtype,
     "x * y * 2**(ls - rs - q), rounded to nearest, halves up; a shift counts where it is required",
     family=FAMILY,

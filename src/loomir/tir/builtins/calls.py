@@ -23,7 +23,7 @@ __all__ = [
     "EXTERN",
     "OUTSIDE",
     "PACKED",
-    "Outside",
+    "ExternalCall",
     "call_outside",
     "mistake_of",
     "name_of",
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-class Outside(NamedTuple):
+class ExternalCall(NamedTuple):
     """A row of the table: ``name`` is that of ``T``.
 
     ``default`` is the dtype of a call that names none; if it is None, the dtype comes before the
@@ -46,13 +46,13 @@ class Outside(NamedTuple):
 
 _INT32: Final = DataType("int32")
 
-OUTSIDE: Final[dict[Op, Outside]] = {}
+OUTSIDE: Final[dict[Op, ExternalCall]] = {}
 """Every operator that calls something outside of the program."""
 
 
 def _row(op: str, name: str, effect: Effect, default: DataType | None, summary: str) -> Op:
     made = Op.register(f"tir.{op}", effect)
-    OUTSIDE[made] = Outside(made, name, default, summary)
+    OUTSIDE[made] = ExternalCall(made, name, default, summary)
     return made
 
 

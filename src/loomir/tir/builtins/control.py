@@ -6,7 +6,7 @@ from typing import Final
 
 from loomir.ir.op import Effect
 from loomir.support.dtype import VOID, DataType
-from loomir.tir.builtins.row import Accepts, Args, read_first_dtype, row
+from loomir.tir.builtins.row import AcceptedDTypes, Args, read_first_dtype, row
 
 __all__ = ["BREAK_LOOP", "CHECK", "CHECKED_INDEX", "CONTINUE_LOOP", "FAMILY", "IF_THEN_ELSE", "RET"]
 
@@ -24,7 +24,7 @@ def _nothing(args: Args) -> DataType:
 IF_THEN_ELSE: Final = row(
     "if_then_else",
     "condition true_value false_value",
-    Accepts.CHOICE,
+    AcceptedDTypes.CHOICE,
     _second,
     "the second value or the third; the other is not evaluated",
     family=FAMILY,
@@ -33,7 +33,7 @@ IF_THEN_ELSE: Final = row(
 RET: Final = row(
     "ret",
     "value",
-    Accepts.ANY,
+    AcceptedDTypes.ANY,
     read_first_dtype,
     "return this value from the function",
     family=FAMILY,
@@ -43,7 +43,7 @@ RET: Final = row(
 BREAK_LOOP: Final = row(
     "break_loop",
     "",
-    Accepts.ANY,
+    AcceptedDTypes.ANY,
     _nothing,
     "leave the innermost loop",
     family=FAMILY,
@@ -53,7 +53,7 @@ BREAK_LOOP: Final = row(
 CONTINUE_LOOP: Final = row(
     "continue_loop",
     "",
-    Accepts.ANY,
+    AcceptedDTypes.ANY,
     _nothing,
     "start the next iteration",
     family=FAMILY,
@@ -63,7 +63,7 @@ CONTINUE_LOOP: Final = row(
 CHECKED_INDEX: Final = row(
     "checked_index",
     "index extent buffer axis",
-    Accepts.ANY,
+    AcceptedDTypes.ANY,
     read_first_dtype,
     "the index, or an error unless it is at least 0 and below the extent",
     family=FAMILY,
@@ -73,7 +73,7 @@ CHECKED_INDEX: Final = row(
 CHECK: Final = row(
     "check",
     "condition fault buffer what *values",
-    Accepts.ANY,
+    AcceptedDTypes.ANY,
     read_first_dtype,
     "the condition, or the error of a row of the fault table if it is false",
     family=FAMILY,

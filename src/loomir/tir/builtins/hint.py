@@ -11,7 +11,7 @@ from typing import Final
 
 from loomir.ir.op import Effect
 from loomir.support.dtype import VOID, DataType
-from loomir.tir.builtins.row import Accepts, Args, read_first_dtype, row
+from loomir.tir.builtins.row import AcceptedDTypes, Args, read_first_dtype, row
 
 __all__ = ["ASSUME", "FAMILY", "LIKELY", "UNDEF", "choose_undefined_value"]
 
@@ -25,7 +25,7 @@ def _nothing(args: Args) -> DataType:
 LIKELY: Final = row(
     "likely",
     "x",
-    Accepts.ANY,
+    AcceptedDTypes.ANY,
     read_first_dtype,
     "x, expected to hold",
     family=FAMILY,
@@ -35,7 +35,7 @@ LIKELY: Final = row(
 row(
     "ignore_loop_partition",
     "predicate",
-    Accepts.ANY,
+    AcceptedDTypes.ANY,
     read_first_dtype,
     "the predicate, for which no loop is partitioned",
     family=FAMILY,
@@ -45,7 +45,7 @@ row(
 ASSUME: Final = row(
     "assume",
     "condition",
-    Accepts.TRUTH,
+    AcceptedDTypes.TRUTH,
     _nothing,
     "a statement that the condition holds here, guaranteed by the author",
     family=FAMILY,
@@ -55,7 +55,7 @@ ASSUME: Final = row(
 row(
     "tvm_tuple",
     "*values",
-    Accepts.ANY,
+    AcceptedDTypes.ANY,
     _nothing,
     "several values as one, only for the value of T.attr",
     family=FAMILY,
@@ -77,7 +77,7 @@ def _int32(args: Args) -> DataType:
 UNDEF: Final = row(
     "undef",
     "",
-    Accepts.ANY,
+    AcceptedDTypes.ANY,
     _int32,
     "an undefined value",
     family=FAMILY,

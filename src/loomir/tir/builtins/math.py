@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.support.dtype import BOOL, DataType
-from loomir.tir.builtins.row import Accepts, Args, read_first_dtype, row
+from loomir.tir.builtins.row import AcceptedDTypes, Args, read_first_dtype, row
 
 __all__ = ["FAMILY"]
 
@@ -49,12 +49,20 @@ _UNARY: Final = {
     "nearbyint": ("round to nearest, halves to even", "results of 0 keep the sign of x"),
 }
 for _name, (_summary, _corners) in _UNARY.items():
-    row(_name, "x", Accepts.FLOAT, read_first_dtype, _summary, family=FAMILY, corners=_corners)
+    row(
+        _name,
+        "x",
+        AcceptedDTypes.FLOAT,
+        read_first_dtype,
+        _summary,
+        family=FAMILY,
+        corners=_corners,
+    )
 
 row(
     "pow",
     "x y",
-    Accepts.FLOAT,
+    AcceptedDTypes.FLOAT,
     read_first_dtype,
     "x to the power y",
     family=FAMILY,
@@ -63,7 +71,7 @@ row(
 row(
     "atan2",
     "y x",
-    Accepts.FLOAT,
+    AcceptedDTypes.FLOAT,
     read_first_dtype,
     "angle of the point (y, x)",
     family=FAMILY,
@@ -72,7 +80,7 @@ row(
 row(
     "fmod",
     "x y",
-    Accepts.FLOAT,
+    AcceptedDTypes.FLOAT,
     read_first_dtype,
     "remainder of x / y truncated, with the sign of x",
     family=FAMILY,
@@ -81,7 +89,7 @@ row(
 row(
     "hypot",
     "x y",
-    Accepts.FLOAT,
+    AcceptedDTypes.FLOAT,
     read_first_dtype,
     "square root of x*x + y*y, without overflow",
     family=FAMILY,
@@ -90,7 +98,7 @@ row(
 row(
     "copysign",
     "x y",
-    Accepts.FLOAT,
+    AcceptedDTypes.FLOAT,
     read_first_dtype,
     "magnitude of x with the sign of y",
     family=FAMILY,
@@ -99,7 +107,7 @@ row(
 row(
     "nextafter",
     "x y",
-    Accepts.FLOAT,
+    AcceptedDTypes.FLOAT,
     read_first_dtype,
     "the next representable value from x towards y",
     family=FAMILY,
@@ -108,7 +116,7 @@ row(
 row(
     "fma",
     "a b c",
-    Accepts.FLOAT,
+    AcceptedDTypes.FLOAT,
     read_first_dtype,
     "a * b + c, rounded once",
     family=FAMILY,
@@ -117,7 +125,7 @@ row(
 row(
     "ldexp",
     "x e",
-    Accepts.FLOAT_INT32,
+    AcceptedDTypes.FLOAT_INT32,
     read_first_dtype,
     "x times 2 to the power e",
     family=FAMILY,
@@ -134,4 +142,4 @@ for _name, _summary in {
     "isinf": "whether x is plus or minus infinity",
     "isfinite": "whether x is neither infinite nor NaN",
 }.items():
-    row(_name, "x", Accepts.FLOAT, _truth, _summary, family=FAMILY)
+    row(_name, "x", AcceptedDTypes.FLOAT, _truth, _summary, family=FAMILY)

@@ -7,7 +7,7 @@ from typing import Final
 from loomir.ir.op import Effect, Op
 from loomir.support.dtype import BOOL, HANDLE, VOID, DataType
 from loomir.tir.buffer import BufferLoad
-from loomir.tir.builtins.row import Accepts, Args, Kind, Param, row
+from loomir.tir.builtins.row import AcceptedDTypes, Args, Kind, Param, row
 from loomir.tir.expr import Call, IntImm, PrimExpr, Var
 from loomir.tir.types import PointerType, PrimType
 
@@ -58,7 +58,7 @@ _TYPE: Final = Kind("T.type_annotation(dtype)", _is_annotation)
 ADDRESS_OF: Final = row(
     "address_of",
     (Param("element", Kind("an element of a buffer, as in A[i]", _is_element)),),
-    Accepts.EACH,
+    AcceptedDTypes.EACH,
     _pointer,
     "a pointer to an element of a buffer",
     family=FAMILY,
@@ -67,7 +67,7 @@ ADDRESS_OF: Final = row(
 HANDLE_ADD_BYTE_OFFSET: Final = row(
     "handle_add_byte_offset",
     (Param("handle", _HANDLE), Param("offset", _INTEGER)),
-    Accepts.EACH,
+    AcceptedDTypes.EACH,
     _pointer,
     "the pointer moved by a number of bytes",
     family=FAMILY,
@@ -76,7 +76,7 @@ HANDLE_ADD_BYTE_OFFSET: Final = row(
 PTR_BYTE_OFFSET: Final = row(
     "ptr_byte_offset",
     (Param("ptr", _HANDLE), Param("byte_offset", _INTEGER), Param("dtype", _TYPE)),
-    Accepts.EACH,
+    AcceptedDTypes.EACH,
     _pointer,
     "the pointer moved by a number of bytes, to elements of a dtype",
     family=FAMILY,
@@ -85,7 +85,7 @@ PTR_BYTE_OFFSET: Final = row(
 row(
     "isnullptr",
     (Param("ptr", _HANDLE),),
-    Accepts.EACH,
+    AcceptedDTypes.EACH,
     _truth,
     "whether a pointer is null",
     family=FAMILY,
@@ -113,7 +113,7 @@ row(
         Param("locality", _make_kind(3)),
         Param("cache", _make_kind(1)),
     ),
-    Accepts.EACH,
+    AcceptedDTypes.EACH,
     _void,
     "a hint to load the cache line at an address into a cache",
     family=FAMILY,
@@ -135,7 +135,7 @@ def _is_number(args: Args, result: DataType) -> str | None:
 TYPE_ANNOTATION: Final[Op] = row(
     "type_annotation",
     "",
-    Accepts.ANY,
+    AcceptedDTypes.ANY,
     _int32,
     "a dtype as an argument",
     family=FAMILY,
@@ -154,7 +154,7 @@ TVM_ACCESS_PTR: Final = row(
         Param("extent", _INTEGER),
         Param("rw_mask", _INTEGER),
     ),
-    Accepts.EACH,
+    AcceptedDTypes.EACH,
     _pointer,
     "a pointer to elements that a call reads (mask 1), writes (2) or both (3)",
     family=FAMILY,
@@ -178,7 +178,7 @@ TVM_ACCESS_PTR: Final = row(
 STACK_MAKE_SHAPE: Final = row(
     "tvm_stack_make_shape",
     "*extents",
-    Accepts.ANY,
+    AcceptedDTypes.ANY,
     _pointer,
     "a shape for a call",
     family=FAMILY,
@@ -189,7 +189,7 @@ STACK_MAKE_SHAPE: Final = row(
 STACK_MAKE_ARRAY: Final = row(
     "tvm_stack_make_array",
     "data shape strides ndim element elem_offset",
-    Accepts.ANY,
+    AcceptedDTypes.ANY,
     _pointer,
     "an array argument for a call: data, shape, strides, rank, an element, offset",
     family=FAMILY,

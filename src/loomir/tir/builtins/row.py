@@ -17,7 +17,7 @@ from loomir.tir.rules import refuse
 
 __all__ = [
     "BUILTINS",
-    "Accepts",
+    "AcceptedDTypes",
     "Args",
     "Builtin",
     "Kind",
@@ -31,7 +31,7 @@ __all__ = [
 Args: TypeAlias = tuple[PrimExpr, ...]
 
 
-class Accepts(Enum):
+class AcceptedDTypes(Enum):
     """The arguments that a builtin takes; all of one dtype unless said otherwise."""
 
     FLOAT = "floats"
@@ -54,7 +54,7 @@ class Kind(NamedTuple):
 
 
 class Param(NamedTuple):
-    """A parameter of a builtin; ``kind`` is None if ``Accepts`` says what it takes."""
+    """A parameter of a builtin; ``kind`` is None if ``AcceptedDTypes`` says what it takes."""
 
     name: str
     kind: Kind | None = None
@@ -71,7 +71,7 @@ class Builtin(NamedTuple):
 
     op: Op
     arity: int | None
-    accepts: Accepts
+    accepts: AcceptedDTypes
     result_dtype: Callable[[Args], DataType]
     summary: str
     family: str
@@ -96,7 +96,7 @@ BUILTINS: Final[dict[str, Builtin]] = {}
 def row(
     name: str,
     params: str | tuple[Param, ...],
-    accepts: Accepts,
+    accepts: AcceptedDTypes,
     result_dtype: Callable[[Args], DataType],
     summary: str,
     *,
@@ -194,31 +194,37 @@ def _check_args(name: str, found: Builtin, args: Args, span: Span | None) -> Non
         )
 
 
-_ALIKE: Final = (Accepts.FLOAT, Accepts.INTEGER, Accepts.NUMBER, Accepts.BITS, Accepts.INT32)
+_ALIKE: Final = (
+    AcceptedDTypes.FLOAT,
+    AcceptedDTypes.INTEGER,
+    AcceptedDTypes.NUMBER,
+    AcceptedDTypes.BITS,
+    AcceptedDTypes.INT32,
+)
 
 
 def _have_same_dtype(args: Args) -> bool:
     return all(a.dtype is args[0].dtype for a in args)
 
 
-_CHECKS: Final[dict[Accepts, Callable[[Args], bool]]] = {
-    Accepts.FLOAT: lambda args: _have_same_dtype(args) and args[0].dtype.is_float,
-    Accepts.INTEGER: lambda args: _have_same_dtype(args) and args[0].dtype.is_integer,
-    Accepts.NUMBER: lambda args: (
+_CHECKS: Final[dict[AcceptedDTypes, Callable[[Args], bool]]] = {
+    AcceptedDTypes.FLOAT: lambda args: _have_same_dtype(args) and args[0].dtype.is_float,
+    AcceptedDTypes.INTEGER: lambda args: _have_same_dtype(args) and args[0].dtype.is_integer,
+    AcceptedDTypes.NUMBER: lambda args: (
         _have_same_dtype(args) and (args[0].dtype.is_integer or args[0].dtype.is_float)
     ),
-    Accepts.BITS: lambda args: (
+    AcceptedDTypes.BITS: lambda args: (
         _have_same_dtype(args) and (args[0].dtype.is_integer or args[0].dtype.is_bool)
     ),
-    Accepts.INT32: lambda args: _have_same_dtype(args) and args[0].dtype.element == "int32",
-    Accepts.FLOAT_INT32: lambda args: (
+    AcceptedDTypes.INT32: lambda args: _have_same_dtype(args) and args[0].dtype.element == "int32",
+    AcceptedDTypes.FLOAT_INT32: lambda args: (
         args[0].dtype.is_float
         and args[1].dtype is DataType("int32").with_lanes(args[0].dtype.lanes)
     ),
-    Accepts.CHOICE: lambda args: args[0].dtype is BOOL and args[1].dtype is args[2].dtype,
-    Accepts.TRUTH: lambda args: args[0].dtype.is_bool,
-    Accepts.ANY: lambda args: True,
-    Accepts.EACH: lambda args: True,
+    AcceptedDTypes.CHOICE: lambda args: args[0].dtype is BOOL and args[1].dtype is args[2].dtype,
+    AcceptedDTypes.TRUTH: lambda args: args[0].dtype.is_bool,
+    AcceptedDTypes.ANY: lambda args: True,
+    AcceptedDTypes.EACH: lambda args: True,
 }
 
 

@@ -29,7 +29,7 @@ from loomir.tir.builtins.memory import (
     pointer_base,
     pointer_type,
 )
-from loomir.tir.builtins.row import BUILTINS, Accepts, Builtin, call_builtin, effect_of
+from loomir.tir.builtins.row import BUILTINS, AcceptedDTypes, Builtin, call_builtin, effect_of
 from loomir.tir.builtins.watch import (
     WATCH_ESCAPE,
     WATCH_ITERATION,
@@ -66,7 +66,7 @@ __all__ = [
     "WATCH_READ",
     "WATCH_START",
     "WATCH_WRITE",
-    "Accepts",
+    "AcceptedDTypes",
     "Builtin",
     "call_builtin",
     "effect_of",

@@ -7,7 +7,7 @@ from typing import Final
 from loomir.ir.op import Effect, Op
 from loomir.support.dtype import BOOL, VOID, DataType
 from loomir.tir.builtins.memory import TYPE_ANNOTATION
-from loomir.tir.builtins.row import Accepts, Args, Kind, Param, row
+from loomir.tir.builtins.row import AcceptedDTypes, Args, Kind, Param, row
 from loomir.tir.expr import Call, IntImm, PrimExpr
 
 __all__ = ["DOT_TILES", "FAMILY", "TILE", "TILE_BYTES", "sum_dtype"]
@@ -80,7 +80,7 @@ DOT_TILES: Final[Op] = row(
         Param("right_dtype", _TYPE),
         Param("fresh", Kind("a constant bool", _is_flag)),
     ),
-    Accepts.EACH,
+    AcceptedDTypes.EACH,
     _nothing,
     "to rows x columns sums, int32 or float32, add the products of left and right; where fresh, "
     "the sums start from 0",

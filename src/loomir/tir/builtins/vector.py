@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.support.dtype import BOOL, LANES, DataType
-from loomir.tir.builtins.row import Accepts, Args, Kind, Param, read_first_dtype, row
+from loomir.tir.builtins.row import AcceptedDTypes, Args, Kind, Param, read_first_dtype, row
 from loomir.tir.expr import PrimExpr
 
 __all__ = ["FAMILY"]
@@ -50,7 +50,7 @@ def _is_double(args: Args, result: DataType) -> str | None:
 row(
     "vectorlow",
     (Param("vec", _EVEN),),
-    Accepts.EACH,
+    AcceptedDTypes.EACH,
     _halve,
     "the first half of a vector's lanes",
     family=FAMILY,
@@ -61,7 +61,7 @@ row(
 row(
     "vectorhigh",
     (Param("vec", _EVEN),),
-    Accepts.EACH,
+    AcceptedDTypes.EACH,
     _halve,
     "the second half of a vector's lanes",
     family=FAMILY,
@@ -72,7 +72,7 @@ row(
 row(
     "vectorcombine",
     (Param("low", _HALF), Param("high", _HALF)),
-    Accepts.EACH,
+    AcceptedDTypes.EACH,
     _double,
     "the lanes of one vector, then those of another",
     family=FAMILY,
@@ -134,7 +134,7 @@ row(
         Param("vec2", _BYTES),
         Param("acc", Kind("int32 or uint32", _is_word)),
     ),
-    Accepts.EACH,
+    AcceptedDTypes.EACH,
     _third,
     "acc plus the products of four pairs of bytes",
     family=FAMILY,
@@ -149,7 +149,7 @@ row(
         Param("vec2", _HALVES),
         Param("acc", Kind("float32", _is_single)),
     ),
-    Accepts.EACH,
+    AcceptedDTypes.EACH,
     _third,
     "acc plus the products of two pairs of bfloat16",
     family=FAMILY,
@@ -180,7 +180,7 @@ _INDEX: Final = Kind("an integer", _is_integer)
 row(
     "get_active_lane_mask",
     (Param("base", _INDEX), Param("limit", _INDEX)),
-    Accepts.EACH,
+    AcceptedDTypes.EACH,
     _truths,
     "for each lane i, whether base + i is below limit",
     family=FAMILY,
@@ -200,7 +200,7 @@ def _have_same_width(args: Args, result: DataType) -> str | None:
 row(
     "reinterpret",
     "value",
-    Accepts.ANY,
+    AcceptedDTypes.ANY,
     read_first_dtype,
     "the same bits read as another dtype of the same width",
     family=FAMILY,

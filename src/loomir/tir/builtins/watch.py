@@ -7,7 +7,7 @@ from typing import Final
 
 from loomir.ir.op import Effect, Op
 from loomir.support.dtype import HANDLE, VOID, DataType
-from loomir.tir.builtins.row import Accepts, Args, read_first_dtype, row
+from loomir.tir.builtins.row import AcceptedDTypes, Args, read_first_dtype, row
 
 __all__ = [
     "FAMILY",
@@ -35,7 +35,7 @@ def _row(name: str, params: str, result_dtype: Callable[[Args], DataType], summa
     return row(
         name,
         params,
-        Accepts.ANY,
+        AcceptedDTypes.ANY,
         result_dtype,
         summary,
         family=FAMILY,

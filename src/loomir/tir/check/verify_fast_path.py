@@ -43,7 +43,7 @@ class _Parts(dict[type, "Callable[[Any], tuple[Any, ...]] | None"]):
         return made
 
 
-class _Ordinary(dict[Any, bool]):
+class _OrdinaryOperators(dict[Any, bool]):
     """Whether calls of an operator may occur anywhere, with any arguments."""
 
     def __missing__(self, op: Any) -> bool:
@@ -54,7 +54,7 @@ class _Ordinary(dict[Any, bool]):
 
 
 _PARTS: Final = _Parts()
-_ORDINARY: Final = _Ordinary()
+_ORDINARY: Final = _OrdinaryOperators()
 
 
 def is_plain(todo: list[Any], live: set[Any]) -> bool:

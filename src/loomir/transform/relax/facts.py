@@ -133,7 +133,7 @@ def _about(place: object, message: str) -> Diagnostic:
 
 
 # -- memory ----------------------------------------------------------------------------------------
-class _Laid(NamedTuple):
+class _StorageRange(NamedTuple):
     """A tensor in storage: its range of bytes, and its live range in bindings."""
 
     name: str
@@ -168,7 +168,7 @@ def arenas_planned(subject: Subject) -> Iterator[Diagnostic]:
     functions = subject.mod.functions.items()
     kernels = frozenset(var.name_hint for var, func in functions if isinstance(func, PrimFunc))
     aliases = find_aliases(bindings, body.body, frozenset(tensors), kernels)
-    laid: list[_Laid] = []
+    laid: list[_StorageRange] = []
     for number, (var, call) in tensors.items():
         start, size = _integer(call.args[1]), _tensor_size(var)
         if start is None or size is None:
@@ -179,7 +179,7 @@ def arenas_planned(subject: Subject) -> Iterator[Diagnostic]:
         if total is not None and start + size > total:
             yield _wrong(subject, f"lays {name!r} beyond the end of its storage", call)
         last = len(bindings) if number in aliases.escapes else aliases.last_use[number]
-        laid.append(_Laid(name, start, start + size, number, last))
+        laid.append(_StorageRange(name, start, start + size, number, last))
     for one, other in _list_overlapping(laid):
         yield _wrong(subject, f"lays {other.name!r} over {one.name!r}, which is in use", body)
 
@@ -220,9 +220,9 @@ def _tensor_size(var: Var) -> int | None:
     return size
 
 
-def _list_overlapping(listed: list[_Laid]) -> Iterator[tuple[_Laid, _Laid]]:
+def _list_overlapping(listed: list[_StorageRange]) -> Iterator[tuple[_StorageRange, _StorageRange]]:
     """List pairs that overlap in bytes and live ranges; ``listed`` is in program order."""
-    alive: list[_Laid] = []
+    alive: list[_StorageRange] = []
     for one in listed:
         alive = [other for other in alive if other.last >= one.first]
         for other in alive:

@@ -8,7 +8,7 @@ from loomir.ir.node import Node, Role
 from loomir.ir.passes import register
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import Step, nodes_in, pre_order, rebuild, trampoline
-from loomir.tir.analysis.fresh import fresh_buffer, fresh_var
+from loomir.tir.analysis.copy_statement import fresh_buffer, fresh_var
 from loomir.tir.buffer import Buffer, MatchBufferRegion
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc

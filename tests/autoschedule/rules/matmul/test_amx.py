@@ -20,7 +20,7 @@ from loomir.target import Target
 from loomir.target.host import features_here
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.rules.matmul.test_blocked import (
+from tests.autoschedule.rules.matmul.test_blocked_product import (
     SIGNS,
     arrays_for,
     bytes_of,

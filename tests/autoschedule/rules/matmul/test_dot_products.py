@@ -12,7 +12,7 @@ from loomir import te
 from loomir.interp import interpret
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.rules.matmul.test_blocked import (
+from tests.autoschedule.rules.matmul.test_blocked_product import (
     arrays_for,
     check,
     planned,

@@ -10,12 +10,12 @@ import pytest
 
 import loomir
 from loomir import te
-from loomir.autoschedule.rules.matmul import blocked, blocking
+from loomir.autoschedule.rules.matmul import blocked_product, blocking
 from loomir.autoschedule.rules.matmul.tile_sizes import choose_tiles
 from loomir.script import tir as T
 from loomir.target import Target
 from loomir.te import topi
-from tests.autoschedule.rules.matmul.test_blocked import check, planned, product, scheduled
+from tests.autoschedule.rules.matmul.test_blocked_product import check, planned, product, scheduled
 
 
 @pytest.mark.parametrize(("left", "right"), [("mk", "nk"), ("km", "kn")])
@@ -26,7 +26,7 @@ def test_addresses_that_are_asked_for_lie_inside(
         return replace(choose_tiles(*sizes, **how), depth=40)
 
     monkeypatch.setattr(blocking, "choose_tiles", some_panels)
-    monkeypatch.setattr(blocked.Blocked, "exceeds_cache", True)
+    monkeypatch.setattr(blocked_product.BlockedProduct, "exceeds_cache", True)
     func = product(49, 13, 75, left=left, right=right)
     asked = 1 + (right == "nk")  # for the result, and for columns that are packed
     assert scheduled(func, "haswell").script().count("T.prefetch") == asked

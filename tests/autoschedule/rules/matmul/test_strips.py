@@ -9,7 +9,7 @@ import pytest
 
 import loomir
 from loomir import te
-from loomir.autoschedule.driver import Scheduled, schedule_function
+from loomir.autoschedule.driver import ScheduledFunction, schedule_function
 from loomir.interp import interpret
 from loomir.target import Target
 from loomir.te import topi
@@ -31,7 +31,7 @@ def convolution(n: int, into: int, side: tuple[int, int], out: int, dtype: str) 
     return te.create_prim_func([x, w, topi.conv(x, w)])
 
 
-def scheduled(func: PrimFunc, target: str, constant: bool = False) -> Scheduled:
+def scheduled(func: PrimFunc, target: str, constant: bool = False) -> ScheduledFunction:
     weights = frozenset({func.buffer_map[func.params[1]].data}) if constant else frozenset[Any]()
     made = schedule_function(func, Target(target), constants=weights)
     assert "strip by strip" in made.plans[-1].choices[-1]

@@ -11,7 +11,7 @@ import loomir
 from loomir import te
 from loomir.target import Target
 from loomir.te import topi
-from tests.autoschedule.rules.matmul.test_blocked import check, planned, product
+from tests.autoschedule.rules.matmul.test_blocked_product import check, planned, product
 
 WIDE = "x86-64-v4"
 

@@ -9,7 +9,7 @@ import pytest
 
 import loomir
 from loomir import te
-from loomir.autoschedule.driver import Scheduled, schedule_function
+from loomir.autoschedule.driver import ScheduledFunction, schedule_function
 from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.target import Target
@@ -18,7 +18,7 @@ from loomir.tir.function import PrimFunc
 from tests.autoschedule.equivalence import assert_same_results, kinds, schedule_for
 
 
-def is_copied(made: Scheduled) -> bool:
+def is_copied(made: ScheduledFunction) -> bool:
     return any("rows are copied" in choice for plan in made.plans for choice in plan.choices)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from loomir.codegen.llvm.jit.engine import Passes
 from loomir.codegen.llvm.module import Options, generate
-from loomir.codegen.llvm.native import Native
+from loomir.codegen.llvm.native_module import NativeModule
 from loomir.interp import explain, interpret
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.runtime import Function, Parameter
@@ -102,7 +102,7 @@ def compiled(
     made = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
     signatures = {name: signature_of(f) for name, f in made.items()}
     generated = generate(mod, Target(target), options, signatures=signatures)
-    native = Native(generated, Target(target), level, passes=passes)
+    native = NativeModule(generated, Target(target), level, passes=passes)
     functions: dict[str, Function] = {}
     for name in generated.entries:
         signature, f = signatures[name], made[name]

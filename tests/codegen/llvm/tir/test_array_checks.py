@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loomir.codegen.llvm.generated import Generated
+from loomir.codegen.llvm.generated_module import GeneratedModule
 from loomir.codegen.llvm.module import Options, generate
-from loomir.codegen.llvm.native import Native
+from loomir.codegen.llvm.native_module import NativeModule
 from loomir.ir.module import IRModule
 from loomir.script import tir as T
 from loomir.target import Target
@@ -96,16 +96,16 @@ def empty(A: T.Buffer((2, 0), "float32"), B: T.Buffer((2, 0), "float32")):
         B[i, j] = A[i, j]
 
 
-_made: dict[int, tuple[Generated, Native]] = {}
+_made: dict[int, tuple[GeneratedModule, NativeModule]] = {}
 
 
-def compiled(program: PrimFunc) -> tuple[Generated, Native]:
+def compiled(program: PrimFunc) -> tuple[GeneratedModule, NativeModule]:
     if id(program) not in _made:
         mod: IRModule = module(("main", program))
         signatures = {"main": signature_of(program)}
         options = Options(for_c=True)
         made = generate(lower(mod), Target("native"), options, signatures=signatures)
-        _made[id(program)] = made, Native(made, Target("native"))
+        _made[id(program)] = made, NativeModule(made, Target("native"))
     return _made[id(program)]
 
 

@@ -17,7 +17,7 @@ from loomir.codegen.llvm.jit.engine import Passes
 from loomir.codegen.llvm.tir.builtins import OPS
 from loomir.interp import TOLERANCE, interpret
 from loomir.interp.builtins import CONTROL, builtin_function
-from loomir.interp.tir.special import SPECIAL
+from loomir.interp.tir.vector_builtins import SPECIAL
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import IRModule
 from loomir.ir.op import Effect
@@ -25,7 +25,7 @@ from loomir.ir.visit import pre_order
 from loomir.script import from_source
 from loomir.support.diagnostics import RunError
 from loomir.support.dtype import DataType, numpy_of
-from loomir.tir.builtins.table import BUILTINS, FAMILIES, Accepts, call_builtin
+from loomir.tir.builtins.table import BUILTINS, FAMILIES, AcceptedDTypes, call_builtin
 from loomir.tir.expr import Call, IntImm, PrimExpr, Ramp
 from loomir.tir.function import PrimFunc
 from loomir.transform import LowerOptions, lower
@@ -45,13 +45,13 @@ class Case(NamedTuple):
 
 # -- functions of scalars and vectors ----------------------------------------------------------
 BY_RULE = {
-    Accepts.FLOAT: FLOATS,
-    Accepts.INTEGER: INTEGERS,
-    Accepts.NUMBER: NUMBERS,
-    Accepts.BITS: [*INTEGERS, "bool"],
-    Accepts.INT32: ["int32"],
-    Accepts.TRUTH: ["bool"],
-    Accepts.ANY: [*NUMBERS, "bool"],
+    AcceptedDTypes.FLOAT: FLOATS,
+    AcceptedDTypes.INTEGER: INTEGERS,
+    AcceptedDTypes.NUMBER: NUMBERS,
+    AcceptedDTypes.BITS: [*INTEGERS, "bool"],
+    AcceptedDTypes.INT32: ["int32"],
+    AcceptedDTypes.TRUTH: ["bool"],
+    AcceptedDTypes.ANY: [*NUMBERS, "bool"],
 }
 
 
@@ -67,7 +67,7 @@ def uniform(name: str) -> list[Case]:
     cases: list[Case] = []
     for dtype, lanes in itertools.product(BY_RULE.get(row.accepts, FLOATS), ("", "x4")):
         ins = [f"{dtype}{lanes}"] * row.arity
-        if row.accepts is Accepts.FLOAT_INT32:
+        if row.accepts is AcceptedDTypes.FLOAT_INT32:
             ins[1] = f"int32{lanes}"
         cases.append(Case(tuple(ins), named(name)))
     return cases
@@ -265,7 +265,7 @@ SINGLE = sorted(set(BUILTINS) - set(PROGRAMS))
 def cases_of(name: str) -> list[Case]:
     if name in OWN:
         return OWN[name]()
-    assert BUILTINS[name].accepts in (*BY_RULE, Accepts.FLOAT_INT32), f"add {name} to OWN"
+    assert BUILTINS[name].accepts in (*BY_RULE, AcceptedDTypes.FLOAT_INT32), f"add {name} to OWN"
     assert not BUILTINS[name].takes_dtype, f"add {name} to OWN or PROGRAMS"
     return uniform(name)
 

@@ -12,7 +12,7 @@ from loomir.codegen.llvm.jit.engine import Passes
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir import expr as e
 from loomir.tir.buffer import Buffer
-from loomir.tir.builtins.table import BUILTINS, Accepts, call_builtin
+from loomir.tir.builtins.table import BUILTINS, AcceptedDTypes, call_builtin
 from loomir.tir.expr import Broadcast, Cast, FloatImm, IntImm, PrimExpr, Ramp, Var
 from loomir.tir.stmt import Evaluate, SeqStmt, Stmt
 from tests.clause import clauses
@@ -142,13 +142,13 @@ EXACT = [
 
 def dtypes_of(name: str) -> list[str]:
     accepts = BUILTINS[name].accepts
-    if accepts is Accepts.FLOAT:
+    if accepts is AcceptedDTypes.FLOAT:
         return FLOATS
-    if accepts is Accepts.INTEGER:
+    if accepts is AcceptedDTypes.INTEGER:
         return INTEGERS
-    if accepts is Accepts.BITS:
+    if accepts is AcceptedDTypes.BITS:
         return [*INTEGERS, "bool"]
-    return ["bool"] if accepts is Accepts.TRUTH else NUMBERS
+    return ["bool"] if accepts is AcceptedDTypes.TRUTH else NUMBERS
 
 
 @pytest.mark.parametrize("lanes", [1, 8])

@@ -9,7 +9,7 @@ from loomir.arith import Analyzer
 from loomir.ir import substitute
 from loomir.tir import IntImm, PrimExpr, Var
 from loomir.tir.expr import const
-from loomir.transform.relax.memory.memory_plan import ALIGNMENT, Wanted, plan_arena
+from loomir.transform.relax.memory.memory_plan import ALIGNMENT, MemoryRequest, plan_arena
 
 N, M = Var("n", "int64"), Var("m", "int64")
 
@@ -30,16 +30,16 @@ def sizes() -> st.SearchStrategy[PrimExpr]:
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> list[Wanted]:
-    made: list[Wanted] = []
+def requests(draw: st.DrawFn) -> list[MemoryRequest]:
+    made: list[MemoryRequest] = []
     for first in range(draw(st.integers(1, 30))):
         last = first + draw(st.integers(0, 8))
-        made.append(Wanted(draw(sizes()), first, last))
+        made.append(MemoryRequest(draw(sizes()), first, last))
     return made
 
 
 @given(requests(), st.integers(0, 50), st.integers(0, 50))
-def test_what_lives_at_once_does_not_overlap(wanted: list[Wanted], n: int, m: int):
+def test_what_lives_at_once_does_not_overlap(wanted: list[MemoryRequest], n: int, m: int):
     analyzer = Analyzer()
     for var in (N, M):
         analyzer.assume_size(var)
@@ -59,18 +59,18 @@ def test_what_lives_at_once_does_not_overlap(wanted: list[Wanted], n: int, m: in
 
 
 def test_memory_is_used_again():
-    chain = [Wanted(const(256, "int64"), i, i + 1) for i in range(100)]
+    chain = [MemoryRequest(const(256, "int64"), i, i + 1) for i in range(100)]
     plan = plan_arena(chain, Analyzer())
     assert isinstance(plan.size, IntImm)
     assert plan.size.value == 512
     analyzer = Analyzer()
     analyzer.assume_size(N)
-    symbolic = [Wanted(N * 4, i, i + 1) for i in range(100)]
+    symbolic = [MemoryRequest(N * 4, i, i + 1) for i in range(100)]
     assert value_of(plan_arena(symbolic, analyzer).size, {N: 64}) == 512
 
 
 def test_a_smaller_tensor_takes_a_larger_slot():
     analyzer = Analyzer()
     analyzer.assume_size(N)
-    plan = plan_arena([Wanted(N * 8, 0, 0), Wanted(N * 4, 1, 1)], analyzer)
+    plan = plan_arena([MemoryRequest(N * 8, 0, 0), MemoryRequest(N * 4, 1, 1)], analyzer)
     assert value_of(plan.size, {N: 64}) == 512

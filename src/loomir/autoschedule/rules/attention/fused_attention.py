@@ -20,7 +20,7 @@ from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rules.attention.masks import Mask, find_mask
 from loomir.autoschedule.rules.attention.operand_packing import (
-    Shared,
+    PackedOperand,
     check_finite,
     convert_rows,
     pack_values,
@@ -40,8 +40,8 @@ from loomir.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt
 
 __all__ = ["plan_attention"]
 
-Inner: TypeAlias = Callable[[int], "frozenset[Buffer]"]
-Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] | None"]
+InnerBuffers: TypeAlias = Callable[[int], "frozenset[Buffer]"]
+Rule: TypeAlias = Callable[[Sequence[Stage], InnerBuffers, Target], "tuple[Plan, int] | None"]
 
 _BLOCKS: Final = (64, 48, 32, 24, 16, 8)
 """Rows of a block, the best first: more rows reuse the other operands more, fewer fit the cache."""
@@ -89,7 +89,7 @@ class _Chain:
 
 
 def plan_attention(
-    stages: Sequence[Stage], inner: Inner, target: Target, rules: Sequence[Rule]
+    stages: Sequence[Stage], inner: InnerBuffers, target: Target, rules: Sequence[Rule]
 ) -> tuple[Plan, int] | None:
     """Plan a chain from one product to another; None if the stages do not begin with one.
 
@@ -122,7 +122,7 @@ def _size(axis: Axis, usual: int) -> int:
 
 
 # -- recognition -------------------------------------------------------------------------------
-def _find_chain(stages: Sequence[Stage], inner: Inner) -> _Chain | None:
+def _find_chain(stages: Sequence[Stage], inner: InnerBuffers) -> _Chain | None:
     first = stages[0]
     if not _multiplies(first):
         return None
@@ -277,7 +277,7 @@ class _Blocks:
         self.block = block
         self.inner = inner
         self.plans: list[Plan] = []
-        self.shared: list[Shared] = []
+        self.shared: list[PackedOperand] = []
         self.buffers: list[Buffer] = []
         self.stages = chain.stages
         self.strip = 1
@@ -344,7 +344,7 @@ class _Blocks:
         strip = _STRIP if chain.mask is not None or chain.keys.size is None else 1
         made: list[Stmt] = []
 
-        def take(number: int, copy: Shared | None) -> bool:
+        def take(number: int, copy: PackedOperand | None) -> bool:
             if copy is None:
                 return False
             self.shared.append(copy)
@@ -517,7 +517,7 @@ class _Blocks:
 
         return self._plan_by_rules(left, inner)
 
-    def _plan_by_rules(self, stages: Sequence[Stage], inner: Inner) -> tuple[Plan, int]:
+    def _plan_by_rules(self, stages: Sequence[Stage], inner: InnerBuffers) -> tuple[Plan, int]:
         for rule in self.rules:
             found = rule(stages, inner, self.target)
             if found is not None:

@@ -23,7 +23,7 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Eq, FloorDiv, IntImm, Mul, PrimExpr, Sub, Var, const
 
 __all__ = [
-    "Shared",
+    "PackedOperand",
     "check_finite",
     "convert_rows",
     "pack_values",
@@ -36,7 +36,7 @@ _ENOUGH: Final = 64
 """Rows from which an operand is packed: the copy takes as long as 1 to 2 rows."""
 
 
-class Shared(NamedTuple):
+class PackedOperand(NamedTuple):
     """A packed operand."""
 
     copy: Stage
@@ -63,7 +63,7 @@ def vars_of(expr: PrimExpr) -> list[Var]:
 
 def transpose_keys(
     product: Stage, outer: Sequence[Axis], keys: Axis, target: Target, whole: int = 1
-) -> Shared | None:
+) -> PackedOperand | None:
     """Pre-transpose keys that lie along the sum, so that neighbouring keys are contiguous.
 
     There is room for a ``whole`` number of keys.
@@ -81,7 +81,7 @@ def transpose_keys(
     return _share(product, made, swapped, "a factor transposed once, for all blocks")
 
 
-def convert_rows(product: Stage, outer: Sequence[Axis], keys: Axis) -> Shared | None:
+def convert_rows(product: Stage, outer: Sequence[Axis], keys: Axis) -> PackedOperand | None:
     """Convert the operand of the rows once if it is widened, since every key uses each element.
 
     Then 512 rows and keys of float16 take 0.85 of the time (on a Xeon, Emerald Rapids).
@@ -98,7 +98,7 @@ def convert_rows(product: Stage, outer: Sequence[Axis], keys: Axis) -> Shared | 
     return _share(product, made, swapped, "a factor converted once, for all keys")
 
 
-def pack_values(product: Stage, outer: Sequence[Axis]) -> Shared | None:
+def pack_values(product: Stage, outer: Sequence[Axis]) -> PackedOperand | None:
     """Pack the right operand of the second product if its rows are not contiguous.
 
     Heads of 128 numbers at distances of 4 KiB take 2 times as long in place (CPU not recorded):
@@ -122,11 +122,11 @@ def pack_values(product: Stage, outer: Sequence[Axis]) -> Shared | None:
     return _share(product, made, swapped, "a factor brought together once, for all blocks")
 
 
-def _share(product: Stage, made: tuple[Stage, PrimExpr], swapped: bool, text: str) -> Shared:
+def _share(product: Stage, made: tuple[Stage, PrimExpr], swapped: bool, text: str) -> PackedOperand:
     copy, load = made
     assert isinstance(product.value, Mul)
     pair = (load, product.value.b) if swapped else (product.value.a, load)
-    return Shared(copy, replace(product, value=Mul(*pair)), text)
+    return PackedOperand(copy, replace(product, value=Mul(*pair)), text)
 
 
 def _copy_factor(

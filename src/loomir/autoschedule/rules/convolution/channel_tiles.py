@@ -73,9 +73,9 @@ def choose_shape(image: Image, target: Target) -> tuple[float, tuple[int, int, i
         lines = min(height, max(1, most // width)) if line == width else 1
         useful = width * height / (div_up(width, line) * line * div_up(height, lines) * lines)
         useful *= m / (div_up(m, vectors * lanes) * vectors * lanes)
-        for sight in image.sights:
-            if line == width or sight.pixel.var is not image.places[-1].var:
-                useful /= sight.share
+        for taps in image.tap_bounds:
+            if line == width or taps.pixel.var is not image.places[-1].var:
+                useful /= taps.share
         best = max(best, (useful * (1 - _LOADS / (line * lines)), (lines, line, vectors)))
     return best
 

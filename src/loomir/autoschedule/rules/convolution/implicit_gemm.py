@@ -28,7 +28,7 @@ from loomir.autoschedule.builders.operand_access import (
 )
 from loomir.autoschedule.ir.plan import Plan, Prepack
 from loomir.autoschedule.ir.stage import Stage
-from loomir.autoschedule.rules.convolution.channel_vectorized import plan_channel_vectors
+from loomir.autoschedule.rules.convolution.channel_vectors import plan_channel_vectors
 from loomir.autoschedule.rules.convolution.image_panels import (
     copy_image,
     copy_pieces,
@@ -51,7 +51,7 @@ from loomir.autoschedule.rules.matmul.micro_kernel import (
     multiply_then_add,
     run_tile,
 )
-from loomir.autoschedule.rules.matmul.operands import Places, Values, count_tiles
+from loomir.autoschedule.rules.matmul.operands import AxesAtOffset, AxisValues, count_tiles
 from loomir.autoschedule.rules.matmul.prepack import loop_over_steps
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.autoschedule.rules.matmul.tile_sizes import div_up
@@ -265,7 +265,7 @@ class _Convolution(PackedConvolution):
         fixed = unravel(self.found.batch, batch)
         start = mul(panel, imm64(tiles.depth))
 
-        def inside(row: PrimExpr, column: PrimExpr, rows: Places) -> Stmt:
+        def inside(row: PrimExpr, column: PrimExpr, rows: AxesAtOffset) -> Stmt:
             source = left.clamp(rows, row)
             number: PrimExpr = imm64(0)
             for axis in self.groups:
@@ -367,7 +367,7 @@ class _Convolution(PackedConvolution):
         table = unravel(found.batch, batch)
         (pixels,) = found.columns
 
-        def inside(row: PrimExpr, rows: Places) -> Stmt:
+        def inside(row: PrimExpr, rows: AxesAtOffset) -> Stmt:
             def finish(r: PrimExpr, j: PrimExpr, total: PrimExpr) -> Stmt:
                 place = {**table, **rows(r), pixels.var: add(imm64(self.whole), j)}
                 return self._guard_row(row, r, store_element(found, self.inner, place, total))
@@ -388,10 +388,10 @@ class _Convolution(PackedConvolution):
     # -- prologue and epilogue of a tile -----------------------------------------------------------
     def _begin(
         self,
-        table: Values,
+        table: AxisValues,
         row: PrimExpr,
         column: PrimExpr,
-        rows: tuple[Places, Places],
+        rows: tuple[AxesAtOffset, AxesAtOffset],
         sums: Buffer,
     ) -> Stmt:
         """Initialise the accumulators; ``rows`` are those of the tile, and clamped ones."""
@@ -414,7 +414,7 @@ class _Convolution(PackedConvolution):
         )
 
     def _end(
-        self, batch: PrimExpr, row: PrimExpr, column: PrimExpr, rows: Places, sums: Buffer
+        self, batch: PrimExpr, row: PrimExpr, column: PrimExpr, rows: AxesAtOffset, sums: Buffer
     ) -> Stmt:
         """Store a complete tile, but for what lies beyond the result."""
         tiles, found = self.tiles, self.found

@@ -34,7 +34,7 @@ from loomir.autoschedule.rules.convolution.remainder_pixels import (
     RemainderPixels,
     count_remainder_pixels,
 )
-from loomir.autoschedule.rules.matmul.operands import Side, Values
+from loomir.autoschedule.rules.matmul.operands import AxisValues, Side
 from loomir.autoschedule.rules.matmul.prepack import is_constant
 from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS, Tiles, choose_tiles, div_up
 from loomir.ir.substitution import substitute
@@ -244,7 +244,7 @@ class PackedConvolution:
                 table = unravel(lead, add(mul(panel, imm64(self.units)), u))
                 return inside(0, {**fixed, **table}, u)
 
-            def inside(i: int, table: Values, k: PrimExpr) -> Stmt:
+            def inside(i: int, table: AxisValues, k: PrimExpr) -> Stmt:
                 if i == len(near):
                     base = substitute(image.base, table)
                     row = mul(k, imm64(width))

@@ -21,7 +21,7 @@ from loomir.autoschedule.builders.operand_access import (
 )
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rewrite.affine_guards import affine_form, read_padding_guards
-from loomir.autoschedule.rules.convolution.valid_taps import Sight, sights
+from loomir.autoschedule.rules.convolution.valid_taps import TapBounds, find_tap_bounds
 from loomir.autoschedule.rules.matmul.collapse_axes import Views, collapse_last
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.ir.comparison import structural_equal
@@ -81,7 +81,7 @@ class Image:
     run: int
     lines: tuple[PrimExpr, ...]
     """The extents of the copy, but for the innermost."""
-    sights: tuple[Sight, ...] = ()
+    tap_bounds: tuple[TapBounds, ...] = ()
     """The axes along which some taps read nothing but padding, for some pixels."""
     slides: bool = True
     """Whether there are taps or a border; a product of plain matrices otherwise."""
@@ -193,7 +193,9 @@ def read_image(found: Contraction, views: Views, pad: Stage | None) -> Image | N
     bounds = {numbers[var]: (low, high) for var, low, high in border.inside}
     bounds[len(border.axes) - 1] = imm64(border.low), imm64(border.high)
     zero = isinstance(border.other, FloatImm) and border.other.value == 0
-    seen = sights(load.indices, bounds, places, reduced) if pad is not None and zero else ()
+    seen = (
+        find_tap_bounds(load.indices, bounds, places, reduced) if pad is not None and zero else ()
+    )
     return Image(product, border, places, reduced, base, shift, stride, run, lines, seen, slides)
 
 

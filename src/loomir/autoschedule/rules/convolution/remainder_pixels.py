@@ -24,7 +24,7 @@ from loomir.autoschedule.builders.reduction_ops import reduce_lanes
 from loomir.autoschedule.ir.stage import Combine
 from loomir.autoschedule.rules.convolution.recognise import Image
 from loomir.autoschedule.rules.matmul.micro_kernel import multiply_add
-from loomir.autoschedule.rules.matmul.operands import Places, Side, Values, load_vector
+from loomir.autoschedule.rules.matmul.operands import AxesAtOffset, AxisValues, Side, load_vector
 from loomir.autoschedule.rules.matmul.prefetch import prefetch_rows
 from loomir.autoschedule.rules.matmul.prepack import is_constant
 from loomir.autoschedule.rules.matmul.recognise import Contraction
@@ -117,7 +117,7 @@ class RemainderPixels:
         shift = substitute(image.shift, dict(unravel(image.places, pixel)))
         fixed = unravel(self.found.batch, batch)
 
-        def step(i: int, table: Values, k: PrimExpr) -> Stmt:
+        def step(i: int, table: AxisValues, k: PrimExpr) -> Stmt:
             if i == len(image.steps):
                 place = add(substitute(image.base, table), shift)
                 return BufferStore(columns, BufferLoad(self.copy, (place,)), (number, k))
@@ -131,7 +131,7 @@ class RemainderPixels:
         return step(0, fixed, imm64(0))
 
     def prefetch(
-        self, target: Target, fixed: Values, rows: Places
+        self, target: Target, fixed: AxisValues, rows: AxesAtOffset
     ) -> Callable[[PrimExpr, PrimExpr], Stmt] | None:
         """Return what prefetches the next tile of rows between steps; None for kernels in L1.
 
@@ -153,7 +153,7 @@ class RemainderPixels:
         batch: PrimExpr,
         tile: PrimExpr,
         panel: PrimExpr,
-        rows: Places,
+        rows: AxesAtOffset,
         finish: Callable[[PrimExpr, PrimExpr, PrimExpr], Stmt],
     ) -> Stmt:
         """Add the products of a panel for a tile of rows; ``finish`` stores complete sums."""
@@ -179,7 +179,7 @@ class RemainderPixels:
         batch: PrimExpr,
         tile: PrimExpr,
         panel: PrimExpr,
-        rows: Places,
+        rows: AxesAtOffset,
         some: range,
     ) -> Stmt:
         found, lanes, height = self.found, self.lanes, self.left.width
@@ -258,7 +258,7 @@ class RemainderPixels:
         sums: Buffer,
         batch: PrimExpr,
         tile: PrimExpr,
-        rows: Places,
+        rows: AxesAtOffset,
         some: range,
     ) -> Stmt:
         """Add the remainder steps that fill no vector."""

@@ -16,11 +16,11 @@ from loomir.autoschedule.ir.stage import Axis
 from loomir.autoschedule.rewrite.affine_guards import affine_form
 from loomir.tir.expr import FloorDiv, IntImm, Max, PrimExpr
 
-__all__ = ["Sight", "sights"]
+__all__ = ["TapBounds", "find_tap_bounds"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sight:
+class TapBounds:
     """Tap ``s`` is valid at pixel ``p`` where ``low <= stride*p + dilation*s < high``.
 
     That is so along one axis, whatever taps and pixels are along others.
@@ -33,7 +33,7 @@ class Sight:
     low: int
     high: int
 
-    def sees(self, pixel: int, step: int) -> bool:
+    def is_valid(self, pixel: int, step: int) -> bool:
         """Whether a tap is valid at a pixel."""
         return self.low <= self.stride * pixel + self.dilation * step < self.high
 
@@ -59,17 +59,17 @@ class Sight:
         return seen / max(1, pixels * steps)
 
 
-def sights(
+def find_tap_bounds(
     indices: Sequence[PrimExpr],
     bounds: Mapping[int, tuple[PrimExpr, PrimExpr]],
     pixels: Sequence[Axis],
     steps: Sequence[Axis],
-) -> tuple[Sight, ...]:
+) -> tuple[TapBounds, ...]:
     """List the axes of a padded image along which some taps are invalid; it ends at ``bounds``."""
     own, other = {a.var: a for a in pixels}, {a.var: a for a in steps}
     forms = [affine_form(index, (*pixels, *steps)) for index in indices]
     uses = [set(form.terms) if form is not None else set(own) | set(other) for form in forms]
-    made: list[Sight] = []
+    made: list[TapBounds] = []
     for number, ends in bounds.items():
         form = forms[number]
         low, high = (fold_expr(end) for end in ends)
@@ -85,7 +85,7 @@ def sights(
         elsewhere = [used for i, used in enumerate(uses) if i != number]
         if stride < 1 or dilation < 1 or any(pixel in u or step in u for u in elsewhere):
             continue
-        sight = Sight(
+        taps = TapBounds(
             own[pixel],
             other[step],
             stride,
@@ -93,6 +93,6 @@ def sights(
             low.value - rest.value,
             high.value - rest.value,
         )
-        if sight.share < 1:
-            made.append(sight)
+        if taps.share < 1:
+            made.append(taps)
     return tuple(made)

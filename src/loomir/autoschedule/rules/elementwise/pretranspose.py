@@ -24,13 +24,13 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.stmt import Stmt
 
-__all__ = ["Pretransposed", "pretranspose"]
+__all__ = ["PretransposedStage", "pretranspose"]
 
 _READ: Final = 8
 """Reads of each element from which a copy pays."""
 
 
-class Pretransposed(NamedTuple):
+class PretransposedStage(NamedTuple):
     """The copy, the stage that makes it, and the stage that reads it."""
 
     copy: Buffer
@@ -38,7 +38,7 @@ class Pretransposed(NamedTuple):
     stage: Stage
 
 
-def pretranspose(stage: Stage, placed: Sequence[Axis], target: Target) -> Pretransposed | None:
+def pretranspose(stage: Stage, placed: Sequence[Axis], target: Target) -> PretransposedStage | None:
     """Pretranspose the operand that a stage reads across its last axis; None if it does not pay."""
     if stage.combine is Combine.NONE or stage.free_order or len(placed) < 2 or not stage.reduced:
         return None
@@ -81,7 +81,7 @@ def pretranspose(stage: Stage, placed: Sequence[Axis], target: Target) -> Pretra
         same = structural_equal(old, load)
         return BufferLoad(copy, tuple(axis.var for axis in order)) if same else old
 
-    return Pretransposed(
+    return PretransposedStage(
         copy, plan.stmt, replace(stage, value=rewrite(stage.value, {BufferLoad: read_copy}))
     )
 

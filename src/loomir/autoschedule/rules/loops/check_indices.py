@@ -21,7 +21,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.visit import by_class, rebuild, rewrite
 from loomir.support.dtype import DataType
 from loomir.target import Target
-from loomir.tir.analysis.fresh import fresh_copy
+from loomir.tir.analysis.copy_statement import fresh_copy
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import CHECKED_INDEX
 from loomir.tir.expr import GE, LT, Add, Call, Cast, Let, Max, Min, Or, PrimExpr, Sub, Var

@@ -19,8 +19,8 @@ from loomir.ir.visit import by_class, rewrite
 from loomir.schedule.dependence import explain_dependence
 from loomir.schedule.nests import analyzer_for, ranges_in
 from loomir.target import Target
+from loomir.tir.analysis.copy_statement import fresh_copy
 from loomir.tir.analysis.effects import Effects, effects
-from loomir.tir.analysis.fresh import fresh_copy
 from loomir.tir.buffer import BufferLoad, Range
 from loomir.tir.expr import GE, LT, And, Or, PrimExpr, Select, Var
 from loomir.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt, seq

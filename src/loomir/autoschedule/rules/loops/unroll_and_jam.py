@@ -21,7 +21,7 @@ from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rebuild, rewrite
 from loomir.schedule.dependence import explain_dependence
 from loomir.schedule.nests import ranges_in
-from loomir.tir.analysis.fresh import fresh_copies, fresh_copy
+from loomir.tir.analysis.copy_statement import fresh_copies, fresh_copy
 from loomir.tir.buffer import BufferLoad, Range
 from loomir.tir.expr import Call, Cast, IntImm, Max, Min, PrimExpr, Var
 from loomir.tir.stmt import (

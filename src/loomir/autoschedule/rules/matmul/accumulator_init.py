@@ -13,7 +13,7 @@ from loomir.autoschedule.builders.evaluate import value_at
 from loomir.autoschedule.builders.loops import allocate, loop, scratch, unroll, vectorize
 from loomir.autoschedule.builders.operand_access import ravel
 from loomir.autoschedule.rules.matmul.micro_kernel import fill_tile, load_tile
-from loomir.autoschedule.rules.matmul.operands import Places, Values
+from loomir.autoschedule.rules.matmul.operands import AxesAtOffset, AxisValues
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.autoschedule.rules.matmul.tile_sizes import Tiles
 from loomir.ir.substitution import substitute
@@ -32,9 +32,9 @@ def init_accumulators(
     found: Contraction,
     tiles: Tiles,
     sums: Buffer,
-    table: Values,
-    places: tuple[Places, Places],
-    nearest: tuple[Places, Places],
+    table: AxisValues,
+    places: tuple[AxesAtOffset, AxesAtOffset],
+    nearest: tuple[AxesAtOffset, AxesAtOffset],
     inside: PrimExpr,
     *,
     by_vectors: bool,
@@ -47,7 +47,7 @@ def init_accumulators(
     if not found.starts_from_init:
         return fill_tile(sums, tiles)
 
-    def start(at_places: tuple[Places, Places], r: PrimExpr, c: PrimExpr) -> PrimExpr:
+    def start(at_places: tuple[AxesAtOffset, AxesAtOffset], r: PrimExpr, c: PrimExpr) -> PrimExpr:
         here = {**table, **at_places[0](r), **at_places[1](c)}
         here.update({var: substitute(whole, here) for var, whole in found.cut.items()})
         value = found.stage.init

@@ -16,11 +16,11 @@ from loomir.autoschedule.builders.loops import allocate, loop, scratch, unroll, 
 from loomir.autoschedule.builders.operand_access import let, minimum, ramp, ravel, size_of, unravel
 from loomir.autoschedule.builders.register_transpose import transpose_in_registers
 from loomir.autoschedule.ir.plan import Plan
-from loomir.autoschedule.rules.matmul.blocked import Blocked
+from loomir.autoschedule.rules.matmul.blocked_product import BlockedProduct
 from loomir.autoschedule.rules.matmul.collapse_axes import Views
 from loomir.autoschedule.rules.matmul.dot_groups import WORD, Groups, strip_widening
 from loomir.autoschedule.rules.matmul.epilogue import store_element
-from loomir.autoschedule.rules.matmul.operands import Places, Side, Source, bind_tile
+from loomir.autoschedule.rules.matmul.operands import AxesAtOffset, Side, Source, bind_tile
 from loomir.autoschedule.rules.matmul.packing import Packing
 from loomir.autoschedule.rules.matmul.prepack import is_constant
 from loomir.autoschedule.rules.matmul.recognise import Contraction
@@ -47,7 +47,7 @@ from loomir.tir.stmt import TRUE, BufferStore, Evaluate, IfThenElse, Stmt, seq
 
 __all__ = ["has_matrix_unit", "plan_amx"]
 
-_Put: TypeAlias = Callable[[PrimExpr, PrimExpr, PrimExpr], Stmt]
+_WordStore: TypeAlias = Callable[[PrimExpr, PrimExpr, PrimExpr], Stmt]
 """Stores words of a step and a row."""
 
 _WORDS: Final = TILE_BYTES // 4
@@ -116,7 +116,7 @@ def _amx_groups(found: Contraction, target: Target, constants: Set[Var]) -> Grou
     return Groups(size, "dot_tiles", (left, right), dtypes, flips=False, pad=_WORDS)
 
 
-class _AmxTiles(Blocked):
+class _AmxTiles(BlockedProduct):
     def _dot_groups(self) -> Groups | None:
         return _amx_groups(self.found, self.target, self.constants)
 
@@ -172,7 +172,7 @@ class _AmxTiles(Blocked):
                 place = ramp(FloorMod(row, width), words.dtype.lanes)
             return BufferStore(packed, words, (*slot, line, place))
 
-        def copy(first: PrimExpr, places: Places) -> Stmt:
+        def copy(first: PrimExpr, places: AxesAtOffset) -> Stmt:
             near = places if side.overlaps else side.clamp(places, first)
 
             def pack_lines(begin: PrimExpr, count: PrimExpr, last: bool) -> Stmt:
@@ -224,7 +224,7 @@ class _AmxTiles(Blocked):
         )
 
     def _pack_lines(
-        self, what: Packing, places: Places, start: PrimExpr, count: PrimExpr, put: _Put
+        self, what: Packing, places: AxesAtOffset, start: PrimExpr, count: PrimExpr, put: _WordStore
     ) -> Stmt:
         """Pack rows that are contiguous along the steps."""
         along = what.along
@@ -237,7 +237,7 @@ class _AmxTiles(Blocked):
         return loop("r", what.side.width, lambda r: loop("line", count, lambda b: line(r, b)))
 
     def _pack_transposed(
-        self, what: Packing, places: Places, start: PrimExpr, count: PrimExpr, put: _Put
+        self, what: Packing, places: AxesAtOffset, start: PrimExpr, count: PrimExpr, put: _WordStore
     ) -> Stmt:
         """Pack contiguous rows: transpose vectors of rows to vectors of steps in registers."""
         across = what.across
@@ -298,7 +298,9 @@ class _AmxTiles(Blocked):
             )
             return Evaluate(made)
 
-        def inside(row: PrimExpr, column: PrimExpr, rows: Places, columns: Places) -> Stmt:
+        def inside(
+            row: PrimExpr, column: PrimExpr, rows: AxesAtOffset, columns: AxesAtOffset
+        ) -> Stmt:
             finish = self._store_tile(
                 batch, (row_tile, column_tile), (row, column), (rows, columns), place
             )
@@ -315,7 +317,7 @@ class _AmxTiles(Blocked):
         batch: PrimExpr,
         tile: tuple[PrimExpr, PrimExpr],
         first: tuple[PrimExpr, PrimExpr],
-        places: tuple[Places, Places],
+        places: tuple[AxesAtOffset, AxesAtOffset],
         place: tuple[Buffer, tuple[PrimExpr, ...]],
     ) -> Stmt:
         """Store a complete tile, but for what lies beyond the result or in another tile."""

@@ -55,10 +55,10 @@ from loomir.tir.expr import (
 )
 from loomir.tir.stmt import TRUE
 
-__all__ = ["Blocking"]
+__all__ = ["BlockingParameters"]
 
 
-class Blocking:
+class BlockingParameters:
     """The choices for a product."""
 
     def __init__(

@@ -26,7 +26,7 @@ from loomir.autoschedule.builders.operand_access import (
     size_of,
 )
 from loomir.autoschedule.ir.stage import Axis
-from loomir.autoschedule.rules.matmul.operands import Side, Values, load_vector
+from loomir.autoschedule.rules.matmul.operands import AxisValues, Side, load_vector
 from loomir.autoschedule.rules.matmul.packing import Packing
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.support.dtype import DataType
@@ -92,7 +92,7 @@ class Groups:
     def plan_packing(
         self,
         side: Side,
-        value: Callable[[Values, PrimExpr], PrimExpr],
+        value: Callable[[AxisValues, PrimExpr], PrimExpr],
         factor: PrimExpr,
         reduced: tuple[Axis, ...],
         lanes: int,
@@ -105,14 +105,14 @@ class Groups:
         whole_words = len(reduced) == 1 or (near and (near[0].size or 1) % size == 0)
         run = bool(whole_words) and is_contiguous_along(factor, near)
 
-        def word(place: Values, k: PrimExpr) -> PrimExpr:
+        def word(place: AxisValues, k: PrimExpr) -> PrimExpr:
             first = mul(k, imm64(size))
             if run:
                 return _pack_words(load_vector(factor, value(place, first), size), flips)
             parts = [value(place, add(first, imm64(i))) for i in range(size)]
             return _pack_words(_concatenate(parts), flips)
 
-        def pack_last_group(place: Values, k: PrimExpr) -> PrimExpr:
+        def pack_last_group(place: AxisValues, k: PrimExpr) -> PrimExpr:
             parts: list[PrimExpr] = []
             for i in range(size):
                 step = add(mul(k, imm64(size)), imm64(i))
@@ -121,11 +121,11 @@ class Groups:
                 parts.append(Call(one.dtype, IF_THEN_ELSE, (LT(step, extent), one, zero)))
             return _pack_words(_concatenate(parts), flips)
 
-        def pack_along(place: Values, k: PrimExpr) -> PrimExpr:
+        def pack_along(place: AxisValues, k: PrimExpr) -> PrimExpr:
             element = value(place, mul(k, imm64(size)))
             return _pack_words(load_vector(factor, element, lanes * size), flips)
 
-        def across(place: Values, k: PrimExpr) -> PrimExpr:
+        def across(place: AxisValues, k: PrimExpr) -> PrimExpr:
             first = mul(k, imm64(size))
             rows = [
                 load_vector(factor, value(place, add(first, imm64(i))), lanes) for i in range(size)

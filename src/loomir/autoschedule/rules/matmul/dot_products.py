@@ -69,7 +69,7 @@ _FEWEST_COLUMNS: Final = 256
 _USUAL: Final = 4096
 """Columns that are assumed where their number is dynamic."""
 
-_Each: TypeAlias = Callable[[Callable[[PrimExpr, int], Stmt]], Stmt]
+_TileUnroller: TypeAlias = Callable[[Callable[[PrimExpr, int], Stmt]], Stmt]
 """Unrolls a body over the rows and columns of a tile."""
 
 _CHUNK: Final = 512
@@ -308,7 +308,7 @@ class _DotProducts:
             IfThenElse(Eq(chunk, sub(self.chunks, imm64(1))), end, keep),
         )
 
-    def _end(self, tile: _Tile, sums: Buffer, each: _Each) -> Stmt:
+    def _end(self, tile: _Tile, sums: Buffer, each: _TileUnroller) -> Stmt:
         """Reduce the lanes, add the remainder steps that fill no vector, and store."""
         row, column = tile.row, tile.column
         if self.complete and self.even and self.k is not None:

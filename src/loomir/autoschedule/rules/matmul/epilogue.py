@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from loomir.autoschedule.builders.evaluate import value_at
-from loomir.autoschedule.rules.matmul.operands import Values
+from loomir.autoschedule.rules.matmul.operands import AxisValues
 from loomir.autoschedule.rules.matmul.recognise import Contraction, is_zero
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import rewrite
@@ -19,7 +19,7 @@ __all__ = ["store_element"]
 def store_element(
     found: Contraction,
     inner: Set[Buffer],
-    place: Values,
+    place: AxisValues,
     total: PrimExpr,
 ) -> Stmt:
     """Store the element at ``place``, and the results of the epilogue's stages for it.

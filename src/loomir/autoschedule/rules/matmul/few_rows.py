@@ -10,7 +10,7 @@ from loomir.arith.fold import imm64
 from loomir.autoschedule.builders.operand_access import size_of
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis
-from loomir.autoschedule.rules.matmul.blocked import Blocked
+from loomir.autoschedule.rules.matmul.blocked_product import BlockedProduct
 from loomir.autoschedule.rules.matmul.collapse_axes import Views
 from loomir.autoschedule.rules.matmul.operands import Source
 from loomir.autoschedule.rules.matmul.recognise import Contraction
@@ -44,7 +44,7 @@ def plan_blocked(
     Where sizes are dynamic, variants for few rows are dispatched at run time beside the general
     one.
     """
-    plan = Blocked(found, target, inner, views, constants).plan()
+    plan = BlockedProduct(found, target, inner, views, constants).plan()
     if plan.ahead:
         return plan
     stmt, choices = plan.stmt, plan.choices
@@ -59,7 +59,7 @@ def plan_blocked(
 
 def _list_variants(
     found: Contraction, target: Target, inner: Set[Buffer], views: Views
-) -> list[Blocked]:
+) -> list[BlockedProduct]:
     """List the variants for few rows, where the number of rows is dynamic."""
     m = size_of(found.rows)
     if None not in (m, size_of(found.columns), size_of(found.reduced)):
@@ -67,16 +67,18 @@ def _list_variants(
     many = [axis for axis in found.rows if axis.size != 1]
     if m is None and len(many) != 1:
         return []
-    made: list[Blocked] = []
+    made: list[BlockedProduct] = []
     known = m if m is not None else _find_upper_bound(many[0].extent)
     if m is None and known is not None:
-        few = Blocked(found, target, inner, views, frozenset(), known)
+        few = BlockedProduct(found, target, inner, views, frozenset(), known)
         return [few] if few.streamed else []
     for most in (*_ROWS, _PACKED_ROWS) if m is None else (m,):
         rows = found.rows
         if m is None and most == 1:  # the others are 0
             rows = tuple([axis if axis.size == 1 else Axis(axis.var, imm64(1)) for axis in rows])
-        few = Blocked(replace(found, rows=rows), target, inner, views, frozenset(), most, many)
+        few = BlockedProduct(
+            replace(found, rows=rows), target, inner, views, frozenset(), most, many
+        )
         packed = most == _PACKED_ROWS and not made
         if few.streamed or (packed and few.right.source is Source.BLOCK):
             made.append(few)

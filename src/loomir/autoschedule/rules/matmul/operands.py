@@ -25,20 +25,20 @@ from loomir.tir.expr import Eq, FloorDiv, IntImm, Max, PrimExpr, Select, Var, ca
 from loomir.tir.stmt import Stmt
 
 __all__ = [
-    "Places",
+    "AxesAtOffset",
+    "AxisValues",
     "Side",
     "Source",
-    "Values",
     "bind_tile",
     "bind_values",
     "count_tiles",
     "load_vector",
 ]
 
-Values: TypeAlias = Mapping[Var, PrimExpr]
+AxisValues: TypeAlias = Mapping[Var, PrimExpr]
 """The values of axes at some point of the loops."""
 
-Places: TypeAlias = Callable[[PrimExpr], Values]
+AxesAtOffset: TypeAlias = Callable[[PrimExpr], AxisValues]
 """Maps an offset in a tile to the axes of that row (or column)."""
 
 
@@ -122,7 +122,7 @@ class Side:
             return minimum(start, sub(self.extent, imm64(self.width)))
         return start
 
-    def hoist_indices(self, first: PrimExpr, body: Callable[[Places], Stmt]) -> Stmt:
+    def hoist_indices(self, first: PrimExpr, body: Callable[[AxesAtOffset], Stmt]) -> Stmt:
         """Hoist out of a tile the index arithmetic that all its rows share."""
         if not self.aligned or self.last is None:
             return body(lambda i: unravel(self.axes, add(first, i)))
@@ -132,14 +132,14 @@ class Side:
             list(table.items()), lambda t: body(lambda i: {**t, last: add(t[last], i)})
         )
 
-    def element(self, *tables: Values) -> PrimExpr:
+    def element(self, *tables: AxisValues) -> PrimExpr:
         """Substitute the axes in the operand by their values in the tables."""
         values: dict[Var, PrimExpr] = {}
         for table in tables:
             values.update(table)
         return value_at(self.factor, values)
 
-    def vector(self, index: PrimExpr, *tables: Values) -> PrimExpr:
+    def vector(self, index: PrimExpr, *tables: AxisValues) -> PrimExpr:
         """Load a vector of columns from the unpacked operand, with its conversions."""
         first = load_under_casts(self.element(*tables, unravel(self.axes, imm64(0))))
         assert first is not None
@@ -149,7 +149,7 @@ class Side:
             made = cast(made, dtype.with_lanes(index.dtype.lanes))
         return made
 
-    def clamp(self, places: Places, first: PrimExpr) -> Places:
+    def clamp(self, places: AxesAtOffset, first: PrimExpr) -> AxesAtOffset:
         """Clamp rows to the last one; results of rows beyond it are never stored."""
         if self.even:
             return places
@@ -178,7 +178,7 @@ def load_vector(factor: PrimExpr, element: PrimExpr, lanes: int) -> PrimExpr:
 def bind_values(
     left: list[tuple[Var, PrimExpr]],
     body: Callable[[dict[Var, PrimExpr]], Stmt],
-    done: Values | None = None,
+    done: AxisValues | None = None,
 ) -> Stmt:
     """Bind the values of axes to variables, around ``body``."""
     known = dict(done or {})
@@ -191,7 +191,7 @@ def bind_values(
 def bind_tile(
     rows: tuple[Side, PrimExpr],
     columns: tuple[Side, PrimExpr],
-    body: Callable[[PrimExpr, PrimExpr, Places, Places], Stmt],
+    body: Callable[[PrimExpr, PrimExpr, AxesAtOffset, AxesAtOffset], Stmt],
 ) -> Stmt:
     """Bind the origin of a tile; call ``body`` with it and the addressing of both operands."""
     (left, row_tile), (right, column_tile) = rows, columns

@@ -14,7 +14,7 @@ from loomir.autoschedule.builders.loops import loop, unroll, vectorize
 from loomir.autoschedule.builders.operand_access import let, minimum, ramp, ravel
 from loomir.autoschedule.builders.register_transpose import transpose_in_registers
 from loomir.autoschedule.rules.matmul.micro_kernel import broadcast
-from loomir.autoschedule.rules.matmul.operands import Places, Side, Values
+from loomir.autoschedule.rules.matmul.operands import AxesAtOffset, AxisValues, Side
 from loomir.tir.buffer import Buffer
 from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import LE, LT, Call, FloorDiv, IntImm, PrimExpr, const
@@ -32,14 +32,14 @@ class Packing:
     """
 
     side: Side
-    value: Callable[[Values, PrimExpr], PrimExpr]
+    value: Callable[[AxisValues, PrimExpr], PrimExpr]
     lanes: int
     side_by_side: bool
-    along: Callable[[Values, PrimExpr], PrimExpr] | None
+    along: Callable[[AxisValues, PrimExpr], PrimExpr] | None
     """Loads a vector of ``steps`` from one on, where these are contiguous."""
-    across: Callable[[Values, PrimExpr], PrimExpr] | None = None
+    across: Callable[[AxisValues, PrimExpr], PrimExpr] | None = None
     """Loads a vector of rows from one on, where ``value`` does not give it in a vectorized loop."""
-    last: Callable[[Values, PrimExpr], PrimExpr] | None = None
+    last: Callable[[AxisValues, PrimExpr], PrimExpr] | None = None
     """Gives a partial step, where a step is several of the reduced axes' iterations."""
     complete: PrimExpr | None = None
     """The number of complete steps, None if all are."""
@@ -60,7 +60,7 @@ def pack_tile(
     """
     side = what.side
 
-    def copy(first: PrimExpr, places: Places) -> Stmt:
+    def copy(first: PrimExpr, places: AxesAtOffset) -> Stmt:
         def put(k: PrimExpr, r: PrimExpr, guarded: bool, last: bool = False) -> Stmt:
             given = what.last if last and what.last is not None else what.value
             value = given(places(r), add(start, k))
@@ -198,9 +198,9 @@ def _pack_partial(
 
 def _pack_by_vectors(
     what: Packing,
-    across: Callable[[Values, PrimExpr], PrimExpr],
+    across: Callable[[AxisValues, PrimExpr], PrimExpr],
     into: Callable[[PrimExpr, PrimExpr], tuple[Buffer, tuple[PrimExpr, ...]]],
-    places: Places,
+    places: AxesAtOffset,
     start: PrimExpr,
     depth: PrimExpr,
 ) -> Stmt:
@@ -219,10 +219,10 @@ def _pack_by_vectors(
 
 def _pack_transposed(
     what: Packing,
-    along: Callable[[Values, PrimExpr], PrimExpr],
+    along: Callable[[AxisValues, PrimExpr], PrimExpr],
     put: Callable[[PrimExpr, PrimExpr, bool], Stmt],
     into: Callable[[PrimExpr, PrimExpr], tuple[Buffer, tuple[PrimExpr, ...]]],
-    places: Places,
+    places: AxesAtOffset,
     start: PrimExpr,
     depth: PrimExpr,
 ) -> Stmt:

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from loomir.arith.fold import add, imm64, mul, sub
 from loomir.autoschedule.builders.loops import loop
 from loomir.autoschedule.builders.operand_access import ravel, unravel
-from loomir.autoschedule.rules.matmul.operands import Places, Side, Source
+from loomir.autoschedule.rules.matmul.operands import AxesAtOffset, Side, Source
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.autoschedule.rules.matmul.tile_sizes import Tiles, div_up
 from loomir.ir.substitution import substitute
@@ -149,7 +149,7 @@ def prefetch_result(
     found: Contraction,
     inner: Set[Buffer],
     batch: PrimExpr,
-    places: tuple[Places, Places],
+    places: tuple[AxesAtOffset, AxesAtOffset],
     tiles: Tiles,
 ) -> Stmt:
     """Prefetch for writing the lines of a tile in the last result that lives on."""

@@ -25,11 +25,11 @@ from loomir.autoschedule.builders.operand_access import (
     unravel,
 )
 from loomir.autoschedule.ir.plan import Plan
-from loomir.autoschedule.rules.matmul.blocked import Blocked
+from loomir.autoschedule.rules.matmul.blocked_product import BlockedProduct
 from loomir.autoschedule.rules.matmul.collapse_axes import Views
 from loomir.autoschedule.rules.matmul.dot_groups import find_dot_groups
 from loomir.autoschedule.rules.matmul.epilogue import store_element
-from loomir.autoschedule.rules.matmul.operands import Places, Side, Source, Values
+from loomir.autoschedule.rules.matmul.operands import AxesAtOffset, AxisValues, Side, Source
 from loomir.autoschedule.rules.matmul.prepack import loop_over_steps
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.autoschedule.rules.matmul.tile_sizes import Tiles, choose_tiles, div_up
@@ -103,7 +103,7 @@ def plan_strips(
     return plan.plan() if plan.is_profitable() else None
 
 
-class _Strips(Blocked):
+class _Strips(BlockedProduct):
     here: _TilePosition
     """The tile whose loops are being emitted."""
     panel: Buffer
@@ -214,9 +214,9 @@ class _Strips(Blocked):
         side: Side,
         batch: PrimExpr,
         tile: tuple[PrimExpr, PrimExpr],
-        places: Places,
+        places: AxesAtOffset,
         first: PrimExpr | None = None,
-    ) -> Callable[[PrimExpr, PrimExpr, Values, PrimExpr], PrimExpr]:
+    ) -> Callable[[PrimExpr, PrimExpr, AxisValues, PrimExpr], PrimExpr]:
         if side is not self.right or not self.copies_panels:
             return super()._reader(side, batch, tile, places, first)
         slot = self._slot(self.here, 0)
@@ -224,7 +224,7 @@ class _Strips(Blocked):
 
     # -- software pipelining of panels -------------------------------------------------------------
     def _steps(
-        self, start: PrimExpr, depth: PrimExpr, body: Callable[[PrimExpr, Values], Stmt]
+        self, start: PrimExpr, depth: PrimExpr, body: Callable[[PrimExpr, AxisValues], Stmt]
     ) -> Stmt:
         """Loop over the reduced axes in unrolled turns, with prefetches and copies in between."""
         reduced, here = self.found.reduced, self.here

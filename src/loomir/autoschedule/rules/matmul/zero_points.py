@@ -36,10 +36,10 @@ _INT32: Final = DataType("int32")
 _FEWEST: Final = 16
 """Steps from which instructions for bytes save more than the sums of the factors cost."""
 
-Inner: TypeAlias = Callable[[int], Set[Buffer]]
-Product: TypeAlias = Callable[[Sequence[Stage], Set[Buffer]], "Plan | None"]
+InnerBuffers: TypeAlias = Callable[[int], Set[Buffer]]
+ProductPlanner: TypeAlias = Callable[[Sequence[Stage], Set[Buffer]], "Plan | None"]
 """Plans a sum of products with the stages after it; nothing else reads these buffers."""
-Single: TypeAlias = Callable[[Stage], Plan]
+StagePlanner: TypeAlias = Callable[[Stage], Plan]
 """Plans a stage by itself."""
 
 
@@ -53,10 +53,10 @@ class _Factor(NamedTuple):
 def plan_zero_points(
     stages: Sequence[Stage],
     count: int,
-    inner: Inner,
+    inner: InnerBuffers,
     target: Target,
     constants: Set[Var],
-    plans: tuple[Product, Single],
+    plans: tuple[ProductPlanner, StagePlanner],
 ) -> tuple[Plan, int] | None:
     """Plan a sum of products of bytes less zero points, with at most ``count`` stages in all.
 
@@ -83,7 +83,7 @@ def plan_zero_points(
     left, right = _split_factor(stage.value.a), _split_factor(stage.value.b)
     if left is None or right is None or not _are_separate(stage, left, right):
         return None
-    made = _Decomposed(stage, left, right)
+    made = _DecomposedSum(stage, left, right)
     if not _has_instructions(made.product, target):
         return None
     for many in range(count - lead, 0, -1):
@@ -98,12 +98,12 @@ def plan_zero_points(
 
 
 def _combine(
-    stages: _Decomposed,
+    stages: _DecomposedSum,
     pad: Stage | None,
     plan: Plan,
     end: Stage | None,
     constants: Set[Var],
-    single: Single,
+    single: StagePlanner,
 ) -> Plan:
     """Put the sums before a product, and ``end`` after it."""
     ahead = list(plan.ahead)
@@ -130,7 +130,7 @@ def _combine(
     )
 
 
-class _Decomposed:
+class _DecomposedSum:
     """The stages that a sum of products is decomposed into."""
 
     def __init__(self, stage: Stage, left: _Factor, right: _Factor) -> None:

@@ -30,7 +30,7 @@ from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class
 from loomir.support.dtype import DataType
 from loomir.target import Target
-from loomir.tir.analysis.fresh import fresh_var
+from loomir.tir.analysis.copy_statement import fresh_var
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import (
     Let,
@@ -103,7 +103,7 @@ def _stores_along(found: Selection, axis: Axis) -> bool:
     return all(stage.indices[-1] is axis.var for stage in found.stages)
 
 
-class _Kept:
+class _SelectedElement:
     """The element selected so far: an index in each buffer."""
 
     def __init__(
@@ -128,7 +128,7 @@ def _choose(
     found: Selection,
     size: int,
     mask: Buffer,
-    kept: Callable[[PrimExpr], _Kept],
+    kept: Callable[[PrimExpr], _SelectedElement],
     coming: Callable[[PrimExpr], Sequence[PrimExpr]],
 ) -> Stmt:
     """Select between the kept and the next element, in ``size`` neighbouring lanes."""
@@ -163,13 +163,13 @@ def _move_choice(
     found: Selection,
     first: PrimExpr,
     mask: Buffer,
-    kept: Callable[[PrimExpr], _Kept],
+    kept: Callable[[PrimExpr], _SelectedElement],
     coming: Callable[[PrimExpr], Sequence[PrimExpr]],
 ) -> Stmt:
     return _choose(found, found.lanes, mask, lambda x: kept(first + x), lambda x: coming(first + x))
 
 
-def _begin(found: Selection, size: int, kept: Callable[[PrimExpr], _Kept]) -> Stmt:
+def _begin(found: Selection, size: int, kept: Callable[[PrimExpr], _SelectedElement]) -> Stmt:
     def start(k: int) -> Callable[[PrimExpr], Stmt]:
         init = found.stages[k].init
         assert init is not None
@@ -211,11 +211,11 @@ def _row(
     wide, single = _local_buffers(found, width, "lanes"), _local_buffers(found, 1, "best")
     keep = scratch("keep", (width,), DataType("bool"), "local")
 
-    def lanes(x: PrimExpr) -> _Kept:
-        return _Kept(found, [(buffer, (x,)) for buffer in wide])
+    def lanes(x: PrimExpr) -> _SelectedElement:
+        return _SelectedElement(found, [(buffer, (x,)) for buffer in wide])
 
-    def best(_: PrimExpr) -> _Kept:
-        return _Kept(found, [(buffer, (imm64(0),)) for buffer in single])
+    def best(_: PrimExpr) -> _SelectedElement:
+        return _SelectedElement(found, [(buffer, (imm64(0),)) for buffer in single])
 
     def nest(k: int, known: _Place) -> Stmt:
         axis = inside[k]
@@ -265,7 +265,7 @@ def _row(
         combined = [join(size) for size in halves]
         return [*combined, _choose(found, 1, keep, best, lambda x: lanes(x).values())]
 
-    kept = _Kept(found, result)
+    kept = _SelectedElement(found, result)
     last = [kept.put(k, value) for k, value in enumerate(best(imm64(0)).values())]
     starts = [_begin(found, 1, best)]
     if found.turns is not None:
@@ -338,8 +338,8 @@ def _select_in_pieces(
         result = [(s.buffer, [value_at(i, place) for i in s.indices]) for s in found.stages]
         where = [place[axis.var] for axis in outer]
 
-        def read_kept(_: PrimExpr) -> _Kept:
-            return _Kept(found, result)
+        def read_kept(_: PrimExpr) -> _SelectedElement:
+            return _SelectedElement(found, result)
 
         def join(k: PrimExpr) -> Stmt:
             coming = [BufferLoad(buffer, (*where, k)) for buffer in partial]
@@ -366,11 +366,11 @@ def _select_in_columns(found: Selection, outer: Sequence[Axis], width: int, time
         even = across.size is not None and across.size % block == 0
         length = imm64(block) if even else Min(imm64(block), across.extent - begin)
 
-        def read_kept(first: PrimExpr) -> Callable[[PrimExpr], _Kept]:
-            def read_at_lane(x: PrimExpr) -> _Kept:
+        def read_kept(first: PrimExpr) -> Callable[[PrimExpr], _SelectedElement]:
+            def read_at_lane(x: PrimExpr) -> _SelectedElement:
                 place = {**row, across.var: first + x}
                 parts = [(s.buffer, [value_at(i, place) for i in s.indices]) for s in found.stages]
-                return _Kept(found, parts)
+                return _SelectedElement(found, parts)
 
             return read_at_lane
 

@@ -27,7 +27,7 @@ from loomir.autoschedule.builders.thread_partition import is_long, is_worth, par
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rules.elementwise.elementwise import is_heavy, values_join
-from loomir.autoschedule.rules.reduction.memory_streams import choose_reading
+from loomir.autoschedule.rules.reduction.memory_streams import choose_load_options
 from loomir.autoschedule.rules.reduction.row_fusion import FEW, lies_inside
 from loomir.autoschedule.rules.reduction.row_sweep import (
     Piece,
@@ -103,7 +103,7 @@ def plan_partial(stage: Stage, target: Target) -> Plan | None:
     walk = Walk(stage, _units(stage), inside)
     start = run_start([walk])
     elements = None if steps is None else count * steps
-    reading = choose_reading([stage], elements, target, only=True)
+    reading = choose_load_options([stage], elements, target, only=True)
     cut = inside if start == 0 else inside[:1]
     whole = product(axis.extent for axis in cut)
     each = cost

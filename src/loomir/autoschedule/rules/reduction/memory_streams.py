@@ -16,7 +16,7 @@ from loomir.ir.visit import by_class
 from loomir.target import Target
 from loomir.tir.buffer import BufferLoad
 
-__all__ = ["Reading", "choose_reading"]
+__all__ = ["LoadOptions", "choose_load_options"]
 
 _HALF_LINE: Final = 256
 """Bits of half a cache line: however an array is aligned, half of such vectors are in one line.
@@ -33,7 +33,7 @@ Rapids).
 """
 
 
-class Reading(NamedTuple):
+class LoadOptions(NamedTuple):
     """How elements are loaded: prefetch distance and lanes of a vector; 0 is the default."""
 
     ahead: int = 0
@@ -48,19 +48,19 @@ class Reading(NamedTuple):
         return made
 
 
-def choose_reading(
+def choose_load_options(
     stages: Sequence[Stage], elements: int | None, target: Target, *, only: bool
-) -> Reading:
+) -> LoadOptions:
     """Choose how a pass reads its elements; ``only``: no other pass runs between its rows."""
     moved = elements and elements * sum(map(_bytes_of, stages))
     if moved is None or moved <= target.caches[1]:
-        return Reading()
+        return LoadOptions()
     if any(is_heavy(stage.value) for stage in stages):
-        return Reading()
+        return LoadOptions()
     bits = max(max(8, widest(stage.value, stage.buffer.dtype)) for stage in stages)
     if only and all(stage.reduced for stage in stages) and moved > max(target.caches):
-        return Reading(ahead=_AHEAD * 8 // bits)
-    return Reading(lanes=_HALF_LINE // bits if target.lanes(bits) * bits > _HALF_LINE else 0)
+        return LoadOptions(ahead=_AHEAD * 8 // bits)
+    return LoadOptions(lanes=_HALF_LINE // bits if target.lanes(bits) * bits > _HALF_LINE else 0)
 
 
 def _bytes_of(stage: Stage) -> int:

@@ -10,7 +10,7 @@ from loomir.autoschedule.builders.evaluate import (
     widest,
 )
 from loomir.autoschedule.ir.stage import Stage
-from loomir.autoschedule.lift.lift_loops import Body, Reader, Rebased
+from loomir.autoschedule.lift.lift_loops import Body, Reader, RebasedNest
 from loomir.autoschedule.rules.reduction.lane_search import LaneSearch
 from loomir.autoschedule.rules.reduction.selection_order import TESTS, is_order_free
 from loomir.ir.equality import structural_equal
@@ -145,7 +145,7 @@ def _find_choice(
             id(p.buffer.data) in known for p in loads
         ):
             return None
-    moved = Rebased(body)
+    moved = RebasedNest(body)
     stages = [
         Stage(
             body.name,
@@ -173,7 +173,7 @@ def _is_place(term: PrimExpr) -> bool:
     return term.dtype == DataType("int64") and BufferLoad not in by_class(term)
 
 
-def _place(moved: Rebased, term: PrimExpr) -> PrimExpr:
+def _place(moved: RebasedNest, term: PrimExpr) -> PrimExpr:
     """Lift an index, and compute it without conversions."""
     widen = moved.widener.widen
 

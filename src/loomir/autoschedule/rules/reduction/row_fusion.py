@@ -20,7 +20,7 @@ from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rewrite.def_use import reads_of
 from loomir.autoschedule.rules.elementwise.elementwise import bytes_of, is_heavy
-from loomir.autoschedule.rules.reduction.memory_streams import Reading, choose_reading
+from loomir.autoschedule.rules.reduction.memory_streams import LoadOptions, choose_load_options
 from loomir.autoschedule.rules.reduction.outer_vectorization import RowVectors, vectorize_rows
 from loomir.autoschedule.rules.reduction.row_sweep import Place, Walk, run_pass, run_start, width_of
 from loomir.autoschedule.rules.reduction.short_rows import is_short_beside_rows
@@ -216,15 +216,15 @@ class _Group:
             table = unravel_index(index, self.rows)
             where = [table[axis.var] for axis in self.rows]
             return seq(
-                self._pass(stages_of, where, target, readings.get(k, Reading()))
+                self._pass(stages_of, where, target, readings.get(k, LoadOptions()))
                 for k, stages_of in enumerate(made)
             )
 
         fetching, ahead = self._fetches(passes, target)
         inside = product(axis.extent for axis in self.inside(passes[0][0]))
         elements = number(product(axis.extent for axis in self.rows) * inside)
-        first = choose_reading(passes[0], elements, target, only=len(passes) == 1)
-        readings = {fetching: Reading(ahead)} if ahead else {0: first}
+        first = choose_load_options(passes[0], elements, target, only=len(passes) == 1)
+        readings = {fetching: LoadOptions(ahead)} if ahead else {0: first}
         count = product(axis.extent for axis in self.rows)
         stmt, how = parallelize(count, each, "rows", row, private=private)
         names = ", ".join(axis.var.name_hint for axis in self.rows) or "nothing"
@@ -318,7 +318,7 @@ class _Group:
         stages: Sequence[Stage],
         where: Sequence[PrimExpr],
         target: Target,
-        reading: Reading,
+        reading: LoadOptions,
     ) -> Stmt:
         return run_pass([self._walk(stage, where) for stage in stages], target, reading=reading)
 

@@ -24,7 +24,7 @@ from loomir.autoschedule.builders.strip_mine import add_offset, partial_vector_w
 from loomir.autoschedule.ir.decision import decide
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.rules.elementwise.elementwise import is_heavy, values_join
-from loomir.autoschedule.rules.reduction.memory_streams import Reading
+from loomir.autoschedule.rules.reduction.memory_streams import LoadOptions
 from loomir.autoschedule.rules.reduction.narrow_sums import NarrowTerms, narrow_terms
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -39,7 +39,7 @@ _MOST_BITS: Final = 2048
 
 Place = Mapping[Var, PrimExpr]
 
-_PLAIN: Final = Reading()
+_PLAIN: Final = LoadOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def run_pass(
     target: Target,
     piece: Piece | None = None,
     *,
-    reading: Reading = _PLAIN,
+    reading: LoadOptions = _PLAIN,
 ) -> Stmt:
     """Emit one pass over the elements of a row, or a piece of it; all walks are of equal size.
 

@@ -44,7 +44,7 @@ from loomir.tir.expr import (
 )
 from loomir.tir.stmt import TRUE, BufferStore, IfThenElse, Stmt, seq
 
-__all__ = ["Along", "Sliding", "read_sliding", "slide"]
+__all__ = ["AxisMotion", "SlidingWindow", "read_sliding", "slide"]
 
 _FEWEST: Final = 20
 """Terms of a window from which a line buffer pays.
@@ -63,7 +63,7 @@ _Place = Mapping[Var, PrimExpr]
 
 
 @dataclass(frozen=True, slots=True)
-class Along:
+class AxisMotion:
     """How reads move along an axis: by ``stride`` for a result, by ``dilation`` for a step."""
 
     axis: Axis
@@ -84,7 +84,7 @@ class Along:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sliding:
+class SlidingWindow:
     """A stage whose ``read`` is copied: its value at row ``y`` and column ``x`` of an image.
 
     ``whole`` is the value of the stage, and ``copied`` stands in it for what was copied.
@@ -93,8 +93,8 @@ class Sliding:
     stage: Stage
     whole: PrimExpr
     copied: Var
-    down: Along
-    across: Along
+    down: AxisMotion
+    across: AxisMotion
     y: Var
     x: Var
     read: PrimExpr
@@ -139,7 +139,7 @@ class Sliding:
 # -- reading -----------------------------------------------------------------------------------
 def read_sliding(
     stage: Stage, value: PrimExpr, down: Axis, across: Axis, target: Target
-) -> Sliding | None:
+) -> SlidingWindow | None:
     """Match windows of one image; None if anything else moves with them."""
     terms = 1
     for axis in stage.reduced:
@@ -152,13 +152,15 @@ def read_sliding(
         return None
     conditions, inner, other = _parts(found)
     steps = {axis.var: axis for axis in stage.reduced if axis.size != 1}
-    ways = _ways(inner, axes, (down, across), steps)
-    if ways is None or steps.keys() - {way.step.var for way in ways if way.step is not None}:
+    motions = _read_motions(inner, axes, (down, across), steps)
+    if motions is None or steps.keys() - {
+        motion.step.var for motion in motions if motion.step is not None
+    }:
         return None
-    if not _keeps_order(stage, ways) or ways[0].steps > _TALLEST:
+    if not _keeps_order(stage, motions) or motions[0].steps > _TALLEST:
         return None
     y, x = Var("y", down.var.dtype), Var("x", across.var.dtype)
-    moved = _Moved(axes, ways, (y, x), {down.var, across.var, *steps})
+    moved = _ReadRewriter(axes, motions, (y, x), {down.var, across.var, *steps})
     read = moved.value(inner)
     tests = None if read is None else moved.tests(conditions, read)
     if read is None or tests is None or (other is not None and not moved.is_fixed(other)):
@@ -167,7 +169,7 @@ def read_sliding(
     copied = Var("copied", found.dtype)
     whole = rewrite(value, {type(found): lambda e: copied if e is found else e})
     lanes = target.lanes(max(8, widest(value, stage.buffer.dtype)))
-    narrow = across.size <= lanes and ways[1].stride == 1
+    narrow = across.size <= lanes and motions[1].stride == 1
     if terms < (_FEWEST_NARROW if narrow else _FEWEST):
         return None
     while lanes > 2 and lanes // 2 >= across.size:
@@ -176,9 +178,9 @@ def read_sliding(
     others = (whole,) if stage.init is None else (whole, stage.init)
     if across.size % lanes and any(_is_computed_within(expr, across.var) for expr in others):
         return None
-    tile, vectors = _tile(ways, lanes, target.registers)
-    return Sliding(
-        stage, whole, copied, *ways, y, x, read, other, rows, low, high, tile, vectors, lanes
+    tile, vectors = _tile(motions, lanes, target.registers)
+    return SlidingWindow(
+        stage, whole, copied, *motions, y, x, read, other, rows, low, high, tile, vectors, lanes
     )
 
 
@@ -214,14 +216,14 @@ def _parts(found: Call | BufferLoad) -> tuple[list[PrimExpr], PrimExpr, PrimExpr
     return conjuncts(found.args[0]), found.args[1], found.args[2]
 
 
-def _ways(
+def _read_motions(
     read: PrimExpr,
     axes: tuple[Axis, ...],
     places: tuple[Axis, Axis],
     steps: Mapping[Var, Axis],
-) -> tuple[Along, Along] | None:
+) -> tuple[AxisMotion, AxisMotion] | None:
     """Find how reads move along two axes; None if they do not all move alike."""
-    made: list[Along] = []
+    made: list[AxisMotion] = []
     loads: list[BufferLoad] = by_class(read).get(BufferLoad, [])
     forms = [affine_form(index, axes) for load in loads for index in load.indices]
     for axis in places:
@@ -236,27 +238,27 @@ def _ways(
         dilation = 1 if step is None else terms[step.var]
         if terms[axis.var] < 1 or dilation < 1:
             return None
-        made.append(Along(axis, step, terms[axis.var], dilation, rest.value))
+        made.append(AxisMotion(axis, step, terms[axis.var], dilation, rest.value))
     down, across = made
     same = down.step is not None and across.step is not None and down.step.var is across.step.var
     return None if same else (down, across)
 
 
-def _keeps_order(stage: Stage, ways: tuple[Along, Along]) -> bool:
+def _keeps_order(stage: Stage, motions: tuple[AxisMotion, AxisMotion]) -> bool:
     """Whether results stay the same if steps along rows are the outer ones."""
     if stage.free_order:
         return True
-    down, across = (way.step for way in ways)
+    down, across = (motion.step for motion in motions)
     order = [axis.var for axis in stage.reduced]
     return down is None or across is None or order.index(across.var) < order.index(down.var)
 
 
 @dataclass(frozen=True, slots=True)
-class _Moved:
+class _ReadRewriter:
     """Rewrites a read as a function of its position in the image, ``here``."""
 
     axes: tuple[Axis, ...]
-    ways: tuple[Along, Along]
+    motions: tuple[AxisMotion, AxisMotion]
     here: tuple[Var, Var]
     moving: set[Var]
 
@@ -264,13 +266,13 @@ class _Moved:
         """Whether an expression does not depend on the position."""
         return self.moving.isdisjoint(by_class(expr).get(Var, ()))
 
-    def way(self, form: AffineForm) -> tuple[int, int] | None:
+    def motion(self, form: AffineForm) -> tuple[int, int] | None:
         """Return the coordinate that a form contains, and its factor."""
-        for k, way in enumerate(self.ways):
-            times, rest = divmod(form.terms.get(way.axis.var, 0), way.stride)
-            wanted = {way.axis.var: way.stride * times}
-            if way.step is not None:
-                wanted[way.step.var] = way.dilation * times
+        for k, motion in enumerate(self.motions):
+            times, rest = divmod(form.terms.get(motion.axis.var, 0), motion.stride)
+            wanted = {motion.axis.var: motion.stride * times}
+            if motion.step is not None:
+                wanted[motion.step.var] = motion.dilation * times
             if times and not rest and form.terms == wanted:
                 return k, times
         return None
@@ -278,11 +280,11 @@ class _Moved:
     def index(self, index: PrimExpr) -> PrimExpr:
         """Write an index as a function of the position."""
         form = affine_form(index, self.axes)
-        found = None if form is None else self.way(form)
+        found = None if form is None else self.motion(form)
         if form is None or found is None:
             return index
         k, times = found
-        less = imm64(times * self.ways[k].first)
+        less = imm64(times * self.motions[k].first)
         return add(mul(self.here[k], imm64(times)), sub(form.rest, less))
 
     def value(self, expr: PrimExpr) -> PrimExpr | None:
@@ -302,17 +304,17 @@ class _Moved:
         Both ask too whether the place is in the buffers: the program may read some places only.
         """
         rows: list[PrimExpr] = []
-        low, high = self.ways[1].first, self._end()
+        low, high = self.motions[1].first, self._end()
         wanted = [(guard_form(part, self.axes), part) for part in conditions]
         for form, part in wanted:
-            found = None if form is None else self.way(form)
+            found = None if form is None else self.motion(form)
             if form is None or found is None:
                 if not self.is_fixed(part):
                     return None
                 rows.append(part)
                 continue
             k, times = found
-            rest = sub(form.rest, imm64(times * self.ways[k].first))
+            rest = sub(form.rest, imm64(times * self.motions[k].first))
             if k == 0:
                 rows.append(GE(add(mul(self.here[0], imm64(times)), rest), imm64(0)))
             elif not isinstance(rest, IntImm):
@@ -339,14 +341,14 @@ class _Moved:
         return tuple(rows), low, max(low, high)
 
     def _end(self) -> int:
-        across = self.ways[1]
+        across = self.motions[1]
         last = ((across.axis.size or 1) - 1) * across.stride + across.reach
         return across.first + last + 1
 
 
-def _tile(ways: tuple[Along, Along], lanes: int, registers: int) -> tuple[int, int]:
+def _tile(motions: tuple[AxisMotion, AxisMotion], lanes: int, registers: int) -> tuple[int, int]:
     """Choose the rows and vectors of a tile, whose accumulators and operands fit in registers."""
-    down, across = ways
+    down, across = motions
     height, width, steps = down.axis.size, across.axis.size or 1, down.steps
 
     def worth(tile: int, vectors: int) -> float:
@@ -371,7 +373,7 @@ Finish = Callable[[_Place, PrimExpr], Stmt]
 
 
 def slide(
-    found: Sliding, outer: tuple[Axis, ...], target: Target, join: Join, finish: Finish
+    found: SlidingWindow, outer: tuple[Axis, ...], target: Target, join: Join, finish: Finish
 ) -> tuple[Stmt, tuple[str, ...]]:
     """Write the loops: ``join`` adds a term to an accumulator, ``finish`` stores a result."""
     down, across = found.down, found.across
@@ -433,7 +435,7 @@ def slide(
     )
 
 
-def _band(found: Sliding, target: Target) -> int:
+def _band(found: SlidingWindow, target: Target) -> int:
     """Choose the rows of a band: its copy fits a cache, and little of it is copied twice."""
     down, tile = found.down, found.tile
     first, second, _ = target.caches
@@ -453,7 +455,7 @@ def _band(found: Sliding, target: Target) -> int:
     return band
 
 
-def _line(found: Sliding, copy: Buffer, row: _Place, line: PrimExpr, y: PrimExpr) -> Stmt:
+def _line(found: SlidingWindow, copy: Buffer, row: _Place, line: PrimExpr, y: PrimExpr) -> Stmt:
     """Copy a row of the image, so that elements at a distance of the stride are contiguous."""
     across, run = found.across, found.run
     blank = const(0, found.read.dtype) if found.other is None else found.other
@@ -502,7 +504,7 @@ def _line(found: Sliding, copy: Buffer, row: _Place, line: PrimExpr, y: PrimExpr
 
 
 def _pieces(
-    found: Sliding,
+    found: SlidingWindow,
     copy: Buffer,
     line: PrimExpr,
     place: _Place,
@@ -529,7 +531,7 @@ def _pieces(
 
 
 def _results(
-    found: Sliding,
+    found: SlidingWindow,
     copy: Buffer,
     line: PrimExpr,
     place: _Place,

@@ -40,10 +40,10 @@ from loomir.tir.expr import (
 )
 from loomir.tir.stmt import IfThenElse, Stmt, seq
 
-__all__ = ["Inner", "PhaseSums", "Rules"]
+__all__ = ["InnerBuffers", "PhaseSums", "Rules"]
 
-Inner: TypeAlias = Callable[[int], "frozenset[Buffer]"]
-Rule: TypeAlias = Callable[[Sequence[Stage], Inner, Target], "tuple[Plan, int] | None"]
+InnerBuffers: TypeAlias = Callable[[int], "frozenset[Buffer]"]
+Rule: TypeAlias = Callable[[Sequence[Stage], InnerBuffers, Target], "tuple[Plan, int] | None"]
 Rules: TypeAlias = Callable[[Set[Var]], "Sequence[Rule]"]
 
 _INT32: Final = DataType("int32")

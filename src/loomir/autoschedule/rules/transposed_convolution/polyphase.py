@@ -24,7 +24,11 @@ from loomir.autoschedule.ir.stage import Axis, Stage
 from loomir.autoschedule.rules.matmul.epilogue import store_element
 from loomir.autoschedule.rules.matmul.micro_kernel import broadcast
 from loomir.autoschedule.rules.matmul.recognise import Contraction, find_epilogue, has_overlap
-from loomir.autoschedule.rules.transposed_convolution.phase_sums import Inner, PhaseSums, Rules
+from loomir.autoschedule.rules.transposed_convolution.phase_sums import (
+    InnerBuffers,
+    PhaseSums,
+    Rules,
+)
 from loomir.autoschedule.rules.transposed_convolution.recognise import (
     Line,
     Phases,
@@ -61,7 +65,7 @@ _Place = Mapping[Var, PrimExpr]
 
 
 def plan_phases(
-    stages: Sequence[Stage], inner: Inner, target: Target, constants: Set[Var], rules: Rules
+    stages: Sequence[Stage], inner: InnerBuffers, target: Target, constants: Set[Var], rules: Rules
 ) -> tuple[Plan, int] | None:
     """Plan a transposed convolution and the stages that use its elements; None for others.
 

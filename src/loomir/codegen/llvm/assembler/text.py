@@ -59,7 +59,7 @@ class Callee(Value):
         self.signature = signature
 
 
-class Known:
+class AvailableValues:
     """Instructions that dominate the current block, and their results, so that none is repeated.
 
     A block sees the instructions of up to ``_DEEPEST`` blocks around it: in a deep nest, searching
@@ -68,14 +68,14 @@ class Known:
 
     __slots__ = ("around", "depth", "here")
 
-    def __init__(self, around: Known | None = None) -> None:
+    def __init__(self, around: AvailableValues | None = None) -> None:
         self.here: dict[str, Value] = {}
         self.depth = 0 if around is None or around.depth == _DEEPEST else around.depth + 1
         self.around = around if self.depth else None
 
     def find(self, text: str) -> Value | None:
         """Return the result of an instruction, if it was computed already."""
-        at: Known | None = self
+        at: AvailableValues | None = self
         while at is not None:
             found = at.here.get(text)
             if found is not None:
@@ -95,7 +95,7 @@ class Block:
         self.allocas: list[str] = []
         self.phis: list[Phi] = []
         self.lines: list[str] = []
-        self.known = Known()
+        self.known = AvailableValues()
         self.terminated = False
 
     def continues(self, before: Block) -> None:
@@ -104,7 +104,7 @@ class Block:
 
     def inside(self, around: Block) -> None:
         """Note that control enters only from ``around``, from which it enters other blocks, too."""
-        self.known = Known(around.known)
+        self.known = AvailableValues(around.known)
 
     def render(self, out: list[str]) -> None:
         """Append the lines of this block.

@@ -43,10 +43,10 @@ def compile_all(jobs: Sequence[Job]) -> list[bytes]:
         worker = _waiting.pop() if _waiting else None
     if worker is None:
         return [job.run() for job in jobs]
-    return _Shared(jobs, worker).results()
+    return _JobQueue(jobs, worker).results()
 
 
-class _Shared:
+class _JobQueue:
     """Jobs that two processes share, the largest first."""
 
     def __init__(self, jobs: Sequence[Job], worker: Worker) -> None:

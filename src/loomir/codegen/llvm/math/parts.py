@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import DOUBLE, FLOAT, I32, I64, Type, integer
 from loomir.codegen.llvm.assembler.values import Value, const
-from loomir.codegen.llvm.math.fused import multiply_add
+from loomir.codegen.llvm.math.fused_multiply_add import multiply_add
 from loomir.support.diagnostics import InternalError
 
 __all__ = [

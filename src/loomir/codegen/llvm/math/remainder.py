@@ -8,7 +8,7 @@ from typing import Final
 from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.math.parts import absolute, copysign, fma
-from loomir.codegen.llvm.math.rare import rarely
+from loomir.codegen.llvm.math.rare_arguments import rarely
 
 __all__ = ["fmod"]
 

@@ -15,7 +15,7 @@ from loomir.codegen.llvm.math.argument_reduction import (
     reduce_single,
 )
 from loomir.codegen.llvm.math.parts import fma, horner
-from loomir.codegen.llvm.math.rare import Scalar, rarely
+from loomir.codegen.llvm.math.rare_arguments import Scalar, rarely
 
 __all__ = [
     "COS",

@@ -11,7 +11,7 @@ from loomir.codegen.llvm.relax.calls import call, direct_kernel, run_kernel
 from loomir.codegen.llvm.relax.checks import CheckedValue, match, require_kind
 from loomir.codegen.llvm.relax.closures import make_closure
 from loomir.codegen.llvm.relax.conditions import truth
-from loomir.codegen.llvm.relax.frame import GraphFrame, Location, Slot, Where
+from loomir.codegen.llvm.relax.frame import GraphFrame, Location, LocationKind, Slot
 from loomir.codegen.llvm.relax.kernel_adapters import fresh_layout_of
 from loomir.codegen.llvm.relax.leaves import LEAVES, facts, leaf
 from loomir.codegen.llvm.relax.memory import layout_in_storage, place_tensor
@@ -87,7 +87,7 @@ def _sequence(frame: GraphFrame, e: SeqExpr, dying: Dying) -> Step[Slot]:
             yield _bind_all(frame, bindings[start : start + PIECE], dying, bound)
             frame.close_piece()
     result = frame.values.get(e.body) if isinstance(e.body, Var) else None
-    if result is not None and result.where is Where.SLOT and e.body in set(bound):
+    if result is not None and result.where is LocationKind.SLOT and e.body in set(bound):
         # The variable's scope ends here; its reference is passed on.
         assert isinstance(e.body, Var)
         del frame.values[e.body]
@@ -151,7 +151,7 @@ def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
             frame.drop_temporary(since)
         else:
             slot = yield take(frame, value, dying)
-        frame.values[binding.var] = Location(Where.SLOT, slot)
+        frame.values[binding.var] = Location(LocationKind.SLOT, slot)
         symbol = frame.extern_of(value)
         if symbol is not None:
             frame.externs[binding.var] = symbol
@@ -172,7 +172,7 @@ def _bind(frame: GraphFrame, binding: Binding, dying: Dying) -> Step[None]:
         if binding.var is None:
             frame.release(slot)
         else:
-            frame.values[binding.var] = Location(Where.SLOT, slot)
+            frame.values[binding.var] = Location(LocationKind.SLOT, slot)
     else:
         raise InternalError(f"a {type(binding).__name__} in a graph")
 

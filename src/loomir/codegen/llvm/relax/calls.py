@@ -12,7 +12,7 @@ from loomir.codegen.llvm.relax.kernels import call_kernel, scalar_of, tensor_of,
 from loomir.codegen.llvm.relax.leaves import facts, leaf
 from loomir.codegen.llvm.relax.operators import OPERATORS
 from loomir.codegen.llvm.relax.site import Site
-from loomir.codegen.llvm.tir.frame import Linked
+from loomir.codegen.llvm.tir.frame import LinkedFunction
 from loomir.ir.module import GlobalVar
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
@@ -68,12 +68,12 @@ def _name(op: RelaxExpr) -> str:
 
 
 # -- kernels called directly -------------------------------------------------------------------
-def direct_kernel(frame: GraphFrame, e: Call) -> Linked | None:
+def direct_kernel(frame: GraphFrame, e: Call) -> LinkedFunction | None:
     """Return the kernel of the module that is called directly, or None."""
     return frame.graph.find_linked(e.op.name_hint) if isinstance(e.op, GlobalVar) else None
 
 
-def run_kernel(frame: GraphFrame, linked: Linked, e: Call) -> Step[None]:
+def run_kernel(frame: GraphFrame, linked: LinkedFunction, e: Call) -> Step[None]:
     """Emit a call of a kernel."""
     name = linked.name
     parameters = linked.signature.parameters

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from loomir.arith.analyzer import Analyzer
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import FALSE, NULL, Value, const
-from loomir.codegen.llvm.generated import FunctionCheck
+from loomir.codegen.llvm.generated_module import FunctionCheck
 from loomir.codegen.llvm.relax.boxes import box, unbox
 from loomir.codegen.llvm.relax.devices import is_cpu
 from loomir.codegen.llvm.relax.frame import GraphFrame

@@ -8,11 +8,11 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Function
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, array
 from loomir.codegen.llvm.assembler.values import Value, const
-from loomir.codegen.llvm.generated import FunctionInfo
+from loomir.codegen.llvm.generated_module import FunctionInfo
 from loomir.codegen.llvm.relax.boxes import box
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.invoke import RECURSION_LIMIT, builtin, is_near
-from loomir.codegen.llvm.relax.unit import CODE, Captured, GraphUnit, Pending
+from loomir.codegen.llvm.relax.unit import CODE, CapturedVar, GraphUnit, PendingFunction
 from loomir.codegen.llvm.support.ir.faults import FAULTED
 from loomir.codegen.llvm.support.ir.objects import place
 from loomir.codegen.llvm.tir.stack import has_stack, no_stack
@@ -46,7 +46,7 @@ def make_closure(frame: GraphFrame, func: GraphFunction, var: Var | None) -> Ste
     code = open_function(graph, graph.fresh(f"{frame.name}.{name}"))
     sizes = tuple((v, i) for i, v in enumerate(captured) if isinstance(v, ShapeVar))
     info = graph.info(FunctionInfo(func_struct_info(func), sizes, graph.names_of(func), name))
-    graph.pending.append(Pending(code, func, name, captured, var))
+    graph.pending.append(PendingFunction(code, func, name, captured, var))
     if not captured:
         return frame.take_reference(graph.closure(code.name, code, info))
     values: list[Value] = []
@@ -74,12 +74,12 @@ def _closure_of(
 
 def _list_captured(
     frame: GraphFrame, func: GraphFunction, itself: Var | None
-) -> tuple[Captured, ...]:
+) -> tuple[CapturedVar, ...]:
     """List the captured variables: every variable is bound once, so those bound outside that occur.
 
     A function refers to itself by its own value, not by a captured one.
     """
-    found: dict[Captured, None] = {}
+    found: dict[CapturedVar, None] = {}
     stack = [func]
     for part in pre_order(func):
         if isinstance(part, GraphFunction):
@@ -93,7 +93,9 @@ def _list_captured(
     return tuple(found)
 
 
-def _note(frame: GraphFrame, part: object, itself: Var | None, found: dict[Captured, None]) -> None:
+def _note(
+    frame: GraphFrame, part: object, itself: Var | None, found: dict[CapturedVar, None]
+) -> None:
     if isinstance(part, ShapeVar):
         if part in frame.env:
             found[part] = None

@@ -31,7 +31,7 @@ from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr
 from loomir.tir.expr import Var as ShapeVar
 
-__all__ = ["GraphFrame", "Location", "Slot", "Where"]
+__all__ = ["GraphFrame", "Location", "LocationKind", "Slot"]
 
 Slot = int
 
@@ -44,7 +44,7 @@ FINE: Final = const(I32, 0)
 FAULTED: Final = const(I32, 1)
 
 
-class Where(Enum):
+class LocationKind(Enum):
     """Where a variable's value is: in a slot of the function, or at a place fixed for the call."""
 
     SLOT = 0
@@ -58,7 +58,7 @@ class Where(Enum):
 class Location(NamedTuple):
     """Where the value of a variable is, and its index there."""
 
-    where: Where
+    where: LocationKind
     place: int
 
 
@@ -281,13 +281,13 @@ class GraphFrame(FunctionFrame):
         if found is None:
             raise InternalError(f"variable {var.name_hint!r} is not in scope in a graph")
         b = self.b
-        if found.where is Where.SLOT:
+        if found.where is LocationKind.SLOT:
             return self.read(found.place)
-        if found.where is Where.ARGUMENT:
+        if found.where is LocationKind.ARGUMENT:
             return b.load(PTR, b.gep(PTR, self.args, const(I64, found.place)))
-        if found.where is Where.LOCAL:
+        if found.where is LocationKind.LOCAL:
             return self.address_of(found)
-        if found.where is Where.CAPTURED:
+        if found.where is LocationKind.CAPTURED:
             return self.word(self.itself, at.CAPTURED + 8 * found.place, PTR)
         return self.itself
 
@@ -319,17 +319,17 @@ class GraphFrame(FunctionFrame):
         for index, place_ in enumerate(free):
             if what is not None and self._placed.get(place_) == what:
                 del free[index]
-                return Location(Where.LOCAL, place_), True
+                return Location(LocationKind.LOCAL, place_), True
         if len(free) > (_SPARE if self._in_pieces else 0):
             # The one that has been free for longest: the latest ones are likely to be needed again.
             place_ = free.pop(0)
             self._placed[place_] = what
-            return Location(Where.LOCAL, place_), False
+            return Location(LocationKind.LOCAL, place_), False
         place_ = self._tensor_words
         self._placed[place_] = what
         self._tensors[place_] = words
         self._tensor_words += words
-        return Location(Where.LOCAL, place_), False
+        return Location(LocationKind.LOCAL, place_), False
 
     def forget_tensors(self) -> None:
         """Forget which tensors exist already: control may come from elsewhere."""
@@ -350,9 +350,9 @@ class GraphFrame(FunctionFrame):
         found = self.values.pop(var, None)
         if found is None:
             return
-        if found.where is Where.SLOT:
+        if found.where is LocationKind.SLOT:
             self.release(found.place)
-        elif found.where is Where.LOCAL:
+        elif found.where is LocationKind.LOCAL:
             self._free_tensors[self._tensors[found.place]].append(found.place)
 
     # -- pieces ----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Metadata
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import FALSE, NULL, Value, const
-from loomir.codegen.llvm.generated import PACKED_CODE
+from loomir.codegen.llvm.generated_module import PACKED_CODE
 from loomir.codegen.llvm.relax.frame import GraphFrame, Slot
 from loomir.codegen.llvm.relax.unit import CODE, GraphUnit
 from loomir.codegen.llvm.support.ir.faults import CONTEXT, FAULTED, ROOT

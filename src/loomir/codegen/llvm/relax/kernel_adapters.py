@@ -14,7 +14,7 @@ from loomir.codegen.llvm.relax.unit import GraphUnit
 from loomir.codegen.llvm.support.ir.objects import place
 from loomir.codegen.llvm.tir.constants import constant_of
 from loomir.codegen.llvm.tir.entry.arguments import define_checked
-from loomir.codegen.llvm.tir.frame import Linked
+from loomir.codegen.llvm.tir.frame import LinkedFunction
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.runtime import layout as dl
 from loomir.support.dtype import DataType
@@ -64,7 +64,7 @@ def fresh_layout_of(info: object) -> TensorLayout | None:
     return None if laid is None else laid._replace(home=object())
 
 
-def are_proved(linked: Linked, args: Sequence[TensorLayout | None]) -> bool:
+def are_proved(linked: LinkedFunction, args: Sequence[TensorLayout | None]) -> bool:
     """Tell whether a kernel's checks of tensors, in the order of its arrays, would all pass."""
     signature = linked.signature
     if signature.bindings:
@@ -120,7 +120,7 @@ def adapt_kernel(graph: GraphUnit, name: str, *, proved: bool = False) -> Callee
     return found
 
 
-def _open(graph: GraphUnit, linked: Linked, kind: str) -> Function:
+def _open(graph: GraphUnit, linked: LinkedFunction, kind: str) -> Function:
     params: list[Param] = [("context", PTR, "noalias")]
     for p in linked.signature.parameters:
         params.append((p.name, PTR if p.buffer is not None else register_type(p.dtype)))
@@ -128,7 +128,7 @@ def _open(graph: GraphUnit, linked: Linked, kind: str) -> Function:
     return graph.module.define(f"{linked.symbol}.{kind}", I32, params, linkage="internal")
 
 
-def _pass_on(made: Function, linked: Linked, body: Callee) -> None:
+def _pass_on(made: Function, linked: LinkedFunction, body: Callee) -> None:
     b = Builder(made)
     context, *given, result = made.params
     arrays: list[Value] = []

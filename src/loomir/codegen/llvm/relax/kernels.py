@@ -15,7 +15,7 @@ from loomir.codegen.llvm.relax.checks import CheckedValue, require_dtype, requir
 from loomir.codegen.llvm.relax.frame import GraphFrame
 from loomir.codegen.llvm.relax.unit import GraphUnit, dtype_word, word_of
 from loomir.codegen.llvm.support.ir.objects import place
-from loomir.codegen.llvm.tir.frame import Linked
+from loomir.codegen.llvm.tir.frame import LinkedFunction
 from loomir.codegen.llvm.tir.memory import memory_type
 from loomir.relax import faults
 from loomir.relax.node import StructInfo
@@ -134,7 +134,7 @@ def _is_size(frame: GraphFrame, expr: PrimExpr) -> bool:
 
 def call_kernel(
     frame: GraphFrame,
-    linked: Linked,
+    linked: LinkedFunction,
     kernel: Callee,
     args: Sequence[Value],
 ) -> Value:
@@ -211,7 +211,9 @@ def writable(frame: GraphFrame, value: Value, name: str, where: str, span: Span 
     frame.require(fits, fault)
 
 
-def define_adapter(graph: GraphUnit, linked: Linked, kernel: Callee, code: Function) -> None:
+def define_adapter(
+    graph: GraphUnit, linked: LinkedFunction, kernel: Callee, code: Function
+) -> None:
     """Write the function on objects that calls a kernel; it returns the empty tuple."""
     frame = GraphFrame(graph, code, linked.name)
     span = graph.prim_funcs[linked.name].span

@@ -34,7 +34,7 @@ from loomir.codegen.llvm.relax.memory import MEMORY
 from loomir.codegen.llvm.relax.shapes import SHAPES
 from loomir.codegen.llvm.relax.site import Site
 from loomir.codegen.llvm.support.ir.objects import place
-from loomir.codegen.llvm.tir.frame import Linked
+from loomir.codegen.llvm.tir.frame import LinkedFunction
 from loomir.ir.module import GlobalVar, VDevice
 from loomir.ir.visit import Step
 from loomir.relax import faults
@@ -209,7 +209,7 @@ def _copy(s: Site, value: Value) -> Value:
     return made
 
 
-def _find_kernel(s: Site) -> Linked:
+def _find_kernel(s: Site) -> LinkedFunction:
     """Return the kernel that is called."""
     e = s.arg(0)
     if not isinstance(e, GlobalVar):

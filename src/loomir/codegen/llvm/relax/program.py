@@ -12,13 +12,13 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, array, struct
 from loomir.codegen.llvm.assembler.values import Value, aggregate, const
-from loomir.codegen.llvm.generated import ENTER, FUNCTION, FunctionInfo, Graph
+from loomir.codegen.llvm.generated_module import ENTER, FUNCTION, FunctionInfo, Graph
 from loomir.codegen.llvm.known_functions import call_signature
 from loomir.codegen.llvm.relax.bindings import PIECE, take
 from loomir.codegen.llvm.relax.boxes import unbox
 from loomir.codegen.llvm.relax.checks import CheckedValue, Phase, match
 from loomir.codegen.llvm.relax.closures import open_function
-from loomir.codegen.llvm.relax.frame import GraphFrame, Location, Slot, Where
+from loomir.codegen.llvm.relax.frame import GraphFrame, Location, LocationKind, Slot
 from loomir.codegen.llvm.relax.invoke import define_packed_code
 from loomir.codegen.llvm.relax.kernel_adapters import adapt_kernel, layout_of
 from loomir.codegen.llvm.relax.kernels import define_adapter
@@ -26,9 +26,9 @@ from loomir.codegen.llvm.relax.leaves import facts
 from loomir.codegen.llvm.relax.liveness import find_dying, local_tensors
 from loomir.codegen.llvm.relax.unit import (
     CODE,
+    CallableFunction,
     GraphUnit,
-    Known,
-    Pending,
+    PendingFunction,
 )
 from loomir.codegen.llvm.support.ir.faults import FAULTED, FINE, open_context
 from loomir.codegen.llvm.support.ir.objects import place
@@ -96,8 +96,8 @@ def generate_graph(unit: Unit, mod: IRModule, bodies: Mapping[str, Callee]) -> G
             FunctionInfo(info, (), graph.names_of(func), name, tuple(p.span for p in func.params))
         )
         value = graph.closure(("function", name), code, described)
-        graph.functions[name] = Known(code, value, len(func.params))
-        graph.pending.append(Pending(code, func, name, (), None, numbers[name]))
+        graph.functions[name] = CallableFunction(code, value, len(func.params))
+        graph.pending.append(PendingFunction(code, func, name, (), None, numbers[name]))
     while graph.pending:
         trampoline(_define(graph, graph.pending.pop()))
     entries = tuple(n for n, f in functions.items() if "global_symbol" in f.attrs)
@@ -118,7 +118,7 @@ def generate_graph(unit: Unit, mod: IRModule, bodies: Mapping[str, Callee]) -> G
 
 
 # -- kernels -----------------------------------------------------------------------------------
-def _adapter(graph: GraphUnit, name: str) -> Known:
+def _adapter(graph: GraphUnit, name: str) -> CallableFunction:
     """Wrap a kernel in a function on objects."""
     linked = graph.unit.functions[name]
     code = open_function(graph, f"{linked.symbol}.object")
@@ -127,11 +127,11 @@ def _adapter(graph: GraphUnit, name: str) -> Known:
     described = graph.info(FunctionInfo(info, (), names, name))
     value = graph.closure(("function", name), code, described)
     define_adapter(graph, linked, adapt_kernel(graph, name), code)
-    return Known(code, value, len(names))
+    return CallableFunction(code, value, len(names))
 
 
 # -- functions ---------------------------------------------------------------------------------
-def _define(graph: GraphUnit, what: Pending) -> Step[None]:
+def _define(graph: GraphUnit, what: PendingFunction) -> Step[None]:
     """Write one function."""
     func = what.func
     frame = GraphFrame(graph, what.made, what.name, in_pieces=_length(func) > PIECE)
@@ -140,7 +140,7 @@ def _define(graph: GraphUnit, what: Pending) -> Step[None]:
     places: list[tuple[Value, StructInfo, CheckedValue]] = []
     for index, param in enumerate(func.params):
         value = frame.b.load(PTR, frame.b.gep(PTR, frame.args, const(I64, index)))
-        frame.values[param] = Location(Where.ARGUMENT, index)
+        frame.values[param] = Location(LocationKind.ARGUMENT, index)
         info = param.struct_info_annotation or OBJECT
         places.append((value, info, CheckedValue(faults.argument(param.name_hint), param.span)))
         laid = layout_of(info)
@@ -177,16 +177,16 @@ def _facts_of_result(body: RelaxExpr) -> StructInfo:
     return facts(body)
 
 
-def _open_captured(frame: GraphFrame, what: Pending) -> None:
+def _open_captured(frame: GraphFrame, what: PendingFunction) -> None:
     """Read captured values; the closure, which lives during the call, still owns them."""
     if what.itself is not None:
-        frame.values[what.itself] = Location(Where.ITSELF, 0)
+        frame.values[what.itself] = Location(LocationKind.ITSELF, 0)
     for i, item in enumerate(what.captured):
         if isinstance(item, ShapeVar):
             value = frame.word(frame.itself, at.CAPTURED + 8 * i, PTR)
             frame.bind_size(item, unbox(frame, value, item.dtype))
         else:
-            frame.values[item] = Location(Where.CAPTURED, i)
+            frame.values[item] = Location(LocationKind.CAPTURED, i)
 
 
 # -- the entry ---------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple, TypeAlias
 from loomir.codegen.llvm.assembler.text import Callee, Function, Module
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, Type, array, function, struct
 from loomir.codegen.llvm.assembler.values import NULL, Value, aggregate, const
-from loomir.codegen.llvm.generated import FunctionCheck, FunctionInfo
+from loomir.codegen.llvm.generated_module import FunctionCheck, FunctionInfo
 from loomir.codegen.llvm.support.ir.objects import OBJECT_FUNCTIONS
-from loomir.codegen.llvm.tir.frame import Linked, Unit
+from loomir.codegen.llvm.tir.frame import LinkedFunction, Unit
 from loomir.codegen.llvm.tir.tensor import header_word
 from loomir.relax import expr as relax
 from loomir.relax.struct_info import FuncStructInfo
@@ -24,10 +24,10 @@ from loomir.tir.function import PrimFunc
 
 __all__ = [
     "CODE",
-    "Captured",
+    "CallableFunction",
+    "CapturedVar",
     "GraphUnit",
-    "Known",
-    "Pending",
+    "PendingFunction",
     "dtype_word",
     "word_of",
 ]
@@ -40,10 +40,10 @@ The arguments stay the caller's; the result comes with a reference of its own.
 _LARGE: Final = 1 << 16
 """Constants of more bytes are not copied into the code, but linked."""
 
-Captured: TypeAlias = "relax.Var | ShapeVar"
+CapturedVar: TypeAlias = "relax.Var | ShapeVar"
 
 
-class Known(NamedTuple):
+class CallableFunction(NamedTuple):
     """A function of the module as graphs call it: its code, and its value as a constant."""
 
     code: Callee
@@ -51,13 +51,13 @@ class Known(NamedTuple):
     parameters: int
 
 
-class Pending(NamedTuple):
+class PendingFunction(NamedTuple):
     """A function whose code is still to be emitted."""
 
     made: Function
     func: relax.Function
     name: str
-    captured: tuple[Captured, ...]
+    captured: tuple[CapturedVar, ...]
     itself: relax.Var | None
     number: int = -1
     """The index in ``GraphUnit.infos`` of a function of the module; -1 for others."""
@@ -75,7 +75,7 @@ class GraphUnit:
     """Loop-level functions that can be called as packed ones, by their symbols."""
     adapters: dict[tuple[str, bool], Callee] = field(default_factory=dict[tuple[str, bool], Callee])
     """The functions that pass tensors to kernels, by name and whether they skip the checks."""
-    functions: dict[str, Known] = field(default_factory=dict[str, Known])
+    functions: dict[str, CallableFunction] = field(default_factory=dict[str, CallableFunction])
     signatures: dict[str, FuncStructInfo] = field(default_factory=dict[str, FuncStructInfo])
     """The structural information of the functions of the module."""
     infos: list[FunctionInfo] = field(default_factory=list[FunctionInfo])
@@ -86,8 +86,8 @@ class GraphUnit:
     """Places where function values are compared with signatures, by number."""
     data: dict[str, Array] = field(default_factory=dict[str, Array])
     """Large constants, by symbol."""
-    pending: list[Pending] = field(default_factory=list[Pending])
-    adapt: Callable[[str], Known] | None = None
+    pending: list[PendingFunction] = field(default_factory=list[PendingFunction])
+    adapt: Callable[[str], CallableFunction] | None = None
     """Wraps a kernel in a function on objects."""
     _constants: dict[object, Value] = field(default_factory=dict[object, Value])
     _packed: dict[str, None] = field(default_factory=dict[str, None])
@@ -117,7 +117,7 @@ class GraphUnit:
         t = OBJECT_FUNCTIONS[name]
         return self.module.declare(name, t.result, t.fields)
 
-    def find_function(self, name: str) -> Known | None:
+    def find_function(self, name: str) -> CallableFunction | None:
         """Find a function of the module; the first request wraps a kernel as one on objects."""
         found = self.functions.get(name)
         if found is None and name in self.bodies:
@@ -125,7 +125,7 @@ class GraphUnit:
             found = self.functions[name] = self.adapt(name)
         return found
 
-    def find_linked(self, name: str) -> Linked | None:
+    def find_linked(self, name: str) -> LinkedFunction | None:
         """Find a PrimFunc of the module."""
         return self.unit.functions.get(name)
 

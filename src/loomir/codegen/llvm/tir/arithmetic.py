@@ -15,17 +15,17 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import I16, integer
 from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.math.floats import narrow, widen
-from loomir.codegen.llvm.math.fused import multiply_add, multiply_add_odd
+from loomir.codegen.llvm.math.fused_multiply_add import multiply_add, multiply_add_odd
 from loomir.codegen.llvm.math.neighbours import compare_by_neighbour, number_of
 from loomir.support.dtype import DataType
 from loomir.tir.expr import GE, GT, LE, LT, NE, Add, Div, Eq, FloorDiv, FloorMod, Max, Min, Mul, Sub
 
 __all__ = ["binary", "compare", "fused_multiply_add", "sign_bits"]
 
-Two: TypeAlias = Callable[[Builder, Value, Value], Value]
+BinaryEmitter: TypeAlias = Callable[[Builder, Value, Value], Value]
 
 
-def _extreme(predicate: str, first: str) -> Two:
+def _extreme(predicate: str, first: str) -> BinaryEmitter:
     """Return the emitter of a minimum or maximum: x if both are equal, NaN if either is NaN.
 
     ``y`` is the result if it compares with ``x`` by ``predicate``, ``x`` if it compares with ``y``
@@ -52,7 +52,7 @@ def _is_number(x: Value) -> bool:
     return number is not None and not math.isnan(number)
 
 
-_FLOAT: Final[dict[type, Two]] = {
+_FLOAT: Final[dict[type, BinaryEmitter]] = {
     Add: Builder.fadd,
     Sub: Builder.fsub,
     Mul: Builder.fmul,
@@ -60,7 +60,7 @@ _FLOAT: Final[dict[type, Two]] = {
     Min: _extreme("olt", "ole"),
     Max: _extreme("ogt", "oge"),
 }
-_INTEGER: Final[dict[type, Two]] = {Add: Builder.add, Sub: Builder.sub, Mul: Builder.mul}
+_INTEGER: Final[dict[type, BinaryEmitter]] = {Add: Builder.add, Sub: Builder.sub, Mul: Builder.mul}
 _SIGNED: Final = {Eq: "eq", NE: "ne", LT: "slt", LE: "sle", GT: "sgt", GE: "sge"}
 _UNSIGNED: Final = {Eq: "eq", NE: "ne", LT: "ult", LE: "ule", GT: "ugt", GE: "uge"}
 _ORDERED: Final = {Eq: "oeq", NE: "une", LT: "olt", LE: "ole", GT: "ogt", GE: "oge"}

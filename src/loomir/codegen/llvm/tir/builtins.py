@@ -15,19 +15,19 @@ from loomir.codegen.llvm.tir.choice import choose
 from loomir.codegen.llvm.tir.frame import FunctionFrame
 from loomir.codegen.llvm.tir.memory import store_value
 from loomir.codegen.llvm.tir.sanitizer import WATCHING
-from loomir.codegen.llvm.tir.vectors.whole import WHOLE
+from loomir.codegen.llvm.tir.vectors.whole_vectors import WHOLE
 from loomir.ir.op import Op
 from loomir.ir.visit import Step
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
-from loomir.tir.builtins.table import BUILTINS, Accepts
+from loomir.tir.builtins.table import BUILTINS, AcceptedDTypes
 from loomir.tir.expr import Call, IntImm, StringImm
 from loomir.tir.faults import fault
 
 __all__ = ["OPS"]
 
 _INT64: Final = DataType("int64")
-Pure: TypeAlias = Callable[[Builder, DataType, list[Value]], Value]
+PureEmitter: TypeAlias = Callable[[Builder, DataType, list[Value]], Value]
 """An emitter for evaluated arguments; the dtype is that of the first argument."""
 
 
@@ -150,7 +150,7 @@ def _fma(b: Builder, dtype: DataType, args: list[Value]) -> Value:
     return fused_multiply_add(b, dtype, args[0], args[1], args[2], cast)
 
 
-def _math(name: str) -> Pure:
+def _math(name: str) -> PureEmitter:
     return lambda b, dtype, args: emit_math(b, name, args, dtype)
 
 
@@ -183,8 +183,8 @@ def _q_multiply_shift_per_axis(b: Builder, dtype: DataType, args: list[Value]) -
     return b.trunc(_shift_product(b, x, y, down), register_type(dtype))
 
 
-_FLOATS: Final = (Accepts.FLOAT, Accepts.FLOAT_INT32)
-_PURE: Final[dict[str, Pure]] = {
+_FLOATS: Final = (AcceptedDTypes.FLOAT, AcceptedDTypes.FLOAT_INT32)
+_PURE: Final[dict[str, PureEmitter]] = {
     **{name: _math(name) for name, row in BUILTINS.items() if row.accepts in _FLOATS},
     "likely": lambda b, dtype, args: args[0],
     "ignore_loop_partition": lambda b, dtype, args: args[0],
@@ -203,7 +203,7 @@ _PURE: Final[dict[str, Pure]] = {
 }
 
 
-def _strict(pure: Pure) -> Callable[[FunctionFrame, Call], Step[Value]]:
+def _strict(pure: PureEmitter) -> Callable[[FunctionFrame, Call], Step[Value]]:
     """Evaluate all arguments in order, then emit from their values."""
 
     def emit(frame: FunctionFrame, e: Call) -> Step[Value]:

@@ -15,12 +15,12 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Let, Var
 from loomir.tir.stmt import Allocate, BufferStore, DeclBuffer, For, LetStmt, Stmt
 
-__all__ = ["Captured", "capture", "define_inner"]
+__all__ = ["Captures", "capture", "define_inner"]
 
 _BINDERS: Final = (Allocate, For, Let, LetStmt)
 
 
-class Captured(NamedTuple):
+class Captures(NamedTuple):
     """Outer variables and shifted buffers, in order of first use, and the values of both."""
 
     names: list[Var]
@@ -28,7 +28,7 @@ class Captured(NamedTuple):
     values: list[Value]
 
 
-def capture(frame: FunctionFrame, body: Iterable[Stmt]) -> Captured:
+def capture(frame: FunctionFrame, body: Iterable[Stmt]) -> Captures:
     """Find what statements use of the function around them."""
     names: dict[Var, None] = {}
     own: set[Var] = set()
@@ -61,13 +61,13 @@ def capture(frame: FunctionFrame, body: Iterable[Stmt]) -> Captured:
     # their variables.
     known = [n for n in names if n in frame.env and n not in own]
     values = [frame.env[n] for n in known] + [frame.offsets[v] for v in views]
-    return Captured(known, list(views), values)
+    return Captures(known, list(views), values)
 
 
 def define_inner(
     frame: FunctionFrame,
     symbol: str,
-    captured: Captured,
+    captured: Captures,
     extra: Sequence[Param],
     attributes: Mapping[str, str | None] | None = None,
 ) -> tuple[Function, FunctionFrame]:

@@ -25,7 +25,7 @@ __all__ = [
     "Cleanup",
     "FunctionFrame",
     "Interval",
-    "Linked",
+    "LinkedFunction",
     "LongLoop",
     "Loop",
     "Size",
@@ -40,7 +40,7 @@ Interval: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class LinkedFunction:
     """The entries of a function of the program; ``checked`` takes arrays as ``DLTensor``."""
 
     name: str
@@ -90,7 +90,7 @@ class Unit:
     expressions: Expressions
     statements: Statements
     allow_alias: bool
-    functions: dict[str, Linked] = field(default_factory=dict[str, Linked])
+    functions: dict[str, LinkedFunction] = field(default_factory=dict[str, LinkedFunction])
     needs_pool: bool = False
     needs_callback: bool = False
     externs: dict[str, str] = field(default_factory=dict[str, str])

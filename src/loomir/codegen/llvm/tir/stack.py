@@ -17,7 +17,7 @@ from loomir.codegen.llvm.assembler.types import I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.support.ir.faults import CONTEXT, FAULTED, FLOOR, FaultTable
 from loomir.codegen.llvm.support.ir.names import HAS_STACK, MAY_LEAVE
-from loomir.codegen.llvm.tir.frame import Linked, Unit
+from loomir.codegen.llvm.tir.frame import LinkedFunction, Unit
 from loomir.runtime.fault import Fault
 from loomir.support.span import Span
 from loomir.tir.faults import fault
@@ -54,7 +54,7 @@ def may_leave(b: Builder) -> Value:
 
 
 def call_entered(
-    b: Builder, unit: Unit, context: Value, linked: Linked, args: Sequence[Value]
+    b: Builder, unit: Unit, context: Value, linked: LinkedFunction, args: Sequence[Value]
 ) -> Value:
     """Call a function from outside if the stack has room for it, and return its status."""
     checked = linked.checked

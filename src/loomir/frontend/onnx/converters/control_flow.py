@@ -14,12 +14,12 @@ import numpy as np
 from loomir import op
 from loomir.frontend.loops import LoopMistake, Step, emit_loop
 from loomir.frontend.onnx.converters.sequence import item
-from loomir.frontend.onnx.mistakes import BodyMissing, NeedsBranches
+from loomir.frontend.onnx.mistakes import MissingBody, NeedsBranches
 from loomir.frontend.onnx.model import GraphDef
 from loomir.frontend.onnx.node import Node
 from loomir.frontend.onnx.registry import Row, row
-from loomir.frontend.onnx.scanning import MOST_UNROLLED, Scanned, emit_scan
-from loomir.frontend.onnx.values import Missing, TensorValue, Value
+from loomir.frontend.onnx.scanning import MOST_UNROLLED, ScanInputs, emit_scan
+from loomir.frontend.onnx.values import MissingValue, TensorValue, Value
 from loomir.relax.constants import const
 from loomir.relax.expr import Constant, If, SeqExpr, Tuple, TupleGetItem
 from loomir.relax.node import RelaxExpr
@@ -62,12 +62,12 @@ def _loop(node: Node) -> list[Value]:
     if known and (steps is None or steps <= MOST_UNROLLED or not _are_tensors(states)):
         try:
             return _unroll(node, body, list(states), steps)
-        except _Open:
+        except _NotUnrollable:
             pass
     return _emit(node, body, states)
 
 
-class _Open(Exception):
+class _NotUnrollable(Exception):
     """Whether a loop goes on is not known at import, or it makes too many steps to unroll."""
 
 
@@ -85,13 +85,13 @@ def _unroll(node: Node, body: GraphDef, states: list[Value], most: int | None) -
         known = condition.constant if isinstance(condition, TensorValue) else None
         if known is None:
             if tensors:
-                raise _Open
+                raise _NotUnrollable
             raise node.unknown(1, "condition")
         if not bool(known.reshape(-1)[0]):
             break
         if step == (MOST_UNROLLED if tensors else _MOST_STEPS):
             if tensors:
-                raise _Open
+                raise _NotUnrollable
             raise node.refuse(
                 f"it is a loop of more than {_MOST_STEPS} steps, which keeps a sequence"
             )
@@ -151,8 +151,8 @@ def _emit(node: Node, body: GraphDef, given: Sequence[Value]) -> list[Value]:
 
 def _check(node: Node, made: Sequence[Value]) -> None:
     """Refuse what a body gives; where it could not be made, nodes in it are named already."""
-    if any(isinstance(v, Missing) for v in made):
-        raise BodyMissing
+    if any(isinstance(v, MissingValue) for v in made):
+        raise MissingBody
     if not _are_tensors(made):
         raise node.refuse("its body returns something other than a tensor")
 
@@ -205,7 +205,7 @@ def _unroll_scan(
         list(node.get(f"scan_output_{name}", [0] * scanned)) for name in ("axes", "directions")
     ]
     if not isinstance(length, int) or length > MOST_UNROLLED:
-        scan = Scanned(length, list(zip(inputs, axes, directions)))
+        scan = ScanInputs(length, list(zip(inputs, axes, directions)))
         made = _emit_scan(node, body, states, scan)
         ends, every = made[: len(states)], made[len(states) :]
         return [
@@ -232,7 +232,7 @@ def _unroll_scan(
     ]
 
 
-def _emit_scan(node: Node, body: GraphDef, given: Sequence[Value], scan: Scanned) -> list[Value]:
+def _emit_scan(node: Node, body: GraphDef, given: Sequence[Value], scan: ScanInputs) -> list[Value]:
     """Make a scan along axes whose extent is not known, or great."""
     if not _are_tensors(given):
         raise node.refuse("it carries something other than a tensor")

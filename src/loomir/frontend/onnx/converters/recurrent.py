@@ -9,7 +9,7 @@ from loomir import op
 from loomir.frontend.onnx.converters.sequence import item
 from loomir.frontend.onnx.node import Node, constant
 from loomir.frontend.onnx.registry import Row, row
-from loomir.frontend.onnx.scanning import MOST_UNROLLED, Scanned, emit_scan
+from loomir.frontend.onnx.scanning import MOST_UNROLLED, ScanInputs, emit_scan
 from loomir.relax.expr import Constant, PrimValue
 from loomir.relax.node import RelaxExpr
 from loomir.tir.expr import PrimExpr
@@ -201,7 +201,7 @@ def _steps(
     scanned: list[tuple[RelaxExpr, int, Any]] = [(projected, 0, False)]
     if lengths is not None:
         scanned.append((node.emit(op.arange(_limit(length), dtype=node.dtype(4))), 0, False))
-    ends, rows = emit_scan(node, Scanned(length, scanned), now, body)
+    ends, rows = emit_scan(node, ScanInputs(length, scanned), now, body)
     return rows[0], ends
 
 

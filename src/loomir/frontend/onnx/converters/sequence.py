@@ -9,7 +9,7 @@ import numpy as np
 from loomir import op
 from loomir.frontend.onnx.node import Node
 from loomir.frontend.onnx.registry import Row, row
-from loomir.frontend.onnx.values import Absent, SequenceValue, TensorValue, Value
+from loomir.frontend.onnx.values import AbsentOptional, SequenceValue, TensorValue, Value
 from loomir.relax.expr import PrimValue
 from loomir.relax.node import RelaxExpr
 from loomir.tir.expr import PrimExpr
@@ -89,17 +89,17 @@ def _split(node: Node) -> Value:
 
 
 def _optional(node: Node) -> Value:
-    return node.value(0) if node.has(0) else Absent()
+    return node.value(0) if node.has(0) else AbsentOptional()
 
 
 def _has_element(node: Node) -> Value:
-    there = node.has(0) and not isinstance(node.value(0), Absent)
+    there = node.has(0) and not isinstance(node.value(0), AbsentOptional)
     return TensorValue(None, "bool", np.array(there))
 
 
 def _get_element(node: Node) -> Value:
     found = node.value(0)
-    if isinstance(found, Absent):
+    if isinstance(found, AbsentOptional):
         raise node.refuse("it takes the value of an optional that has none")
     return found
 

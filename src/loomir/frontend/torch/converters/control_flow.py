@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from loomir import op
-from loomir.frontend.loops import LoopMistake, Scanned, Step, emit_loop, emit_scan
+from loomir.frontend.loops import LoopMistake, ScanInputs, Step, emit_loop, emit_scan
 from loomir.frontend.torch.node import Node
 from loomir.frontend.torch.registry import register
 from loomir.relax.constants import const
@@ -125,7 +125,7 @@ def _scan_along(
     if not isinstance(length, int) or not 0 < length <= _MOST_UNROLLED:
         try:
             ends, rows = emit_scan(
-                node.graph, Scanned(length, [(x, 0, False) for x in xs]), states, body
+                node.graph, ScanInputs(length, [(x, 0, False) for x in xs]), states, body
             )
         except LoopMistake as error:
             raise node.refuse(str(error)) from error

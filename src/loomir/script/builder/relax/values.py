@@ -11,7 +11,7 @@ import numpy as np
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
 from loomir.ir.op import Op
-from loomir.relax.constants import NoNumbers, make_beside_tensor, make_constant
+from loomir.relax.constants import InvalidConstant, make_beside_tensor, make_constant
 from loomir.relax.expr import (
     Call,
     Constant,
@@ -161,7 +161,7 @@ def const(value: Any, dtype: DTypeLike | None = None) -> Constant:
         value = getattr(value, "value", value)
     try:
         return make_constant(value, wanted)
-    except NoNumbers as error:
+    except InvalidConstant as error:
         raise wrong_argument(value, error.message, help=error.help) from error
 
 
@@ -172,7 +172,7 @@ def number_like(value: float, tensor: TensorStructInfo | None) -> Constant:
     """
     try:
         return make_beside_tensor(value, tensor)
-    except NoNumbers as error:
+    except InvalidConstant as error:
         raise wrong_argument(value, error.message, code="SCR0009", help=error.help) from error
 
 

@@ -15,7 +15,13 @@ from loomir.script.builder.tir.builtin_calls import address_of, pointer_to
 from loomir.script.builder.tir.refused_names import REFUSED
 from loomir.script.builder.tir.scopes import LetAnnotation, buffer_store
 from loomir.script.builder.tir.views import offset_of_view, view_of
-from loomir.script.parser.evaluate.captured import MISSING, Foreign, attribute_of, items_of, literal
+from loomir.script.parser.evaluate.captured_names import (
+    MISSING,
+    ForeignValue,
+    attribute_of,
+    items_of,
+    literal,
+)
 from loomir.script.parser.evaluate.namespaces import ModuleNames, Namespace, T
 from loomir.script.parser.evaluate.operators import kind
 from loomir.script.parser.evaluate.unknown_names import suggest_for_attribute, suggest_for_name
@@ -180,7 +186,7 @@ def attribute(value: object, name: str) -> object:
                 help=_suggest_for_array(value, name)
                 or guess(name, list(table), f"it has {', '.join(table)}"),
             )
-    if isinstance(value, Foreign):
+    if isinstance(value, ForeignValue):
         found = attribute_of(value.value, name)
         if found is not MISSING:
             return found
@@ -252,7 +258,7 @@ def item(value: object, index: object) -> object:
     """
     if isinstance(index, IntImm):
         index = index.value
-    if isinstance(value, Foreign):
+    if isinstance(value, ForeignValue):
         within: Any = value.value
         if isinstance(within, tuple):  # a named tuple
             value = items_of(cast("tuple[object, ...]", within))
@@ -282,7 +288,7 @@ def item(value: object, index: object) -> object:
             help='write T.Buffer((8, 8), "float32")',
         )
     help_ = "index buffers, tuples and lists"
-    outside: Any = value.value if isinstance(value, Foreign) else None
+    outside: Any = value.value if isinstance(value, ForeignValue) else None
     if _is_known_array(outside):
         shape, dtype = show_value(tuple(outside.shape)), dtype_text(outside.dtype)
         help_ = f"make it a parameter, and pass it in the call: …: T.Buffer({shape}, {dtype})"

@@ -19,7 +19,7 @@ from loomir.script.builder.tir.buffers import (
 )
 from loomir.script.builder.tir.table import DTYPE_FIRST, makes_expression
 from loomir.script.parser import doc
-from loomir.script.parser.evaluate.captured import Foreign
+from loomir.script.parser.evaluate.captured_names import ForeignValue
 from loomir.script.parser.evaluate.namespaces import (
     Namespace,
     is_exported,
@@ -38,7 +38,7 @@ __all__ = [
     "SHAPED",
     "SHAPE_PARAMETERS",
     "SIZE",
-    "Shaped",
+    "ShapeArgument",
     "check_arguments",
     "choose_declared_dtype",
     "explain_in_kernel",
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-class Shaped(NamedTuple):
+class ShapeArgument(NamedTuple):
     """Which argument of a function is a shape.
 
     Names in it may be new if it ``declares``; None stands for what holds around. A string is an
@@ -64,13 +64,13 @@ class Shaped(NamedTuple):
 
 SIZE: Final[DataType] = DataType("int64")
 SHAPE_PARAMETERS: Final = frozenset({"shape", "strides", "elem_offset", "values", "value"})
-SHAPED: Final[dict[int, Shaped]] = {
-    id(BufferSpec): Shaped(0, True),
-    id(match_buffer): Shaped(1, True),
-    id(alloc_buffer): Shaped(0, False),
-    id(alloc_local): Shaped(0, False),
-    id(alloc_shared): Shaped(0, False),
-    id(decl_buffer): Shaped(0, False),
+SHAPED: Final[dict[int, ShapeArgument]] = {
+    id(BufferSpec): ShapeArgument(0, True),
+    id(match_buffer): ShapeArgument(1, True),
+    id(alloc_buffer): ShapeArgument(0, False),
+    id(alloc_local): ShapeArgument(0, False),
+    id(alloc_shared): ShapeArgument(0, False),
+    id(decl_buffer): ShapeArgument(0, False),
 }
 """Which argument is a shape, by the ``id`` of the function."""
 DECLARING: Final[dict[int, int]] = {}
@@ -81,7 +81,7 @@ _SIGNATURES: dict[int, inspect.Signature] = {}
 
 
 def choose_declared_dtype(
-    shaped: Shaped | None, args: Sequence[object], keywords: Mapping[str, object]
+    shaped: ShapeArgument | None, args: Sequence[object], keywords: Mapping[str, object]
 ) -> DataType:
     """Return the dtype of the names that an argument declares, by what stands before it."""
     if shaped is None or not shaped.typed:
@@ -140,7 +140,7 @@ def explain_not_callable(func: object, span: Span) -> CompileError:
             span=span,
         )
     help_ = "call T.* functions, or functions of the module"
-    if isinstance(func, Foreign):
+    if isinstance(func, ForeignValue):
         help_ = (
             "Python code is not run: write its expression here, its statements under @T.macro, or "
             "compute the value before, around the function"

@@ -14,7 +14,7 @@ from loomir.script.parser.evaluate.namespaces import (
 from loomir.support.dtype import DataType
 from loomir.tir.expr import PrimExpr
 
-__all__ = ["Dialect", "Expansion", "Names", "Poisoned"]
+__all__ = ["Dialect", "Expansion", "Names", "PoisonedValue"]
 
 
 class Expansion(NamedTuple):
@@ -26,7 +26,7 @@ class Expansion(NamedTuple):
     keywords: dict[str, object]
 
 
-class Poisoned(Exception):
+class PoisonedValue(Exception):
     """Something that was refused, and reported, is used."""
 
 

@@ -26,7 +26,7 @@ from loomir.script.parser.evaluate.call_arguments import (
     SHAPE_PARAMETERS,
     SHAPED,
     SIZE,
-    Shaped,
+    ShapeArgument,
     check_arguments,
     choose_declared_dtype,
     explain_in_kernel,
@@ -34,8 +34,8 @@ from loomir.script.parser.evaluate.call_arguments import (
     is_data,
     place_dtype,
 )
-from loomir.script.parser.evaluate.captured import MISSING, literal
-from loomir.script.parser.evaluate.dialect import Dialect, Expansion, Names, Poisoned
+from loomir.script.parser.evaluate.captured_names import MISSING, literal
+from loomir.script.parser.evaluate.dialect import Dialect, Expansion, Names, PoisonedValue
 from loomir.script.parser.evaluate.namespaces import (
     Macro,
     ModuleFunction,
@@ -108,14 +108,14 @@ class ExprEvaluator:
                 return self._apply_at(node.span, literal, node.value)
             return node.value
         if not node.id:
-            raise Poisoned
+            raise PoisonedValue
         value = (
             self.names.declare_shape_name(node, self.declared_dtype)
             if self.may_declare
             else self.names.lookup(node)
         )
         if value is POISON:
-            raise Poisoned
+            raise PoisonedValue
         if isinstance(value, EnvThread) and value.var is not None:
             return value.var
         if isinstance(value, MutableLocal):
@@ -221,7 +221,7 @@ class ExprEvaluator:
                 error, Span(s.source, s.end_line, start, s.end_line, s.end_column)
             ) from error
         if found is POISON:
-            raise Poisoned
+            raise PoisonedValue
         return found
 
     def on_sequence(self, node: doc.Tuple | doc.List) -> Step[object]:
@@ -478,7 +478,9 @@ class ExprEvaluator:
         finally:
             self.declares = before
 
-    def _argument(self, node: doc.ExprNode, shaped: Shaped | None, dtype: DataType) -> Step[object]:
+    def _argument(
+        self, node: doc.ExprNode, shaped: ShapeArgument | None, dtype: DataType
+    ) -> Step[object]:
         if shaped is None and isinstance(node, doc.Constant) and isinstance(node.value, str):
             return node.value  # what a call within a shape takes is text: a dtype, "nan"
         if shaped is None or (not shaped.texts and isinstance(node, doc.Constant)):

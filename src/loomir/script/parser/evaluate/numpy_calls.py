@@ -13,7 +13,7 @@ import numpy as np
 
 from loomir.script.builder.dtypes import DTypeFunction
 from loomir.script.builder.mistakes import mistake
-from loomir.script.parser.evaluate.captured import Foreign, static
+from loomir.script.parser.evaluate.captured_names import ForeignValue, static
 from loomir.script.parser.evaluate.namespaces import Namespace
 from loomir.script.parser.evaluate.operators import holds_expr, kind
 from loomir.support.diagnostics import CompileError
@@ -68,13 +68,13 @@ class NumpyType:
 
 def is_array(value: object) -> bool:
     """Whether a value is an array of numbers, and of no class derived from NumPy's."""
-    array = value.value if isinstance(value, Foreign) else value
+    array = value.value if isinstance(value, ForeignValue) else value
     return type(array) is np.ndarray and array.dtype.kind in "biuf"
 
 
 def is_numpy(value: object) -> bool:
     """Whether a captured value is the module NumPy."""
-    return isinstance(value, Foreign) and value.value is np
+    return isinstance(value, ForeignValue) and value.value is np
 
 
 def _plain(name: str, value: object) -> object:
@@ -90,7 +90,7 @@ def _plain(name: str, value: object) -> object:
             message = f"{name} takes no string {value!r}"
             raise mistake("SCR0005", message, help="give numbers and dtypes") from error
     if is_array(value):
-        return cast("Foreign", value).value
+        return cast("ForeignValue", value).value
     if value is None:
         return value
     if type(value) in (bool, int, float, tuple, list, range) and not holds_expr(value):
@@ -193,7 +193,7 @@ def array_attribute(value: object, name: str) -> object:
     Errors: SCR0006.
     """
     if name in _ARRAY:
-        found = _ARRAY[name](cast("Foreign", value).value)
+        found = _ARRAY[name](cast("ForeignValue", value).value)
         return found if isinstance(found, NumpyFunction) else static(found)
     raise mistake(
         "SCR0006", f"an array has no attribute {name!r} here", help=f"it has {', '.join(_ARRAY)}"

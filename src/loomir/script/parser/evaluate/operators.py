@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from loomir.script.builder.arguments import as_expr, as_operand, describe
 from loomir.script.builder.expressions import logical
 from loomir.script.builder.mistakes import mistake, wrong_argument
-from loomir.script.parser.evaluate.captured import Foreign
+from loomir.script.parser.evaluate.captured_names import ForeignValue
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferRegion
@@ -208,7 +208,7 @@ def _no_meaning(op: str, a: object, b: object) -> CompileError:
 
 def kind(value: object) -> str:
     """Name a value's kind."""
-    return value.kind if isinstance(value, Foreign) else describe(value)
+    return value.kind if isinstance(value, ForeignValue) else describe(value)
 
 
 def _static(op: str, a: Any, b: Any) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from loomir.relax.operator.elsewhere import ELSEWHERE, OF_TENSORS
+from loomir.relax.operator.other_libraries import ELSEWHERE, OF_TENSORS
 from loomir.script.parser.evaluate.namespaces import Namespace, R, T
 from loomir.support.diagnostics import nearest
 

@@ -15,7 +15,7 @@ from loomir.script.parser import doc
 from loomir.script.parser.core import Parser
 from loomir.script.parser.places import blame
 from loomir.script.parser.relax.values import (
-    Annotated,
+    AnnotatedValue,
     Cast,
     RelaxValues,
     emit_at,
@@ -69,7 +69,7 @@ def emit_value(
     at: Span | None = None,
 ) -> Var:
     """Bind a value that ``evaluate_bound`` gave."""
-    if isinstance(value, Annotated):
+    if isinstance(value, AnnotatedValue):
         value, info = value.value, value.info if info is None else info
     if isinstance(value, Cast):
         frame = sequence("R.match_cast")

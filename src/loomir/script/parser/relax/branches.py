@@ -19,7 +19,7 @@ from loomir.script.builder.relax.frames import (
 from loomir.script.builder.relax.values import as_value, is_value
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.core import Parser, header, targets_of
-from loomir.script.parser.evaluate.dialect import Poisoned
+from loomir.script.parser.evaluate.dialect import PoisonedValue
 from loomir.script.parser.evaluate.operators import is_static
 from loomir.script.parser.evaluate.var_table import Entry
 from loomir.script.parser.relax.bound_values import emit_value, evaluate_bound
@@ -90,7 +90,7 @@ def _visit_cases(parser: Parser, node: doc.If, opened: list[_Branch]) -> doc.If 
         frame = IfFrame(cond)
         frame.span = header(node)
         frame.__enter__()
-    except (CompileError, Poisoned) as error:
+    except (CompileError, PoisonedValue) as error:
         parser.report_error(error, header(node))
         parser.poison(list_bound([node]))
         return None

@@ -17,7 +17,7 @@ from loomir.script.builder.relax.info import as_struct_info
 from loomir.script.parser import doc
 from loomir.script.parser.core import FunctionState, Parser, header
 from loomir.script.parser.decorators import Options
-from loomir.script.parser.evaluate.dialect import Poisoned
+from loomir.script.parser.evaluate.dialect import PoisonedValue
 from loomir.script.parser.evaluate.namespaces import ModuleFunction
 from loomir.script.parser.evaluate.var_table import POISON, Entry
 from loomir.script.parser.module_calls import unquote
@@ -118,14 +118,14 @@ def _read_head(parser: Parser, frame: FunctionFrame, node: doc.FunctionDef) -> N
                 )
             info = read_info(parser, part.annotation, declares=True)
             value = Var(part.arg, info, span=part.span)
-        except (CompileError, Poisoned) as error:
+        except (CompileError, PoisonedValue) as error:
             parser.report_error(error, part.span)
         frame.params.append(value if isinstance(value, Var) else Var(part.arg, info))
         parser.vars.add(part.arg, Entry(value, "value", part.span))
     if node.returns is not None:
         try:
             frame.ret_info = read_info(parser, node.returns, declares=False)
-        except (CompileError, Poisoned) as error:
+        except (CompileError, PoisonedValue) as error:
             parser.report_error(error, node.returns.span)
 
 
@@ -264,6 +264,6 @@ def read_inner(parser: Parser, node: doc.FunctionDef, options: Options) -> None:
         finally:
             _close(parser, frame, parser.setbacks() > before)
     if frame.var is None or parser.setbacks() > before:
-        raise Poisoned
+        raise PoisonedValue
     owner.last = frame.var, node.name
     parser.vars.add(node.name, Entry(frame.var, "value", header(node)))

@@ -8,7 +8,7 @@ from typing import Final, cast
 from loomir.script.builder.relax import functions, info, table
 from loomir.script.builder.relax.table import Operators, Part
 from loomir.script.builder.relax.values import Operator
-from loomir.script.parser.evaluate.call_arguments import DECLARING, SCOPED, SHAPED, Shaped
+from loomir.script.parser.evaluate.call_arguments import DECLARING, SCOPED, SHAPED, ShapeArgument
 from loomir.script.parser.evaluate.metadata import read_metadata
 from loomir.script.parser.evaluate.namespaces import (
     FUNCTION,
@@ -41,9 +41,9 @@ __all__ = [
 info.set_extent_reader(read_extent)
 SHAPED.update(
     {
-        id(info.tensor): Shaped(0, None, texts=False),
-        id(info.shape): Shaped(0, None),
-        id(info.prim): Shaped(1, None, typed=True),
+        id(info.tensor): ShapeArgument(0, None, texts=False),
+        id(info.shape): ShapeArgument(0, None),
+        id(info.prim): ShapeArgument(1, None, typed=True),
     }
 )
 DECLARING.update({id(table.match_cast): 1, id(functions.emit_match_cast): 1})

@@ -22,8 +22,8 @@ from loomir.script.builder.tir.scopes import MetaVar
 from loomir.script.parser import dispatch, doc
 from loomir.script.parser.core import Parser, header
 from loomir.script.parser.decorators import read_decorators, refuse_undecorated
-from loomir.script.parser.evaluate.captured import Foreign
-from loomir.script.parser.evaluate.dialect import Expansion, Poisoned
+from loomir.script.parser.evaluate.captured_names import ForeignValue
+from loomir.script.parser.evaluate.dialect import Expansion, PoisonedValue
 from loomir.script.parser.evaluate.namespaces import (
     FUNCTION,
     INLINE,
@@ -39,7 +39,7 @@ from loomir.script.parser.relax.bound_values import dialect_of, emit_value, eval
 from loomir.script.parser.relax.branches import list_bound
 from loomir.script.parser.relax.function import TOKEN, read_info, read_inner
 from loomir.script.parser.relax.values import (
-    Annotated,
+    AnnotatedValue,
     Cast,
     emit_at,
     info_of,
@@ -77,7 +77,7 @@ def visit_ann_assign(parser: Parser, node: doc.AnnAssign) -> None:
         sequence("an annotation").said[target.id] = info, node.span
         return
     value = evaluate_bound(parser, node.value)
-    if isinstance(value, Annotated) and isinstance(value.value, ExternFunc):
+    if isinstance(value, AnnotatedValue) and isinstance(value.value, ExternFunc):
         _check_extern(value, info, node)
         parser.vars.add(target.id, Entry(value, "alias", target.span))
         return
@@ -85,7 +85,7 @@ def visit_ann_assign(parser: Parser, node: doc.AnnAssign) -> None:
     parser.vars.add(target.id, Entry(var, "value", target.span))
 
 
-def _check_extern(value: Annotated, info: StructInfo, node: doc.AnnAssign) -> None:
+def _check_extern(value: AnnotatedValue, info: StructInfo, node: doc.AnnAssign) -> None:
     """Refuse an annotation of a packed function that is not what is said of it. Errors: RLX0201."""
     if structural_equal(value.info, info):
         return
@@ -131,7 +131,7 @@ def _bind_name(parser: Parser, target: doc.Name, value: object, node: doc.ExprNo
     if isinstance(value, MetaVar):
         parser.vars.add(name, Entry(value.value, "alias", target.span))
         return value.value
-    if isinstance(value, Annotated) and isinstance(value.value, ExternFunc):
+    if isinstance(value, AnnotatedValue) and isinstance(value.value, ExternFunc):
         parser.vars.add(name, Entry(value, "alias", target.span))
         return value
     if isinstance(value, ShapeVar) and not value.name_hint:
@@ -143,7 +143,7 @@ def _bind_name(parser: Parser, target: doc.Name, value: object, node: doc.ExprNo
         reset(value, "span", target.span)
         parser.vars.add(name, Entry(value, "shape", target.span))
         return value
-    no_value = value is None or isinstance(value, Foreign) or _is_frame(value)
+    no_value = value is None or isinstance(value, ForeignValue) or _is_frame(value)
     if no_value and not dialect_of(parser).holds(value):
         raise mistake(
             "SCR0025",
@@ -205,7 +205,7 @@ def _unpack(
         for part, item, at in zip(target.elts, items, nodes, strict=True):
             _bind(parser, part, item, at)
         return cast("object", value)
-    if not is_value(value) and not isinstance(value, (Cast, Annotated)):
+    if not is_value(value) and not isinstance(value, (Cast, AnnotatedValue)):
         raise mistake(
             "SCR0027",
             f"{kind_of_value(value)} cannot be unpacked into {count} names",
@@ -250,7 +250,9 @@ def visit_expr(parser: Parser, node: doc.Expr) -> None:
             sequence("R.match_cast").check(value.value, value.info, node.span)
         except CompileError as error:
             raise with_span(error, node.span) from error
-    elif isinstance(value, Annotated) or (isinstance(value, Expr) and not isinstance(value, Var)):
+    elif isinstance(value, AnnotatedValue) or (
+        isinstance(value, Expr) and not isinstance(value, Var)
+    ):
         emit_value(parser, value, "_", node.value, at=node.span)
     elif isinstance(value, Frame):
         raise mistake(
@@ -287,7 +289,7 @@ def visit_return(parser: Parser, node: doc.Return) -> None:
             span=node.span,
         )
     value = evaluate_bound(parser, node.value)
-    if isinstance(value, (Cast, Annotated)):
+    if isinstance(value, (Cast, AnnotatedValue)):
         value = emit_value(parser, value, "", node.value)
     origin = dialect_of(parser).origin
     try:
@@ -348,7 +350,7 @@ def visit_with(parser: Parser, node: doc.With) -> None:
         value.span = header(node)
         value.__enter__()
         frame = value
-    except (CompileError, Poisoned) as error:
+    except (CompileError, PoisonedValue) as error:
         parser.report_error(error, header(node))
         parser.poison(list_bound(node.body))
         return

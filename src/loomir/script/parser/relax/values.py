@@ -33,7 +33,7 @@ from loomir.script.builder.relax.info import as_struct_info, as_struct_infos
 from loomir.script.builder.relax.table import match_cast
 from loomir.script.builder.relax.values import as_value, extern_func, is_array, number_like
 from loomir.script.parser import doc
-from loomir.script.parser.evaluate.captured import MISSING, Foreign
+from loomir.script.parser.evaluate.captured_names import MISSING, ForeignValue
 from loomir.script.parser.evaluate.namespaces import ModuleFunction
 from loomir.script.parser.evaluate.numpy_calls import (
     NUMPY,
@@ -49,7 +49,7 @@ from loomir.support.span import Span
 from loomir.tir.expr import PrimExpr
 
 __all__ = [
-    "Annotated",
+    "AnnotatedValue",
     "Cast",
     "RelaxValues",
     "at_uses",
@@ -114,9 +114,9 @@ def unwrap(value: object) -> object:
     """Return a value as builder functions take it: functions by their names, arrays as they are."""
     if isinstance(value, ModuleFunction):
         return value.var
-    if isinstance(value, Foreign):
+    if isinstance(value, ForeignValue):
         return value.value if is_array(value.value) else value
-    if isinstance(value, Annotated) and isinstance(value.value, ExternFunc):
+    if isinstance(value, AnnotatedValue) and isinstance(value.value, ExternFunc):
         return value.value
     if isinstance(value, (tuple, list)):
         items = cast("Sequence[object]", value)
@@ -144,8 +144,8 @@ class RelaxValues:
 
     def holds(self, value: object) -> bool:
         """Whether a value is one of Relax."""
-        return isinstance(value, (Expr, GlobalVar, Cast, Annotated)) or (
-            isinstance(value, Foreign) and is_array(value.value)
+        return isinstance(value, (Expr, GlobalVar, Cast, AnnotatedValue)) or (
+            isinstance(value, ForeignValue) and is_array(value.value)
         )
 
     # -- NumPy -----------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ class RelaxValues:
             callee: Any = func.var if isinstance(func, ModuleFunction) else func
             said: Any = ()
             is_pure = False
-            if isinstance(callee, Annotated):
+            if isinstance(callee, AnnotatedValue):
                 is_pure, said = _is_pure(callee.info), _result_of(callee.info)
                 callee = callee.value
             infos: Any = named.pop("sinfo_args", named.pop("ty_args", said))
@@ -398,12 +398,12 @@ def _emit(
     """Read ``R.emit(value)``: the statement around binds it."""
     given = annotate_ty if annotate_struct_info is None else annotate_struct_info
     made = as_value(value)
-    return made if given is None else Annotated(made, as_struct_info(given))
+    return made if given is None else AnnotatedValue(made, as_struct_info(given))
 
 
-def _describe_extern(name: str, struct_info: object = None, *, ty: object = None) -> Annotated:
+def _describe_extern(name: str, struct_info: object = None, *, ty: object = None) -> AnnotatedValue:
     given = ty if struct_info is None else struct_info
-    return Annotated(extern_func(name), as_struct_info(given))
+    return AnnotatedValue(extern_func(name), as_struct_info(given))
 
 
 def _is_pure(info: StructInfo) -> bool:
@@ -415,7 +415,7 @@ def _result_of(info: StructInfo) -> tuple[StructInfo, ...]:
     return (info.ret,) if isinstance(info, FuncStructInfo) else ()
 
 
-class Annotated:
+class AnnotatedValue:
     """``R.emit(value, struct_info)``: a value and what is said of it."""
 
     def __init__(self, value: RelaxExpr, info: StructInfo) -> None:

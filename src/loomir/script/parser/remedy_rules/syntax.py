@@ -83,7 +83,7 @@ def loop_over_buffers(spot: Spot) -> str | None:
         return None
     first = next(n.id for n in ast.walk(value) if isinstance(n, ast.Name) and n.id in used)
     axes = AXES[: ranks[first]]
-    element = write_text(_Indexed(ranks).visit(copy.deepcopy(value)))
+    element = write_text(_IndexInserter(ranks).visit(copy.deepcopy(value)))
     store = f"{target.id}[{', '.join(axes)}] = {element}"
     if len(axes) == 1:
         store = f"for i in range({first}.shape[0]): {store}"
@@ -107,7 +107,7 @@ def _ranks(function: ast.FunctionDef | None) -> dict[str, int]:
     return found
 
 
-class _Indexed(ast.NodeTransformer):
+class _IndexInserter(ast.NodeTransformer):
     """Puts indices behind the names of buffers."""
 
     def __init__(self, ranks: dict[str, int]) -> None:

@@ -14,7 +14,7 @@ from loomir.script.parser import doc
 from loomir.script.parser.assignments import bind_name, list_reassigned_names, list_typed_locals
 from loomir.script.parser.core import FunctionState, Parser, header
 from loomir.script.parser.decorators import Options
-from loomir.script.parser.evaluate.dialect import Poisoned
+from loomir.script.parser.evaluate.dialect import PoisonedValue
 from loomir.script.parser.evaluate.namespaces import ModuleFunction
 from loomir.script.parser.evaluate.var_table import POISON
 from loomir.script.parser.module_calls import unquote
@@ -90,7 +90,7 @@ def _read_declared_dtype(parser: Parser, node: doc.ExprNode) -> DataType | None:
         return None
     try:
         function = parser.evaluate(node.func)
-    except (CompileError, Poisoned):
+    except (CompileError, PoisonedValue):
         return None  # reported where the statement is read
     return function.dtype if isinstance(function, DTypeFunction) else None
 
@@ -148,7 +148,7 @@ def _read_parameter(parser: Parser, frame: PrimFuncFrame, part: doc.arg) -> obje
             value = arg(part.arg, annotation, part.span)
         except CompileError as error:
             raise _place_error(error, place) from error
-    except (CompileError, Poisoned) as error:
+    except (CompileError, PoisonedValue) as error:
         parser.report_error(error, part.span)
         frame.params.append(Var(part.arg, HANDLE))  # keeps the others in their order
     for name, var in frame.shape_names.items():  # of a T.Buffer(…) from around the function
@@ -180,5 +180,5 @@ def _read_return_type(parser: Parser, node: doc.FunctionDef) -> None:
                 span=node.returns.span,
             )
         func_ret(annotation)
-    except (CompileError, Poisoned) as error:
+    except (CompileError, PoisonedValue) as error:
         parser.report_error(error, node.returns.span)

@@ -49,7 +49,7 @@ from loomir.script.parser.assignments import (
 )
 from loomir.script.parser.core import Parser, header, targets_of
 from loomir.script.parser.decorators import read_decorators
-from loomir.script.parser.evaluate.dialect import Expansion, Poisoned
+from loomir.script.parser.evaluate.dialect import Expansion, PoisonedValue
 from loomir.script.parser.evaluate.namespaces import INLINE, MACRO
 from loomir.script.parser.evaluate.operators import binary, is_static, kind
 from loomir.script.parser.evaluate.var_table import MutableLocal
@@ -79,7 +79,7 @@ def visit_for(parser: Parser, node: doc.For) -> None:
             return
         names = _loop_names(parser, node)
         frame, together = _loop_frame(value, node, len(names))
-    except (CompileError, Poisoned) as error:
+    except (CompileError, PoisonedValue) as error:
         parser.report_error(error, node.iter.span)
         parser.lose(targets_of(node), node.body)
         return
@@ -185,7 +185,7 @@ def visit_while(parser: Parser, node: doc.While) -> None:
     _refuse_else(parser, node.orelse, "while")
     try:
         frame = WhileFrame(parser.evaluate(node.test))
-    except (CompileError, Poisoned) as error:
+    except (CompileError, PoisonedValue) as error:
         parser.report_error(error, node.test.span)
         parser.lose((), node.body)
         return
@@ -307,7 +307,7 @@ def _visit_case(parser: Parser, node: doc.If, opened: list[Frame[Any]]) -> doc.I
                 f"the condition of if is {as_expr(test).dtype}, not bool",
                 help="compare with zero, as in x != 0",
             )
-    except (CompileError, Poisoned) as error:
+    except (CompileError, PoisonedValue) as error:
         parser.report_error(error, node.test.span)
         parser.lose((), node.body)
         parser.lose((), node.orelse)
@@ -350,7 +350,7 @@ def visit_with(parser: Parser, node: doc.With) -> None:
                 made = stack.enter_context(frame)
                 if item.optional_vars is not None:
                     bind_with_value(parser, item.optional_vars, made)
-            except (CompileError, Poisoned) as error:
+            except (CompileError, PoisonedValue) as error:
                 parser.report_error(error, item.context_expr.span)
                 parser.lose(targets_of(node), node.body)
                 return
@@ -389,7 +389,7 @@ def visit_assign(parser: Parser, node: doc.Assign) -> None:
     """Read ``a = value``."""
     try:
         value = name_reads(parser, node.targets, parser.evaluate(node.value), node.span)
-    except (CompileError, Poisoned):
+    except (CompileError, PoisonedValue):
         _look_at_targets(parser, node)
         raise
     for target in node.targets:
@@ -405,7 +405,7 @@ def _look_at_targets(parser: Parser, node: doc.Assign) -> None:
         if isinstance(target, doc.Subscript):
             try:
                 parser.evaluate(target)
-            except (CompileError, Poisoned) as error:
+            except (CompileError, PoisonedValue) as error:
                 parser.report_error(error, target.span)
 
 

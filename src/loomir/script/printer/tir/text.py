@@ -36,7 +36,7 @@ Writer: TypeAlias = Callable[[Docsifier, Any, int, int], str]
 """Writes a node so that it binds at least so strongly, so many levels deep at most."""
 
 
-class _Involved(Exception):
+class _NotPlain(Exception):
     """Raised inside of this module where an expression is not written here."""
 
 
@@ -46,7 +46,7 @@ def plain_text(d: Docsifier, node: Any) -> ExprDoc | None:
         return None
     try:
         return TextDoc(_WRITERS[node.__class__](d, node, 0, _DEEPEST))
-    except _Involved:
+    except _NotPlain:
         return None
 
 
@@ -58,7 +58,7 @@ def store_text(d: Docsifier, node: BufferStore) -> LineDoc | None:
     try:
         text = _WRITERS[value.__class__](d, value, 0, _DEEPEST)
         return LineDoc(f"{_element(d, node, ATOM, _DEEPEST)} = {text}")
-    except _Involved:
+    except _NotPlain:
         return None
 
 
@@ -80,7 +80,7 @@ def call_text(name: str, args: list[ExprDoc]) -> TextDoc | None:
 def _name(d: Docsifier, definition: Any, need: int, levels: int) -> str:
     known = d.docs.get(id(definition))
     if known is None or known[1].__class__ is not IdDoc:
-        raise _Involved
+        raise _NotPlain
     return known[1].name  # type: ignore[attr-defined]
 
 
@@ -93,7 +93,7 @@ def _int(d: Docsifier, node: IntImm, need: int, levels: int) -> str:
 
 def _float(d: Docsifier, node: FloatImm, need: int, levels: int) -> str:
     if not math.isfinite(node.value):
-        raise _Involved
+        raise _NotPlain
     return f"T.{node.dtype}({node.value!r})"
 
 
@@ -107,7 +107,7 @@ def _is_plain(node: Any) -> bool:
 
 def _binary(d: Docsifier, node: Any, need: int, levels: int) -> str:
     if not levels:
-        raise _Involved
+        raise _NotPlain
     symbol, strength, left = _ROWS[node.__class__]
     a, b = node.a, node.b
     if _is_plain(a) and _is_plain(b):
@@ -132,13 +132,13 @@ def _anchor(d: Docsifier, args: tuple[Any, ...], levels: int) -> str:
 
 def _comma(d: Docsifier, args: tuple[Any, ...], levels: int) -> str:
     if not levels:
-        raise _Involved
+        raise _NotPlain
     return ", ".join([_WRITERS[arg.__class__](d, arg, 0, levels - 1) for arg in args])
 
 
 def _not(d: Docsifier, node: Not, need: int, levels: int) -> str:
     if not levels:
-        raise _Involved
+        raise _NotPlain
     text = f"not {_WRITERS[node.a.__class__](d, node.a, NOT, levels - 1)}"
     return f"({text})" if need > NOT else text
 
@@ -156,9 +156,9 @@ def _element(d: Docsifier, node: Any, need: int, levels: int) -> str:
     if not indices:
         return f"{name}[()]"
     if indices[-1].__class__ is Ramp:
-        raise _Involved  # may be a slice
+        raise _NotPlain  # may be a slice
     if not levels:
-        raise _Involved
+        raise _NotPlain
     docs = d.docs
     parts: list[str] = []
     for index in indices:  # most are names and numbers
@@ -175,10 +175,10 @@ def _element(d: Docsifier, node: Any, need: int, levels: int) -> str:
 def _call(d: Docsifier, node: Call, need: int, levels: int) -> str:
     op = node.op
     if not isinstance(op, Op) or op in LLVM or op in OUTSIDE:
-        raise _Involved
+        raise _NotPlain
     name = op.name.removeprefix("tir.")
     if name in OPERATORS or not _is_usual(d, name, node):
-        raise _Involved
+        raise _NotPlain
     return f"T.{name}({_anchor(d, node.args, levels)})"
 
 
@@ -203,7 +203,7 @@ def _is_usual(d: Docsifier, name: str, node: Call) -> bool:
 
 class _Writers(dict[type, Writer]):
     def __missing__(self, kind: type) -> Writer:
-        raise _Involved
+        raise _NotPlain
 
 
 _ROWS: Final = {

@@ -203,14 +203,16 @@ def _nearest(
 
 
 # Weights of elements by their distances from the one before the place, whose fraction is ``t``.
-Weigh: TypeAlias = Callable[[PrimExpr, Callable[[int], PrimExpr]], list[tuple[int, PrimExpr]]]
+WeightFormula: TypeAlias = Callable[
+    [PrimExpr, Callable[[int], PrimExpr]], list[tuple[int, PrimExpr]]
+]
 
 
 def _linear(t: PrimExpr, _inside: Callable[[int], PrimExpr]) -> list[tuple[int, PrimExpr]]:
     return [(0, 1.0 - t), (1, t)]
 
 
-def _cubic(alpha: float, exclude: bool) -> Weigh:
+def _cubic(alpha: float, exclude: bool) -> WeightFormula:
     def near(t: PrimExpr) -> PrimExpr:
         return (t * (alpha + 2) - (alpha + 3)) * t * t + 1.0
 
@@ -231,7 +233,7 @@ def _cubic(alpha: float, exclude: bool) -> Weigh:
     return weigh
 
 
-def _resize_along(x: Tensor, at: int, axis: _Axis, inner: DataType, weigh: Weigh) -> Tensor:
+def _resize_along(x: Tensor, at: int, axis: _Axis, inner: DataType, weigh: WeightFormula) -> Tensor:
     """Interpolate along one axis."""
     shape = dims(x)
     shape[at] = axis.count

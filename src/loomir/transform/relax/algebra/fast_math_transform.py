@@ -32,10 +32,10 @@ def fast_math_transform(func: Function) -> Function:
     No pipeline includes this pass. ``exp``, ``tanh`` and ``erf`` stay: their kernels are as fast as
     shorter formulas.
     """
-    return _Fast().rewrite_function(func)
+    return _FastMath().rewrite_function(func)
 
 
-class _Fast(Rewriter):
+class _FastMath(Rewriter):
     def rewrite_call(self, call: Call) -> RelaxExpr:
         """Return a faster expression in place of a call."""
         name = operator_of(call)

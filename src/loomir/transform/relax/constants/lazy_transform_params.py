@@ -70,12 +70,12 @@ def lazy_transform_params(
     for var, func in mod.functions.items():
         functions[var] = func
         if isinstance(func, Function) and var.name_hint.endswith(_ENDING) and var not in used:
-            functions[var] = _Lazy(func, options).make() or func
+            functions[var] = _LazyBuilder(func, options).make() or func
     changed = any(functions[var] is not func for var, func in mod.functions.items())
     return mod.with_functions(functions) if changed else mod
 
 
-class _Lazy:
+class _LazyBuilder:
     """Builds the new form of one function."""
 
     def __init__(self, func: Function, options: LazyTransformParamsOptions) -> None:

@@ -63,14 +63,14 @@ def lift_transform_params(mod: IRModule) -> IRModule:
     return mod.with_functions(functions) if changed else mod
 
 
-class _Lifted(NamedTuple):
+class _LiftedFunctions(NamedTuple):
     """A function that takes transformed weights, and the one that transforms them."""
 
     function: Function
     transform: Function
 
 
-def _lift(func: Function, name: str) -> _Lifted | None:
+def _lift(func: Function, name: str) -> _LiftedFunctions | None:
     count = count_of_inputs(func)
     body = func.body
     if count is None or not isinstance(body, SeqExpr):
@@ -107,7 +107,11 @@ def _lift(func: Function, name: str) -> _Lifted | None:
     attrs = {"global_symbol": name} if "global_symbol" in func.attrs else {}
     info = TupleStructInfo(tuple([v.struct_info for v in (*kept, *crossing)]))
     separate = Function(transform.params, transform.body, info, attrs=attrs, span=func.span)
-    return None if free_shape_vars(separate) else _Lifted(made, copy_with_fresh_vars(separate))
+    return (
+        None
+        if free_shape_vars(separate)
+        else _LiftedFunctions(made, copy_with_fresh_vars(separate))
+    )
 
 
 def _movable(func: Function, body: SeqExpr, weights: tuple[Var, ...]) -> dict[int, VarBinding]:

@@ -18,15 +18,15 @@ from loomir.support.array import Array, empty_on_line
 from loomir.support.dtype import numpy_of
 from loomir.tir.expr import IntImm
 from loomir.tir.function import PrimFunc
-from loomir.tir.prepared import Made, Preparation, Prepared
+from loomir.tir.prepared_function import Preparation, PreparedBuffer, PreparedFunction
 from loomir.transform.relax.graph_reading import operator_of
 
 __all__ = ["PackConstantsOptions", "pack_constants"]
 
 _CALLS: Final = ("call_tir", "call_tir_inplace")
 
-Prepare: TypeAlias = Callable[[PrimFunc, Set[int]], "Prepared | None"]
-Build: TypeAlias = Callable[[IRModule], Callable[[str], Callable[..., Any]]]
+PrepareFunction: TypeAlias = Callable[[PrimFunc, Set[int]], "PreparedFunction | None"]
+BuildFunctions: TypeAlias = Callable[[IRModule], Callable[[str], Callable[..., Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class PackConstantsOptions:
     callbacks the pass does nothing: packed layouts depend on schedules, and so on the machine.
     """
 
-    prepare: Prepare | None = None
-    build: Build | None = None
+    prepare: PrepareFunction | None = None
+    build: BuildFunctions | None = None
 
 
 @register("relax.PackConstants", requires={"relax_normal_form"}, breaks={"functions_used"})
@@ -64,7 +64,7 @@ def pack_constants(
 
 
 class _Kernel(NamedTuple):
-    prepared: Prepared
+    prepared: PreparedFunction
     numbers: tuple[int, ...]
     """For each preparation, the number of the packing function; equal ones share a function."""
 
@@ -75,7 +75,7 @@ _Task: TypeAlias = "tuple[int, tuple[int, ...]]"
 
 
 class _Pack(Rewriter):
-    def __init__(self, mod: IRModule, prepare: Prepare) -> None:
+    def __init__(self, mod: IRModule, prepare: PrepareFunction) -> None:
         super().__init__(mod)
         self.prepare = prepare
         self.kernels: dict[_Key, _Kernel | None] = {}
@@ -128,7 +128,7 @@ class _Pack(Rewriter):
         return same[-1]
 
     # -- packing -----------------------------------------------------------------------------------
-    def compute(self, build: Build) -> None:
+    def compute(self, build: BuildFunctions) -> None:
         """Pack all constants."""
         module: dict[GlobalVar, BaseFunc] = {}
         for number, part in enumerate(self.functions):
@@ -160,7 +160,7 @@ class _Pack(Rewriter):
         arguments = found.prepared.arguments
         given: list[RelaxExpr] = []
         for argument in arguments:
-            if isinstance(argument, Made):
+            if isinstance(argument, PreparedBuffer):
                 given.append(made[argument.preparation][argument.buffer])
             elif argument < len(fields):
                 given.append(fields[argument])

@@ -52,7 +52,7 @@ def lambda_lift(mod: IRModule) -> IRModule:
     return _Lifter(mod).rewrite_module()
 
 
-class _Captured(NamedTuple):
+class _Captures(NamedTuple):
     """The variables that a local function captures."""
 
     values: tuple[Var, ...]
@@ -82,7 +82,7 @@ class _Lifter(Rewriter):
         else:
             self.replace(binding.var, gv)
 
-    def _find_captured(self, name: Var, func: Function) -> _Captured:
+    def _find_captured(self, name: Var, func: Function) -> _Captures:
         values = tuple([var for var in free_relax_vars(func) if var is not name])
         outer = frozenset(self._normalizer.known.shape_vars)
         used = dict.fromkeys(v for v in free_shape_vars(func, outer) if v in outer)
@@ -90,7 +90,7 @@ class _Lifter(Rewriter):
         for var in values:
             used.update(dict.fromkeys(v for v in shape_vars_in(var.struct_info) if v in outer))
             told.update(shape_vars_bound_by(var.struct_info))
-        return _Captured(values, tuple([v for v in used if v not in told]))
+        return _Captures(values, tuple([v for v in used if v not in told]))
 
     def rewrite_call(self, call: Call) -> RelaxExpr:
         """Invoke a closure that ``make_closure`` has built."""
@@ -107,7 +107,7 @@ class _Lifter(Rewriter):
         return Call(op.op, op.args, op.sinfo_args, op.attrs, span=call.span)
 
 
-def _close(func: Function, captured: _Captured) -> Function:
+def _close(func: Function, captured: _Captures) -> Function:
     """Turn the captured variables of a function into parameters."""
     table: dict[Node, Node] = {}
     params = list(func.params)
@@ -127,7 +127,7 @@ def _close(func: Function, captured: _Captured) -> Function:
     return Function(tuple(params), body, ret, func.is_pure, attrs, span=func.span)
 
 
-def _recursive(func: Function, binding: VarBinding, gv: GlobalVar, captured: _Captured) -> Function:
+def _recursive(func: Function, binding: VarBinding, gv: GlobalVar, captured: _Captures) -> Function:
     """Let a recursive function refer to the lifted one, with its captured values."""
     name = binding.var
     if name not in free_relax_vars(func):

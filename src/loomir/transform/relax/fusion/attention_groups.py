@@ -14,7 +14,7 @@ from typing import Final
 from loomir.transform.relax.fusion.fusion_groups import GraphNode
 from loomir.transform.relax.fusion.op_pattern import OpPattern
 
-__all__ = ["Reads", "find_attention"]
+__all__ = ["KernelInputs", "find_attention"]
 
 _PRODUCT: Final = "relax.matmul"
 _MOVES: Final = frozenset(
@@ -37,14 +37,14 @@ _MOST: Final = 16
 
 
 @dataclass(slots=True)
-class Reads:
+class KernelInputs:
     """What a kernel of a graph computes, and which kernels compute its arguments; -1 for others."""
 
     name: str = ""
     made_by: list[int] = field(default_factory=list[int])
 
 
-def find_attention(nodes: Sequence[GraphNode], reads: Sequence[Reads]) -> list[list[int]]:
+def find_attention(nodes: Sequence[GraphNode], reads: Sequence[KernelInputs]) -> list[list[int]]:
     """List the kernels of each attention, in program order."""
     finder = _Finder(nodes, reads)
     products = [i for i, read in enumerate(reads) if _is_product(nodes[i], read)]
@@ -53,13 +53,13 @@ def find_attention(nodes: Sequence[GraphNode], reads: Sequence[Reads]) -> list[l
     return finder.found
 
 
-def _is_product(node: GraphNode, read: Reads) -> bool:
+def _is_product(node: GraphNode, read: KernelInputs) -> bool:
     known = node.kind is OpPattern.OUTPUT_FUSABLE and read.name == _PRODUCT
     return known and len(read.made_by) == 2
 
 
 class _Finder:
-    def __init__(self, nodes: Sequence[GraphNode], reads: Sequence[Reads]) -> None:
+    def __init__(self, nodes: Sequence[GraphNode], reads: Sequence[KernelInputs]) -> None:
         self.nodes = nodes
         self.reads = reads
         self.found: list[list[int]] = []

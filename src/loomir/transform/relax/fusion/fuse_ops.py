@@ -34,7 +34,7 @@ from loomir.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStru
 from loomir.tir.expr import IntImm
 from loomir.tir.expr import Var as ShapeVar
 from loomir.tir.function import PrimFunc
-from loomir.transform.relax.fusion.attention_groups import Reads, find_attention
+from loomir.transform.relax.fusion.attention_groups import KernelInputs, find_attention
 from loomir.transform.relax.fusion.fusion_groups import GraphNode, find_groups
 from loomir.transform.relax.fusion.kernel_binding import bind_kernel, is_known, scalar_argument
 from loomir.transform.relax.fusion.kernel_groups import groups_of
@@ -54,10 +54,10 @@ def fuse_ops(mod: IRModule) -> IRModule:
     Such a function is private and has the attribute ``Primitive``. Only kernels annotated by
     ``AnnotateTIROpPattern`` are grouped; equal groups share a function.
     """
-    return _Grouping(mod).run()
+    return _KernelGrouping(mod).run()
 
 
-class _Grouping:
+class _KernelGrouping:
     def __init__(self, mod: IRModule) -> None:
         self.mod = mod
         self.kernels = {
@@ -107,14 +107,14 @@ class _Grouping:
                 made.append(binding)
         return DataflowBlock(tuple(made), span=block.span)
 
-    def _reads(self, block: DataflowBlock) -> list[Reads]:
+    def _reads(self, block: DataflowBlock) -> list[KernelInputs]:
         """Return what each kernel of a block computes, and which kernels compute its arguments."""
         number: dict[RelaxExpr | None, int] = {}
-        made: list[Reads] = []
+        made: list[KernelInputs] = []
         for i, binding in enumerate(block.bindings):
             assert isinstance(binding, (VarBinding, MatchCast))
             call = binding.value
-            read = Reads()
+            read = KernelInputs()
             if isinstance(call, Call) and isinstance(call.op, Op) and call.op.name == _CALL_TIR:
                 kernel, given = call.args[:2]
                 func = self.kernels.get(kernel.name_hint) if isinstance(kernel, GlobalVar) else None

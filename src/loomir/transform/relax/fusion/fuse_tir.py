@@ -16,7 +16,7 @@ from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import HANDLE
-from loomir.tir.analysis.fresh import fresh_copy
+from loomir.tir.analysis.copy_statement import fresh_copy
 from loomir.tir.buffer import Buffer, decl_buffer
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.expr import Var as PrimVar
@@ -30,7 +30,7 @@ from loomir.transform.relax.fusion.loop_nests import parts_of
 __all__ = ["fuse_tir"]
 
 
-class _Merged(NamedTuple):
+class _MergedKernel(NamedTuple):
     """A kernel under construction: its statements in order, and the buffers between them."""
 
     stmts: tuple[Stmt, ...]
@@ -133,7 +133,7 @@ def _buffer(var: Var) -> Buffer:
     return decl_buffer(dims, info.dtype, name)
 
 
-def _merge(group: Group, buffers: dict[RelaxExpr, Buffer]) -> _Merged:
+def _merge(group: Group, buffers: dict[RelaxExpr, Buffer]) -> _MergedKernel:
     between: list[Buffer] = []
     stmts: list[Stmt] = []
     for member in group.members:
@@ -144,7 +144,7 @@ def _merge(group: Group, buffers: dict[RelaxExpr, Buffer]) -> _Merged:
         stmts += parts
     output = buffers[group.result]
     between.remove(output)
-    return _Merged(tuple(stmts), tuple(between), output)
+    return _MergedKernel(tuple(stmts), tuple(between), output)
 
 
 def _copy_kernel(

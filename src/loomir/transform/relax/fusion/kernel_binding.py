@@ -21,7 +21,7 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.types import VOID_TYPE
 from loomir.transform.relax.fusion.loop_nests import parts_of
 
-__all__ = ["Bound", "ScalarOf", "bind_kernel", "is_known", "output_of", "scalar_argument"]
+__all__ = ["BoundKernelCall", "ScalarOf", "bind_kernel", "is_known", "output_of", "scalar_argument"]
 
 _INT64: Final = DataType("int64")
 
@@ -29,7 +29,7 @@ ScalarOf: TypeAlias = Callable[[Var], "PrimVar | None"]
 """Maps a scalar of a graph to the variable of loops for it, or None."""
 
 
-class Bound(NamedTuple):
+class BoundKernelCall(NamedTuple):
     """A bound call of a kernel: its tensors by parameter, and values of scalars and extents."""
 
     tensors: tuple[tuple[Buffer, RelaxExpr], ...]
@@ -68,7 +68,7 @@ def is_known(info: StructInfo | None) -> bool:
 
 def bind_kernel(
     func: PrimFunc, call: Call, scalar_of: ScalarOf, analyzer: Analyzer
-) -> Bound | None:
+) -> BoundKernelCall | None:
     """Bind the parameters of a kernel with one output, as a ``call_tir`` would.
 
     Return None if arguments and parameters do not match exactly, or if the kernel would have to
@@ -98,7 +98,7 @@ def bind_kernel(
     infos.append((output, call.sinfo_args[0]))
     if not _fit(infos, values, analyzer):
         return None
-    return Bound(tuple(tensors), output, values)
+    return BoundKernelCall(tuple(tensors), output, values)
 
 
 def _number(arg: RelaxExpr, scalar_of: ScalarOf) -> PrimExpr | None:

@@ -31,7 +31,7 @@ from loomir.tir.expr import Var as PrimVar
 from loomir.tir.function import PrimFunc
 from loomir.transform.relax.functions.private_functions import find_only_called
 from loomir.transform.relax.fusion.kernel_binding import (
-    Bound,
+    BoundKernelCall,
     bind_kernel,
     is_known,
     scalar_argument,
@@ -45,7 +45,7 @@ class Member(NamedTuple):
 
     var: Var
     kernel: PrimFunc
-    bound: Bound
+    bound: BoundKernelCall
 
 
 class Group(NamedTuple):

@@ -28,7 +28,7 @@ from loomir.relax.expr import (
 from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normal.block_builder import BlockBuilder
 from loomir.relax.normal.derive import func_struct_info, struct_info_of
-from loomir.relax.operator.context import OpContext, Required
+from loomir.relax.operator.context import OpContext, RuntimeCondition
 from loomir.relax.operator.definition import OpDef, find_op, op_def
 from loomir.relax.shape import INT64, ShapeExpr
 from loomir.relax.struct_info import UNIT, TensorStructInfo
@@ -143,7 +143,7 @@ class _Legalizer:
         call = self._with_exponent(call)
         args = [self._info(arg) for arg in call.args]
         self._assume(args)
-        required: list[Required] = []
+        required: list[RuntimeCondition] = []
         result = self._infer(definition, call, args, required=required)
         kernel = self.kernels.make(definition, call, args, result)
         if kernel is None:  # with a check that unknown extents fit, there may be a kernel
@@ -315,7 +315,7 @@ class _Legalizer:
         call: Call,
         args: list[StructInfo],
         assume: bool = False,
-        required: list[Required] | None = None,
+        required: list[RuntimeCondition] | None = None,
     ) -> StructInfo:
         context = OpContext(
             call, args, self.analyzer, lookup=self._info, warn=lambda _: None, assume=assume
@@ -351,7 +351,7 @@ class _Legalizer:
         return name
 
 
-def _require(given: Required, kind: type[Var], span: Span | None) -> Binding:
+def _require(given: RuntimeCondition, kind: type[Var], span: Span | None) -> Binding:
     """Emit a check of sizes before the kernel, so that schedules do not see it."""
     numbers = ShapeExpr((given.low, given.high))
     attrs = {"message": given.message, "help": given.help}

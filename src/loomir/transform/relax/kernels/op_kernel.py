@@ -53,13 +53,13 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _MadeKernel:
     func: PrimFunc
     numbers: tuple[int, ...]
     """Which shape variables, in order of occurrence, are passed as scalars."""
 
 
-class _Unfit(Exception):
+class _UnknownValues(Exception):
     """Raised inside this module if too little is known of a call's values."""
 
 
@@ -67,7 +67,7 @@ class KernelMaker:
     """Makes kernels and caches them."""
 
     def __init__(self) -> None:
-        self._made: dict[bytes, _Made | None] = {}
+        self._made: dict[bytes, _MadeKernel | None] = {}
 
     def make(
         self,
@@ -96,7 +96,7 @@ class KernelMaker:
         if key not in self._made:
             try:
                 self._made[key] = _build(definition, call, args, outputs, variables, field)
-            except _Unfit:
+            except _UnknownValues:
                 self._made[key] = None
             except CompileError as error:
                 if not _is_refusal(error):
@@ -171,7 +171,7 @@ def _tensors(arg: RelaxExpr, info: StructInfo) -> list[RelaxExpr]:
     if isinstance(info, TupleStructInfo):
         if isinstance(arg, Tuple):
             return [e for f, i in zip(arg.fields, info.fields) for e in _tensors(f, i)]
-        raise _Unfit
+        raise _UnknownValues
     return []
 
 
@@ -191,7 +191,7 @@ class _Inputs:
         info = substitute(info, self.renamed)
         if isinstance(info, TensorStructInfo):
             if info.dims is None or info.dtype.is_void:
-                raise _Unfit
+                raise _UnknownValues
             name = getattr(arg, "name_hint", "") or ("const" if isinstance(arg, Constant) else "x")
             made = placeholder(tuple(map(_size, info.dims)), info.dtype, _plain(name))
             self.placeholders.append(made)
@@ -202,7 +202,7 @@ class _Inputs:
             return info.value
         if isinstance(info, TupleStructInfo) and isinstance(arg, Tuple):
             return [self.convert(f, i) for f, i in zip(arg.fields, info.fields)]
-        raise _Unfit
+        raise _UnknownValues
 
 
 def _size(extent: PrimExpr) -> Any:
@@ -220,7 +220,7 @@ def _build(
     outputs: Sequence[TensorStructInfo],
     variables: Sequence[Var],
     field: int | None,
-) -> _Made:
+) -> _MadeKernel:
     fresh = [Var(v.name_hint, v.dtype) for v in variables]
     renamed: dict[Any, Any] = dict(zip(variables, fresh))
     inputs = _Inputs(renamed)
@@ -232,11 +232,11 @@ def _build(
         options["out"] = whole[0] if len(whole) == 1 else TupleStructInfo(whole)
     results = _as_tensors(definition.lower(*given, **options))
     if [(r.dtype, r.ndim) for r in results] != [(o.dtype, o.ndim) for o in outputs]:
-        raise _Unfit
+        raise _UnknownValues
     results = results if field is None else results[field : field + 1]
     # If an output were an input, one array would have two names.
     if any(r is p for r in results for p in inputs.placeholders):
-        raise _Unfit
+        raise _UnknownValues
     bound = {d for t in (*inputs.placeholders, *results) for d in t.shape if isinstance(d, Var)}
     numbers = tuple(i for i, v in enumerate(fresh) if v not in bound)
     scalars = [fresh[i] for i in numbers]
@@ -244,7 +244,7 @@ def _build(
     func = create_prim_func([*inputs.placeholders, *scalars, *results], name=name)
     attrs = {k: v for k, v in func.attrs.items() if k != "global_symbol"}
     attrs["op"] = definition.name
-    return _Made(
+    return _MadeKernel(
         PrimFunc(func.params, func.body, func.ret_type, func.buffer_map, attrs, span=call.span),
         numbers,
     )
@@ -255,7 +255,7 @@ def _as_tensors(value: Any) -> list[Tensor]:
         list(cast("Sequence[Any]", value)) if isinstance(value, (list, tuple)) else [value]
     )
     if not all(isinstance(t, Tensor) for t in found):
-        raise _Unfit
+        raise _UnknownValues
     return found
 
 

@@ -14,7 +14,7 @@ from loomir.relax.node import RelaxExpr, StructInfo
 from loomir.relax.normal.rewriter import Rewriter
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo
-from loomir.tir.analysis.fresh import fresh_copy, fresh_var
+from loomir.tir.analysis.copy_statement import fresh_copy, fresh_var
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm, Var
 from loomir.tir.function import PrimFunc

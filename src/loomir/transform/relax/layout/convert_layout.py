@@ -136,7 +136,7 @@ def _letters(definition: OpDef, option: str) -> str:
 
 # -- graphs --------------------------------------------------------------------------------------
 @dataclass(slots=True)
-class _Laid:
+class _ArrangedValue:
     """A value and its arrangement; a tuple has one for each field."""
 
     value: RelaxExpr
@@ -149,7 +149,7 @@ class _Block:
 
     captured: set[RelaxExpr]
     """The variables that are used by other than calls and tuples, in their original form."""
-    laid: dict[RelaxExpr, _Laid] = field(default_factory=dict[RelaxExpr, _Laid])
+    laid: dict[RelaxExpr, _ArrangedValue] = field(default_factory=dict[RelaxExpr, _ArrangedValue])
     gone: set[RelaxExpr] = field(default_factory=set[RelaxExpr])
     """The variables that exist only in another arrangement."""
     made: dict[tuple[RelaxExpr, Arrangement], RelaxExpr] = field(
@@ -270,7 +270,7 @@ class _Converter(Rewriter):
         laid = block.laid[call.args[0]]
         assert isinstance(plan.made, Arrangement)
         if isinstance(binding.var, DataflowVar) and binding.var not in block.captured:
-            block.laid[binding.var] = _Laid(laid.value, plan.made)
+            block.laid[binding.var] = _ArrangedValue(laid.value, plan.made)
             block.gone.add(binding.var)
         else:
             self.emit_binding(binding, self._rearrange(laid.value, plan.made))
@@ -293,14 +293,14 @@ class _Converter(Rewriter):
         else:  # derived already
             result = self.builder.normalizer.fresh(var.name_hint, info, False, value.span)
             self.builder.emit_normalized(VarBinding(result, value, span=value.span))
-        block.laid[var] = _Laid(result, arrangement)
+        block.laid[var] = _ArrangedValue(result, arrangement)
         if isinstance(var, DataflowVar) and var not in block.captured:
             block.gone.add(var)
             return None
         return self.emit_binding(binding, self._plain(block.laid[var]))
 
     # -- values ----------------------------------------------------------------------------------
-    def _plain(self, laid: _Laid) -> RelaxExpr:
+    def _plain(self, laid: _ArrangedValue) -> RelaxExpr:
         """Return a value in its original arrangement."""
         if isinstance(laid.arrangement, Arrangement):
             return self._rearrange(laid.value, laid.arrangement)
@@ -353,7 +353,7 @@ class _Converter(Rewriter):
         if laid is None:
             info = tensor_info(arg)
             assert info is not None
-            laid = _Laid(arg, Arrangement.plain(info.ndim))
+            laid = _ArrangedValue(arg, Arrangement.plain(info.ndim))
         own = laid.arrangement
         assert isinstance(own, Arrangement)
         if own == wanted:

@@ -17,11 +17,11 @@ from loomir.relax.operator.definition import OpDef
 from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.transform.relax.layout.arrangement import Arrangement
 
-__all__ = ["LayoutPlan", "Now", "conv_in", "layout_rule", "pool_in"]
+__all__ = ["CurrentArrangement", "LayoutPlan", "conv_in", "layout_rule", "pool_in"]
 
-Now: TypeAlias = Callable[[RelaxExpr], "Arrangement | None"]
+CurrentArrangement: TypeAlias = Callable[[RelaxExpr], "Arrangement | None"]
 """Returns the arrangement of an argument; None for other than tensors of known rank."""
-Wanted: TypeAlias = "Arrangement | tuple[Arrangement | None, ...] | None"
+WantedArrangement: TypeAlias = "Arrangement | tuple[Arrangement | None, ...] | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,12 @@ class LayoutPlan:
     it is. ``made`` has that of the result, or of each field of a tuple.
     """
 
-    args: tuple[Wanted, ...]
+    args: tuple[WantedArrangement, ...]
     attrs: Mapping[str, Any]
     made: Arrangement | tuple[Arrangement, ...]
 
 
-Rule: TypeAlias = Callable[[Call, Now, Var], "LayoutPlan | None"]
+Rule: TypeAlias = Callable[[Call, CurrentArrangement, Var], "LayoutPlan | None"]
 
 
 def layout_rule(definition: OpDef) -> Rule | None:
@@ -54,7 +54,7 @@ def _rank(var: Var) -> int:
     return info.ndim if isinstance(info, TensorStructInfo) else -1
 
 
-def _elementwise(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+def _elementwise(call: Call, now: CurrentArrangement, result: Var) -> LayoutPlan | None:
     """Arrange all arguments like the first one that is not plain."""
     rank = _rank(result)
     known = [now(arg) for arg in call.args]
@@ -62,7 +62,7 @@ def _elementwise(call: Call, now: Now, result: Var) -> LayoutPlan | None:
     if rank < 0 or not led:
         return None
     chosen = led[0]
-    args: list[Wanted] = []
+    args: list[WantedArrangement] = []
     for arg, own in zip(call.args, known):
         if own is None and isinstance(arg, (Var, Constant)):
             return None
@@ -71,15 +71,15 @@ def _elementwise(call: Call, now: Now, result: Var) -> LayoutPlan | None:
     return LayoutPlan(tuple(args), call.attrs, chosen)
 
 
-def _find_arrangement(call: Call, now: Now) -> Arrangement | None:
+def _find_arrangement(call: Call, now: CurrentArrangement) -> Arrangement | None:
     """Return the arrangement of the first argument if it is not plain."""
     own = now(call.args[0])
     return None if own is None or own.is_plain else own
 
 
-def _rest(call: Call, now: Now, count: int = 1) -> tuple[Wanted, ...]:
+def _rest(call: Call, now: CurrentArrangement, count: int = 1) -> tuple[WantedArrangement, ...]:
     """Leave the arguments after the first ones unchanged."""
-    plain: list[Wanted] = []
+    plain: list[WantedArrangement] = []
     for arg in call.args[count:]:
         own = now(arg)
         plain.append(None if own is None else Arrangement.plain(own.rank))
@@ -89,7 +89,7 @@ def _rest(call: Call, now: Now, count: int = 1) -> tuple[Wanted, ...]:
 def _make_axis_rule(name: str) -> Rule:
     """Make the rule of an operator along an axis that keeps all axes."""
 
-    def rule(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+    def rule(call: Call, now: CurrentArrangement, result: Var) -> LayoutPlan | None:
         own = _find_arrangement(call, now)
         axis = call.attrs[name]
         place = None if own is None or axis is None else own.place(axis)
@@ -104,7 +104,7 @@ def _make_axis_rule(name: str) -> Rule:
     return rule
 
 
-def _reduce(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+def _reduce(call: Call, now: CurrentArrangement, result: Var) -> LayoutPlan | None:
     """Reduce the same axes at their new positions."""
     own = _find_arrangement(call, now)
     if own is None:
@@ -126,7 +126,7 @@ def _reduce(call: Call, now: Now, result: Var) -> LayoutPlan | None:
 def _normalize(*names: str) -> Rule:
     """Make the rule of a normalisation, whose options ``names`` are axes."""
 
-    def rule(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+    def rule(call: Call, now: CurrentArrangement, result: Var) -> LayoutPlan | None:
         own = _find_arrangement(call, now)
         if own is None:
             return None
@@ -146,7 +146,7 @@ def _normalize(*names: str) -> Rule:
     return rule
 
 
-def _concat(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+def _concat(call: Call, now: CurrentArrangement, result: Var) -> LayoutPlan | None:
     """Arrange all tensors like the first one that is not plain."""
     if not isinstance(call.args[0], Tuple):
         return None
@@ -160,7 +160,7 @@ def _concat(call: Call, now: Now, result: Var) -> LayoutPlan | None:
     return LayoutPlan(((led[0],) * len(known),), {**call.attrs, "axis": place}, led[0])
 
 
-def _pad(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+def _pad(call: Call, now: CurrentArrangement, result: Var) -> LayoutPlan | None:
     """Pad the same axes at their new positions; axes in blocks must not be padded."""
     own = _find_arrangement(call, now)
     width = call.attrs["pad_width"]
@@ -174,13 +174,13 @@ def _pad(call: Call, now: Now, result: Var) -> LayoutPlan | None:
     return LayoutPlan((own, *_rest(call, now)), {**call.attrs, "pad_width": tuple(moved)}, own)
 
 
-def _keep_both(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+def _keep_both(call: Call, now: CurrentArrangement, result: Var) -> LayoutPlan | None:
     """Arrange both results like the argument."""
     own = _find_arrangement(call, now)
     return None if own is None else LayoutPlan((own,), call.attrs, (own, own))
 
 
-def _permute(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+def _permute(call: Call, now: CurrentArrangement, result: Var) -> LayoutPlan | None:
     """Permute axes without moving elements: see ``convert_layout``."""
     own = _find_arrangement(call, now)
     if own is None:
@@ -190,7 +190,7 @@ def _permute(call: Call, now: Now, result: Var) -> LayoutPlan | None:
     return LayoutPlan((own,), call.attrs, own.permute(order))
 
 
-def _squeeze(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+def _squeeze(call: Call, now: CurrentArrangement, result: Var) -> LayoutPlan | None:
     """Drop the same axes at their new positions."""
     own = _find_arrangement(call, now)
     axes = call.attrs["axis"]
@@ -203,7 +203,7 @@ def _squeeze(call: Call, now: Now, result: Var) -> LayoutPlan | None:
 
 
 # -- images --------------------------------------------------------------------------------------
-def _pool(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+def _pool(call: Call, now: CurrentArrangement, result: Var) -> LayoutPlan | None:
     """Set the operator's layout to that of its images; its result has the same."""
     own = _find_arrangement(call, now)
     text = None if own is None else own.text(call.attrs["layout"])
@@ -234,7 +234,7 @@ def conv_in(call: Call, layout: str, kernel: str, out_layout: str) -> LayoutPlan
     return LayoutPlan((data, weight), {**attrs, **told}, made)
 
 
-def _resize(call: Call, now: Now, result: Var) -> LayoutPlan | None:
+def _resize(call: Call, now: CurrentArrangement, result: Var) -> LayoutPlan | None:
     """Resize images in their layout; height must come before width, as in the sizes."""
     own = _find_arrangement(call, now)
     text = None if own is None else own.text(call.attrs["layout"])

@@ -26,7 +26,7 @@ from loomir.relax.info.relations import Match, is_subtype
 from loomir.relax.operator.definition import find_op
 from loomir.relax.struct_info import TensorStructInfo
 from loomir.support.diagnostics import InternalError
-from loomir.tir.analysis.fresh import definitions_in, fresh_buffer, fresh_var
+from loomir.tir.analysis.copy_statement import definitions_in, fresh_buffer, fresh_var
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.expr import Var as PrimVar
@@ -53,7 +53,7 @@ def dataflow_use_inplace_calls(mod: IRModule) -> IRModule:
     compute each element of the result from the operand's element at the same index, as in additions
     and softmax. Run LegalizeOps first, which turns operators into kernels.
     """
-    run = _InPlace(mod)
+    run = _InPlaceKernels(mod)
     functions: dict[GlobalVar, BaseFunc] = {
         var: rewrite(func, {SeqExpr: run.sequence}) if isinstance(func, Function) else func
         for var, func in mod.functions.items()
@@ -63,7 +63,7 @@ def dataflow_use_inplace_calls(mod: IRModule) -> IRModule:
     return mod.with_functions({**functions, **run.made})
 
 
-class _InPlace:
+class _InPlaceKernels:
     """The kernels of a module, and their in-place variants, made on demand."""
 
     def __init__(self, mod: IRModule) -> None:

@@ -16,7 +16,7 @@ from loomir.ir.visit import pre_order
 from loomir.relax.shape import INT64
 from loomir.tir.expr import IntImm, PrimExpr, Var
 
-__all__ = ["ALIGNMENT", "ARENA", "Plan", "Wanted", "plan_arena"]
+__all__ = ["ALIGNMENT", "ARENA", "MemoryRequest", "Plan", "plan_arena"]
 
 ALIGNMENT: Final = 64
 """In bytes: a cache line, and the widest vector."""
@@ -26,7 +26,7 @@ _TRIES: Final = 8
 """The most free slots of symbolic sizes that are compared with a size."""
 
 
-class Wanted(NamedTuple):
+class MemoryRequest(NamedTuple):
     """A tensor to place: its bytes, and its live range in bindings."""
 
     size: PrimExpr
@@ -41,7 +41,7 @@ class Plan(NamedTuple):
     offsets: tuple[PrimExpr, ...]
 
 
-def plan_arena(wanted: Sequence[Wanted], analyzer: Analyzer) -> Plan:
+def plan_arena(wanted: Sequence[MemoryRequest], analyzer: Analyzer) -> Plan:
     """Choose a place for each tensor; ``wanted`` is in the order of ``first``."""
     fixed = [(i, w) for i, w in enumerate(wanted) if isinstance(w.size, IntImm)]
     others = [(i, w) for i, w in enumerate(wanted) if not isinstance(w.size, IntImm)]
@@ -116,7 +116,7 @@ class _Slots:
         self.free: list[int] = []
         self.busy: list[tuple[int, int]] = []  # (last use, slot), a heap
 
-    def take(self, wanted: Wanted) -> int:
+    def take(self, wanted: MemoryRequest) -> int:
         """Return a free slot that is large enough, or a new one."""
         while self.busy and self.busy[0][0] < wanted.first:
             self.free.append(heapq.heappop(self.busy)[1])

@@ -42,7 +42,7 @@ from loomir.tir.expr import Var as PrimVar
 from loomir.transform.relax.bindings.to_non_dataflow import ordinary_variables
 from loomir.transform.relax.graph_reading import integers_of
 from loomir.transform.relax.memory.aliases import Aliases, find_aliases
-from loomir.transform.relax.memory.memory_plan import ARENA, Wanted, plan_arena
+from loomir.transform.relax.memory.memory_plan import ARENA, MemoryRequest, plan_arena
 
 __all__ = ["static_plan_block_memory"]
 
@@ -79,7 +79,7 @@ def static_plan_block_memory(func: Function) -> Function:
     if not kept:
         return func
     plan = plan_arena(
-        [Wanted(o.size, o.binding, aliases.last_use[o.binding]) for o in kept], analyzer
+        [MemoryRequest(o.size, o.binding, aliases.last_use[o.binding]) for o in kept], analyzer
     )
     storage = Var(ARENA, OBJECT)
     arena = _call("memory.alloc_storage", ShapeExpr((plan.size,)), 0, "global", "uint8")

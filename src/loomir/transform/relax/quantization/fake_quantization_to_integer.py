@@ -22,8 +22,8 @@ from loomir.transform.relax.graph_reading import (
     operators_in,
     tensor_info,
 )
-from loomir.transform.relax.quantization.dequantized import (
-    Dequantized,
+from loomir.transform.relax.quantization.dequantized_values import (
+    DequantizedValue,
     dequantize_codes,
     find_axis,
     range_of,
@@ -107,7 +107,7 @@ class _Rewrite(Rewriter):
             made = self._cancel(call)
         return call if made is None else made
 
-    def _read(self, leaf: RelaxExpr) -> Dequantized | None:
+    def _read(self, leaf: RelaxExpr) -> DequantizedValue | None:
         return read_dequantized(self.values, leaf)
 
     # -- products --------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class _Rewrite(Rewriter):
             return None
         if left is None:
             return self._weight_only(call, right, places[1])
-        scales: list[tuple[Dequantized, int]] = []
+        scales: list[tuple[DequantizedValue, int]] = []
         for operand, (own, out) in zip((left, right), places, strict=True):
             info = tensor_info(operand.factor.codes)
             assert info is not None
@@ -141,7 +141,7 @@ class _Rewrite(Rewriter):
         return made if len(call.args) == 2 else make_call("add", emit(made), call.args[2])
 
     def _weight_only(
-        self, call: Call, right: Dequantized, place: tuple[int, int]
+        self, call: Call, right: DequantizedValue, place: tuple[int, int]
     ) -> RelaxExpr | None:
         """Multiply floats by constant bytes, then the sums by the scale of each column."""
         codes = right.factor.codes
@@ -162,7 +162,7 @@ class _Rewrite(Rewriter):
         made = make_call("multiply", total, as_constant(scale))
         return made if len(call.args) == 2 else make_call("add", emit(made), call.args[2])
 
-    def _scale(self, scales: Sequence[tuple[Dequantized, int]], ndim: int) -> RelaxExpr | None:
+    def _scale(self, scales: Sequence[tuple[DequantizedValue, int]], ndim: int) -> RelaxExpr | None:
         """Return the product of two scales along their axes; None if it is not a normal float."""
         parts = [self._place_axis(operand, axis, ndim) for operand, axis in scales]
         arrays: list[Any] = [self.values.constant(part) for part in parts]
@@ -172,7 +172,7 @@ class _Rewrite(Rewriter):
         normal = (np.abs(exact) > 1e-37) & (np.abs(exact) < 1e37)
         return as_constant(exact.astype("float32")) if normal.all() else None
 
-    def _place_axis(self, operand: Dequantized, axis: int, ndim: int) -> RelaxExpr:
+    def _place_axis(self, operand: DequantizedValue, axis: int, ndim: int) -> RelaxExpr:
         """Return a scale with its axis at the position in the result."""
         known: Any = operand.values
         if known is not None:
@@ -192,7 +192,7 @@ class _Rewrite(Rewriter):
         placed = tuple([extent if a == axis else 1 for a in range(ndim)])
         return self.builder.emit(make_call("reshape", operand.scale, placed))
 
-    def _is_within_range(self, call: Call, left: Dequantized, right: Dequantized) -> bool:
+    def _is_within_range(self, call: Call, left: DequantizedValue, right: DequantizedValue) -> bool:
         """Tell whether no sum can exceed int32, for any values of bytes that are not constant."""
         infos = [tensor_info(arg) for arg in call.args[:2]]
         steps = _steps(call, *infos)
@@ -214,7 +214,7 @@ class _Rewrite(Rewriter):
         codes = self.builder.emit(Call(call.op, args, call.sinfo_args, call.attrs, span=call.span))
         return self._dequantize(codes, found)
 
-    def _dequantize(self, codes: RelaxExpr, found: Dequantized) -> RelaxExpr:
+    def _dequantize(self, codes: RelaxExpr, found: DequantizedValue) -> RelaxExpr:
         zero, scale = self._single(found.factor.zero), self._single(found.scale)
         assert scale is not None
         return dequantize_codes(self.builder, codes, zero, scale)
@@ -268,7 +268,7 @@ class _Rewrite(Rewriter):
         )
         return self._dequantize(made, first)
 
-    def _kind(self, found: Dequantized | None) -> tuple[float, int, DataType] | None:
+    def _kind(self, found: DequantizedValue | None) -> tuple[float, int, DataType] | None:
         """Return scale, zero point and dtype of a tensor with one of each, else None."""
         if found is None or found.uniform is None or not _is_uniform(found, self.values):
             return None
@@ -288,7 +288,7 @@ class _Rewrite(Rewriter):
         return source.factor.codes
 
 
-def _is_uniform(found: Dequantized, values: GraphValues) -> bool:
+def _is_uniform(found: DequantizedValue, values: GraphValues) -> bool:
     """Tell whether all elements have the same, constant zero point."""
     zero = found.factor.zero
     known = None if zero is None else values.constant(zero)
@@ -351,7 +351,7 @@ def _steps(call: Call, left: Any, right: Any) -> int | None:
     return made
 
 
-def _largest_sum(call: Call, right: Dequantized, values: GraphValues) -> int:
+def _largest_sum(call: Call, right: DequantizedValue, values: GraphValues) -> int:
     """Return the largest sum of absolute weights for an element of the result."""
     codes: Any = values.constant(right.factor.codes)
     if codes is None:

@@ -16,8 +16,8 @@ from loomir.ir.node import Node
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, nodes_outside, rebuild, rewrite
+from loomir.tir.analysis.copy_statement import fresh_copy
 from loomir.tir.analysis.effects import is_discardable
-from loomir.tir.analysis.fresh import fresh_copy
 from loomir.tir.buffer import Range
 from loomir.tir.expr import GE, GT, LE, LT, Add, And, CmpOp, IntImm, Not, PrimExpr, Sub, Var
 from loomir.tir.function import PrimFunc

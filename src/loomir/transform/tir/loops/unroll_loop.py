@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from loomir.arith.fold import imm
 from loomir.ir.passes import register
 from loomir.ir.visit import by_class, pre_order, rewrite
-from loomir.tir.analysis.fresh import fresh_copies
+from loomir.tir.analysis.copy_statement import fresh_copies
 from loomir.tir.builtins.table import BREAK_LOOP, CONTINUE_LOOP
 from loomir.tir.expr import Call, IntImm
 from loomir.tir.function import PrimFunc

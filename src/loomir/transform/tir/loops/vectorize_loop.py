@@ -19,7 +19,7 @@ from loomir.ir.visit import (
     trampoline,
 )
 from loomir.support.dtype import LANES, DataType
-from loomir.tir.analysis.fresh import fresh_copy, fresh_var
+from loomir.tir.analysis.copy_statement import fresh_copy, fresh_var
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (

@@ -26,7 +26,7 @@ from loomir.codegen.llvm.support.ir.check_table import (
     TOGETHER,
     WRITTEN,
 )
-from loomir.codegen.llvm.support.ir.raising import RAISE, RAISING, REFUSE, name_values
+from loomir.codegen.llvm.support.ir.raise_errors import RAISE, RAISING, REFUSE, name_values
 from loomir.runtime import layout
 
 __all__ = ["CHECK", "CHECK_FUNCTIONS", "LAY_OUT", "OPEN", "checks_ir"]

@@ -16,7 +16,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Metadata, Module
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, VOID, Type, struct
 from loomir.codegen.llvm.assembler.values import Value, const
-from loomir.codegen.llvm.support.ir.raising import RAISE, REFUSE
+from loomir.codegen.llvm.support.ir.raise_errors import RAISE, REFUSE
 from loomir.runtime.fault import Fault
 
 __all__ = [

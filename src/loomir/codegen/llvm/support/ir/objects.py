@@ -14,7 +14,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Block, Callee, Function, Module
 from loomir.codegen.llvm.assembler.types import I1, I8, I32, I64, PTR, VOID, Type, function, struct
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
-from loomir.codegen.llvm.support.ir.kept_memory import KeptMemory, place
+from loomir.codegen.llvm.support.ir.tensor_memory_cache import TensorMemoryCache, place
 from loomir.relax.faults import DTYPES
 from loomir.runtime import layout as dl
 from loomir.runtime.graph import object_layout as at
@@ -70,7 +70,7 @@ class _Objects:
         self.counting = module.define_global("counting", const(I32, 0), align=64)
         self.malloc = module.declare("malloc", PTR, [I64])
         self.free = module.declare("free", VOID, [PTR])
-        self.kept = KeptMemory(module, self.malloc, self.free)
+        self.kept = TensorMemoryCache(module, self.malloc, self.free)
 
     def open(self, name: str) -> tuple[Function, Builder]:
         """Start a function of ``OBJECT_FUNCTIONS``."""

@@ -116,7 +116,7 @@ class Placement:
         b.condbr(b.icmp("sgt", room, count), roomy, crowded)
         b.position_at_end(crowded)
         b.store(const(I32, ANYWHERE), self.caller)
-        with _Each(b, count) as i:
+        with _WorkerLoop(b, count) as i:
             self._give(b, worker(b, i).thread, free)
         self._copy(b, self.given, free)
         b.ret()
@@ -126,7 +126,7 @@ class Placement:
         _keep_homes(b, free, worker, count, cpu)
         _find_homes(b, free, worker, count, cpu)
         # CPUs that are still free belong to no worker, so all workers may use them.
-        with _Each(b, count) as i:
+        with _WorkerLoop(b, count) as i:
             made = worker(b, i)
             at = b.load(I32, made.home)
             word, bit = _bit(b, free, at)
@@ -154,7 +154,7 @@ class Placement:
 def _keep_homes(b: Builder, free: Value, worker: Find, count: Value, cpu: Value) -> None:
     """Remove the caller's CPU, and the homes of workers that keep theirs, from the free CPUs."""
     _clear(b, free, cpu)
-    with _Each(b, count) as i:
+    with _WorkerLoop(b, count) as i:
         home = worker(b, i).home
         stays, leaves, on = b.append("stays"), b.append("leaves"), b.append("on")
         at = b.load(I32, home)
@@ -172,7 +172,7 @@ def _find_homes(b: Builder, free: Value, worker: Find, count: Value, cpu: Value)
     """Assign the next free CPUs after the caller's to workers without a home."""
     last = b.alloca(I32)
     b.store(cpu, last)
-    with _Each(b, count) as i:
+    with _WorkerLoop(b, count) as i:
         home = worker(b, i).home
         lacks, on = b.append("lacks"), b.append("on")
         b.condbr(b.icmp("slt", b.load(I32, home), const(I32, 0)), lacks, on)
@@ -185,8 +185,8 @@ def _find_homes(b: Builder, free: Value, worker: Find, count: Value, cpu: Value)
         b.position_at_end(on)
 
 
-class _Each:
-    """A loop over the workers: ``with _Each(b, count) as index``."""
+class _WorkerLoop:
+    """A loop over the workers: ``with _WorkerLoop(b, count) as index``."""
 
     def __init__(self, b: Builder, count: Value) -> None:
         self.b, self.count = b, count

@@ -8,7 +8,7 @@ from loomir.codegen.llvm.assembler.types import I32, I64
 from loomir.codegen.llvm.assembler.values import NOTHING, NULL, Value, const
 from loomir.codegen.llvm.tir.builtins import OPS
 from loomir.codegen.llvm.tir.calls.extern import call_extern
-from loomir.codegen.llvm.tir.calls.packed import call_packed
+from loomir.codegen.llvm.tir.calls.packed_call import call_packed
 from loomir.codegen.llvm.tir.frame import FunctionFrame
 from loomir.codegen.llvm.tir.memory import load_value, memory_type
 from loomir.codegen.llvm.tir.polling import CALL, count

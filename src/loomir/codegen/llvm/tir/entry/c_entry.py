@@ -10,7 +10,7 @@ from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.math.floats import cast, register_type
 from loomir.codegen.llvm.support.ir.faults import FINE, MISFIT, open_context
 from loomir.codegen.llvm.tir.entry.tvm_ffi_entry import ONCE
-from loomir.codegen.llvm.tir.frame import Linked, Unit
+from loomir.codegen.llvm.tir.frame import LinkedFunction, Unit
 from loomir.codegen.llvm.tir.stack import call_entered
 from loomir.support.dtype import DataType
 from loomir.tir.signature import Parameter
@@ -30,7 +30,7 @@ def c_type(parameter: Parameter) -> Type:
     return FLOAT if dtype.is_float and dtype.bits < 32 else register_type(dtype)
 
 
-def define_c_entry(unit: Unit, symbol: str, linked: Linked) -> None:
+def define_c_entry(unit: Unit, symbol: str, linked: LinkedFunction) -> None:
     """Define ``i32 (arguments…, ptr result, ptr report)``.
 
     The result is 0, 1 after a fault, or 2 if the arguments do not fit. A fault is written to the

@@ -10,7 +10,7 @@ from loomir.codegen.llvm.assembler.types import DOUBLE, I1, I8, I32, I64, PTR
 from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.math.floats import cast, register_type
 from loomir.codegen.llvm.support.ir.faults import FINE, open_context
-from loomir.codegen.llvm.tir.frame import Linked, Unit
+from loomir.codegen.llvm.tir.frame import LinkedFunction, Unit
 from loomir.codegen.llvm.tir.memory import load_value, memory_type
 from loomir.codegen.llvm.tir.stack import call_entered
 from loomir.runtime import layout as at
@@ -27,7 +27,7 @@ _INT64: Final = DataType("int64")
 _FLOAT64: Final = DataType("float64")
 
 
-def define_entry(unit: Unit, symbol: str, linked: Linked) -> None:
+def define_entry(unit: Unit, symbol: str, linked: LinkedFunction) -> None:
     """Define the entry: decode the arguments, call, encode the result or raise the fault."""
     params = [("self", PTR), ("args", PTR), ("count", I32), ("ret", PTR)]
     made = unit.module.define(symbol, I32, params, attributes=ONCE)

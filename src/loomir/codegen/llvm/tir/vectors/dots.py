@@ -13,7 +13,7 @@ from typing import Final
 from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import BFLOAT, FLOAT, I32
 from loomir.codegen.llvm.assembler.values import Value, const
-from loomir.codegen.llvm.math.fused import multiply_add
+from loomir.codegen.llvm.math.fused_multiply_add import multiply_add
 from loomir.codegen.llvm.tir.frame import FunctionFrame
 from loomir.ir.visit import Step
 from loomir.tir.expr import Call

@@ -13,7 +13,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.types import AMX, FLOAT, I8, I16, I32, I64, VOID
 from loomir.codegen.llvm.assembler.values import NOTHING, Value, const, zero
 from loomir.codegen.llvm.math.floats import cast
-from loomir.codegen.llvm.math.fused import multiply_add
+from loomir.codegen.llvm.math.fused_multiply_add import multiply_add
 from loomir.codegen.llvm.tir.constants import constant_of
 from loomir.codegen.llvm.tir.frame import FunctionFrame
 from loomir.codegen.llvm.tir.vectors.dots import dot_bytes, flush_subnormals, widen_half

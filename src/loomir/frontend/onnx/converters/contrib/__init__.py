@@ -7,16 +7,16 @@ from typing import Final
 from loomir.frontend.onnx.converters.contrib import (
     attention,
     few_bits,
-    fused,
+    fused_operators,
     normalisation,
-    quantised,
+    quantised_operators,
 )
 from loomir.frontend.onnx.registry import Row
 
 ROWS: Final[tuple[Row, ...]] = (
     *attention.ROWS,
     *few_bits.ROWS,
-    *fused.ROWS,
+    *fused_operators.ROWS,
     *normalisation.ROWS,
-    *quantised.ROWS,
+    *quantised_operators.ROWS,
 )

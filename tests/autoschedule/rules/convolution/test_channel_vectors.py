@@ -17,13 +17,13 @@ from loomir.arith.fold import add, fold_expr, imm64, mul
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.ir.stage import Axis
-from loomir.autoschedule.rules.convolution import channel_tiles, channel_vectorized
-from loomir.autoschedule.rules.convolution.valid_taps import sights
+from loomir.autoschedule.rules.convolution import channel_tiles, channel_vectors
+from loomir.autoschedule.rules.convolution.valid_taps import find_tap_bounds
 from loomir.target import Target
 from loomir.te import topi
 from loomir.tir.expr import IntImm, Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.prepared import Made
+from loomir.tir.prepared_function import PreparedBuffer
 from tests.autoschedule.rules.convolution.test_implicit_gemm import expected
 from tests.autoschedule.test_prepack_constants import prepared, run
 
@@ -45,7 +45,7 @@ def never(*_: object) -> float:
 def anyhow() -> Iterator[None]:
     """Choose vectors of channels for small work too, and where they are slower; in several panels."""
     with mock.patch.multiple(
-        channel_vectorized, _PANEL=0, _LEAST_STEPS=1, estimate_pixel_vectors=never, is_near=always
+        channel_vectors, _PANEL=0, _LEAST_STEPS=1, estimate_pixel_vectors=never, is_near=always
     ):
         yield
 
@@ -166,7 +166,9 @@ def test_zeros_around_images_take_no_products(width: int, said: str) -> None:
     assert np.isnan(finite[0, 0])
     result = np.full(wanted.shape, -1, "float32")
     given = {0: spoilt, 1: np.zeros_like(finite)}
-    arrays = [given[a.buffer] if isinstance(a, Made) else image for a in made.arguments[:-1]]
+    arrays = [
+        given[a.buffer] if isinstance(a, PreparedBuffer) else image for a in made.arguments[:-1]
+    ]
     loomir.interpret(made.func, made.func.name, *arrays, result)
     # The first line sees no image in the first line of kernels; others do, and are infinite.
     assert np.isfinite(result[:, :, 0]).all()
@@ -184,20 +186,20 @@ def test_images_without_zeros_around_have_no_steps_to_leave_out() -> None:
 @pytest.mark.parametrize(
     ("stride", "dilation", "low", "high"), [(1, 1, 1, 8), (2, 1, 1, 12), (1, 2, 3, 4), (3, 2, 5, 9)]
 )
-def test_steps_in_sight_are_those_that_see_the_image(
+def test_valid_taps_are_those_that_read_the_image(
     stride: int, dilation: int, low: int, high: int
 ) -> None:
     pixels, steps = 7, 4
     i, s = (Axis(Var(name, INDEX), imm64(n)) for name, n in (("i", pixels), ("s", steps)))
     index = add(mul(i.var, imm64(stride)), mul(s.var, imm64(dilation)))
     bounds = {0: (imm64(low), imm64(high))}
-    (sight,) = sights([index], bounds, [i], [s])
+    (taps,) = find_tap_bounds([index], bounds, [i], [s])
     seen = [[low <= stride * p + dilation * x < high for x in range(steps)] for p in range(pixels)]
-    assert sight.share == sum(map(sum, seen)) / (pixels * steps)
+    assert taps.share == sum(map(sum, seen)) / (pixels * steps)
     for first in range(pixels):
-        assert [sight.sees(first, x) for x in range(steps)] == seen[first]
+        assert [taps.is_valid(first, x) for x in range(steps)] == seen[first]
         for last in range(first, pixels):
-            begin, count = (fold_expr(e) for e in sight.span(imm64(first), imm64(last)))
+            begin, count = (fold_expr(e) for e in taps.span(imm64(first), imm64(last)))
             assert isinstance(begin, IntImm)
             assert isinstance(count, IntImm)
             some = [x for x in range(steps) for p in range(first, last + 1) if seen[p][x]]
@@ -206,8 +208,8 @@ def test_steps_in_sight_are_those_that_see_the_image(
             assert last > first or set(some) == set(covered)
             assert not count.value or covered[-1] < steps
     # No bound is passed, or another index moves as well.
-    assert not sights([index], {0: (imm64(0), imm64(99))}, [i], [s])
-    assert not sights([index, s.var], bounds, [i], [s])
+    assert not find_tap_bounds([index], {0: (imm64(0), imm64(99))}, [i], [s])
+    assert not find_tap_bounds([index, s.var], bounds, [i], [s])
 
 
 @pytest.mark.usefixtures("anyhow")

@@ -47,7 +47,7 @@ from loomir.autoschedule.rules.convolution.channel_tiles import (
 )
 from loomir.autoschedule.rules.convolution.image_panels import copy_image, parts_of
 from loomir.autoschedule.rules.convolution.recognise import Image
-from loomir.autoschedule.rules.convolution.valid_taps import Sight
+from loomir.autoschedule.rules.convolution.valid_taps import TapBounds
 from loomir.autoschedule.rules.matmul.epilogue import store_element
 from loomir.autoschedule.rules.matmul.micro_kernel import (
     choose_multiply,
@@ -56,7 +56,7 @@ from loomir.autoschedule.rules.matmul.micro_kernel import (
     load_tile,
     run_tile,
 )
-from loomir.autoschedule.rules.matmul.operands import Values
+from loomir.autoschedule.rules.matmul.operands import AxisValues
 from loomir.autoschedule.rules.matmul.prepack import is_constant
 from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS, Tiles, div_up
 from loomir.ir.substitution import substitute
@@ -158,7 +158,7 @@ class _ChannelVectors:
         self.parts = div_up(self.pieces, self.per_part)
         self.channel, *self.near = steps
         near = {axis.var for axis in self.near}
-        seen = [s for s in image.sights if s.step.var in near]
+        seen = [s for s in image.tap_bounds if s.step.var in near]
         self.seen = {s.step.var: s for s in seen if s.pixel.var is not last.var}
         """The valid taps along other axes than a line of pixels."""
         self.ends = next((s for s in seen if s.step.var not in self.seen), None)
@@ -211,7 +211,7 @@ class _ChannelVectors:
         return bool(self.seen) or self.ends is not None
 
     # -- kernels -----------------------------------------------------------------------------------
-    def _step(self, k: PrimExpr) -> Values:
+    def _step(self, k: PrimExpr) -> AxisValues:
         """Map a step to the axes of the kernel, in the order in which steps are run."""
         some = Axis(Var("some", self.channel.var.dtype), imm64(self.at_once))
         turn = Axis(
@@ -319,7 +319,7 @@ class _ChannelVectors:
             ),
         )
 
-    def _locate_tile(self, tile: PrimExpr) -> tuple[PrimExpr, PrimExpr, Values]:
+    def _locate_tile(self, tile: PrimExpr) -> tuple[PrimExpr, PrimExpr, AxisValues]:
         """Return the first pixel of a tile, its address in the copy without steps, and its axes."""
         *outer, last = self.image.places
         x = mul(FloorMod(tile, imm64(self.across)), imm64(self.line))
@@ -340,7 +340,7 @@ class _ChannelVectors:
 
     def _tile(
         self,
-        fixed: Values,
+        fixed: AxisValues,
         kernels: tuple[PrimExpr, PrimExpr],
         tile: tuple[PrimExpr, PrimExpr],
         panel: PrimExpr,
@@ -358,7 +358,7 @@ class _ChannelVectors:
             down, along = FloorDiv(r, imm64(self.line)), FloorMod(r, imm64(self.line))
             return add(mul(down, imm64(pitch)), along)
 
-        def step(shift: PrimExpr, table: Values, k: PrimExpr, rows: Sequence[int]) -> Stmt:
+        def step(shift: PrimExpr, table: AxisValues, k: PrimExpr, rows: Sequence[int]) -> Stmt:
             base = add(shift, substitute(image.base, {**fixed, **table}))
 
             def weights(c: PrimExpr) -> PrimExpr:
@@ -397,9 +397,9 @@ class _ChannelVectors:
         self,
         number: PrimExpr,
         tile: PrimExpr,
-        places: Values,
+        places: AxisValues,
         panel: PrimExpr,
-        body: Callable[[Values, PrimExpr, Sequence[int]], Stmt],
+        body: Callable[[AxisValues, PrimExpr, Sequence[int]], Stmt],
     ) -> Stmt:
         """Loop over the steps of a panel; each tile prefetches its share of the next one."""
         u = self.at_once
@@ -412,7 +412,7 @@ class _ChannelVectors:
         def walk(
             ranges: Mapping[Var, Range], rows: Sequence[int], *, fetching: bool, fast: bool = True
         ) -> Stmt:
-            def inside(i: int, table: Values, k: PrimExpr) -> Stmt:
+            def inside(i: int, table: AxisValues, k: PrimExpr) -> Stmt:
                 if i == len(self.near):
                     channel = mul(table[self.channel.var], imm64(u))
 
@@ -451,32 +451,32 @@ class _ChannelVectors:
                 made.append(walk(some, rows, fetching=self.far and not made))
             return IfThenElse(finite, seq(made), plain)
 
-        def bind_range(left: Sequence[Sight], ranges: Mapping[Var, Range]) -> Stmt:
+        def bind_range(left: Sequence[TapBounds], ranges: Mapping[Var, Range]) -> Stmt:
             if not left:
                 return limit_range(ranges)
-            sight, *rest = left
-            begin = places[sight.pixel.var]
+            taps, *rest = left
+            begin = places[taps.pixel.var]
             end = begin
-            if self.lines > 1 and sight.pixel.var is self.image.places[-2].var:
+            if self.lines > 1 and taps.pixel.var is self.image.places[-2].var:
                 end = add(begin, imm64(self.lines - 1))
-            first, size = sight.span(begin, end)
+            first, size = taps.span(begin, end)
             return let(
                 "first",
                 Select(finite, first, imm64(0)),
                 lambda f: let(
                     "size",
-                    Select(finite, size, sight.step.extent),
-                    lambda s: bind_range(rest, {**ranges, sight.step.var: (f, s)}),
+                    Select(finite, size, taps.step.extent),
+                    lambda s: bind_range(rest, {**ranges, taps.step.var: (f, s)}),
                 ),
             )
 
         return bind_range(list(self.seen.values()), {})
 
-    def _split_line(self, sight: Sight) -> list[tuple[int, int, tuple[int, ...]]]:
+    def _split_line(self, taps: TapBounds) -> list[tuple[int, int, tuple[int, ...]]]:
         """Group the taps along a line by their valid pixels: first tap, count, and pixels."""
         made: list[tuple[int, int, tuple[int, ...]]] = []
-        for x in range(sight.step.size or 0):
-            rows = tuple([r for r in range(self.tiles.rows) if sight.sees(r % self.line, x)])
+        for x in range(taps.step.size or 0):
+            rows = tuple([r for r in range(self.tiles.rows) if taps.is_valid(r % self.line, x)])
             if made and made[-1][2] == rows:
                 first, count, _ = made.pop()
                 made.append((first, count + 1, rows))
@@ -502,7 +502,7 @@ class _ChannelVectors:
         return seq(prefetch_line(i) for i in range(lines))
 
     # -- epilogue of a tile ------------------------------------------------------------------------
-    def _end(self, fixed: Values, kernel: PrimExpr, pixel: PrimExpr, sums: Buffer) -> Stmt:
+    def _end(self, fixed: AxisValues, kernel: PrimExpr, pixel: PrimExpr, sums: Buffer) -> Stmt:
         """Transpose the accumulators, so that pixels are contiguous, and store them by channel."""
         tiles, found = self.tiles, self.found
         lanes, (pixels,) = tiles.lanes, found.columns

@@ -8,7 +8,7 @@ import pytest
 from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.values import Value
 from loomir.codegen.llvm.jit.engine import TargetMachine
-from loomir.codegen.llvm.math.fused import multiply_add
+from loomir.codegen.llvm.math.fused_multiply_add import multiply_add
 from loomir.support.dtype import DataType
 from tests.codegen.llvm.kernels import kernel
 

@@ -6,17 +6,17 @@ from typing import NamedTuple, TypeAlias
 
 from loomir.tir.function import PrimFunc
 
-__all__ = ["Argument", "Made", "Preparation", "Prepared"]
+__all__ = ["Argument", "Preparation", "PreparedBuffer", "PreparedFunction"]
 
 
-class Made(NamedTuple):
+class PreparedBuffer(NamedTuple):
     """A buffer that a preparation writes: the index of the preparation, and that of the buffer."""
 
     preparation: int
     buffer: int
 
 
-Argument: TypeAlias = "int | Made"
+Argument: TypeAlias = "int | PreparedBuffer"
 """The value of a parameter: an argument of the original function, or a prepared buffer."""
 
 
@@ -27,7 +27,7 @@ class Preparation(NamedTuple):
     arguments: tuple[int, ...]
 
 
-class Prepared(NamedTuple):
+class PreparedFunction(NamedTuple):
     """``func`` is called with ``arguments``, in their order, and computes what the original did."""
 
     func: PrimFunc

@@ -23,10 +23,10 @@ from loomir.tir.stmt import (
     While,
 )
 
-__all__ = ["Unread", "explain_unread"]
+__all__ = ["UnliftedStatement", "explain_unlifted"]
 
 
-class Unread(NamedTuple):
+class UnliftedStatement(NamedTuple):
     """A statement that runs as written: which, why, and what would be scheduled."""
 
     what: str
@@ -34,13 +34,15 @@ class Unread(NamedTuple):
     form: str
 
 
-def explain_unread(stmt: Stmt) -> Unread:
+def explain_unlifted(stmt: Stmt) -> UnliftedStatement:
     """Explain why a statement runs as written."""
     plain = as_serial(stmt)
     loops = _outer_loops(plain)
     what = _describe(plain, loops)
     if For not in by_class(plain):
-        return Unread(what, "no loop is around it", "nothing is to be done for a single statement")
+        return UnliftedStatement(
+            what, "no loop is around it", "nothing is to be done for a single statement"
+        )
     found = (
         _opaque(plain)
         or find_failing(plain)
@@ -51,7 +53,7 @@ def explain_unread(stmt: Stmt) -> Unread:
         or _find_shared(loops)
         or ("it has none of the forms that rules read", _STORE)
     )
-    return Unread(what, *found)
+    return UnliftedStatement(what, *found)
 
 
 _STORE = (

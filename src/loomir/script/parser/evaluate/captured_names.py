@@ -22,19 +22,27 @@ from loomir.script.parser.evaluate.namespaces import Macro, is_exported, namespa
 from loomir.support.diagnostics import with_article
 from loomir.support.dtype import DataType, dtype_of_numpy
 
-__all__ = ["MISSING", "Captured", "Foreign", "attribute_of", "items_of", "literal", "static"]
+__all__ = [
+    "MISSING",
+    "CapturedNames",
+    "ForeignValue",
+    "attribute_of",
+    "items_of",
+    "literal",
+    "static",
+]
 
 MAX_LITERAL_BITS: Final = 10_000
 
 
-class Missing:
+class MissingMarker:
     """No value."""
 
 
-MISSING: Final = Missing()
+MISSING: Final = MissingMarker()
 
 
-class Foreign:
+class ForeignValue:
     """A value of Python's that is not a value of a program; its attributes may be."""
 
     __slots__ = ("value",)
@@ -57,10 +65,10 @@ class Foreign:
         return with_article(f"torch.{cls.__name__}" if is_tensor else cls.__name__)
 
 
-add_describer(lambda value: value.kind if isinstance(value, Foreign) else None)
+add_describer(lambda value: value.kind if isinstance(value, ForeignValue) else None)
 
 
-class Captured:
+class CapturedNames:
     """Names from around a program, looked up in the given order."""
 
     def __init__(self, *scopes: Mapping[str, object]) -> None:
@@ -129,14 +137,14 @@ def static(value: object) -> object:
         if isinstance(value, base):
             return convert(value)
     if numpy is not None and isinstance(value, numpy.dtype):
-        return dtype_of_numpy(cast("Any", value)) or Foreign(value)
-    return Foreign(value)
+        return dtype_of_numpy(cast("Any", value)) or ForeignValue(value)
+    return ForeignValue(value)
 
 
 def _number(value: Any) -> object:
     """Return the number in a scalar of NumPy's."""
     item: object = value.item()
-    return item if isinstance(item, (bool, int, float)) else Foreign(value)
+    return item if isinstance(item, (bool, int, float)) else ForeignValue(value)
 
 
 # Values of derived classes lose what the class adds.

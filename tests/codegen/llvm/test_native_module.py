@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from loomir import build
-from loomir.codegen.llvm.generated import Generated
+from loomir.codegen.llvm.generated_module import GeneratedModule
 from loomir.codegen.llvm.jit.engine import Passes
 from loomir.codegen.llvm.jit.symbols import symbols_of
 from loomir.codegen.llvm.module import Options, generate
-from loomir.codegen.llvm.native import Native
+from loomir.codegen.llvm.native_module import NativeModule
 from loomir.codegen.llvm.support.ir.checks import CHECK_FUNCTIONS
 from loomir.ir.module import IRModule
 from loomir.runtime.errors import RunValueError
@@ -24,7 +24,7 @@ from loomir.support.dtype import BOOL, DataType
 from loomir.target import Target
 from loomir.tir import expr as e
 from loomir.tir.buffer import BufferLoad, decl_buffer
-from loomir.tir.builtins.table import BUILTINS, Accepts, call_builtin
+from loomir.tir.builtins.table import BUILTINS, AcceptedDTypes, call_builtin
 from loomir.tir.expr import FloatImm, IntImm, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.signature import signature_of
@@ -38,7 +38,7 @@ F32 = DataType("float32")
 
 def generated(
     program: PrimFunc | IRModule, target: str = "native", options: Options = PLAIN
-) -> Generated:
+) -> GeneratedModule:
     mod = module(("main", program)) if isinstance(program, PrimFunc) else program
     functions = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
     signatures = {name: signature_of(f) for name, f in functions.items()}
@@ -65,7 +65,7 @@ def test_symbols_of_an_object() -> None:
     made = generated(program)
     assert dict(made.entries) == {"one": "__tvm_ffi_one"}
     assert not made.needs_pool
-    native = Native(made, Target())
+    native = NativeModule(made, Target())
     table = symbols_of(native.object())
     assert set(table.defined) == {"__tvm_ffi_one"}
     assert set(table.undefined) <= set(CHECK_FUNCTIONS)
@@ -91,17 +91,17 @@ def test_a_lowered_program_only() -> None:
 
 def test_objects_are_cached(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path)
-    first = Native(generated(vector_add()), Target(), cache=cache)
+    first = NativeModule(generated(vector_add()), Target(), cache=cache)
     code = first.object()
     assert cache.size().entries == 1
-    again = Native(generated(vector_add()), Target(), cache=cache)
+    again = NativeModule(generated(vector_add()), Target(), cache=cache)
     assert again.object() == code
     assert cache.size().entries == 1
     for other in (
-        Native(generated(vector_add("int32")), Target(), cache=cache),
-        Native(generated(vector_add()), Target(), 3, cache=cache),
-        Native(generated(vector_add()), Target(), passes=Passes.FEW, cache=cache),
-        Native(generated(vector_add(), "haswell"), Target("haswell"), cache=cache),
+        NativeModule(generated(vector_add("int32")), Target(), cache=cache),
+        NativeModule(generated(vector_add()), Target(), 3, cache=cache),
+        NativeModule(generated(vector_add()), Target(), passes=Passes.FEW, cache=cache),
+        NativeModule(generated(vector_add(), "haswell"), Target("haswell"), cache=cache),
     ):
         before = cache.size().entries
         other.object()
@@ -110,12 +110,12 @@ def test_objects_are_cached(tmp_path: Path) -> None:
 
 def test_a_cached_object_runs(tmp_path: Path) -> None:
     for _ in range(2):
-        native = Native(generated(vector_add()), Target(), cache=ObjectCache(tmp_path))
+        native = NativeModule(generated(vector_add()), Target(), cache=ObjectCache(tmp_path))
         assert native.address("main") == native.address("main")
 
 
 def test_many_threads_ask_at_once() -> None:
-    native = Native(generated(vector_add()), Target())
+    native = NativeModule(generated(vector_add()), Target())
     found: list[int] = []
     threads = [
         threading.Thread(target=lambda: found.append(native.address("main"))) for _ in range(8)
@@ -130,11 +130,11 @@ def test_many_threads_ask_at_once() -> None:
 
 # -- other machines ----------------------------------------------------------------------------
 DTYPES = {
-    Accepts.FLOAT: ("float16", "bfloat16", "float32", "float64"),
-    Accepts.FLOAT_INT32: ("float16", "float32", "float64"),
-    Accepts.INTEGER: ("int8", "uint16", "int64"),
-    Accepts.NUMBER: ("int32", "float16", "bfloat16"),
-    Accepts.BITS: ("uint8", "bool"),
+    AcceptedDTypes.FLOAT: ("float16", "bfloat16", "float32", "float64"),
+    AcceptedDTypes.FLOAT_INT32: ("float16", "float32", "float64"),
+    AcceptedDTypes.INTEGER: ("int8", "uint16", "int64"),
+    AcceptedDTypes.NUMBER: ("int32", "float16", "bfloat16"),
+    AcceptedDTypes.BITS: ("uint8", "bool"),
 }
 
 
@@ -148,7 +148,7 @@ def everything() -> IRModule:
             for lanes in (1, 8):
                 index = i64(3) if lanes == 1 else e.Ramp(i64(8), i64(1), lanes)
                 args: list[e.PrimExpr] = [get(a, index)] * (row.arity or 1)
-                if row.accepts is Accepts.FLOAT_INT32:
+                if row.accepts is AcceptedDTypes.FLOAT_INT32:
                     args[1] = get(powers, index)
                 value = call_builtin(name, *args)
                 stores.append(put(a, index, e.Cast(value, args[0].dtype)))
@@ -161,7 +161,7 @@ def everything() -> IRModule:
 @pytest.mark.parametrize("name", ["native", "x86-64", "skylake-avx512"])
 def test_every_builtin_compiles(name: str) -> None:
     # Helpers are called by what selects instructions, which is the same without LLVM's passes.
-    native = Native(generated(everything(), name), Target(name), 0)
+    native = NativeModule(generated(everything(), name), Target(name), 0)
     table = symbols_of(native.object())
     # What the C library of any Linux has; above all no helpers of compilers (`__extendhfsf2`).
     assert not [n for n in table.undefined if n.startswith("__")]
@@ -195,7 +195,7 @@ def test_code_for_the_plainest_machine_runs_here() -> None:
 
 
 def test_code_for_another_family_is_text_and_objects() -> None:
-    native = Native(generated(vector_add(), "neoverse-n1"), Target("neoverse-n1"))
+    native = NativeModule(generated(vector_add(), "neoverse-n1"), Target("neoverse-n1"))
     assert "fadd\tv" in native.assembly()
     assert native.object()[:4] == b"\x7fELF"
     with pytest.raises(RunValueError, match="this machine is x86_64"):
@@ -204,9 +204,11 @@ def test_code_for_another_family_is_text_and_objects() -> None:
 
 # -- how good the code is ----------------------------------------------------------------------
 def test_a_plain_loop_is_vectorised() -> None:
-    text = Native(generated(vector_add(), "znver3"), Target("znver3")).assembly()
+    text = NativeModule(generated(vector_add(), "znver3"), Target("znver3")).assembly()
     assert re.search(r"vaddps\s.*%ymm", text)
-    wide = Native(generated(vector_add(), "skylake-avx512"), Target("skylake-avx512")).assembly()
+    wide = NativeModule(
+        generated(vector_add(), "skylake-avx512"), Target("skylake-avx512")
+    ).assembly()
     assert re.search(r"vaddps\s.*%zmm", wide)
 
 
@@ -217,7 +219,9 @@ def test_loops_over_narrow_variables_are_vectorised() -> None:
     kind = DataType("int32")
     inner = For(j, IntImm(0, kind), IntImm(48, kind), ForKind.SERIAL, store)
     outer = For(i, IntImm(0, kind), IntImm(64, kind), ForKind.SERIAL, inner)
-    text = Native(generated(func("main", [a, b], outer), "znver3"), Target("znver3")).assembly()
+    text = NativeModule(
+        generated(func("main", [a, b], outer), "znver3"), Target("znver3")
+    ).assembly()
     assert re.search(r"v(add|mul)ps\s.*%ymm", text)
 
 
@@ -227,7 +231,9 @@ def test_parallel_loops_are_vectorised_inside() -> None:
     rows = loop(
         64, lambda i: loop(n, lambda j: put(b, j, get(a, j) + get(b, j))), kind=ForKind.PARALLEL
     )
-    text = Native(generated(func("main", [a, b], rows), "znver3"), Target("znver3")).assembly()
+    text = NativeModule(
+        generated(func("main", [a, b], rows), "znver3"), Target("znver3")
+    ).assembly()
     assert re.search(r"vaddps\s.*%ymm", text)
 
 
@@ -265,7 +271,7 @@ def micro_kernel() -> PrimFunc:
 
 
 def test_accumulators_stay_in_registers() -> None:
-    text = Native(generated(micro_kernel(), "znver3"), Target("znver3")).assembly()
+    text = NativeModule(generated(micro_kernel(), "znver3"), Target("znver3")).assembly()
     blocks = re.split(r"^\.LBB\w+:", text, flags=re.MULTILINE)
     hot = [block for block in blocks if block.count("vfmadd") >= 12]
     assert hot

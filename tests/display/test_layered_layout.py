@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from loomir.display.layered import Box, Line, Placement, place
+from loomir.display.layered_layout import Box, Line, Placement, place
 
 
 def random_graph(seed: int, count: int) -> tuple[list[Box], list[Line]]:

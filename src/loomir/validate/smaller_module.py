@@ -12,7 +12,7 @@ from loomir.tir.expr import IntImm
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Block, BufferRealize, BufferStore, DeclBuffer, For
 
-__all__ = ["Smaller", "smaller_ones"]
+__all__ = ["SmallerModule", "smaller_ones"]
 
 _STEP: Final = 16
 """Smaller sizes keep the remainder modulo this number, a usual width of vectors and tiles."""
@@ -27,14 +27,14 @@ _NEAR: Final = (2, 6)
 _SMALL: Final = 24
 
 
-class Smaller(NamedTuple):
+class SmallerModule(NamedTuple):
     """A module with other sizes, and the table of replaced sizes."""
 
     module: IRModule
     sizes: tuple[tuple[int, int], ...]
 
 
-def smaller_ones(module: IRModule, name: str) -> Iterator[Smaller]:
+def smaller_ones(module: IRModule, name: str) -> Iterator[SmallerModule]:
     """Yield modules in which a function has smaller and smaller sizes.
 
     A number is replaced wherever it occurs; expressions that depend on it otherwise may not fit.
@@ -58,7 +58,7 @@ def smaller_ones(module: IRModule, name: str) -> Iterator[Smaller]:
             var: _resize(one, replace_size) if isinstance(one, PrimFunc) else one
             for var, one in module.functions.items()
         }
-        yield Smaller(module.with_functions(functions), tuple(table.items()))
+        yield SmallerModule(module.with_functions(functions), tuple(table.items()))
 
 
 def _resize(func: PrimFunc, replace_size: Callable[[IntImm], IntImm]) -> PrimFunc:

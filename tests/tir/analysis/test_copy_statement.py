@@ -6,7 +6,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.visit import by_class
 from loomir.script import from_source
 from loomir.tir import Block, PrimFunc
-from loomir.tir.analysis.fresh import definitions_in, fresh_copies, fresh_copy
+from loomir.tir.analysis.copy_statement import definitions_in, fresh_copies, fresh_copy
 from loomir.tir.expr import IntImm
 from loomir.tir.stmt import BlockRealize, For
 

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from loomir.frontend.torch.converters import load_converters
-from loomir.frontend.torch.exported import from_exported
+from loomir.frontend.torch.exported_program import from_exported
 from loomir.frontend.torch.mistakes import refuse_program
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.registry import known_operators

@@ -20,10 +20,10 @@ __all__ = [
     "PACKED_CODE",
     "FunctionCheck",
     "FunctionInfo",
-    "Generated",
+    "GeneratedModule",
     "Graph",
     "Part",
-    "Timed",
+    "TimedKernel",
 ]
 
 ENTER: Final = "loomir_enter"
@@ -34,7 +34,7 @@ PACKED_CODE: Final = "loomir_packed"
 """The code of all packed functions; objects that Python creates refer to it as well."""
 
 
-class Timed(NamedTuple):
+class TimedKernel(NamedTuple):
     """A timed kernel, and the names of the sizes in its records."""
 
     name: str
@@ -89,14 +89,14 @@ class Graph:
 
 
 class Part(NamedTuple):
-    """A part of a module that is compiled separately; ``shaped`` as in ``Generated``."""
+    """A part of a module that is compiled separately; ``shaped`` as in ``GeneratedModule``."""
 
     text: str
     shaped: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
+class GeneratedModule:
     """Generated IR, the meaning of its faults, and the symbols of its public functions.
 
     ``externs`` maps undefined symbols to the names of C functions. ``graph`` is what Python needs
@@ -112,6 +112,6 @@ class Generated:
     needs_callback: bool
     externs: Mapping[str, str]
     graph: Graph | None = None
-    timed: tuple[Timed, ...] = ()
+    timed: tuple[TimedKernel, ...] = ()
     shaped: bool = False
     parts: tuple[Part, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from loomir.codegen.llvm.generated import ENTER, FUNCTION, PACKED_CODE, Generated
+from loomir.codegen.llvm.generated_module import ENTER, FUNCTION, PACKED_CODE, GeneratedModule
 from loomir.codegen.llvm.jit import engine
 from loomir.codegen.llvm.jit.bundle import pack_objects
 from loomir.codegen.llvm.jit.object_store import compile_all_kept
@@ -29,7 +29,7 @@ from loomir.target import Target
 if TYPE_CHECKING:
     from loomir.support.array import Array
 
-__all__ = ["Native", "load_library_early"]
+__all__ = ["NativeModule", "load_library_early"]
 
 
 def _data(arrays: Mapping[str, Array]) -> dict[str, int]:
@@ -53,7 +53,7 @@ def _load_library() -> None:
             symbols()
 
 
-class Native:
+class NativeModule:
     """Machine code of a module; every step happens once, in any thread.
 
     - ``level`` 0 runs none of LLVM's passes, 1 to 3 its usual ones, ``engine.QUICKEST`` even less.
@@ -79,7 +79,7 @@ class Native:
 
     def __init__(
         self,
-        generated: Generated,
+        generated: GeneratedModule,
         target: Target | engine.TargetMachine,
         level: int = 2,
         *,

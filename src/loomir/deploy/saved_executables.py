@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from loomir.codegen.llvm.generated import Part
+from loomir.codegen.llvm.generated_module import Part
 from loomir.codegen.llvm.jit.engine import TargetMachine
-from loomir.codegen.llvm.native import Native
+from loomir.codegen.llvm.native_module import NativeModule
 from loomir.deploy.callables import callables
 from loomir.deploy.compatibility import abi_stamp, check_machine
 from loomir.deploy.tables import Tables, read_tables, write_tables
@@ -44,7 +44,7 @@ _WHAT_ELSE: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError
 def save(
     path: str | os.PathLike[str],
     tables: Tables,
-    native: Native,
+    native: NativeModule,
     script: Callable[[], str],
     version: str,
 ) -> None:
@@ -52,7 +52,9 @@ def save(
     write_file(Path(path), to_bytes(tables, native, script, version))
 
 
-def to_bytes(tables: Tables, native: Native, script: Callable[[], str], version: str) -> bytes:
+def to_bytes(
+    tables: Tables, native: NativeModule, script: Callable[[], str], version: str
+) -> bytes:
     """Return the bytes that ``save`` writes. Errors: TIR0003."""
     known, constants = write_tables(tables)
     machine = native.machine
@@ -154,7 +156,7 @@ def _make_executable(
         machine = TargetMachine.of(target["cpu"], target["features"], target["triple"])
         tables = read_tables(json.loads(known), constants, llvm_ir.decode("utf-8", "surrogatepass"))
         each = tuple([Part(str(text), bool(shaped)) for text, shaped in json.loads(ir_parts)])
-        native = Native(replace(tables.generated, parts=each), machine, compiled=code)
+        native = NativeModule(replace(tables.generated, parts=each), machine, compiled=code)
         functions = callables(tables, native)
         text = script.decode("utf-8", "surrogatepass")
     except (*_WHAT_ELSE, LoomirError) as error:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-__all__ = ["Box", "Line", "Placed", "Placement", "place"]
+__all__ = ["Box", "Line", "PlacedBox", "Placement", "place"]
 
 _CHARACTER: Final = 7.0
 _MARGIN: Final = 10.0
@@ -42,7 +42,7 @@ class Line(NamedTuple):
     target: int
 
 
-class Placed(NamedTuple):
+class PlacedBox(NamedTuple):
     """The centre and the size of a box."""
 
     x: float
@@ -54,7 +54,7 @@ class Placed(NamedTuple):
 class Placement(NamedTuple):
     """The layout: boxes, the points of lines, and the total size."""
 
-    boxes: list[Placed]
+    boxes: list[PlacedBox]
     curves: list[list[tuple[float, float]]]
     width: float
     height: float
@@ -166,7 +166,7 @@ def place(boxes: Sequence[Box], lines: Sequence[Line]) -> Placement:
             y[point] = top + height / 2
         top += height + _BETWEEN
     placed = [
-        Placed(points.x[n], y[n], points.width[n], points.height[n]) for n in range(len(boxes))
+        PlacedBox(points.x[n], y[n], points.width[n], points.height[n]) for n in range(len(boxes))
     ]
     curves: list[list[tuple[float, float]]] = []
     for route in points.routes:

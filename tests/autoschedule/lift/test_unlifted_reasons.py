@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loomir.autoschedule.driver import schedule_function
-from loomir.autoschedule.lift.unread import explain_unread
+from loomir.autoschedule.lift.unlifted_reasons import explain_unlifted
 from loomir.script import from_source
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
@@ -52,7 +52,7 @@ def f(a: T.Buffer((64, 64), "int32"), o: T.Buffer((64,), "int32"), r: T.Buffer((
     assert isinstance(func, PrimFunc)
     made = schedule_function(func, Target("haswell"))
     assert not made.plans
-    (found,) = [explain_unread(stmt) for stmt in made.unplanned]
+    (found,) = [explain_unlifted(stmt) for stmt in made.unplanned]
     assert (found.why, found.form) == (why, form)
     assert found.what.startswith("loops over i, writing ")
     assert found.what.endswith(", line 5")

@@ -32,7 +32,7 @@ from loomir.autoschedule.builders.operand_access import (
 from loomir.autoschedule.ir.plan import Plan, Prepack
 from loomir.autoschedule.ir.stage import Axis, has_zero_trip_case
 from loomir.autoschedule.rules.matmul.accumulator_init import init_accumulators
-from loomir.autoschedule.rules.matmul.blocking import Blocking
+from loomir.autoschedule.rules.matmul.blocking import BlockingParameters
 from loomir.autoschedule.rules.matmul.dot_groups import WORD
 from loomir.autoschedule.rules.matmul.epilogue import store_element
 from loomir.autoschedule.rules.matmul.micro_kernel import (
@@ -45,10 +45,10 @@ from loomir.autoschedule.rules.matmul.micro_kernel import (
     run_tile,
 )
 from loomir.autoschedule.rules.matmul.operands import (
-    Places,
+    AxesAtOffset,
+    AxisValues,
     Side,
     Source,
-    Values,
     bind_tile,
     bind_values,
     load_vector,
@@ -87,9 +87,9 @@ from loomir.tir.expr import (
 )
 from loomir.tir.stmt import TRUE, IfThenElse, Stmt, seq
 
-__all__ = ["Blocked"]
+__all__ = ["BlockedProduct"]
 
-Start: TypeAlias = Callable[[PrimExpr], PrimExpr]
+AccumulatorInit: TypeAlias = Callable[[PrimExpr], PrimExpr]
 """Gives a vector of the initial accumulators of columns."""
 _TRANSPOSED: Final = 16
 """The most rows of a block transposed in registers; more would add code for little gain."""
@@ -97,7 +97,7 @@ _WRITTEN_OUT: Final = 6000
 """Nodes up to which the epilogue of a tile is unrolled from registers."""
 
 
-class Blocked(Blocking):
+class BlockedProduct(BlockingParameters):
     """The loop nest that follows from the choices for a product."""
 
     # -- packing -----------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class Blocked(Blocking):
         table = unravel(found.batch, batch)
         factor, depth = self._collapse_reduced(side)
 
-        def value(place: Values, k: PrimExpr) -> PrimExpr:
+        def value(place: AxisValues, k: PrimExpr) -> PrimExpr:
             return value_at(factor, {**table, **place, **unravel(depth, k)})
 
         if self.groups is not None:
@@ -114,7 +114,7 @@ class Blocked(Blocking):
 
         size = min(self.tiles.lanes, _TRANSPOSED)
 
-        def load_along(place: Values, k: PrimExpr) -> PrimExpr:
+        def load_along(place: AxisValues, k: PrimExpr) -> PrimExpr:
             return load_vector(factor, value(place, k), size)
 
         # Prepacking runs once and should compile fast: transposes in registers are much code.
@@ -346,13 +346,15 @@ class Blocked(Blocking):
         row_tile = ravel(tile[0], left.per_block, tile[1])
         column_tile = ravel(strip[0], right.per_block, strip[1])
 
-        def inside(row: PrimExpr, column: PrimExpr, rows: Places, columns: Places) -> Stmt:
+        def inside(
+            row: PrimExpr, column: PrimExpr, rows: AxesAtOffset, columns: AxesAtOffset
+        ) -> Stmt:
             source = left.clamp(rows, row)
             read_left = self._reader(left, batch, (row_tile, tile[1]), source)
             read_right = self._reader(right, batch, (column_tile, strip[1]), lambda i: {}, column)
             fetches = self._fetches(batch, strip, tile, (panel, self.panels, start, depth))
 
-            def step(k: PrimExpr, at_k: Values) -> Stmt:
+            def step(k: PrimExpr, at_k: AxisValues) -> Stmt:
                 return run_tile(
                     sums,
                     lambda r: read_left(k, add(start, k), at_k, r),
@@ -413,21 +415,23 @@ class Blocked(Blocking):
             return self.groups.multiply_add
         return multiply_then_add if self.found.ordered else choose_multiply(self.target)
 
-    def _starts(self, whole: PrimExpr, slot: PrimExpr) -> tuple[Start | None, Start | None]:
+    def _starts(
+        self, whole: PrimExpr, slot: PrimExpr
+    ) -> tuple[AccumulatorInit | None, AccumulatorInit | None]:
         """Return the initial accumulators of the first panel, and what each later one adds."""
         starts = self.starts
         if starts is None:
             return None, None
         if self.right.source is Source.WHOLE:  # summed over all panels when packed
             return (lambda c: BufferLoad(starts, (whole, c))), None
-        each: Start = lambda c: BufferLoad(starts, (slot, c))  # noqa: E731
+        each: AccumulatorInit = lambda c: BufferLoad(starts, (slot, c))  # noqa: E731
         return each, each
 
     def _steps(
         self,
         start: PrimExpr,
         depth: PrimExpr,
-        body: Callable[[PrimExpr, Values], Stmt],
+        body: Callable[[PrimExpr, AxisValues], Stmt],
     ) -> Stmt:
         """Loop over the reduced axes; where there are outer ones, the inner ones are collapsed."""
         found = self.found
@@ -458,9 +462,9 @@ class Blocked(Blocking):
         side: Side,
         batch: PrimExpr,
         tile: tuple[PrimExpr, PrimExpr],
-        places: Places,
+        places: AxesAtOffset,
         first: PrimExpr | None = None,
-    ) -> Callable[[PrimExpr, PrimExpr, Values, PrimExpr], PrimExpr]:
+    ) -> Callable[[PrimExpr, PrimExpr, AxisValues, PrimExpr], PrimExpr]:
         """Return a reader of an operand by the step in the panel, the step of all, and axes."""
         packed = side.packed
         if side.source is Source.WHOLE:
@@ -490,7 +494,7 @@ class Blocked(Blocking):
         self,
         batch: PrimExpr,
         first: tuple[PrimExpr, PrimExpr],
-        places: tuple[Places, Places],
+        places: tuple[AxesAtOffset, AxesAtOffset],
         sums: Buffer,
     ) -> Stmt:
         near = [
@@ -511,7 +515,7 @@ class Blocked(Blocking):
         self,
         batch: PrimExpr,
         first: tuple[PrimExpr, PrimExpr],
-        places: tuple[Places, Places],
+        places: tuple[AxesAtOffset, AxesAtOffset],
         sums: Buffer,
     ) -> Stmt:
         """Store a complete tile; spill a partial one, and store what lies inside the result."""

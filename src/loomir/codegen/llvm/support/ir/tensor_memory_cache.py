@@ -17,7 +17,7 @@ from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
 from loomir.runtime import layout as dl
 from loomir.runtime.graph import object_layout as at
 
-__all__ = ["KeptMemory", "place"]
+__all__ = ["TensorMemoryCache", "place"]
 
 _SLOTS: Final = 2
 _LEAST: Final = 1 << 24
@@ -31,7 +31,7 @@ def place(b: Builder, base: Value, offset: int) -> Value:
     return b.gep(I8, base, const(I64, offset), inbounds=True) if offset else base
 
 
-class KeptMemory:
+class TensorMemoryCache:
     """Blocks of freed tensors; ``take`` returns one of at least so many bytes, or a new one."""
 
     def __init__(self, module: Module, malloc: Callee, free: Callee) -> None:

@@ -28,8 +28,8 @@ from loomir.transform.relax.quantization.integer_factors import (
 )
 
 __all__ = [
-    "Dequantized",
-    "Quantized",
+    "DequantizedValue",
+    "QuantizedValue",
     "dequantize_codes",
     "find_axis",
     "range_of",
@@ -40,7 +40,7 @@ __all__ = [
 _FLOAT32: Final = DataType("float32")
 
 
-class Dequantized(NamedTuple):
+class DequantizedValue(NamedTuple):
     """``float32(int32(codes) - int32(zero)) * scale``, broadcast as by NumPy."""
 
     factor: IntegerFactor
@@ -59,7 +59,7 @@ class Dequantized(NamedTuple):
         return scale if 1e-30 < scale < 1e30 else None
 
 
-def read_dequantized(values: GraphValues, leaf: RelaxExpr) -> Dequantized | None:
+def read_dequantized(values: GraphValues, leaf: RelaxExpr) -> DequantizedValue | None:
     """Read a float32 tensor that is dequantised from bytes; None for others."""
     if dtype_of(leaf) is not _FLOAT32:
         return None
@@ -71,7 +71,7 @@ def read_dequantized(values: GraphValues, leaf: RelaxExpr) -> Dequantized | None
     for codes, scale in (call.args, call.args[::-1]):
         factor = _read_whole(values, codes)
         if factor is not None and dtype_of(scale) is _FLOAT32 and keeps_shape(leaf, codes):
-            return Dequantized(factor, scale, values.constant(scale))
+            return DequantizedValue(factor, scale, values.constant(scale))
     return None
 
 
@@ -104,7 +104,7 @@ def _read_whole_bytes(values: GraphValues, leaf: RelaxExpr) -> RelaxExpr | None:
     return call.args[0]
 
 
-def _read_operator(values: GraphValues, call: Call) -> Dequantized | None:
+def _read_operator(values: GraphValues, call: Call) -> DequantizedValue | None:
     """Read ``R.dequantize``, whose parameters vary along an axis."""
     codes, scale, zero = call.args
     info = tensor_info(codes)
@@ -118,7 +118,7 @@ def _read_operator(values: GraphValues, call: Call) -> Dequantized | None:
     factor, point = found
     kept = narrow_zero_point(np.asarray(point).astype("int64"), codes)
     array: Any = np.asarray(factor).astype("float32")
-    return Dequantized(IntegerFactor(codes, kept), as_constant(array), array)
+    return DequantizedValue(IntegerFactor(codes, kept), as_constant(array), array)
 
 
 def _reshape_along(values: GraphValues, leaf: RelaxExpr, axis: int, ndim: int) -> NPArray | None:
@@ -129,7 +129,7 @@ def _reshape_along(values: GraphValues, leaf: RelaxExpr, axis: int, ndim: int) -
     return array.reshape([-1 if a == axis % ndim else 1 for a in range(ndim)])
 
 
-class Quantized(NamedTuple):
+class QuantizedValue(NamedTuple):
     """``clip(round(source / scale) + zero)`` as bytes, with a single scale and zero point."""
 
     source: RelaxExpr
@@ -138,7 +138,7 @@ class Quantized(NamedTuple):
     dtype: DataType
 
 
-def read_quantized(values: GraphValues, call: Call) -> Quantized | None:
+def read_quantized(values: GraphValues, call: Call) -> QuantizedValue | None:
     """Read a quantisation of floats to bytes with constant parameters; None for others."""
     if operator_of(call) == "quantize":
         return _read_quantize(values, call)
@@ -168,7 +168,7 @@ def read_quantized(values: GraphValues, call: Call) -> Quantized | None:
         return None
     if values.call(rounded.args[0], "multiply") is not None:
         by = _inverse(by)
-    return Quantized(scaled.args[0], by, int(zero), dtype)
+    return QuantizedValue(scaled.args[0], by, int(zero), dtype)
 
 
 def _inverse(by: float) -> float:
@@ -176,7 +176,7 @@ def _inverse(by: float) -> float:
     return float(one / np.float32(by))
 
 
-def _read_quantize(values: GraphValues, call: Call) -> Quantized | None:
+def _read_quantize(values: GraphValues, call: Call) -> QuantizedValue | None:
     source, scale, zero = call.args
     dtype: DataType = call.attrs["out_dtype"]
     numbers = [_read_single_number(values, given) for given in (scale, zero)]
@@ -185,7 +185,7 @@ def _read_quantize(values: GraphValues, call: Call) -> Quantized | None:
     by, point = numbers
     assert by is not None
     assert point is not None
-    return Quantized(source, by, int(point), dtype)
+    return QuantizedValue(source, by, int(point), dtype)
 
 
 def _read_single_number(values: GraphValues, leaf: RelaxExpr) -> float | None:
