@@ -220,7 +220,7 @@ class _Loop:
     def _info(self, expr: RelaxExpr) -> TensorStructInfo:
         found = self.builder.struct_info_of(expr)
         if not isinstance(found, TensorStructInfo) or found.dims is None:
-            raise LoopMistake("it keeps something else than a tensor of known rank")
+            raise LoopMistake("it carries something other than a tensor of known rank")
         return TensorStructInfo(ShapeExpr(found.dims), found.dtype)
 
     def _is_outer(self, extent: PrimExpr) -> bool:
@@ -241,10 +241,12 @@ class _Loop:
     def _common(self, old: TensorStructInfo, new: TensorStructInfo) -> TensorStructInfo:
         """Return information that covers a state before and after a step; if possible, ``old``."""
         if old.dtype != new.dtype:
-            raise LoopMistake(f"a value that it keeps is {old.dtype} at first and {new.dtype} then")
+            raise LoopMistake(
+                f"a value that it carries is {old.dtype} at first and {new.dtype} then"
+            )
         if old.ndim != new.ndim:
             raise LoopMistake(
-                f"a value that it keeps has {old.ndim} axes at first and {new.ndim} then"
+                f"a value that it carries has {old.ndim} axes at first and {new.ndim} then"
             )
         dims: list[PrimExpr] = []
         for a, b in zip(_dims(old), _dims(new)):

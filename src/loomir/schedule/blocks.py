@@ -168,7 +168,7 @@ def reduction_mistake(block: Block) -> str:
         return "it has no reducing iterator"
     for it in block.iter_vars:
         if it.iter_type not in (IterVarType.DATA_PAR, IterVarType.COMM_REDUCE):
-            return f"its iterator {it.var.name_hint!r} neither is spatial nor reduces"
+            return f"its iterator {it.var.name_hint!r} is neither spatial nor reducing"
     if why := obstacle_in(block):
         return why
     if block.init is None:

@@ -66,7 +66,7 @@ def cannot_cover(ref: Ref) -> Refusal | None:
         "SCH0007",
         "block {!r} does not run exactly once for each point of its domain: {}",
         (realize.block.name_hint, why),
-        "take a block whose loops run over all of its domain",
+        "choose a block whose loops cover its whole domain",
         realize,
     )
 
@@ -81,7 +81,7 @@ def inner_buffer(ref: Ref) -> Buffer | Refusal:
             "SCH0007",
             "block {!r} does not only write one buffer of its scope",
             (name,),
-            "take a block that makes an intermediate result",
+            "choose a block that computes an intermediate result",
             ref.stmt,
         )
     return writes[0].buffer

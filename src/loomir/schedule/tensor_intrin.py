@@ -50,7 +50,7 @@ class TensorIntrin(NamedTuple):
             _refuse(f"{name!r} is registered already", "use another name, or override=True")
         for what, func in (("desc", desc), ("impl", impl)):
             if any(p not in func.buffer_map for p in func.params):
-                _refuse(f"{what} has a parameter that is not a buffer", "take buffers only")
+                _refuse(f"{what} has a parameter that is not a buffer", "declare buffers only")
         if body_of(desc).alloc_buffers:
             _refuse("desc allocates a buffer", "describe one computation of its parameters")
         _check_same_buffers(_buffers(desc), _buffers(impl))

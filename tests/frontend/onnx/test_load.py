@@ -206,7 +206,7 @@ def test_names_that_are_no_text_are_refused(name: str):
     )
     data = model(text).SerializeToString()
     broken = data.replace(name.encode(), b"\xff" + name.encode()[1:])
-    with pytest.raises(CompileError, match="is no text in UTF-8"):
+    with pytest.raises(CompileError, match="is not valid UTF-8"):
         loomir.onnx.load(broken)
 
 

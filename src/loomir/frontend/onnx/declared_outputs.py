@@ -26,9 +26,9 @@ def check_output_types(
             problems.add(
                 None,
                 CannotImport(
-                    f"its output {name!r} is declared as {kind.element}, and its nodes make "
+                    f"its output {name!r} is declared as {kind.element}, and its nodes compute "
                     f"{made[0]}",
-                    help="export it again, or declare the type that is made",
+                    help="export it again, or declare the type that they compute",
                     code="ONX0002",
                 ),
             )
@@ -58,7 +58,7 @@ def list_other_shapes(
                 Diagnostic(
                     "ONX0007",
                     f"the model declares its output {name!r} with the shape {_text(said)}, and its "
-                    f"nodes make {_text(real)}",
+                    f"nodes compute {_text(real)}",
                     help="trust the result's own shape, or export the model again",
                     severity="warning",
                 )

@@ -125,7 +125,7 @@ class GraphImporter:
 
     def _output(self, value: Value | None, name: str) -> Value:
         if value is None:
-            self.problems.add(None, CannotImport(f"no node makes the output {name!r}"))
+            self.problems.add(None, CannotImport(f"no node defines the output {name!r}"))
             return MissingValue()
         return value
 
@@ -282,7 +282,9 @@ class GraphImporter:
     def expression(self, value: Value) -> RelaxExpr:
         """Return the expression of a tensor, which is created if there is none yet."""
         if not isinstance(value, TensorValue):
-            raise CannotImport("it gets a sequence or an optional instead of a tensor")
+            raise CannotImport(
+                "one of its inputs is a sequence or an optional, and must be a tensor"
+            )
         if value.expr is not None:
             return value.expr
         known = value.known
@@ -320,7 +322,7 @@ class GraphImporter:
     def extents(self, tensor: RelaxExpr, count: int) -> list[PrimExpr]:
         """Read extents from a tensor of integers with one axis, when the program runs."""
         if count > MOST_AXES:
-            raise CannotImport(f"it makes {count} axes, and arrays have at most {MOST_AXES}")
+            raise CannotImport(f"its result has {count} axes, and arrays have at most {MOST_AXES}")
         if str(tensor_dtype(self.builder, tensor)) != "int64":
             tensor = self.emit(astype(tensor, "int64"))
         shape = self.builder.emit(tensor_to_shape(tensor))
@@ -378,7 +380,7 @@ def constant_value(given: tuple[str, np.ndarray[Any, Any] | Array]) -> TensorVal
 def _check_elements(node: Node) -> None:
     for value in node.inputs:
         if isinstance(value, TensorValue) and STORED_AS.get(value.element) != value.element:
-            raise CannotImport(f"it does not take elements of type {value.element}")
+            raise CannotImport(f"elements of type {value.element} are not supported")
 
 
 def _find(frame: _Frame | None, name: str) -> Value | None:
@@ -394,7 +396,7 @@ def _find_input(frame: _Frame, name: str) -> Value | None:
         return None
     found = _find(frame, name)
     if found is None and not _is_bound(frame, name):
-        raise CannotImport(f"it uses {name!r}, which no node before it makes")
+        raise CannotImport(f"its input {name!r} is not defined before it")
     return found
 
 

@@ -102,7 +102,7 @@ def read(model: Model) -> ModelDef:
         else:
             proto = data
             if not isinstance(proto, onnx.ModelProto):
-                raise TypeError(f"a {type(data).__name__} is none")
+                raise TypeError(f"a {type(data).__name__} is not a model")
         if not proto.HasField("graph"):
             raise ValueError("it has no graph")
         names = [output.name for output in proto.graph.output]
@@ -116,8 +116,7 @@ def read(model: Model) -> ModelDef:
     if version > NEWEST:
         raise refuse_model(
             "ONX0005",
-            f"{shown} asks for version {version} of the standard's operators, and versions up to "
-            f"{NEWEST} are known",
+            f"{shown} needs opset version {version}, and versions up to {NEWEST} are supported",
             help="export it for an older version (opset)",
         )
     return found
@@ -223,7 +222,7 @@ class _ModelLoader:
             outputs = importer.run_main(values)
             for label, value in zip(self.model.graph.outputs, outputs):
                 if isinstance(value, MissingValue) and not self.problems:
-                    self.problems.add(None, CannotImport(f"no node makes the output {label!r}"))
+                    self.problems.add(None, CannotImport(f"no node defines the output {label!r}"))
             if not self.problems:
                 check_output_types(self.model.graph.outputs, outputs, self.problems)
             self._stop()
@@ -283,7 +282,7 @@ class _ModelLoader:
             fields = [self._info(f"{name}_{i}", kind.element, v) for i, v in enumerate(items)]
             return TupleStructInfo(tuple([f for f in fields if f is not None]))
         if not isinstance(kind, TensorType):
-            self.problems.add(None, _open(name, "is of a kind that is not supported"))
+            self.problems.add(None, _open(name, "has a type that is not supported"))
             return None
         if kind.element not in STORED_AS:
             self.problems.add(None, _open(name, f"has elements of type {kind.element}"))

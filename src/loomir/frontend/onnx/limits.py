@@ -65,5 +65,5 @@ def too_large() -> Diagnostic:
     return Diagnostic(
         "ONX0004",
         f"the model has more than {MOST_NODES} nodes where its functions are used",
-        help="export it without functions that call one another many times",
+        help="export it with its functions inlined",
     )

@@ -97,21 +97,21 @@ class Node:
         """Return an input of any kind."""
         found = self.inputs[index] if index < len(self.inputs) else None
         if found is None:
-            raise CannotImport(f"its input {index} is missing, but required")
+            raise CannotImport(f"its required input {index} is missing")
         return found
 
     def tensor(self, index: int) -> TensorValue:
         """Return an input that is a tensor."""
         found = self.value(index)
         if not isinstance(found, TensorValue):
-            raise CannotImport(f"its input {index} is {_kind(found)}, and has to be a tensor")
+            raise CannotImport(f"its input {index} is {_kind(found)}, and must be a tensor")
         return found
 
     def sequence(self, index: int) -> SequenceValue:
         """Return an input that is a sequence."""
         found = self.value(index)
         if not isinstance(found, SequenceValue):
-            raise CannotImport(f"its input {index} is {_kind(found)}, and has to be a sequence")
+            raise CannotImport(f"its input {index} is {_kind(found)}, and must be a sequence")
         return found
 
     def __getitem__(self, index: int) -> RelaxExpr:
@@ -136,7 +136,7 @@ class Node:
         """Return what is known of an expression that is a tensor."""
         found = self.graph.builder.struct_info_of(expr)
         if not isinstance(found, TensorStructInfo):
-            raise CannotImport("it gets something other than a tensor")
+            raise CannotImport("one of its inputs is not a tensor")
         return found
 
     def dtype(self, index: int) -> str:
@@ -158,7 +158,7 @@ class Node:
         info = self.info_of(expr)
         if info.dims is None:
             raise CannotImport(
-                "it gets a tensor of unknown rank",
+                "the rank of its input is unknown",
                 help="give the shape of the model's inputs: load(model, shapes={'x': (1, 3)})",
             )
         return [d.value if isinstance(d, IntImm) else d for d in info.dims]
@@ -193,8 +193,8 @@ class Node:
         """Create the error of an input whose elements must be known at import."""
         name = self.definition.inputs[index] if index < len(self.definition.inputs) else ""
         return CannotImport(
-            f"its {what} are the elements of {name!r}, which are not known before it runs",
-            help=f"bind an input of the model: load(model, constants={{{name!r}: array}})",
+            f"its {what} must be known at import, and are the elements of {name!r}",
+            help=f"bind it to a constant: load(model, constants={{{name!r}: array}})",
             code="ONX0011",
             value=name,
         )

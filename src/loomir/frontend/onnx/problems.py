@@ -38,7 +38,7 @@ class Problems:
         where = f"{node.label}: " if node is not None else "the model: "
         remedy = error.help
         if not remedy and node is not None:
-            remedy = f"register a converter that does: {_register(node.operator, node.domain)}"
+            remedy = f"register a converter of your own: {_register(node.operator, node.domain)}"
         self._note(Diagnostic(error.code, where + error.reason, help=remedy))
 
     def note_refused(self, node: NodeDef, error: CompileError) -> None:
@@ -81,8 +81,8 @@ class Problems:
                     f"there is no converter for {named}, which {with_count(len(labels), 'node')} "
                     f"{'uses' if len(labels) == 1 else 'use'}",
                     notes=tuple(labels),
-                    help=f"teach it: {_register(operator, domain)}, where convert(node) returns "
-                    "an expression of loomir.op",
+                    help=f"register one: {_register(operator, domain)}, where convert(node) "
+                    "returns an expression of loomir.op",
                 )
             )
         return found + list(self._others)

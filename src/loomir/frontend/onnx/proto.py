@@ -137,7 +137,7 @@ def _versions(imports: Iterable[Any]) -> dict[str, int]:
 def _read_name(name: Any) -> str:
     """Return a name; protobuf returns invalid UTF-8 as bytes."""
     if not isinstance(name, str):
-        raise ValueError(f"the name {name!r} is no text in UTF-8")
+        raise ValueError(f"the name {name!r} is not valid UTF-8")
     return name
 
 

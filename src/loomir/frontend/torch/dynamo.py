@@ -79,7 +79,7 @@ def compile(  # noqa: A001
     if isinstance(model, torch.Tensor) or not callable(model):
         raise refuse_program(
             "PTC0002",
-            f"{show_value(model)} is no model",
+            f"{show_value(model)} is not a model",
             help="give a torch.nn.Module or a function: loomir.torch.compile(model)(x)",
         )
     refuse_options(options, _OPTIONS, "loomir.torch.compile")

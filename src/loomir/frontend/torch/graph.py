@@ -82,7 +82,7 @@ class GraphImporter:
     def run_inner(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
         """Import the nodes of a branch, or of a loop's body, on values for its inputs."""
         if self._depth == _DEEPEST:
-            raise CannotImport(f"more than {_DEEPEST} branches and loops stand within one another")
+            raise CannotImport(f"branches and loops are nested more than {_DEEPEST} deep")
         nodes = [n for n in module.graph.nodes if n.op == "placeholder"]
         bound = set(self.bound)  # bindings inside end with it
         self._depth += 1
@@ -133,7 +133,7 @@ class GraphImporter:
             self.problems.note_refused(node, name, error)
         except _FAULTS as error:
             what = str(error).splitlines()[0] if str(error) else type(error).__name__
-            self.problems.add(node, name, CannotImport(f"its converter fails: {what}"))
+            self.problems.add(node, name, CannotImport(f"its converter failed: {what}"))
         return self._all_missing(node)
 
     def _all_missing(self, node: Any) -> Any:
@@ -211,7 +211,7 @@ class GraphImporter:
         expr = made if isinstance(made, (Var, Constant)) else self.emit(made)
         info = self.builder.struct_info_of(expr)
         if not isinstance(info, TensorStructInfo):
-            raise CannotImport("its converter makes something else than a tensor")
+            raise CannotImport("its converter returned something other than a tensor")
         dtype = dtype_of(wanted.dtype)
         if str(info.dtype) != dtype:
             expr = self.emit(astype(expr, dtype))

@@ -87,7 +87,7 @@ class Node:
         """Return an argument as a tensor, with the given dtype, if any."""
         found = self[place]
         if found is None:
-            raise CannotImport(f"its argument {self._name(place)!r} is left out")
+            raise CannotImport(f"its argument {self._name(place)!r} is missing")
         return self.as_tensor(found, dtype)
 
     def as_tensor(self, value: Any, dtype: str | None = None) -> RelaxExpr:
@@ -108,7 +108,7 @@ class Node:
         """Return what is known of an expression that is a tensor."""
         found = self.graph.builder.struct_info_of(expr)
         if not isinstance(found, TensorStructInfo):
-            raise CannotImport("it gets something other than a tensor")
+            raise CannotImport("one of its inputs is not a tensor")
         return found
 
     def dtype_of(self, expr: RelaxExpr) -> str:
@@ -119,7 +119,7 @@ class Node:
         """Return the extents of a tensor: numbers, and expressions where they are not known."""
         dims = self.info_of(expr).dims
         if dims is None:
-            raise CannotImport("it is given a tensor of which the number of axes is not known")
+            raise CannotImport("the rank of its input is unknown")
         return [d.value if isinstance(d, IntImm) else d for d in dims]
 
     def dims(self, place: int | str) -> list[Any]:
@@ -153,7 +153,7 @@ class Node:
         if len(listed) == 1:
             listed = listed * count
         if len(listed) != count or not all(isinstance(v, int) for v in listed):
-            raise CannotImport(f"{self._name(place)} needs {count} numbers that are known")
+            raise CannotImport(f"{self._name(place)} must be {count} constant integers")
         return listed
 
     # -- the result --------------------------------------------------------------------------

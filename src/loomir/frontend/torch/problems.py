@@ -57,7 +57,7 @@ class Problems:
 
     def add(self, node: Any, operator: str, error: CannotImport) -> None:
         """Record the error of a converter."""
-        remedy = error.help or f"register a converter that does: {_register(operator)}"
+        remedy = error.help or f"register a converter of your own: {_register(operator)}"
         notes = (f"node {_label(node)}",)
         message = f"{operator}: {error.reason}"
         self._note(Diagnostic(error.code, message, notes=notes, help=remedy))
@@ -73,7 +73,7 @@ class Problems:
                 "PTC0012",
                 f"{operator}: {first.message}",
                 notes=(f"node {_label(node)}", f"found as {first.code}", *first.notes),
-                help=first.help or f"register another converter: {_register(operator)}",
+                help=first.help or f"register a converter of your own: {_register(operator)}",
             )
         )
 
@@ -93,7 +93,7 @@ class Problems:
                     f"there is no converter for {operator}, which "
                     f"{with_count(len(labels), 'node')} {'uses' if len(labels) == 1 else 'use'}",
                     notes=tuple(shown),
-                    help=f"teach it: {_register(operator)}, where convert(node) returns an "
+                    help=f"register one: {_register(operator)}, where convert(node) returns an "
                     "expression of loomir.op",
                 )
             )

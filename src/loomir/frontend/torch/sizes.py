@@ -107,7 +107,7 @@ def _apply(expr: Any, operands: list[Any]) -> Any:
 
 def _power(base: Any, exponent: Any) -> Any:
     if not isinstance(exponent, int) or exponent < 0:
-        raise CannotImport(f"a size is raised to the power {exponent}")
+        raise CannotImport(f"a size is raised to the power {exponent}, which is not supported")
     return reduce(lambda a, b: a * b, [base] * exponent, 1)
 
 

@@ -73,7 +73,7 @@ def nest_below(place: Ref) -> list[Ref] | Refusal:
                 "SCH0004",
                 "loop {!r} contains more than one loop or block",
                 (path[-1].loop.loop_var.name_hint,),
-                "take a nest of loops around one block, with nothing between them",
+                "choose a nest of loops around one block, with nothing between them",
                 path[-1].stmt,
             )
         path.append(below[0])
@@ -88,7 +88,7 @@ def blockize_nest(place: Ref, keep_units: bool) -> BlockizedNest | Refusal:
         return path
     *chain, ref = path
     if ref.parent is None:
-        return _kind(ref, "it is the root", "take a loop or a block inside of it")
+        return _kind(ref, "it is the root", "choose a loop or a block inside of it")
     if ref.block.init is not None and (why := _cannot_start_before(ref, chain)):
         return why
     parts = _divide_bindings(ref, chain, keep_units)
@@ -121,7 +121,7 @@ def blockize_nest(place: Ref, keep_units: bool) -> BlockizedNest | Refusal:
         return _kind(
             ref,
             "what it does depends on a loop outside of the nest by more than its iterators",
-            "take the loop outside of the nest too",
+            "include the loop around the nest",
         )
     made = BlockRealize(parts.outer_values, conjunction(outside), block)
     if why := cannot_start(place, made, "decompose the reduction first"):
@@ -307,7 +307,7 @@ def cannot_transform_block(ref: Ref, index_map: IndexMap) -> Refusal | None:
             ref.stmt,
         )
     if why := (complete_mistake(block) and reduction_mistake(block)):
-        return _kind(ref, why, "take a block whose instances may run in any order")
+        return _kind(ref, why, "choose a block whose instances may run in any order")
     nest = loops[len(loops) - count :] if count else []
     bound = [r.loop.loop_var for r in nest]
     same = len(bound) == count and all(a is b for a, b in zip(bound, ref.realize.values))
@@ -325,7 +325,7 @@ def cannot_transform_block(ref: Ref, index_map: IndexMap) -> Refusal | None:
         if why := cannot_reshape(loop):
             return why
     if conjuncts(ref.realize.predicate):
-        return _kind(ref, "it runs under a condition", "take a block that runs always")
+        return _kind(ref, "it runs under a condition", "choose a block that always runs")
     inside: set[Node] = set(bound)
     extents: list[PrimExpr] = []
     for it, loop in zip(block.iter_vars, nest):
@@ -344,13 +344,13 @@ def cannot_transform_block(ref: Ref, index_map: IndexMap) -> Refusal | None:
                 "SCH0005",
                 "loop {!r} does not run over the domain of {!r} from 0 on",
                 (loop.loop.loop_var.name_hint, it.var.name_hint),
-                "take a block whose loops run over all of its domain",
+                "choose a block whose loops cover its whole domain",
                 loop.stmt,
             )
         assert extent is not None
         extents.append(extent)
     if set(free_definitions(block)) & inside:
-        return _kind(ref, "it mentions a loop around it", "take another block")
+        return _kind(ref, "it uses the variable of a loop around it", "choose another block")
     return _cannot_map(ref, index_map, extents)
 
 

@@ -66,13 +66,13 @@ def cannot_cache(ref: Ref, buffer: Buffer, scope: str) -> Refusal | None:
     if why := cannot_store_in(ref, scope):
         return why
     if ref.scope is ref:
-        return _refusal("SCH0004", ref, "it is the whole function", "take a block inside of it")
+        return _refusal("SCH0004", ref, "it is the whole function", "choose a block inside of it")
     other = users(ref.scope, buffer)[2]
     if not other and buffer.axis_separators:
         other = f"the axes of {buffer.name!r} are separated"
     if not other:
         return None
-    return _refusal("SCH0006", ref, other, "take a buffer that only blocks read and write")
+    return _refusal("SCH0006", ref, other, "choose a buffer that only blocks read and write")
 
 
 # -- a stage before blocks that read ---------------------------------------------------------------
@@ -87,7 +87,7 @@ def _readers(ref: Ref, buffer: Buffer, given: list[Ref] | None) -> list[Ref]:
                     "SCH0006",
                     ref,
                     f"it writes {buffer.name!r} as well",
-                    "take a block that only reads the buffer, or use cache_write",
+                    "choose a block that only reads the buffer, or use cache_write",
                 )
             )
         return _readers_of_version(scope, ref, readers, buffer)
@@ -266,7 +266,7 @@ def _cannot_be_at(ref: Ref, loop: Ref) -> Refusal | None:
         return None
     name = loop.loop.loop_var.name_hint
     return _refusal(
-        "SCH0004", ref, f"loop {name!r} is not around it", "take a loop that get_loops returns"
+        "SCH0004", ref, f"loop {name!r} is not around it", "choose a loop that get_loops returns"
     )
 
 
@@ -307,14 +307,16 @@ def cannot_delay(ref: Ref, buffer: Buffer, readers: list[Ref]) -> Refusal | None
     block, scope = ref.block, ref.scope
     why = complete_mistake(block) if block.init is None else explain_sharing(block)
     if why:
-        return _refusal("SCH0007", ref, why, "take a block that initialises each element it writes")
+        return _refusal(
+            "SCH0007", ref, why, "choose a block that initialises each element it writes"
+        )
     bound = (*ref.realize.values, ref.realize.predicate)
     if any(isinstance(n, BufferLoad) and n.buffer is buffer for e in bound for n in pre_order(e)):
         why = f"where it runs depends on {buffer.name!r}"
-        return _refusal("SCH0007", ref, why, "take another block")
+        return _refusal("SCH0007", ref, why, "choose another block")
     if store_of(block, buffer) is None:
         why = f"it does not store to {buffer.name!r} each time"
-        return _refusal("SCH0007", ref, why, "take a block that stores without conditions")
+        return _refusal("SCH0007", ref, why, "choose a block that stores without conditions")
     writers, others, _ = users(scope, buffer)
     if len(writers) > 1:
         why = f"other blocks write {buffer.name!r} too"
@@ -356,7 +358,7 @@ def place_behind(
                 "SCH0006",
                 ref,
                 f"{buffer.name!r} is read where it is written",
-                "take a block whose result is read in other loops, or name consumer_blocks",
+                "choose a block whose result is read in other loops, or pass consumer_blocks",
             )
         place = ref.home.ref(part)
 
@@ -411,7 +413,8 @@ def cache_write(
                 "SCH0007",
                 block,
                 f"the elements of {buffer.name!r} that it writes are not known to be a box",
-                "take a block that stores at its own iterators, at each point of their domains",
+                "choose a block that stores an element indexed by its iterators, at each of their "
+                "values",
             )
         )
     stage = make_stage(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
@@ -453,7 +456,7 @@ def write_at(
                 "SCH0007",
                 block,
                 f"what an iteration writes of {buffer.name!r} is not known to be a box, done there",
-                "take an outer loop, or cache_write",
+                "choose an outer loop, or use cache_write",
             )
         )
     stage = make_stage(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
@@ -493,10 +496,19 @@ def cache_inplace(
     for other in (*writers, *readers):
         if other is not block and part_with(parts, scope, other) == at:
             why = f"block {other.block.name_hint!r} uses {buffer.name!r} in the same nest"
-            refuse(_refusal("SCH0006", block, why, "take a block with its own nest"))
+            refuse(
+                _refusal("SCH0006", block, why, "choose a block that has a loop nest of its own")
+            )
     if not _is_written_whole(block, InsertionPoint(scope, at), buffer):
         why = f"elements of {buffer.name!r} may hold nothing before"
-        refuse(_refusal("SCH0006", block, why, "take a buffer that is completely written before"))
+        refuse(
+            _refusal(
+                "SCH0006",
+                block,
+                why,
+                "choose a buffer that is completely written before this block",
+            )
+        )
     stage = make_stage(block, buffer, f"{buffer.name}_{storage_scope}", storage_scope)
     region = find_covering_box(scope, [block], buffer, written=True)
     first, into = copy_nest(buffer, stage, region, stage.name, of_region=True)

@@ -68,9 +68,11 @@ def _refusal(code: str, ref: Ref, why: str, advice: str) -> Refusal:
 def _cannot_place(ref: Ref, loop: Ref) -> Refusal | None:
     """Say why a loop is no place for a block, whatever is computed."""
     if loop.scope is not ref.scope:
-        return _refusal("SCH0004", ref, "the loop is of another block", "take a loop beside it")
+        return _refusal(
+            "SCH0004", ref, "the loop is of another block", "choose a loop of the same block"
+        )
     if any(r is loop for r in ref.list_around()):
-        return _refusal("SCH0004", ref, "it is in that loop already", "take a loop beside it")
+        return _refusal("SCH0004", ref, "it is in that loop already", "choose another loop")
     return None
 
 
@@ -228,17 +230,21 @@ def cannot_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
     if isinstance(buffer, Refusal):
         return buffer
     if why := repeatable(ref):
-        return _refusal("SCH0007", ref, why, "take a block whose instances can be run again")
+        return _refusal(
+            "SCH0007", ref, why, "choose a block whose instances may run more than once"
+        )
     store = ref.block.body
     if not isinstance(store, BufferStore) or plain_indices(ref.block, store.indices) is None:
         return _refusal(
             "SCH0007",
             ref,
             "what it writes is not indexed by its iterators",
-            "take a block that stores one element for each point of its iterators",
+            "choose a block that stores one element for each point of its iterators",
         )
     if _mentions_loops(ref):
-        return _refusal("SCH0007", ref, "it mentions a loop around it", "take another block")
+        return _refusal(
+            "SCH0007", ref, "it uses the variable of a loop around it", "choose another block"
+        )
     if why := _cannot_sum_whole(ref, loop):
         return why
     if why := cannot_cover(ref):
@@ -246,7 +252,7 @@ def cannot_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
     writers, readers, other = users(ref.scope, buffer)
     if other or len(writers) > 1:
         return _refusal(
-            "SCH0006", ref, other or "other blocks write its buffer too", "take another block"
+            "SCH0006", ref, other or "other blocks write its buffer too", "choose another block"
         )
     outside = [r for r in readers if not any(a is loop for a in r.list_around())]
     if outside or not readers:
@@ -255,7 +261,7 @@ def cannot_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
             "SCH0006",
             ref,
             f"{name!r} uses its result outside of that loop",
-            "take a loop around all blocks that use its result",
+            "choose a loop around all blocks that use its result",
         )
     place = common_place(ref, loop)
     parts = parts_of(place)
@@ -285,7 +291,7 @@ def _cannot_sum_whole(ref: Ref, loop: Ref) -> Refusal | None:
                 "SCH0006",
                 ref,
                 f"it reduces over the loop {shared.loop.loop_var.name_hint!r} around both places",
-                "take a loop outside of those that it reduces over",
+                "choose a loop outside of those that it reduces over",
             )
     return None
 
@@ -370,7 +376,7 @@ def _check_scope(ref: Ref, loop: Ref, nest: Stmt, at: int) -> tuple[Ref, Stmt]:
     scope, made = _move(ref, loop, nest, at)
     if why := _cannot_run_at_once(ref, made, nest):
         refuse(why)
-    if why := cannot_start(scope, made, "take a loop that does not reduce"):
+    if why := cannot_start(scope, made, "choose a loop that does not reduce"):
         refuse(why)
     return scope, made
 
@@ -422,9 +428,11 @@ def cannot_reverse_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
     if why := _cannot_place(ref, loop):
         return why
     if why := complete_mistake(ref.block):
-        return _refusal("SCH0007", ref, why, "take a block without reducing iterators")
+        return _refusal("SCH0007", ref, why, "choose a block without reducing iterators")
     if _mentions_loops(ref):
-        return _refusal("SCH0007", ref, "it mentions a loop around it", "take another block")
+        return _refusal(
+            "SCH0007", ref, "it uses the variable of a loop around it", "choose another block"
+        )
     if why := cannot_cover(ref):
         return why
     made = _find_produced_operand(ref, loop)
@@ -442,11 +450,11 @@ def cannot_reverse_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
                 "SCH0006",
                 ref,
                 nest.obstacle or "what it writes is used before it",
-                "take a loop after what uses the memory that it writes",
+                "choose a loop after the last use of the memory that it writes",
             )
     for access in nest_of(ref.realize).accesses:
         if access.is_write and (other := users(ref.scope, access.buffer)[2]):
-            return _refusal("SCH0006", ref, other, "take another block")
+            return _refusal("SCH0006", ref, other, "choose another block")
     return cannot_feed(ref, place, there, own, made.buffer)
 
 
@@ -454,7 +462,7 @@ def _find_produced_operand(ref: Ref, loop: Ref) -> Access | Refusal:
     """Find the one buffer of the scope that a loop makes and a block takes at its iterators."""
     inside = nest_of(loop.loop)
     if inside.obstacle:
-        return _refusal("SCH0006", ref, inside.obstacle, "take another loop")
+        return _refusal("SCH0006", ref, inside.obstacle, "choose another loop")
     taken: list[tuple[Buffer, BufferLoad]] = []
     for node in pre_order(ref.block):
         if isinstance(node, BufferLoad) and any(
@@ -467,7 +475,7 @@ def _find_produced_operand(ref: Ref, loop: Ref) -> Access | Refusal:
             "SCH0006",
             ref,
             f"the loop makes {len(buffers)} of the buffers that it takes",
-            "take a loop that computes one of its operands",
+            "choose a loop that computes one of its operands",
         )
     (buffer,) = buffers.values()
     first = taken[0][1]
@@ -481,7 +489,7 @@ def _find_produced_operand(ref: Ref, loop: Ref) -> Access | Refusal:
             "SCH0006",
             ref,
             other or f"it does not take {buffer.name!r} at its own iterators from one block",
-            "take a loop that computes an operand of which it reads each element once",
+            "choose a loop that computes an operand of which the block reads each element once",
         )
     if why := cannot_cover(writers[0]):
         return why
@@ -492,14 +500,14 @@ def _find_produced_operand(ref: Ref, loop: Ref) -> Access | Refusal:
             "SCH0006",
             ref,
             f"it may run where no element of {buffer.name!r} is made",
-            "take a block that runs over no more than what the loop computes",
+            "choose a block whose domain is within what the loop computes",
         )
     if not any(a is loop for a in writers[0].list_around()):
-        return _refusal("SCH0006", ref, "its operand is computed elsewhere", "take another loop")
+        return _refusal("SCH0006", ref, "its operand is computed elsewhere", "choose another loop")
     outer = ranges_with_sizes(ref.scope)
     for around in writers[0].loops():
         if why := _carries(around, buffer, outer):
-            return _refusal("SCH0006", ref, why, "take a loop outside of the reduction")
+            return _refusal("SCH0006", ref, why, "choose a loop outside of the reduction")
         outer[around.loop.loop_var] = _range(around.loop)
         if around is loop:
             break

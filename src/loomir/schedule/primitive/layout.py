@@ -67,7 +67,7 @@ def cannot_change(ref: Ref, buffer: Buffer) -> Refusal | None:
             ref,
             buffer,
             "is none that the function allocates: others know how it lies in memory",
-            "take an intermediate result, such as one that cache_read or cache_write makes",
+            "choose an intermediate buffer, such as one that cache_read or cache_write makes",
         )
     for node in pre_order(owner.block):
         why = ""
@@ -82,9 +82,11 @@ def cannot_change(ref: Ref, buffer: Buffer) -> Refusal | None:
         ):
             why = "shares its memory with another one"
         if why:
-            return _refusal(ref, buffer, why, "take a buffer that is only loaded and stored")
+            return _refusal(ref, buffer, why, "choose a buffer that is only loaded and stored")
     if buffer.axis_separators:
-        return _refusal(ref, buffer, "has separated axes", "take one without")
+        return _refusal(
+            ref, buffer, "has separated axes", "choose a buffer without axis separators"
+        )
     return None
 
 
@@ -153,7 +155,14 @@ def _align_strides(ref: Ref, buffer: Buffer, axis: int, factor: int, offset: int
         if not isinstance(extent, IntImm):
             if place:
                 why = f"has {extent} elements on axis {place}, which is no constant"
-                refuse(_refusal(ref, buffer, why, "take one of which only axis 0 is unknown"))
+                refuse(
+                    _refusal(
+                        ref,
+                        buffer,
+                        why,
+                        "choose a buffer of which at most axis 0 has an unknown extent",
+                    )
+                )
             break
         step *= max(extent.value, 1)
     if step >= 1 << 31 or is_too_large(buffer.shape, step):

@@ -71,7 +71,7 @@ def _advice(loop: For) -> str:
                         "it reduces: take a spatial loop, or give each of its iterations an "
                         "element of its own with rfactor"
                     )
-    return "take a loop whose iterations write and read elements of their own"
+    return "choose a loop whose iterations access distinct elements"
 
 
 def _run_as(ref: Ref, kind: ForKind) -> None:

@@ -77,12 +77,12 @@ def cannot_decompose_padding(ref: Ref, loop: Ref) -> Refusal | None:
     """Say why what fills a block's buffer up cannot be stored before a loop."""
     block = ref.block
     if why := complete_mistake(block):
-        return _kind(ref, why, "take a block that stores each element once")
+        return _kind(ref, why, "choose a block that stores each element once")
     if _match_padding(block) is None:
         return _kind(
             ref,
             "it does not store a value under a condition, and else a number",
-            "take a block that stores T.if_then_else(condition, value, number)",
+            "choose a block that stores T.if_then_else(condition, value, number)",
         )
     loops = ref.loops()
     place = next((n for n, r in enumerate(loops) if r is loop), None)
@@ -91,7 +91,7 @@ def cannot_decompose_padding(ref: Ref, loop: Ref) -> Refusal | None:
             "SCH0004",
             "loop {!r} encloses more than block {!r}",
             (loop.loop.loop_var.name_hint, block.name_hint),
-            "take a loop of the block, with nothing else in it",
+            "choose a loop that contains only the block",
             loop.stmt,
         )
     return cannot_chain(loops[place:])
@@ -253,7 +253,7 @@ def cannot_pad_einsum(ref: Ref, padding: Sequence[int]) -> Refusal | None:
         )
     found = _einsum_of(ref)
     if isinstance(found, str):
-        return _kind(ref, found, "take a block that sums products of elements, such as a matmul")
+        return _kind(ref, found, "choose a block that sums products of elements, such as a matmul")
     same = len(loops) == len(padding) and all(
         r.loop.loop_var is v for r, v in zip(loops, ref.realize.values)
     )
@@ -278,11 +278,11 @@ def cannot_pad_einsum(ref: Ref, padding: Sequence[int]) -> Refusal | None:
                 "SCH0005",
                 "loop {!r} does not run over the domain of {!r} from 0 to a number",
                 (loop.loop_var.name_hint, it.var.name_hint),
-                "take a block whose loops run over all of its domain",
+                "choose a block whose loops cover its whole domain",
                 around.stmt,
             )
     if conjuncts(ref.realize.predicate):
-        return _kind(ref, "it runs under a condition", "take a block that runs always")
+        return _kind(ref, "it runs under a condition", "choose a block that always runs")
     return _cannot_be_nothing(ref, found, padding)
 
 

@@ -65,13 +65,18 @@ def cannot_decompose(ref: Ref, loop: Ref) -> Refusal | None:
     """Say why the init of a block cannot run before a loop."""
     block = ref.block
     if block.init is None or not block.is_reduction:
-        return _refusal("SCH0007", ref, "it does not reduce from an init", "take one that does")
+        return _refusal(
+            "SCH0007",
+            ref,
+            "it does not reduce from an init",
+            "choose a block that reduces and has an init",
+        )
     if any(
         it.iter_type not in (IterVarType.DATA_PAR, IterVarType.COMM_REDUCE)
         for it in block.iter_vars
     ):
         return _refusal(
-            "SCH0007", ref, "an iterator neither is spatial nor reduces", "take another"
+            "SCH0007", ref, "an iterator is neither spatial nor reducing", "choose another block"
         )
     chain = _chain(ref, loop)
     if chain is None:
@@ -79,7 +84,7 @@ def cannot_decompose(ref: Ref, loop: Ref) -> Refusal | None:
             "SCH0004",
             ref,
             "the loop contains more than it",
-            "take a loop that contains only this block",
+            "choose a loop that contains only this block",
         )
     reducing = _names_bound_by(ref, IterVarType.COMM_REDUCE)
     for around in ref.loops():
@@ -90,16 +95,21 @@ def cannot_decompose(ref: Ref, loop: Ref) -> Refusal | None:
                 "SCH0006",
                 "loop {!r}, outside of loop {!r}, reduces: its iterations would initialise again",
                 (around.loop.loop_var.name_hint, loop.loop.loop_var.name_hint),
-                "take the outermost loop that reduces, or one outside of it",
+                "choose the outermost loop that reduces, or one outside of it",
                 around.stmt,
             )
     if why := explain_sharing(block) or explain_repetition(ref.realize, chain, loop):
-        return _refusal("SCH0007", ref, why, "take a block that runs once for each element")
+        return _refusal("SCH0007", ref, why, "choose a block that runs once for each element")
     inside: set[Node] = {r.loop.loop_var for r in chain}
     own: set[Node] = {it.var for it in block.iter_vars}
     for name in free_definitions(block.init):
         if name in inside and name not in own:
-            return _refusal("SCH0007", ref, "its init mentions a loop around it", "take another")
+            return _refusal(
+                "SCH0007",
+                ref,
+                "its init uses the variable of a loop around it",
+                "choose another block",
+            )
     return None
 
 
@@ -213,7 +223,7 @@ def _is_identity(update: Update) -> bool:
 def cannot_rfactor(ref: Ref, loop: Ref, factor_axis: int) -> Refusal | None:
     """Say why a reduction cannot be split along a loop."""
     if why := reduction_mistake(ref.block):
-        return _refusal("SCH0007", ref, why, "take a reduction by +, *, min, max, and, or")
+        return _refusal("SCH0007", ref, why, "choose a reduction by +, *, min, max, and, or")
     update = update_of(ref.block)
     assert update is not None
     if not _is_identity(update):
@@ -228,14 +238,14 @@ def cannot_rfactor(ref: Ref, loop: Ref, factor_axis: int) -> Refusal | None:
     if chain is None or not any(r is loop for r in chain):
         return _refusal("SCH0004", ref, "its loops contain more than it", "move other blocks out")
     if why := explain_repetition(ref.realize, chain, chain[0], limited=True):
-        return _refusal("SCH0007", ref, why, "take a block that runs once for each element")
+        return _refusal("SCH0007", ref, why, "choose a block that runs once for each element")
     rank = len(update.store.buffer.shape)
     if not -rank - 1 <= factor_axis <= rank:
         return Refusal(
             "SCH0003",
             "axis {} is outside of [{}, {}]",
             (factor_axis, -rank - 1, rank),
-            "name the place of the new axis",
+            "pass the position of the new axis",
             ref.stmt,
         )
     reducing, spatial = (
@@ -248,7 +258,7 @@ def cannot_rfactor(ref: Ref, loop: Ref, factor_axis: int) -> Refusal | None:
             "SCH0006",
             "loop {!r} does not reduce",
             (name,),
-            "take a loop of a reducing iterator",
+            "choose a loop of a reducing iterator",
             loop.stmt,
         )
     for around in chain:
@@ -268,13 +278,15 @@ def cannot_rfactor(ref: Ref, loop: Ref, factor_axis: int) -> Refusal | None:
                 "SCH0005",
                 "the bounds of loop {!r} change with other loops, or it does not start at 0",
                 (var.name_hint,),
-                "take a nest of loops from 0 with independent extents",
+                "choose a nest of loops from 0 with independent extents",
                 around.stmt,
             )
     own: set[Node] = {it.var for it in ref.block.iter_vars}
     inside: set[Node] = {r.loop.loop_var for r in chain}
     if any(n in inside and n not in own for n in free_definitions(ref.block)):
-        return _refusal("SCH0007", ref, "it mentions a loop around it", "take another block")
+        return _refusal(
+            "SCH0007", ref, "it uses the variable of a loop around it", "choose another block"
+        )
     return _cannot_fill(ref, loop, chain, reducing)
 
 
@@ -332,7 +344,7 @@ def rfactor(context: Context, loop: Loop, factor_axis: Int = 0) -> Ref:
                 "SCH0004",
                 "loop {!r} has {} blocks in it",
                 (loop.loop.loop_var.name_hint, len(blocks)),
-                "take a loop around one block",
+                "choose a loop around one block",
                 loop.stmt,
             )
         )

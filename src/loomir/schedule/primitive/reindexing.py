@@ -74,7 +74,7 @@ def _element(ref: Ref, buffer: Buffer) -> tuple[PrimExpr, ...]:
                 "SCH0007",
                 ref,
                 f"it does not use one element of {buffer.name!r}, at its own iterators",
-                "take a block all of whose loads and stores of the buffer are at the same indices",
+                "choose a block whose loads and stores of the buffer all use the same indices",
             )
         )
     return found[0]
@@ -182,14 +182,14 @@ def _cannot_run_over(ref: Ref, axes: _Axes) -> Refusal | None:
     """Say why a block may use less than its iterators' domains say."""
     why = cannot_cover(ref)
     if why is None and not runs_always(ref.scope, ref):
-        why = _refusal("SCH0007", ref, "it may not run at all", "take a block without conditions")
+        why = _refusal("SCH0007", ref, "it may not run at all", "choose a block without conditions")
     scoped_names = set(ranges_with_sizes(ref.scope)) | set(domains(ref.scope.block))
     for v, r in domains(ref.block).items():
         free = set(free_definitions(r)) - scoped_names
         loops = {around.loop.loop_var for around in ref.loops()}
         if why is None and v in axes.iters and free & loops:
             why = _refusal(
-                "SCH0007", ref, f"the domain of {v.name_hint!r} changes", "take another block"
+                "SCH0007", ref, f"the domain of {v.name_hint!r} changes", "choose another block"
             )
     return why
 
@@ -204,10 +204,14 @@ def _stage(
     if how == "read":
         if any(isinstance(n, BufferStore) and n.buffer is buffer for n in pre_order(ref.block)):
             why = f"it writes {buffer.name!r} as well"
-            refuse(_refusal("SCH0006", ref, why, "take a buffer that the block only reads"))
+            refuse(_refusal("SCH0006", ref, why, "choose a buffer that the block only reads"))
         if not is_plain(ref.block):
             why = "it may not read each time it runs"
-            refuse(_refusal("SCH0007", ref, why, "take a block without conditions, or cache_read"))
+            refuse(
+                _refusal(
+                    "SCH0007", ref, why, "choose a block without conditions, or use cache_read"
+                )
+            )
         place = place_before(ref, [ref], buffer)
     else:
         if why := cannot_delay(ref, buffer, []) or _cannot_return(ref, axes):
@@ -217,7 +221,7 @@ def _stage(
         refuse(place)
     if place.ref is not ref.scope:
         why = f"{buffer.name!r} is written and read in the same nest"
-        refuse(_refusal("SCH0006", ref, why, "take a block with its own nest"))
+        refuse(_refusal("SCH0006", ref, why, "choose a block that has a loop nest of its own"))
     if why := _cannot_run_over(ref, axes):
         refuse(why)
     made = decl_buffer(axes.shape, buffer.dtype, name, scope=scope)

@@ -184,7 +184,7 @@ def _cannot_depend(loops: Sequence[Ref]) -> Refusal | None:
                     "SCH0005",
                     "the bounds of loop {!r} change with loop {!r}",
                     (ref.loop.loop_var.name_hint, getattr(part, "name_hint", part)),
-                    "take loops whose bounds do not change with one another",
+                    "choose loops whose bounds do not depend on one another",
                     ref.stmt,
                 )
         names.add(ref.loop.loop_var)
@@ -279,7 +279,7 @@ def _is_root(stmt: Stmt) -> Refusal:
         "SCH0004",
         "the block of the whole function has nothing around it",
         (),
-        "take a block or loop inside of it",
+        "choose a block or loop inside of it",
         stmt,
     )
 

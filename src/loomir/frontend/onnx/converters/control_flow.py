@@ -93,7 +93,7 @@ def _unroll(node: Node, body: GraphDef, states: list[Value], most: int | None) -
             if tensors:
                 raise _NotUnrollable
             raise node.refuse(
-                f"it is a loop of more than {_MOST_STEPS} steps, which keeps a sequence"
+                f"a loop that carries a sequence may have at most {_MOST_STEPS} steps"
             )
         number = TensorValue(None, "int64", np.array(step, "int64"))
         condition, *rest = node.graph.run(body, [number, condition, *states])
@@ -171,7 +171,7 @@ def _and(node: Node, a: RelaxExpr | None, b: RelaxExpr) -> RelaxExpr:
 
 def _stack(node: Node, values: Sequence[Value], axis: int, *, backwards: bool = False) -> Value:
     if not values:
-        raise node.refuse("it makes no steps, but collects a value of each step")
+        raise node.refuse("it runs no iteration, but stacks a value of each iteration")
     parts = [node.graph.expression(v) for v in values]
     if backwards:
         parts.reverse()
@@ -277,7 +277,7 @@ def _scan_of_batches(node: Node, body: GraphDef, count: int) -> list[Value]:
     first = len(node) - count
     batch = node.dims(first)[0]
     if not isinstance(batch, int):
-        raise node.refuse("it is a scan of a batch whose size is not known")
+        raise node.refuse("it scans a batch of unknown size")
     columns: list[list[Value]] = []
     for k in range(batch):
         slices = [item(node, node[i], 0, k) for i in range(1, len(node))]

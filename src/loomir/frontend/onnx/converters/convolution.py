@@ -23,9 +23,9 @@ def _kernel(node: Node) -> tuple[list[Any], list[int]]:
     image = node.dims(0)[2:]
     kernel = node.dims(1)[2:]
     if len(image) not in _CONVOLUTIONS:
-        raise node.refuse(f"images of {len(image)} axes are not supported")
+        raise node.refuse(f"convolution over {len(image)} spatial axes is not supported")
     if not all(isinstance(k, int) for k in kernel):
-        raise node.refuse("the extents of its kernel are not known")
+        raise node.refuse("the shape of its weight is unknown")
     return image, kernel
 
 
@@ -126,7 +126,7 @@ def _read_transposed_pads(
     for i, (k, s, d) in enumerate(zip(kernel, strides, dilations)):
         extent = image[i]
         if not isinstance(extent, int):
-            raise node.refuse("output_shape and auto_pad need extents that are known")
+            raise node.refuse("output_shape and auto_pad need known extents")
         target = extent * s if wanted is None else int(wanted[-axes:][i])
         total = s * (extent - 1) + more[i] + (k - 1) * d + 1 - target
         if total < 0:  # all that is made is too little: zeros follow it

@@ -68,7 +68,7 @@ def _bit_shift(node: Node) -> RelaxExpr:
     direction = node.get("direction", "")
     shift = {"LEFT": op.left_shift, "RIGHT": op.right_shift}.get(direction)
     if shift is None:
-        raise node.refuse(f"it shifts to {direction!r}")
+        raise node.refuse(f"direction {direction!r} is not supported")
     return shift(node[0], node[1])
 
 

@@ -26,7 +26,7 @@ def _affine_grid(node: Node) -> RelaxExpr:
     count = node.dims(1)[0]
     size = node.extents(1, count)[2:]
     if len(size) not in (2, 3):
-        raise node.refuse(f"it makes a grid of {len(size)} axes")
+        raise node.refuse(f"a grid of {len(size)} axes is not supported")
     aligned = bool(node.get("align_corners", 0))
     return node.compute(_transform_places, node[0], ShapeExpr(tuple(size)), aligned)
 
@@ -59,7 +59,7 @@ def _grid_sample(node: Node) -> RelaxExpr:
     padding = node.get("padding_mode", "zeros")
     aligned = bool(node.get("align_corners", 0))
     if mode is None or axes not in (2, 3) or (axes == 3 and mode == "bicubic"):
-        raise node.refuse(f"it samples images of {axes} axes by {node.get('mode')!r}")
+        raise node.refuse(f"mode {node.get('mode')!r} is not supported over {axes} spatial axes")
     if axes == 3:
         return node.compute(_sample_volume, node[0], node[1], mode, padding, aligned)
     grid = node.emit(op.permute_dims(node[1], [0, 3, 1, 2]))
@@ -195,9 +195,9 @@ def _deform_conv(node: Node) -> RelaxExpr:
     batch, channels, *image = node.dims(0)
     filters, per_group, *kernel = node.dims(1)
     if len(image) != 2:
-        raise node.refuse(f"it is given images of {len(image)} axes")
+        raise node.refuse(f"images of {len(image)} axes are not supported")
     if not all(isinstance(v, int) for v in (channels, filters, per_group, *kernel)):
-        raise node.refuse("the extents of its weights, or its channels, are not known")
+        raise node.refuse("the shape of its weight, or its number of channels, is unknown")
     rows, columns = node.dims(2)[2:]
     groups = int(node.get("group", 1))
     how = (

@@ -45,7 +45,7 @@ def _resize(node: Node) -> RelaxExpr:
         if not isinstance(extent, int):
             if scales[i] == 1.0:
                 continue
-            raise node.refuse("it resizes an axis whose extent is not known")
+            raise node.refuse("the extent of an axis that it resizes is unknown")
         one = _Axis(extent, sizes[i], scales[i], starts[i], ends[i])
         if one.made == extent and one.scale == 1.0 and not crops:
             continue
@@ -70,7 +70,7 @@ def _targets(node: Node, dims: list[Any], axes: list[int]) -> tuple[list[float],
         return given, made
     sizes = [int(v) for v in node.numbers(3, "sizes").reshape(-1)]
     if len(sizes) != len(axes) or not all(isinstance(dims[a], int) for a in axes):
-        raise node.refuse("it resizes axes whose extents are not known to sizes")
+        raise node.refuse("its sizes need the extent of each axis that it resizes to be known")
     ratios = [s / dims[a] for a, s in zip(axes, sizes)]
     policy = node.get("keep_aspect_ratio_policy")
     if policy in ("not_larger", "not_smaller"):
@@ -108,7 +108,7 @@ def _places(node: Node, one: _Axis) -> NPArray:
         return offset + (x + 0.5) / one.scale - 0.5
     if mode == "half_pixel":
         return (x + 0.5) / one.scale - 0.5
-    raise node.refuse(f"it uses the coordinate transformation {mode!r}")
+    raise node.refuse(f"coordinate_transformation_mode {mode!r} is not supported")
 
 
 def _resize_along(node: Node, x: RelaxExpr, axis: int, one: _Axis) -> RelaxExpr:
@@ -146,7 +146,7 @@ def _nearest(node: Node, places: NPArray) -> NPArray:
         "ceil": xp.ceil,
     }
     if kind not in rounders:
-        raise node.refuse(f"it rounds to the nearest element by {kind!r}")
+        raise node.refuse(f"nearest_mode {kind!r} is not supported")
     return rounders[kind](places).astype("int64")
 
 
@@ -155,7 +155,7 @@ def _kernel(node: Node, mode: str) -> tuple[float, Callable[[NPArray], NPArray]]
     if mode == "linear":
         return 1.0, lambda t: xp.maximum(1 - xp.abs(t), 0)
     if mode != "cubic":
-        raise node.refuse(f"it resizes in mode {mode!r}")
+        raise node.refuse(f"mode {mode!r} is not supported")
     a = float(node.get("cubic_coeff_a", -0.75))
 
     def keys(t: NPArray) -> NPArray:

@@ -33,7 +33,7 @@ def _reduction(node: Node) -> str:
     found = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
     name = node.get("reduction", "none")
     if name not in found:
-        raise node.refuse(f"it combines updates by {name!r}")
+        raise node.refuse(f"reduction {name!r} is not supported")
     return found[name]
 
 
@@ -74,7 +74,7 @@ def _slice(node: Node) -> RelaxExpr:
         steps = [1] * len(starts) if steps is None else steps
     axes = [node.count_axis(int(a), len(dims)) for a in axes]
     if any(isinstance(s, PrimExpr) or s == 0 for s in steps):
-        raise node.refuse("its steps are 0, or extents")
+        raise node.refuse("a step is 0 or unknown")
     first = [
         _clamp_start(v, dims[axis]) if step < 0 else v
         for v, axis, step in zip(starts, axes, steps, strict=True)
@@ -207,7 +207,7 @@ def _top_k(node: Node) -> list[Any]:
         places = node.emit(op.strided_slice(places, [axis], [0], [PrimValue(k)]))
         return [node.emit(op.gather_elements(node[0], places, axis)), places]
     if k == 0:
-        raise node.refuse("it takes no elements")
+        raise node.refuse("k is 0")
     made = node.emit(op.topk(node[0], int(k), axis, "both", largest, "int64"))
     return [node.emit(TupleGetItem(made, i)) for i in range(2)]
 

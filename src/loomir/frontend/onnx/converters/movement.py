@@ -90,7 +90,7 @@ def _flatten(node: Node) -> RelaxExpr:
     axis = node.get("axis", 1)
     axis = axis + len(dims) if axis < 0 else axis
     if not 0 <= axis <= len(dims):
-        raise node.refuse(f"axis {axis} is none of {len(dims)}")
+        raise node.refuse(f"axis {axis} is out of range for {len(dims)} axes")
     parts = [node.simplify(reduce(mul, part, 1)) for part in (dims[:axis], dims[axis:])]
     return op.reshape(node[0], tuple(parts))
 
@@ -125,7 +125,7 @@ def _squeeze(node: Node) -> RelaxExpr:
 def _unsqueeze(node: Node) -> RelaxExpr:
     axes = _axes(node, 13)
     if axes is None:
-        raise node.refuse("it has no axes")
+        raise node.refuse("its input has no axes")
     return op.expand_dims(node[0], axes) if axes else node[0]
 
 
@@ -273,7 +273,7 @@ def _dropout(node: Node) -> list[Any]:
         ratio = node.numbers(1, "ratio") if node.has(1) else None
         if ratio is None or float(ratio.reshape(-1)[0]) != 0.0:
             raise node.refuse(
-                "it drops random elements, as in training",
+                "it applies dropout, as in training",
                 help="export the model for inference: model.eval()",
             )
     mask = op.ones_like(node[0], "bool" if node.version >= 10 else node.dtype(0))

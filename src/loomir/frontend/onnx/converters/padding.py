@@ -22,7 +22,7 @@ def _pad(node: Node) -> RelaxExpr:
     rank = node.rank(0)
     mode = _MODES.get(node.get("mode", "constant"))
     if mode is None:
-        raise node.refuse(f"it pads in mode {node.get('mode')!r}")
+        raise node.refuse(f"mode {node.get('mode')!r} is not supported")
     if node.version < 11:
         given = [int(v) for v in node.get("pads", node.get("paddings", ()))]
         value: Any = float(node.get("value", 0.0))
@@ -78,7 +78,7 @@ def _center_crop_pad(node: Node) -> RelaxExpr:
     for axis, extent in zip(axes, wanted):
         own = dims[axis]
         if not isinstance(own, int):
-            raise node.refuse("it crops an axis whose extent is not known")
+            raise node.refuse("the extent of an axis that it crops is unknown")
         more = extent - own
         first = more // 2 if more >= 0 else -((-more) // 2)
         before[axis], after[axis] = first, more - first
@@ -100,7 +100,7 @@ def _tensor_scatter(node: Node) -> RelaxExpr:
     if node.get("mode", "linear") == "circular":
         extent = dims[axis]
         if not isinstance(extent, int):
-            raise node.refuse("its cache has an extent that is not known")
+            raise node.refuse("an extent of its cache is unknown")
         places = node.emit(op.floor_mod(places, constant(extent, "int64")))
     shape = [dims[0], *[1] * (axis - 1), count, *[1] * (len(dims) - axis - 1)]
     column = node.emit(op.reshape(places, tuple(shape)))

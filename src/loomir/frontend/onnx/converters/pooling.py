@@ -23,7 +23,7 @@ def _options(node: Node) -> tuple[int, dict[str, Any]]:
     kernel = [int(v) for v in node.get("kernel_shape", ())]
     axes = len(image)
     if axes not in _MAX or len(kernel) != axes:
-        raise node.refuse(f"windows of {len(kernel)} axes over images of {axes}")
+        raise node.refuse(f"its window has {len(kernel)} axes, and its image has {axes}")
     strides, dilations = [read_per_axis(node, name, axes) for name in ("strides", "dilations")]
     return axes, {
         "pool_size": kernel,
@@ -45,7 +45,7 @@ def _max_pool_with_places(node: Node, axes: int, options: dict[str, Any]) -> lis
     """Gather the elements of each window, by tables that are made at import."""
     dims = node.dims(0)
     if not all(isinstance(d, int) for d in dims):
-        raise node.refuse("indices of the greatest elements need known extents")
+        raise node.refuse("the output Indices needs known extents")
     made = node.dims_of(node.emit(_MAX[axes](node[0], **options)))
     image = dims[2:]
     places, inside = _window_places(image, made[2:], options)

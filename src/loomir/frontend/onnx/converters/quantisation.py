@@ -49,7 +49,7 @@ def _target(node: Node) -> str:
 def _quantize_linear(node: Node) -> Any:
     target = _target(node)
     if target not in STORED_AS:
-        raise node.refuse(f"it makes elements of type {target}")
+        raise node.refuse(f"elements of type {target} are not supported")
     x = _convert(node, node[0], node.dtype(1))
     scaled = node.emit(op.divide(x, _reshape_along(node, node[1])))
     if str(node.info_of(scaled).dtype) != "float32":
@@ -82,7 +82,7 @@ def _dequantize_linear(node: Node) -> Any:
     named = ELEMENTS.get(node.get("output_dtype", 0), "")
     kept = named or node.dtype(1)
     if element not in STORED_AS:
-        raise node.refuse(f"it takes elements of type {element}")
+        raise node.refuse(f"elements of type {element} are not supported")
     wide = "float32"
     if element == "int32" or not is_low(element):
         x: RelaxExpr = node.emit(op.astype(node[0], "int32"))

@@ -28,7 +28,7 @@ def _position(node: Node, index: int, length: int, otherwise: int) -> int:
         return otherwise
     place = int(node.numbers(index, "position").reshape(-1)[0])
     if not -length <= place <= length:
-        raise node.refuse(f"position {place} is none of a sequence of {length}")
+        raise node.refuse(f"position {place} is out of range for a sequence of {length} items")
     return place + length if place < 0 else place
 
 
@@ -48,7 +48,7 @@ def _sequence_at(node: Node) -> Value:
     items = node.sequence(0).items
     place = _position(node, 1, len(items), 0)
     if place == len(items):
-        raise node.refuse(f"position {place} is none of a sequence of {place}")
+        raise node.refuse(f"position {place} is out of range for a sequence of {place} items")
     return items[place]
 
 
@@ -67,7 +67,7 @@ def _split(node: Node) -> Value:
     axis = node.axis("axis", 0, len(dims))
     extent = dims[axis]
     if not isinstance(extent, int):
-        raise node.refuse("it splits an axis whose extent is not known")
+        raise node.refuse("the extent of the axis that it splits is unknown")
     if not node.has(1):
         sizes = [1] * extent
     else:
@@ -100,7 +100,7 @@ def _has_element(node: Node) -> Value:
 def _get_element(node: Node) -> Value:
     found = node.value(0)
     if isinstance(found, AbsentOptional):
-        raise node.refuse("it takes the value of an optional that has none")
+        raise node.refuse("its optional has no value")
     return found
 
 

@@ -31,7 +31,7 @@ def _constant(node: Node) -> Value:
             return constant_value(node.get(key))
     text = node.get("value_string", node.get("value_strings"))
     if text is None:
-        raise node.refuse("it has no value")
+        raise node.refuse("it has no attribute that gives its value")
     return TensorValue(None, "string", np.asarray(text, object))
 
 
@@ -42,7 +42,7 @@ def _identity(node: Node) -> Value:
 def _constant_of_shape(node: Node) -> Any:
     element, value = node.get("value", ("float32", np.zeros(1, "float32")))
     if element not in STORED_AS:
-        raise node.refuse(f"it fills a tensor with elements of type {element}")
+        raise node.refuse(f"elements of type {element} are not supported")
     one = constant(value.reshape(-1)[0], element)
     dims = tuple(node.extents(0))
     return TensorValue(node.emit(op.full(dims, one, STORED_AS[element])), element)
@@ -79,7 +79,7 @@ def _bit_cast(node: Node) -> Any:
     if source == "bool" and target in ("int8", "uint8"):
         return op.astype(node[0], target)
     if target not in STORED_AS or is_low(source) or is_low(target) or "bool" in (source, target):
-        raise node.refuse(f"it reads the bits of {source} as {target}")
+        raise node.refuse(f"a bit cast from {source} to {target} is not supported")
     return node.compute(_reinterpret, node[0], target)
 
 
@@ -105,7 +105,7 @@ def cast_to(node: Node, target: str) -> Any:
     if source == target:
         return node.value(0)
     if source not in STORED_AS or target not in STORED_AS:
-        raise node.refuse(f"it converts elements of type {source} to {target}")
+        raise node.refuse(f"a cast from {source} to {target} is not supported")
     x = node[0]
     if is_low(source):
         x = decode(node, x, source, "float32" if is_low(target) else target)
@@ -121,7 +121,7 @@ def _cast_like(node: Node) -> Any:
 
 
 def _shape(node: Node) -> RelaxExpr:
-    raise node.refuse("it needs the shape of a tensor of unknown rank")
+    raise node.refuse("the rank of its input is unknown")
 
 
 ROWS: Final[tuple[Row, ...]] = (

@@ -52,7 +52,7 @@ def _transform(
     last = len(dims) - 1
     extent = dims[last - 1]
     if not isinstance(extent, int):
-        raise node.refuse("it transforms an axis whose extent is not known")
+        raise node.refuse("the extent of the axis that it transforms is unknown")
     if extent > length:
         x = node.emit(op.strided_slice(x, [last - 1], [0], [length]))
     elif extent < length:
@@ -61,7 +61,7 @@ def _transform(
         x = node.emit(op.nn.pad(x, pads))
     parts = dims[last]
     if inverse and onesided:
-        raise node.refuse("it computes real numbers from half of a spectrum")
+        raise node.refuse("inverse=1 with onesided=1 is not supported")
     rows = length // 2 + 1 if onesided else length
     cosines, sines = _turns(rows, length, length, inverse, dtype)
     pieces = [
@@ -89,7 +89,7 @@ def _dft(node: Node) -> RelaxExpr:
     if node.has(1):
         length = int(node.numbers(1, "length").reshape(-1)[0])
     if not isinstance(length, int):
-        raise node.refuse("it transforms an axis whose extent is not known")
+        raise node.refuse("the extent of the axis that it transforms is unknown")
     order = [i for i in range(rank - 1) if i != axis] + [axis, rank - 1]
     x = node.emit(op.permute_dims(node[0], order))
     inverse = bool(node.get("inverse", 0))
@@ -108,7 +108,7 @@ def _real_inverse(node: Node, x: RelaxExpr, length: int, *, given: bool) -> Rela
     last = len(dims) - 1
     half = dims[last - 1]
     if not isinstance(half, int):
-        raise node.refuse("it transforms an axis whose extent is not known")
+        raise node.refuse("the extent of the axis that it transforms is unknown")
     whole = length if given else 2 * (half - 1)
     dtype = str(node.info_of(x).dtype)
     used = min(half, whole // 2 + 1)
@@ -136,9 +136,9 @@ def _stft(node: Node) -> RelaxExpr:
     elif window is not None:
         length = int(node.dims(2)[0])
     else:
-        raise node.refuse("it has neither a window nor a length")
+        raise node.refuse("it has neither window nor frame_length")
     if not isinstance(samples, int):
-        raise node.refuse("its signal has a length that is not known")
+        raise node.refuse("the length of its signal is unknown")
     frames = (samples - length) // step + 1
     places = step * xp.arange(frames)[:, None] + xp.arange(length)
     x = node[0] if parts else node.emit(op.expand_dims(node[0], [2]))

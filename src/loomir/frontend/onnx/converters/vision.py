@@ -25,7 +25,7 @@ def _roi_align(node: Node) -> RelaxExpr:
     ratio = int(node.get("sampling_ratio", 0))
     if node.get("mode", "avg") == "max":
         if ratio <= 0:
-            raise node.refuse("it takes the largest of samples whose number is not known")
+            raise node.refuse("mode 'max' needs a positive sampling_ratio")
         scale = float(node.get("spatial_scale", 1.0))
         options = (size, ratio, scale, mode == "half_pixel")
         return node.compute(_largest_sample, node[0], node[1], node[2], *options)

@@ -42,7 +42,7 @@ def _scores(node: Node, q: RelaxExpr, k: RelaxExpr) -> RelaxExpr:
     scale = node["scale"]
     if scale is None:
         if not isinstance(features, int):
-            raise node.refuse("the number of its features is not known")
+            raise node.refuse("the number of features of its query is unknown")
         scale = features**-0.5
     made = node.emit(op.multiply(made, node.constant(float(scale), wide)))
     if node["attn_mask"] is not None:
@@ -81,8 +81,8 @@ def _transpose(node: Node, x: RelaxExpr) -> RelaxExpr:
 
 def _refuse_dropout(node: Node) -> None:
     if node["dropout_p"]:
-        raise node.refuse("it drops random elements, as in training",
-                               help="set its dropout to 0")  # fmt: skip
+        raise node.refuse("it applies dropout, as in training",
+                               help="pass dropout_p=0.0")  # fmt: skip
 
 
 def _four_axes(node: Node, x: RelaxExpr) -> tuple[RelaxExpr, list[Any]]:
@@ -147,7 +147,10 @@ def _clear_unseen(node: Node, made: RelaxExpr, mask: RelaxExpr) -> RelaxExpr:
 @register("aten._transformer_encoder_layer_fwd.default", note="masks")
 def _encoder_layer(node: Node) -> RelaxExpr:
     if node["mask"] is not None:
-        raise node.refuse("it has a mask", help="call it under torch.enable_grad()")
+        raise node.refuse(
+            "src_mask and src_key_padding_mask are not supported",
+            help="call it under torch.enable_grad()",
+        )
     x = node.tensor("src")
     first = bool(node["norm_first"])
     attended = _self_attention(node, _normalise(node, x, "1") if first else x)

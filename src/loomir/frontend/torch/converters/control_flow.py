@@ -67,7 +67,7 @@ def _tensors(node: Node, values: Sequence[Any]) -> list[RelaxExpr]:
     for value in values:
         if not isinstance(value, RelaxExpr):
             raise node.refuse(
-                "it takes or returns a number that is not a tensor",
+                "it takes or returns a Python number instead of a tensor",
                 help="make it a tensor: torch.tensor(0)",
             )
     return list(values)

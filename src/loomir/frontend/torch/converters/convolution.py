@@ -45,9 +45,9 @@ def _compute_same_padding(node: Node, kernel: list[int], dilation: list[int]) ->
 def _kernel(node: Node, weight: RelaxExpr) -> list[int]:
     kernel = node.dims_of(weight)[2:]
     if len(kernel) not in _CONVOLUTIONS:
-        raise node.refuse(f"images of {len(kernel)} axes are not supported")
+        raise node.refuse(f"convolution over {len(kernel)} spatial axes is not supported")
     if not all(isinstance(k, int) for k in kernel):
-        raise node.refuse("the extents of its kernel are not known")
+        raise node.refuse("the shape of its weight is unknown")
     return kernel
 
 
@@ -177,7 +177,7 @@ def _gradient_of_data(
         if strides[i] == 1:
             missing = 0
         if not isinstance(missing, int):
-            raise node.refuse("the gradient of a strided convolution needs known extents")
+            raise node.refuse("the gradient of a strided convolution needs a static shape")
         more.append(missing)
     return _transpose_convolution(node, grad, weight, (strides, padding, dilation, more), groups)
 

@@ -90,7 +90,7 @@ def _is_float(value: Any) -> bool:
 def _eye(node: Node) -> RelaxExpr:
     rows, columns = node.shape
     if isinstance(rows, PrimExpr) or isinstance(columns, PrimExpr):
-        raise node.refuse("its extents are not known")
+        raise node.refuse("the shape of its result is unknown")
     return op.eye(rows, columns, 0, node.dtype)
 
 
@@ -98,5 +98,5 @@ def _eye(node: Node) -> RelaxExpr:
 def _item(node: Node) -> Any:
     found = node.result
     if not hasattr(found, "node") or DataType(node.dtype_of(node.tensor(0))).is_float:
-        raise node.refuse("it reads a float out of a tensor")
+        raise node.refuse("it converts a tensor to a Python float")
     return node.graph.bind_size(found, node.tensor(0))

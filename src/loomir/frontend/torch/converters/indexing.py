@@ -39,9 +39,9 @@ def _embedding_backward(node: Node) -> RelaxExpr:
 def _embedding_bag(node: Node) -> list[Any]:
     mode = int(node["mode"])
     if mode == 2:
-        raise node.refuse("it takes the greatest of each bag")
+        raise node.refuse("mode='max' is not supported")
     if int(node["padding_idx"]) >= 0:
-        raise node.refuse("it leaves out a padding index")
+        raise node.refuse("padding_idx is not supported")
     places, offsets = node.tensor("indices"), node.tensor("offsets")
     (count,), (bags,) = node.dims_of(places), node.dims_of(offsets)
     if node["include_last_offset"]:
@@ -117,7 +117,7 @@ def _scatter(reduction: str | None) -> Converter:
     def convert(node: Node) -> RelaxExpr:
         how = reduction or _SCATTERS.get(str(node["reduce"]))
         if how is None:
-            raise node.refuse(f"it reduces by {node['reduce']!r}")
+            raise node.refuse(f"reduce={node['reduce']!r} is not supported")
         x, places = node.tensor(0, node.dtype), node.tensor("index")
         rank = node.rank(0)
         dims = node.dims_of(places)
@@ -145,7 +145,7 @@ def _reduce_updates(
     """Reduce only updates, where there are some; what was there stays elsewhere."""
     shape = node.dims_of(x)
     if not shape:
-        raise node.refuse("its tensor has no axes")
+        raise node.refuse("a tensor of rank 0 is not supported")
     axis, dtype = node.axis("dim", len(shape)), node.dtype
     ones = node.emit(op.full(tuple(node.dims_of(places)), node.constant(1, "int32")))
     none = node.emit(op.full(tuple(shape), node.constant(0, "int32")))
@@ -177,7 +177,7 @@ def _take_leading_part(node: Node, x: RelaxExpr, dims: list[Any]) -> RelaxExpr:
     if not axes:
         return x
     if any(isinstance(dims[a], PrimExpr) for a in axes):
-        raise node.refuse("its updates have extents that are not known")
+        raise node.refuse("the shape of its updates is unknown")
     return node.emit(op.strided_slice(x, axes, [0] * len(axes), [dims[a] for a in axes]))
 
 
@@ -198,7 +198,7 @@ def _replace_masks(node: Node, given: list[Any]) -> list[Any]:
             continue
         rank = len(node.dims_of(places))
         if rank == 0:
-            raise node.refuse("it is indexed by one truth")
+            raise node.refuse("indexing by a mask of rank 0 is not supported")
         found = node.emit(op.nonzero(node.cast(places, "bool")))
         count = node.dims_of(found)[1]
         for axis in range(rank):

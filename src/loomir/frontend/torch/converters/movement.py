@@ -336,10 +336,10 @@ def _as_strided(node: Node) -> RelaxExpr:
     sizes, strides, dims = node["size"], node["stride"], node.dims(0)
     offset = node["storage_offset"] or 0
     if not all(isinstance(v, int) for v in [*sizes, *strides, *dims, offset]):
-        raise node.refuse("its sizes are not known")
+        raise node.refuse("its sizes or strides are unknown")
     source = node.definition.args[0].meta["val"]
     if not source.is_contiguous() or source.storage_offset() != 0:
-        raise node.refuse("its tensor does not lie in row-major order")
+        raise node.refuse("its input is not contiguous")
     xp: Any = np
     places = xp.full(tuple(sizes), offset, "int64")
     for axis, (size, stride) in enumerate(zip(sizes, strides)):

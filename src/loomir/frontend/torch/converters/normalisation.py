@@ -183,7 +183,7 @@ def _batch_norm_legit(node: Node) -> list[Any]:
     if not node["training"]:
         return [_inference(node, float(node["eps"])), None, None]
     if node["running_mean"] is not None:
-        raise node.refuse("it writes its statistics in place")
+        raise node.refuse("it updates its running statistics")
     made, mean, inverse, _ = _normalise_by_batch(node, float(node["eps"]))
     return [made, mean, inverse]
 
@@ -191,7 +191,7 @@ def _batch_norm_legit(node: Node) -> list[Any]:
 @register("aten.batch_norm.default", note="training")
 def _batch_norm(node: Node) -> RelaxExpr:
     if node["training"]:
-        raise node.refuse("it normalises by the batch, as in training",
+        raise node.refuse("it normalises with batch statistics, as in training",
                                help="export the model for inference: model.eval()")  # fmt: skip
     return _inference(node, float(node["eps"]))
 

@@ -129,7 +129,7 @@ def _avg_pool(axes: int) -> Converter:
             made = _MEAN[axes](x, **windows.options(), count_include_pad=include)
             return _bind_shape(node, made, node.shape)
         if windows.ceil:
-            raise node.refuse("it divides by a number of its own, in ceil mode")
+            raise node.refuse("divisor_override is not supported with ceil_mode")
         made = node.emit(_MEAN[axes](x, **windows.options(), count_include_pad=True))
         by = reduce(mul, windows.size, 1) / float(divisor)
         return _bind_shape(node, op.multiply(made, node.constant(by)), node.shape)
@@ -248,7 +248,7 @@ def _adaptive_backward(node: Node) -> RelaxExpr:
             grad = node.emit(op.divide(grad, share))
             continue
         if not isinstance(extent, int) or not isinstance(count, int):
-            raise node.refuse("the extents of its image are not known")
+            raise node.refuse("the spatial extents of its input are unknown")
         grad = node.compute(_make_covering(axis, extent, count), grad)
     return op.broadcast_to(grad, tuple(dims))
 

@@ -26,6 +26,6 @@ def _dropout(node: Node) -> RelaxExpr:
 def _refuse_chance(node: Node) -> None:
     if node["train"] and node["p"] != 0.0:
         raise node.refuse(
-            "it drops random elements, as in training",
+            "it applies dropout, as in training",
             help="export the model for inference, model.eval(), or use loomir.torch.compile",
         )

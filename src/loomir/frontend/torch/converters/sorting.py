@@ -49,7 +49,7 @@ def _topk(node: Node) -> list[Any]:
         return [x, node.emit(op.full((), node.constant(0, "int64")))]
     count = node["k"]
     if not isinstance(count, int):
-        raise node.refuse("how many it takes is not known")
+        raise node.refuse("its k is unknown")
     axis = node.axis("dim", rank)
     if count == 0:
         shape = tuple(node.shape)
@@ -88,7 +88,7 @@ def _chosen(node: Node, x: RelaxExpr, axis: int, place: int, *, finds_nan: bool)
 def _known_extent(node: Node, axis: int) -> int:
     count = node.dims(0)[axis]
     if not isinstance(count, int) or not count:
-        raise node.refuse("how many elements it chooses from is not known")
+        raise node.refuse("the extent of the reduced axis is 0 or unknown")
     return count
 
 
@@ -107,7 +107,7 @@ def _median_of_all(node: Node) -> RelaxExpr:
     x = node.emit(op.reshape(_sortable(node), (-1,)))
     count = node.dims_of(x)[0]
     if not isinstance(count, int) or not count:
-        raise node.refuse("how many elements it chooses from is not known")
+        raise node.refuse("the extent of the reduced axis is 0 or unknown")
     return _chosen(node, x, 0, (count - 1) // 2, finds_nan=True)[0]
 
 

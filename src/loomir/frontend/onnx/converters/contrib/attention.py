@@ -93,7 +93,7 @@ def _show_within_lengths(node: Node, index: int, batch: Any, keys: Any) -> Relax
     starts = None
     if not _is_same(node, count, batch):
         if not _is_same(node, count, 2 * batch):
-            raise node.refuse("its mask has neither a length nor a start and end for each item")
+            raise node.refuse("its mask_index has neither batch_size nor 2 * batch_size elements")
         starts = _part(node, ends, 0, batch, 2 * batch)
         ends = _part(node, ends, 0, 0, batch)
     places = node.emit(op.arange(0, keys, 1, node.dtype(index)))
@@ -134,7 +134,7 @@ def _attend(
 # -- operators -----------------------------------------------------------------------------------
 def _attention(node: Node) -> list[Any]:
     if node.get("past_present_share_buffer", 0) or node.get("do_rotary", 0):
-        raise node.refuse("it rotates, or keeps its past in a buffer that is shared")
+        raise node.refuse("do_rotary and past_present_share_buffer are not supported")
     heads = int(node.get("num_heads", 0))
     total = node.dims(1)[1]
     sizes = [int(v) for v in node.get("qkv_hidden_sizes", ())] or [total // 3] * 3
@@ -170,7 +170,9 @@ def _with_past(
 
 def _multi_head_attention(node: Node) -> list[Any]:
     if any(node.has(i) for i in (8, 9)) or node.wants(3):
-        raise node.refuse("it keeps its past in a buffer that is shared, or returns scores")
+        raise node.refuse(
+            "a shared buffer of past keys and values, and the output qk, are not supported"
+        )
     heads = int(node.get("num_heads", 0))
     query, key, value = _three(node, heads)
     if node.has(3):
@@ -248,7 +250,7 @@ def _rotate(node: Node, x: RelaxExpr, cosines: RelaxExpr, sines: RelaxExpr) -> R
 
 def _rotary_embedding(node: Node) -> RelaxExpr:
     if node.get("is_packed_batching", 0) or float(node.get("scale", 1.0)) != 1.0:
-        raise node.refuse("its batches are packed, or it has a scale")
+        raise node.refuse("is_packed_batching and scale are not supported")
     dims = node.dims(0)
     heads, half = int(node.get("num_heads", 0)), node.dims(2)[1]
     if len(dims) == 4:
@@ -307,9 +309,9 @@ def _refuse_variants(node: Node) -> None:
         if given not in (plain, ""):
             raise node.refuse(f"its {name} is {given}, and only {plain} is supported")
     if node.wants(3):
-        raise node.refuse("it returns its scores")
+        raise node.refuse("the output output_qk is not supported")
     if any(node.has(i) for i in range(11, 17)):
-        raise node.refuse("it has sinks, scales of its cache, norms or lengths of queries")
+        raise node.refuse("inputs after attention_bias are not supported")
 
 
 def _group_heads(node: Node, heads: int, groups: int) -> tuple[RelaxExpr, RelaxExpr, RelaxExpr]:

@@ -24,7 +24,7 @@ def _matmul_n_bits(node: Node) -> RelaxExpr:
     columns, rows = int(node.get("N", 0)), int(node.get("K", 0))
     bits, block = int(node.get("bits", 4)), int(node.get("block_size", 32))
     if bits not in (4, 8) or node.has(4):
-        raise node.refuse(f"its weights have {bits} bits, or an order of their own")
+        raise node.refuse(f"weights of {bits} bits, or with g_idx, are not supported")
     blocks = -(-rows // block)
     kept = node.dtype(0)
     compact = _compact_weights(node, (columns, blocks, block), rows) if kept == "float32" else None
@@ -34,7 +34,7 @@ def _matmul_n_bits(node: Node) -> RelaxExpr:
     codes = _unpack(node, node[1], bits, (columns, blocks, block))
     if node.has(3):
         if node.dtype(3) != "uint8":
-            raise node.refuse("its zero points are floats")
+            raise node.refuse("float zero points are not supported")
         padded = blocks if bits == 8 else 2 * -(-blocks // 2)
         zero = _unpack(node, node[3], bits, (columns, padded))
         zero = node.emit(op.strided_slice(zero, [1], [0], [blocks]))

@@ -33,11 +33,11 @@ def _activate(node: Node, x: RelaxExpr, given: Mapping[str, float]) -> RelaxExpr
     if not name:
         return x
     if name not in _PARAMETERS:
-        raise node.refuse(f"its activation is {name!r}")
+        raise node.refuse(f"activation {name!r} is not supported")
     if name == "Clip":
         low, high = given.get("min"), given.get("max")
         if low is None or high is None:
-            raise node.refuse("its Clip has no bounds")
+            raise node.refuse("its activation Clip has no min or no max")
         return node.emit(op.clip(x, low, high))
     return node.one(name, x, **given)
 

@@ -14,7 +14,7 @@ def _simplified_layer_normalization(node: Node) -> list[Any]:
     rank = node.rank(0)
     axes = list(range(node.axis("axis", -1, rank), rank))
     if node.wanted > 1:
-        raise node.refuse("its statistics are not supported")
+        raise node.refuse("the outputs mean and inv_std_var are not supported")
     return [op.nn.rms_norm(node[0], node[1], axes, float(node.get("epsilon", 1e-5)))]
 
 
@@ -26,7 +26,7 @@ def _sum_of_inputs(node: Node, bias: int) -> RelaxExpr:
 def _outputs(node: Node, made: RelaxExpr, total: RelaxExpr) -> list[Any]:
     """Return the normalised tensor, no statistics, and the sum that was normalised."""
     if node.wants(1) or node.wants(2):
-        raise node.refuse("its statistics are not supported")
+        raise node.refuse("the outputs mean and inv_std_var are not supported")
     return [node.emit(made), None, None, total][: node.wanted]
 
 

@@ -68,7 +68,7 @@ def _vectorizer(node: Node) -> RelaxExpr:
 
 def _zip_map(node: Node) -> RelaxExpr:
     raise node.refuse(
-        "it makes dictionaries of labels and scores, which no array holds",
+        "it returns dictionaries of labels and scores, which are not supported",
         help='export without it: skl2onnx.to_onnx(model, x, options={"zipmap": False})',
     )
 

@@ -74,7 +74,7 @@ def _one_hot_encoder(node: Node) -> RelaxExpr:
     if categories is None:
         raise node.refuse(_STRINGS, help="convert categories to numbers before the model")
     if not node.get("zeros", 1):
-        raise node.refuse("an unknown category is an error of it, and no row of zeros")
+        raise node.refuse("zeros=0 is not supported: it makes an unknown category an error")
     return op.astype(_hits(node, np.asarray(categories, "int64")), "float32")
 
 

@@ -40,7 +40,7 @@ def _classifier(node: Node) -> list[Any]:
     rows = max(array_of(node, "intercepts").size, 1)
     labels = len(node.get("classlabels_ints") or node.get("classlabels_strings") or ())
     if rows == 1:
-        raise node.refuse("it has one row of coefficients, for two classes")
+        raise node.refuse("one row of coefficients for two classes is not supported")
     if labels and labels != rows:
         raise node.refuse(f"it has {rows} rows of coefficients for {labels} classes")
     made = _sums(node, rows)

@@ -18,7 +18,10 @@ from loomir.tir.expr import const as number
 def _vectorizer(node: Node) -> RelaxExpr:
     pool = node.get("pool_int64s")
     if pool is None:
-        raise node.refuse("it counts strings", help="convert words to numbers before the model")
+        raise node.refuse(
+            "it counts strings, which are not supported",
+            help="convert words to numbers before the model",
+        )
     table, lengths = _grams(node, [int(v) for v in pool])
     x = node.emit(op.astype(node[0], "int64"))
     is_row = len(node.dims(0)) == 1
@@ -47,7 +50,7 @@ def _grams(node: Node, pool: list[int]) -> tuple[Any, Any]:
     for length, (start, end) in enumerate(zip(starts, ends), 1):
         grams += [pool[k : k + length] for k in range(start, end, length)]
     if len(grams) != len(places) or any(p < 0 for p in places):
-        raise node.refuse(f"it has {len(places)} places for {len(grams)} sequences")
+        raise node.refuse(f"it has {len(places)} ngram_indexes for {len(grams)} n-grams")
     table = np.zeros((max([*places, 0]) + 1, max(most, 1)), "int64")
     lengths = np.zeros(len(table), "int64")
     for gram, place in zip(grams, places):

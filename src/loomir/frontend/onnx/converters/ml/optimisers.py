@@ -52,7 +52,7 @@ class _Step:
         """Return the tensors, those of each weight together: they lie kind by kind."""
         given = self.node.all(2)
         if len(given) % kinds:
-            raise self.node.refuse(f"{len(given)} tensors are no groups of {kinds}")
+            raise self.node.refuse(f"{len(given)} tensors cannot be divided into groups of {kinds}")
         return [given[k :: len(given) // kinds] for k in range(len(given) // kinds)]
 
     def gradient(self, weight: RelaxExpr, gradient: RelaxExpr) -> RelaxExpr:

@@ -43,7 +43,7 @@ def matrix_of(node: Node) -> RelaxExpr:
     if rank == 1:
         return node.emit(op.expand_dims(x, 0))
     if rank != 2:
-        raise node.refuse(f"it is given {rank} axes, and takes items with features")
+        raise node.refuse(f"its input has {rank} axes, and must have 2: items and features")
     return x
 
 
@@ -70,7 +70,7 @@ def labels_of(node: Node, places: RelaxExpr, name: str) -> RelaxExpr | None:
         return None
     if node.get("classlabels_strings"):
         raise node.refuse(
-            "its labels are strings",
+            "its labels are strings, which are not supported",
             help="number the classes before training, or drop the output that has the labels",
         )
     labels = array_of(node, name, "int64")

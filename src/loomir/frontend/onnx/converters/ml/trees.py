@@ -150,9 +150,9 @@ def _numbered_forest(node: Node) -> _Forest:
             ways[1].append(otherwise)
     total = len(modes)
     if any(not 0 <= m < len(_NAMES) for m in modes) or len(values) != total:
-        raise node.refuse("its nodes have modes or splits that are not known")
+        raise node.refuse("a node refers to another node or a tensor element that does not exist")
     if any(not 0 <= k < total for way in ways for k in way) or len(ways[0]) != total:
-        raise node.refuse("a branch of it leads to no node")
+        raise node.refuse("a branch leads to a node that does not exist")
     used = sorted(set(modes))
     leaf = np.zeros(total, bool)
     leaf[count : count + leaves] = True
@@ -181,7 +181,7 @@ def _depth(node: Node, forest: _Forest, leaf: Any) -> int:
         now = np.unique(np.concatenate([forest.if_true[now], forest.if_false[now]]))
         depth += 1
         if depth > _MOST_LEVELS:
-            raise node.refuse(f"a tree is deeper than {_MOST_LEVELS}, or goes round")
+            raise node.refuse(f"a tree has more than {_MOST_LEVELS} levels, or a cycle")
     return depth
 
 
