@@ -239,7 +239,7 @@ def merged(
     folder: Path = FOLDER,
     candidates: Iterable[Candidate] = (),
 ) -> dict[str, Any]:
-    """Add what was recorded to what a file holds; gives all that is known, by module."""
+    """Add what was recorded to what a file holds; return all that is known, by module."""
     known: dict[str, Any] = json.loads(data.read_text()) if data.exists() else {}
     made: dict[str, Any] = {}
     for path in sorted(folder.rglob("*.py")):
@@ -271,7 +271,7 @@ def written(
     folder: Path = FOLDER,
     candidates: Iterable[Candidate] = (),
 ) -> str:
-    """Write a report, with what earlier runs reached; gives its first line, the sums."""
+    """Write a report, with what earlier runs reached; return its first line, the sums."""
     known = merged(report.with_name(report.name + ".json"), ran, folder, candidates)
     table: list[str] = []
     left: list[str] = []

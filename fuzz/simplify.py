@@ -168,7 +168,7 @@ def evaluator(e: PrimExpr, variables: list[Var]) -> Callable[[Mapping[Var, int]]
 
 
 def check(seed: int) -> None:
-    """Hold one random expression to all that the analyzer says about it."""
+    """Check all that the analyzer says about one random expression."""
     case = Case(seed)
     analyzer, expr = case.analyzer, case.expr
     simple = analyzer.simplify(expr)
@@ -198,7 +198,7 @@ def check(seed: int) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Try as many expressions as asked for; gives 1 where one is wrong."""
+    """Try as many expressions as asked for; return 1 where one is wrong."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.simplify", description=__doc__)
     parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")

@@ -54,7 +54,7 @@ def run(request: pytest.FixtureRequest) -> Any:
 
 
 def in_process(text: str, **environment: str) -> str:
-    """Run Python in a process of its own; give what it prints."""
+    """Run Python in a process of its own; return what it prints."""
     preamble = "import sys, numpy as np, loomir\nfrom loomir.script import from_source\n"
     done = subprocess.run(
         [sys.executable, "-c", preamble + textwrap.dedent(text)],

@@ -190,8 +190,8 @@ def test_names_and_texts_use_the_words_of_the_field():
         for match in PRIVATE_WORDS.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
             found.append(f"{name}:{line}: {match[0]}")
-        if file.suffix == ".py" and '"""Give ' in text:
-            found.append(f'{name}: a docstring begins with "Give": say what the function does')
+        if file.suffix == ".py" and ('"""Give ' in text or '"""Hold' in text):
+            found.append(f'{name}: a docstring begins with "Give" or "Hold": say what it does')
         if name.startswith("src/"):
             found += [f"{name}: say plainly what {m[0]!r} means" for m in RIDDLES.finditer(text)]
     assert found == []

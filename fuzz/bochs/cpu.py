@@ -83,7 +83,7 @@ class Cpu:
         self.system_calls: dict[int, int] = {}
 
     def call(self, address: int, *arguments: int) -> int:
-        """Call a function with integers and pointers; give the integer that it returns.
+        """Call a function with integers and pointers; return the integer that it returns.
 
         Errors: EmulatorError where it raises an exception of the CPU.
         """

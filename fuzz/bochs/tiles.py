@@ -122,7 +122,7 @@ class Tiles:
         return found
 
     def run(self, place: int, registers: Sequence[int]) -> int:
-        """Run the instruction at a place; give its size, or 0 where it is none of the unit's.
+        """Run the instruction at a place; return its size, or 0 where it is none of the unit's.
 
         Errors: TileError where the unit refuses it.
         """

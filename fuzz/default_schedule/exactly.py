@@ -52,7 +52,7 @@ def differs(case: Case, made: IRModule, steps: int | None = None) -> str:
 
 
 def as_written(case: Case, steps: int | None = None) -> tuple[ExactRun, Sequence[Any]]:
-    """Run the loops as they are written; gives the arguments as well. Errors: OutOfStepsError."""
+    """Run the loops as they are written; return the arguments as well. Errors: OutOfStepsError."""
     return _written(_Known(case), steps)
 
 

@@ -81,7 +81,7 @@ _CACHES: Final = (
 
 @contextmanager
 def small(choices: Choices, name: str) -> Generator[Target, None, None]:
-    """Draw numbers for the rules of schedules; gives the target of a name, with small caches."""
+    """Draw numbers for the rules of schedules; return the target of a name, with small caches."""
     target = Target(name)
     if choices.chance(0.7):
         target.caches = choices.pick(_CACHES)

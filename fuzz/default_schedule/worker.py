@@ -147,7 +147,7 @@ class _TooLongError(Exception):
 
 
 class _Interpreted:
-    """Holds scheduled loops to the reference, and without rounding to the loops as written."""
+    """Compares scheduled loops with the reference, and unrounded with the loops as written."""
 
     def __init__(self, case: Case) -> None:
         self.case = case

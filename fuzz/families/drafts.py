@@ -227,14 +227,14 @@ class Draft:
         self.lines.append("    " * (depth + 2) + text)
 
     def loop(self, depth: int, var: str, extent: object, kinds: Sequence[str] = ()) -> int:
-        """Open a loop; gives the depth within."""
+        """Open a loop; return the depth within."""
         how = self.c.pick(kinds or ("range", "range", "T.serial"))
         text = extent.text if isinstance(extent, Dim) else str(extent)
         self.line(depth, f"for {var} in {how}({text}):")
         return depth + 1
 
     def loops(self, depth: int, spans: Sequence[tuple[str, Dim]]) -> int:
-        """Open loops, as a grid or one by one; gives the depth within."""
+        """Open loops, as a grid or one by one; return the depth within."""
         if len(spans) > 1 and self.c.chance(0.5):
             names = ", ".join(var for var, _ in spans)
             extents = ", ".join(dim.text for _, dim in spans)
@@ -245,7 +245,7 @@ class Draft:
         return depth
 
     def block(self, depth: int, axes: Sequence[tuple[str, str, Dim, str]]) -> int:
-        """Open a block for axes of a name, a kind, an extent and a value; gives the depth."""
+        """Open a block for axes of a name, a kind, an extent and a value; return the depth."""
         self.line(depth, f'with T.block("{self.name("B")}"):')
         plain = all(value.isidentifier() for *_, value in axes)
         if plain and len(axes) > 1 and self.c.chance(0.6):
@@ -262,7 +262,7 @@ class Draft:
     def body(
         self, form: str, depth: int, spans: Sequence[tuple[str, Dim]]
     ) -> tuple[int, list[str]]:
-        """Open a block, where a program is written in blocks; gives depth and names within."""
+        """Open a block, where a program is written in blocks; return depth and names within."""
         if form != "block":
             return depth, [var for var, _ in spans]
         axes = [(f"v{var}", "S", dim, var) for var, dim in spans]

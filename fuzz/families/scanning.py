@@ -59,7 +59,7 @@ class Scanning:
         return f"T.{self.dtype}({int(self.way == '*')})"
 
     def scan(self, x: Array, dims: Sequence[Dim]) -> Array:
-        """Write a scan along one axis; gives the result."""
+        """Write a scan along one axis; return the result."""
         c, d = self.c, self.d
         axis = c.integer(0, len(dims) - 1)
         names = [d.name("i") for _ in dims]

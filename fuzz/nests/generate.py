@@ -195,7 +195,7 @@ class _Nests:
         return f"{stem}{self.names}"
 
     def loop(self, depth: int, scope: Scope, axis: str, triangle: bool = True) -> str:
-        """Open a loop over an axis, or a part of it; gives its variable."""
+        """Open a loop over an axis, or a part of it; return its variable."""
         c, var = self.c, self.name("i")
         begin, end = "0", f"#{axis}#"
         outer = [v for v in scope.over(axis) if triangle]
@@ -214,7 +214,7 @@ class _Nests:
         return var
 
     def whole(self, depth: int, scope: Scope, axis: str) -> str:
-        """Open a loop over all of an axis; gives its variable."""
+        """Open a loop over all of an axis; return its variable."""
         var = self.name("i")
         self.line(depth, f"for {var} in range(#{axis}#):")
         scope.loops[var] = axis

@@ -43,7 +43,7 @@ def plan_of(seed: int) -> list[str]:
 def check(
     program: RelaxProgram, seed: int, engines: list[str], spent: dict[str, float] | None = None
 ) -> dict[str, str]:
-    """Run engines; gives how each disagrees with the interpreter, where one does."""
+    """Run engines; return how each disagrees with the interpreter, where one does."""
     times: dict[str, float] = {} if spent is None else spent
     started = time.process_time()
     wanted = reference(program)

@@ -58,7 +58,7 @@ def _rows(count: int, value: float = 1.0) -> Any:
 
 
 def _hold(run: Callable[..., Any], rows: int = 3, value: float = 1.0) -> None:
-    """Hold a graph to its result."""
+    """Check the result of a graph."""
     made = run(_rows(rows, value), _EYE, _EYE, _EYE)
     assert made.shape == (rows, 64), made.shape
     assert (made == value).all(), made

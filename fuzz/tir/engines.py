@@ -51,7 +51,7 @@ Runner = Callable[[str, list[Any]], Any]
 """Runs a function on arguments, which it changes; raises RunError as compiled code does."""
 
 Engine = Callable[[IRModule], dict[str, Runner]]
-"""Prepares a module once; gives the ways to run it, by what is particular about each."""
+"""Prepares a module once; returns the ways to run it, by what is particular about each."""
 
 
 def _interpreted(module: IRModule, **options: Any) -> Runner:

@@ -62,7 +62,7 @@ def check(
     engines: list[str],
     spent: dict[str, float] | None = None,
 ) -> dict[str, str]:
-    """Run a module with engines; gives how each disagrees with the interpreter, where one does.
+    """Run a module with engines; return how each disagrees with the interpreter, where one does.
 
     ``spent`` gets the seconds of each.
     """

@@ -1,4 +1,4 @@
-"""Hold what is scheduled to what was written."""
+"""Compare scheduled functions with the functions as they are written."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def agrees(
     kinds: Sequence[str] | None = None,
     always: bool = True,
 ) -> None:
-    """Hold the scheduled function to the function as it is written, with and without tasks.
+    """Compare the scheduled function with the function as it is written, with and without tasks.
 
     ``always``: it is scheduled for little work too. The interpreter and native code agree on what is scheduled to so many units in the last place.
     """

@@ -40,7 +40,7 @@ def same(
     rtol: float = 0,
     summed: int | tuple[int, ...] | None = None,
 ) -> None:
-    """Hold the scheduled function, with and without tasks, to the function as it is written.
+    """Compare the scheduled function, with and without tasks, with the function as written.
 
     Where these are sums over the axes ``summed`` of the first array, ``rtol`` is relative to the
     sums of magnitudes: terms may cancel.

@@ -109,7 +109,7 @@ def run_both(
     allow_alias: bool = False,
     **options: Any,
 ) -> Ran:
-    """Run a program both ways on copies of the arguments; gives what both agree on."""
+    """Run a program both ways on copies of the arguments; return what both agree on."""
     made, compiled = prepared(program, {"allow_alias": allow_alias, **options})
     entry = entry_of(made, name)
     ours, theirs = copies(args), copies(args)
@@ -135,13 +135,13 @@ def both_ways(program: Program, **options: Any) -> list[Callable[..., Any]]:
 
 
 def both(program: Program, *args: object, **options: Any) -> Any:
-    """Run a program both ways; gives what it returned, else what its last array holds."""
+    """Run a program both ways; return what it returned, else what its last array holds."""
     value, arrays = run_both(program, *args, **options)
     return value if value is not None or not arrays else arrays[-1]
 
 
 def fails(code: str, program: Program, *args: object, **options: Any) -> Diagnostic:
-    """Hold that a program fails when it runs, in both ways with the same words and place."""
+    """Check that a program fails at run time: compiled and interpreted, with one message and place."""
     name, alias = options.pop("name", None), options.get("allow_alias", False)
     options.setdefault("opt_level", 0)  # what is run to its end is compiled as users do
     made, compiled = prepared(program, options)
@@ -164,7 +164,7 @@ def fails(code: str, program: Program, *args: object, **options: Any) -> Diagnos
 
 # -- programs that are refused -------------------------------------------------------------------
 def refused(code: str, program: Program) -> Diagnostic:
-    """Hold that a program is refused before it runs, and where; gives the first mistake."""
+    """Check that a program is refused before it runs, and where; return the first mistake."""
     with pytest.raises(CompileError) as caught:
         loomir.compile(read(program), cache=False)
     first = caught.value.diagnostic

@@ -97,7 +97,7 @@ def _prepared_text(text: str) -> tuple[Any, loomir.Executable]:
 
 
 def both(program: Program, *args: Any, name: str = "main") -> Any:
-    """Run a program both ways on copies of the arguments; gives what both agree on."""
+    """Run a program both ways on copies of the arguments; return what both agree on."""
     ours, theirs = copied(args), copied(args)
     oracle, native = ways(program, name)
     wanted, given = oracle(*ours), native(*theirs)
@@ -107,7 +107,7 @@ def both(program: Program, *args: Any, name: str = "main") -> Any:
 
 
 def fails(code: str, program: Program, *args: Any, name: str = "main") -> Diagnostic:
-    """Hold that a program fails when it runs, in both ways with the same words and place."""
+    """Check that a program fails at run time: compiled and interpreted, with one message and place."""
     found: list[RunError] = []
     for run in ways(program, name):
         with pytest.raises(RunError) as caught:
@@ -139,7 +139,7 @@ def _plain(value: Any) -> bool:
 
 # -- programs that are refused -------------------------------------------------------------------
 def refused(code: str, program: Program) -> Diagnostic:
-    """Hold that a program is refused before it runs, and where; gives the first mistake."""
+    """Check that a program is refused before it runs, and where; return the first mistake."""
     with pytest.raises(CompileError) as caught:
         loomir.compile(read(program), cache=False)
     first = caught.value.diagnostic

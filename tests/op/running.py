@@ -179,7 +179,7 @@ def call_of(op: OpDef, sample: Sample, describe: Describe = concrete) -> Made:
 
 # -- does the description hold? ------------------------------------------------------------------
 def assert_describes(info: StructInfo, value: Any, values: Mapping[tir.Var, int]) -> None:
-    """Hold that structural information is true of a value."""
+    """Check that structural information is true of a value."""
     if isinstance(info, ObjectStructInfo):
         return
     if isinstance(info, TensorStructInfo):

@@ -116,7 +116,7 @@ def test_all_but_the_special_have_samples_and_a_reference():
 @clauses("RX-DER-14")
 @pytest.mark.parametrize("op", SAMPLED, ids=named)
 def test_result_is_as_inferred(op: OpDef):
-    """Hold the rule to the reference, of tensors that are known, symbolic, and hardly known."""
+    """Compare the rule with the reference, for known, symbolic and hardly known shapes."""
     for number, sample in enumerate(op.samples):
         made = call_of(op, sample)
         with np.errstate(all="raise"):

@@ -16,7 +16,7 @@ from tests.runtime.native import NOTHING, compile_ir
 
 
 def run(code: str, *paths: Path) -> str:
-    """Run Python in a new process, with ``paths`` searched first; give what it prints."""
+    """Run Python in a new process, with ``paths`` searched first; return what it prints."""
     preamble = "".join(f"import sys; sys.path.insert(0, {str(path)!r})\n" for path in paths)
     done = subprocess.run(
         [sys.executable, "-c", preamble + textwrap.dedent(code)],

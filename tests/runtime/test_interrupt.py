@@ -139,7 +139,7 @@ def interrupted(call, after=0.3):
 
 
 def run(code: str, seconds: float = 300) -> str:
-    """Run code after the programs, in a process of its own; gives what it prints."""
+    """Run code after the programs, in a process of its own; return what it prints."""
     text = PROGRAMS + HARNESS + textwrap.dedent(code)
     path = f"{run.folder}/case{time.monotonic_ns()}.py"
     with open(path, "w") as file:

@@ -32,7 +32,7 @@ _CORPUS: list[str] = []
 
 
 def come_back(program: PrimFunc | Function | IRModule) -> None:
-    """Hold a program to what is read of its text."""
+    """Check that a program equals what is parsed from its text."""
     text = program.script()
     again = from_source(text)
     assert_structural_equal(program, again)
@@ -40,7 +40,7 @@ def come_back(program: PrimFunc | Function | IRModule) -> None:
 
 
 def check_round_trip(seed: int) -> str:
-    """Print and read the program of a seed; gives what it was."""
+    """Print and read the program of a seed; return what it was."""
     maker = OddMaker(seed)
     program = maker.module() if seed % 3 == 0 else maker.func()
     come_back(program)
@@ -56,23 +56,23 @@ def text_of(seed: int) -> str:
 
 
 def check_mutation(seed: int) -> str:
-    """Read the changed text of a seed; gives how that ended."""
+    """Read the changed text of a seed; return how that ended."""
     return check_text(text_of(seed))
 
 
 def check_call(seed: int) -> str:
-    """Read a program that calls a function of ``T`` with odd arguments; gives how that ended."""
+    """Read a program that calls a function of ``T`` with odd arguments; return how that ended."""
     return check_text(odd_call(Random(seed)))
 
 
 def check_graph_mutation(seed: int) -> str:
-    """Read the changed text of a program of Relax; gives how that ended."""
+    """Read the changed text of a program of Relax; return how that ended."""
     random = Random(seed)
     return check_text(mutate(random.choice(GRAPHS), random))
 
 
 def check_graph(seed: int) -> str:
-    """Read a program that calls a name of ``R`` with odd arguments; gives how that ended."""
+    """Read a program that calls a name of ``R`` with odd arguments; return how that ended."""
     return check_text(odd_graph(Random(seed)))
 
 
@@ -114,7 +114,7 @@ CHECKS: Final[dict[str, Callable[[int], str]]] = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a campaign; gives the number of failures."""
+    """Run a campaign; return the number of failures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("check", choices=CHECKS)
     parser.add_argument("--count", type=int, default=1000)

@@ -25,7 +25,7 @@ def read(text: str) -> Comprehension:
 
 
 def run(text: str | Comprehension, *args: Array, name: str | None = None) -> Any:
-    """Run a function both ways on copies of the arrays; gives what both return."""
+    """Run a function both ways on copies of the arrays; return what both return."""
     tc = read(text) if isinstance(text, str) else text
     operator = tc[name or tc.names[-1]]
     ours = [np.array(a) for a in args]
@@ -55,7 +55,7 @@ def _returned(operator: Any, arrays: list[Array]) -> list[Array]:
 
 
 def refused(code: str, text: str) -> Diagnostic:
-    """Hold that a text is refused, at the place of ``^`` in it; gives the first mistake."""
+    """Check that a text is refused at the place of ``^`` in it; return the first mistake."""
     plain, line, column = marked(text)
     with pytest.raises(CompileError) as caught:
         define(plain)
@@ -69,7 +69,7 @@ def refused(code: str, text: str) -> Diagnostic:
 
 
 def marked(text: str) -> tuple[str, int, int]:
-    """Take the mark ``^`` out of a text; gives its line and column, 0 where it has none."""
+    """Take the mark ``^`` out of a text; return its line and column, 0 where it has none."""
     offset = text.find("^")
     if offset < 0:
         return text, 0, 0
@@ -78,7 +78,7 @@ def marked(text: str) -> tuple[str, int, int]:
 
 
 def fails(code: str, text: str, *args: Array) -> Diagnostic:
-    """Hold that a call fails when it runs, both ways."""
+    """Check that a call fails at run time, compiled and interpreted."""
     tc = read(text)
     operator = tc[tc.names[-1]]
     with pytest.raises(RunError) as native:

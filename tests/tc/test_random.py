@@ -116,7 +116,7 @@ def agree(tc: object, inputs: list[np.ndarray], text: str) -> int:
 
 
 def run(call: object) -> str:
-    """Run something; gives the code of its error, or nothing."""
+    """Run something; return the code of its error, or nothing."""
     try:
         call()  # type: ignore[operator]
     except RunError as error:

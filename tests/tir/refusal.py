@@ -1,4 +1,4 @@
-"""Hold that a program is refused, by the code of its first mistake."""
+"""Check that a program is refused, by the code of its first mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hold that a pass keeps what programs mean, by the interpreter."""
+"""Check with the interpreter that a pass keeps what programs mean."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def outcome(program: Program, name: str, args: list[Any]) -> tuple[list[Any], An
 def assert_same_meaning(
     before: IRModule, after: IRModule, sizes: Mapping[str, int] | None = None, seed: int = 0
 ) -> None:
-    """Hold that every function of two modules does the same with the same arguments."""
+    """Check that the functions of two modules do the same with the same arguments."""
     for var, func in before.functions.items():
         assert isinstance(func, PrimFunc)
         args = arguments(func, sizes or {}, seed)
@@ -96,7 +96,7 @@ def lowered(mod: IRModule, **options: Any) -> IRModule:
 
 
 def check(text: str, sizes: Mapping[str, int] | None = None, **options: Any) -> IRModule:
-    """Lower a program and hold that it does what it did; gives the lowered module."""
+    """Lower a program and check that it does what it did; return the lowered module."""
     mod = parse(text)
     made = lowered(mod, **options)
     for seed in range(2):
@@ -111,7 +111,7 @@ def assert_becomes(
     options: object = None,
     sizes: Mapping[str, int] | None = None,
 ) -> None:
-    """Hold that a pass makes one text of another, keeps the meaning, and then has nothing to do."""
+    """Check that a pass turns one text into another, keeps its meaning, and is idempotent."""
     mod = parse(before)
     step = pass_of(function)
     made = apply(step, mod, options)
@@ -129,7 +129,7 @@ def assert_becomes(
 
 
 def assert_stays(function: Callable[..., Any], text: str, options: object = None) -> None:
-    """Hold that a pass gives back the very module where it has nothing to do."""
+    """Check that a pass returns the same object if it has nothing to do."""
     mod = parse(text)
     made = apply(pass_of(function), mod, options)
     assert made is mod, made.script()

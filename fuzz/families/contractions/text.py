@@ -274,7 +274,7 @@ class _Text:
         return self.count
 
     def nest(self, axes: Sequence[Axis], depth: int = 2) -> int:
-        """Open loops; gives the depth within."""
+        """Open loops; return the depth within."""
         c = self.c
         if len(axes) > 1 and c.chance(0.6):
             names = ", ".join(axis.name for axis in axes)
@@ -294,7 +294,7 @@ class _Text:
         return made
 
     def block(self, depth: int, name: str, axes: Sequence[Axis]) -> int:
-        """Open a block for axes; gives the depth within."""
+        """Open a block for axes; return the depth within."""
         self.line(depth, f'with T.block("{name}"):')
         if len(axes) > 1 and self.c.chance(0.6):
             names = ", ".join(f"v{axis.name}" for axis in axes)

@@ -75,7 +75,7 @@ def as_dtype(x: Value, dtype: str) -> Value:
 
 
 def clip(s: Source, x: Value, low: float | None, high: float | None) -> Value:
-    """Hold a value to a range, in one of many ways."""
+    """Clamp a value to a range, in one of many spellings."""
     c = s.c
     order = [end for end in ("low", "high") if (low if end == "low" else high) is not None]
     if c.chance(0.5):
@@ -98,7 +98,7 @@ def clip(s: Source, x: Value, low: float | None, high: float | None) -> Value:
 
 
 def clipped_to(s: Source, x: Value, dtype: str, *, off: bool = False) -> Value:
-    """Hold integers to about the range of a dtype."""
+    """Clamp integers to about the range of a dtype."""
     c = s.c
     low, high = limits(dtype)
     least, most = limits(x.dtype)

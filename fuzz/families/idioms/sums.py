@@ -189,7 +189,7 @@ def _more_inverse(a: Value, b: Value, top: int) -> Value:
 
 
 def narrowed(s: Source) -> Value:
-    """Hold an integer to the range of a narrower dtype, and convert it."""
+    """Clamp an integer to the range of a narrower dtype, and convert it."""
     c = s.c
     x = s.load(c.pick(INTEGERS[2:]))
     to = c.pick([d for d in INTEGERS if bits_of(d) < bits_of(x.dtype)])

@@ -460,7 +460,7 @@ class Images:
         return layer(x)
 
     def run(self) -> list[Value]:
-        """Apply a few layers; gives what they end with."""
+        """Apply a few layers; return what they end with."""
         x = self.x
         for _ in range(self.c.integer(2, 6)):
             x = self.residual(x) if self.c.chance(0.15) else self.step(x)

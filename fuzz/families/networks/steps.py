@@ -22,7 +22,7 @@ class Steps:
         self.calls = Calls(net, kept)
 
     def run(self, x: Value, most: int = 3) -> list[Value]:
-        """Apply some steps; gives all that they end with."""
+        """Apply some steps; return all that they end with."""
         done: list[Value] = []
         for _ in range(self.c.integer(0, most)):
             step = self.c.pick([*self.all(), *self.calls.all()])

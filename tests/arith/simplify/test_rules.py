@@ -35,7 +35,7 @@ def sorts_of(rule: Rule) -> list[Any]:
 
 
 def with_constants(rule: Rule, most: int) -> int:
-    """Prove a rule for each choice of its constants; gives how many there are."""
+    """Prove a rule for each choice of its constants; return how many there are."""
     names = sorted(n for n in occurrences(rule.left) if n[0] == "c")
     count = 0
     for values in itertools.product(range(-4, most + 1), repeat=len(names)):

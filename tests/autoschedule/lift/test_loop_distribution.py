@@ -114,7 +114,7 @@ SPLIT = {
 
 
 def check_distributed(func: PrimFunc, shapes: list[tuple[int, ...]]) -> None:
-    """Hold the scheduled function to the function as it is written, bit for bit."""
+    """Compare the scheduled function with the function as it is written, bit for bit."""
     (first, *_) = func.buffer_map.values()
     drawn = [np.array(RANDOM.standard_normal(s) * 4).astype(str(first.dtype)) for s in shapes]
     wanted = [a.copy() for a in drawn]

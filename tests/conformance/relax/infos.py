@@ -60,7 +60,7 @@ def opaque(derive: Any) -> FuncStructInfo:
 
 
 def below(a: StructInfo, b: StructInfo) -> None:
-    """Hold one to be a subtype of the other, and not the other way round."""
+    """Check that the first is a subtype of the second, and not the reverse."""
     assert is_subtype(a, b) is YES
     assert is_subtype(b, a) is NO
 

@@ -1,4 +1,4 @@
-"""Hold programs made by hand to the rules of well-formedness."""
+"""Check hand-built programs against the rules of well-formedness."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def main(
 
 
 def broken(rule: int, program: Any) -> None:
-    """Hold a program to break a rule and no other, and to be refused by the compiler for it."""
+    """Check that a program breaks one rule only, and that the compiler refuses it for that."""
     found = well_formed(program)
     assert {d.code for d in found} == {f"RLX01{rule:02d}"}, found
     if found[0].severity == "error":

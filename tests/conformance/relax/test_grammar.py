@@ -36,7 +36,7 @@ def invalid(code: str, make: Any, *args: Any) -> None:
 
 
 def fields(node: Any, **wanted: Any) -> None:
-    """Hold a node to have these fields."""
+    """Check that a node has these fields."""
     for name, value in wanted.items():
         found = getattr(node, name)
         assert found is value or found == value, name

@@ -80,7 +80,7 @@ def pairs(dtype: str, *, divisor: bool = False) -> tuple[list[int], list[int]]:
 
 
 def integers(expression: str, dtype: str, rule: Callable[[int, int], int], **options: bool) -> None:
-    """Hold an operator on integers to a rule over the integers, wrapped into the dtype."""
+    """Compare an operator on a dtype with a rule over the integers, whose result is wrapped."""
     left, right = pairs(dtype, **options)
     numpy = numpy_named(dtype)
     out = each(expression, a=np.array(left, numpy), b=np.array(right, numpy))
@@ -91,7 +91,7 @@ SPECIAL = [0.0, -0.0, 1.0, -1.5, 2.5, 3.0, INF, -INF, NAN, 1e30, -1e-30]
 
 
 def floats(expression: str, dtype: str, rule: Callable[[Any, Any], Any]) -> None:
-    """Hold an operator on floats to NumPy's, on special values."""
+    """Compare an operator on floats with NumPy's, on special values."""
     numbers = [x for x in SPECIAL if dtype != "float16" or not 1e29 < abs(x) < INF]
     rows = list(itertools.product(numbers, numbers))
     a, b = (np.array(column).astype(numpy_named(dtype)) for column in zip(*rows, strict=True))

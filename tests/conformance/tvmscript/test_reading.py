@@ -217,7 +217,7 @@ def test_TS_DEC_08_the_class_body_is_not_run():
 
 # -- dispatch ------------------------------------------------------------------------------------
 def watched(text: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
-    """Read a text; gives each node's kind with the tokens at its visit."""
+    """Read a text; return each node's kind with the tokens at its visit."""
     seen: list[tuple[str, list[str]]] = []
     visit = Parser.visit
 

@@ -23,7 +23,7 @@ def split(x: np.ndarray, heads: int = H) -> np.ndarray:
 
 
 def attend(q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: Any = 0.0) -> np.ndarray:
-    """Attend in the layout (B, H, S, D); give (B, S, H * E)."""
+    """Attend in the layout (B, H, S, D); return (B, S, H * E)."""
     scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]) + bias
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     made = weights / weights.sum(-1, keepdims=True) @ v

@@ -32,7 +32,7 @@ def read_module(text: str) -> IRModule:
 
 
 def refused(text: str, **values: object) -> list[Diagnostic]:
-    """Read a text that is refused; gives what was reported."""
+    """Read a text that is refused; return what was reported."""
     with pytest.raises(CompileError) as caught:
         from_source(text, values=values)
     return list(caught.value.diagnostics)

@@ -341,7 +341,7 @@ sys.addaudithook(hear)
 
 @contextmanager
 def nothing_runs(mark: Path) -> Iterator[None]:
-    """Hold that nothing runs in the body of ``with``."""
+    """Check that nothing runs in the body of ``with``."""
     Heard.events.clear()
     Heard.listening = True
     try:

@@ -54,7 +54,7 @@ HEAD = '@T.prim_func\ndef f(A: T.Buffer((8,), "float32"), x: T.int32):\n'
 
 
 def same(made: PrimFunc, *lines: str) -> None:
-    """Hold a function to the same one written by hand."""
+    """Compare a function with the same one written by hand."""
     text = "".join(f"    {line}\n" for line in lines)
     assert_structural_equal(made, read(HEAD + text))
     assert_structural_equal(made, from_source(made.script()))

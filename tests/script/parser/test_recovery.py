@@ -48,7 +48,7 @@ BAD: Final = (
 
 
 def program(seed: int) -> tuple[str, list[tuple[int, str]]]:
-    """Write a program with two to four mistakes; gives their lines and codes too."""
+    """Write a program with two to four mistakes; return their lines and codes too."""
     random = Random(seed)
     parts: list[tuple[str, int, str]] = [(random.choice(GOOD), 0, "") for _ in range(6)]
     for bad in random.sample(BAD, random.randint(2, 4)):

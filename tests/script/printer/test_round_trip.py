@@ -25,7 +25,7 @@ def assert_round_trip(program: PrimFunc | IRModule) -> None:
 
 
 def assert_well_formed(program: PrimFunc | IRModule) -> None:
-    """Hold a random program to the rules, but for indices (any numbers) and who may call it."""
+    """Verify a random program, except for indices (any numbers) and who may call it."""
     assert {found.code for found in verify(program)} <= {"TIR0421", "TIR0423", "TIR0424"}
 
 

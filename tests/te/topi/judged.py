@@ -18,7 +18,7 @@ def check_both(
     symbolic: bool = False,
     slack: float | None = None,
 ) -> None:
-    """Hold that native code and the interpreter give what NumPy gives, on small arrays."""
+    """Compare native code and the interpreter with NumPy, on small arrays."""
     check(arrays, cases, symbolic=symbolic, slack=slack, arranged=not symbolic)
     inputs = placeholders(arrays, symbolic)
     for operator, wanted in cases:

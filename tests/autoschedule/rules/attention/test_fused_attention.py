@@ -32,7 +32,7 @@ def arrays_of(func: PrimFunc) -> list[np.ndarray]:
 
 
 def check(func: PrimFunc, *targets: str, tolerance: float = 1e-5) -> list[str]:
-    """Hold the scheduled function to the function as it is written; give the kinds of its plans."""
+    """Compare the scheduled function with the one as written; return the kinds of its plans."""
     arrays = arrays_of(func)
     wanted = [array.copy() for array in arrays]
     loomir.interpret(func, func.name, *wanted)

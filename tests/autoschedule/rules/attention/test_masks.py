@@ -28,7 +28,7 @@ def hides(func: PrimFunc, target: str = "native") -> bool:
 
 
 def agree(func: PrimFunc, given: Arrays, shape: tuple[int, ...], *targets: str) -> Any:
-    """Hold native code to the function as it is written; give what that says."""
+    """Compare native code with the interpreted function; return the interpreter's result."""
     wanted = np.full(shape, 7, "float32")
     loomir.interpret(func, func.name, *given, wanted)
     for target in targets or ("native",):

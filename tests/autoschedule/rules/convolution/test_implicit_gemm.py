@@ -67,7 +67,7 @@ def check(
     after: bool = False,
     interpreted: bool = False,
 ) -> PrimFunc:
-    """Hold a convolution, as scheduled for two machines, to NumPy."""
+    """Compare a convolution, as scheduled for two machines, with NumPy."""
     rank = len(size) - 2
     x, w = te.placeholder(size, dtype), te.placeholder(kernel, dtype)
     padding = (pads[0],) * rank + (pads[1],) * rank

@@ -22,7 +22,7 @@ ARRAY = npt.NDArray[np.generic]
 def exactly(
     func: PrimFunc, *arrays: ARRAY, targets: Sequence[str] = ("native", "haswell")
 ) -> list[str]:
-    """Hold what is scheduled to what is written, bit for bit; give the rules."""
+    """Compare scheduled with unscheduled code, bit for bit; return the rules."""
     wanted = [array.copy() for array in arrays]
     loomir.compile(func, schedule=False, opt_level=0)(*wanted)
     for tasks, target in enumerate(targets):
@@ -39,7 +39,7 @@ def exactly(
 
 
 def interpreted(func: PrimFunc, *arrays: ARRAY) -> None:
-    """Hold the interpreter of what is scheduled to that of what is written, bit for bit."""
+    """Interpret the scheduled and the unscheduled function, and compare bit for bit."""
     wanted = [array.copy() for array in arrays]
     loomir.interpret(func, func.name, *wanted)
     got = [array.copy() for array in arrays]

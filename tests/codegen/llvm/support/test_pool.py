@@ -141,7 +141,7 @@ class Record(ctypes.Structure):
 def region(
     library: Any, task: Any, n: Any, *, begin: int = 0, bad: Any = 1 << 60, size: Any = None
 ):
-    """Run the task over ``[begin, n)``; give code, counts and record."""
+    """Run the task over ``[begin, n)``; return code, counts and record."""
     kinds = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 2
     run = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(pool_symbols()["loomir_parallel_for"])
     counts = np.zeros(max(1, size or n), np.uint8)

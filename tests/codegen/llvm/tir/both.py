@@ -126,7 +126,7 @@ def compiled(
 
 
 def outcome(call: Callable[..., object], args: Sequence[object]) -> tuple[object, list[object]]:
-    """Call with copies of the arrays; give the result or the error, and the arrays afterwards."""
+    """Call with copies of the arrays; return the result or the error, and the arrays afterwards."""
     given = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
     try:
         result: object = call(*given)
@@ -157,7 +157,7 @@ def check(
     level: int = 2,
     passes: Passes = Passes.USUAL,
 ) -> object:
-    """Run both ways and hold results, arrays and errors to be equal; give the outcome."""
+    """Compile and interpret, check that results, arrays and errors are equal; return the outcome."""
     native = compiled(program, options, level=level, passes=passes)[name]
     got = outcome(native, args)
 

@@ -110,7 +110,7 @@ def compiled(program: PrimFunc) -> tuple[GeneratedModule, NativeModule]:
 
 
 def told(program: PrimFunc, arrays: list[DLTensor]) -> str | None:
-    """Call; give the words of the fault, None where there is none."""
+    """Call; return the words of the fault, None where there is none."""
     made, native = compiled(program)
     report = Report()
     kinds = [ctypes.c_void_p] * (len(arrays) + 2)

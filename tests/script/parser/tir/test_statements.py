@@ -76,7 +76,7 @@ class Made:
 
 
 def check(lines: list[str], made: Made, body: Stmt) -> None:
-    """Hold that the lines are the body, in a function as in ``HEAD``."""
+    """Check that the lines, in a function as in ``HEAD``, are read as the body."""
     text = HEAD + "".join(f"    {line}\n" for line in lines)
     assert_structural_equal(read(text), made.func(body))
 

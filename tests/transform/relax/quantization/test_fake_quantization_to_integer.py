@@ -32,7 +32,7 @@ def calls(mod: IRModule) -> list[str]:
 
 
 def near(made: Any, exact: Any) -> None:
-    """Hold that sums were exact: all that is rounded are conversions, scales and one product."""
+    """Check that sums were exact: only conversions, scales and one product are rounded."""
     assert np.abs(made - exact).max() <= 4 * 2.0**-24 * np.abs(exact).max()
 
 

@@ -38,7 +38,7 @@ def outside(text: str, shape: str = "(18, 16)") -> str:
 
 
 def becomes(before: str, shape: str, after: str, old: str = "(18, 16)") -> None:
-    """Hold that the buffer goes to where ``after`` says ``ALLOCATE``, with another shape."""
+    """Check that the buffer moves to where ``after`` says ``ALLOCATE``, with another shape."""
     place = (
         f'd = T.allocate({shape}, "int32", "global")\nINt = T.decl_buffer({shape}, "int32", data=d)'
     )
