@@ -350,7 +350,7 @@ def cannot_transform_block(ref: Ref, index_map: IndexMap) -> Refusal | None:
         assert extent is not None
         extents.append(extent)
     if set(free_definitions(block)) & inside:
-        return _kind(ref, "it uses the variable of a loop around it", "choose another block")
+        return _kind(ref, "it uses a variable of an outer loop", "choose another block")
     return _cannot_map(ref, index_map, extents)
 
 

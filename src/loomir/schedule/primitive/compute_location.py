@@ -242,9 +242,7 @@ def cannot_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
             "choose a block that stores one element for each point of its iterators",
         )
     if _mentions_loops(ref):
-        return _refusal(
-            "SCH0007", ref, "it uses the variable of a loop around it", "choose another block"
-        )
+        return _refusal("SCH0007", ref, "it uses an outer loop variable", "choose another block")
     if why := _cannot_sum_whole(ref, loop):
         return why
     if why := cannot_cover(ref):
@@ -430,9 +428,7 @@ def cannot_reverse_compute_at(ref: Ref, loop: Ref) -> Refusal | None:
     if why := complete_mistake(ref.block):
         return _refusal("SCH0007", ref, why, "choose a block without reducing iterators")
     if _mentions_loops(ref):
-        return _refusal(
-            "SCH0007", ref, "it uses the variable of a loop around it", "choose another block"
-        )
+        return _refusal("SCH0007", ref, "it uses an outer loop variable", "choose another block")
     if why := cannot_cover(ref):
         return why
     made = _find_produced_operand(ref, loop)

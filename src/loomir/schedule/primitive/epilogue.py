@@ -88,7 +88,7 @@ def _plan(ref: Ref, after: Ref) -> _Plan | Refusal:
         return _kind(after, f"it does not take each element of {buffer.name!r}")
     inside = {r.loop.loop_var for r in after.loops()}
     if any(n in inside for n in free_definitions(after.block)):
-        return _kind(after, "it uses the variable of a loop around it")
+        return _kind(after, "it uses a variable of an outer loop")
     writers, readers, other = users(ref.scope, buffer)
     if other or len(writers) != 1 or len(readers) != 1 or readers[0] is not after:
         return _kind(ref, other or "other blocks use its result too")

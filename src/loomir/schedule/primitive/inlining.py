@@ -64,7 +64,7 @@ def _cannot_be_value(ref: Ref) -> Refusal | None:
     inside: set[Node] = {r.loop.loop_var for r in ref.loops()}
     for name in free_definitions(store.value):
         if name in inside and name not in own:
-            return _kind(ref, "its value uses the variable of a loop around it")
+            return _kind(ref, "its value uses a variable of an outer loop")
     if any(isinstance(n, Let) for n in pre_order(store.value)):
         return _kind(ref, "its value binds a variable")
     return cannot_cover(ref)

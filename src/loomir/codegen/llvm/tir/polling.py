@@ -60,9 +60,11 @@ _FEW: Final = 64
 _SHORT: Final = FULL << 3
 """Loops of constant extents with up to so much work do not count: at worst tens of milliseconds."""
 _TERMS: Final = 8
+"""Terms of a weight that are computed at run time; more are left out, so that code stays short."""
 _HEAVY: Final = FULL >> 10
-"""The least work of an iteration beside which counting after each one costs nothing."""
+"""The least work of an iteration beside which counting after each one is not measurable."""
 _MOST: Final = 1 << 20
+"""The most that an extent counts as, so that its product with a weight fits 64 bits."""
 _NAMES: Final = 4
 """How many levels of names that are bound to other names are replaced."""
 _INT64: Final = DataType("int64")

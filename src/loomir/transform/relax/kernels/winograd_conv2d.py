@@ -29,6 +29,7 @@ from loomir.transform.relax.graph_reading import extent_of, make_call, operator_
 __all__ = ["WinogradConv2DOptions", "winograd_conv2d"]
 
 _KERNEL: Final = 3
+"""The length of the kernels that are transformed."""
 _POINTS: Final[dict[int, tuple[int, ...]]] = {2: (0, 1, -1), 4: (0, 1, -1, 2, -2)}
 """The interpolation points, for each number of results in a tile: small numbers, of which
 powers are exact, and pairs that differ in the sign, which share half of their sums."""
@@ -240,6 +241,7 @@ class _Rewriter(Rewriter):
 
 
 # -- cost ----------------------------------------------------------------------------------------
+# These numbers were fitted by hand to the sizes of the table in docs/performance.md (Winograd).
 _GAIN: Final = 0.9
 """The most that the transformed convolution may take, relative to the direct one."""
 _CLEAR_GAIN: Final = 0.75

@@ -43,6 +43,7 @@ FLOOR: Final = 3
 ROOT: Final = 4
 """The field of the context with the number of the call from outside."""
 FULL: Final = 1 << 23
+"""The budget in TIR nodes: milliseconds, since a core evaluates some nodes in a nanosecond."""
 FINE: Final = const(I32, 0)
 FAULTED: Final = const(I32, 1)
 MISFIT: Final = const(I32, 2)
