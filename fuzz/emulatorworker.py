@@ -16,7 +16,7 @@ import loomir
 from fuzz.bochs.library import EmulatorError, model_of
 from fuzz.bochs.running import Machine
 from fuzz.choices import SeedChoices
-from fuzz.default_schedule.small import small
+from fuzz.default_schedule.small_machines import small
 from fuzz.families.cases import Case, flat_results, fresh, is_graph, outcome
 from fuzz.families.table import FAMILIES
 from fuzz.native import set_threads

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from fuzz.bochs.boot import CODE, DATA, ERRORS, TASK, Layout
 from fuzz.bochs.gathers import Lowered, lowered
+from fuzz.bochs.host_calls import Outside
 from fuzz.bochs.library import EmulatorError, load
-from fuzz.bochs.outside import Outside
 from fuzz.bochs.tiles import TileError, Tiles
 
 __all__ = ["Cpu"]

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fuzz.bochs.cpu import Cpu
+from fuzz.bochs.host_calls import is_pure
 from fuzz.bochs.library import EmulatorError
-from fuzz.bochs.outside import is_pure
 from loomir.codegen.llvm.jit import engine
 from loomir.codegen.llvm.jit.symbols import symbols_of
 from loomir.codegen.llvm.native_module import NativeModule

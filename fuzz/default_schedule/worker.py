@@ -18,12 +18,12 @@ from typing import Any, Final, NamedTuple
 import loomir
 from fuzz.choices import SeedChoices
 from fuzz.default_schedule import RECORDER
-from fuzz.default_schedule.asked import RecordingTarget, answers_alike
 from fuzz.default_schedule.constants import constants_of, packs_small, schedule_with
-from fuzz.default_schedule.deciding import DrawnSource, new_candidates
-from fuzz.default_schedule.exactly import as_written, differs, has_floats, kernels_differ
+from fuzz.default_schedule.exact_comparison import as_written, differs, has_floats, kernels_differ
 from fuzz.default_schedule.explained import explain_schedule
-from fuzz.default_schedule.small import small
+from fuzz.default_schedule.random_decisions import DrawnSource, new_candidates
+from fuzz.default_schedule.recording_target import RecordingTarget, answers_alike
+from fuzz.default_schedule.small_machines import small
 from fuzz.families.cases import Case, flat_results, fresh, is_graph, outcome
 from fuzz.families.table import FAMILIES
 from fuzz.native import quick_codegen, set_threads

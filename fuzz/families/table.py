@@ -8,9 +8,9 @@ from typing import Final, TypeAlias
 from fuzz.families import (
     directed,
     elements,
-    firsts,
+    first_drafts,
     lengths,
-    named,
+    named_values,
     reductions,
     selections,
     windows,
@@ -20,7 +20,7 @@ from fuzz.families.cases import Case
 from fuzz.families.contractions import contractions
 from fuzz.families.idioms import idioms
 from fuzz.families.networks import networks
-from fuzz.families.others import constructs, nests, primitives
+from fuzz.families.other_campaigns import constructs, nests, primitives
 from fuzz.families.tensors import tensors
 from fuzz.families.variants import variants
 
@@ -35,10 +35,10 @@ FAMILIES: Final[Mapping[str, Draw]] = {
     "contractions": contractions.draw,
     "directed": directed.draw,
     "elements": elements.draw,
-    "firsts": firsts.draw,
+    "firsts": first_drafts.draw,
     "idioms": idioms.draw,
     "lengths": lengths.draw,
-    "named": named.draw,
+    "named": named_values.draw,
     "nests": nests,
     "networks": networks.draw,
     "primitives": primitives,

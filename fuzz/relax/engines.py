@@ -13,7 +13,7 @@ import loomir
 import loomir.script
 from fuzz.choices import Choices, SeedChoices
 from fuzz.native import set_threads, with_quick_codegen
-from fuzz.relax.changed import inlined, renamed, with_dead_code
+from fuzz.relax.equivalent_graphs import inlined, renamed, with_dead_code
 from fuzz.relax.ill_formed import accepted_defect, accepted_mistake
 from fuzz.relax.program import EXACT, RelaxProgram, values_differ, wrongly_described
 from loomir.driver import choose_packing

@@ -23,7 +23,7 @@ from loomir.relax.check.verify import warnings_of
 from loomir.runtime.packed.registry import register_func, remove_func
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError, Diagnostic, RunError
-from tests.codegen.relax.both import same
+from tests.codegen.relax.compare_engines import same
 
 Program = str | BaseFunc | IRModule
 F32 = 'R.Tensor((4,), "float32")'

@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from fuzz.default_schedule import deciding
-from fuzz.default_schedule.deciding import DrawnSource, new_candidates
+from fuzz.default_schedule import random_decisions
+from fuzz.default_schedule.random_decisions import DrawnSource, new_candidates
 from fuzz.reach import VERIFIERS, Recorder, functions_of, written
 from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.ir.decision import decisions_from
@@ -168,7 +168,7 @@ def doubled(x: T.Buffer((4096,), "float32"), y: T.Buffer((4096,), "float32")):
 def test_candidates_are_noted_where_rules_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     # What other tests had drawn is new here.
     for name in ("_new", "_known"):
-        monkeypatch.setattr(deciding, name, set())
+        monkeypatch.setattr(random_decisions, name, set())
     target = Target("haswell")
     found: set[tuple[str, str, str, bool]] = set()
     for draws in (False, True, True, True):

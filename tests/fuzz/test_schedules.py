@@ -9,8 +9,8 @@ import pytest
 
 import fuzz.default_schedule.constants
 import fuzz.default_schedule.worker
-from fuzz.default_schedule.asked import RecordingTarget, answers_alike
-from fuzz.default_schedule.exactly import differs, has_floats
+from fuzz.default_schedule.exact_comparison import differs, has_floats
+from fuzz.default_schedule.recording_target import RecordingTarget, answers_alike
 from fuzz.default_schedule.worker import answer, runs_here
 from fuzz.families.cases import Case, fresh, outcome
 from fuzz.families.table import FAMILIES

@@ -15,7 +15,7 @@ from loomir.relax.free_vars import free_relax_vars, free_shape_vars
 from loomir.relax.normal.normalize import normal_form_violations, normalize
 from loomir.relax.normal.rewriter import Rewriter, copy_with_fresh_vars
 from tests.clause import clauses
-from tests.relax.nested import DTYPE, SHAPE, Nested, meaning
+from tests.relax.nested_programs import DTYPE, SHAPE, Nested, meaning
 
 SEEDS = range(120)
 

@@ -16,7 +16,7 @@ from loomir.ir import assert_structural_equal
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError, RunError
 from loomir.tc import define
-from tests.tc.both import counting, f32, fails, i32, read, run
+from tests.tc.compare_engines import counting, f32, fails, i32, read, run
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "tc").glob("*.tc"))
 MATMUL = "def matmul(float(M, K) A, float(K, N) B) -> (C) { C(i, j) +=! A(i, k) * B(k, j) }"

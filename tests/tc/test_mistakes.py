@@ -6,7 +6,7 @@ import pytest
 
 from loomir.support.diagnostics import CompileError, RunError
 from loomir.tc import define
-from tests.tc.both import f32, read, refused
+from tests.tc.compare_engines import f32, read, refused
 
 V = "def f(float(N) A) -> (B) { "
 """The head of a function from one vector to another."""

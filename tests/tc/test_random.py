@@ -16,7 +16,7 @@ from loomir.tc import define
 from loomir.tc.fmt import fmt
 from loomir.tc.parse import parse
 from loomir.tc.syntax import Assignment, Expr, Number, Program, RangeIn, walk
-from tests.codegen.llvm.tir.both import same
+from tests.codegen.llvm.tir.compare_engines import same
 from tests.tc.generate import Made, Programs, Text
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "tc").glob("*.tc"))

@@ -12,7 +12,7 @@ import numpy as np
 
 from fuzz.choices import Choices, SeedChoices
 from fuzz.families.cases import Case
-from fuzz.families.variants import guarded, running, zero_points
+from fuzz.families.variants import padded_reads, running, zero_points
 from fuzz.families.variants.text import Draft, source_of
 from loomir.ir.module import IRModule
 from loomir.script import from_source
@@ -26,7 +26,7 @@ _Draw: TypeAlias = Callable[[Choices, np.random.Generator], Draft]
 KINDS: Final[Mapping[str, _Draw]] = {
     "product with zero points": zero_points.draw_product,
     "convolution with zero points": zero_points.draw_convolution,
-    "windows with padded reads": guarded.draw,
+    "windows with padded reads": padded_reads.draw,
     "greatest by comparison": running.draw,
 }
 """What is drawn, each as often."""

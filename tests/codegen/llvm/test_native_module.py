@@ -30,7 +30,17 @@ from loomir.tir.function import PrimFunc
 from loomir.tir.signature import signature_of
 from loomir.tir.stmt import Allocate, BufferStore, DeclBuffer, For, ForKind, SeqStmt
 from loomir.transform import lower
-from tests.codegen.llvm.tir.both import PLAIN, compiled, flat, func, get, i64, loop, module, put
+from tests.codegen.llvm.tir.compare_engines import (
+    PLAIN,
+    compiled,
+    flat,
+    func,
+    get,
+    i64,
+    loop,
+    module,
+    put,
+)
 from tests.codegen.llvm.tir.test_statements import ret
 
 F32 = DataType("float32")

@@ -21,7 +21,7 @@ from loomir.runtime import ffi, torch_tensor
 from loomir.runtime.graph.function import GraphFunction
 from loomir.runtime.shape import Shape
 from loomir.script import from_source
-from tests.codegen.relax.both import compiled, same
+from tests.codegen.relax.compare_engines import compiled, same
 from tests.codegen.relax.test_graphs import ADD, X, chain
 from tests.interp.relax.build import (
     bind,

@@ -31,7 +31,7 @@ from loomir.script import from_source
 from loomir.support.diagnostics import RunError
 from loomir.support.dtype import DataType
 from tests.clause import clauses
-from tests.codegen.relax.both import agree, compiled, fails
+from tests.codegen.relax.compare_engines import agree, compiled, fails
 from tests.interp.relax.build import (
     bind,
     call_tir,

@@ -14,7 +14,7 @@ from loomir.ir.module import IRModule
 from loomir.runtime.shape import Shape
 from loomir.script import from_source
 from loomir.transform.pipelines import lower_relax
-from tests.codegen.relax.both import same
+from tests.codegen.relax.compare_engines import same
 
 Array = Any
 FOUR = np.arange(4, dtype="float32")

@@ -11,7 +11,7 @@ import loomir
 from loomir.ir.module import IRModule
 from loomir.runtime.shape import Shape
 from loomir.script import from_source
-from tests.codegen.relax.both import same
+from tests.codegen.relax.compare_engines import same
 
 FOUR = np.arange(4, dtype="float32")
 

@@ -13,7 +13,7 @@ from loomir.codegen.llvm.support.objects import count_objects, live_objects
 from loomir.runtime.packed.registry import register_func, remove_func
 from loomir.script import from_source
 from loomir.support.diagnostics import RunError
-from tests.codegen.relax.both import same
+from tests.codegen.relax.compare_engines import same
 from tests.codegen.relax.random_graphs import random_case
 
 

@@ -9,7 +9,7 @@ from loomir.support.diagnostics import RunError
 from loomir.tc import define
 from loomir.tir.buffer import IterVarType
 from loomir.tir.stmt import Block
-from tests.tc.both import counting, f32, fails, i32, read, refused, run
+from tests.tc.compare_engines import counting, f32, fails, i32, read, refused, run
 
 COPY = "def f(float(N) A) -> (B) { B(i) = A(i) }"
 

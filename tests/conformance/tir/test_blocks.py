@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from loomir.tir import Evaluate, SeqStmt, Var, convert, decl_buffer
-from tests.conformance.both import both, fails, i32, mistakes, refused, zeros
+from tests.conformance.compare_engines import both, fails, i32, mistakes, refused, zeros
 from tests.tir.programs import block, func, iterator, loop, store, use
 
 # -- scopes and allocations ----------------------------------------------------------------------

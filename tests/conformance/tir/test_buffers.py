@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from loomir.tir import Add, Mul, Sub, Var, convert
-from tests.conformance.both import both, fails, i32, mistakes, numpy_named, refused, zeros
+from tests.conformance.compare_engines import (
+    both,
+    fails,
+    i32,
+    mistakes,
+    numpy_named,
+    refused,
+    zeros,
+)
 from tests.tir.programs import func, use
 from tests.tir.refusal import refused as refuses
 

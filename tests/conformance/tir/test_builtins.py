@@ -9,7 +9,17 @@ import pytest
 import loomir
 from loomir.ir.op import Effect, Op
 from loomir.tir import BUILTINS, Call, Evaluate, IfThenElse, SeqStmt, Var, call_builtin, convert
-from tests.conformance.both import both, both_ways, each, f32, fails, i32, mistakes, refused, zeros
+from tests.conformance.compare_engines import (
+    both,
+    both_ways,
+    each,
+    f32,
+    fails,
+    i32,
+    mistakes,
+    refused,
+    zeros,
+)
 from tests.tir.programs import func, ret, use
 
 

@@ -27,7 +27,7 @@ from loomir.tir import (
     convert,
     decl_buffer,
 )
-from tests.conformance.both import both, dt, i32, mistakes, refused, zeros
+from tests.conformance.compare_engines import both, dt, i32, mistakes, refused, zeros
 from tests.tir.programs import block, func, store
 from tests.tir.refusal import refused as refuses
 

@@ -22,7 +22,7 @@ from loomir.tir import (
     convert,
     decl_buffer,
 )
-from tests.conformance.both import dt
+from tests.conformance.compare_engines import dt
 from tests.conformance.tir.test_values import SCALARS
 from tests.tir.refusal import refused as refuses
 

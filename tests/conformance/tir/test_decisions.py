@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from loomir.support.diagnostics import RunError
 from loomir.tir import Broadcast, IntImm, Shuffle, Var, convert
-from tests.conformance.both import (
+from tests.conformance.compare_engines import (
     both,
     both_ways,
     dt,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.conformance.both import Array, each, i32, numpy_named
+from tests.conformance.compare_engines import Array, each, i32, numpy_named
 
 DTYPES = ["int8", "uint8", "int32", "int64", "uint64"]
 

@@ -50,7 +50,7 @@ from loomir.tir import (
     const,
     decl_buffer,
 )
-from tests.conformance.both import both, dt, each, f32, i8, refused, zeros
+from tests.conformance.compare_engines import both, dt, each, f32, i8, refused, zeros
 from tests.tir.refusal import refused as refuses
 
 ARITHMETIC = (Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max)

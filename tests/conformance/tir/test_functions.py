@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.conformance.both import (
+from tests.conformance.compare_engines import (
     both,
     both_ways,
     f32,

@@ -48,7 +48,7 @@ from loomir.tir import (
     convert,
     decl_buffer,
 )
-from tests.conformance.both import both, dt, i32, zeros
+from tests.conformance.compare_engines import both, dt, i32, zeros
 from tests.tir.refusal import refused as refuses
 
 NOTHING = Evaluate(convert(0))

@@ -7,7 +7,7 @@ import pytest
 from loomir.interp import interpret
 from loomir.runtime.errors import RunValueError
 from loomir.tir import For, ForKind, IntImm, IterVar, IterVarType, Var, convert, decl_buffer
-from tests.conformance.both import both, dt, fails, i32, mistakes, read, refused, zeros
+from tests.conformance.compare_engines import both, dt, fails, i32, mistakes, read, refused, zeros
 from tests.tir.programs import func, loop, store
 
 KINDS = ["serial", "parallel", "vectorized", "unroll", 'thread_binding(thread="threadIdx.x")']

@@ -32,7 +32,7 @@ from loomir.tir import (
     Var,
     convert,
 )
-from tests.conformance.both import (
+from tests.conformance.compare_engines import (
     Array,
     bf16,
     both,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.node import attr, node
 from loomir.tir import Call, Evaluate, PrimFunc
-from tests.conformance.both import both, dt, mistakes, read, run_both, zeros
+from tests.conformance.compare_engines import both, dt, mistakes, read, run_both, zeros
 
 CALLS = """
     @I.ir_module

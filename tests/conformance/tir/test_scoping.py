@@ -24,7 +24,7 @@ from loomir.tir import (
     convert,
     decl_buffer,
 )
-from tests.conformance.both import both, dt, mistakes, refused, run_both, zeros
+from tests.conformance.compare_engines import both, dt, mistakes, refused, run_both, zeros
 from tests.tir.programs import block, func, iterator, loop, store, use, var
 
 NOTHING = Evaluate(convert(0))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import loomir
-from tests.conformance.both import both, both_ways, fails, i32, read, run_both, zeros
+from tests.conformance.compare_engines import both, both_ways, fails, i32, read, run_both, zeros
 
 SQUARES = """
     @T.prim_func

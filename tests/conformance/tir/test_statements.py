@@ -28,7 +28,7 @@ from loomir.tir import (
     convert,
     decl_buffer,
 )
-from tests.conformance.both import (
+from tests.conformance.compare_engines import (
     both,
     dt,
     f32,

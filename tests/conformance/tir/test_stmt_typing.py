@@ -33,7 +33,7 @@ from loomir.tir import (
     convert,
     decl_buffer,
 )
-from tests.conformance.both import both, dt, f32, i32, mistakes, refused, zeros
+from tests.conformance.compare_engines import both, dt, f32, i32, mistakes, refused, zeros
 from tests.tir.programs import block, func, iterator
 from tests.tir.refusal import refused as refuses
 

@@ -15,7 +15,7 @@ from loomir.tir.check.verify import verify
 from loomir.tir.expr import StringImm, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import AttrStmt, Evaluate
-from tests.conformance.both import refused
+from tests.conformance.compare_engines import refused
 
 const = te.const
 KINDS = {c.__name__ for c in NODE_CLASSES.values() if c.__module__.startswith("loomir.tir")}

@@ -16,7 +16,7 @@ from loomir.tir import (
     Var,
     convert,
 )
-from tests.conformance.both import dt
+from tests.conformance.compare_engines import dt
 from tests.tir.refusal import refused as refuses
 
 INT = PrimType(dt("int32"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from loomir.tir import BufferLoad, PointerType, PrimExpr, PrimType, Var, convert, decl_buffer
-from tests.conformance.both import Array, both, dt, numpy_named, refused, values, zeros
+from tests.conformance.compare_engines import Array, both, dt, numpy_named, refused, values, zeros
 from tests.tir.refusal import refused as refuses
 
 SCALARS = [

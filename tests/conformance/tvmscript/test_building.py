@@ -25,7 +25,7 @@ from loomir.script.printer.docsifier import Docsifier, expr_handler
 from loomir.script.printer.python_printer import to_python
 from loomir.support.diagnostics import CompileError
 from loomir.tir import Block, For, ForKind, IntImm, PrimFunc, Var
-from tests.conformance.both import both, read, zeros
+from tests.conformance.compare_engines import both, read, zeros
 
 
 def built(ib: IRBuilder) -> PrimFunc:

@@ -22,7 +22,7 @@ from loomir.script import from_source, parse
 from loomir.script import tir as T
 from loomir.support.diagnostics import CompileError
 from loomir.tir import Evaluate, PrimFunc, Var
-from tests.conformance.both import both, i32, read, refused, zeros
+from tests.conformance.compare_engines import both, i32, read, refused, zeros
 from tests.script.printer.random_program import Maker
 
 FEW = settings(max_examples=25, deadline=None)

@@ -27,7 +27,7 @@ from loomir.script.printer.python_printer import to_python
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.span import Source
 from loomir.tir import PrimFunc
-from tests.conformance.both import both, i32, read, refused, zeros
+from tests.conformance.compare_engines import both, i32, read, refused, zeros
 
 ran: list[str] = []
 

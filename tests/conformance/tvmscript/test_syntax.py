@@ -10,7 +10,17 @@ from loomir.ir import assert_structural_equal
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError, RunError
 from loomir.tir import BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, While
-from tests.conformance.both import Array, both, both_ways, f32, fails, i32, read, refused, zeros
+from tests.conformance.compare_engines import (
+    Array,
+    both,
+    both_ways,
+    f32,
+    fails,
+    i32,
+    read,
+    refused,
+    zeros,
+)
 
 HEAD = '@T.prim_func\ndef main(A: T.Buffer((4,), "int32"), n: T.int32):\n'
 

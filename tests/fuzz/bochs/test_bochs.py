@@ -14,8 +14,8 @@ import fuzz.bochs.library as library
 import fuzz.emulator
 from fuzz.bochs.boot import CODE, GIB, PAGE, Layout, gate, slot_address
 from fuzz.bochs.gathers import lowered
+from fuzz.bochs.host_calls import Outside, is_pure
 from fuzz.bochs.library import MODELS, EmulatorError, NotInstalledError, model_of
-from fuzz.bochs.outside import Outside, is_pure
 from fuzz.emulator import EmulatorCampaign
 from loomir.codegen.llvm.jit import engine
 from loomir.runtime.packed.externs import address_in_process

@@ -6,9 +6,9 @@ import pytest
 
 from fuzz.choices import SeedChoices
 from fuzz.default_schedule.constants import constants_of, schedule_with
-from fuzz.default_schedule.exactly import differs
+from fuzz.default_schedule.exact_comparison import differs
 from fuzz.default_schedule.explained import explain_schedule
-from fuzz.default_schedule.small import small
+from fuzz.default_schedule.small_machines import small
 from fuzz.families.directed_channels import draw
 from loomir.tir.function import PrimFunc
 

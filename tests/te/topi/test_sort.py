@@ -12,7 +12,7 @@ import loomir
 from loomir import te
 from loomir.autoschedule.driver import schedule_function
 from loomir.te import topi
-from tests.te.topi.judged import check_both
+from tests.te.topi.compare_with_numpy import check_both
 from tests.te.topi.running import BFLOAT16, check
 from tests.tir.refusal import refused
 

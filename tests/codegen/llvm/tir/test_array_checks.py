@@ -23,7 +23,7 @@ from loomir.target import Target
 from loomir.tir.function import PrimFunc
 from loomir.tir.signature import signature_of
 from loomir.transform import lower
-from tests.codegen.llvm.tir.both import module
+from tests.codegen.llvm.tir.compare_engines import module
 
 
 class DLTensor(ctypes.Structure):

@@ -30,7 +30,7 @@ from loomir.tir.expr import Call, IntImm, PrimExpr, Ramp
 from loomir.tir.function import PrimFunc
 from loomir.transform import LowerOptions, lower
 from tests.clause import clauses
-from tests.codegen.llvm.tir.both import compiled, flat, func, get, i64, loop, module, put
+from tests.codegen.llvm.tir.compare_engines import compiled, flat, func, get, i64, loop, module, put
 from tests.codegen.llvm.tir.test_operators import FLOATS, INTEGERS, NUMBERS
 
 Array = np.ndarray[Any, Any]

@@ -16,7 +16,7 @@ from loomir.tir.builtins.table import BUILTINS, AcceptedDTypes, call_builtin
 from loomir.tir.expr import Broadcast, Cast, FloatImm, IntImm, PrimExpr, Ramp, Var
 from loomir.tir.stmt import Evaluate, SeqStmt, Stmt
 from tests.clause import clauses
-from tests.codegen.llvm.tir.both import check, flat, func, get, i64, loop, put, values_of
+from tests.codegen.llvm.tir.compare_engines import check, flat, func, get, i64, loop, put, values_of
 
 INTEGERS = [f"{s}int{b}" for s in ("", "u") for b in (8, 16, 32, 64)]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]

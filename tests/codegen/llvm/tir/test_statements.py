@@ -29,7 +29,7 @@ from loomir.tir.stmt import (
 )
 from loomir.tir.types import PointerType, PrimType
 from tests.clause import clauses
-from tests.codegen.llvm.tir.both import check, compiled, flat, func, get, i64, loop, put
+from tests.codegen.llvm.tir.compare_engines import check, compiled, flat, func, get, i64, loop, put
 
 I32 = DataType("int32")
 TRUE = IntImm(1, BOOL)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fuzz.choices import SeedChoices
-from fuzz.default_schedule.small import small
+from fuzz.default_schedule.small_machines import small
 from fuzz.families.cases import Case
 from fuzz.families.contractions.contractions import draw
 from loomir.autoschedule.driver import schedule_module

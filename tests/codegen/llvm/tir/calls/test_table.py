@@ -24,7 +24,7 @@ from loomir.tir.stmt import (
     SeqStmt,
     Stmt,
 )
-from tests.codegen.llvm.tir.both import (
+from tests.codegen.llvm.tir.compare_engines import (
     check,
     compiled,
     flat,

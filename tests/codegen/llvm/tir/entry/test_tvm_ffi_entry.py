@@ -16,7 +16,7 @@ from loomir.tir import expr as e
 from loomir.tir.buffer import decl_buffer
 from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.stmt import Evaluate, SeqStmt, Stmt
-from tests.codegen.llvm.tir.both import check, compiled, flat, func, get, i64, loop, put
+from tests.codegen.llvm.tir.compare_engines import check, compiled, flat, func, get, i64, loop, put
 from tests.codegen.llvm.tir.test_statements import error_of, ret
 
 F32 = DataType("float32")

@@ -25,7 +25,7 @@ from loomir.support.diagnostics import CompileError, Diagnostic, RunError
 from loomir.support.dtype import DataType, dtype_of_numpy
 from loomir.tir.check.verify import verify
 from loomir.tir.function import PrimFunc
-from tests.codegen.llvm.tir.both import same
+from tests.codegen.llvm.tir.compare_engines import same
 
 Program = str | PrimFunc | IRModule
 Array = np.ndarray[Any, Any]

@@ -13,7 +13,7 @@ import loomir
 from loomir.interp import interpret
 from loomir.support.diagnostics import CompileError, Diagnostic, RunError
 from loomir.tc import Comprehension, define
-from tests.codegen.llvm.tir.both import same
+from tests.codegen.llvm.tir.compare_engines import same
 
 Array = Any
 
