@@ -437,3 +437,14 @@ def test_a_name_of_no_generation_is_refused_with_the_nearest():
     with pytest.raises(CompileError) as caught:
         from_source(program("for i in T.seriel(8):\n    pass"))
     assert caught.value.diagnostic.help == "did you mean T.serial?"
+
+
+@pytest.mark.parametrize("name", ["DTensor", "Placement", "device_mesh", "dist"])
+def test_names_of_distributed_graphs_say_what_to_write(name: str):
+    text = f"@R.function\ndef f(x: R.Tensor((4,), 'float32')):\n    y = R.{name}(x)\n    return y\n"
+    (found,) = refused(text)
+    assert found.code == "SCR0004"
+    assert found.message == (
+        f"there is no R.{name}: a program runs on one machine, and its tensors are whole"
+    )
+    assert found.help.startswith("write R.Tensor, without a mesh")

@@ -11,8 +11,9 @@ from loomir.ir.node import Node
 from loomir.script.builder.arguments import as_dtype, as_expr, as_items, index_buffer
 from loomir.script.builder.buffer_spec import BufferSpec
 from loomir.script.builder.mistakes import mistake, wrong_argument
+from loomir.script.builder.relax import refused_names as relax_names
+from loomir.script.builder.tir import refused_names as tir_names
 from loomir.script.builder.tir.builtin_calls import address_of, pointer_to
-from loomir.script.builder.tir.refused_names import REFUSED
 from loomir.script.builder.tir.scopes import LetAnnotation, buffer_store
 from loomir.script.builder.tir.views import offset_of_view, view_of
 from loomir.script.parser.evaluate.captured_names import (
@@ -22,7 +23,7 @@ from loomir.script.parser.evaluate.captured_names import (
     items_of,
     literal,
 )
-from loomir.script.parser.evaluate.namespaces import ModuleNames, Namespace, T
+from loomir.script.parser.evaluate.namespaces import ModuleNames, Namespace
 from loomir.script.parser.evaluate.operators import kind
 from loomir.script.parser.evaluate.unknown_names import suggest_for_attribute, suggest_for_name
 from loomir.script.parser.evaluate.var_table import POISON
@@ -229,10 +230,13 @@ def _suggest_for_array(value: object, name: str) -> str:
     return _OF_ARRAYS[name].format(value.name, " * ".join(extents) or "1")
 
 
+_REFUSED_NAMES: Final = {"T": tir_names.REFUSED, "R": relax_names.REFUSED}
+
+
 def _find_in_namespace(space: Namespace, name: str) -> object:
     if name in space.table:
         return space.table[name]
-    refused = REFUSED.get(name) if space is T else None
+    refused = _REFUSED_NAMES.get(space.name, {}).get(name)
     if refused is not None:
         message = f"there is no {space.name}.{name}: {refused.why}"
         raise mistake("SCR0004", message, help=refused.instead)
