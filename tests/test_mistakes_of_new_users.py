@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import math
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -365,3 +367,77 @@ def test_programs_with_names_around_them():
     assert told(waits) == "write def f, not async"
     made: Any = T.prim_func
     assert told(lambda: made(lambda a: a)) == "write the program with def"
+
+
+def test_a_graph_value_is_not_compared_with_a_number():
+    """It would silently be False, and choose nothing."""
+    assert told(lambda: X == 1.0) == "write op.equal(x, 1.0)"
+    assert told(lambda: X != 2) == "write op.not_equal(x, 2)"
+    assert told(lambda: np.float32(3) == X) == "write op.equal(x, 3.0)"
+    assert told(lambda: np.zeros(4) == X) == "write op.equal(x, the array)"
+    assert op.equal(X, 1.0).op.name == "relax.equal"
+    other = relax.Var("x", relax.TensorStructInfo((4,), "float32"))
+    assert X == X
+    assert other != X
+    assert X in [other, X]
+    assert len({X, other, X}) == 2
+
+
+def test_build_is_called_compile():
+    importlib.import_module("loomir.build")
+    assert told(lambda: UNTYPED.build(product)) == "write loomir.compile(product)"
+    assert told(lambda: UNTYPED.build(product, target="haswell")) == (
+        "write loomir.compile(product, target='haswell')"
+    )
+
+
+def test_functions_of_math_take_no_expressions():
+    assert told(lambda: TE.compute((8,), lambda i: math.exp(A[i, 0]))) == "write T.exp(A[i, 0])"
+    assert told(lambda: TE.compute((8,), lambda i: math.fabs(A[i, 0]))) == "write T.abs(A[i, 0])"
+    assert told(lambda: TE.compute((8,), lambda i: math.pow(A[i, 0], 2))) == (
+        "write T.pow(A[i, 0], 2)"
+    )
+    assert told(lambda: TE.compute((8,), lambda i: float(A[i, 0]))) == (
+        'write T.cast(A[i, 0], "float32")'
+    )
+    assert told(lambda: float(te.var("n"))).startswith("write T.cast(")
+    with pytest.raises(TypeError):
+        math.sqrt(te.var("n"))
+
+
+def test_operators_of_topi_take_no_arrays():
+    def expected(shape: str, dtype: str) -> str:
+        return f'write te.placeholder({shape}, "{dtype}") here, and give the array to the compiled program'
+
+    matrix: Any = np.zeros((4, 3), "float32")
+    row: Any = np.zeros(3)
+    topi: Any = importlib.import_module("loomir.te.topi")
+    assert told(lambda: topi.relu(row)) == expected("(3,)", "float64")
+    assert told(lambda: topi.matmul(A, matrix)) == expected("(4, 3)", "float32")
+    assert told(lambda: topi.softmax(matrix, axis=1)) == expected("(4, 3)", "float32")
+    assert told(lambda: topi.concatenate([row, row])) == expected("(3,)", "float64")
+    assert told(lambda: topi.sum(A, axis=matrix)) != expected("(4, 3)", "float32")
+
+
+def loops(head: str, body: str) -> str:
+    text = f"""
+@R.function
+def main(x: R.Tensor((4, 3), "float32"), z: R.Tensor((4, 3, 2), "float32")):
+    for {head}:
+        y = {body}
+    return x
+"""
+    return told(lambda: loomir.script.from_source(text))
+
+
+def test_a_graph_has_no_loops_over_tensors():
+    assert loops("row in x", "R.sum(row)") == (
+        "write R.sum(x, axis=-1), which computes all rows of x"
+    )
+    assert loops("part in z", "R.mean(part)") == (
+        "write R.mean(z, axis=(1, 2)), which computes all rows of z"
+    )
+    assert loops("row in x", "R.exp(row)") == "write R.exp(x), which computes all of x"
+    assert loops("row in x", "row * 2.0").endswith("write operators of x, as in x * 2.0")
+    assert "relax.BlockBuilder" in loops("i in range(4)", "x")
+    assert "a function that calls itself" in loops("i in [1, 2]", "x")

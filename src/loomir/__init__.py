@@ -133,6 +133,7 @@ _INSTEAD: Final = {
     **dict.fromkeys(("array", "nd", "tensor"), "numpy.array(...): programs take NumPy's arrays"),
     **dict.fromkeys(("cpu", "cuda", "device", "gpu"), "nothing: programs run on this CPU"),
     **dict.fromkeys(("run", "execute", "build_module"), "loomir.compile(program)(x, y)"),
+    "build": "loomir.compile(program)",
     "lower": "loomir.compile(program).script()",
     "optimize": "loomir.compile(program), which optimizes",
     "set_num_threads": "LOOMIR_NUM_THREADS=4 before the command that starts Python",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import cache as cached
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from loomir.autoschedule.ir.decision import current_source
 from loomir.ir.module import IRModule, Origin
@@ -14,8 +16,10 @@ from loomir.runtime.compile_options import CompileOptions, check_options
 from loomir.runtime.executable import Executable
 from loomir.runtime.storage.digests import key_of, source_stamp
 from loomir.support.argument_errors import explain_arguments, refuse_unknown_options
+from loomir.support.caller_span import read_call, user_span
 from loomir.support.compiling import set_compiler
 from loomir.support.config import SETTINGS
+from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.support.fork_safe import import_module
 from loomir.target import Target
 
@@ -163,3 +167,20 @@ def _make_keep(key: str, origin: Origin) -> OnCompiled:
 
 
 set_compiler(compile)
+
+
+class _Module(ModuleType):
+    """This module, which a user may call in place of ``loomir.compile``."""
+
+    def __call__(self, *args: object, **options: object) -> NoReturn:
+        """Refuse the call, and say what to write. Errors: SCR0004."""
+        span = user_span()
+        called = read_call(span)
+        written = "program" if called is None else called.arguments
+        message = "loomir.build is a module, and cannot be called"
+        raise CompileError(
+            Diagnostic("SCR0004", message, span, help=f"write loomir.compile({written})")
+        )
+
+
+sys.modules[__name__].__class__ = _Module

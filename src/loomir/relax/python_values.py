@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from loomir.support.caller_span import read_call, user_span
 from loomir.support.diagnostics import CompileError, Diagnostic
-from loomir.tir.numpy_operands import build_by_ufunc
+from loomir.tir.numpy_operands import as_number, build_by_ufunc, is_numpy_value
 from loomir.tir.rules import refuse
 
 __all__ = ["PythonMeaning", "PythonValue", "set_meaning"]
@@ -76,6 +76,25 @@ def _refuse_number(function: str) -> NoReturn:
     raise NoNumberError(Diagnostic("RLX0006", message, span, help=help_))
 
 
+def _compare(value: PythonValue, other: object, name: str) -> Any:
+    is_number = isinstance(other, (int, float)) or is_numpy_value(other)
+    if is_number and _is_asked_by_user(3):
+        _refuse_comparison(value, other, name)
+    return NotImplemented
+
+
+def _refuse_comparison(value: PythonValue, other: object, name: str) -> NoReturn:
+    shown = getattr(value, "name_hint", "x")
+    number = "the array" if getattr(other, "ndim", 0) else as_number(other)
+    sign = {"equal": "==", "not_equal": "!="}[name]
+    refuse(
+        "RLX0006",
+        f"{sign} asks whether two values of a graph are the same, and does not compare elements",
+        help=f"write op.{name}({shown}, {number})",
+        span=user_span(),
+    )
+
+
 class PythonValue:
     """A value of a graph in Python: Python's operators on it make calls of Loomir's."""
 
@@ -113,6 +132,16 @@ class PythonValue:
             )
         return True
 
+    def __eq__(self, other: object) -> Any:
+        """Tell whether both are the same value; refuse numbers and arrays. Errors: RLX0006."""
+        return _compare(self, other, "equal")
+
+    def __ne__(self, other: object) -> Any:
+        """Tell whether both are different values; refuse numbers and arrays. Errors: RLX0006."""
+        return _compare(self, other, "not_equal")
+
+    __hash__ = object.__hash__
+
     def __len__(self) -> int:
         """Return how many fields a tuple has. Errors: RLX0006 for other values."""
         return len(_meaning[0].fields(self))
@@ -147,6 +176,9 @@ class PythonValue:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **options: Any) -> Any:
         """Build calls for NumPy's operators; refuse its functions. Errors: TIR0115."""
+        if ufunc.__name__ in ("equal", "not_equal"):
+            (other,) = [operand for operand in operands if operand is not self] or [self]
+            _refuse_comparison(self, other, ufunc.__name__)
         take = _meaning[0].constant
         return build_by_ufunc(ufunc, method, operands, lambda name: f"R.{name}(...)", take)
 

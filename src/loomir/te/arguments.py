@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
 from loomir.support.argument_errors import explain_exported, misfit, refuse_signature
+from loomir.support.diagnostics import CompileError
 
 __all__ = ["check_arguments", "explain_failures"]
 
@@ -38,9 +40,13 @@ def explain_failures(
 def _check_calls(function: _F) -> _F:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        given = (*args, *kwargs.values())
         args = tuple(map(_plain, args))
         kwargs = {name: _plain(value) for name, value in kwargs.items()}
-        misfit(function, args, kwargs, _CODE)
+        try:
+            misfit(function, args, kwargs, _CODE)
+        except CompileError as error:
+            raise _explain_array(error, given) from None
         try:
             return function(*args, **kwargs)
         except TypeError:
@@ -48,6 +54,23 @@ def _check_calls(function: _F) -> _F:
             raise
 
     return cast("_F", call)
+
+
+def _explain_array(error: CompileError, given: Sequence[Any]) -> CompileError:
+    """Say how to give a program an array, if one was given in place of a tensor."""
+    numpy: Any = sys.modules.get("numpy")
+    (diagnostic,) = error.diagnostics
+    if numpy is None or "tensor" not in diagnostic.help:
+        return error
+    items: list[Any] = []
+    for value in given:
+        items += cast("list[Any]", value) if isinstance(value, list) else [value]
+    array: Any = next((item for item in items if isinstance(item, numpy.ndarray)), None)
+    if array is None:
+        return error
+    placeholder = f'te.placeholder({array.shape}, "{array.dtype}")'
+    help_ = f"write {placeholder} here, and give the array to the compiled program"
+    return CompileError(replace(diagnostic, help=help_))
 
 
 def _plain(value: Any) -> Any:

@@ -32,6 +32,7 @@ from loomir.tir.equality_op import Comparable, Equality
 from loomir.tir.numpy_operands import as_number
 from loomir.tir.rules import bool_dtype, refuse
 from loomir.tir.types import VOID_TYPE, Type, dtype_of_type, prim_type
+from loomir.tir.unknown_numbers import refuse_number
 
 __all__ = [
     "GE",
@@ -155,6 +156,10 @@ class PrimExpr(Comparable):
             "the value of an expression is not known before the program runs",
             help="use T.if_then_else, T.Select, or an if statement in the program",
         )
+
+    def __float__(self) -> float:
+        """Refuse a number, as for functions of Python's ``math``. Errors: TIR0112."""
+        refuse_number()
 
 
 ExprLike: TypeAlias = PrimExpr | Equality | int | float | bool

@@ -9,7 +9,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.node import reset
 from loomir.relax.expr import ExternFunc, Tuple, Var
 from loomir.relax.node import Expr, StructInfo
-from loomir.relax.struct_info import TupleStructInfo
+from loomir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from loomir.script.builder.frame import Frame
 from loomir.script.builder.mistakes import mistake, with_span
 from loomir.script.builder.relax.frames import (
@@ -390,7 +390,42 @@ def _refuse(word: str, help_: str) -> Callable[[Parser, Any], None]:
 
 
 _LOOPS = "use operators on whole tensors, a function that calls itself, or a T.prim_func"
-dispatch.register(TOKEN, "For")(_refuse("for", _LOOPS))
+_ALONG = frozenset(("sum", "mean", "max", "min", "prod", "argmax", "argmin", "std", "variance"))
+"""Operators that take axes, so that they compute all rows of a tensor at once."""
+
+
+@dispatch.register(TOKEN, "For")
+def refuse_for(parser: Parser, node: doc.For) -> None:
+    """Refuse a loop, and say what computes all of its iterations at once."""
+    _refuse("for", _suggest_whole(parser, node) or _LOOPS)(parser, node)
+
+
+def _suggest_whole(parser: Parser, node: doc.For) -> str | None:
+    """Write the operator that a loop over a tensor applies to each row, for all rows."""
+    over, row = node.iter, node.target
+    if isinstance(over, doc.Call) and isinstance(over.func, doc.Name) and over.func.id == "range":
+        return "build the graph with relax.BlockBuilder: loops of Python around bb.emit(...) run"
+    if not isinstance(over, doc.Name) or not isinstance(row, doc.Name):
+        return None
+    entry = parser.vars.get(over.id)
+    info = None if entry is None else info_of(entry.value)
+    if not isinstance(info, TensorStructInfo):
+        return None
+    for part in node.body:
+        call = getattr(part, "value", None)
+        if not isinstance(call, doc.Call) or not isinstance(call.func, doc.Attribute):
+            continue
+        first = call.args[0] if call.args else None
+        if not isinstance(first, doc.Name) or first.id != row.id:
+            continue
+        name, rank = call.func.attr, info.ndim
+        if name not in _ALONG:
+            return f"write R.{name}({over.id}), which computes all of {over.id}"
+        axes = "-1" if rank <= 2 else str(tuple(range(1, rank)))
+        return f"write R.{name}({over.id}, axis={axes}), which computes all rows of {over.id}"
+    return f"a tensor is computed as a whole: write operators of {over.id}, as in {over.id} * 2.0"
+
+
 dispatch.register(TOKEN, "While")(_refuse("while", _LOOPS))
 dispatch.register(TOKEN, "Assert")(_refuse("assert", "write R.assert_op(condition)"))
 dispatch.register(TOKEN, "Break")(_refuse("break", "there are no loops in Relax"))
