@@ -181,3 +181,28 @@ def test_a_name_after_the_file_is_told_where_it_goes():
     status, output = invoke("run", "file.py", "scale")
     assert status == 2
     assert "Write FILE.py:NAME for one program of a file." in output
+
+
+@pytest.mark.parametrize("command", ["run", "explain", "bisect"])
+def test_a_file_that_cannot_be_read_has_a_remedy_of_its_own(tmp_path: Path, command: str):
+    good = tmp_path / "good.py"
+    good.write_text(SIZED, encoding="utf-8")
+    latin = tmp_path / "latin.py"
+    latin.write_bytes(b"# -*- coding: latin-1 -*-\n# caf\xe9\n" + SIZED.encode())
+    (tmp_path / "first.py").symlink_to(tmp_path / "second.py")
+    (tmp_path / "second.py").symlink_to(tmp_path / "first.py")
+    (tmp_path / "gone.py").symlink_to("nowhere.py")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "inside.py").write_text(SIZED, encoding="utf-8")
+    for name, help_ in (
+        ("latin.py", "save the file as UTF-8"),
+        ("first.py", "its links lead to each other"),
+        ("gone.py", "it is a link to nowhere.py, which does not exist"),
+        ("folder", f"as in {tmp_path / 'folder' / 'inside.py'}"),
+        ("godo.py", f"did you mean {good}?"),
+        ("zzzzzz.py", "give the path of a Python file"),
+    ):
+        status, output = invoke(command, tmp_path / name)
+        assert status == 1
+        assert "error[CLI0001]" in output
+        assert help_ in output.replace("\n", " ") or help_ in "".join(output.split("\n")), output

@@ -70,7 +70,7 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        remedy = "give the path of a Python file, as in examples/matmul.py"
+        remedy = _remedy_for(error, path)
         if isinstance(error, UnicodeDecodeError) and path.read_bytes().startswith(MAGIC):
             reason = "it is a saved executable, and no source file"
             remedy = (
@@ -79,6 +79,29 @@ def read_text(path: Path) -> str:
         raise CompileError(
             Diagnostic("CLI0001", f"cannot read {path}: {reason}", help=remedy)
         ) from error
+
+
+def _remedy_for(error: OSError | UnicodeDecodeError, path: Path) -> str:
+    """Say what to give in place of a file that cannot be read."""
+    if isinstance(error, UnicodeDecodeError):
+        is_text = b"\0" not in path.read_bytes()
+        if path.suffix == ".py" and is_text:
+            return "save the file as UTF-8: Loomir reads no other encoding, declared or not"
+    elif error.errno == errno.ELOOP:
+        return "its links lead to each other: give the path of the file itself"
+    elif error.errno == errno.EISDIR:
+        files = sorted(path.glob("*.py"))
+        if files:
+            return f"give a file in it, as in {files[0]}"
+    elif error.errno == errno.EACCES:
+        return f"allow yourself to read it: chmod u+r {path}"
+    elif error.errno == errno.ENOENT and path.is_symlink():
+        return f"it is a link to {path.readlink()}, which does not exist: mend the link"
+    elif error.errno == errno.ENOENT and path.parent.is_dir():
+        near = nearest(path.name, [other.name for other in path.parent.glob("*.py")])
+        if near:
+            return f"did you mean {path.with_name(near)}?"
+    return "give the path of a Python file, as in examples/matmul.py"
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
