@@ -41,7 +41,9 @@ from loomir.tir.expr import (
 __all__ = ["Analyzer", "ConstIntBound"]
 
 _ROUNDS: Final = 4
+"""The most turns of rules and canonical forms; they end earlier if nothing gets simpler."""
 _SIZE_LIMIT: Final = 1 << 31
+"""Sizes are assumed to be below this: indices of 32 bits reach no farther."""
 
 
 class ConstIntBound(NamedTuple):
@@ -406,6 +408,7 @@ _WEIGHTS: Final[dict[type, int]] = {
 """The cost of computing a node; others count 2."""
 _DIVISIONS: Final = (FloorDiv, FloorMod, Div, Mod)
 _REPLACED: Final = 1 << 20
+"""The cost of a variable that is to be replaced: more than that of any expression without it."""
 
 Cost = tuple[int, int, int]
 

@@ -317,6 +317,7 @@ _memory: Final = _Memory()
 _REMEMBERED: Final = 4
 """The number of cached programs: most passes change nothing, and read a function and its body."""
 _WORTH_KEEPING: Final = 64
+"""Parts from which listing a program again takes longer than the cache."""
 
 
 @contextmanager

@@ -72,7 +72,9 @@ SCOPES: Final = ("global", "local")
 
 
 _MOST: Final = 1 << 24
+"""Elements up to which a copy is never too large."""
 _TIMES: Final = 64
+"""How many times as large as its buffer a copy may be beyond that."""
 
 
 def is_too_large(old: Sequence[PrimExpr], count: int) -> bool:

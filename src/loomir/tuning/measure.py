@@ -33,7 +33,9 @@ _KEPT: Final = 4
 _TURNS: Final = 3
 """Turns after which a clearly slower candidate is abandoned."""
 _SLOWER: Final = 1.25
+"""The time relative to the default schedule from which a candidate is clearly slower."""
 _MOST_TURNS: Final = 40
+"""The most turns in which a candidate and the default schedule are timed."""
 _SHORTEST: Final = 5e-5
 """The least seconds of a sample; shorter calls are repeated."""
 _EASE: Final = 1024

@@ -24,9 +24,11 @@ _OFFSPRING: Final = 96
 _AT_RANDOM: Final = 0.4
 """The fraction of candidates that are measured regardless of the cost model."""
 _CROSSED: Final = 0.4
+"""The fraction of offspring that take half of their choices from a second parent."""
 _PATIENCE: Final = 160
 """Measurements without a gain after which a search ends."""
 _GAIN: Final = 0.99
+"""The time relative to the best so far below which a candidate counts as a gain."""
 _FAILED: Final = 1.0
 """The logarithm of the time that a failure counts as: e times that of the default schedule."""
 

@@ -72,6 +72,7 @@ __all__ = ["Canonical", "Result"]
 _MOST_TERMS: Final = 24
 _MOST_PRODUCTS: Final = 12
 _MOST_FACTORS: Final = 4
+"""Beyond these, operands of a sum or product become atoms; bounds on time, which were not tuned."""
 _LIKELY: Final = BUILTINS["likely"].op
 _FAILS: Final = int(Effects.FAILS)
 _ACTS: Final = int(Effects.ACTS)

@@ -153,6 +153,7 @@ def divide_monomial(mono: Monomial, divisor: Monomial) -> Monomial | None:
 
 
 _MOST_STEPS: Final = 16
+"""The most steps of a polynomial division; a bound on time, not tuned."""
 
 
 def divide_terms(

@@ -26,9 +26,13 @@ from loomir.arith.simplify.form import (
 __all__ = ["CASES", "FUEL", "Inequality", "Knowledge", "is_nonnegative"]
 
 FUEL: Final = 80
+"""The most inequalities that a proof tries; a bound on time, not tuned."""
 _MOST_TERMS: Final = 24
+"""Terms beyond which an inequality is not tried; as those of canonical forms."""
 CASES: Final = 3
+"""The most choices (min, max, select) of which a proof takes both cases: they multiply."""
 _MOST_FACTS: Final = 16
+"""The latest facts that a proof may add; a bound on time, not tuned."""
 _BOUNDED: Final = (AtomKind.FLOORDIV, AtomKind.FLOORMOD, AtomKind.MIN, AtomKind.MAX)
 _CHOICES: Final = (AtomKind.MIN, AtomKind.MAX, AtomKind.SELECT)
 

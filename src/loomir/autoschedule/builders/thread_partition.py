@@ -21,8 +21,11 @@ TASK: Final = 8_000.0
 """Least work of one task, in nanoseconds."""
 
 _LONG: Final = 4
+"""Tasks from which work counts as long."""
 _USUAL: Final = 16
+"""The default: tasks that take ``TASK`` each."""
 _NONE: Final = 0
+"""No tasks: one thread runs the loop."""
 _TASKS: Final = (1, 4, _USUAL, 64, 256)
 """Sizes of tasks, in sixteenths of the size that takes ``TASK``; none for one thread."""
 

@@ -37,7 +37,9 @@ from loomir.tir.stmt import Allocate, BufferStore, For, IfThenElse, LetStmt, Stm
 __all__ = ["is_shaped"]
 
 _SHORT: Final = 8
+"""Iterations up to which a constant loop is short: LLVM unrolls it in any case."""
 _STEP: Final = 16
+"""The widest step of a strip-mined loop whose remainder counts as short."""
 _WRITTEN_OUT: Final = 64
 """Stores in all iterations of a loop up to which LLVM unrolls it completely."""
 _FUNCTIONS: Final = frozenset(row.op for row in BUILTINS.values() if row.family == FAMILY)

@@ -39,6 +39,7 @@ from loomir.tir.expr import (
 __all__ = ["Affine", "Atom", "Sum", "reads_memory", "show"]
 
 _MOST_TERMS: Final = 64
+"""Terms beyond which a sum becomes an atom; a bound on time, not tuned."""
 _LEVELS: Final = 50
 """How many levels of an expression are read recursively; deeper ones on a stack."""
 _PURE: Final = frozenset({Effect.PURE, Effect.EXPR_ANNOTATION})

@@ -66,6 +66,7 @@ from loomir.tir.stmt import (
 __all__ = ["check_ranges"]
 
 _MOST_POINTS: Final = 64
+"""Corners of the loops around an access that are tried; a bound on time, not tuned."""
 _ZERO: Final = Sum({}, 0)
 _ONE: Final = Sum({}, 1)
 

@@ -33,6 +33,7 @@ from loomir.tir.expr import Call, IntImm, Let, Max, Min, PrimExpr, Var
 __all__ = ["plan_written_out"]
 
 _MOST_TERMS: Final = 32
+"""The most terms of a reduction that is unrolled: each gets ranges and code of its own."""
 _MOST_NODES: Final = 1024
 """Nodes of all terms."""
 _COMBINES: Final = (

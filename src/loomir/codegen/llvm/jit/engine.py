@@ -519,6 +519,7 @@ _serial: Final = itertools.count()
 
 
 _LINKED: Final = 64
+"""Objects after which a JIT is replaced, since each leaks some kilobytes in it."""
 
 
 class _Jit:

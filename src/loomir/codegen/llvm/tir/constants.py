@@ -120,6 +120,7 @@ _CHEAP_CALLS: Final = frozenset(
     )
 )
 _BUDGET: Final = 24
+"""Nodes of an expression that is examined; a bound on time, not tuned."""
 
 
 def _may_divide_by_zero(node: object) -> bool:

@@ -24,7 +24,9 @@ __all__ = ["loop", "while_loop"]
 _INT64: Final = DataType("int64")
 _MAX64: Final = (1 << 63) - 1
 _MOST_AT_ONCE: Final = 64
+"""The largest unroll factor that an annotation may ask for."""
 _MOST_AHEAD: Final = 1 << 32
+"""The largest prefetch distance: beyond, addresses might wrap."""
 
 
 def loop(frame: FunctionFrame, s: For) -> Step[None]:

@@ -19,6 +19,7 @@ _RING: Final[dict[type, Callable[[Builder, Value, Value], Value]]] = {
     Mul: Builder.mul,
 }
 _LEVELS: Final = 8
+"""Levels of a sum that are emitted recursively."""
 
 
 def sum_of(frame: FunctionFrame, e: Any, levels: int = _LEVELS) -> Value | None:

@@ -30,6 +30,7 @@ __all__ = ["convert_blocks_to_opaque", "is_cheap"]
 
 _CHEAP: Final = frozenset({Var, IntImm, Add, Sub, Mul, FloorDiv, FloorMod, Min, Max, Cast})
 _LIMIT: Final = 24
+"""Nodes of an expression that may be repeated; as ``inline._CHEAP`` of the default schedule."""
 
 
 def is_cheap(e: PrimExpr) -> bool:

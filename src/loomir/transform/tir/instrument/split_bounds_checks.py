@@ -50,6 +50,7 @@ from loomir.transform.tir.instrument.instrument_bound_checkers import BOUNDS_CHE
 __all__ = ["SplitChecks", "split_bounds_checks"]
 
 _MOST_CONDITIONS: Final = 64
+"""Conditions that are tested on entry, at most: each call tests all of them."""
 _INT32: Final = DataType("int32")
 _LIMIT: Final = 1 << 31
 """Larger scalar arguments use the checked loops, since bounds computed from them might wrap."""

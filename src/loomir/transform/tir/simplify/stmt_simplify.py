@@ -126,6 +126,7 @@ class _Prover:
 
 _PLAIN: Final = frozenset((Add, Sub, Mul, Min, Max, Eq, NE, LT, LE, GT, GE, Cast))
 _MOST_PARTS: Final = 64
+"""Parts of the key of an expression; longer ones are not cached."""
 
 
 def _key(e: PrimExpr) -> tuple[object, ...] | None:
