@@ -24,7 +24,7 @@ from rich.console import Console
 
 from benchmarks.peers import PEERS, missing
 from benchmarks.processes import Process, cpu_name
-from benchmarks.results import Found, Outcome, as_json, as_markdown, as_svg, print_rows
+from benchmarks.results import Outcome, RowTimes, as_json, as_markdown, as_svg, print_rows
 from benchmarks.rows import ROWS, Row, inputs_of, reference_of
 
 CONSOLE = Console() if sys.stdout.isatty() else Console(width=140)
@@ -100,7 +100,7 @@ def _measured(rows: list[Row], peers: list[str], threads: int, options: Any) -> 
                 complaints[name] = reply["error"]
                 processes.pop(name).end()
         roof = processes["loomir"].ask("roof")
-        found: list[Found] = []
+        found: list[RowTimes] = []
         for row in rows:
             found.append(_row(row, processes, roof, options))
             if len(found) in (1, 4, 16):  # others may use the machine too: keep the best
@@ -112,10 +112,10 @@ def _measured(rows: list[Row], peers: list[str], threads: int, options: Any) -> 
     return Outcome(threads, cpu_name(), os.cpu_count() or 1, roof, found, complaints)
 
 
-def _row(row: Row, processes: dict[str, Process], roof: dict[str, float], options: Any) -> Found:
+def _row(row: Row, processes: dict[str, Process], roof: dict[str, float], options: Any) -> RowTimes:
     """Let every peer compile a row, compare what they give, and time them in turns."""
     wanted = reference_of(row, inputs_of(row))
-    made = Found(row, {}, {}, {}, {})
+    made = RowTimes(row, {}, {}, {}, {})
     with tempfile.TemporaryDirectory() as folder:
         for name, process in processes.items():
             path = Path(folder) / "result.npy"
@@ -149,7 +149,7 @@ def _row(row: Row, processes: dict[str, Process], roof: dict[str, float], option
     return made
 
 
-def _least(made: Found) -> float:
+def _least(made: RowTimes) -> float:
     return min(min(times) for times in made.times.values() if times)
 
 

@@ -15,11 +15,11 @@ from rich.table import Table
 
 from benchmarks.rows import Row
 
-__all__ = ["Found", "Outcome", "as_json", "as_markdown", "as_svg", "draw_ratios", "print_rows"]
+__all__ = ["Outcome", "RowTimes", "as_json", "as_markdown", "as_svg", "draw_ratios", "print_rows"]
 
 
 @dataclass
-class Found:
+class RowTimes:
     """A row: the least seconds of each round, of each peer that has it and is right."""
 
     row: Row
@@ -57,10 +57,10 @@ class Outcome:
     cpu: str
     cpus: int
     roof: dict[str, float]
-    found: list[Found]
+    found: list[RowTimes]
     complaints: dict[str, str]
 
-    def share(self, found: Found, peer: str) -> float:
+    def share(self, found: RowTimes, peer: str) -> float:
         """Return share of the roof: the least time that this machine could take, over its own."""
         work = found.row
         flops = self.roof.get(f"{work.dtype} flops", self.roof["flops"])
@@ -84,7 +84,7 @@ class Outcome:
 HEADINGS = ("kernel", "Loomir", "of roof", "variation", "best peer", "time", "of roof", "variation")
 
 
-def _cells(outcome: Outcome, found: Found) -> list[str]:
+def _cells(outcome: Outcome, found: RowTimes) -> list[str]:
     ours = found.seconds("loomir")
     cells = [found.row.name]
     if math.isnan(ours):
@@ -106,7 +106,7 @@ def _time(seconds: float) -> str:
     return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
 
 
-def _more(found: Found, peer: str) -> str:
+def _more(found: RowTimes, peer: str) -> str:
     return f"+{found.variation(peer):.0%}"
 
 

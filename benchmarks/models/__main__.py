@@ -31,9 +31,9 @@ from benchmarks.models.cases import CASES, Case
 from benchmarks.models.peers import PEERS, missing
 from benchmarks.models.results import (
     OWN,
-    Found,
-    Measured,
+    ModelTimes,
     Outcome,
+    RuntimeResult,
     as_json,
     as_markdown,
     as_svg,
@@ -133,10 +133,10 @@ def _formats(folder: Path) -> dict[str, str]:
         return {}
 
 
-def _measure(case: Case, files: Path, peers: list[str], threads: int, options: Any) -> Found:
+def _measure(case: Case, files: Path, peers: list[str], threads: int, options: Any) -> ModelTimes:
     """Let every peer run a model cold and warm, compare results, and time calls in turns."""
     formats = _formats(files)
-    made = Found(case, {}, {})
+    made = ModelTimes(case, {}, {})
     running: dict[str, Process] = {}
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -159,10 +159,10 @@ def _measure(case: Case, files: Path, peers: list[str], threads: int, options: A
 
 
 def _first_results(
-    case: Case, peer: str, files: Path, work: Path, threads: int, options: Any, made: Found
-) -> tuple[Measured, Process | None]:
+    case: Case, peer: str, files: Path, work: Path, threads: int, options: Any, made: ModelTimes
+) -> tuple[RuntimeResult, Process | None]:
     """Start a peer twice; the second process goes on where the result is right."""
-    found = Measured()
+    found = RuntimeResult()
     for attempt in ("cold", "warm"):
         process, reply = _start(peer, files, work, threads, options)
         if "error" in reply:
@@ -194,7 +194,7 @@ def _start(
     return process, process.ask("start", peer, threads, *places)
 
 
-def _take_turns(made: Found, running: dict[str, Process], options: Any) -> None:
+def _take_turns(made: ModelTimes, running: dict[str, Process], options: Any) -> None:
     for _ in range(options.rounds):
         for peer, process in list(running.items()):
             times = made.by_peer[peer].times
@@ -224,7 +224,7 @@ def _error(results: Path, wanted: Path) -> float:
     return worst
 
 
-def _report(made: Found, threads: int) -> None:
+def _report(made: ModelTimes, threads: int) -> None:
     for peer, found in made.by_peer.items():
         _say(
             f"{made.case.name}, {threads} thread(s), {peer}: {found.latency * 1e3:.3g} ms, first "

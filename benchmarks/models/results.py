@@ -15,14 +15,22 @@ from rich.table import Table
 from benchmarks.models.cases import Case
 from benchmarks.results import draw_ratios
 
-__all__ = ["Found", "Measured", "Outcome", "as_json", "as_markdown", "as_svg", "print_tables"]
+__all__ = [
+    "ModelTimes",
+    "Outcome",
+    "RuntimeResult",
+    "as_json",
+    "as_markdown",
+    "as_svg",
+    "print_tables",
+]
 
 OWN: Final = ("loomir", "loomir pt2")
 """What is Loomir: everything else is a peer."""
 
 
 @dataclass
-class Measured:
+class RuntimeResult:
     """What one runtime did with one model: seconds, bytes, and the error beside float64."""
 
     cold: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -46,20 +54,20 @@ class Measured:
 
 
 @dataclass
-class Found:
+class ModelTimes:
     """A model on all runtimes that ran it within its bound."""
 
     case: Case
-    by_peer: dict[str, Measured]
+    by_peer: dict[str, RuntimeResult]
     problems: dict[str, str]
 
-    def best(self, of: Callable[[Measured], float]) -> str | None:
+    def best(self, of: Callable[[RuntimeResult], float]) -> str | None:
         """Name the peer of the least value."""
         values = {p: of(m) for p, m in self.by_peer.items() if p not in OWN}
         known = {p: v for p, v in values.items() if not math.isnan(v)}
         return min(known, key=lambda p: known[p], default=None)
 
-    def ratio(self, of: Callable[[Measured], float]) -> float:
+    def ratio(self, of: Callable[[RuntimeResult], float]) -> float:
         """Return the best peer's value over Loomir's."""
         best = self.best(of)
         if best is None or "loomir" not in self.by_peer:
@@ -76,7 +84,7 @@ class Outcome:
     size: str
     load: tuple[float, float]
     """The load of the machine in the minute before, and at the end."""
-    found: list[Found]
+    found: list[ModelTimes]
 
     @property
     def title(self) -> str:
@@ -85,7 +93,7 @@ class Outcome:
         before, after = self.load
         return f"{self.cpu}, {threads}, {self.size} models, load {before:.1f} to {after:.1f}"
 
-    def mean(self, of: Callable[[Measured], float]) -> float:
+    def mean(self, of: Callable[[RuntimeResult], float]) -> float:
         """Return the geometric mean of the ratios."""
         logs = [math.log(r) for r in (f.ratio(of) for f in self.found) if not math.isnan(r)]
         return math.exp(sum(logs) / len(logs)) if logs else math.nan
@@ -99,7 +107,9 @@ def _megabytes(value: float) -> str:
     return f"{value / 1e6:.0f} MB"
 
 
-QUANTITIES: Final[Mapping[str, tuple[str, Callable[[Measured], float], Callable[[float], str]]]] = {
+QUANTITIES: Final[
+    Mapping[str, tuple[str, Callable[[RuntimeResult], float], Callable[[float], str]]]
+] = {
     "latency": ("a call", lambda m: m.latency, _seconds),
     "cold": ("first result, cold", lambda m: m.cold.get("called", math.nan), _seconds),
     "warm": ("first result, warm", lambda m: m.warm.get("called", math.nan), _seconds),

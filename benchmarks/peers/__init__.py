@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from benchmarks.rows import Row
 
-__all__ = ["PEERS", "Peer", "Prepared", "load", "missing"]
+__all__ = ["PEERS", "Peer", "PreparedRun", "load", "missing"]
 
 
-class Prepared(NamedTuple):
+class PreparedRun(NamedTuple):
     """``run`` does the work once, and waits for it; ``result`` gives what it made."""
 
     run: Callable[[], object]
@@ -28,7 +28,7 @@ class Peer(Protocol):
 
     def __init__(self, threads: int) -> None: ...
 
-    def prepare(self, row: Row, inputs: list[Any]) -> Prepared | None:
+    def prepare(self, row: Row, inputs: list[Any]) -> PreparedRun | None:
         """Compile a row."""
         ...
 

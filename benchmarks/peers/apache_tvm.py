@@ -8,7 +8,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from benchmarks.peers import Prepared
+from benchmarks.peers import PreparedRun
 from benchmarks.rows import Row
 
 __all__ = ["Peer"]
@@ -53,7 +53,7 @@ class Peer:
             {"kind": "llvm", "num-cores": threads, **({"mcpu": cpu} if cpu else {})}
         )
 
-    def prepare(self, row: Row, inputs: list[Any]) -> Prepared | None:
+    def prepare(self, row: Row, inputs: list[Any]) -> PreparedRun | None:
         """Compile a row."""
         if row.dtype == "bfloat16" or row.flops > MOST:
             return None
@@ -72,4 +72,4 @@ class Peer:
         def once() -> None:
             result[0] = run(*tensors)
 
-        return Prepared(once, lambda: result[0].numpy())
+        return PreparedRun(once, lambda: result[0].numpy())

@@ -11,7 +11,7 @@ from typing import Any, Final
 import halide as hl
 import numpy as np
 
-from benchmarks.peers import Prepared
+from benchmarks.peers import PreparedRun
 from benchmarks.rows import Row
 
 __all__ = ["Peer"]
@@ -132,7 +132,7 @@ class Peer:
         hl.load_plugin(str(folder / "libautoschedule_adams2019.so"))
         self.threads = threads  # of its pool: HL_NUM_THREADS
 
-    def prepare(self, row: Row, inputs: list[Any]) -> Prepared | None:
+    def prepare(self, row: Row, inputs: list[Any]) -> PreparedRun | None:
         """Schedule and compile a row."""
         if row.kind not in ALGORITHMS or row.dtype != "float32" or not row.out:
             return None
@@ -148,4 +148,4 @@ class Peer:
         pipeline.compile_jit(hl.get_host_target())
         out = np.empty(row.out, "float32")
         output = hl.Buffer(out)
-        return Prepared(lambda: pipeline.realize(output), lambda: out)
+        return PreparedRun(lambda: pipeline.realize(output), lambda: out)

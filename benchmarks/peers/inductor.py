@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch._inductor.config as config
 
-from benchmarks.peers import Prepared
+from benchmarks.peers import PreparedRun
 from benchmarks.peers.pytorch import FUNCTIONS, as_array, as_tensor
 from benchmarks.rows import Row
 
@@ -42,7 +42,7 @@ class Peer:
             raise RuntimeError("there is no C++ compiler")
         config.freezing = True
 
-    def prepare(self, row: Row, inputs: list[Any]) -> Prepared | None:
+    def prepare(self, row: Row, inputs: list[Any]) -> PreparedRun | None:
         """Compile a row."""
         if row.dtype == "int8":
             return None
@@ -56,4 +56,4 @@ class Peer:
         def run() -> None:
             result[0] = compiled(*given)
 
-        return Prepared(run, lambda: as_array(result[0]))
+        return PreparedRun(run, lambda: as_array(result[0]))

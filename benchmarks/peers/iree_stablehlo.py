@@ -9,7 +9,7 @@ import iree.runtime
 import jax
 import numpy as np
 
-from benchmarks.peers import Prepared
+from benchmarks.peers import PreparedRun
 from benchmarks.peers.jax_jit import FUNCTIONS
 from benchmarks.rows import Row
 
@@ -26,7 +26,7 @@ class Peer:
             iree.runtime.flags.parse_flags(f"--task_topology_group_count={threads}")
         self.config = iree.runtime.Config(driver)
 
-    def prepare(self, row: Row, inputs: list[Any]) -> Prepared | None:
+    def prepare(self, row: Row, inputs: list[Any]) -> PreparedRun | None:
         """Compile a row."""
         if row.dtype == "bfloat16":
             return None
@@ -52,4 +52,4 @@ class Peer:
         def run() -> None:
             result[0] = module.main(*given)
 
-        return Prepared(run, lambda: result[0].to_host())
+        return PreparedRun(run, lambda: result[0].to_host())

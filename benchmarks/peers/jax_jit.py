@@ -8,7 +8,7 @@ from typing import Any, Final
 import jax
 import jax.numpy as jnp
 
-from benchmarks.peers import Prepared
+from benchmarks.peers import PreparedRun
 from benchmarks.rows import Row
 
 __all__ = ["FUNCTIONS", "Peer"]
@@ -55,11 +55,11 @@ class Peer:
     def __init__(self, threads: int) -> None:
         jax.config.update("jax_platforms", "cpu")  # its threads follow the CPUs it may use
 
-    def prepare(self, row: Row, inputs: list[Any]) -> Prepared | None:
+    def prepare(self, row: Row, inputs: list[Any]) -> PreparedRun | None:
         """Compile a row."""
         return self.called(row, FUNCTIONS[row.kind], [jnp.asarray(x) for x in inputs])
 
-    def called(self, row: Row, function: Callable[..., Any], given: list[Any]) -> Prepared:
+    def called(self, row: Row, function: Callable[..., Any], given: list[Any]) -> PreparedRun:
         """Return a call of a function."""
         wide = {"preferred_element_type": jnp.int32} if row.dtype == "int8" else {}
         jitted = jax.jit(lambda *xs: function(*xs, **row.settings, **wide))
@@ -70,4 +70,4 @@ class Peer:
             result[0] = compiled(*given)
             result[0].block_until_ready()
 
-        return Prepared(run, lambda: result[0])
+        return PreparedRun(run, lambda: result[0])

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 import loomir
-from benchmarks.peers import Prepared
+from benchmarks.peers import PreparedRun
 from benchmarks.rows import Row
 from loomir import te
 from loomir.te import topi
@@ -41,7 +41,7 @@ class Peer:
     def __init__(self, threads: int) -> None:
         pass  # its pool follows the CPUs that the process may use
 
-    def prepare(self, row: Row, inputs: list[Any]) -> Prepared | None:
+    def prepare(self, row: Row, inputs: list[Any]) -> PreparedRun | None:
         """Compile a row."""
         given = [te.placeholder(s, row.dtype, name=f"x{i}") for i, s in enumerate(row.shapes)]
         made = PROGRAMS[row.kind](row, *given)
@@ -51,4 +51,4 @@ class Peer:
         inputs = [x for i, x in enumerate(inputs) if i not in row.constant]
         dtype = ml_dtypes.bfloat16 if row.out_dtype == "bfloat16" else row.out_dtype
         out = np.empty(row.out, dtype)
-        return Prepared(lambda: run(*inputs, out), lambda: out)
+        return PreparedRun(lambda: run(*inputs, out), lambda: out)

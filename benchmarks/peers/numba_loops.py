@@ -9,7 +9,7 @@ import numba
 import numpy as np
 from numba import prange
 
-from benchmarks.peers import Prepared
+from benchmarks.peers import PreparedRun
 from benchmarks.rows import Row
 
 __all__ = ["Peer"]
@@ -124,7 +124,7 @@ class Peer:
     def __init__(self, threads: int) -> None:
         numba.set_num_threads(threads)
 
-    def prepare(self, row: Row, inputs: list[Any]) -> Prepared | None:
+    def prepare(self, row: Row, inputs: list[Any]) -> PreparedRun | None:
         """Compile a row."""
         out = np.empty(row.out, row.out_dtype) if row.dtype == "float32" else None
         functions = {
@@ -140,4 +140,4 @@ class Peer:
         function = functions[row.kind]
         extra = [np.empty(len(inputs[0]), "float32")] if function is sum_all else []
         given = [*inputs, *extra, out]
-        return Prepared(lambda: function(*given), lambda: out)
+        return PreparedRun(lambda: function(*given), lambda: out)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers import Prepared
+from benchmarks.peers import PreparedRun
 from benchmarks.rows import Row
 
 __all__ = ["Peer"]
@@ -19,13 +19,13 @@ class Peer:
     def __init__(self, threads: int) -> None:
         pass  # OPENBLAS_NUM_THREADS is set
 
-    def prepare(self, row: Row, inputs: list[Any]) -> Prepared | None:
+    def prepare(self, row: Row, inputs: list[Any]) -> PreparedRun | None:
         """Choose a function."""
         make = getattr(self, f"_{row.kind}", None)
         if make is None or row.dtype != "float32":
             return None
         out = np.empty(row.out, "float32")
-        return Prepared(make(out, *inputs, **row.settings), lambda: out)
+        return PreparedRun(make(out, *inputs, **row.settings), lambda: out)
 
     def _matmul(self, out: Any, a: Any, b: Any) -> Any:
         return lambda: np.matmul(a, b, out=out)

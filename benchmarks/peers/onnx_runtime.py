@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.peers import Prepared
+from benchmarks.peers import PreparedRun
 from benchmarks.rows import Row
 
 __all__ = ["Peer", "model_of"]
@@ -74,7 +74,7 @@ class Peer:
         self.options.inter_op_num_threads = 1
         onnxruntime.set_default_logger_severity(3)
 
-    def prepare(self, row: Row, inputs: list[Any]) -> Prepared | None:
+    def prepare(self, row: Row, inputs: list[Any]) -> PreparedRun | None:
         """Make a session."""
         if row.dtype == "bfloat16":
             return None  # no kernel for CPUs
@@ -90,4 +90,4 @@ class Peer:
         out = np.empty(row.out, row.out_dtype)
         output = onnxruntime.OrtValue.ortvalue_from_numpy(out)
         binding.bind_ortvalue_output("y", output)
-        return Prepared(lambda: session.run_with_iobinding(binding), output.numpy)
+        return PreparedRun(lambda: session.run_with_iobinding(binding), output.numpy)

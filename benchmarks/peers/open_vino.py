@@ -8,7 +8,7 @@ import numpy as np
 import openvino
 from openvino import opset13 as ops
 
-from benchmarks.peers import Prepared
+from benchmarks.peers import PreparedRun
 from benchmarks.rows import Row
 
 __all__ = ["Peer"]
@@ -63,7 +63,7 @@ class Peer:
             "INFERENCE_PRECISION_HINT": "f32",
         }
 
-    def prepare(self, row: Row, inputs: list[Any]) -> Prepared | None:
+    def prepare(self, row: Row, inputs: list[Any]) -> PreparedRun | None:
         """Compile a row."""
         if row.dtype != "float32":
             return None
@@ -80,5 +80,5 @@ class Peer:
         out = np.empty(row.out, "float32")
         if row.out:
             request.set_output_tensor(0, openvino.Tensor(out, shared_memory=True))
-            return Prepared(lambda: request.infer(share_outputs=True), lambda: out)
-        return Prepared(lambda: request.infer(), lambda: request.get_output_tensor(0).data)
+            return PreparedRun(lambda: request.infer(share_outputs=True), lambda: out)
+        return PreparedRun(lambda: request.infer(), lambda: request.get_output_tensor(0).data)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from benchmarks.peers import Prepared
+from benchmarks.peers import PreparedRun
 from benchmarks.rows import Row
 
 __all__ = ["FUNCTIONS", "Peer", "as_array", "as_tensor"]
@@ -47,11 +47,11 @@ class Peer:
         torch.set_num_threads(threads)
         torch.set_grad_enabled(False)
 
-    def prepare(self, row: Row, inputs: list[Any]) -> Prepared | None:
+    def prepare(self, row: Row, inputs: list[Any]) -> PreparedRun | None:
         """Choose an operator."""
         return self.called(row, [as_tensor(x) for x in inputs])
 
-    def called(self, row: Row, given: list[Any]) -> Prepared:
+    def called(self, row: Row, given: list[Any]) -> PreparedRun:
         """Return a call of the operator."""
         into = self._into(row, given)
         if into is not None:
@@ -62,9 +62,9 @@ class Peer:
         def run() -> None:
             result[0] = function(*given, **row.settings)
 
-        return Prepared(run, lambda: as_array(result[0]))
+        return PreparedRun(run, lambda: as_array(result[0]))
 
-    def _into(self, row: Row, given: list[Any]) -> Prepared | None:
+    def _into(self, row: Row, given: list[Any]) -> PreparedRun | None:
         """Use ``out`` where the operator has it."""
         out = torch.empty(row.out, dtype=given[0].dtype)
         runs: dict[str, Callable[[], Any]] = {
@@ -76,4 +76,4 @@ class Peer:
         axis = row.settings.get("axis")
         if row.kind not in runs or row.dtype == "int8" or (row.kind == "sum" and axis is None):
             return None
-        return Prepared(runs[row.kind], lambda: np.asarray(as_array(out)))
+        return PreparedRun(runs[row.kind], lambda: np.asarray(as_array(out)))

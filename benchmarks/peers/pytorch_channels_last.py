@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.peers import Prepared, pytorch
+from benchmarks.peers import PreparedRun, pytorch
 from benchmarks.peers.pytorch import as_tensor
 from benchmarks.rows import Row
 
@@ -16,7 +16,7 @@ __all__ = ["Peer"]
 class Peer(pytorch.Peer):
     """Only where the layout makes a difference."""
 
-    def prepare(self, row: Row, inputs: list[Any]) -> Prepared | None:
+    def prepare(self, row: Row, inputs: list[Any]) -> PreparedRun | None:
         """Choose an operator."""
         if row.kind != "conv":
             return None

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers import Peer, Prepared, load
+from benchmarks.peers import Peer, PreparedRun, load
 from benchmarks.rows import ROWS, inputs_of
 
 __all__ = ["main"]
@@ -24,7 +24,7 @@ __all__ = ["main"]
 class _Worker:
     def __init__(self, peer: str, threads: int) -> None:
         self.peer: Peer = load(peer, threads)
-        self.prepared: Prepared | None = None
+        self.prepared: PreparedRun | None = None
         self.inputs: list[Any] = []
 
     def prepare(self, row: str, path: str) -> dict[str, Any]:

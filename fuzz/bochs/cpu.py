@@ -11,8 +11,8 @@ import struct
 from typing import Any, Final, NamedTuple
 
 from fuzz.bochs.boot import CODE, DATA, ERRORS, TASK, Layout
-from fuzz.bochs.gathers import Lowered, lowered
-from fuzz.bochs.host_calls import Outside
+from fuzz.bochs.gathers import LoweredGather, lowered
+from fuzz.bochs.host_calls import HostFunctions
 from fuzz.bochs.library import EmulatorError, load
 from fuzz.bochs.tiles import TileError, Tiles
 
@@ -77,7 +77,7 @@ class Cpu:
         self._mapped: list[tuple[int, int]] = []
         self._strange = 0
         self.tiles = Tiles()
-        self.outside = Outside()
+        self.outside = HostFunctions()
         self._rewritten: dict[bytes, int] = {}
         self._lent = _Lent(0, 0, 0, [])
         self.system_calls: dict[int, int] = {}
@@ -194,7 +194,7 @@ class Cpu:
             raise EmulatorError(f"{what}{where} at {self._near(place)}")
         cpu.rip, cpu.rsp, cpu.rflags = place, stack, flags
 
-    def _lend(self, cpu: Any, place: int, found: Lowered) -> None:
+    def _lend(self, cpu: Any, place: int, found: LoweredGather) -> None:
         """Run another instruction in place of one that the emulator refuses."""
         state = cpu.state
         vectors = state.zmm

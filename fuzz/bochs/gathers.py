@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["Lowered", "lowered"]
+__all__ = ["LoweredGather", "lowered"]
 
 _OPCODES: Final = frozenset({0x90, 0x91, 0x92, 0x93, 0xA0, 0xA1, 0xA2, 0xA3})
 
 
-class Lowered(NamedTuple):
+class LoweredGather(NamedTuple):
     """An instruction and the registers of its indices: as it was, and as it is written anew."""
 
     code: bytes
@@ -20,7 +20,7 @@ class Lowered(NamedTuple):
     lower: int
 
 
-def lowered(code: bytes) -> Lowered | None:
+def lowered(code: bytes) -> LoweredGather | None:
     """Rewrite the instruction that bytes begin with; None where it is no such one."""
     if len(code) < 11 or code[0] != 0x62 or code[1] & 7 != 2 or code[4] not in _OPCODES:
         return None
@@ -38,4 +38,4 @@ def lowered(code: bytes) -> Lowered | None:
         lower ^= 8
         first ^= 0x40
     made = bytes([code[0], first, code[2], code[3] | 8, *code[4 : 7 + wide]])
-    return Lowered(made, upper, lower)
+    return LoweredGather(made, upper, lower)

@@ -12,7 +12,7 @@ import mmap
 import struct
 from typing import Any, Final
 
-__all__ = ["Outside", "is_pure", "library_of"]
+__all__ = ["HostFunctions", "is_pure", "library_of"]
 
 _PURE: Final = frozenset(
     {"memchr", "memcmp", "memcpy", "memmove", "memset", "strcmp", "strlen", "strncmp"}
@@ -52,7 +52,7 @@ def is_pure(name: str, address: int) -> bool:
     return library.startswith("libm.") or (library.startswith("libc.") and name in _PURE)
 
 
-class Outside:
+class HostFunctions:
     """Functions that run for real, by the addresses at which emulated code calls them."""
 
     def __init__(self) -> None:

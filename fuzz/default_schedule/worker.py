@@ -96,7 +96,7 @@ def _sizes(case: Case, name: str) -> AbstractContextManager[Target]:
     return small(choices, name) if choices.chance(_SMALL) else nullcontext(Target(name))
 
 
-class _Made(NamedTuple):
+class _ScheduledModule(NamedTuple):
     """Loops of a program for a target, and for those that answer the same."""
 
     facts: Mapping[str, Any]
@@ -112,7 +112,7 @@ class _Schedules:
         self.loops = legalize_ops(case.module) if is_graph(case) else case.module
         self.kinds: set[str] = set()
         """The rules that took parts of it."""
-        self._made: list[_Made] = []
+        self._made: list[_ScheduledModule] = []
 
     def _constants(self, func: PrimFunc) -> frozenset[Var]:
         choices = SeedChoices(f"constants {self.case.seed} {func.name}")
@@ -120,7 +120,7 @@ class _Schedules:
             return constants_of(func, choices, _DIRECTED_CONSTANT)
         return constants_of(func, choices) if choices.chance(_CONSTANT) else frozenset()
 
-    def of(self, name: str) -> _Made:
+    def of(self, name: str) -> _ScheduledModule:
         """Schedule the program, unless another target had all that the rules ask for."""
         explains = SeedChoices(f"explained {self.case.seed}").chance(_EXPLAINED)
         with _sizes(self.case, name) as target:
@@ -138,7 +138,7 @@ class _Schedules:
                     if explains:
                         explain_schedule(func, constants, target)
         module = self.loops.with_functions(functions)
-        self._made.append(_Made(asked.facts, module, structural_digest(module)))
+        self._made.append(_ScheduledModule(asked.facts, module, structural_digest(module)))
         return self._made[-1]
 
 
@@ -146,7 +146,7 @@ class _TooLongError(Exception):
     """A program is left out: others are interpreted in its time."""
 
 
-class _Interpreted:
+class _ComparedSchedule:
     """Compares scheduled loops with the reference, and unrounded with the loops as written."""
 
     def __init__(self, case: Case) -> None:
@@ -299,8 +299,8 @@ def _said(case: Case, run: Callable[..., Any]) -> str:
     return outcome(case, flat_results(result) if is_graph(case) else arguments)
 
 
-WAYS: Final[Mapping[str, type[_Interpreted | _Native | _Unrun]]] = {
-    "interpreted": _Interpreted,
+WAYS: Final[Mapping[str, type[_ComparedSchedule | _Native | _Unrun]]] = {
+    "interpreted": _ComparedSchedule,
     "native": _Native,
     "unrun": _Unrun,
 }

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["Damaged", "model_of_seed"]
+__all__ = ["DamagedModel", "model_of_seed"]
 
 LARGEST: Final = 1 << 16
 """Bytes of the largest model that is damaged."""
@@ -49,7 +49,7 @@ main (float[N, 3, 8, 8] x, int64[M] k) => (float[N, 4] y, float[M, 4] z)
 
 
 @dataclass(frozen=True)
-class Damaged:
+class DamagedModel:
     """A file, and what was done to it."""
 
     name: str
@@ -250,12 +250,12 @@ def _too_deep() -> type[Exception]:
     return importlib.import_module("google.protobuf.message").DecodeError
 
 
-def model_of_seed(seed: int) -> Damaged:
+def model_of_seed(seed: int) -> DamagedModel:
     """Return the damaged file of a seed."""
     random = Random(seed)
     name, data = random.choice(_models())
     if random.random() < 0.3:
-        return Damaged(name, _damage_bytes(data, random), ("bytes",))
+        return DamagedModel(name, _damage_bytes(data, random), ("bytes",))
     model: Any = importlib.import_module("onnx").ModelProto.FromString(data)
     changes: list[str] = []
     for _ in range(random.choice([1, 1, 1, 2, 4])):
@@ -269,4 +269,4 @@ def model_of_seed(seed: int) -> Damaged:
         except (ValueError, TypeError, _too_deep()):  # protobuf holds no such number, text or depth
             continue
         changes.append(change.__name__.removeprefix("_change_"))
-    return Damaged(name, model.SerializeToString(), tuple(changes))
+    return DamagedModel(name, model.SerializeToString(), tuple(changes))

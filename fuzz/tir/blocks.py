@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fuzz.tir.expressions import INT32, INT64, Context, Known
+from fuzz.tir.expressions import INT32, INT64, Context, UsableBuffer
 from fuzz.tir.statements import Maker, Statements
 from loomir.ir.visit import pre_order
 from loomir.support.dtype import BOOL, DataType
@@ -232,7 +232,7 @@ class Blocks:
         source = known.buffer
         buffer = decl_buffer(lengths, source.dtype, self.exprs.name("M"), scope=source.scope)
         match = MatchBufferRegion(buffer, BufferRegion(source, tuple(ranges)))
-        other = Known(buffer, tuple(lengths), (), known.writable, known.root, passable=False)
+        other = UsableBuffer(buffer, tuple(lengths), (), known.writable, known.root, passable=False)
         inner = replace(ctx, buffers=(*ctx.buffers, other), jumps=False)
         body = self.s.block_of(inner, depth)
         return self._block([], body, match_buffers=(match,))
@@ -241,7 +241,7 @@ class Blocks:
         """Allocate in a block."""
         buffer, shape = self.s.fresh()
         filled = self.s.fill(ctx, buffer, shape)
-        known = Known(buffer, shape, root=id(buffer))
+        known = UsableBuffer(buffer, shape, root=id(buffer))
         inner = replace(ctx, buffers=(*ctx.buffers, known), jumps=False)
         body = self.s.block_of(inner, depth)
         return self._block([], seq([filled, body]), alloc_buffers=(buffer,))

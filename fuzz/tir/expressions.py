@@ -51,7 +51,7 @@ from loomir.tir import (
     const,
 )
 
-__all__ = ["Context", "Expressions", "Index", "Known", "Place"]
+__all__ = ["Context", "Expressions", "Index", "Place", "UsableBuffer"]
 
 INT32, INT64 = DataType("int32"), DataType("int64")
 
@@ -72,7 +72,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Known:
+class UsableBuffer:
     """A buffer that may be used here, with its extents as they are at run time."""
 
     buffer: Buffer
@@ -91,7 +91,7 @@ class Context:
 
     indices: tuple[Index, ...] = ()
     scalars: tuple[Var, ...] = ()
-    buffers: tuple[Known, ...] = ()
+    buffers: tuple[UsableBuffer, ...] = ()
     repeat: int = 1
     """How many times this place runs, at most."""
     jumps: bool = False
@@ -227,7 +227,7 @@ class Expressions:
         return c.pick(ways) if ways else None
 
     def access(
-        self, ctx: Context, known: Known, lanes: int, depth: int = 1
+        self, ctx: Context, known: UsableBuffer, lanes: int, depth: int = 1
     ) -> tuple[PrimExpr, ...] | None:
         """Draw indices of a buffer, or None where that many lanes do not fit."""
         indices: list[PrimExpr] = []

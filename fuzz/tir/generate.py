@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from fuzz.choices import Choices, SeedChoices
 from fuzz.tir.blocks import Blocks
-from fuzz.tir.expressions import Context, Expressions, Helper, Known, Policy
+from fuzz.tir.expressions import Context, Expressions, Helper, Policy, UsableBuffer
 from fuzz.tir.functions import EVERY, FLOATS, INTS
 from fuzz.tir.program import ArraySpec, Program, ScalarSpec
 from fuzz.tir.statements import Statements
@@ -185,13 +185,13 @@ class _Generator:
     def _buffer_helper(self, name: str) -> Helper:
         params = self._scalars()
         buffers: list[Buffer] = []
-        knowns: list[Known] = []
+        knowns: list[UsableBuffer] = []
         wanted: list[tuple[DataType, tuple[int, ...] | None]] = []
         for _ in range(self.c.integer(1, 2)):
             shape = tuple(self.c.pick([2, 3, 4, 8]) for _ in range(self.c.integer(1, 2)))
             buffer = decl_buffer(shape, self.exprs.dtype(), self.exprs.name("H"))
             buffers.append(buffer)
-            knowns.append(Known(buffer, shape, root=id(buffer)))
+            knowns.append(UsableBuffer(buffer, shape, root=id(buffer)))
             wanted.append((buffer.dtype, shape))
         ctx = Context(scalars=tuple(params), buffers=tuple(knowns))
         returns = self.exprs.dtype() if self.c.chance(0.3) else None
@@ -214,7 +214,7 @@ class _Generator:
         c = self.c
         params: list[Var] = []
         buffer_map: dict[Var, Buffer] = {}
-        knowns: list[Known] = []
+        knowns: list[UsableBuffer] = []
         for _ in range(c.integer(1, [2, 3, 4][self.policy.size])):
             known = self._array()
             handle = Var(known.buffer.name, "handle")
@@ -253,7 +253,7 @@ class _Generator:
             {"global_symbol": "main"},
         )
 
-    def _array(self) -> Known:
+    def _array(self) -> UsableBuffer:
         """Draw an array parameter and its argument."""
         c, name, dtype = self.c, self.exprs.name("A"), self.exprs.dtype()
         tiny = self.policy.favours == "tiny"
@@ -276,7 +276,7 @@ class _Generator:
         offset = c.integer(1, 3) if c.chance(0.1) else 0
         self.arguments.append(ArraySpec(name, dtype, tuple(extents), steps, offset))
         buffer = decl_buffer(shape, dtype, name, strides=strides)
-        return Known(buffer, tuple(extents), root=id(buffer), passable=not strides)
+        return UsableBuffer(buffer, tuple(extents), root=id(buffer), passable=not strides)
 
     def _extent(self, extent: int, most: int) -> tuple[int, PrimExpr]:
         """Write an extent as a constant, a name, or an expression of names, up to ``most``."""
@@ -293,7 +293,7 @@ class _Generator:
             return extent, var
         return extent, IntImm(extent, INT32)
 
-    def _math_output(self, params: list[Var], buffer_map: dict[Var, Buffer]) -> Known | None:
+    def _math_output(self, params: list[Var], buffer_map: dict[Var, Buffer]) -> UsableBuffer | None:
         """Add an array for results that engines may round differently; nothing reads it."""
         floats = [d for d in self.policy.dtypes if d.is_float]
         if not floats:
@@ -305,4 +305,4 @@ class _Generator:
         buffer_map[handle] = buffer
         tolerance = max(TOLERANCE.values())
         self.arguments.append(ArraySpec(name, buffer.dtype, (extent,), tolerance=tolerance))
-        return Known(buffer, (extent,), root=id(buffer))
+        return UsableBuffer(buffer, (extent,), root=id(buffer))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from fuzz.tir.expressions import INT32, INT64, Context, Expressions, Helper, Known, Place
+from fuzz.tir.expressions import INT32, INT64, Context, Expressions, Helper, Place, UsableBuffer
 from fuzz.tir.functions import inexact_names
 from loomir.ir.module import GlobalVar
 from loomir.ir.visit import of_classes
@@ -64,7 +64,7 @@ class Statements:
         self.exprs = exprs
         self.c = exprs.choices
         self.budget = budget
-        self.maths: Known | None = None
+        self.maths: UsableBuffer | None = None
         self.has_blocks = False
         favours = self.favours = exprs.policy.favours
         self.makers: list[tuple[float, Maker]] = [
@@ -116,7 +116,7 @@ class Statements:
         return self.store(ctx, 0) or Evaluate(const(0, INT32))
 
     # -- stores --------------------------------------------------------------------------------
-    def _writable(self, ctx: Context) -> list[Known]:
+    def _writable(self, ctx: Context) -> list[UsableBuffer]:
         return [k for k in ctx.buffers if k.writable and all(k.extents)]
 
     def store(self, ctx: Context, depth: int) -> Stmt | None:
@@ -273,10 +273,12 @@ class Statements:
                 kind = ForKind.PARALLEL
         return For(var, least, extent, kind, body, thread)
 
-    def _iteration_arrays(self, ctx: Context, var: Var, start: int, stop: int) -> tuple[Known, ...]:
+    def _iteration_arrays(
+        self, ctx: Context, var: Var, start: int, stop: int
+    ) -> tuple[UsableBuffer, ...]:
         """Return what iterations may use: of each memory an axis of their own, or no writing."""
-        kept: list[Known] = []
-        by_root: dict[int, list[Known]] = {}
+        kept: list[UsableBuffer] = []
+        by_root: dict[int, list[UsableBuffer]] = {}
         for known in ctx.buffers:
             by_root.setdefault(known.root, []).append(known)
         for group in by_root.values():
@@ -408,7 +410,7 @@ class Statements:
         return Allocate(buffer.data, buffer.dtype, extents, TRUE, inner)
 
     def _with(self, ctx: Context, buffer: Buffer, shape: tuple[int, ...]) -> Context:
-        return replace(ctx, buffers=(*ctx.buffers, Known(buffer, shape, root=id(buffer))))
+        return replace(ctx, buffers=(*ctx.buffers, UsableBuffer(buffer, shape, root=id(buffer))))
 
     def allocation(self, ctx: Context, depth: int) -> Stmt | None:
         """Allocate, fill, and use."""

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from benchmarks.peers import PEERS, missing
-from benchmarks.results import Found, Outcome, as_markdown, as_svg
+from benchmarks.results import Outcome, RowTimes, as_markdown, as_svg
 from benchmarks.rows import ROWS, Row, inputs_of, reference_of
 
 ROOT = Path(__file__).parents[2]
@@ -60,13 +60,15 @@ def test_convolutions_are_those_of_windows():
 
 def test_ratios_and_shares_are_those_of_least_times():
     row = Row("a & b", "gelu", ((4,),), (4,), 100)
-    found = Found(row, {"loomir": [2.0, 1.0], "x": [4.0, 3.0], "y": [5.0]}, {}, {}, {})
-    none = Found(row, {"loomir": [2.0]}, {}, {}, {"x": "wrong"})
+    found = RowTimes(row, {"loomir": [2.0, 1.0], "x": [4.0, 3.0], "y": [5.0]}, {}, {}, {})
+    none = RowTimes(row, {"loomir": [2.0]}, {}, {}, {"x": "wrong"})
     roof = {"flops": 200.0, "bandwidth": 64.0, "int8 flops": 800.0}
     outcome = Outcome(1, "a CPU", 2, roof, [found, none], {})
     assert (found.best, found.ratio, outcome.mean) == ("x", 3.0, pytest.approx(3.0))
     assert outcome.share(found, "loomir") == 0.5  # limited by operations, not by 32 bytes
-    narrow = Found(dataclasses.replace(row, dtype="int8", flops=400), {"loomir": [1.0]}, {}, {}, {})
+    narrow = RowTimes(
+        dataclasses.replace(row, dtype="int8", flops=400), {"loomir": [1.0]}, {}, {}, {}
+    )
     assert outcome.share(narrow, "loomir") == 0.5  # instructions take four steps at once
     assert "| a & b | 1000.000 ms | 50% | +50% | x |" in as_markdown([outcome])
     words = list(ET.fromstring(as_svg([outcome])).itertext())

@@ -17,7 +17,7 @@ from benchmarks.models import ARCHITECTURES
 from benchmarks.models.cases import CASES, Case
 from benchmarks.models.files import write
 from benchmarks.models.peers import PEERS, missing
-from benchmarks.models.results import Found, Measured, Outcome, as_markdown, as_svg
+from benchmarks.models.results import ModelTimes, Outcome, RuntimeResult, as_markdown, as_svg
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,13 +62,17 @@ def test_a_run_measures_compares_and_writes(tmp_path: Path):
 
 def test_ratios_are_those_of_the_best_peer():
     case = Case("a & b", "mlp")
-    ours = Measured(
+    ours = RuntimeResult(
         {"called": 2.0}, {"called": 1.0}, {"peak": 300}, {"peak": 200}, 1e-7, [2.0, 1.0]
     )
-    other = Measured({"called": 1.0}, {"called": 3.0}, {"peak": 150}, {"peak": 150}, 1e-7, [3.0])
-    slow = Measured({"called": 9.0}, {"called": 9.0}, {"peak": 100}, {"peak": 90}, 1e-7, [9.0])
-    found = Found(case, {"loomir": ours, "loomir pt2": Measured(), "x": other, "y": slow}, {})
-    none = Found(case, {"x": other}, {"loomir": "wrong"})
+    other = RuntimeResult(
+        {"called": 1.0}, {"called": 3.0}, {"peak": 150}, {"peak": 150}, 1e-7, [3.0]
+    )
+    slow = RuntimeResult({"called": 9.0}, {"called": 9.0}, {"peak": 100}, {"peak": 90}, 1e-7, [9.0])
+    found = ModelTimes(
+        case, {"loomir": ours, "loomir pt2": RuntimeResult(), "x": other, "y": slow}, {}
+    )
+    none = ModelTimes(case, {"x": other}, {"loomir": "wrong"})
     outcome = Outcome(2, "a CPU", "small", (0.0, 1.0), [found, none])
     assert (found.best(lambda m: m.latency), found.ratio(lambda m: m.latency)) == ("x", 3.0)
     assert (found.best(lambda m: m.memory["peak"]), ours.variation) == ("y", 0.5)

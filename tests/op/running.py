@@ -228,7 +228,7 @@ def flat(value: Any) -> list[Array]:
     return [value]
 
 
-class Lowered:
+class LoweredModule:
     """Many calls in one function, since it takes longer to compile two.
 
     With ``symbols`` the calls are of tensors that these describe.

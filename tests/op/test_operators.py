@@ -23,7 +23,7 @@ from loomir.support.dtype import DataType, numpy_of
 from tests.clause import clauses
 from tests.op.running import (
     VAGUE,
-    Lowered,
+    LoweredModule,
     Symbolic,
     assert_describes,
     assert_same,
@@ -150,7 +150,7 @@ def test_results_are_on_the_device_of_the_tensors(op: OpDef):
 
 @pytest.mark.parametrize("op", COMPUTED, ids=named)
 def test_lowering_computes_the_reference(op: OpDef):
-    lowered = Lowered()
+    lowered = LoweredModule()
     for number, sample in enumerate(op.samples):
         lowered.add(call_of(op, sample), shown(op, number), sample.ulps, sample.absolute)
     lowered.check()
@@ -160,7 +160,7 @@ def test_lowering_computes_the_reference(op: OpDef):
 def test_lowering_computes_the_reference_of_symbolic_shapes(op: OpDef):
     """Share a variable between equal extents; in ``test_whole_programs`` each has its own."""
     symbols = Symbolic(shared=True)
-    lowered = Lowered(symbols)
+    lowered = LoweredModule(symbols)
     for number, sample in enumerate(op.samples):
         made = call_of(op, sample, symbols)
         if precise(made.infer()):
@@ -244,7 +244,7 @@ def without_divisions_by_zero(op: OpDef, sample: Sample) -> Sample:
 
 @pytest.mark.parametrize("op", ELEMENTWISE, ids=named)
 def test_special_values(op: OpDef):
-    lowered = Lowered()
+    lowered = LoweredModule()
     taken: list[str] = []
     like = max(op.samples, key=lambda s: s.ulps)
     for dtype in DTYPES:

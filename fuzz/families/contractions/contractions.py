@@ -24,7 +24,7 @@ from fuzz.families.contractions.terms import (
     Axis,
     Cast,
     Const,
-    Guarded,
+    GuardedLoad,
     Index,
     Load,
     Op,
@@ -32,7 +32,7 @@ from fuzz.families.contractions.terms import (
     dtype_of,
     float_like,
 )
-from fuzz.families.contractions.text import Given, Unit, made_of
+from fuzz.families.contractions.text import ArrayArgument, Unit, made_of
 
 __all__ = ["VERSION", "draw"]
 
@@ -71,7 +71,7 @@ class _Kind:
 @dataclass
 class _Drawn:
     c: SeedChoices
-    given: list[Given] = field(default_factory=list[Given])
+    given: list[ArrayArgument] = field(default_factory=list[ArrayArgument])
     axes: list[Axis] = field(default_factory=list[Axis])
     names: int = 0
     whole: bool = False
@@ -138,7 +138,7 @@ class _Drawn:
                 return before, after
         raise AssertionError("zeros are exact")
 
-    def filled(self, given: Given, most: int | None, share: float) -> Any:
+    def filled(self, given: ArrayArgument, most: int | None, share: float) -> Any:
         """Fill an array: with any integers, or with small whole numbers."""
         random = np.random.default_rng(self.c.integer(0, 1 << 30))
         dtype = dtype_of(given.dtype)
@@ -290,7 +290,7 @@ class _Drawn:
     def converted(self, term: Term, to: str) -> Term:
         """Convert a term, and maybe take something from it, as zero points are."""
         made = term if term.dtype == to else Cast(to, term)
-        narrow = isinstance(term, (Load, Guarded)) and term.dtype in _BYTES
+        narrow = isinstance(term, (Load, GuardedLoad)) and term.dtype in _BYTES
         if narrow and not float_like(to) and self.c.chance(0.08):
             return Op("-", made, Const(self.c.integer(1, 5), to))
         return made
@@ -326,7 +326,7 @@ class _Drawn:
             guarded = [at for at, index in enumerate(indices) if index.shift < 0]
         given = self.array("A", dtype, indices, guarded)
         load = Load(given.name, dtype, tuple(indices))
-        return Guarded(load, tuple(guarded), given.shape) if guarded else load
+        return GuardedLoad(load, tuple(guarded), given.shape) if guarded else load
 
     def mixed(self, axes: list[Axis]) -> list[Axis]:
         """Put axes into another order."""
@@ -372,7 +372,7 @@ class _Drawn:
 
     def array(
         self, stem: str, dtype: str, indices: Sequence[Index], guarded: Sequence[int] = ()
-    ) -> Given:
+    ) -> ArrayArgument:
         """Draw an array that the indices fit."""
         c = self.c
         beyond = c.integer(1, 2) if c.chance(self.odd / 4) else 0
@@ -384,13 +384,13 @@ class _Drawn:
             plain = index.plain
             shape.append((plain.size if plain is not None else most) + beyond)
         layout = c.weighted([(1 - self.strided, ""), (self.strided, "strided")])
-        made = Given(self.name(stem), dtype, tuple(indices), tuple(shape), beyond, layout)
+        made = ArrayArgument(self.name(stem), dtype, tuple(indices), tuple(shape), beyond, layout)
         made.fixed = set(guarded)
         self.given.append(made)
         return made
 
     # -- results -------------------------------------------------------------------------------
-    def result(self, dtype: str, axes: Sequence[Axis]) -> tuple[Given, Load]:
+    def result(self, dtype: str, axes: Sequence[Axis]) -> tuple[ArrayArgument, Load]:
         """Draw the array of sums."""
         c = self.c
         indices = [Index(((axis, 1),)) for axis in axes]

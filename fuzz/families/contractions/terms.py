@@ -24,7 +24,7 @@ __all__ = [
     "Cast",
     "Const",
     "Grid",
-    "Guarded",
+    "GuardedLoad",
     "Index",
     "Load",
     "Op",
@@ -311,7 +311,7 @@ class Load(Term):
 
 
 @dataclass(eq=False)
-class Guarded(Term):
+class GuardedLoad(Term):
     """An element, or 0 where some indices are outside of the array."""
 
     load: Load

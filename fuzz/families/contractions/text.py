@@ -26,14 +26,14 @@ from loomir import te
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.script import from_source
 
-__all__ = ["Given", "Unit", "made_of"]
+__all__ = ["ArrayArgument", "Unit", "made_of"]
 
 Array = Any
 _SCALAR = "s"
 
 
 @dataclass(eq=False)
-class Given:
+class ArrayArgument:
     """An array: by which indices it is accessed, and how it lies in memory."""
 
     name: str
@@ -88,7 +88,7 @@ class Unit:
     outer: list[Axis]
     reduced: list[Axis]
     term: Term
-    given: Given
+    given: ArrayArgument
     target: Load
     start: Term | None
     init_place: str
@@ -134,7 +134,11 @@ class Unit:
 
 
 def made_of(
-    c: Choices, form: str, units: Sequence[Unit], given: Sequence[Given], axes: Sequence[Axis]
+    c: Choices,
+    form: str,
+    units: Sequence[Unit],
+    given: Sequence[ArrayArgument],
+    axes: Sequence[Axis],
 ) -> IRModule:
     """Write a program."""
     if form == "te":
@@ -147,7 +151,7 @@ def made_of(
 
 # -- tensor expressions ------------------------------------------------------------------------
 def _tensor_expressions(
-    units: Sequence[Unit], given: Sequence[Given], axes: Sequence[Axis]
+    units: Sequence[Unit], given: Sequence[ArrayArgument], axes: Sequence[Axis]
 ) -> IRModule:
     sizes = {axis.size_name: te.var(axis.size_name, "int64") for axis in axes if axis.symbolic}
     made: dict[str, Any] = {}
@@ -196,7 +200,7 @@ def _tensor_expressions(
 # -- text --------------------------------------------------------------------------------------
 class _Text:
     def __init__(
-        self, c: Choices, form: str, units: Sequence[Unit], given: Sequence[Given]
+        self, c: Choices, form: str, units: Sequence[Unit], given: Sequence[ArrayArgument]
     ) -> None:
         self.c, self.form, self.units, self.given = c, form, units, given
         self.lines: list[str] = []
@@ -224,7 +228,7 @@ class _Text:
             self.unit(unit)
         return "\n".join(self.lines) + "\n"
 
-    def buffer(self, one: Given) -> None:
+    def buffer(self, one: ArrayArgument) -> None:
         extents = one.extents()
         shape = ", ".join(extents) + ("," if len(extents) == 1 else "")
         if one.inner:

@@ -13,7 +13,7 @@ from fuzz.families.as_python import dtype_of, float_like
 from fuzz.families.drafts import Draft
 from loomir import te
 
-__all__ = ["EXACT", "Made", "Pieces"]
+__all__ = ["EXACT", "KnownTensor", "Pieces"]
 
 EXACT: Final = {"bfloat16": 2.0**8, "float16": 2.0**11, "float32": 2.0**24, "float64": 2.0**53}
 _DTYPES: Final = (
@@ -25,7 +25,7 @@ _WORK: Final = ((5, 1_000), (3, 5_000), (0.2, 50_000))
 
 
 @dataclass(eq=False)
-class Made:
+class KnownTensor:
     """A tensor, and its elements."""
 
     tensor: Any
@@ -54,13 +54,13 @@ class Pieces:
         self.budget = c.weighted(_WORK)
         self.symbolic = c.weighted([(5, 0.0), (2, 0.5), (1, 1.0)])
         self.sizes: dict[int, Any] = {}
-        self.inputs: list[Made] = []
-        self.pool: list[Made] = []
+        self.inputs: list[KnownTensor] = []
+        self.pool: list[KnownTensor] = []
         self.names = 0
 
     def given(
         self, shape: Sequence[int], dtype: str, below: int = 0, extents: Sequence[Any] = ()
-    ) -> Made:
+    ) -> KnownTensor:
         """Add a tensor that is passed; ``extents`` are those that are known to be equal."""
         self.names += 1
         extents = list(extents)
@@ -79,23 +79,23 @@ class Pieces:
         else:
             value = self.d.content(dtype, shape, self.c.pick(["any", "small"]))
         tensor = te.placeholder(tuple(extents), dtype, name=f"x{self.names}")
-        made = Made(tensor, value)
+        made = KnownTensor(tensor, value)
         self.inputs.append(made)
         self.pool.append(made)
         return made
 
-    def fixed(self, x: Made) -> bool:
+    def fixed(self, x: KnownTensor) -> bool:
         """Whether all extents are numbers."""
         return all(str(n).isdigit() for n in x.tensor.shape)
 
-    def made(self, tensor: Any, value: Any, dtype: str) -> Made | None:
+    def made(self, tensor: Any, value: Any, dtype: str) -> KnownTensor | None:
         """Take what an operator makes, where it is exact."""
         if float_like(dtype):
             wide = np.asarray(value, "float64")
             whole = np.isfinite(wide).all() and (wide == np.round(wide)).all()
             if not whole or (wide.size and abs(wide).max() > EXACT[dtype]):
                 return None
-        return Made(tensor(), np.asarray(value).astype(dtype_of(dtype)))
+        return KnownTensor(tensor(), np.asarray(value).astype(dtype_of(dtype)))
 
     def sums(self, value: Any, axes: Any, dtype: str) -> bool:
         """Whether sums of numbers are exact in any order."""
@@ -104,7 +104,7 @@ class Pieces:
         most = abs(np.asarray(value, "float64")).sum(axis=axes)
         return bool(np.max(most, initial=0) <= EXACT[dtype])
 
-    def beside(self, x: Made) -> Made:
+    def beside(self, x: KnownTensor) -> KnownTensor:
         """Find, or pass, a tensor that broadcasts to another."""
         c = self.c
         if c.chance(0.6):
@@ -119,7 +119,7 @@ class Pieces:
         self.pool = before
         return made
 
-    def alike(self, x: Made) -> list[Made]:
+    def alike(self, x: KnownTensor) -> list[KnownTensor]:
         """List the tensors whose shape surely is that of another."""
         shape = [str(n) for n in x.tensor.shape]
         return [

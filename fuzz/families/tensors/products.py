@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fuzz.families.as_python import float_like
-from fuzz.families.tensors.pieces import EXACT, Made, Pieces
+from fuzz.families.tensors.pieces import EXACT, KnownTensor, Pieces
 from loomir.te import topi
 
 __all__ = ["Products"]
@@ -18,7 +18,7 @@ __all__ = ["Products"]
 class Products(Pieces):
     """Makes sums of products."""
 
-    def product(self, x: Made) -> Made | None:
+    def product(self, x: KnownTensor) -> KnownTensor | None:
         """Multiply matrices."""
         c = self.c
         if len(x.shape) < 2 or x.dtype == "bool" or math.prod(x.shape) > 2 * self.budget:
@@ -46,7 +46,7 @@ class Products(Pieces):
             lambda: topi.matmul(x.tensor, y.tensor, dtype, transpose_b=transposed), a @ b, dtype
         )
 
-    def window(self, x: Made) -> Made | None:
+    def window(self, x: KnownTensor) -> KnownTensor | None:
         """Slide windows over the last axes: a convolution, or a pool."""
         c = self.c
         if not 3 <= len(x.shape) <= 5 or x.dtype == "bool" or not self.fixed(x):
@@ -131,7 +131,7 @@ class Products(Pieces):
         steps = (slice(None), slice(None), *[slice(None, None, stride)] * rank)
         return view[(*steps, *[slice(None, None, gap)] * rank)]
 
-    def summed_products(self, x: Made) -> Made | None:
+    def summed_products(self, x: KnownTensor) -> KnownTensor | None:
         """Sum up products by subscripts."""
         c = self.c
         if not 1 <= len(x.shape) <= 4 or x.dtype == "bool" or math.prod(x.shape) > 8_000:
@@ -167,7 +167,7 @@ class Products(Pieces):
         value = np.einsum(words, a, b)
         return self.made(lambda: topi.einsum(words, x.tensor, y.tensor), value, x.dtype)
 
-    def conv_transpose(self, x: Made) -> Made | None:
+    def conv_transpose(self, x: KnownTensor) -> KnownTensor | None:
         """Scatter each element over a window: a transposed convolution."""
         c = self.c
         if not 3 <= len(x.shape) <= 4 or not self.fixed(x):

@@ -17,7 +17,7 @@ import numpy as np
 from fuzz.choices import SeedChoices
 from fuzz.families.as_python import float_like
 from fuzz.families.cases import Case
-from fuzz.families.tensors.pieces import Made
+from fuzz.families.tensors.pieces import KnownTensor
 from fuzz.families.tensors.products import Products
 from loomir import te
 from loomir.ir.module import GlobalVar, IRModule
@@ -56,7 +56,7 @@ class _Tensors(Products):
             results.append(self.pool[-1])
         if not results:
             one = self.inputs[0]
-            results = [Made(topi.identity(one.tensor), one.value)]
+            results = [KnownTensor(topi.identity(one.tensor), one.value)]
         tensors = [m.tensor for m in (*self.inputs, *results)]
         func = te.create_prim_func(tensors)
         module = IRModule({GlobalVar("main"): func})
@@ -66,12 +66,12 @@ class _Tensors(Products):
         return Case("tensors", seed, module, "main", tuple(arguments), expected)
 
     # -- operators -------------------------------------------------------------------------------
-    def step(self) -> Made | None:
+    def step(self) -> KnownTensor | None:
         """Draw an operator."""
         c = self.c
         for _ in range(_TRIES):
             x = self.pool[-1] if c.chance(0.75) else c.pick(self.pool)
-            how: Callable[[Made], Made | None] = c.weighted(
+            how: Callable[[KnownTensor], KnownTensor | None] = c.weighted(
                 [
                     (5, self.binary),
                     (4, self.unary),
@@ -102,7 +102,7 @@ class _Tensors(Products):
         return None
 
     # -- by elements -----------------------------------------------------------------------------
-    def binary(self, x: Made) -> Made | None:
+    def binary(self, x: KnownTensor) -> KnownTensor | None:
         """Combine two tensors."""
         c = self.c
         names = ["add", "add", "subtract", "multiply", "maximum", "minimum"]
@@ -126,7 +126,7 @@ class _Tensors(Products):
             )
         return self.made(lambda: getattr(topi, name)(x.tensor, y.tensor), value, x.dtype)
 
-    def unary(self, x: Made) -> Made | None:
+    def unary(self, x: KnownTensor) -> KnownTensor | None:
         """Change each element."""
         c, v, dtype = self.c, x.value, x.dtype
         if dtype == "bool":
@@ -155,7 +155,7 @@ class _Tensors(Products):
         tensor, value = c.pick(ways)
         return self.made(tensor, value, dtype)
 
-    def formula(self, x: Made) -> Made | None:
+    def formula(self, x: KnownTensor) -> KnownTensor | None:
         """Write elements by a formula of their own, with neighbours."""
         c, v = self.c, x.value
         if x.dtype == "bool" or not x.shape:
@@ -233,7 +233,7 @@ class _Tensors(Products):
             x.dtype,
         )
 
-    def converted(self, x: Made) -> Made | None:
+    def converted(self, x: KnownTensor) -> KnownTensor | None:
         """Convert to another dtype."""
         dtype = self.c.pick(["float32", "int32", "int8", "float64", "float16", "uint8", "int64"])
         if dtype == x.dtype:
@@ -248,12 +248,12 @@ class _Tensors(Products):
         return self.made(lambda: topi.cast(x.tensor, dtype), value.astype(dtype), dtype)
 
     # -- reductions ------------------------------------------------------------------------------
-    def axes(self, x: Made) -> tuple[int, ...]:
+    def axes(self, x: KnownTensor) -> tuple[int, ...]:
         """Draw some axes, one at least."""
         found = tuple(at for at in range(len(x.shape)) if self.c.chance(0.5))
         return found or (self.c.integer(0, len(x.shape) - 1),)
 
-    def reduction(self, x: Made) -> Made | None:
+    def reduction(self, x: KnownTensor) -> KnownTensor | None:
         """Reduce some axes."""
         c = self.c
         if not x.shape:
@@ -280,7 +280,9 @@ class _Tensors(Products):
         value = getattr(np, name)(x.value, axis=axes, keepdims=keep)
         return self.made(lambda: getattr(topi, name)(x.tensor, axes, keep), value, x.dtype)
 
-    def own_sum(self, x: Made, axes: Sequence[int], value: Any, dtype: str) -> Made | None:
+    def own_sum(
+        self, x: KnownTensor, axes: Sequence[int], value: Any, dtype: str
+    ) -> KnownTensor | None:
         """Sum up by a compute."""
         kept = [at for at in range(len(x.shape)) if at not in axes]
 
@@ -297,7 +299,7 @@ class _Tensors(Products):
 
         return self.made(tensor, value, dtype)
 
-    def extreme(self, x: Made) -> Made | None:
+    def extreme(self, x: KnownTensor) -> KnownTensor | None:
         """Find where the greatest or the least element is."""
         c = self.c
         if not x.shape or x.dtype == "bool":
@@ -308,7 +310,7 @@ class _Tensors(Products):
         )
         return self.made(lambda: getattr(topi, name)(x.tensor, axis), value, "int64")
 
-    def scanned(self, x: Made) -> Made | None:
+    def scanned(self, x: KnownTensor) -> KnownTensor | None:
         """Sum up what is before each element."""
         c = self.c
         if not x.shape or x.dtype == "bool":
@@ -325,13 +327,13 @@ class _Tensors(Products):
         )
 
     # -- movements -------------------------------------------------------------------------------
-    def transpose(self, x: Made) -> Made | None:
+    def transpose(self, x: KnownTensor) -> KnownTensor | None:
         """Turn axes."""
         order = list(range(len(x.shape)))
         order = [order.pop(self.c.integer(0, len(order) - 1)) for _ in range(len(order))]
         return self.made(lambda: topi.transpose(x.tensor, order), x.value.transpose(order), x.dtype)
 
-    def reshape(self, x: Made) -> Made | None:
+    def reshape(self, x: KnownTensor) -> KnownTensor | None:
         """Return another shape."""
         c = self.c
         if not self.fixed(x) or not x.shape:
@@ -351,13 +353,13 @@ class _Tensors(Products):
             lambda: topi.reshape(x.tensor, tuple(shape)), x.value.reshape(shape), x.dtype
         )
 
-    def padded(self, x: Made) -> Made | None:
+    def padded(self, x: KnownTensor) -> KnownTensor | None:
         """Add a border."""
         widths = [(self.c.integer(0, 2), self.c.integer(0, 2)) for _ in x.shape]
         value = np.pad(x.value, widths) if widths else x.value
         return self.made(lambda: topi.pad(x.tensor, widths), value, x.dtype)
 
-    def sliced(self, x: Made) -> Made | None:
+    def sliced(self, x: KnownTensor) -> KnownTensor | None:
         """Take a part, with steps."""
         c = self.c
         if not x.shape or not self.fixed(x):
@@ -370,7 +372,7 @@ class _Tensors(Products):
             lambda: topi.strided_slice(x.tensor, begin, end, steps), x.value[spans], x.dtype
         )
 
-    def concatenate(self, x: Made) -> Made | None:
+    def concatenate(self, x: KnownTensor) -> KnownTensor | None:
         """Put tensors behind each other, or side by side."""
         c = self.c
         if not x.shape:
@@ -384,7 +386,7 @@ class _Tensors(Products):
         value = np.concatenate(values, axis)
         return self.made(lambda: topi.concatenate(tensors, axis), value, x.dtype)
 
-    def moved(self, x: Made) -> Made | None:
+    def moved(self, x: KnownTensor) -> KnownTensor | None:
         """Turn round, repeat, or cut in halves."""
         c, v = self.c, x.value
         if not x.shape:
@@ -413,7 +415,7 @@ class _Tensors(Products):
             return self.made(lambda: topi.split(x.tensor, 2, axis)[half], value, x.dtype)
         return self.made(lambda: topi.expand_dims(x.tensor, axis), np.expand_dims(v, axis), x.dtype)
 
-    def looked_up(self, x: Made) -> Made | None:
+    def looked_up(self, x: KnownTensor) -> KnownTensor | None:
         """Take the rows that indices name."""
         c = self.c
         if not x.shape or 0 in x.shape:
@@ -426,7 +428,7 @@ class _Tensors(Products):
         value = np.take(x.value, index.value, axis)
         return self.made(lambda: topi.take(x.tensor, index.tensor, axis), value, x.dtype)
 
-    def ordered(self, x: Made) -> Made | None:
+    def ordered(self, x: KnownTensor) -> KnownTensor | None:
         """Sort, or find where elements would be after sorting."""
         c = self.c
         if not x.shape or x.dtype == "bool" or math.prod(x.shape) > 3_000:
@@ -438,7 +440,7 @@ class _Tensors(Products):
         found = np.argsort(value, axis, kind="stable")
         return self.made(lambda: topi.argsort(x.tensor, axis), found, "int64")
 
-    def enlarged(self, x: Made) -> Made | None:
+    def enlarged(self, x: KnownTensor) -> KnownTensor | None:
         """Write each element of an image several times, by a formula."""
         if len(x.shape) < 2:
             return None

@@ -14,7 +14,7 @@ import fuzz.bochs.library as library
 import fuzz.emulator
 from fuzz.bochs.boot import CODE, GIB, PAGE, Layout, gate, slot_address
 from fuzz.bochs.gathers import lowered
-from fuzz.bochs.host_calls import Outside, is_pure
+from fuzz.bochs.host_calls import HostFunctions, is_pure
 from fuzz.bochs.library import MODELS, EmulatorError, NotInstalledError, model_of
 from fuzz.emulator import EmulatorCampaign
 from loomir.codegen.llvm.jit import engine
@@ -122,7 +122,7 @@ def test_functions_of_mathematics_run_as_they_are() -> None:
 
 
 def test_what_is_outside_is_called_on_a_real_cpu_too() -> None:
-    outside = Outside()
+    outside = HostFunctions()
     function = address_in_process("labs")
     stub = outside.address(function)
     assert stub == outside.address(function)

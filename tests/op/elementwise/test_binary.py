@@ -11,7 +11,7 @@ import loomir
 from loomir import te
 from loomir.relax.operator.definition import OpDef, Sample, TensorSample, find_op
 from loomir.tir.expr import Var, const
-from tests.op.running import Lowered, call_of
+from tests.op.running import LoweredModule, call_of
 
 DIVIDING = ["divide", "floor_divide", "mod", "floor_mod"]
 
@@ -61,7 +61,7 @@ def test_quotients_and_what_is_left_belong_together(name: str):
     op = defined(name)
     assert op.reference is not None
     np.testing.assert_array_equal(op.reference(a, b), whole[name])
-    lowered = Lowered()
+    lowered = LoweredModule()
     given = [TensorSample(v.shape, "int16", values=v) for v in (a, b)]
     lowered.add(call_of(op, Sample(tuple(given))), name)
     lowered.check()

@@ -7,7 +7,7 @@ import pytest
 
 from loomir.relax.operator.definition import Sample, TensorSample, find_op
 from loomir.support.dtype import DataType, numpy_of
-from tests.op.running import Lowered, call_of
+from tests.op.running import LoweredModule, call_of
 from tests.op.test_operators import DTYPES, special_values
 
 
@@ -15,7 +15,7 @@ from tests.op.test_operators import DTYPES, special_values
 def test_special_values_convert_to_all_dtypes(source: str):
     astype = find_op("relax.astype")
     assert astype is not None
-    lowered = Lowered()
+    lowered = LoweredModule()
     values = np.array(special_values(source), numpy_of(DataType(source)))
     for target in DTYPES:
         sample = Sample((TensorSample(values.shape, source, values=values), target))
@@ -26,7 +26,7 @@ def test_special_values_convert_to_all_dtypes(source: str):
 def test_values_between_those_of_a_dtype_go_to_the_nearest():
     astype = find_op("relax.astype")
     assert astype is not None
-    lowered = Lowered()
+    lowered = LoweredModule()
     wide = 2.0**24 + np.arange(-8, 9)
     near = [1 + 2.0**-k + e for k in (7, 8, 9, 10, 11, 12) for e in (0, 2.0**-40, -(2.0**-40))]
     given = {

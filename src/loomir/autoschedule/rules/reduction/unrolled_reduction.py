@@ -45,11 +45,11 @@ _COMBINES: Final = (
     Combine.LAST_MIN,
 )
 
-Inner = Callable[[int], AbstractSet[Buffer]]
+InnerBuffers = Callable[[int], AbstractSet[Buffer]]
 
 
 def plan_written_out(
-    stages: Sequence[Stage], inner: Inner, target: Target
+    stages: Sequence[Stage], inner: InnerBuffers, target: Target
 ) -> tuple[Plan, int] | None:
     """Plan a reduction of few terms with borders, and what reads each of its results at once."""
     first = stages[0]
