@@ -176,7 +176,7 @@ def test_all_that_cannot_be_imported_is_told_at_once_with_the_lines_of_the_model
     assert first.code == second.code == "PTC0010"
     assert "aten.special_bessel_j0.default, which 2 nodes use" in first.message
     assert "aten.special_bessel_j1.default, which 1 node uses" in second.message
-    assert "test_exported.py:" in first.notes[0]
+    assert "test_exported_program.py:" in first.notes[0]
     assert "first = torch.special.bessel_j0(x)" in first.notes[0]
 
 
