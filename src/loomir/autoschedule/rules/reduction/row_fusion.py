@@ -45,12 +45,10 @@ _STEPS: Final = 4096
 _LEAST_FETCHED: Final = 2048
 """Bytes that a pass loads and stores from which the next row is prefetched."""
 
-InnerBuffers = Callable[[int], AbstractSet[Buffer]]
+Inner = Callable[[int], AbstractSet[Buffer]]
 
 
-def plan_rows(
-    stages: Sequence[Stage], inner: InnerBuffers, target: Target
-) -> tuple[Plan, int] | None:
+def plan_rows(stages: Sequence[Stage], inner: Inner, target: Target) -> tuple[Plan, int] | None:
     """Plan the first stages that share rows, with their number; None if there are none."""
     group = _Group.collect(stages)
     if group is None:
