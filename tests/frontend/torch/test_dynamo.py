@@ -199,6 +199,15 @@ def test_outputs_have_the_layout_that_pytorch_gives_them(
         assert shares[0] == shares[1] or model is _repeat
 
 
+def test_layouts_may_depend_on_values():
+    def places(x: torch.Tensor) -> torch.Tensor:
+        return x.nonzero().t()
+
+    x = torch.tensor([[0.0, 1.0, 2.0], [0.0, 0.0, 3.0]])
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        torch.testing.assert_close(loomir.torch.compile(places)(x), places(x))
+
+
 def test_tensors_may_be_made_in_the_model():
     def pick(x: torch.Tensor) -> torch.Tensor:
         return x[torch.tensor([1, 0])] * torch.tensor([[0.5], [2.0]])

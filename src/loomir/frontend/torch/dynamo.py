@@ -15,6 +15,8 @@ from loomir.frontend.torch.dtypes import tensor_of
 from loomir.frontend.torch.layouts import (
     OutputLayout,
     find_input_views,
+    find_size_sources,
+    is_computable,
     lay_out,
     read_layout,
 )
@@ -290,13 +292,15 @@ class _Runner:
         torch = torch_package()
         self._tensor = torch.Tensor
         self._passed = [places[node] for node in made.inputs]
-        self._sources = _size_sources(nodes)
+        self._sources = find_size_sources(nodes)
         self._views = find_input_views(graph)
         self._outputs = [self._way(node, made, i, places) for i, node in enumerate(made.returned)]
         self._layouts = {
             i: layout
             for i, node in enumerate(made.returned[:laid_out])
-            if i in made.outputs and (layout := read_layout(node)) is not None
+            if i in made.outputs
+            and (layout := read_layout(node)) is not None
+            and is_computable(layout, self._sources)
         }
         self._single = len(made.outputs) == 1
 
@@ -359,25 +363,3 @@ class _Runner:
         if how == "input":
             return given[what]
         return self._number(what, given)
-
-
-def _size_sources(nodes: Sequence[Any]) -> dict[str, tuple[int, Callable[[Any], Any]]]:
-    """Return, for each symbol, the input that has it, and how to read it from the input."""
-    found: dict[str, tuple[int, Callable[[Any], Any]]] = {}
-
-    def note(place: int, value: Any, read: Callable[[Any], Any]) -> None:
-        node = getattr(value, "node", None)
-        if node is not None and node.expr.is_Symbol:
-            found.setdefault(str(node.expr), (place, read))
-
-    values = [node.meta.get("val") for node in nodes]
-    for i, value in enumerate(values):
-        note(i, value, lambda given: given)
-        for axis, extent in enumerate(getattr(value, "shape", ())):
-            note(i, extent, lambda given, axis=axis: given.shape[axis])
-    for i, value in enumerate(values):
-        if isinstance(value, torch_package().Tensor):
-            for axis, stride in enumerate(value.stride()):
-                note(i, stride, lambda given, axis=axis: given.stride(axis))
-            note(i, value.storage_offset(), lambda given: given.storage_offset())
-    return found

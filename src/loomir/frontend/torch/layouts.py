@@ -6,13 +6,23 @@ graph's outputs, so that these must be right even where their elements are never
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from loomir.frontend.torch.mistakes import CannotImport
 from loomir.frontend.torch.package import torch_package
+from loomir.frontend.torch.sizes import evaluate
 
-__all__ = ["InputView", "OutputLayout", "find_input_views", "lay_out", "read_layout"]
+__all__ = [
+    "InputView",
+    "OutputLayout",
+    "find_input_views",
+    "find_size_sources",
+    "is_computable",
+    "lay_out",
+    "read_layout",
+]
 
 
 class OutputLayout(NamedTuple):
@@ -40,6 +50,7 @@ def find_input_views(graph: Any) -> dict[int, InputView]:
             inputs.setdefault(memory, (place, node.meta["val"]))
     if any("copy_" in str(n.target) for n in nodes if n.op == "call_function"):
         return {}  # inputs change in the graph, and a view may be of what they were
+    sources = find_size_sources([n for n in nodes if n.op == "placeholder"])
     found: dict[int, InputView] = {}
     for i, node in enumerate(_outputs_of(nodes)):
         memory = None if getattr(node, "op", "placeholder") == "placeholder" else _memory_of(node)
@@ -49,7 +60,8 @@ def find_input_views(graph: Any) -> dict[int, InputView]:
             if value.dtype == base.dtype and not (value.is_conj() or value.is_neg()):
                 sizes, strides, offset = _layout_of(value)
                 layout = OutputLayout(sizes, strides, offset - base.storage_offset())
-                found[i] = InputView(place, layout)
+                if is_computable(layout, sources):
+                    found[i] = InputView(place, layout)
     return found
 
 
@@ -68,6 +80,21 @@ def _memory_of(node: Any) -> int | None:
 
 def _layout_of(value: Any) -> OutputLayout:
     return OutputLayout(tuple(value.shape), tuple(value.stride()), value.storage_offset())
+
+
+def is_computable(layout: OutputLayout, sources: Mapping[str, Any]) -> bool:
+    """Tell whether a layout follows from the inputs; that of ``nonzero`` does not."""
+    for value in (*layout.sizes, *layout.strides, layout.offset):
+        expr = getattr(getattr(value, "node", None), "expr", None)
+        if expr is None:
+            continue
+        if any(str(s) not in sources for s in expr.free_symbols):
+            return False
+        try:
+            evaluate(expr, lambda _: 1)
+        except CannotImport:
+            return False
+    return True
 
 
 def read_layout(node: Any) -> OutputLayout | None:
@@ -104,3 +131,25 @@ def lay_out(tensor: Any, sizes: Sequence[int], strides: Sequence[int], offset: i
     places = torch.arange(length).as_strided(sizes, strides, offset)
     memory[places.reshape(-1)] = tensor.reshape(-1)
     return made
+
+
+def find_size_sources(nodes: Sequence[Any]) -> dict[str, tuple[int, Callable[[Any], Any]]]:
+    """Return, for each symbol, the input that has it, and how to read it from the input."""
+    found: dict[str, tuple[int, Callable[[Any], Any]]] = {}
+
+    def note(place: int, value: Any, read: Callable[[Any], Any]) -> None:
+        node = getattr(value, "node", None)
+        if node is not None and node.expr.is_Symbol:
+            found.setdefault(str(node.expr), (place, read))
+
+    values = [node.meta.get("val") for node in nodes]
+    for i, value in enumerate(values):
+        note(i, value, lambda given: given)
+        for axis, extent in enumerate(getattr(value, "shape", ())):
+            note(i, extent, lambda given, axis=axis: given.shape[axis])
+    for i, value in enumerate(values):
+        if isinstance(value, torch_package().Tensor):
+            for axis, stride in enumerate(value.stride()):
+                note(i, stride, lambda given, axis=axis: given.stride(axis))
+            note(i, value.storage_offset(), lambda given: given.storage_offset())
+    return found
