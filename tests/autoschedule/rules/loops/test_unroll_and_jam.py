@@ -16,8 +16,8 @@ JAMMED = "sums of two iterations advance together"
 @T.prim_func
 def in_a_local(
     ptr: T.Buffer((8,), "int32"),
-    col: T.Buffer((24,), "int32"),
-    val: T.Buffer((24,), "float32"),
+    col: T.Buffer((112,), "int32"),
+    val: T.Buffer((112,), "float32"),
     x: T.Buffer((9,), "float32"),
     y: T.Buffer((7,), "float32"),
 ):
@@ -31,8 +31,8 @@ def in_a_local(
 @T.prim_func
 def into_a_result(
     ptr: T.Buffer((8,), "int64"),
-    col: T.Buffer((24,), "int64"),
-    val: T.Buffer((24,), "float64"),
+    col: T.Buffer((112,), "int64"),
+    val: T.Buffer((112,), "float64"),
     x: T.Buffer((9,), "float64"),
     y: T.Buffer((7,), "float64"),
 ):
@@ -46,8 +46,8 @@ def into_a_result(
 @T.prim_func
 def in_a_block(
     ptr: T.Buffer((8,), "int32"),
-    col: T.Buffer((24,), "int32"),
-    val: T.Buffer((24,), "float32"),
+    col: T.Buffer((112,), "int32"),
+    val: T.Buffer((112,), "float32"),
     x: T.Buffer((9,), "float32"),
     y: T.Buffer((7,), "float32"),
 ):
@@ -63,8 +63,8 @@ def in_a_block(
 @T.prim_func
 def one_reads_another(
     ptr: T.Buffer((8,), "int32"),
-    col: T.Buffer((24,), "int32"),
-    val: T.Buffer((24,), "float32"),
+    col: T.Buffer((112,), "int32"),
+    val: T.Buffer((112,), "float32"),
     y: T.Buffer((9,), "float32"),
 ):
     for i in range(7):
@@ -90,7 +90,7 @@ def of_any_size(
 
 
 @T.prim_func
-def over_its_extent(ends: T.Buffer((8,), "int32"), val: T.Buffer((24,), "float32")):
+def over_its_extent(ends: T.Buffer((8,), "int32"), val: T.Buffer((112,), "float32")):
     for i in range(T.min(ends[0], 7)):
         acc = T.float32(0)
         for k in range(ends[i]):
@@ -101,9 +101,9 @@ def over_its_extent(ends: T.Buffer((8,), "int32"), val: T.Buffer((24,), "float32
 def sparse(index: str, dtype: str) -> list[np.ndarray]:
     """Draw seven rows, the fourth of which ends before it begins."""
     ptr = np.array([0, 3, 3, 12, 11, 16, 23, 24], index)
-    val = RANDOM.standard_normal(24).astype(dtype)
+    val = RANDOM.standard_normal(112).astype(dtype)
     x = RANDOM.standard_normal(9).astype(dtype)
-    return [ptr, RANDOM.integers(0, 9, 24).astype(index), val, x, np.zeros(7, dtype)]
+    return [ptr, RANDOM.integers(0, 9, 112).astype(index), val, x, np.zeros(7, dtype)]
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,34 @@ def test_rows_that_depend_on_one_another_stay(func: PrimFunc):
     assert not any(JAMMED in plan.choices for plan in made.plans)
 
 
+@pytest.mark.parametrize("most", [6, 60])
 @pytest.mark.parametrize("rows", [0, 1, 2, 7, 90, 131])
-def test_rows_of_any_number(rows: int):
+def test_rows_of_any_number(rows: int, most: int):
+    """Which loop runs, that of short rows or that of long ones, is known in the call."""
     (plan,) = scheduled(of_any_size).plans
     assert JAMMED in plan.choices
-    ptr = np.concatenate([[0], np.cumsum(RANDOM.integers(0, 6, rows))]).astype("int32")
+    ptr = np.concatenate([[0], np.cumsum(RANDOM.integers(0, most, rows))]).astype("int32")
     col = RANDOM.integers(0, 9, ptr[-1]).astype("int32")
     val = RANDOM.standard_normal(len(col)).astype("float32")
     x, y = RANDOM.standard_normal(9).astype("float32"), np.zeros(rows, "float32")
     agrees(of_any_size, [ptr, col, val, x, y], rtol=0)
+
+
+@T.prim_func
+def short(
+    ptr: T.Buffer((101,), "int32"),
+    col: T.Buffer((500,), "int32"),
+    val: T.Buffer((500,), "float32"),
+    x: T.Buffer((9,), "float32"),
+    y: T.Buffer((100,), "float32"),
+):
+    for i in range(100):
+        acc = T.float32(0)
+        for k in range(ptr[i], ptr[i + 1]):
+            acc += val[k] * x[col[k]]
+        y[i] = acc
+
+
+def test_short_rows_run_one_by_one():
+    made = scheduled(short, tasks=True)
+    assert not any(JAMMED in plan.choices for plan in made.plans)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from loomir.arith.fold import fold_expr, imm, imm64
+from loomir.arith.fold import fold_expr, imm, imm64, int64
 from loomir.autoschedule.builders.evaluate import number
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.ir.equality import structural_equal
@@ -23,7 +23,7 @@ from loomir.schedule.dependence import explain_dependence
 from loomir.schedule.nests import ranges_in
 from loomir.tir.analysis.copy_statement import fresh_copies, fresh_copy
 from loomir.tir.buffer import BufferLoad, Range
-from loomir.tir.expr import Call, Cast, IntImm, Max, Min, PrimExpr, Var
+from loomir.tir.expr import GE, Add, Call, Cast, IntImm, Max, Min, PrimExpr, Var
 from loomir.tir.stmt import (
     Allocate,
     BlockRealize,
@@ -31,6 +31,7 @@ from loomir.tir.stmt import (
     DeclBuffer,
     For,
     ForKind,
+    IfThenElse,
     LetStmt,
     SeqStmt,
     Stmt,
@@ -42,6 +43,8 @@ __all__ = ["jam_reductions"]
 
 _ROWS: Final = 2
 """Iterations that advance together. More are seldom of similar lengths."""
+_LONG: Final = 16
+"""Steps of a sum, on average, from which it pays to advance two sums together."""
 _SHORT: Final = 16
 """Operations of a step that a core starts while one addition of floats is in flight."""
 
@@ -62,10 +65,50 @@ def jam_reductions(stmt: Stmt, around: Mapping[Var, Range]) -> Stmt:
         row = _read_row(loop.body)
         if row is None or number(row.steps.extent) is not None or not _waits(row.steps):
             return loop
+        long = _are_long(row.steps, loop)
+        if long is False:
+            return loop
         outer = {var: r for var, r in ranges.items() if var is not loop.loop_var}
-        return loop if explain_dependence(loop, outer) else _jam(loop)
+        if explain_dependence(loop, outer):
+            return loop
+        return _jam(loop) if long is True else IfThenElse(long, _jam(loop), fresh_copy(loop, {}))
 
     return rewrite(stmt, {For: jam})
+
+
+def _are_long(steps: For, loop: For) -> PrimExpr | bool:
+    """Tell whether sums are long on average, by the size of what their steps read one by one.
+
+    To jam rows of up to 10 non-zeros takes 1.2 of the time (on a Zen 4): when a row ends is then
+    mispredicted three times instead of once.
+    """
+    sizes: list[PrimExpr] = []
+    for load in by_class(steps.body).get(BufferLoad, ()):
+        (*_, last), (*_, size) = load.indices or (None,), load.buffer.shape or (None,)
+        if last is None or size is None or len(load.indices) != 1 or load.buffer.strides:
+            continue
+        if steps.loop_var in _added(last):
+            sizes.append(int64(size))
+    if not sizes:
+        return True
+    rows = int64(loop.extent)
+    long = fold_expr(GE(sizes[0], rows * imm64(_LONG)))
+    return bool(long.value) if isinstance(long, IntImm) else long
+
+
+def _added(index: PrimExpr) -> list[PrimExpr]:
+    """List what is added up in an index."""
+    found: list[PrimExpr] = []
+    pending = [index]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Add):
+            pending += part.a, part.b
+        elif isinstance(part, Cast):
+            pending.append(part.value)
+        else:
+            found.append(part)
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
