@@ -1,4 +1,4 @@
-"""Pretranspose an operand of an ordered reduction, so that the vectorised axis is contiguous.
+"""Pretranspose an operand of a reduction, so that the vectorised axis is contiguous.
 
 Distances between all pairs of points read the coordinates of one point after the other; the same
 coordinate of neighbouring points is far away. A transposed copy can be read in vectors: distances
@@ -40,7 +40,7 @@ class PretransposedStage(NamedTuple):
 
 def pretranspose(stage: Stage, placed: Sequence[Axis], target: Target) -> PretransposedStage | None:
     """Pretranspose the operand that a stage reads across its last axis; None if it does not pay."""
-    if stage.combine is Combine.NONE or stage.free_order or len(placed) < 2 or not stage.reduced:
+    if stage.combine is Combine.NONE or len(placed) < 2 or not stage.reduced:
         return None
     across = placed[-1]
     lanes = target.lanes(max(8, stage.buffer.dtype.bits))

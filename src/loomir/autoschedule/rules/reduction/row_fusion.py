@@ -23,7 +23,7 @@ from loomir.autoschedule.rules.elementwise.elementwise import bytes_of, is_heavy
 from loomir.autoschedule.rules.reduction.memory_streams import LoadOptions, choose_load_options
 from loomir.autoschedule.rules.reduction.outer_vectorization import RowVectors, vectorize_rows
 from loomir.autoschedule.rules.reduction.row_sweep import Place, Walk, run_pass, run_start, width_of
-from loomir.autoschedule.rules.reduction.short_rows import is_short_beside_rows
+from loomir.autoschedule.rules.reduction.short_rows import is_pairwise, is_short_beside_rows
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
@@ -79,7 +79,7 @@ def _is_empty(stage: Stage) -> bool:
 
 def _is_profitable_by_itself(stage: Stage, target: Target) -> bool:
     """Whether a single reduction gains: its terms may be reassociated, and so vectorised."""
-    if not stage.free_order or is_short_beside_rows(stage, target):
+    if not stage.free_order or is_short_beside_rows(stage, target) or is_pairwise(stage, target):
         return False
     axes = tuple(_wide(stage.reduced))
     return width_of([Walk(stage, {}, axes)], axes[-1].size, target)[1] > 1
