@@ -87,7 +87,7 @@ def _are_long(steps: For, loop: For) -> PrimExpr | bool:
         (*_, last), (*_, size) = load.indices or (None,), load.buffer.shape or (None,)
         if last is None or size is None or len(load.indices) != 1 or load.buffer.strides:
             continue
-        if steps.loop_var in _added(last):
+        if steps.loop_var in _list_terms(last):
             sizes.append(int64(size))
     if not sizes:
         return True
@@ -96,7 +96,7 @@ def _are_long(steps: For, loop: For) -> PrimExpr | bool:
     return bool(long.value) if isinstance(long, IntImm) else long
 
 
-def _added(index: PrimExpr) -> list[PrimExpr]:
+def _list_terms(index: PrimExpr) -> list[PrimExpr]:
     """List what is added up in an index."""
     found: list[PrimExpr] = []
     pending = [index]
