@@ -90,7 +90,7 @@ from loomir.tir.stmt import TRUE, IfThenElse, Stmt, seq
 __all__ = ["BlockedProduct"]
 
 AccumulatorInit: TypeAlias = Callable[[PrimExpr], PrimExpr]
-"""Gives a vector of the initial accumulators of columns."""
+"""Returns a vector of the initial accumulators of columns."""
 _TRANSPOSED: Final = 16
 """The most rows of a block transposed in registers; more would add code for little gain."""
 _WRITTEN_OUT: Final = 6000

@@ -40,7 +40,7 @@ class Packing:
     across: Callable[[AxisValues, PrimExpr], PrimExpr] | None = None
     """Loads a vector of rows from one on, where ``value`` does not give it in a vectorized loop."""
     last: Callable[[AxisValues, PrimExpr], PrimExpr] | None = None
-    """Gives a partial step, where a step is several of the reduced axes' iterations."""
+    """Returns a partial step, where a step is several of the reduced axes' iterations."""
     complete: PrimExpr | None = None
     """The number of complete steps, None if all are."""
     steps: int = field(kw_only=True)
