@@ -13,6 +13,11 @@ from tools.emulate import ROOT, main
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the wrapper is a script of a shell")
 
 
+@pytest.fixture(autouse=True)
+def _no_cache(monkeypatch: Any) -> None:
+    monkeypatch.delenv("LOOMIR_CACHE_DIR", raising=False)
+
+
 def put_emulator(folder: Path, architecture: str) -> None:
     program = folder / "host" / "usr" / "bin" / f"qemu-{architecture}-static"
     program.parent.mkdir(parents=True)
@@ -32,6 +37,15 @@ def test_python_runs_on_the_emulated_cpu_with_this_checkout(tmp_path: Path, capf
     assert wrapper == str(tmp_path / "python-Nehalem")  # which `sys.executable` names
     assert rest[:2] == ["-cpu", "Nehalem"]
     assert rest[-2:] == ["-c", "--help"]
+
+
+def test_a_cache_that_is_named_already_is_used(
+    tmp_path: Path, capfd: Any, monkeypatch: Any
+) -> None:
+    put_emulator(tmp_path, "x86_64")
+    monkeypatch.setenv("LOOMIR_CACHE_DIR", "")
+    assert main(["run", str(tmp_path), "--", "-V"]) == 7
+    assert capfd.readouterr().out.splitlines()[1] == ""
 
 
 def test_other_architectures_run_a_python_of_their_own(tmp_path: Path, capfd: Any) -> None:

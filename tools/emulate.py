@@ -138,7 +138,9 @@ def write_wrapper(folder: Path, cpu: str | None) -> Path:
     cache = folder / f"cache-{cpu or architecture}"
     lines = [
         "#!/bin/sh",
-        f"export PYTHONPATH={shlex.quote(path)} LOOMIR_CACHE_DIR={shlex.quote(str(cache))}",
+        f"export PYTHONPATH={shlex.quote(path)}",
+        f'[ -n "${{LOOMIR_CACHE_DIR+set}}" ] || LOOMIR_CACHE_DIR={shlex.quote(str(cache))}',
+        "export LOOMIR_CACHE_DIR",
         f'exec {shlex.join(command)} "$@"',
     ]
     wrapper.write_text("\n".join(lines) + "\n")

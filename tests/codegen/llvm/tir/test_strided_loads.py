@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 
 import numpy as np
@@ -115,7 +116,7 @@ def test_bytes_of_pixels_are_separated_from_one_load(lanes: int):
     run = loomir.compile(func, "haswell", schedule=False, cache=False)
     assert re.findall(rf"load <{3 * lanes} x i8>", run.llvm_ir())
     source = np.random.default_rng(0).integers(0, 255, (5 * lanes, 3)).astype("uint8")
-    for target in ("native", "x86-64-v2"):
+    for target in ("native", "x86-64-v2")[: 2 if platform.machine() == "x86_64" else 1]:
         out = np.zeros(5 * lanes, "uint8")
         loomir.compile(func, target, schedule=False, cache=False)(source, out)
         np.testing.assert_array_equal(out, source[:, 2] - source[:, 0] + source[:, 1])
