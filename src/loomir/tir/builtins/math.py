@@ -120,7 +120,7 @@ row(
     read_first_dtype,
     "a * b + c, rounded once",
     family=FAMILY,
-    corners="NaN for 0 times an infinity",
+    corners="NaN for 0 times an infinity; 16-bit floats are rounded to float32 first",
 )
 row(
     "ldexp",
