@@ -21,6 +21,7 @@ from loomir.autoschedule.lift.lift_function import lift_function
 from loomir.autoschedule.rules.product import plan_contraction
 from loomir.interp import interpret
 from loomir.runtime.executable import Executable
+from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.target import Target
 from loomir.te import topi
@@ -648,3 +649,41 @@ def test_results_without_elements_and_any_number_of_steps(rows: int, columns: in
     out = np.full((rows, columns), 7, "int32")
     loomir.interpret(made.func, made.func.name, x, y, out)  # which looks at every index
     np.testing.assert_array_equal(out, x @ y)
+
+
+@pytest.mark.parametrize("columns", [10, 13, 23, 28])
+def test_columns_left_over_are_stored_by_narrower_vectors(columns: int) -> None:
+    """Rows that start alike, from a bias, are started once; 10 columns are 8 and then 2."""
+    func = from_source(f"""
+from loomir.script import tir as T
+
+@T.prim_func
+def layer(
+    x: T.Buffer((33, 20), "float32"),
+    w: T.Buffer(({columns}, 20), "float32"),
+    b: T.Buffer(({columns},), "float32"),
+    out: T.Buffer((33, {columns}), "float32"),
+):
+    for i in range(33):
+        for o in range({columns}):
+            s = b[o]
+            for k in range(20):
+                s += x[i, k] * w[o, k]
+            out[i, o] = T.max(s, T.float32(0))
+""")
+    assert isinstance(func, PrimFunc)
+    rng = np.random.default_rng(columns)
+    x, w, b = (
+        rng.integers(-4, 5, shape).astype("float32")
+        for shape in ((33, 20), (columns, 20), (columns,))
+    )
+    for name in ("native", "skylake-avx512", "haswell", "neoverse-n1"):
+        made = schedule_function(func, Target(name))
+        assert [plan.kind for plan in made.plans] == ["matrix product"]
+        assert not loomir.verify(made.func)
+        out = np.full((33, columns), np.nan, "float32")
+        interpret(made.func, func.name, x, w, b, out)
+        np.testing.assert_array_equal(out, np.maximum(x @ w.T + b, 0))
+    text = schedule_function(func, Target("skylake-avx512")).func.script()
+    assert ("start = T.alloc_buffer((1, " in text) is (columns % 16 != 0)
+    assert ("T.vectorized(T.int64(8))" in text) is bool(columns % 16 & 8)

@@ -10,16 +10,16 @@ from collections.abc import Callable
 
 from loomir.arith.fold import imm64
 from loomir.autoschedule.builders.evaluate import value_at
-from loomir.autoschedule.builders.loops import allocate, loop, scratch, unroll, vectorize
+from loomir.autoschedule.builders.loops import INDEX, allocate, loop, scratch, unroll, vectorize
 from loomir.autoschedule.builders.operand_access import ravel
 from loomir.autoschedule.rules.matmul.micro_kernel import fill_tile, load_tile
 from loomir.autoschedule.rules.matmul.operands import AxesAtOffset, AxisValues
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.autoschedule.rules.matmul.tile_sizes import Tiles
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import pre_order
+from loomir.ir.visit import by_class, pre_order
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import PrimExpr
+from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.stmt import TRUE, BufferStore, IfThenElse, Stmt
 
 __all__ = ["init_accumulators"]
@@ -65,15 +65,31 @@ def init_accumulators(
     def row(r: PrimExpr) -> Stmt:
         return unroll("v", tiles.vectors, lambda v: vectorize("c", tiles.lanes, init_vector(r, v)))
 
-    edge = scratch("start", (tiles.rows, tiles.columns), found.dtype)
+    # All rows may start alike, as from a bias: then one is enough.
+    any_row = Var("r", INDEX)
+    alike = any_row not in by_class(start(nearest, any_row, imm64(0))).get(Var, ())
+    edge = scratch("start", (1 if alike else tiles.rows, tiles.columns), found.dtype)
 
     def init_row(r: PrimExpr) -> Stmt:
         return loop("c", tiles.columns, lambda c: BufferStore(edge, start(nearest, r, c), (r, c)))
+
+    def load_row(r: PrimExpr) -> Stmt:
+        def load_vector(v: PrimExpr) -> Stmt:
+            def lane(c: PrimExpr) -> Stmt:
+                column = ravel(v, tiles.lanes, c)
+                return BufferStore(sums, BufferLoad(edge, (imm64(0), column)), (r, column))
+
+            return vectorize("c", tiles.lanes, lane)
+
+        return unroll("v", tiles.vectors, load_vector)
 
     light = sum(1 for _ in pre_order(start(places, imm64(0), imm64(0))))
     direct = by_vectors and light * tiles.rows * tiles.vectors <= _WRITTEN_OUT
     full = unroll("r", tiles.rows, row)
     if direct and inside is TRUE:
         return full
-    some = allocate([edge], loop("r", tiles.rows, init_row), load_tile(sums, edge, (), tiles))
+    if alike:
+        some = allocate([edge], init_row(imm64(0)), unroll("r", tiles.rows, load_row))
+    else:
+        some = allocate([edge], loop("r", tiles.rows, init_row), load_tile(sums, edge, (), tiles))
     return IfThenElse(inside, full, some) if direct else some

@@ -29,6 +29,7 @@ from loomir.autoschedule.builders.operand_access import (
     stride_along,
     unravel,
 )
+from loomir.autoschedule.builders.strip_mine import partial_vector_widths, strip_mine
 from loomir.autoschedule.ir.plan import Plan, Prepack
 from loomir.autoschedule.ir.stage import Axis, has_zero_trip_case
 from loomir.autoschedule.rules.matmul.accumulator_init import init_accumulators
@@ -566,14 +567,18 @@ class BlockedProduct(BlockingParameters):
         return IfThenElse(inside, full, spilled)
 
     def _store_by_vectors(self, columns: PrimExpr, end: Callable[[PrimExpr], Stmt]) -> Stmt:
-        """Store some columns of a row: full vectors, then a scalar remainder loop."""
-        lanes = self.tiles.lanes
-        whole = _div_exact(columns, lanes)
-        full = loop("v", whole, lambda v: vectorize("c", lanes, lambda c: end(ravel(v, lanes, c))))
-        if self.right.even or self.right.overlaps:
-            return full
-        done = mul(whole, imm64(lanes))
-        return seq([full, loop("c", sub(columns, done), lambda c: end(add(done, c)))])
+        """Store some columns of a row: full vectors, then narrower ones, then a scalar loop."""
+        lanes, size = self.tiles.lanes, self.right.size
+
+        def store_strip(first: PrimExpr, width: int) -> Stmt:
+            return end(first) if width == 1 else vectorize("c", width, lambda c: end(add(first, c)))
+
+        widths = [lanes]
+        if not (self.right.even or self.right.overlaps):
+            if size is not None:
+                widths += [w for w in partial_vector_widths(lanes, size) if size % lanes & w]
+            widths.append(1)
+        return seq(strip_mine(imm64(0), columns, widths, store_strip))
 
     def _has_contiguous_columns(self) -> bool:
         """Whether neighbouring columns are contiguous in the result."""
