@@ -91,3 +91,21 @@ def test_one_hot_maxima_of_any_number_of_elements():
     run = loomir.compile(loomir.onnx.load(made))
     np.testing.assert_array_equal(run(x), [[0, 1, 0, 0], [1, 0, 0, 0]])
     np.testing.assert_array_equal(run(x[:, 2:].copy()), [[1, 0], [0, 1]])
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0])
+def test_a_tensor_of_zeros_is_quantised_by_a_scale_that_is_not_zero(value: float):
+    text = """
+main (float[n, 3] x) => (uint8[n, 3] y, float scale, uint8 zero, float[n, 3] steps) {
+  y, scale, zero = DynamicQuantizeLinear (x)
+  steps = Div (x, scale)
+}
+"""
+    exe = loomir.compile(loomir.onnx.load(model(text, {})))
+    y, scale, zero, steps = map(np.asarray, exe(np.full((2, 3), value, "float32")))
+    assert not y.any()
+    assert not steps.any()
+    assert (scale.item(), zero.item()) == (1.0, 0)
+    ramp = np.array([[-1, 0, 4]], "float32")
+    y, scale, zero, steps = map(np.asarray, exe(ramp))
+    assert (y.tolist(), scale, zero) == ([[0, 51, 255]], np.float32(5 / 255), 51)

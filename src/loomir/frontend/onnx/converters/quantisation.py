@@ -170,7 +170,9 @@ def _dynamic_quantize_linear(node: Node) -> list[Any]:
     x, zero = node[0], constant(0, "float32")
     low = node.emit(op.minimum(node.emit(op.min(x)), zero))
     high = node.emit(op.maximum(node.emit(op.max(x)), zero))
-    scale = node.emit(op.divide(node.emit(op.subtract(high, low)), constant(255, "float32")))
+    step = node.emit(op.divide(node.emit(op.subtract(high, low)), constant(255, "float32")))
+    # If all elements are 0, the formula of ONNX makes the scale 0, which nothing can be divided by.
+    scale = node.emit(op.where(node.emit(op.greater(high, low)), step, constant(1, "float32")))
     ratio = node.emit(op.divide(node.emit(op.subtract(zero, low)), scale))
     point = node.emit(op.clip(node.emit(op.round(ratio)), 0, 255))
     whole = node.emit(op.round(node.emit(op.divide(x, scale))))
