@@ -97,6 +97,17 @@ def constants_in(func: Function) -> list[np.ndarray[Any, Any]]:
     return [n.data.data for n in pre_order(func) if isinstance(n, Constant)]
 
 
+class Windows(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.unfold(0, 3, 2)
+
+
+def test_windows_along_an_axis_of_any_length():
+    length = torch.export.Dim("length", min=3, max=128)
+    others = [(torch.randn(n, 4),) for n in (3, 11)]
+    agree(Windows(), torch.randn(8, 4), dynamic=({0: length},), others=others)
+
+
 def test_parameters_are_the_memory_of_their_tensors():
     model = seeded(perceptron).eval()
     func = function_of(torch.export.export(model, (torch.randn(3, 20),)))

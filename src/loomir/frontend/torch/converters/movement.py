@@ -392,12 +392,12 @@ def _unfold(node: Node) -> RelaxExpr:
         return op.reshape(node.tensor(0), tuple(shape))
     axis = node.axis("dimension", rank)
 
-    def windows(x: Tensor) -> Tensor:
+    def windows(x: Tensor, extents: list[Any]) -> Tensor:
         def element(*index: PrimExpr) -> PrimExpr:
             *outer, within = index
             outer[axis] = outer[axis] * step + within
             return x[tuple(outer)]
 
-        return compute(tuple(shape), element, name="windows")
+        return compute(tuple(extents), element, name="windows")
 
-    return node.compute(windows, node.tensor(0))
+    return node.compute(windows, node.tensor(0), shape)
