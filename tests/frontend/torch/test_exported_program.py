@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -233,3 +234,21 @@ def test_what_is_no_exported_program_is_refused():
 def test_torch_is_not_imported_before_it_is_used():
     code = "import sys, loomir; loomir.torch.register_converter; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Doubled(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 + 1
+
+
+def test_a_computed_dimension_is_refused_by_input_and_axis():
+    half = torch.export.Dim("half", min=1, max=50)
+    program = torch.export.export(Doubled(), (torch.randn(4, 4),), dynamic_shapes=({0: 2 * half},))
+    with pytest.raises(loomir.CompileError) as caught:
+        loomir.torch.from_exported(program)
+    (found,) = caught.value.diagnostics
+    assert found.code == "PTC0011"
+    assert re.fullmatch(
+        r"the input x: axis 0 has 2\*s\d+ elements, and no axis of an input has s\d+", found.message
+    )
+    assert found.help == 'export it with a dimension that is not computed: torch.export.Dim("n")'

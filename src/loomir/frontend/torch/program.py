@@ -95,6 +95,8 @@ class _Function:
         for node in nodes:
             self._scalar(node, importer)
         for node in nodes:
+            self._check_extents(node, importer)
+        for node in nodes:
             if node in self.constants:
                 self._constant(node)
         output = next(n for n in self.module.graph.nodes if n.op == "output")
@@ -171,6 +173,21 @@ class _Function:
             importer.bound.add(str(value.node.expr))
             self._param(node, Var(self._name(node), ShapeStructInfo((size,))))
             self.values[node] = size
+
+    def _check_extents(self, node: Any, importer: GraphImporter) -> None:
+        """Refuse an extent of sizes that no input tells, as 2 * n is where none has n rows."""
+        value = node.meta.get("val")
+        if node in self.constants or not isinstance(value, torch_package().Tensor):
+            return
+        for axis, extent in enumerate(value.shape):
+            expr = getattr(getattr(extent, "node", None), "expr", None)
+            found = [] if expr is None else sorted(map(str, expr.free_symbols))
+            names = ", ".join(name for name in found if name not in importer.bound)
+            if names:
+                reason = f"axis {axis} has {expr} elements, and no axis of an input has {names}"
+                remedy = 'export it with a dimension that is not computed: torch.export.Dim("n")'
+                error = CannotImport(reason, help=remedy)
+                self.problems.add(node, f"the input {node.name}", error)
 
     def _info(self, value: Any) -> TensorStructInfo:
         torch = torch_package()
