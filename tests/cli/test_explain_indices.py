@@ -34,6 +34,13 @@ def embed(w: T.Buffer((7, 4), "float32"), at: T.Buffer((99,), "int32"), y: T.Buf
         k: T.let = at[i] * 2
         y[i] = w[k, 1]
 """
+CHECKED = """
+@T.prim_func
+def checked(at: T.Buffer((33,), "int64"), y: T.Buffer((1,), "int64")):
+    for i in range(33):
+        T.evaluate(T.checked_index(at[i], T.int64(7), "y", 0))
+    y[0] = T.int64(1)
+"""
 TAKE = """
 @R.function
 def take(w: R.Tensor((7, 4), "float32"), at: R.Tensor((33,), "int64")):
@@ -55,6 +62,12 @@ def test_factors_and_names_are_seen():
     mod = as_module(from_source(EMBED))
     _, at, _ = make_valid_inputs(mod, "embed", {}, 0)
     assert (at.min(), at.max()) == (0, 2)
+
+
+def test_checks_of_indices_are_seen():
+    mod = as_module(from_source(CHECKED))
+    at, _ = make_valid_inputs(mod, "checked", {}, 0)
+    assert 0 <= at.min() < at.max() < 7
 
 
 def test_operators_of_graphs_are_given_valid_indices():

@@ -9,7 +9,10 @@ import loomir
 from loomir.cli.files.source import Program
 from loomir.driver import as_module
 from loomir.ir.equality import structural_equal
+from loomir.ir.visit import by_class
 from loomir.relax.expr import Function
+from loomir.tir.builtins.table import CHECKED_INDEX
+from loomir.tir.expr import Call
 from loomir.tir.function import PrimFunc
 from loomir.transform.pipelines import LowerOptions, lower
 
@@ -38,8 +41,10 @@ def _may_leave(program: Program) -> bool:
     module = as_module(cast("Any", program))
     if any(isinstance(f, Function) for f in module.functions.values()):
         return True  # operators check by themselves
-    loops = module.with_functions(
-        {v: f for v, f in module.functions.items() if isinstance(f, PrimFunc)}
-    )
+    functions = {v: f for v, f in module.functions.items() if isinstance(f, PrimFunc)}
+    calls = (call for f in functions.values() for call in by_class(f.body).get(Call, ()))
+    if any(call.op is CHECKED_INDEX for call in calls):
+        return True
+    loops = module.with_functions(functions)
     checked = lower(loops, LowerOptions(checked=True), verify=False)
     return not structural_equal(lower(loops, verify=False), checked)

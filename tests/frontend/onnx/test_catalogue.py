@@ -22,7 +22,7 @@ X = np.arange(4, dtype="float32")
 @pytest.mark.parametrize("declared", ["float[3]", "float[2, 2]", "float[4611686018427387904, 4]"])
 def test_20_an_output_of_another_shape_than_declared_is_told(declared: str):
     text = f"main (float[4] x) => ({declared} y) {{ y = Relu(x) }}"
-    with pytest.warns(loomir.CompileWarning, match=r"ONX0007.*nodes make \(4,\)"):
+    with pytest.warns(loomir.CompileWarning, match=r"ONX0007.*nodes compute \(4,\)"):
         module = loomir.onnx.load(model(text))
     np.testing.assert_array_equal(loomir.compile(module)(X), X)
 
@@ -35,7 +35,7 @@ def test_20_shapes_that_may_be_right_are_not_told():
 
 
 def test_20_an_output_of_another_type_than_declared_is_refused():
-    with pytest.raises(CompileError, match=r"ONX0002.*declared as int64.*make float32"):
+    with pytest.raises(CompileError, match=r"ONX0002.*declared as int64.*compute float32"):
         loomir.onnx.load(model("main (float[4] x) => (int64[4] y) { y = Relu(x) }"))
 
 

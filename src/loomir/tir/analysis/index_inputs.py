@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from loomir.ir.visit import by_class, pre_order
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.expr import Add, Cast, IntImm, Mul, PrimExpr, Sub, Var
+from loomir.tir.builtins.table import CHECKED_INDEX
+from loomir.tir.expr import Add, Call, Cast, IntImm, Mul, PrimExpr, Sub, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BufferStore, For, LetStmt
 
@@ -31,7 +32,7 @@ def index_inputs(func: PrimFunc) -> list[IndexInput]:
     inputs = {id(b): b for b in func.buffer_map.values() if b.dtype.is_integer}
     named: dict[int, PrimExpr] = {}
     ends: dict[int, list[BufferLoad]] = {}
-    accesses: list[BufferLoad | BufferStore] = []
+    places: list[tuple[PrimExpr, PrimExpr]] = []
     for part in pre_order(func.body):
         if isinstance(part, LetStmt):
             named[id(part.var)] = part.value
@@ -39,12 +40,10 @@ def index_inputs(func: PrimFunc) -> list[IndexInput]:
             loads = [x for e in (part.min, part.extent) for x in by_class(e).get(BufferLoad, ())]
             ends[id(part.loop_var)] = [x for x in loads if id(x.buffer) in inputs]
         elif isinstance(part, (BufferLoad, BufferStore)):
-            accesses.append(part)
-    found: list[IndexInput] = []
-    for access in accesses:
-        for index, extent in zip(access.indices, access.buffer.shape):
-            found += _terms(index, extent, inputs, named, ends)
-    return found
+            places += zip(part.indices, part.buffer.shape)
+        elif isinstance(part, Call) and part.op is CHECKED_INDEX:
+            places.append((part.args[0], part.args[1]))
+    return [use for at, extent in places for use in _terms(at, extent, inputs, named, ends)]
 
 
 def _terms(
