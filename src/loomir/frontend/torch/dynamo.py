@@ -13,6 +13,7 @@ from loomir.frontend.torch.decompositions import aot_decompositions
 from loomir.frontend.torch.draws import Draw, take_out_draws
 from loomir.frontend.torch.dtypes import tensor_of
 from loomir.frontend.torch.layouts import (
+    InputView,
     OutputLayout,
     find_input_views,
     find_size_sources,
@@ -150,7 +151,7 @@ def _compile_graph(
     The first ``laid_out`` outputs have the strides and offsets that they have in PyTorch.
     """
     boxed = torch_package("_functorch.aot_autograd").make_boxed_func
-    if not _tensors_returned(graph):
+    if not _tensors_returned(graph, find_input_views(graph)):
         return boxed(graph.forward)
     if static:
         return boxed(_FrozenGraph(graph, options, static, laid_out))
@@ -166,17 +167,18 @@ def _runner(
         own = torch_package("fx").GraphModule(graph, copy.deepcopy(graph.graph))
         nodes = [n for n in own.graph.nodes if n.op == "placeholder"]
         draws = take_out_draws(own)
+        views = find_input_views(own)
         try:
             made = translate(
                 own,
                 constants={nodes[place]: tensor for place, tensor in constants.items()},
-                outputs=_tensors_returned(own),
+                outputs=_tensors_returned(own, views),
             )
             function = to_executable(made.module, **options)["main"]
         except CompileError as error:
             _report(error)
             return None
-    return _Runner(own, made, function, draws, laid_out)
+    return _Runner(own, made, function, draws, views, laid_out)
 
 
 class _WatchedTensor:
@@ -246,12 +248,11 @@ def _can_be_watched(tensor: Any) -> bool:
     return isinstance(tensor, torch_package().Tensor) and not tensor.is_inference()
 
 
-def _tensors_returned(graph: Any) -> list[int]:
+def _tensors_returned(graph: Any, views: Mapping[int, InputView]) -> list[int]:
     """Return the indices of outputs that are computed tensors, and no views of inputs."""
     torch = torch_package()
     output = next(n for n in graph.graph.nodes if n.op == "output")
     given: list[Any] = [*output.args[0]]
-    views = find_input_views(graph)
     return [
         i
         for i, node in enumerate(given)
@@ -283,6 +284,7 @@ class _Runner:
         made: Translation,
         function: Callable[..., Any],
         draws: Sequence[Draw],
+        views: Mapping[int, InputView],
         laid_out: int,
     ) -> None:
         self._function = function
@@ -293,7 +295,7 @@ class _Runner:
         self._tensor = torch.Tensor
         self._passed = [places[node] for node in made.inputs]
         self._sources = find_size_sources(nodes)
-        self._views = find_input_views(graph)
+        self._views = views
         self._outputs = [self._way(node, made, i, places) for i, node in enumerate(made.returned)]
         self._layouts = {
             i: layout

@@ -55,15 +55,14 @@ def init_accumulators(
             value = BufferLoad(found.stage.buffer, found.stage.indices)
         return value_at(value, here)
 
-    def init_vector(r: PrimExpr, v: PrimExpr) -> Callable[[PrimExpr], Stmt]:
-        def lane(c: PrimExpr) -> Stmt:
+    def fill_row(r: PrimExpr, value: Callable[[PrimExpr], PrimExpr]) -> Stmt:
+        def fill(v: PrimExpr, c: PrimExpr) -> Stmt:
             column = ravel(v, tiles.lanes, c)
-            return BufferStore(sums, start(places, r, column), (r, column))
+            return BufferStore(sums, value(column), (r, column))
 
-        return lane
-
-    def row(r: PrimExpr) -> Stmt:
-        return unroll("v", tiles.vectors, lambda v: vectorize("c", tiles.lanes, init_vector(r, v)))
+        return unroll(
+            "v", tiles.vectors, lambda v: vectorize("c", tiles.lanes, lambda c: fill(v, c))
+        )
 
     # All rows may start alike, as from a bias: then one is enough.
     any_row = Var("r", INDEX)
@@ -73,23 +72,17 @@ def init_accumulators(
     def init_row(r: PrimExpr) -> Stmt:
         return loop("c", tiles.columns, lambda c: BufferStore(edge, start(nearest, r, c), (r, c)))
 
-    def load_row(r: PrimExpr) -> Stmt:
-        def load_vector(v: PrimExpr) -> Stmt:
-            def lane(c: PrimExpr) -> Stmt:
-                column = ravel(v, tiles.lanes, c)
-                return BufferStore(sums, BufferLoad(edge, (imm64(0), column)), (r, column))
-
-            return vectorize("c", tiles.lanes, lane)
-
-        return unroll("v", tiles.vectors, load_vector)
-
     light = sum(1 for _ in pre_order(start(places, imm64(0), imm64(0))))
     direct = by_vectors and light * tiles.rows * tiles.vectors <= _WRITTEN_OUT
-    full = unroll("r", tiles.rows, row)
+    full = unroll("r", tiles.rows, lambda r: fill_row(r, lambda c: start(places, r, c)))
     if direct and inside is TRUE:
         return full
     if alike:
-        some = allocate([edge], init_row(imm64(0)), unroll("r", tiles.rows, load_row))
+        first = imm64(0)
+        rows = unroll(
+            "r", tiles.rows, lambda r: fill_row(r, lambda c: BufferLoad(edge, (first, c)))
+        )
+        some = allocate([edge], init_row(first), rows)
     else:
         some = allocate([edge], loop("r", tiles.rows, init_row), load_tile(sums, edge, (), tiles))
     return IfThenElse(inside, full, some) if direct else some
