@@ -53,7 +53,9 @@ Step: TypeAlias = Generator[Any, Any, _R]
 """A visitor in progress: yields the visitors of parts, returns its result."""
 
 _MANY: Final = 50_000
+"""Nodes of a class in one level from which repeated ones are dropped: a bound on memory."""
 _FEW: Final = 1_000
+"""Nodes that are visited one by one before whole levels are grouped; not tuned further."""
 _SOME: Final = 16
 """The most classes for which it pays to check first whether a program has any of them."""
 

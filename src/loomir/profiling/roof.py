@@ -51,14 +51,15 @@ def scale(
             B[t, i] = A[t, i] * T.float32(0.5)
 """
 _CHAINS: Final = 10  # enough to hide the latency of an FMA, few enough for 16 registers
-_TIMES: Final = 200_000
+_TIMES: Final = 200_000  # turns of the loop of FMAs: a fraction of a millisecond
 _BYTES: Final = 1 << 26  # of each array: more than fits the caches
-_SECONDS: Final = 0.5
+_SECONDS: Final = 0.5  # of measuring: the best run counts
 
 _HOUR: Final = 3600.0
 """Seconds for which a measurement is valid; the machine may have been busy."""
 _KEPT: Final = 8
 _OLD: Final = 30 * 24 * _HOUR
+"""The newest measurements that are kept, and the age at which they are dropped."""
 
 
 class _MeasuredLimits(NamedTuple):

@@ -23,7 +23,9 @@ def _numpy() -> Any:
 
 _LINE: Final = 64
 _LARGE: Final = 4096
+"""Bytes from which an array is placed at a cache line."""
 _PIECE: Final = 1 << 20
+"""Elements that are compared at a time, so that the first difference ends a comparison."""
 _SAMPLE: Final = 1024
 """Bytes that are sampled at the start of a comparison, and by a hash."""
 

@@ -46,6 +46,7 @@ _STEPS: Final = 64
 _MOST_STEPS: Final = 32
 """Steps of a reduction that is unrolled, at most; ``_WRITTEN_OUT`` bounds their nodes."""
 _WRITTEN_OUT: Final = 512
+"""Nodes of an unrolled reduction, at most: a bound on code, which was not tuned."""
 
 _GATHERED: Final = 32
 """Bits of elements from which a vector of them can be gathered."""

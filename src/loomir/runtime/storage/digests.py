@@ -15,7 +15,9 @@ from typing import Any, Final
 __all__ = ["digests_of", "file_digest", "file_state", "key_of", "package_stamp", "source_stamp"]
 
 _PIECE: Final = 8 << 20
+"""Bytes of a file that a thread reads and digests at a time."""
 _MOST: Final = 4
+"""Threads that read at most: more than a disk serves at once."""
 _BINARY: Final = getattr(os, "O_BINARY", 0)
 
 

@@ -55,6 +55,7 @@ _INT32: Final = DataType("int32")
 _FIRST, _SECOND = 3, 2
 """The cache level (locality) to fetch into: a strip of columns is larger than L1."""
 _DATA: Final = 1
+"""The kind of cache to fetch into: the data cache, not that of instructions."""
 
 Fetch: TypeAlias = Callable[[PrimExpr], Stmt]
 """Emits the prefetches of a group of steps."""

@@ -62,8 +62,10 @@ _KEEP, _DATA = 3, 1
 _WASTED: Final = 0.1
 """The share of columns that may be computed twice: the last strip is shifted back to be full."""
 _STRIPS: Final = 4
-"""Strips of a block, if ``_BLOCKS`` or more blocks are left for threads."""
 _BLOCKS: Final = 16
+"""At most ``_STRIPS`` strips form a block, and fewer where less than ``_BLOCKS`` blocks would be
+left for threads: both were not tuned.
+"""
 _FAR: Final = 8
 """Size of the right operand in multiples of L2 at most: from memory, longer rows are better.
 

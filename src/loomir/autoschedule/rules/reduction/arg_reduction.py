@@ -44,8 +44,10 @@ from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 __all__ = ["plan_choice"]
 
 _FEW: Final = 16
-"""Results up to which the reduction is split into at most ``_PIECES`` pieces."""
 _PIECES: Final = 64
+"""Up to ``_FEW`` results are found by splitting the reduction into at most ``_PIECES`` pieces,
+enough for the threads of most machines: both were not tuned.
+"""
 _STEPS: Final = 4096
 """Elements that are assumed where an extent is dynamic."""
 _TIME: Final = 0.2

@@ -32,6 +32,7 @@ def with_memory_and_stack(function: _Called) -> _Called:
 
 
 _LEAST: Final = 4 << 20
+"""Bytes of memory that LLVM needs for the smallest module, rounded up."""
 _EACH: Final = 16
 """The most bytes of memory that LLVM needs for a byte of code; 2 to 5 were measured for IR."""
 

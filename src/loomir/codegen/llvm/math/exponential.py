@@ -160,6 +160,7 @@ _EXP10: Final = {
     ),
 }
 _LIFT: Final = 64
+"""Binary orders by which results that may be subnormal are raised, and divided by at the end."""
 
 
 def _reduce_and_count(b: Builder, x: Value, how: _Exp) -> tuple[Value, Value, Value]:

@@ -48,7 +48,7 @@ from loomir.support.diagnostics import InternalError
 
 __all__ = ["MAX_THREADS", "TASK", "pool_module"]
 
-_LINE: Final = 64
+_LINE: Final = 64  # bytes of a cache line
 _FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128 + 9, 128 + 10  # the operations with a bit set
 _FUTEX_SYSCALL: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 _ALL_SHARES: Final = 0xFFFF  # the count that tells workers to end
@@ -62,7 +62,7 @@ _SPINS_CROWDED: Final = (
 )
 _LOOK_NANOSECONDS: Final = 20_000_000  # how long the caller of a region sleeps at a time
 _WAKES: Final = 4  # each costs the waker 1 to 3 microseconds
-_SET_MASK: Final = 2
+_SET_MASK: Final = 2  # SIG_SETMASK of Linux
 # Workers block all signals, which go to the threads of the program, except those that a fault of
 # the thread itself raises: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV.
 _BLOCKED: Final = ~sum(1 << (signal - 1) for signal in (4, 5, 6, 7, 8, 11))

@@ -23,9 +23,13 @@ from loomir.codegen.llvm.support.ir.stack import stack_ir
 __all__ = ["POLL", "library_ir", "process_ir"]
 
 
-_PAUSE: Final = 20_000_000  # nanoseconds
+_PAUSE: Final = 20_000_000
+"""Nanoseconds between two questions to Python: far below what a person notices after Ctrl-C."""
 _SHARE: Final = 100
 _MOST: Final = 500_000_000
+"""After a question that took long, the next waits ``_SHARE`` times as long, but at most so many
+nanoseconds: half a second is still an answer to Ctrl-C.
+"""
 
 _PROCESS: Final = Template("""
 @main = internal global i64 0

@@ -20,6 +20,7 @@ __all__ = ["GIVE_SCRATCH", "TAKE_SCRATCH", "define_scratch"]
 
 
 _SLOTS: Final = 8
+"""Blocks that are kept for the next call."""
 _LINE: Final = 64
 """Bytes of the header before each block; its first word is the size."""
 

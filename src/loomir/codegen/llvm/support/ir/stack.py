@@ -27,12 +27,17 @@ __all__ = ["HAS_STACK", "MAY_LEAVE", "stack_ir"]
 
 
 _FIXED: Final = 3 << 20
+"""Bytes that a call may use where the stack is not measured; most systems give threads 8 MB."""
 _UNKNOWN: Final = 32 << 10
 """Bytes that a call may use if the system could not tell the stack's size, for lack of memory."""
 _OTHERS: Final = 64 << 10
+"""Bytes that are left for Python and other callees."""
 _LEAVES: Final = 6 << 10
+"""Bytes that are kept free for leaf functions of C, besides those of a signal frame."""
 _THERE: Final = 96 << 10
+"""Bytes of the first thread's stack that Linux maps from the beginning: it starts with 128 KB."""
 _CHUNK: Final = 32 << 10
+"""Bytes by which the first thread's stack grows before its limit is read again."""
 _GETTID: Final = {"x86_64": 186, "aarch64": 178, "riscv64": 178}
 
 _MEASURED: Final = Template("""

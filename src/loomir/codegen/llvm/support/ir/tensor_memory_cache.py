@@ -20,6 +20,7 @@ from loomir.runtime.graph import object_layout as at
 __all__ = ["TensorMemoryCache", "place"]
 
 _SLOTS: Final = 2
+"""Blocks that are kept: a graph that runs again needs its result and one intermediate tensor."""
 _LEAST: Final = 1 << 24
 """Bytes from which a block is kept; the C library itself reuses smaller ones."""
 _MOST: Final = 1 << 28

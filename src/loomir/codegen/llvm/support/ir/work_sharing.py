@@ -56,7 +56,9 @@ _CODE, _FAULT, _OFFSET, _RECORD = 2, 6, 7, 8
 _FN, _CLOSURE, _CTX, _BEGIN, _EACH, _REST, _GRAIN, _PIECES = range(8)
 _FIELDS: Final = (PTR, PTR, PTR, I64, I64, I64, I64, I64)
 _LOG_PIECES: Final = 4
+"""The logarithm of the pieces of a share: a thread that is late leaves up to fifteen to others."""
 _TAKEN_BITS: Final = 16
+"""The low bits of a claim, which count the pieces that are taken; above them is the generation."""
 
 
 class _Task(NamedTuple):
