@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from loomir.ir.module import IRModule
 from loomir.tir.function import PrimFunc
@@ -51,7 +52,14 @@ def fresh(argument: Any) -> Any:
         return argument.copy()
     memory = base.copy(order="K").ravel(order="K").view(np.uint8)
     start = argument.ctypes.data - base.ctypes.data
-    return np.ndarray(argument.shape, argument.dtype, memory, start, argument.strides)
+    return _view(memory, start, argument.shape, argument.dtype, argument.strides)
+
+
+def _view(memory: Any, start: int, shape: Any, dtype: Any, strides: Any) -> Any:
+    """View memory from a place on; no stride of an array without elements can leave it."""
+    if 0 in shape:
+        return as_strided(memory[:0].view(dtype), shape, strides)
+    return np.ndarray(shape, dtype, memory, start, strides)
 
 
 def _memory(array: Any) -> Any:
@@ -127,6 +135,6 @@ def _touched(before: Any, after: Any) -> bool:
     new = other.ravel(order="K").view(np.uint8).copy()
     start = before.ctypes.data - one.ctypes.data
     shape, strides = (*before.shape, before.itemsize), (*before.strides, 1)
-    own: Any = np.ndarray(shape, np.uint8, new, start, strides)
-    own[...] = np.ndarray(shape, np.uint8, old, start, strides)
+    own: Any = _view(new, start, shape, np.uint8, strides)
+    own[...] = _view(old, start, shape, np.uint8, strides)
     return bool((old != new).any())

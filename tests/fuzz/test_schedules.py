@@ -91,6 +91,9 @@ def test_arrays_without_elements_are_copied_whatever_their_strides() -> None:
     nothing = np.zeros(0).reshape(8, 0)[::-1]
     assert fresh(nothing).shape == (8, 0)
     assert fresh(nothing[:, ::2].T).shape == (0, 8)
+    none_of_many = np.ones((4, 12, 13), "int64")[:0, ::-1, ::2]
+    again = fresh(none_of_many)
+    assert (again.shape, again.strides) == (none_of_many.shape, none_of_many.strides)
 
 
 def test_programs_scheduled_by_hand_keep_their_meaning() -> None:
