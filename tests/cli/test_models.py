@@ -253,6 +253,20 @@ def test_open_extents_of_saved_programs_have_names(saved: Path):
     assert "no extent of that name" in done.output
 
 
+class ReturnsSizes(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int, None, bool, torch.Tensor]:
+        return x * 2, x.shape[0], None, True, x.sum()
+
+
+def test_sizes_constants_and_numbers_are_printed_as_they_are(tmp_path: Path):
+    program = torch.export.export(ReturnsSizes(), (torch.ones(4, 2),))
+    torch.export.save(program, tmp_path / "sizes.pt2")
+    output = run("run", tmp_path / "sizes.pt2")
+    assert "output[0]: float32 (4, 2), from " in output
+    assert "output[1]: 4\noutput[2]: None\noutput[3]: True\n" in output
+    assert re.search(r"output\[4\]: float32 \(\), -?[\d.e-]+\n", output)
+
+
 def test_saved_programs_have_no_other_backends(saved: Path):
     done = CliRunner().invoke(app, ["run", str(saved), "--compare", "peer"])
     assert done.exit_code == 1

@@ -228,9 +228,13 @@ def _refusal(message: str, remedy: str) -> CompileError:
 def _describe(value: Any) -> str:
     if isinstance(value, tuple):
         return f"{len(cast('tuple[Any, ...]', value))} values"
+    if value is None or isinstance(value, str) or issubclass(type(value), np.generic):
+        return str(value)
     array: Any = np.asarray(value)
     text = f"{array.dtype} {tuple(array.shape)}"
-    if not array.size or array.dtype == bool:
+    if not array.ndim:
+        return f"{text}, {array}"
+    if not array.size or array.dtype.kind not in "iufV":
         return text
     wide: Any = array.astype("float64")
     return f"{text}, from {wide.min():.4g} to {wide.max():.4g}, mean {wide.mean():.4g}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from loomir import op
 from loomir.frontend.torch import registry
 from loomir.ir.visit import pre_order
 from loomir.relax.expr import Constant, Function
-from loomir.support.diagnostics import CompileError
+from loomir.support.diagnostics import CompileError, RunError
 from loomir.te import topi
 
 BATCH = torch.export.Dim("batch", min=1, max=64)
@@ -170,8 +169,8 @@ def test_several_outputs_are_a_tuple():
             return {"low": x.min(), "high": x.max(), "name": "both"}
 
     x = torch.randn(4, 3)
-    low, high = loomir.compile(loomir.torch.from_exported(torch.export.export(Both(), (x,))))(x)
-    assert (low, high) == (x.min(), x.max())
+    run = loomir.compile(loomir.torch.from_exported(torch.export.export(Both(), (x,))))
+    assert run(x) == (x.min(), x.max(), "both")
 
 
 class Unknown(nn.Module):
@@ -236,19 +235,90 @@ def test_torch_is_not_imported_before_it_is_used():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-class Doubled(nn.Module):
+class Halves(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        return x.reshape(-1, 2, x.shape[1]).sum(1), x.shape[0] // 2
+
+
+class TwoInputs(nn.Module):
+    def forward(self, short: torch.Tensor, long: torch.Tensor) -> torch.Tensor:
+        return short.repeat_interleave(3, 0) + long.repeat_interleave(2, 0)
+
+
+class Resampled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.Conv2d(3, 8, 3, padding=1, stride=2)
+        self.deeper = nn.Conv2d(8, 8, 3, padding=1, stride=2)
+        self.up = nn.ConvTranspose2d(8, 8, 2, 2)
+        self.out = nn.ConvTranspose2d(16, 3, 2, 2)
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * 2 + 1
+        wide = torch.relu(self.down(x))
+        return x + self.out(torch.cat([self.up(torch.relu(self.deeper(wide))), wide], 1))
 
 
-def test_a_computed_dimension_is_refused_by_input_and_axis():
-    half = torch.export.Dim("half", min=1, max=50)
-    program = torch.export.export(Doubled(), (torch.randn(4, 4),), dynamic_shapes=({0: 2 * half},))
-    with pytest.raises(loomir.CompileError) as caught:
-        loomir.torch.from_exported(program)
-    (found,) = caught.value.diagnostics
-    assert found.code == "PTC0011"
-    assert re.fullmatch(
-        r"the input x: axis 0 has 2\*s\d+ elements, and no axis of an input has s\d+", found.message
-    )
-    assert found.help == 'export it with a dimension that is not computed: torch.export.Dim("n")'
+SIZE, OTHER = torch.export.Dim("size", min=2, max=50), torch.export.Dim("other", min=2, max=50)
+
+
+def test_sizes_are_found_from_computed_dimensions():
+    model = Halves()
+    dims = ({0: 2 * SIZE},)
+    program = torch.export.export(model, (torch.randn(8, 4),), dynamic_shapes=dims)
+    run = loomir.compile(loomir.torch.from_exported(program))
+    x = torch.randn(14, 4)
+    found, half = run(x)
+    assert torch.allclose(torch.as_tensor(found), model(x)[0])
+    assert half == 7
+    with pytest.raises(RunError, match=r"the value of x, axis 0: the extent must be 6 .*not 7"):
+        run(torch.randn(7, 4))
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_one_computed_dimension_tells_another(swapped: bool):
+    inputs, dims = [torch.randn(4, 3), torch.randn(6, 3)], [{0: 2 * SIZE}, {0: 3 * SIZE}]
+    others = [torch.randn(10, 3), torch.randn(15, 3)]
+
+    class Model(nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return TwoInputs()(b, a) if swapped else TwoInputs()(a, b)
+
+    if swapped:
+        inputs, dims, others = inputs[::-1], dims[::-1], others[::-1]
+    agree(Model(), *inputs, dynamic=tuple(dims), others=[tuple(others)])
+
+
+def test_images_whose_sizes_are_multiples():
+    dims = ({2: 4 * SIZE, 3: 4 * OTHER + 4},)
+    image = torch.randn(1, 3, 16, 24)
+    agree(seeded(Resampled), image, dynamic=dims, others=[(torch.randn(1, 3, 8, 32),)])
+
+
+class Returns(nn.Module):
+    def __init__(self, returned: Any) -> None:
+        super().__init__()
+        self.returned = returned
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.returned(x)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_sizes_and_constants_are_results(dynamic: bool):
+    def returned(x: torch.Tensor) -> Any:
+        sizes = {"rows": x.shape[0], "twice": 2 * x.shape[0], "many": x.shape[0] > 2}
+        return x + 1, 3, None, "text", True, 0.1, sizes, x.shape
+
+    dims = ({0: BATCH},) if dynamic else None
+    program = torch.export.export(Returns(returned), (torch.randn(4, 2),), dynamic_shapes=dims)
+    run = loomir.compile(loomir.torch.from_exported(program))
+    x = torch.randn(6 if dynamic else 4, 2)
+    found = run(x)
+    assert torch.allclose(torch.as_tensor(found[0]), x + 1)
+    assert found[1:] == (3, None, "text", True, 0.1, len(x), 2 * len(x), True, len(x), 2)
+
+
+@pytest.mark.parametrize("value", [None, 7, 0.1, "text", False])
+def test_one_constant_is_the_result(value: Any):
+    program = torch.export.export(Returns(lambda _: value), (torch.randn(4),))
+    assert loomir.compile(loomir.torch.from_exported(program))(torch.randn(4)) == value

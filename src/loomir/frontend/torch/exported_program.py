@@ -26,9 +26,11 @@ def from_exported(program: Any, *, name: str = "main", decompose: bool = True) -
     """Import a program of ``torch.export.export``.
 
     The module has one function, whose parameters are the program's tensor inputs in order.
-    Parameters and buffers are constants that share the memory of their tensors. The function
-    returns the output, or a tuple of several. Dynamic dimensions stay symbolic, and the function's
-    attribute ``torch_ranges`` has their bounds.
+    Parameters and buffers are constants that share the memory of their tensors. Dynamic dimensions
+    stay symbolic, and the function's attribute ``torch_ranges`` has their bounds.
+
+    The function returns the output, or a tuple of several: the leaves of what the model returns, in
+    order. Those may be tensors, sizes, and Python numbers, strings and None, which are constants.
 
     Buffers that the program changes are parameters after the inputs, and their new values are
     outputs after the others; the attribute ``torch_mutated`` names them in that order.
@@ -109,11 +111,11 @@ def _tensor_of(program: Any, spec: Any) -> Any:
 
 
 def _user_outputs(program: Any) -> list[int]:
-    """Return the indices of the outputs that are values of the program, not Python constants."""
+    """Return the indices of the outputs that the model itself returns."""
     return [
         i
         for i, spec in enumerate(program.graph_signature.output_specs)
-        if spec.kind.name == "USER_OUTPUT" and type(spec.arg).__name__ != "ConstantArgument"
+        if spec.kind.name == "USER_OUTPUT"
     ]
 
 

@@ -17,15 +17,19 @@ from loomir.frontend.torch.graph import GraphImporter, MissingValue
 from loomir.frontend.torch.mistakes import CannotImport
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.problems import Problems
-from loomir.frontend.torch.sizes import Sizes
+from loomir.frontend.torch.sizes import Sizes, solve_linear
 from loomir.ir.module import IRModule
-from loomir.relax.expr import Constant, Tuple, Var
+from loomir.op import null_value
+from loomir.relax.expr import Constant, PrimValue, StringImm, Tuple, Var
 from loomir.relax.node import RelaxExpr
 from loomir.relax.normal.block_builder import BlockBuilder
-from loomir.relax.shape import ShapeExpr, as_dims
+from loomir.relax.shape import INT64, ShapeExpr, as_dims
 from loomir.relax.struct_info import ShapeStructInfo, TensorStructInfo
 from loomir.support.diagnostics import CompileError
 from loomir.support.dtype import DataType
+from loomir.support.runtime_types import show_value
+from loomir.tir.expr import PrimExpr, const
+from loomir.tir.expr import Var as ShapeVar
 
 __all__ = ["Translation", "translate"]
 
@@ -78,6 +82,10 @@ class _Function:
         self.params: list[Var] = []
         self.inputs: list[Any] = []
         self._taken: set[str] = set()
+        self._solved: dict[Any, PrimExpr] = {}
+        """Symbols that computed extents tell, each with its value."""
+        self._casts: list[tuple[Any, Var, TensorStructInfo]] = []
+        """Inputs with computed extents: the parameter, and what is known of it in the graph."""
 
     def translate(
         self,
@@ -94,8 +102,7 @@ class _Function:
             self._placeholder(node, importer)
         for node in nodes:
             self._scalar(node, importer)
-        for node in nodes:
-            self._check_extents(node, importer)
+        self._solve_extents(nodes, importer.bound)
         for node in nodes:
             if node in self.constants:
                 self._constant(node)
@@ -106,10 +113,11 @@ class _Function:
         with builder.function(name, self.params, attrs=attrs):
             if dataflow:
                 builder.begin_dataflow_block()
+            self._bind_solved(builder, importer)
             results = importer.run(self.module, self.values)
             self._stop()
             found: list[Any] = [*results] if isinstance(results, list) else [results]
-            result = self._result(builder, importer, [(returned[i], found[i]) for i in kept])
+            result = self._result(builder, [(returned[i], found[i]) for i in kept])
             self._stop()
             if dataflow:
                 builder.end_block()
@@ -124,13 +132,11 @@ class _Function:
         if self.problems:
             raise CompileError.of(self.problems.diagnostics())
 
-    def _result(
-        self, builder: BlockBuilder, importer: GraphImporter, outputs: Sequence[tuple[Any, Any]]
-    ) -> RelaxExpr:
+    def _result(self, builder: BlockBuilder, outputs: Sequence[tuple[Any, Any]]) -> RelaxExpr:
         made: list[RelaxExpr] = []
         for node, value in outputs:
             try:
-                made.append(builder.emit_output(_expression(importer, value)))
+                made.append(builder.emit_output(_expression(value)))
             except CannotImport as error:
                 self.problems.add(node, "the output", error)
         return made[0] if len(made) == 1 else Tuple(tuple(made))
@@ -174,20 +180,46 @@ class _Function:
             self._param(node, Var(self._name(node), ShapeStructInfo((size,))))
             self.values[node] = size
 
-    def _check_extents(self, node: Any, importer: GraphImporter) -> None:
-        """Refuse an extent of sizes that no input tells, as 2 * n is where none has n rows."""
-        value = node.meta.get("val")
-        if node in self.constants or not isinstance(value, torch_package().Tensor):
-            return
-        for axis, extent in enumerate(value.shape):
-            expr = getattr(getattr(extent, "node", None), "expr", None)
-            found = [] if expr is None else sorted(map(str, expr.free_symbols))
-            names = ", ".join(name for name in found if name not in importer.bound)
-            if names:
-                reason = f"axis {axis} has {expr} elements, and no axis of an input has {names}"
+    def _solve_extents(self, nodes: Sequence[Any], bound: set[str]) -> None:
+        """Find sizes from computed extents: n is half of the rows where an input has 2 * n rows."""
+        inputs = [n for n in nodes if isinstance(self.values.get(n), Var)]
+        extents = [(n, i, e) for n in inputs for i, e in _find_computed_extents(n)]
+        axes: dict[tuple[Any, int], ShapeVar] = {}
+        for node, axis, expr in extents:
+            if all(str(s) in bound for s in expr.free_symbols):
+                continue
+            solved = solve_linear(expr, bound)
+            if solved is None:
+                names = ", ".join(sorted(map(str, expr.free_symbols)))
+                reason = f"axis {axis} has {expr} elements, and no axis of an input tells {names}"
                 remedy = 'export it with a dimension that is not computed: torch.export.Dim("n")'
                 error = CannotImport(reason, help=remedy)
                 self.problems.add(node, f"the input {node.name}", error)
+                continue
+            symbol, factor, rest = solved
+            bound.add(str(symbol))
+            whole = axes[node, axis] = self._extent_var(node, axis)
+            self._solved[symbol] = (whole - self.sizes.convert(rest)) // factor
+        for node, axis, expr in extents:
+            if not expr.free_symbols.isdisjoint(self._solved):
+                axes.setdefault((node, axis), self._extent_var(node, axis))
+        for node in dict.fromkeys(node for node, _ in axes):
+            var, info = self.values[node], self._info(node.meta["val"])
+            dims = [axes.get((node, axis), d) for axis, d in enumerate(info.dims or ())]
+            param = Var(var.name_hint, TensorStructInfo(ShapeExpr(tuple(dims)), info.dtype))
+            self.params[self.params.index(var)] = param
+            self._casts.append((node, param, info))
+
+    def _extent_var(self, node: Any, axis: int) -> ShapeVar:
+        return ShapeVar(f"{self.values[node].name_hint}_{axis}", INT64)
+
+    def _bind_solved(self, builder: BlockBuilder, importer: GraphImporter) -> None:
+        """Bind the sizes that computed extents tell, and check these extents."""
+        for symbol, value in self._solved.items():
+            shape = builder.emit(ShapeExpr((value,)))
+            builder.match_cast(shape, ShapeStructInfo((self.sizes.variable(symbol),)))
+        for node, param, info in self._casts:
+            self.values[node] = builder.match_cast(param, info, param.name_hint)
 
     def _info(self, value: Any) -> TensorStructInfo:
         torch = torch_package()
@@ -220,11 +252,24 @@ class _Function:
         return name
 
 
-def _expression(importer: GraphImporter, value: Any) -> RelaxExpr:
+def _find_computed_extents(node: Any) -> list[tuple[int, Any]]:
+    """Return axes of an input whose extents are expressions of symbols, with these."""
+    extents: Sequence[Any] = node.meta["val"].shape
+    found = [(i, e.node.expr) for i, e in enumerate(extents) if hasattr(e, "node")]
+    return [(i, expr) for i, expr in found if not expr.is_Symbol and expr.free_symbols]
+
+
+def _expression(value: Any) -> RelaxExpr:
+    """Return an output as an expression: a tensor, a size, or a Python constant."""
     if isinstance(value, RelaxExpr):
         return value
-    raise CannotImport(
-        f"the graph returns {'what is not made' if isinstance(value, MissingValue) else 'a size'}, "
-        "and only tensors can be returned",
-        help="return a tensor: torch.tensor(x.shape)",
-    )
+    if isinstance(value, (bool, int, PrimExpr)):
+        return PrimValue(value)
+    if isinstance(value, float):
+        return PrimValue(const(value, DataType("float64")))
+    if isinstance(value, str):
+        return StringImm(value)
+    if value is None:
+        return null_value()
+    what = "what is not made" if isinstance(value, MissingValue) else show_value(value)
+    raise CannotImport(f"the graph returns {what}", help="return tensors and Python numbers")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import reduce
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from loomir.tir.expr import (
     const,
 )
 
-__all__ = ["Sizes", "evaluate"]
+__all__ = ["Sizes", "evaluate", "solve_linear"]
 
 _FLOAT: Final = DataType("float64")
 
@@ -70,6 +70,23 @@ class Sizes:
             found = self.simplify(a - b)
             return not isinstance(found, PrimExpr) and found == 0
         return bool(a == b)
+
+
+def solve_linear(expr: Any, known: Container[str]) -> tuple[Any, int, Any] | None:
+    """Return the only symbol of a size that is not known, its factor, and what is added to it.
+
+    None for a size that is not linear in one unknown symbol with a positive whole factor.
+    """
+    unknown = [s for s in expr.free_symbols if str(s) not in known]
+    if len(unknown) != 1 or type(expr).__name__ not in ("Add", "Mul"):
+        return None
+    symbol = unknown[0]
+    terms = expr.args if type(expr).__name__ == "Add" else (expr,)
+    own = [term for term in terms if symbol in term.free_symbols]
+    factor = own[0] / symbol
+    if len(own) != 1 or not factor.is_Integer or factor <= 0:
+        return None
+    return symbol, int(factor), expr - own[0]
 
 
 def evaluate(expr: Any, symbol: Callable[[Any], Any]) -> Any:
