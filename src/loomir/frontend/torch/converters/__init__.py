@@ -7,6 +7,7 @@ from loomir.frontend.torch.converters import (
     attention,
     control_flow,
     convolution,
+    counting,
     creation,
     elementwise,
     image,
@@ -18,7 +19,9 @@ from loomir.frontend.torch.converters import (
     quantisation,
     random,
     reduction,
+    searching,
     sorting,
+    special,
 )
 
 __all__ = ["load_converters"]
@@ -28,6 +31,7 @@ _FAMILIES = (
     attention,
     control_flow,
     convolution,
+    counting,
     creation,
     elementwise,
     image,
@@ -39,7 +43,9 @@ _FAMILIES = (
     quantisation,
     random,
     reduction,
+    searching,
     sorting,
+    special,
 )
 
 
