@@ -224,8 +224,8 @@ def polygamma(order: int) -> Callable[[PrimExpr], PrimExpr]:
         above = parts.name((total + ahead * _call("pow", back, _number(float(order)))) * sign)
         part = parts.name(x - _call("round", x))
         cotangent = parts.name(1.0 / _call("tan", part * math.pi))
-        turned = _polynomial(_derive_cotangent(order), cotangent)
-        below = above * (1.0 if order % 2 == 0 else -1.0) - turned
+        derivative = _polynomial(_derive_cotangent(order), cotangent)
+        below = above * (1.0 if order % 2 == 0 else -1.0) - derivative
         below = select(part.equal(0.0), _number(sign * _INFINITY), below)
         return parts.close(select(x < 0.0, below, above))
 

@@ -56,14 +56,14 @@ def _bincount(node: Node) -> RelaxExpr:
 
 
 # -- histograms ----------------------------------------------------------------------------------
-def _edges(node: Node, low: RelaxExpr, high: RelaxExpr, bins: int, apart: float) -> RelaxExpr:
-    """Return the bounds of equal bins, which are ``apart`` wider both ways if they are none."""
+def _edges(node: Node, low: RelaxExpr, high: RelaxExpr, bins: int, margin: float) -> RelaxExpr:
+    """Return the bounds of equal bins, which are ``margin`` wider both ways if they are none."""
 
     def kernel(low: Tensor, high: Tensor) -> Tensor:
         dtype = low.dtype
 
         def element(i: PrimExpr) -> PrimExpr:
-            more = select(low().equal(high()), const(apart, dtype), const(0.0, dtype))
+            more = select(low().equal(high()), const(margin, dtype), const(0.0, dtype))
             start, end = low() - more, high() + more
             step = (end - start) / const(bins, dtype)
             back = end - step * (const(bins, "int64") - wide(i)).astype(dtype)
