@@ -21,7 +21,7 @@ from loomir.frontend.torch.converters import (
     reduction,
     searching,
     sorting,
-    special,
+    special_functions,
 )
 
 __all__ = ["load_converters"]
@@ -45,7 +45,7 @@ _FAMILIES = (
     reduction,
     searching,
     sorting,
-    special,
+    special_functions,
 )
 
 

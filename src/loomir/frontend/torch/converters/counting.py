@@ -28,10 +28,10 @@ def _bincount(node: Node) -> RelaxExpr:
     x = node.cast(node.tensor(0), "int64")
     least: int = node["minlength"]
 
-    def most(data: Tensor) -> Tensor:
+    def find_greatest(data: Tensor) -> Tensor:
         return topi.max(topi.concatenate((data, topi.full((1,), least - 1, "int64")), 0), [0])
 
-    size = node.emit(op.add(node.compute(most, x), node.constant(1, "int64")))
+    size = node.emit(op.add(node.compute(find_greatest, x), node.constant(1, "int64")))
     extent = bind_extent(node, 0, size)
     weights = None if node["weights"] is None else node.tensor("weights", node.dtype)
 
@@ -237,7 +237,7 @@ def _mode(node: Node) -> list[Any]:
     axis = node.axis("dim", rank)
 
     def find(data: Tensor) -> Tensor:
-        return _most_frequent(data, topi.argsort(data, axis, False, dtype="int64",
+        return _find_most_frequent(data, topi.argsort(data, axis, False, dtype="int64",
                                                  nan="greatest"), axis)  # fmt: skip
 
     where = node.compute(find, x)
@@ -247,7 +247,7 @@ def _mode(node: Node) -> list[Any]:
     return [node.emit(op.squeeze(v, [axis])) for v in (values, where)]
 
 
-def _most_frequent(x: Tensor, order: Tensor, axis: int) -> Tensor:
+def _find_most_frequent(x: Tensor, order: Tensor, axis: int) -> Tensor:
     """Return the place of the last of the most frequent elements of each row, the least of them."""
     shape = [*x.shape]
     shape[axis] = IntImm(1, shape[axis].dtype)
@@ -259,16 +259,19 @@ def _most_frequent(x: Tensor, order: Tensor, axis: int) -> Tensor:
             cells = [decl_buffer((1,), "int64", name=n, scope="local") for n in ("run", "most")]
             run, most = (BufferLoad(c, _ZERO) for c in cells)
 
-            def at(k: PrimExpr) -> PrimExpr:
+            def read_place(k: PrimExpr) -> PrimExpr:
                 return BufferLoad(places, (*i[:axis], k, *i[axis + 1 :]))
 
             def value(k: PrimExpr) -> PrimExpr:
-                return BufferLoad(data, (*i[:axis], at(k), *i[axis + 1 :]))
+                return BufferLoad(data, (*i[:axis], read_place(k), *i[axis + 1 :]))
 
             def step(k: PrimExpr) -> Stmt:
-                same = all_of(k > 0, Not(NE(value(k), value(_last(k)))))
+                same = all_of(k > 0, Not(NE(value(k), value(_step_back(k)))))
                 better = seq(
-                    [BufferStore(cells[1], run, _ZERO), BufferStore(outs[0], at(k), tuple(i))]
+                    [
+                        BufferStore(cells[1], run, _ZERO),
+                        BufferStore(outs[0], read_place(k), tuple(i)),
+                    ]
                 )
                 return seq(
                     [
@@ -286,5 +289,5 @@ def _most_frequent(x: Tensor, order: Tensor, axis: int) -> Tensor:
     return made
 
 
-def _last(k: PrimExpr) -> PrimExpr:
+def _step_back(k: PrimExpr) -> PrimExpr:
     return select(k > 0, k - 1, const(0, "int64"))

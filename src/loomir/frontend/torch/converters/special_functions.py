@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from loomir import op
-from loomir.frontend.torch import special_functions as functions
+from loomir.frontend.torch import formulas
 from loomir.frontend.torch.node import Node
 from loomir.frontend.torch.registry import Converter, register
 from loomir.relax.node import RelaxExpr
@@ -44,17 +44,17 @@ def _import_formula(formula: _Formula) -> Converter:
 
 
 _FORMULAS: Final = {
-    "digamma": functions.digamma,
-    "erfc": functions.erfc,
-    "erfinv": functions.erfinv,
-    "i0": functions.i0,
-    "lgamma": functions.lgamma,
-    "special_erfcx": functions.scaled_erfc,
-    "special_i0e": functions.i0e,
-    "special_i1": functions.i1,
-    "special_i1e": functions.i1e,
-    "special_log_ndtr": functions.log_ndtr,
-    "special_ndtri": functions.ndtri,
+    "digamma": formulas.digamma,
+    "erfc": formulas.erfc,
+    "erfinv": formulas.erfinv,
+    "i0": formulas.i0,
+    "lgamma": formulas.lgamma,
+    "special_erfcx": formulas.erfcx,
+    "special_i0e": formulas.i0e,
+    "special_i1": formulas.i1,
+    "special_i1e": formulas.i1e,
+    "special_log_ndtr": formulas.log_ndtr,
+    "special_ndtri": formulas.ndtri,
 }
 for _name, _formula in _FORMULAS.items():
     register(f"aten.{_name}.default")(_import_formula(_formula))
@@ -68,7 +68,7 @@ def _polygamma(node: Node) -> RelaxExpr:
     order = node["n"]
     if not isinstance(order, int) or order > _MOST:
         raise node.refuse(f"its order is {order}, and only orders up to {_MOST} are supported")
-    formula = functions.polygamma(order) if order else functions.digamma
+    formula = formulas.polygamma(order) if order else formulas.digamma
     return _apply(node, node.tensor("self", node.dtype), formula)
 
 

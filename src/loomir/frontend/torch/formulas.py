@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from loomir.frontend.torch.special_polynomials import (
+from loomir.frontend.torch.polynomials import (
     BESSEL_0,
     BESSEL_1,
     GAMMA,
@@ -25,6 +25,7 @@ from loomir.tir.expr import Let, PrimExpr, Var, const
 __all__ = [
     "digamma",
     "erfc",
+    "erfcx",
     "erfinv",
     "i0",
     "i0e",
@@ -34,7 +35,6 @@ __all__ = [
     "log_ndtr",
     "ndtri",
     "polygamma",
-    "scaled_erfc",
 ]
 
 _BERNOULLI: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510,
@@ -77,7 +77,7 @@ def _polynomial(coefficients: Sequence[float], x: PrimExpr) -> PrimExpr:
     return made
 
 
-def _between(x: PrimExpr, low: float, high: float) -> PrimExpr:
+def _map_range(x: PrimExpr, low: float, high: float) -> PrimExpr:
     """Map a range to that of the polynomials, from -1 to 1."""
     return (x - (low + high) / 2) * (2 / (high - low))
 
@@ -87,9 +87,9 @@ def _inverse(y: PrimExpr, less: PrimExpr, parts: _Parts) -> PrimExpr:
     """Return the place where the error function is ``y``; ``less`` is ``1 - y * y``."""
     w = parts.name(_call("log", less) * -1.0)
     s = parts.name(_call("sqrt", w))
-    near = _polynomial(INVERSE_NEAR, parts.name(_between(w, 0, 5)))
-    far = _polynomial(INVERSE_FAR, parts.name(_between(s, 2.2, 6.2)))
-    farther = _polynomial(INVERSE_FARTHEST, parts.name(_between(s, 6, 28)))
+    near = _polynomial(INVERSE_NEAR, parts.name(_map_range(w, 0, 5)))
+    far = _polynomial(INVERSE_FAR, parts.name(_map_range(s, 2.2, 6.2)))
+    farther = _polynomial(INVERSE_FARTHEST, parts.name(_map_range(s, 6, 28)))
     factor = select(w < 5.0, near, select(s < 6.1, far, farther))
     return y * select(less.equal(0.0), _number(_INFINITY), factor)
 
@@ -108,23 +108,23 @@ def ndtri(p: PrimExpr) -> PrimExpr:
     return parts.close(math.sqrt(2) * _inverse(parts.name(p * 2.0 - 1.0), less, parts))
 
 
-def _scaled_above_zero(x: PrimExpr, parts: _Parts) -> PrimExpr:
+def _erfcx_above_zero(x: PrimExpr, parts: _Parts) -> PrimExpr:
     t = parts.name(1.0 - 7.5 / (x + 3.75))
     return _polynomial(SCALED_ERFC, t) / (x * 2.0 + 1.0)
 
 
-def scaled_erfc(x: PrimExpr) -> PrimExpr:
+def erfcx(x: PrimExpr) -> PrimExpr:
     """Return ``exp(x * x) * erfc(x)``."""
     parts = _Parts()
     size = parts.name(_call("abs", x))
-    above = parts.name(_scaled_above_zero(size, parts))
+    above = parts.name(_erfcx_above_zero(size, parts))
     return parts.close(select(x < 0.0, _call("exp", x * x) * 2.0 - above, above))
 
 
 def erfc(x: PrimExpr) -> PrimExpr:
     """Return ``1 - erf(x)``, exact where that is small."""
     parts = _Parts()
-    above = _call("exp", x * x * -1.0) * _scaled_above_zero(x, parts)
+    above = _call("exp", x * x * -1.0) * _erfcx_above_zero(x, parts)
     return parts.close(select(x < 0.5, 1.0 - _call("erf", x), above))
 
 
@@ -133,7 +133,7 @@ def log_ndtr(x: PrimExpr) -> PrimExpr:
     parts = _Parts()
     t = parts.name(x * math.sqrt(0.5))
     below = parts.name(t * -1.0)
-    tail = _call("log", _scaled_above_zero(below, parts) * 0.5) - t * t
+    tail = _call("log", _erfcx_above_zero(below, parts) * 0.5) - t * t
     rest = parts.name(erfc(t))
     return parts.close(select(x < -1.0, tail, _call("log1p", rest * -0.5)))
 
@@ -152,7 +152,7 @@ def _log_gamma_above_zero(x: PrimExpr, parts: _Parts) -> PrimExpr:
             parts.name(select(beyond, factor * (z - 1.0), factor)),
             parts.name(select(beyond, z - 1.0, z)),
         )
-    middle = (z - 1.0) * (z - 2.0) * _polynomial(GAMMA, parts.name(_between(z, 1, 2)))
+    middle = (z - 1.0) * (z - 2.0) * _polynomial(GAMMA, parts.name(_map_range(z, 1, 2)))
     log = parts.name(_call("log", x))
     low = middle + select(near, log * -1.0, _call("log", factor))
     back = parts.name(1.0 / x)
@@ -254,7 +254,7 @@ def _bessel(order: int, x: PrimExpr, *, scaled: bool) -> PrimExpr:
     low = _polynomial(terms, quarter)
     if order:
         low = low * size * 0.5
-    t = parts.name(_between(_MIDDLE / size, 0, 1))
+    t = parts.name(_map_range(_MIDDLE / size, 0, 1))
     high = _polynomial(BESSEL_1 if order else BESSEL_0, t) / _call("sqrt", size)
     if scaled:
         low = low * _call("exp", size * -1.0)
