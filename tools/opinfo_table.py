@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from loomir.frontend.torch.converters import load_converters
-from loomir.frontend.torch.dtypes import tensor_of
+from loomir.frontend.torch.dtypes import tensor_of, view_parts
 from loomir.frontend.torch.registry import known_operators
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "reference" / "torch-operators.md"
@@ -140,9 +140,10 @@ def check(name: str, args: Any, kwargs: Any) -> str:
     want = target(*args, **kwargs)
     module, tensors = _graph(torch, target, args, kwargs, want)
     try:
-        made = translate(module, constants={})
+        made = translate(module, constants={}, takes_complex=True)
         function = loomir.compile(made.module)["main"]
-        got = function(*[t.contiguous() for t in tensors])
+        given = [view_parts(t) if t.is_complex() else t for t in tensors]
+        got = function(*[t.contiguous() for t in given])
     except loomir.LoomirError as error:
         return str(error).splitlines()[0]
     wanted = [w for w in _listed(want) if isinstance(w, torch.Tensor)]
@@ -215,7 +216,7 @@ def _graph(torch: Any, target: Any, args: Any, kwargs: Any, want: Any) -> tuple[
 
 
 def _compared(torch: Any, got: Any, want: Any) -> str:
-    got = tensor_of(got)
+    got, want = tensor_of(got), view_parts(want) if want.is_complex() else want
     if got.dtype != want.dtype:
         return f"dtype {got.dtype} in place of {want.dtype}"
     relative, absolute = _TOLERANCES.get(str(want.dtype).rpartition(".")[2], (0, 0))

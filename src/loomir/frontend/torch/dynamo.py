@@ -11,7 +11,7 @@ from typing import Any, Final
 from loomir.frontend.torch.converters import load_converters
 from loomir.frontend.torch.decompositions import aot_decompositions
 from loomir.frontend.torch.draws import Draw, take_out_draws
-from loomir.frontend.torch.dtypes import tensor_of
+from loomir.frontend.torch.dtypes import tensor_of, view_pairs, view_parts
 from loomir.frontend.torch.layouts import (
     InputView,
     OutputLayout,
@@ -22,6 +22,7 @@ from loomir.frontend.torch.layouts import (
     read_layout,
 )
 from loomir.frontend.torch.mistakes import refuse_program
+from loomir.frontend.torch.node import is_complex_value
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.program import Translation, translate
 from loomir.frontend.torch.sizes import evaluate
@@ -173,6 +174,7 @@ def _runner(
                 own,
                 constants={nodes[place]: tensor for place, tensor in constants.items()},
                 outputs=_tensors_returned(own, views),
+                takes_complex=True,
             )
             function = to_executable(made.module, **options)["main"]
         except CompileError as error:
@@ -304,6 +306,7 @@ class _Runner:
             and (layout := read_layout(node)) is not None
             and is_computable(layout, self._sources)
         }
+        self._complex = [is_complex_value(made.returned[i]) for i in made.outputs]
         self._single = len(made.outputs) == 1
 
     def _way(self, node: Any, made: Translation, place: int, places: Mapping[Any, int]) -> Any:
@@ -324,6 +327,7 @@ class _Runner:
         passed = [self._argument(given[i]) for i in self._passed]
         results = self._function(*passed)
         made = [tensor_of(r) for r in ((results,) if self._single else results)]
+        made = [view_pairs(m) if c else m for m, c in zip(made, self._complex, strict=True)]
         found = [self._output(how, what, made, given) for how, what in self._outputs]
         for i, layout in self._layouts.items():
             found[i] = lay_out(found[i], *self._numbers(layout, given))
@@ -334,6 +338,8 @@ class _Runner:
             plain: Any = value
             if plain.requires_grad:
                 plain = plain.detach()
+            if plain.is_complex():
+                plain = view_parts(plain)
             return plain if plain.is_contiguous() else plain.contiguous()
         return Shape((int(value),))
 

@@ -6,12 +6,12 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from loomir.frontend.torch.dtypes import array_of, dtype_of
+from loomir.frontend.torch.dtypes import array_of, part_dtype_of
 from loomir.frontend.torch.mistakes import CannotImport, MissingBody
-from loomir.frontend.torch.node import Node
+from loomir.frontend.torch.node import Node, is_complex_value
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.problems import Problems
-from loomir.frontend.torch.registry import find_row
+from loomir.frontend.torch.registry import Row, find_row
 from loomir.frontend.torch.sizes import Sizes
 from loomir.op import astype, reshape, tensor_to_shape
 from loomir.relax.expr import Constant, Var
@@ -100,6 +100,7 @@ class GraphImporter:
         found = operator.attrgetter(str(node.target))(module)
         if not isinstance(found, torch_package().Tensor):
             return found
+        node.meta.setdefault("val", found)
         try:
             return Constant(array_of(found))
         except CannotImport as error:
@@ -117,7 +118,7 @@ class GraphImporter:
             size = self._size(node)
             if size is not None:
                 return size
-            row = find_row(name)
+            row = self._row(node, name)
             if row is None:
                 self.problems.note_missing_converter(node, name)
                 return self._all_missing(node)
@@ -135,6 +136,18 @@ class GraphImporter:
             what = str(error).splitlines()[0] if str(error) else type(error).__name__
             self.problems.add(node, name, CannotImport(f"its converter failed: {what}"))
         return self._all_missing(node)
+
+    def _row(self, node: Any, name: str) -> Row | None:
+        """Return the row of a node's converter, which knows complex numbers if it has any."""
+        if not _has_complex(node):
+            return find_row(name)
+        row = find_row(name, complex=True)
+        if row is None and find_row(name) is not None:
+            raise CannotImport(
+                "its converter takes no complex numbers",
+                help="compute with their real and imaginary parts: torch.view_as_real(x)",
+            )
+        return row
 
     def _all_missing(self, node: Any) -> Any:
         made = node.meta.get("val")
@@ -212,10 +225,12 @@ class GraphImporter:
         info = self.builder.struct_info_of(expr)
         if not isinstance(info, TensorStructInfo):
             raise CannotImport("its converter returned something other than a tensor")
-        dtype = dtype_of(wanted.dtype)
+        dtype = part_dtype_of(wanted.dtype)
         if str(info.dtype) != dtype:
             expr = self.emit(astype(expr, dtype))
         dims = [self.sizes.convert_size(d) for d in wanted.shape]
+        if is_complex_value(wanted):
+            dims.append(2)
         own = info.dims
         if own is not None and len(own) != len(dims):
             raise CannotImport(f"its converter makes {len(own)} axes in place of {len(dims)}")
@@ -251,6 +266,14 @@ class GraphImporter:
         self.bound.add(str(symbol.node.expr))
         self.builder.match_cast(shape, ShapeStructInfo((var,)))
         return var
+
+
+def _has_complex(node: Any) -> bool:
+    """Tell whether an argument or a result of a node is complex."""
+    made: Any = node.meta.get("val")
+    results: Sequence[Any] = [*made] if isinstance(made, (list, tuple)) else [made]
+    numbers: Sequence[Any] = [*node.args, *node.kwargs.values()]
+    return any(map(is_complex_value, (*results, *node.all_input_nodes, *numbers)))
 
 
 def _is_missing(value: Any) -> bool:

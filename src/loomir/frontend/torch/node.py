@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
-from loomir.frontend.torch.dtypes import dtype_of
+from loomir.frontend.torch.dtypes import part_dtype_of
 from loomir.frontend.torch.mistakes import CannotImport
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.sizes import Sizes
@@ -21,7 +21,7 @@ from loomir.support.dtype import DataType, numpy_of
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.expr import cast as converted
 
-__all__ = ["Graph", "Node", "constant"]
+__all__ = ["Graph", "Node", "constant", "is_complex_value"]
 
 
 class Graph(Protocol):
@@ -82,6 +82,20 @@ class Node:
     def is_tensor(self, place: int | str) -> bool:
         """Tell whether an argument is a tensor."""
         return isinstance(self[place], RelaxExpr)
+
+    def is_complex(self, place: int | str) -> bool:
+        """Tell whether an argument is a complex number, or a tensor of them with a last axis of 2.
+
+        Of a list, whether any of its tensors is.
+        """
+        name = self._name(place)
+        given = dict(zip(self._names, self.definition.args)) | dict(self.definition.kwargs)
+        return any(is_complex_value(v) for v in _as_list(given.get(name)))
+
+    @property
+    def makes_complex(self) -> bool:
+        """Tell whether the result, or the first of several, is complex."""
+        return is_complex_value(self.result)
 
     def tensor(self, place: int | str, dtype: str | None = None) -> RelaxExpr:
         """Return an argument as a tensor, with the given dtype, if any."""
@@ -164,12 +178,12 @@ class Node:
 
     @property
     def dtype(self) -> str:
-        """The dtype of the result."""
-        return dtype_of(self.result.dtype)
+        """The dtype of the result; that of the parts of complex numbers."""
+        return part_dtype_of(self.result.dtype)
 
     @property
     def shape(self) -> list[Any]:
-        """The extents of the result."""
+        """The extents of the result, without the axis of the parts of complex numbers."""
         return [self.graph.sizes.convert_size(d) for d in self.result.shape]
 
     def wants(self, index: int) -> bool:
@@ -190,14 +204,14 @@ class Node:
             meta = getattr(value, "meta", None)
             given.append(value if meta is None else meta.get("val"))
         if len(given) == 1:
-            return dtype_of(given[0].dtype)
+            return part_dtype_of(given[0].dtype)
         plain = [
             (1.0 if isinstance(v, (float, torch.SymFloat)) else 1)
-            if not isinstance(v, (bool, torch.Tensor))
+            if not isinstance(v, (bool, complex, torch.Tensor))
             else v
             for v in given
         ]
-        return dtype_of(torch.result_type(*plain))
+        return part_dtype_of(torch.result_type(*plain))
 
     # -- what is made ------------------------------------------------------------------------
     def emit(self, expr: RelaxExpr) -> Var:
@@ -227,6 +241,15 @@ class Node:
 
 def _as_list(value: Any) -> list[Any]:
     return [*value] if isinstance(value, (list, tuple)) else [value]
+
+
+def is_complex_value(value: Any) -> bool:
+    """Tell whether a node of ``torch.fx``, its value or a number is complex."""
+    if isinstance(value, complex):
+        return True
+    meta: Any = getattr(value, "meta", None)  # a class has a method of this name
+    found: Any = cast("Any", meta).get("val") if isinstance(meta, dict) else value
+    return isinstance(found, torch_package().Tensor) and bool(found.is_complex())
 
 
 def constant(value: Any, dtype: str) -> Constant:

@@ -12,9 +12,10 @@ from loomir.frontend.dataflow import with_dataflow_blocks
 from loomir.frontend.loops import lift_loops
 from loomir.frontend.torch.converters import load_converters
 from loomir.frontend.torch.converters.control_flow import has_control_flow
-from loomir.frontend.torch.dtypes import array_of, dtype_of
+from loomir.frontend.torch.dtypes import array_of, dtype_of, part_dtype_of
 from loomir.frontend.torch.graph import GraphImporter, MissingValue
 from loomir.frontend.torch.mistakes import CannotImport
+from loomir.frontend.torch.node import is_complex_value
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.problems import Problems
 from loomir.frontend.torch.sizes import Sizes, solve_linear
@@ -57,22 +58,31 @@ def translate(
     outputs: Sequence[int] | None = None,
     attrs: Mapping[str, Any] | None = None,
     order: Sequence[Any] | None = None,
+    takes_complex: bool = False,
 ) -> Translation:
     """Translate a ``GraphModule`` into a function.
 
     ``constants`` binds placeholders to tensors, whose memory is shared; the others are parameters,
     in ``order`` if given. ``outputs`` are the indices, among the graph's outputs, of the function's
-    results, in order; by default all.
+    results, in order; by default all. ``takes_complex``: a complex input or output of the graph is
+    a real one of the function, as by ``torch.view_as_real``; otherwise it is refused.
 
     Errors: PTC0010 to PTC0013, all at once.
     """
     load_converters()
-    made = _Function(module, constants, dict(names or {}))
+    made = _Function(module, constants, dict(names or {}), takes_complex)
     return made.translate(name, outputs, dict(attrs or {}), order)
 
 
 class _Function:
-    def __init__(self, module: Any, constants: Mapping[Any, Any], names: dict[Any, str]) -> None:
+    def __init__(
+        self,
+        module: Any,
+        constants: Mapping[Any, Any],
+        names: dict[Any, str],
+        takes_complex: bool,
+    ) -> None:
+        self.takes_complex = takes_complex
         self.module = module
         self.constants = constants
         self.names = names
@@ -136,6 +146,12 @@ class _Function:
         made: list[RelaxExpr] = []
         for node, value in outputs:
             try:
+                if is_complex_value(node) and not self.takes_complex:
+                    raise CannotImport(
+                        "it is complex, and no array of Loomir is",
+                        help="return its real and imaginary parts: torch.view_as_real(x)",
+                        code="PTC0013",
+                    )
                 made.append(builder.emit_output(_expression(value)))
             except CannotImport as error:
                 self.problems.add(node, "the output", error)
@@ -234,7 +250,10 @@ class _Function:
                 help="move the model and its inputs first: model.cpu()",
             )
         dims = [self.sizes.convert_size(d) for d in value.shape]
-        return TensorStructInfo(ShapeExpr(as_dims(dims)), DataType(dtype_of(value.dtype)))
+        dtype = (part_dtype_of if self.takes_complex else dtype_of)(value.dtype)
+        if is_complex_value(value):
+            dims.append(2)
+        return TensorStructInfo(ShapeExpr(as_dims(dims)), DataType(dtype))
 
     def _param(self, node: Any, var: Var) -> None:
         self.values[node] = var

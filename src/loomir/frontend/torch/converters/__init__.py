@@ -5,6 +5,7 @@ from __future__ import annotations
 from loomir.frontend.torch.converters import (
     activation,
     attention,
+    complex_numbers,
     control_flow,
     convolution,
     counting,
@@ -30,6 +31,7 @@ __all__ = ["load_converters"]
 _FAMILIES = (
     activation,
     attention,
+    complex_numbers,
     control_flow,
     convolution,
     counting,

@@ -1,0 +1,9 @@
+"""Converters of complex numbers, which are pairs along one more axis, the last."""
+
+from loomir.frontend.torch.converters.complex_numbers import (
+    elementwise,
+    movement,
+    products,
+)
+
+__all__ = ["elementwise", "movement", "products"]
