@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from loomir import op
+from loomir.frontend.fourier import transform, transform_from_half, transform_real
 from loomir.frontend.onnx.model import ELEMENTS
 from loomir.frontend.onnx.node import Node
 from loomir.frontend.onnx.registry import Converter, Row, row
@@ -28,18 +29,8 @@ def _window(*weights: float) -> Converter:
     return convert
 
 
-def _turns(rows: int, columns: int, length: int, inverse: bool, dtype: str) -> list[RelaxExpr]:
-    """Return cosines and sines of a transform from ``columns`` places to ``rows`` frequencies."""
-    angle = 2 * xp.pi * xp.outer(xp.arange(columns), xp.arange(rows)) / length
-    sign = 1 if inverse else -1
-    parts = [xp.cos(angle), sign * xp.sin(angle)]
-    if inverse:
-        parts = [p / length for p in parts]
-    return [Constant(Array(p.astype(dtype))) for p in parts]
-
-
 def _transform(
-    node: Node, x: RelaxExpr, length: int, *, inverse: bool, onesided: bool, real: bool
+    node: Node, x: RelaxExpr, length: int, *, inverse: bool, onesided: bool
 ) -> RelaxExpr:
     """Transform the axis before the last, which holds real and imaginary parts.
 
@@ -62,18 +53,14 @@ def _transform(
     parts = dims[last]
     if inverse and onesided:
         raise node.refuse("inverse=1 with onesided=1 is not supported")
-    rows = length // 2 + 1 if onesided else length
-    cosines, sines = _turns(rows, length, length, inverse, dtype)
-    pieces = [
-        node.emit(op.squeeze(node.emit(op.strided_slice(x, [last], [i], [i + 1])), [last]))
-        for i in range(parts)
-    ]
-    a = node.emit(op.matmul(pieces[0], cosines))
-    b = node.emit(op.matmul(pieces[0], sines))
+    sign, scale = (1, 1.0 / length) if inverse else (-1, 1.0)
     if parts == 2:
-        a = node.emit(op.subtract(a, node.emit(op.matmul(pieces[1], sines))))
-        b = node.emit(op.add(b, node.emit(op.matmul(pieces[1], cosines))))
-    made = node.emit(op.stack([a] if real else [a, b], last))
+        made = transform(node, x, length, dtype, sign=sign, scale=scale)
+        if onesided:
+            made = node.emit(op.strided_slice(made, [last - 1], [0], [length // 2 + 1]))
+    else:
+        x = node.emit(op.squeeze(x, [last]))
+        made = transform_real(node, x, length, dtype, onesided=onesided, sign=sign, scale=scale)
     return made if kept == dtype else node.emit(op.astype(made, kept))
 
 
@@ -97,7 +84,7 @@ def _dft(node: Node) -> RelaxExpr:
     if inverse and onesided:
         made = _real_inverse(node, x, length, given=node.has(1))
     else:
-        made = _transform(node, x, length, inverse=inverse, onesided=onesided, real=False)
+        made = _transform(node, x, length, inverse=inverse, onesided=onesided)
     back = [order.index(i) for i in range(rank)]
     return op.permute_dims(made, back)
 
@@ -111,19 +98,14 @@ def _real_inverse(node: Node, x: RelaxExpr, length: int, *, given: bool) -> Rela
         raise node.refuse("the extent of the axis that it transforms is unknown")
     whole = length if given else 2 * (half - 1)
     dtype = str(node.info_of(x).dtype)
-    used = min(half, whole // 2 + 1)
-    k = xp.arange(used)
-    factor = xp.where((k == 0) | (2 * k == whole), 1.0, 2.0) / whole
-    angle = 2 * xp.pi * xp.outer(k, xp.arange(whole)) / whole
-    tables = [factor[:, None] * xp.cos(angle), -factor[:, None] * xp.sin(angle)]
-    made: RelaxExpr | None = None
-    for i, table in enumerate(tables):
-        part = node.emit(op.strided_slice(x, [last - 1, last], [0, i], [used, i + 1]))
-        product = node.emit(
-            op.matmul(node.emit(op.squeeze(part, [last])), Constant(Array(table.astype(dtype))))
-        )
-        made = product if made is None else node.emit(op.add(made, product))
-    assert made is not None
+    needed = whole // 2 + 1
+    if half > needed:
+        x = node.emit(op.strided_slice(x, [last - 1], [0], [needed]))
+    elif half < needed:
+        pads = [0] * (2 * len(dims))
+        pads[2 * (last - 1) + 1] = needed - half
+        x = node.emit(op.nn.pad(x, pads))
+    made = transform_from_half(node, x, whole, dtype, scale=1.0 / max(whole, 1))
     return node.emit(op.expand_dims(made, [last]))
 
 
@@ -147,7 +129,7 @@ def _stft(node: Node) -> RelaxExpr:
         shaped = node.emit(op.reshape(window, (1, 1, length, 1)))
         cut = node.emit(op.multiply(cut, shaped))
     onesided = bool(node.get("onesided", 1))
-    return _transform(node, cut, length, inverse=False, onesided=onesided, real=False)
+    return _transform(node, cut, length, inverse=False, onesided=onesided)
 
 
 def _mel_weights(node: Node) -> RelaxExpr:

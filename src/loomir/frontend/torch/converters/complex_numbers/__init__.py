@@ -2,8 +2,9 @@
 
 from loomir.frontend.torch.converters.complex_numbers import (
     elementwise,
+    fourier,
     movement,
     products,
 )
 
-__all__ = ["elementwise", "movement", "products"]
+__all__ = ["elementwise", "fourier", "movement", "products"]
