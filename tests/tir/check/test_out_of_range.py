@@ -126,6 +126,8 @@ RIGHT = [
     "for i in range(0):\n    y[i + 20] = 1.0",
     "for i in range(k):\n    for j in range(0):\n        y[i - 1] = 1.0",
     "for i in range(16):\n    for j in range(i - 15):\n        y[i + 1] = 1.0",
+    "for i in range(T.min(k, 1) // 4):\n    y[i - 1] = 1.0",
+    "for i in range(T.min(T.max(k, -9), 0)):\n    y[i - 1] = 1.0",
     "for i in range(4):\n    T.assume(x[i * 1000] == 1.0)\n    y[i] = 1.0",
     "p: T.handle = T.address_of(x[16 + k])\nT.evaluate(0)",
     (

@@ -108,7 +108,7 @@ def is_contiguous_along(factor: PrimExpr, axes: Sequence[Axis]) -> bool:
     """Whether a factor is contiguous along the only one of ``axes`` that is not of extent 1."""
     load = load_under_casts(factor)
     many = [axis for axis in axes if axis.size != 1]
-    if load is None or len(many) != 1:
+    if load is None or not load.indices or len(many) != 1:
         return False
     outer = BufferLoad(load.buffer, (*load.indices[:-1], imm64(0)))
     return stride_along(factor, many) == 1 and stride_along(outer, many) == 0

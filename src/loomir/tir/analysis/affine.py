@@ -303,8 +303,10 @@ def _divide(expr: Any, a: Sum, b: Sum) -> Sum:
         return _blend(expr, a, b)
     found = a.divide(b.constant)
     if found is None:
-        high = b.constant - 1 if isinstance(expr, (FloorMod, Mod)) else None
-        return _blend(expr, a, b, low=None if high is None else 0, high=high)
+        if isinstance(expr, (FloorMod, Mod)):
+            return _blend(expr, a, b, low=0, high=b.constant - 1)
+        least, most = (None if end is None else end // b.constant for end in a.range())
+        return _blend(expr, a, b, low=least, high=most)
     return found[0] if isinstance(expr, (FloorDiv, Div)) else found[1]
 
 
@@ -315,10 +317,22 @@ def _choose(expr: Any, a: Sum, b: Sum) -> Sum:
     if smaller is None and low is not None and low >= 0:
         smaller = b
     if smaller is None:
-        return _blend(expr, a, b)
+        return _blend(expr, a, b, **_choice_range(isinstance(expr, Min), a, b))
     if isinstance(expr, Min):
         return smaller
     return b if smaller is a else a
+
+
+def _choice_range(least: bool, a: Sum, b: Sum) -> dict[str, int | None]:
+    """Return the bounds of the minimum of two sums, or of their maximum."""
+    lows, highs = zip(a.range(), b.range(), strict=True)
+    choose = min if least else max
+    low = [end for end in lows if end is not None]
+    high = [end for end in highs if end is not None]
+    return {
+        "low": choose(low) if len(low) == 2 or (low and not least) else None,
+        "high": choose(high) if len(high) == 2 or (high and least) else None,
+    }
 
 
 def _blend(expr: PrimExpr, *parts: Sum, low: int | None = None, high: int | None = None) -> Sum:

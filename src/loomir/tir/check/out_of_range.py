@@ -187,7 +187,8 @@ class _Walk:
         """Enter the body of a loop that may run."""
         affine = self.affine
         first, length = affine.read(start), affine.read(extent)
-        if length.is_constant and length.constant <= 0:
+        _, most = length.range()
+        if most is not None and most <= 0:
             return
         if length.is_constant and length.constant == 1:
             affine.values[id(var)] = first
