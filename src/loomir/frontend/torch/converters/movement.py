@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import mul
 from typing import Any
@@ -331,24 +332,34 @@ def _diagonal(node: Node) -> RelaxExpr:
 
 
 @register("aten.as_strided.default", "aten.as_strided_copy.default",
-          note="sizes that are not known, tensors that lie in another order")  # fmt: skip
+          note="sizes that are not known, memory outside of its input")  # fmt: skip
 def _as_strided(node: Node) -> RelaxExpr:
     sizes, strides, dims = node["size"], node["stride"], node.dims(0)
-    offset = node["storage_offset"] or 0
-    if not all(isinstance(v, int) for v in [*sizes, *strides, *dims, offset]):
-        raise node.refuse("its sizes or strides are unknown")
     source = node.definition.args[0].meta["val"]
-    if not source.is_contiguous() or source.storage_offset() != 0:
-        raise node.refuse("its input is not contiguous")
+    own, start = [*source.stride()], source.storage_offset()
+    offset = start if node["storage_offset"] is None else node["storage_offset"]
+    if not all(isinstance(v, int) for v in [*sizes, *strides, *dims, *own, start, offset]):
+        raise node.refuse("its sizes or strides are unknown")
     xp: Any = np
-    places = xp.full(tuple(sizes), offset, "int64")
-    for axis, (size, stride) in enumerate(zip(sizes, strides)):
+    held, places = _memory_places(dims, own, start), _memory_places(sizes, strides, offset)
+    order = xp.argsort(held, kind="stable")
+    found = order[xp.minimum(xp.searchsorted(held[order], places), max(len(held) - 1, 0))]
+    if not (held[found] == places).all():
+        raise node.refuse("it reads memory that its input is only a part of")
+    flat = node.emit(op.reshape(node.tensor(0), (len(held),)))
+    taken = node.emit(op.take(flat, Constant(Array(found)), 0))
+    return op.reshape(taken, tuple(sizes))
+
+
+def _memory_places(sizes: Sequence[int], strides: Sequence[int], offset: int) -> Any:
+    """Return where the elements of a tensor lie in memory, in their order."""
+    xp: Any = np
+    places: Any = xp.full(tuple(sizes), offset, "int64")
+    for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
         shape = [1] * len(sizes)
         shape[axis] = size
         places = places + (xp.arange(size) * stride).reshape(shape)
-    flat = node.emit(op.reshape(node.tensor(0), (int(np.prod(dims, dtype=object)),)))
-    taken = node.emit(op.take(flat, Constant(Array(places.reshape(-1))), 0))
-    return op.reshape(taken, tuple(sizes))
+    return places.reshape(-1)
 
 
 @register("aten.tril.default")
