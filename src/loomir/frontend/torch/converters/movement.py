@@ -341,12 +341,12 @@ def _as_strided(node: Node) -> RelaxExpr:
     if not all(isinstance(v, int) for v in [*sizes, *strides, *dims, *own, start, offset]):
         raise node.refuse("its sizes or strides are unknown")
     xp: Any = np
-    held, places = _memory_places(dims, own, start), _memory_places(sizes, strides, offset)
-    order = xp.argsort(held, kind="stable")
-    found = order[xp.minimum(xp.searchsorted(held[order], places), max(len(held) - 1, 0))]
-    if not (held[found] == places).all():
+    kept, places = _memory_places(dims, own, start), _memory_places(sizes, strides, offset)
+    order = xp.argsort(kept, kind="stable")
+    found = order[xp.minimum(xp.searchsorted(kept[order], places), max(len(kept) - 1, 0))]
+    if not (kept[found] == places).all():
         raise node.refuse("it reads memory that its input is only a part of")
-    flat = node.emit(op.reshape(node.tensor(0), (len(held),)))
+    flat = node.emit(op.reshape(node.tensor(0), (len(kept),)))
     taken = node.emit(op.take(flat, Constant(Array(found)), 0))
     return op.reshape(taken, tuple(sizes))
 
