@@ -24,6 +24,7 @@ from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import LoomirError
 from loomir.target import Target
 from loomir.target.processor import describe_processor
+from loomir.target.topology import describe_topology, read_topology
 
 __all__ = ["doctor"]
 
@@ -73,6 +74,9 @@ def doctor(
     rows["cpu"] = target.cpu
     rows["vectors"] = f"{target.vector_bits} bits"
     rows["cores"] = str(target.cores)
+    topology = read_topology()
+    if topology is not None:
+        rows["topology"] = describe_topology(topology)
     rows["caches"] = ", ".join(f"L{i + 1} {_size(n)}" for i, n in enumerate(target.caches) if n)
     if SETTINGS.cache_dir is None:
         rows["cache"] = "off"
