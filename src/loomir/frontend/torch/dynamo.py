@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from loomir.frontend.torch.checks import drop_checks
 from loomir.frontend.torch.converters import load_converters
 from loomir.frontend.torch.decompositions import aot_decompositions
 from loomir.frontend.torch.draws import Draw, take_out_draws
@@ -167,6 +168,7 @@ def _runner(
     with outside():  # the tensors that the graph holds are not fake
         own = torch_package("fx").GraphModule(graph, copy.deepcopy(graph.graph))
         nodes = [n for n in own.graph.nodes if n.op == "placeholder"]
+        drop_checks(own)
         draws = take_out_draws(own)
         views = find_input_views(own)
         try:

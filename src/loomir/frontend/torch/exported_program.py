@@ -71,7 +71,7 @@ def _import(program: Any, name: str) -> IRModule:
     nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
     for spec in signature.input_specs:
         node = nodes.get(getattr(spec.arg, "name", ""))
-        if node is None:
+        if node is None or spec.kind.name == "TOKEN":  # a token only orders effects
             continue
         tensor = _tensor_of(program, spec)
         if tensor is None:

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from loomir.frontend.torch.checks import is_check
 from loomir.frontend.torch.dtypes import array_of, part_dtype_of
 from loomir.frontend.torch.mistakes import CannotImport, MissingBody
 from loomir.frontend.torch.node import Node, is_complex_value
@@ -25,15 +26,6 @@ from loomir.tir.expr import PrimExpr
 from loomir.tir.expr import Var as ShapeVar
 
 __all__ = ["GraphImporter", "MissingValue"]
-
-_SILENT: Final = (
-    "aten._assert_async",
-    "aten._assert_scalar",
-    "aten._assert_tensor_metadata",
-    "aten.sym_constrain_range",
-)
-"""Operators that only check sizes; Loomir checks sizes where they are used."""
-
 
 _DEEPEST: Final = 48
 """The most levels of nested branches and loops."""
@@ -109,8 +101,10 @@ class GraphImporter:
 
     def _call(self, node: Any, scope: dict[Any, Any]) -> Any:
         name = str(node.target)
-        if not node.users or name.startswith(_SILENT):
+        if not node.users:
             return None
+        if is_check(node):
+            return [None]  # the token that keeps effects in order
         if node.target is operator.getitem:
             whole = self._translate(node.args[0], scope)
             return whole if isinstance(whole, MissingValue) else whole[node.args[1]]

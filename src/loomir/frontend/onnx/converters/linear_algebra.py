@@ -7,12 +7,11 @@ from string import ascii_letters
 from typing import Final
 
 from loomir import op
+from loomir.frontend.factorisation.lu import factor_lu, find_determinant
 from loomir.frontend.onnx.node import Node
 from loomir.frontend.onnx.registry import Row, row
+from loomir.relax.expr import TupleGetItem
 from loomir.relax.node import RelaxExpr
-from loomir.te import Tensor, compute, select
-from loomir.tir.expr import PrimExpr
-from loomir.tir.expr import const as number
 
 
 def _gemm(node: Node) -> RelaxExpr:
@@ -59,59 +58,22 @@ def _name_ellipses(text: str, ranks: Sequence[int]) -> str:
     return ",".join(named) + "->" + output.replace("...", "".join(free))
 
 
-_LARGEST: Final = 64
-"""Rows of the largest matrix whose determinant is computed, in one kernel for each."""
-
-
 def _det(node: Node) -> RelaxExpr:
-    """Eliminate one row after the other, that with the largest first element."""
-    *batch, rows, columns = node.dims(0)
-    if not isinstance(rows, int) or rows != columns or not 0 < rows <= _LARGEST:
-        raise node.refuse(
-            f"its matrices are of {rows} by {columns}: square ones are needed, "
-            f"of at most {_LARGEST} rows"
-        )
-    x = node.emit(op.reshape(node[0], (-1, rows, rows)))
-    made: RelaxExpr | None = None
-    for left in range(rows, 0, -1):
-        first = node.emit(op.strided_slice(x, [2], [0], [1]))
-        sizes = node.emit(op.abs(node.emit(op.squeeze(first, [2]))))
-        largest = node.emit(op.argmax(sizes, 1))
-        pivot = node.compute(_pivots, x, largest)
-        made = pivot if made is None else node.emit(op.multiply(made, pivot))
-        if left > 1:
-            x = node.compute(_eliminated, x, largest)
-    assert made is not None
-    return op.reshape(made, tuple(batch))
-
-
-def _pivots(x: Tensor, largest: Tensor) -> Tensor:
-    """Return the largest of the first elements, negated where its row is exchanged."""
-
-    def pivot(n: PrimExpr) -> PrimExpr:
-        found = x[n, largest[n], 0]
-        return select(largest[n] > 0, number(0, x.dtype) - found, found)
-
-    return compute((x.shape[0],), pivot, name="pivots")
-
-
-def _eliminated(x: Tensor, largest: Tensor) -> Tensor:
-    """Return what is left of the other rows when the first column is made zero."""
-
-    def element(n: PrimExpr, i: PrimExpr, j: PrimExpr) -> PrimExpr:
-        best = largest[n]
-        own = select(best == i + 1, number(0, "int64"), (i + 1).astype("int64"))
-        pivot = x[n, best, 0]
-        one = number(1, x.dtype)
-        share = x[n, own, 0] / select(pivot == number(0, x.dtype), one, pivot)
-        return x[n, own, j + 1] - share * x[n, best, j + 1]
-
-    extent = x.shape[1] - 1
-    return compute((x.shape[0], extent, extent), element, name="eliminated")
+    *_, rows, columns = node.dims(0)
+    if isinstance(rows, int) and isinstance(columns, int) and rows != columns:
+        raise node.refuse(f"its matrices are of {rows} by {columns}: square ones are needed")
+    x, dtype = node[0], node.dtype(0)
+    narrow = dtype in ("float16", "bfloat16")
+    if narrow:
+        x = node.emit(op.astype(x, "float32"))
+    factors = node.compute(factor_lu, x)
+    lu, pivots = [node.emit(TupleGetItem(factors, i)) for i in range(2)]
+    made = TupleGetItem(node.compute(find_determinant, lu, pivots), 0)
+    return op.astype(node.emit(made), dtype) if narrow else made
 
 
 ROWS: Final[tuple[Row, ...]] = (
-    row("Det", _det, note=f"matrices of more than {_LARGEST} rows"),
+    row("Det", _det),
     row("Einsum", _einsum),
     row("Gemm", _gemm),
     row("MatMul", _matmul),
