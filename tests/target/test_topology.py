@@ -22,7 +22,7 @@ def cpus(online: str, present: str, siblings: dict[int, str], name: str = "core_
 SERVER = cpus("0-7", "0-7", {i: f"{i % 4},{i % 4 + 4}" for i in range(8)}) | {
     f"{NODE}/node0/cpulist": "0-1,4-5\n",
     f"{NODE}/node1/cpulist": "2-3,6-7\n",
-    f"{NODE}/node2/cpulist": "\n",  # of memory alone
+    f"{NODE}/node2/cpulist": "\n",  # has memory, and no CPUs
     f"{NODE}/has_cpu": "0-1\n",
 }
 LAPTOP = cpus("0-11", "0-11", {i: f"{i & ~1}-{i | 1}" if i < 4 else f"{i}" for i in range(12)}) | {
