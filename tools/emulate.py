@@ -40,7 +40,7 @@ _SOURCES: Final = (
     "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] "
     "http://deb.debian.org/debian bookworm main\n"
 )
-_FOR_TESTS: Final = ("expecttest", "hypothesis", "mpmath", "pytest", "pytest-xdist")
+FOR_TESTS: Final = ("expecttest", "hypothesis", "mpmath", "pytest", "pytest-xdist")
 """What the tests need of the extra ``dev``; tests of other packages are skipped without them."""
 _ONNX: Final = re.compile(r"""extra == ['"]onnx['"]""")
 _PLATFORMS: Final = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_26", "manylinux_2_17")
@@ -111,7 +111,7 @@ def _install(site: Path, architecture: str) -> None:
     platforms = [f"--platform={name}_{architecture}" for name in _PLATFORMS]
     where = [f"--target={site}", f"--python-version={_PYTHON}", "--only-binary=:all:", "--upgrade"]
     pip = [sys.executable, "-m", "pip", "install", "-q", "--implementation=cp"]
-    _call([*pip, *where, *platforms, *core, *_FOR_TESTS])
+    _call([*pip, *where, *platforms, *core, *FOR_TESTS])
 
 
 def write_wrapper(folder: Path, cpu: str | None) -> Path:

@@ -13,6 +13,17 @@ strided, sparse_coo = "torch.strided", "torch.sparse_coo"
 _recording = [True]
 
 
+class Device(str):
+    """Where a tensor is; prints as its name."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> str:
+        """The kind of device."""
+        return str(self)
+
+
 class Tensor:
     """An array with the states that memory does not show."""
 
@@ -22,11 +33,11 @@ class Tensor:
         self.negated = states.get("negated", False)
         self.conjugated = states.get("conjugated", False)
         self.layout = states.get("layout", strided)
-        self.device = states.get("device", "cpu")
+        self.device = Device(states.get("device", "cpu"))
 
     @property
     def is_cpu(self) -> object:
-        return self.device == "cpu"
+        return self.device.type == "cpu"
 
     @property
     def ndim(self) -> int:
