@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from loomir import op
@@ -10,7 +11,10 @@ from loomir.frontend.torch.registry import register
 from loomir.relax.expr import PrimValue
 from loomir.relax.node import RelaxExpr
 from loomir.support.dtype import DataType
-from loomir.tir.expr import PrimExpr
+from loomir.te import Tensor, compute
+from loomir.te.topi.loops import wide
+from loomir.tir.builtins.table import call_builtin
+from loomir.tir.expr import PrimExpr, const
 
 
 def _fill_value(node: Node, value: Any) -> RelaxExpr:
@@ -94,9 +98,78 @@ def _eye(node: Node) -> RelaxExpr:
     return op.eye(rows, columns, 0, node.dtype)
 
 
-@register("aten._local_scalar_dense.default", note="floats")
+@register("aten.tril_indices.default", "aten.triu_indices.default")
+def _triangle_indices(node: Node) -> RelaxExpr:
+    offset, below = node["offset"], "tril" in node.operator
+
+    def kernel(rows: Any, columns: Any) -> Tensor:
+        def element(i: PrimExpr, j: PrimExpr) -> PrimExpr:
+            gap = wide(j) - wide(i)
+            return gap <= offset if below else gap >= offset
+
+        return compute((rows, columns), element, name="triangle")
+
+    inside = node.compute(kernel, node["row"], node["col"])
+    return node.cast(node.emit(op.nonzero(inside)), node.dtype)
+
+
+@register("aten._local_scalar_dense.default", note="floats that sizes or numbers are computed from")
 def _item(node: Node) -> Any:
-    found = node.result
-    if not hasattr(found, "node") or DataType(node.dtype_of(node.tensor(0))).is_float:
-        raise node.refuse("it converts a tensor to a Python float")
-    return node.graph.bind_size(found, node.tensor(0))
+    found, x = node.result, node.tensor(0)
+    if DataType(node.dtype_of(x)).is_float:
+        # It stays a tensor, of the kind of a number: operators take it like one.
+        return node.emit(op.reshape(node.cast(x, "float64"), ()))
+    if not hasattr(found, "node"):
+        raise node.refuse("it converts a tensor to a number that is not known")
+    return node.graph.bind_size(found, x)
+
+
+# -- other views of the same bits ----------------------------------------------------------------
+@register("aten.view.dtype")
+def _view_as(node: Node) -> RelaxExpr:
+    x, wanted = node.tensor(0), DataType(node.dtype)
+    own = DataType(node.dtype_of(x))
+    if wanted.is_bool and not own.is_bool:
+        raise node.refuse("a view as bool is not supported", help="compare instead: x != 0")
+    if own.is_bool:
+        x, own = node.cast(x, "uint8"), DataType("uint8")
+    if wanted.is_bool or wanted == own:
+        return node.cast(x, str(wanted))
+    return node.compute(_make_view(own, wanted), x, node.shape)
+
+
+def _make_view(own: DataType, wanted: DataType) -> Callable[[Tensor, list[Any]], Tensor]:
+    """Make the kernel that reads the bytes of elements, the least first, as another dtype."""
+    many, few = max(own.bits, wanted.bits), min(own.bits, wanted.bits)
+    parts, wide_bits = many // few, f"uint{many}"
+
+    def bits_of(value: PrimExpr) -> PrimExpr:
+        return read(value, f"uint{own.bits}").astype(wide_bits)
+
+    def read(value: PrimExpr, dtype: str) -> PrimExpr:
+        return (
+            value
+            if str(value.dtype) == dtype
+            else call_builtin("reinterpret", value, dtype=DataType(dtype))
+        )
+
+    def kernel(x: Tensor, shape: list[Any]) -> Tensor:
+        def element(*i: PrimExpr) -> PrimExpr:
+            if parts == 1:
+                return read(x(*i), str(wanted))
+            *front, last = i
+            if own.bits > wanted.bits:
+                shift = (last % parts).astype(wide_bits) * const(few, wide_bits)
+                made = call_builtin("shift_right", bits_of(x(*front, last // parts)), shift)
+                low = call_builtin("bitwise_and", made, const(2**few - 1, wide_bits))
+                return read(low.astype(f"uint{few}"), str(wanted))
+            made = bits_of(x(*front, last * parts))
+            for k in range(1, parts):
+                more = bits_of(x(*front, last * parts + k))
+                more = call_builtin("shift_left", more, const(few * k, wide_bits))
+                made = call_builtin("bitwise_or", made, more)
+            return read(made, str(wanted))
+
+        return compute(tuple(shape), element, name="view")
+
+    return kernel

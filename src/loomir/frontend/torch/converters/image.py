@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from loomir import op, te
 from loomir.frontend.torch.node import Node
 from loomir.frontend.torch.registry import register
@@ -145,3 +147,83 @@ def _grid_sampler(node: Node) -> RelaxExpr:
     return op.image.grid_sample(
         node.tensor(0), grid, mode, "NCHW", padding, bool(node["align_corners"])
     )
+
+
+# -- smooth shrinking ----------------------------------------------------------------------------
+@register("aten._upsample_bilinear2d_aa.default", "aten._upsample_bilinear2d_aa.vec",
+          "aten._upsample_bicubic2d_aa.default", "aten._upsample_bicubic2d_aa.vec",
+          note="images whose extents are not known")  # fmt: skip
+def _antialiased(node: Node) -> RelaxExpr:
+    dims, shape = node.dims(0), node.shape
+    scales = _scales(node, 2)
+    aligned, cubic = bool(node["align_corners"]), "bicubic" in node.operator
+    x = node.tensor(0)
+    for i in (1, 0):
+        extent, count = dims[i + 2], shape[i + 2]
+        if not isinstance(extent, int) or not isinstance(count, int):
+            raise node.refuse("the spatial extents of its input are unknown")
+        step = _step(extent, count, scales[i])
+        if aligned:
+            step = (extent - 1) / (count - 1) if count > 1 else 0.0
+        if extent == count and step == 1.0:
+            continue
+        first, weights = _smooth_weights(extent, count, step, cubic=cubic)
+        x = _mix(node, x, i + 2, first, weights)
+    return x
+
+
+def _smooth_weights(extent: int, count: int, step: float, *, cubic: bool) -> tuple[Any, Any]:
+    """Return the first elements that are mixed, and the weights of those from there on."""
+    shrink = max(step, 1.0)
+    reach = (2.0 if cubic else 1.0) * shrink
+    centre = step * (np.arange(count) + 0.5)
+    first = np.maximum((centre - reach + 0.5).astype("int64"), 0)
+    stop = np.minimum((centre + reach + 0.5).astype("int64"), extent)
+    taps = np.arange(max(int((stop - first).max()), 1))
+    gaps = np.abs((taps + first[:, None] - centre[:, None] + 0.5) / shrink)
+    if cubic:
+        near = (1.5 * gaps - 2.5) * gaps * gaps + 1
+        far = ((-0.5 * gaps + 2.5) * gaps - 4) * gaps + 2
+        weights = np.where(gaps < 1, near, np.where(gaps < 2, far, 0.0))
+    else:
+        weights = np.maximum(1 - gaps, 0.0)
+    weights = np.where(taps < (stop - first)[:, None], weights, 0.0)
+    total = weights.sum(1, keepdims=True)
+    return first, weights / np.where(total == 0, 1.0, total)
+
+
+def _mix(node: Node, x: RelaxExpr, axis: int, first: Any, weights: Any) -> RelaxExpr:
+    """Mix elements along an axis; bytes by weights that are integers, as PyTorch does."""
+    own = node.dtype
+    whole = own == "uint8"
+    digits = 0
+    if whole:
+        most = weights.max()
+        while digits < 22 and int(0.5 + most * 2 ** (digits + 1)) < 2**15:
+            digits += 1
+        weights = np.trunc(weights * 2**digits + np.where(weights < 0, -0.5, 0.5))
+    inner = "int32" if whole else str(compute_dtype(node.info_of(x).dtype))
+    count, taps = weights.shape
+    last = node.dims_of(x)[axis] - 1
+
+    def kernel(data: Tensor, first: Tensor, weights: Tensor) -> Tensor:
+        shape = [*data.shape]
+        shape[axis] = const(count, "int64")
+
+        def element(*i: PrimExpr) -> PrimExpr:
+            tap = te.reduce_axis((0, taps), name="tap")
+            at = [*i]
+            at[axis] = Min(first(i[axis]) + cast(tap, "int64"), const(last, "int64"))
+            return te.sum(cast(data(*at), inner) * weights(i[axis], tap), axis=tap)
+
+        total = compute(tuple(shape), element, name="mixed")
+
+        def rounded(*i: PrimExpr) -> PrimExpr:
+            if not whole:
+                return cast(total(*i), data.dtype)
+            made = (total(*i) + 2 ** (digits - 1)) // 2**digits
+            return cast(Min(Max(made, const(0, inner)), const(255, inner)), data.dtype)
+
+        return compute(tuple(shape), rounded, name="rounded")
+
+    return node.compute(kernel, x, node.constant(first, "int64"), node.constant(weights, inner))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from loomir import op
 from loomir.frontend.torch.node import Node
 from loomir.frontend.torch.registry import register
 from loomir.relax.node import RelaxExpr
 from loomir.support.dtype import DataType
+from loomir.te import Tensor, compute
+from loomir.tir.expr import PrimExpr
 
 
 @register("aten.mm.default", "aten.bmm.default", "aten.matmul.default", "aten.mv.default",
@@ -68,7 +72,11 @@ def _distances(node: Node) -> RelaxExpr:
     power = float(node.arguments.get("p", 2.0))
     a = node.emit(op.expand_dims(node.tensor(0), -2))
     b = node.emit(op.expand_dims(node.tensor(1), -3))
-    gaps = node.emit(op.subtract(a, b))
+    return _norm(node, node.emit(op.subtract(a, b)), power)
+
+
+def _norm(node: Node, gaps: RelaxExpr, power: float) -> RelaxExpr:
+    """Return the norms of rows."""
     if power == 2.0:
         return op.sqrt(node.emit(op.sum(node.emit(op.square(gaps)), [-1])))
     sizes = node.emit(op.abs(gaps))
@@ -81,3 +89,48 @@ def _distances(node: Node) -> RelaxExpr:
         return op.sum(sizes, [-1])
     total = node.emit(op.sum(node.emit(op.power(sizes, node.constant(power))), [-1]))
     return op.power(total, node.constant(1.0 / power))
+
+
+@register("aten._pdist_forward.default")
+def _pair_distances(node: Node) -> RelaxExpr:
+    """Return the distances of the rows of a matrix from those after them."""
+    x = node.tensor(0)
+    rows = node.dims(0)[0]
+
+    def pairs(rows: Any) -> Tensor:
+        def element(i: PrimExpr, j: PrimExpr) -> PrimExpr:
+            return i < j
+
+        return compute((rows, rows), element, name="pairs")
+
+    found = node.emit(op.nonzero(node.compute(pairs, rows)))
+    first, second = [
+        node.emit(op.take(x, node.emit(op.take(found, node.constant(i, "int64"), 0)), 0))
+        for i in (0, 1)
+    ]
+    return _norm(node, node.emit(op.subtract(first, second)), float(node["p"]))
+
+
+@register("aten._trilinear.default")
+def _trilinear(node: Node) -> RelaxExpr:
+    """Multiply three tensors, expanded to the same axes, and sum over some of these."""
+    rank = len(node.dims("i1")) + len(node["expand1"])
+    letters = "abcdefghijklmnopqrstuvwxyz"[:rank]
+    axes = [
+        "".join(c for i, c in enumerate(letters) if i not in node[f"expand{k}"]) for k in (1, 2, 3)
+    ]
+    kept = "".join(c for i, c in enumerate(letters) if i not in node["sumdim"])
+    between = "".join(c for c in letters if c in axes[0] + axes[1] and c in kept + axes[2])
+    operands = [node.tensor(f"i{k}") for k in (1, 2, 3)]
+    part = node.emit(op.einsum(tuple(operands[:2]), f"{axes[0]},{axes[1]}->{between}"))
+    made = f"{between},{axes[2]}->"
+    there = "".join(c for c in kept if c in between + axes[2])
+    total = node.emit(op.einsum((part, operands[2]), made + there))
+    return op.broadcast_to(
+        node.emit(op.reshape(total, tuple(_expand(node, kept, there, total)))), tuple(node.shape)
+    )
+
+
+def _expand(node: Node, kept: str, there: str, total: RelaxExpr) -> list[Any]:
+    dims = iter(node.dims_of(total))
+    return [next(dims) if c in there else 1 for c in kept]

@@ -13,7 +13,7 @@ from loomir.frontend.torch.registry import Converter, register
 from loomir.relax.node import RelaxExpr
 from loomir.te import Tensor, all_of, any_of, compute, if_then_else, isnan, reduce_axis, select
 from loomir.te.topi.shape import compute_dtype
-from loomir.tir.expr import Max, Min, PrimExpr, cast, const
+from loomir.tir.expr import Max, Min, Not, PrimExpr, cast, const
 
 _MAX: Final = {1: op.nn.max_pool1d, 2: op.nn.max_pool2d, 3: op.nn.max_pool3d}
 _MEAN: Final = {1: op.nn.avg_pool1d, 2: op.nn.avg_pool2d, 3: op.nn.avg_pool3d}
@@ -79,24 +79,31 @@ for _axes in (1, 2, 3):
     register(f"aten.max_pool{_axes}d_with_indices.default")(_max_pool(_axes, places=True))
 
 
-def _places(windows: _Windows) -> Callable[[Tensor, list[Any]], Tensor]:
-    """Make the kernel that finds, in the flat image, where the greatest of each window stands."""
+def _make_greatest() -> Callable[..., Any]:
+    """Make the reduction of pairs, a place and an element, to that of the greatest element."""
 
     def combine(a: Any, b: Any) -> Any:
-        better = b[1] > a[1]
+        first = all_of(b[1].equal(a[1]), b[0] < a[0])
+        better = any_of(b[1] > a[1], first)
         if b[1].dtype.is_float:
-            # A NaN is the greatest, the first of several.
+            # A NaN is the greatest, the last of several.
             lost = isnan(a[1])
-            better = all_of(any_of(better, isnan(b[1])), lost.equal(const(False, "bool")))
+            better = any_of(better, all_of(isnan(b[1]), any_of(Not(lost), b[0] > a[0])))
+            better = all_of(better, any_of(Not(lost), isnan(b[1])))
         return select(better, b[0], a[0]), select(better, b[1], a[1])
 
     def identity(place: str, dtype: str) -> Any:
         low: Any = te.min_value(dtype)
         if "float" in str(dtype):
             low = const(float("-inf"), dtype)
-        return const(0, place), low
+        return te.max_value(place), low  # no place is after it
 
-    reducer = te.comm_reducer(combine, identity, "greatest_place")
+    return te.comm_reducer(combine, identity, "greatest_place")
+
+
+def _places(windows: _Windows) -> Callable[[Tensor, list[Any]], Tensor]:
+    """Make the kernel that finds, in the flat image, where the greatest of each window stands."""
+    reducer = _make_greatest()
 
     def kernel(x: Tensor, out: list[Any]) -> Tensor:
         extents = list(x.shape)[2:]
@@ -157,6 +164,56 @@ def _adaptive_avg_pool(axes: int) -> Converter:
 for _axes in (1, 2, 3):
     register(f"aten._adaptive_avg_pool{_axes}d.default")(_adaptive_avg_pool(_axes))
     register(f"aten.adaptive_avg_pool{_axes}d.default")(_adaptive_avg_pool(_axes))
+
+
+def _adaptive_max_pool(axes: int) -> Converter:
+    def convert(node: Node) -> list[Any]:
+        shape = node.shape
+        x = _add_batch(node, node.tensor(0), axes)
+        out = shape if len(shape) == axes + 2 else [1, *shape]
+        counts = [int(v) for v in shape[-axes:]]
+        if any(v == 0 for v in counts):
+            return [op.full(tuple(shape), node.constant(0, d)) for d in (node.dtype, "int64")]
+        places = node.compute(_places_of_parts(axes, counts), x, out)
+        found = _bind_shape(node, places, shape)
+        flat = (*out[:2], -1)
+        rows = node.emit(op.reshape(x, flat))
+        values = node.emit(op.gather_elements(rows, node.emit(op.reshape(places, flat)), 2))
+        return [node.emit(op.reshape(values, tuple(shape))), found]
+
+    return convert
+
+
+for _axes in (2, 3):
+    register(f"aten.adaptive_max_pool{_axes}d.default")(_adaptive_max_pool(_axes))
+
+
+def _places_of_parts(axes: int, counts: list[int]) -> Callable[[Tensor, list[Any]], Tensor]:
+    """Make the kernel that finds the greatest of each part of images that are divided evenly."""
+    reducer = _make_greatest()
+
+    def kernel(x: Tensor, out: list[Any]) -> Tensor:
+        extents = [cast(e, "int64") for e in list(x.shape)[2:]]
+
+        def element(*i: PrimExpr) -> Any:
+            at: list[PrimExpr] = []
+            inside: list[Any] = []
+            taps: list[Any] = []
+            for a, (extent, count) in enumerate(zip(extents, counts, strict=True)):
+                here = cast(i[a + 2], "int64")
+                start = here * extent // count
+                end = ((here + 1) * extent + (count - 1)) // count
+                tap = reduce_axis((0, (extent + (count - 1)) // count + 1), name=f"k{a}")
+                taps.append(tap)
+                at.append(start + cast(tap, "int64"))
+                inside.append(at[-1] < end)
+            flat = reduce(lambda total, p: total * p[0] + p[1], zip(extents, at), const(0, "int64"))
+            return reducer((flat, x(i[0], i[1], *at)), taps, all_of(*inside))
+
+        made: Any = compute(tuple(out), element, name="places")
+        return made[0]
+
+    return kernel
 
 
 # -- gradients -----------------------------------------------------------------------------------

@@ -29,3 +29,14 @@ def _refuse_chance(node: Node) -> None:
             "it applies dropout, as in training",
             help="export the model for inference, model.eval(), or use loomir.torch.compile",
         )
+
+
+@register("aten.rand.default", "aten.randn.default", "aten.randint.default", "aten.randint.low",
+          "aten.randperm.default", "aten.rand_like.default", "aten.randn_like.default",
+          "aten.randint_like.default", "aten.randint_like.low_dtype", "aten.bernoulli.p",
+          "aten.normal.float_float", note="exported programs; `torch.compile` draws")  # fmt: skip
+def _random(node: Node) -> RelaxExpr:
+    raise node.refuse(
+        "it draws random numbers, of which an exported program has no source",
+        help="make them an input of the model, or use loomir.torch.compile, in which PyTorch draws",
+    )

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from loomir import op
 from loomir.frontend.torch.node import Node
 from loomir.frontend.torch.registry import Converter, register
+from loomir.relax.expr import TupleGetItem
 from loomir.relax.node import RelaxExpr
 from loomir.support.dtype import DataType
-from loomir.te import topi
+from loomir.te import Tensor, all_of, any_of, isnan, select, topi
+from loomir.te.operation import extern
+from loomir.te.topi.loops import nest
+from loomir.te.topi.shape import compute_dtype
+from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.tir.builtins.table import call_builtin
+from loomir.tir.expr import GE, LE, IntImm, Max, Min, Not, PrimExpr, cast
+from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
 _Operator = Callable[..., Any]
 
@@ -140,6 +148,24 @@ register("aten.var.correction", "aten.var.dim")(_variance(topi.variance))
 register("aten.std.correction", "aten.std.dim")(_variance(topi.std))
 
 
+def _mean_and(operator: _Operator) -> Converter:
+    """Import a variance or a deviation with the mean."""
+
+    def convert(node: Node) -> list[Any]:
+        mean = _reduce(node, op.mean, node.tensor(0)) if node.wants(1) else None
+        return [_variance(operator)(node), mean]
+
+    return convert
+
+
+register("aten.var_mean.correction", "aten.var_mean.dim", "aten.var_mean.default")(
+    _mean_and(topi.variance)
+)
+register("aten.std_mean.correction", "aten.std_mean.dim", "aten.std_mean.default")(
+    _mean_and(topi.std)
+)
+
+
 @register("aten.logsumexp.default")
 def _log_sum_exp(node: Node) -> RelaxExpr:
     axes, keeps = _axes(node), _keeps(node)
@@ -171,3 +197,84 @@ def _import_running(operator: _Operator) -> Converter:
 
 register("aten.cumsum.default")(_import_running(op.cumsum))
 register("aten.cumprod.default")(_import_running(op.cumprod))
+
+
+# -- scans ---------------------------------------------------------------------------------------
+def _scan(
+    data: Tensor,
+    axis: int,
+    dtypes: list[Any],
+    first: Callable[[PrimExpr, PrimExpr], list[PrimExpr]],
+    more: Callable[[list[PrimExpr], PrimExpr, PrimExpr], list[PrimExpr]],
+) -> tuple[Tensor, ...]:
+    """Compute each element along an axis from the one before, and from the data and its index."""
+
+    def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        def step(i: Sequence[PrimExpr]) -> Stmt:
+            here, at = tuple(i), i[axis]
+            value = BufferLoad(ins[0], here)
+            before = [BufferLoad(out, (*i[:axis], at - 1, *i[axis + 1 :])) for out in outs]
+
+            def store(values: list[PrimExpr]) -> Stmt:
+                return seq([BufferStore(o, v, here) for o, v in zip(outs, values, strict=True)])
+
+            start = store(first(value, cast(at, "int64")))
+            rest = store(more([*before], value, cast(at, "int64")))
+            return IfThenElse(at.equal(IntImm(0, at.dtype)), start, rest)
+
+        return nest(data.shape, step)
+
+    shapes = [data.shape] * len(dtypes)
+    made: Any = extern(shapes, [data], body, name="scan", dtype=dtypes)
+    return made if len(dtypes) > 1 else (made,)
+
+
+def _running_extreme(compare: _Operator) -> Converter:
+    """Import a running maximum or minimum, with the place of the last of equal elements."""
+
+    def convert(node: Node) -> list[Any]:
+        own, rank = node.dtype_of(node.tensor(0)), node.rank(0)
+        x = node.cast(node.tensor(0), "uint8") if own == "bool" else node.tensor(0)
+        if rank == 0:
+            return [node.tensor(0), node.emit(op.full((), node.constant(0, "int64")))]
+        axis = node.axis("dim", rank)
+
+        def more(before: list[PrimExpr], value: PrimExpr, at: PrimExpr) -> list[PrimExpr]:
+            better = compare(value, before[0])
+            if value.dtype.is_float:  # a NaN is beyond all others, the last of several
+                better = any_of(isnan(value), all_of(Not(isnan(before[0])), better))
+            return [select(better, value, before[0]), select(better, at, before[1])]
+
+        def kernel(data: Tensor) -> tuple[Tensor, ...]:
+            return _scan(data, axis, [data.dtype, "int64"], lambda v, at: [v, at], more)
+
+        made = node.compute(kernel, x)
+        values, places = [node.emit(TupleGetItem(made, i)) for i in (0, 1)]
+        return [node.cast(values, own), places]
+
+    return convert
+
+
+register("aten.cummax.default")(_running_extreme(GE))
+register("aten.cummin.default")(_running_extreme(LE))
+
+
+@register("aten.logcumsumexp.default")
+def _log_cumulative_sum(node: Node) -> RelaxExpr:
+    x, rank = node.tensor(0), node.rank(0)
+    if rank == 0:
+        return x
+    axis = node.axis("dim", rank)
+    x = node.cast(x, str(compute_dtype(node.info_of(x).dtype)))
+
+    def more(before: list[PrimExpr], value: PrimExpr, _: PrimExpr) -> list[PrimExpr]:
+        low, high = Min(before[0], value), Max(before[0], value)
+        total = high + call_builtin("log1p", call_builtin("exp", low - high))
+        same = all_of(low.equal(high), call_builtin("isinf", low))  # a gap of infinities is NaN
+        lost = any_of(isnan(before[0]), isnan(value))
+        return [select(lost, before[0] + value, select(same, low, total))]
+
+    def kernel(data: Tensor) -> Tensor:
+        return _scan(data, axis, [data.dtype], lambda v, _: [v], more)[0]
+
+    return node.cast(node.compute(kernel, x), node.dtype)
