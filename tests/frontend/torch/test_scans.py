@@ -52,7 +52,7 @@ def test_running_sums_of_exponentials(dtype: torch.dtype):
 
 @pytest.mark.parametrize("name", ["var_mean", "std_mean"])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_spread_and_mean(name: str, dtype: torch.dtype):
+def test_variance_and_mean(name: str, dtype: torch.dtype):
     x = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(1)).to(dtype)
     for axes, options in (
         ([1], {"correction": 0, "keepdim": True}),

@@ -205,7 +205,7 @@ def _scan(
     axis: int,
     dtypes: list[Any],
     first: Callable[[PrimExpr, PrimExpr], list[PrimExpr]],
-    more: Callable[[list[PrimExpr], PrimExpr, PrimExpr], list[PrimExpr]],
+    advance: Callable[[list[PrimExpr], PrimExpr, PrimExpr], list[PrimExpr]],
 ) -> tuple[Tensor, ...]:
     """Compute each element along an axis from the one before, and from the data and its index."""
 
@@ -219,7 +219,7 @@ def _scan(
                 return seq([BufferStore(o, v, here) for o, v in zip(outs, values, strict=True)])
 
             start = store(first(value, cast(at, "int64")))
-            rest = store(more([*before], value, cast(at, "int64")))
+            rest = store(advance([*before], value, cast(at, "int64")))
             return IfThenElse(at.equal(IntImm(0, at.dtype)), start, rest)
 
         return nest(data.shape, step)
@@ -239,14 +239,14 @@ def _running_extreme(compare: _Operator) -> Converter:
             return [node.tensor(0), node.emit(op.full((), node.constant(0, "int64")))]
         axis = node.axis("dim", rank)
 
-        def more(before: list[PrimExpr], value: PrimExpr, at: PrimExpr) -> list[PrimExpr]:
+        def advance(before: list[PrimExpr], value: PrimExpr, at: PrimExpr) -> list[PrimExpr]:
             better = compare(value, before[0])
             if value.dtype.is_float:  # a NaN is beyond all others, the last of several
                 better = any_of(isnan(value), all_of(Not(isnan(before[0])), better))
             return [select(better, value, before[0]), select(better, at, before[1])]
 
         def kernel(data: Tensor) -> tuple[Tensor, ...]:
-            return _scan(data, axis, [data.dtype, "int64"], lambda v, at: [v, at], more)
+            return _scan(data, axis, [data.dtype, "int64"], lambda v, at: [v, at], advance)
 
         made = node.compute(kernel, x)
         values, places = [node.emit(TupleGetItem(made, i)) for i in (0, 1)]
@@ -267,7 +267,7 @@ def _log_cumulative_sum(node: Node) -> RelaxExpr:
     axis = node.axis("dim", rank)
     x = node.cast(x, str(compute_dtype(node.info_of(x).dtype)))
 
-    def more(before: list[PrimExpr], value: PrimExpr, _: PrimExpr) -> list[PrimExpr]:
+    def advance(before: list[PrimExpr], value: PrimExpr, _: PrimExpr) -> list[PrimExpr]:
         low, high = Min(before[0], value), Max(before[0], value)
         total = high + call_builtin("log1p", call_builtin("exp", low - high))
         same = all_of(low.equal(high), call_builtin("isinf", low))  # a gap of infinities is NaN
@@ -275,6 +275,6 @@ def _log_cumulative_sum(node: Node) -> RelaxExpr:
         return [select(lost, before[0] + value, select(same, low, total))]
 
     def kernel(data: Tensor) -> Tensor:
-        return _scan(data, axis, [data.dtype], lambda v, _: [v], more)[0]
+        return _scan(data, axis, [data.dtype], lambda v, _: [v], advance)[0]
 
     return node.cast(node.compute(kernel, x), node.dtype)
