@@ -167,3 +167,128 @@ def test_random_numbers_of_exported_programs_are_refused():
     exported = torch.export.export(Noisy(), (floats(3),))
     with pytest.raises(loomir.LoomirError, match="random numbers"):
         loomir.torch.from_exported(exported)
+
+
+def test_integers_of_tensors_are_operands():
+    class Scaled(nn.Module):
+        def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+            number: Any = n.item()
+            return x * number + number
+
+    x = floats(3)
+    run = compile_module(Scaled(), x, torch.tensor(3))
+    for n in (-2, 5):
+        torch.testing.assert_close(run(x, torch.tensor(n)), x * n + n)
+
+
+# -- elements ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["fmax", "fmin"])
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.uint8, torch.int64, torch.bool])
+def test_extremes_of_numbers(name: str, dtype: torch.dtype):
+    a, b = torch.tensor([[0, 1, 2, 3]]).to(dtype), torch.tensor([[3], [1], [0]]).to(dtype)
+    if dtype.is_floating_point:
+        a[0, 1], b[1], b[2] = NAN, NAN, -INF
+    assert check(f"aten.{name}.default", (a, b), {}) == ""
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64])
+def test_powers_of_two(dtype: torch.dtype):
+    x = torch.tensor([1.0, -3.0, 0.0, 5.0]).to(dtype)
+    exponent = torch.tensor([3, -4, 200, 0])
+    for power in (exponent, exponent.to(torch.float64), exponent.to(torch.int32)):
+        assert check("aten.ldexp.Tensor", (x, power), {}) == ""
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_parts_of_floats(dtype: torch.dtype):
+    least = torch.finfo(dtype).smallest_normal
+    x = torch.tensor(
+        [0.0, -0.0, NAN, INF, -INF, 1, -3.5, 0.1, least, least / 4, torch.finfo(dtype).max],
+        dtype=torch.float64,
+    ).to(dtype)
+    assert check("aten.frexp.Tensor", (x,), {}) == ""
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 3, -1])
+def test_rounding_to_decimals(decimals: int):
+    x = torch.tensor([2.5, 1.25, -1.35, 25.0, 35.0, 1e30, NAN, INF, 0.0625])
+    for dtype in (torch.float32, torch.float64):
+        args = (x.to(dtype),)
+        assert check("aten.round.decimals", args, {"decimals": decimals}) == ""
+
+
+def test_signs_of_numbers():
+    for dtype in (*FLOATS, torch.int8, torch.uint8, torch.bool):
+        x = torch.tensor([0, 1, 3]).to(dtype)
+        assert check("aten.sgn.default", (-x if dtype.is_signed else x,), {}) == ""
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0, 2.0, 3.0, INF, -INF])
+def test_distance_of_two_tensors(power: float):
+    assert check("aten.dist.default", (floats(3, 4), floats(4), power), {}) == ""
+
+
+# -- medians -------------------------------------------------------------------------------------
+def test_medians_of_numbers():
+    x = floats(4, 5)
+    x[0, 1], x[1, 2:], x[2] = NAN, NAN, NAN
+    for keep in (False, True):
+        run = compile_module(_Median(keep), x)
+        for given in (x, x.flip(1), floats(4, 5)):
+            for made, want in zip(run(given), _Median(keep)(given), strict=True):
+                torch.testing.assert_close(made, want, equal_nan=True)
+    assert check("aten.nanmedian.default", (x[0, 1],), {}) == ""
+    assert check("aten.nanmedian.dim", (torch.tensor([[3, 1, 2, 0]]), 1), {}) == ""
+
+
+class _Median(nn.Module):
+    def __init__(self, keep: bool) -> None:
+        super().__init__()
+        self.keep = keep
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return x.nanmedian(), *[x.nanmedian(a, keepdim=self.keep).values for a in (0, 1)]
+
+
+# -- volumes, slopes and windows -----------------------------------------------------------------
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("padding", [0, 1, 2])
+@pytest.mark.parametrize("mode", [0, 1])
+def test_samples_of_volumes(mode: int, padding: int, aligned: bool):
+    x, grid = floats(2, 3, 4, 5, 6), floats(2, 3, 2, 4, 3) * 1.5
+    for dtype in (torch.float32, torch.float64):
+        args = (x.to(dtype), grid.to(dtype), mode, padding, aligned)
+        assert check("aten.grid_sampler_3d.default", args, {}) == ""
+    args = (x[:, :, :1], grid, mode, padding, aligned)
+    assert check("aten.grid_sampler_3d.default", args, {}) == ""
+
+
+def test_places_beyond_volumes():
+    x, grid = floats(1, 1, 2, 2, 2), torch.tensor([NAN, INF, -INF]).reshape(1, 1, 1, 1, 3)
+    assert check("aten.grid_sampler_3d.default", (x, grid, 0, 0, False), {}) == ""
+
+
+def test_nearest_elements_of_volumes():
+    x = floats(1, 2, 3, 4, 5)
+    assert check("aten._upsample_nearest_exact3d.default", (x, [5, 3, 8]), {}) == ""
+
+
+def test_slopes_that_are_random_in_training():
+    module = nn.RReLU().eval()
+    torch.testing.assert_close(compile_module(module, floats(3, 4))(floats(3, 4)),
+                               module(floats(3, 4)))  # fmt: skip
+
+
+def test_windows():
+    class Windows(nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return (
+                x * torch.hann_window(8, periodic=False), x * torch.hamming_window(8),
+                x * torch.hamming_window(8, True, 0.5, 0.3), x * torch.blackman_window(8),
+                x * torch.bartlett_window(8, False), x * torch.kaiser_window(8, True, 9.0),
+                x.double() * torch.kaiser_window(8, dtype=torch.float64),
+            )  # fmt: skip
+
+    x = floats(2, 8)
+    for made, want in zip(compile_module(Windows(), x)(x), Windows()(x), strict=True):
+        torch.testing.assert_close(made, want)

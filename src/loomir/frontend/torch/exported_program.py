@@ -125,7 +125,7 @@ def _ranges(program: Any) -> Mapping[str, Any]:
     for symbol, bounds in program.range_constraints.items():
         greatest = bounds.upper
         found[str(symbol)] = [
-            int(bounds.lower) if bounds.lower.is_finite else 0,
-            int(greatest) if greatest.is_finite and greatest.is_Integer else -1,
+            int(bounds.lower) if bounds.lower.is_Integer else 0,
+            int(greatest) if greatest.is_Integer else -1,
         ]
     return found

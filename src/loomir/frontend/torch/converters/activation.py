@@ -41,6 +41,18 @@ def _gelu(node: Node) -> RelaxExpr:
     return (op.nn.gelu_tanh if node["approximate"] == "tanh" else op.nn.gelu)(node.tensor(0))
 
 
+@register("aten.rrelu_with_noise_functional.default", note="training")
+def _random_leaky_relu(node: Node) -> list[Any]:
+    if node["training"]:
+        raise node.refuse(
+            "it draws random slopes, as in training",
+            help="export the model for inference: model.eval()",
+        )
+    slope = (float(node["lower"]) + float(node["upper"])) / 2
+    noise = node.tensor("noise") if node.wants(1) else None
+    return [op.nn.leakyrelu(node.tensor(0), slope), noise]
+
+
 @register("aten.leaky_relu.default")
 def _leaky_relu(node: Node) -> RelaxExpr:
     return op.nn.leakyrelu(node.tensor(0), float(node["negative_slope"]))

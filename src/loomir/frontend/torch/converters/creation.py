@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from loomir import op
+from loomir.frontend.torch.dtypes import array_of
 from loomir.frontend.torch.node import Node
+from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.registry import register
-from loomir.relax.expr import PrimValue
+from loomir.relax.expr import Constant, PrimValue
 from loomir.relax.node import RelaxExpr
 from loomir.support.dtype import DataType
 from loomir.te import Tensor, compute
@@ -116,12 +118,51 @@ def _triangle_indices(node: Node) -> RelaxExpr:
 @register("aten._local_scalar_dense.default", note="floats that sizes or numbers are computed from")
 def _item(node: Node) -> Any:
     found, x = node.result, node.tensor(0)
-    if DataType(node.dtype_of(x)).is_float:
+    is_float = DataType(node.dtype_of(x)).is_float
+    if is_float or _is_only_operand(node.definition):
         # It stays a tensor, of the kind of a number: operators take it like one.
-        return node.emit(op.reshape(node.cast(x, "float64"), ()))
+        return node.emit(op.reshape(node.cast(x, "float64" if is_float else "int64"), ()))
     if not hasattr(found, "node"):
         raise node.refuse("it converts a tensor to a number that is not known")
     return node.graph.bind_size(found, x)
+
+
+def _is_only_operand(definition: Any) -> bool:
+    """Tell whether a number is only an operand of operators on tensors, or checked."""
+    return all(
+        isinstance(user.meta.get("val"), torch_package().SymBool) or _takes_number(user, definition)
+        for user in definition.users
+    )
+
+
+def _takes_number(user: Any, definition: Any) -> bool:
+    schema = getattr(user.target, "_schema", None)
+    if schema is None:
+        return str(user.target).startswith("aten._assert")
+    given: dict[str, Any] = {a.name: v for a, v in zip(schema.arguments, user.args)}
+    given.update(user.kwargs)
+    kinds = {a.name: str(a.type) for a in schema.arguments}
+    return all(
+        kinds[name] in ("number", "Tensor", "Optional[number]")
+        for name, value in given.items()
+        if value is definition or isinstance(value, (list, tuple))
+    )
+
+
+_WINDOWS = ("hann", "hamming", "blackman", "bartlett", "kaiser")
+
+
+@register(*[f"aten.{n}_window.{o}" for n in _WINDOWS for o in ("default", "periodic")],
+          "aten.hamming_window.periodic_alpha", "aten.hamming_window.periodic_alpha_beta",
+          "aten.kaiser_window.beta", note="windows whose length is not known")  # fmt: skip
+def _window(node: Node) -> RelaxExpr:
+    """Import a window as the constant that PyTorch computes."""
+    if not all(isinstance(d, int) for d in node.shape):
+        raise node.refuse("the length of the window is unknown")
+    names = ("window_length", "periodic", "alpha", "beta")
+    given = [node[name] for name in names if name in node.arguments]
+    made = node.definition.target(*given, dtype=node.result.dtype)
+    return Constant(array_of(made))
 
 
 # -- other views of the same bits ----------------------------------------------------------------

@@ -12,6 +12,7 @@ from loomir.frontend.torch.registry import Converter, register
 from loomir.relax.node import RelaxExpr
 from loomir.support.dtype import DataType
 from loomir.te import topi
+from loomir.te.topi.shape import compute_dtype
 from loomir.tir.expr import PrimExpr
 
 _Operator = Callable[..., Any]
@@ -89,13 +90,25 @@ for _name, _operator in {"ceil": op.ceil, "floor": op.floor, "trunc": op.trunc}.
 register("aten.round.default")(_make_rounding(op.round))
 
 
+@register("aten.round.decimals")
+def _round_decimals(node: Node) -> RelaxExpr:
+    x, decimals = node.tensor(0), int(node["decimals"])
+    if not _is_float(node.dtype) or decimals == 0:
+        return op.round(x) if _is_float(node.dtype) else x
+    wide = str(compute_dtype(DataType(node.dtype)))
+    x, ten = node.cast(x, wide), node.constant(10.0 ** abs(decimals), wide)
+    there, back = (op.multiply, op.divide) if decimals > 0 else (op.divide, op.multiply)
+    whole = node.emit(op.round(node.emit(there(x, ten))))
+    return node.cast(node.emit(back(whole, ten)), node.dtype)
+
+
 @register("aten.abs.default")
 def _abs(node: Node) -> RelaxExpr:
     x = node.tensor(0)
     return x if DataType(node.dtype_of(x)).is_uint else op.abs(x)
 
 
-@register("aten.sign.default")
+@register("aten.sign.default", "aten.sgn.default")
 def _sign(node: Node) -> RelaxExpr:
     x = node.tensor(0)
     dtype = node.dtype_of(x)
@@ -184,6 +197,26 @@ register("aten.mul.Tensor", "aten.mul.Scalar")(_binary(op.multiply, op.logical_a
 register("aten.maximum.default")(_binary(op.maximum, op.logical_or))
 register("aten.minimum.default")(_binary(op.minimum, op.logical_and))
 register("aten.atan2.default")(_binary(op.atan2))
+
+
+def _import_extreme(operator: _Operator, truth: _Operator) -> Converter:
+    """Import a maximum or a minimum that is a NaN only where both operands are."""
+
+    def convert(node: Node) -> RelaxExpr:
+        a, b = _pair(node, node.dtype)
+        if not _is_float(node.dtype):
+            return (truth if node.dtype == "bool" else operator)(a, b)
+        made = node.emit(operator(a, b))
+        made = node.emit(op.where(node.emit(op.isnan(b)), a, made))
+        return op.where(node.emit(op.isnan(a)), b, made)
+
+    return convert
+
+
+register("aten.fmax.default")(_import_extreme(op.maximum, op.logical_or))
+register("aten.fmin.default")(_import_extreme(op.minimum, op.logical_and))
+
+
 register("aten.bitwise_and.Tensor", "aten.bitwise_and.Scalar")(
     _binary(op.bitwise_and, op.logical_and)
 )

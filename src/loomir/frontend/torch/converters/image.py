@@ -46,7 +46,9 @@ def _number(value: Any) -> PrimExpr:
           "aten.upsample_nearest3d.default", "aten.upsample_nearest1d.vec",
           "aten.upsample_nearest2d.vec", "aten.upsample_nearest3d.vec",
           "aten._upsample_nearest_exact1d.default", "aten._upsample_nearest_exact2d.default",
-          "aten._upsample_nearest_exact1d.vec", "aten._upsample_nearest_exact2d.vec")  # fmt: skip
+          "aten._upsample_nearest_exact1d.vec", "aten._upsample_nearest_exact2d.vec",
+          "aten._upsample_nearest_exact3d.default",
+          "aten._upsample_nearest_exact3d.vec")  # fmt: skip
 def _nearest(node: Node) -> RelaxExpr:
     dims, shape = node.dims(0), node.shape
     axes = len(dims) - 2
@@ -147,6 +149,66 @@ def _grid_sampler(node: Node) -> RelaxExpr:
     return op.image.grid_sample(
         node.tensor(0), grid, mode, "NCHW", padding, bool(node["align_corners"])
     )
+
+
+@register("aten.grid_sampler_3d.default")
+def _sample_volume(node: Node) -> RelaxExpr:
+    nearest, padding = int(node["interpolation_mode"]) == 1, int(node["padding_mode"])
+    aligned = bool(node["align_corners"])
+    x, grid = node.tensor(0), node.tensor(1)
+    wide = str(compute_dtype(node.info_of(x).dtype))
+    kernel = _make_sampling(nearest=nearest, padding=padding, aligned=aligned)
+    made = node.compute(kernel, node.cast(x, wide), node.cast(grid, wide))
+    return node.cast(made, node.dtype)
+
+
+def _make_sampling(
+    *, nearest: bool, padding: int, aligned: bool
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """Make the kernel that samples volumes; beyond them are zeros, or what ``padding`` says."""
+
+    def find_place(at: PrimExpr, extent: PrimExpr) -> PrimExpr:
+        count, zero = cast(extent, at.dtype), const(0.0, at.dtype)
+        place = (at + 1.0) * 0.5 * (count - 1.0) if aligned else ((at + 1.0) * count - 1.0) * 0.5
+        if padding == 2:
+            low, span = (zero, count - 1.0) if aligned else (const(-0.5, at.dtype), count)
+            gap = te.abs(place - low)
+            flips = te.floor(gap / span)
+            rest = gap - flips * span
+            odd = (flips - te.floor(flips * 0.5) * 2.0).equal(1.0)
+            place = te.select(odd, span - rest, rest) + low
+            place = te.select(span > 0.0, place, zero)
+        return Min(Max(place, zero), count - 1.0) if padding else place
+
+    def kernel(x: Tensor, grid: Tensor) -> Tensor:
+        n, c, *extents = x.shape
+        zero = const(0.0, x.dtype)
+
+        def element(*i: PrimExpr) -> PrimExpr:
+            total: PrimExpr = zero
+            points = [i[0], *i[2:]]
+            # The grid has the last axis first.
+            places = [find_place(grid(*points, 2 - a), extents[a]) for a in range(3)]
+            for corner in range(1 if nearest else 8):
+                weight: PrimExpr = const(1.0, x.dtype)
+                at: list[PrimExpr] = []
+                inside: list[PrimExpr] = []
+                for a, place in enumerate(places):
+                    last = cast(extents[a] - 1, "int64")
+                    if nearest:
+                        there = te.round(place)
+                    else:
+                        low, high = te.floor(place), corner >> a & 1
+                        there = low + float(high)
+                        weight = weight * (place - low if high else low + 1.0 - place)
+                    inside += [there >= 0.0, there <= cast(last, x.dtype)]
+                    at.append(Min(Max(cast(there, "int64"), const(0, "int64")), last))
+                total = total + te.select(te.all_of(*inside), x(i[0], i[1], *at) * weight, zero)
+            return total
+
+        return compute((n, c, *list(grid.shape)[1:4]), element, name="sampled")
+
+    return kernel
 
 
 # -- smooth shrinking ----------------------------------------------------------------------------

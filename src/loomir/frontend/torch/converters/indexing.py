@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
 from loomir import op
 from loomir.frontend.torch.node import Node
 from loomir.frontend.torch.registry import Converter, register
@@ -13,7 +15,7 @@ from loomir.relax.node import RelaxExpr
 from loomir.support.dtype import DataType
 from loomir.te import Tensor, all_of, compute, if_then_else, reduce_axis
 from loomir.te import sum as te_sum
-from loomir.tir.expr import PrimExpr, const
+from loomir.tir.expr import PrimExpr, cast, const
 
 
 @register("aten.embedding.default")
@@ -34,14 +36,9 @@ def _embedding_backward(node: Node) -> RelaxExpr:
     return op.index_put(zeros, (places,), grad, True)
 
 
-@register("aten._embedding_bag.default", "aten._embedding_bag_forward_only.default",
-          note="the greatest of a bag, and padding")  # fmt: skip
+@register("aten._embedding_bag.default", "aten._embedding_bag_forward_only.default")
 def _embedding_bag(node: Node) -> list[Any]:
-    mode = int(node["mode"])
-    if mode == 2:
-        raise node.refuse("mode='max' is not supported")
-    if int(node["padding_idx"]) >= 0:
-        raise node.refuse("padding_idx is not supported")
+    mode, padding = int(node["mode"]), int(node["padding_idx"])
     places, offsets = node.tensor("indices"), node.tensor("offsets")
     (count,), (bags,) = node.dims_of(places), node.dims_of(offsets)
     if node["include_last_offset"]:
@@ -56,16 +53,55 @@ def _embedding_bag(node: Node) -> list[Any]:
         weights = node.emit(op.expand_dims(node.tensor("per_sample_weights"), [1]))
         rows = node.emit(op.multiply(rows, weights))
     width = node.dims_of(rows)[1]
-    zeros = node.emit(op.full((bags, width), node.constant(0)))
-    made = node.emit(op.index_put(zeros, (bag,), rows, True))
-    if mode == 1:
-        ends = node.emit(op.full((1,), node.as_tensor(count, "int64")))
-        rest = node.emit(op.strided_slice(offsets, [0], [1], [_wrap_bound(bags)]))
-        after = node.emit(op.concat((rest, ends), 0))
-        size = node.cast(node.emit(op.subtract(after, offsets)), node.dtype)
-        size = node.emit(op.maximum(size, node.constant(1)))
-        made = node.emit(op.divide(made, node.emit(op.expand_dims(size, [1]))))
+    low = node.constant(float("-inf") if mode == 2 else 0)
+    padded: RelaxExpr | None = None
+    if padding >= 0:
+        padded = node.emit(op.equal(places, node.constant(padding, node.dtype_of(places))))
+        rows = node.emit(op.where(node.emit(op.expand_dims(padded, [1])), low, rows))
+    start = node.emit(op.full((bags, width), low))
+    if mode == 2:
+        at = node.emit(op.broadcast_to(node.emit(op.expand_dims(bag, [1])), (count, width)))
+        made = node.emit(op.scatter_elements(start, at, rows, 0, "max"))
+    else:
+        made = node.emit(op.index_put(start, (bag,), rows, True))
+    if mode:
+        used = node.emit(op.full((count,), node.constant(1, "int64")))
+        if padded is not None:
+            used = node.cast(node.emit(op.logical_not(padded)), "int64")
+        none = node.emit(op.full((bags,), node.constant(0, "int64")))
+        sizes = node.emit(op.index_put(none, (bag,), used, True))
+        sizes = node.emit(op.expand_dims(sizes, [1]))
+        least = node.emit(op.maximum(sizes, node.constant(1, "int64")))
+        if mode == 1:
+            made = node.emit(op.divide(made, node.cast(least, node.dtype)))
+        else:
+            empty = node.emit(op.equal(sizes, node.constant(0, "int64")))
+            made = node.emit(op.where(empty, node.constant(0), made))
     return [made, bag if node.wants(1) else None, None, None]
+
+
+@register("aten.embedding_renorm.default")
+def _embedding_renorm(node: Node) -> RelaxExpr:
+    """Shorten the rows that are named, where they are longer than a norm."""
+    x, most, power = node.tensor(0), float(node["max_norm"]), float(node["norm_type"])
+    rows = node.dims(0)[0]
+    places = node.emit(op.reshape(node.tensor("indices"), (-1,)))
+    named = node.emit(op.full((rows,), node.constant(False, "bool")))
+    named = node.emit(op.index_put(named, (places,), node.constant([True], "bool"), False))
+    wide = node.cast(x, "float64")
+    size = node.emit(op.abs(wide))
+    if power == float("inf"):
+        size = node.emit(op.max(size, [1], True))
+    else:
+        raised = node.emit(op.power(size, node.constant(power, "float64")))
+        total = node.emit(op.sum(raised, [1], True))
+        size = node.emit(op.power(total, node.constant(1 / power, "float64")))
+    longer = node.emit(op.greater(size, node.constant(most, "float64")))
+    chosen = node.emit(op.logical_and(longer, node.emit(op.expand_dims(named, [1]))))
+    more = node.emit(op.add(size, node.constant(1e-7, "float64")))
+    factor = node.emit(op.divide(node.constant(most, "float64"), more))
+    shorter = node.cast(node.emit(op.multiply(wide, factor)), node.dtype)
+    return op.where(chosen, shorter, x)
 
 
 def _wrap_bound(value: Any) -> Any:
@@ -137,6 +173,23 @@ def _scatter(reduction: str | None) -> Converter:
         return op.scatter_elements(x, places, updates, node.axis("dim", rank), how)
 
     return convert
+
+
+@register("aten.index_reduce.default")
+def _index_reduce(node: Node) -> RelaxExpr:
+    x, places = node.tensor(0), node.tensor("index")
+    source = node.tensor("source", node.dtype)
+    how, rank = _SCATTERS[str(node["reduce"])], node.rank(0)
+    if rank == 0:
+        raise node.refuse("a tensor of rank 0 is not supported")
+    axis, dims = node.axis("dim", rank), node.dims_of(source)
+    if any(isinstance(d, int) and d == 0 for d in dims):
+        return x
+    lined = [-1 if i == axis else 1 for i in range(rank)]
+    places = node.emit(op.broadcast_to(node.emit(op.reshape(places, tuple(lined))), tuple(dims)))
+    if not node["include_self"]:
+        return _reduce_updates(node, x, places, source, how)
+    return op.scatter_elements(x, places, source, axis, how)
 
 
 def _reduce_updates(
@@ -328,6 +381,72 @@ def _put_along(node: Node, axis: int, source: RelaxExpr, accumulate: bool) -> Re
     rows = node.emit(op.permute_dims(source, order))
     made = node.emit(op.index_put(moved, (places,), rows, accumulate))
     return op.permute_dims(made, back)
+
+
+@register("aten.put.default")
+def _put(node: Node) -> RelaxExpr:
+    x, places, source = [
+        node.emit(op.reshape(node.tensor(name), (-1,))) for name in ("self", "index", "source")
+    ]
+    made = node.emit(op.index_put(x, (places,), source, bool(node["accumulate"])))
+    return op.reshape(made, tuple(node.shape))
+
+
+@register("aten.as_strided_scatter.default", note="shapes that are not known")
+def _as_strided_scatter(node: Node) -> RelaxExpr:
+    shape, size, stride = node.shape, list(node["size"]), list(node["stride"])
+    offset = node["storage_offset"]
+    offset = int(node.result.storage_offset()) if offset is None else offset
+    if not all(isinstance(v, int) for v in (*shape, *size, *stride, offset)):
+        raise node.refuse("the shape of its result is unknown")
+    if not node.definition.args[0].meta["val"].is_contiguous():
+        raise node.refuse("its input is not contiguous", help="make it so: x.contiguous()")
+    at: Any = np.full(size, offset, "int64")
+    for axis, (extent, step) in enumerate(zip(size, stride, strict=True)):
+        lined = [-1 if i == axis else 1 for i in range(len(size))]
+        steps: Any = np.arange(extent, dtype="int64") * step
+        at += np.reshape(steps, lined)
+    flat = node.emit(op.reshape(node.tensor(0), (-1,)))
+    values = node.emit(op.reshape(node.tensor("src", node.dtype), (-1,)))
+    made = node.emit(
+        op.index_put(flat, (node.constant(np.reshape(at, -1), "int64"),), values, False)
+    )
+    return op.reshape(made, tuple(shape))
+
+
+@register("aten.diagonal_scatter.default")
+def _diagonal_scatter(node: Node) -> RelaxExpr:
+    rank, offset = node.rank(0), node["offset"]
+    first, second = node.axis("dim1", rank), node.axis("dim2", rank)
+
+    def kernel(x: Tensor, source: Tensor) -> Tensor:
+        def element(*i: PrimExpr) -> PrimExpr:
+            rest = [v for a, v in enumerate(i) if a not in (first, second)]
+            row, column = cast(i[first], "int64"), cast(i[second], "int64")
+            on = (column - row).equal(const(offset, "int64"))
+            place = row if offset >= 0 else column
+            return if_then_else(on, source(*rest, place), x(*i))
+
+        return compute(x.shape, element, name="diagonal_scatter")
+
+    if any(isinstance(d, int) and d == 0 for d in node.dims("src")):
+        return node.tensor(0)
+    return node.compute(kernel, node.tensor(0), node.tensor("src", node.dtype))
+
+
+@register("aten.nonzero_static.default")
+def _nonzero_static(node: Node) -> RelaxExpr:
+    fill = node["fill_value"]
+    found = node.emit(op.nonzero(node.tensor(0)))
+
+    def kernel(found: Tensor, shape: list[Any]) -> Tensor:
+        def element(i: PrimExpr, axis: PrimExpr) -> PrimExpr:
+            there = cast(i, "int64") < cast(found.shape[1], "int64")
+            return if_then_else(there, found(axis, i), const(fill, "int64"))
+
+        return compute(tuple(shape), element, name="nonzero_static")
+
+    return node.compute(kernel, found, node.shape)
 
 
 @register("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")

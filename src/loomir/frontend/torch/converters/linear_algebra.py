@@ -80,8 +80,8 @@ def _norm(node: Node, gaps: RelaxExpr, power: float) -> RelaxExpr:
     if power == 2.0:
         return op.sqrt(node.emit(op.sum(node.emit(op.square(gaps)), [-1])))
     sizes = node.emit(op.abs(gaps))
-    if power == float("inf"):
-        return op.max(sizes, [-1])
+    if power in (float("inf"), float("-inf")):
+        return op.max(sizes, [-1]) if power > 0 else op.min(sizes, [-1])
     if power == 0.0:
         others = node.emit(op.not_equal(gaps, node.constant(0)))
         return op.sum(node.cast(others, node.dtype), [-1])
@@ -89,6 +89,12 @@ def _norm(node: Node, gaps: RelaxExpr, power: float) -> RelaxExpr:
         return op.sum(sizes, [-1])
     total = node.emit(op.sum(node.emit(op.power(sizes, node.constant(power))), [-1]))
     return op.power(total, node.constant(1.0 / power))
+
+
+@register("aten.dist.default")
+def _distance(node: Node) -> RelaxExpr:
+    gaps = node.emit(op.subtract(node.tensor(0, node.dtype), node.tensor(1, node.dtype)))
+    return _norm(node, node.emit(op.reshape(gaps, (-1,))), float(node["p"]))
 
 
 @register("aten._pdist_forward.default")

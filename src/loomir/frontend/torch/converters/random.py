@@ -34,7 +34,8 @@ def _refuse_chance(node: Node) -> None:
 @register("aten.rand.default", "aten.randn.default", "aten.randint.default", "aten.randint.low",
           "aten.randperm.default", "aten.rand_like.default", "aten.randn_like.default",
           "aten.randint_like.default", "aten.randint_like.low_dtype", "aten.bernoulli.p",
-          "aten.normal.float_float", note="exported programs; `torch.compile` draws")  # fmt: skip
+          "aten.normal.float_float", "aten.normal_functional.default", "aten.exponential.default",
+          "aten.uniform.default", note="exported programs; `torch.compile` draws")  # fmt: skip
 def _random(node: Node) -> RelaxExpr:
     raise node.refuse(
         "it draws random numbers, of which an exported program has no source",

@@ -111,6 +111,48 @@ def _median_of_all(node: Node) -> RelaxExpr:
     return _chosen(node, x, 0, (count - 1) // 2, finds_nan=True)[0]
 
 
+def _median_of_numbers(node: Node, x: RelaxExpr, axis: int) -> list[RelaxExpr]:
+    """Return the median of the elements along an axis that are not NaN, and where it was."""
+
+    def places(data: Tensor) -> Tensor:
+        return topi.argsort(data, axis, False, dtype="int64", nan="greatest")
+
+    order = node.compute(places, x)
+    numbers = node.emit(op.logical_not(node.emit(op.isnan(x))))
+    count = node.emit(op.sum(node.cast(numbers, "int64"), [axis], True))
+    half = node.emit(op.subtract(count, node.constant(1, "int64")))
+    half = node.emit(op.maximum(half, node.constant(0, "int64")))
+    half = node.emit(op.floor_divide(half, node.constant(2, "int64")))
+    where = node.emit(op.gather_elements(order, half, axis))
+    return [node.emit(op.gather_elements(x, where, axis)), where]
+
+
+@register("aten.nanmedian.default")
+def _nanmedian_of_all(node: Node) -> RelaxExpr:
+    x = node.emit(op.reshape(_sortable(node), (-1,)))
+    if not node.dtype_of(x).startswith(("float", "bfloat")):
+        return _median_of_all(node)
+    _refuse_nothing(node, x, 0)
+    return op.reshape(_median_of_numbers(node, x, 0)[0], ())
+
+
+@register("aten.nanmedian.dim")
+def _nanmedian(node: Node) -> list[Any]:
+    x, rank = _sortable(node), node.rank(0)
+    if rank == 0 or not node.dtype_of(x).startswith(("float", "bfloat")):
+        return _median(node)
+    axis = node.axis("dim", rank)
+    _refuse_nothing(node, x, axis)
+    made = _median_of_numbers(node, x, axis)
+    return made if node["keepdim"] else [node.emit(op.squeeze(v, [axis])) for v in made]
+
+
+def _refuse_nothing(node: Node, x: RelaxExpr, axis: int) -> None:
+    count = node.dims_of(x)[axis]
+    if isinstance(count, int) and count == 0:
+        raise node.refuse("the reduced axis has no elements")
+
+
 @register("aten.kthvalue.default", note="axes whose extents are not known")
 def _kth(node: Node) -> list[Any]:
     x, rank = _sortable(node), node.rank(0)

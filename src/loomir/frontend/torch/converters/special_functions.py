@@ -11,13 +11,13 @@ from loomir.frontend.torch.node import Node
 from loomir.frontend.torch.registry import Converter, register
 from loomir.relax.node import RelaxExpr
 from loomir.support.dtype import DataType
-from loomir.te import Tensor, compute
+from loomir.te import Tensor, all_of, compute, select
 from loomir.te.operation import extern
 from loomir.te.topi.loops import nest, with_buffers
 from loomir.te.topi.shape import compute_dtype
 from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
 from loomir.tir.builtins.table import call_builtin
-from loomir.tir.expr import NE, PrimExpr, cast, const
+from loomir.tir.expr import NE, Max, Min, PrimExpr, cast, const
 from loomir.tir.stmt import BufferStore, Stmt, While, seq
 
 _Formula = Callable[[PrimExpr], PrimExpr]
@@ -92,6 +92,38 @@ def _signbit(node: Node) -> RelaxExpr:
     return node.compute(kernel, x)
 
 
+@register("aten.frexp.Tensor")
+def _frexp(node: Node) -> list[Any]:
+    """Split floats into a part from 0.5 to 1, and an exponent of 2."""
+    x = node.tensor(0)
+
+    def exponent(data: Tensor) -> Tensor:
+        def element(*i: PrimExpr) -> PrimExpr:
+            # In 64 bits, numbers of fewer bits that are subnormal are not.
+            value = cast(data(*i), "float64")
+            ordinary = all_of(call_builtin("isfinite", value), NE(value, const(0.0, "float64")))
+            tiny = call_builtin("abs", value) < 2.0**-1000
+            scaled = select(tiny, value * 2.0**100, value)
+            bits = call_builtin("reinterpret", scaled, dtype=DataType("int64"))
+            field = call_builtin("shift_right", bits, const(52, "int64"))
+            field = call_builtin("bitwise_and", field, const(2047, "int64"))
+            made = cast(field, "int32") - select(tiny, const(1122, "int32"), const(1022, "int32"))
+            return select(ordinary, made, const(0, "int32"))
+
+        return compute(data.shape, element, name="exponent")
+
+    def mantissa(data: Tensor, power: Tensor) -> Tensor:
+        def element(*i: PrimExpr) -> PrimExpr:
+            value, half = cast(data(*i), "float64"), power(*i) // 2
+            first = call_builtin("ldexp", value, half * -1)
+            return cast(call_builtin("ldexp", first, half - power(*i)), data.dtype)
+
+        return compute(data.shape, element, name="mantissa")
+
+    power = node.compute(exponent, x)
+    return [node.compute(mantissa, x, power), power]
+
+
 # -- two operands --------------------------------------------------------------------------------
 def _broadcast(node: Node, dtype: str) -> list[RelaxExpr]:
     shape = tuple(node.shape)
@@ -120,6 +152,27 @@ def _import_pair(name: str) -> Converter:
 register("aten.hypot.default")(_import_pair("hypot"))
 register("aten.copysign.Tensor", "aten.copysign.Scalar")(_import_pair("copysign"))
 register("aten.nextafter.default")(_import_pair("nextafter"))
+
+
+@register("aten.ldexp.Tensor")
+def _ldexp(node: Node) -> RelaxExpr:
+    """Multiply by a power of 2."""
+    x, exponent = _broadcast(node, node.dtype)
+    own, other = [DataType(node.dtype_of(node.tensor(i))) for i in (0, 1)]
+    if other.is_float or not own.is_float:
+        return op.multiply(x, node.emit(op.power(node.constant(2), exponent)))
+    given = node.emit(op.broadcast_to(node.tensor(1, "int64"), tuple(node.shape)))
+
+    def kernel(x: Tensor, exponent: Tensor) -> Tensor:
+        wide = compute_dtype(x.dtype)
+
+        def element(*i: PrimExpr) -> PrimExpr:
+            power = Min(Max(exponent(*i), const(-5000, "int64")), const(5000, "int64"))
+            return cast(call_builtin("ldexp", cast(x(*i), wide), cast(power, "int32")), x.dtype)
+
+        return compute(x.shape, element, name="ldexp")
+
+    return node.compute(kernel, x, given)
 
 
 # -- divisors ------------------------------------------------------------------------------------
