@@ -116,3 +116,18 @@ def test_places_of_a_known_number():
     for size in (2, 3, 5, 0):
         agree(lambda x, size=size: torch.nonzero_static(x, size=size, fill_value=-3), x)
     agree(lambda x: torch.combinations(x, 2), floats(5))
+
+
+def test_updates_are_more_than_their_places():
+    names = [torch.export.Dim(name, min=2) for name in ("n", "m")]
+    x, source = floats(3, 6), floats(4, 6)
+
+    def add(source: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(5, 6).scatter_add(0, at, source)
+
+    options: Any = {"dynamic_shapes": (({0: names[0]}, {0: names[1]}),)}
+    exported = torch.export.export(Function(add), (source, places(5, 3, 6)), **options)
+    run = loomir.compile(loomir.torch.from_exported(exported))
+    for at in (places(5, 3, 6), places(5, 2, 6)):
+        for given in (x, source):
+            torch.testing.assert_close(run(given, at), add(given, at))

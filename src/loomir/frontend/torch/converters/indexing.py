@@ -229,9 +229,8 @@ def _take_leading_part(node: Node, x: RelaxExpr, dims: list[Any]) -> RelaxExpr:
     axes = [i for i, (a, b) in enumerate(zip(own, dims)) if not node.is_equal(a, b)]
     if not axes:
         return x
-    if any(isinstance(dims[a], PrimExpr) for a in axes):
-        raise node.refuse("the shape of its updates is unknown")
-    return node.emit(op.strided_slice(x, axes, [0] * len(axes), [dims[a] for a in axes]))
+    ends = [_wrap_bound(dims[a]) for a in axes]
+    return node.emit(op.strided_slice(x, axes, [0] * len(axes), ends))
 
 
 register("aten.scatter.src", "aten.scatter.value")(_scatter("update"))
