@@ -45,6 +45,22 @@ def test_views_by_strides(change: Change):
     assert torch.equal(torch.compile(Model(change), backend="loomir")(x), change(x))
 
 
+SCATTERED: list[Change] = [
+    lambda x: torch.as_strided_scatter(x, -x[:2, :2], (2, 2), (4, 1)),
+    lambda x: torch.as_strided_scatter(x, -x[:2, :2], (2, 2), (1, 8), 3),
+    lambda x: torch.as_strided_scatter(x.t() * 2, -x[:2, :2], (2, 2), (1, 4)),
+    lambda x: torch.as_strided_scatter(x, -x[:0, 0], (0,), (1,)),
+]
+
+
+@pytest.mark.parametrize("change", SCATTERED)
+def test_elements_are_written_by_strides(change: Change):
+    x = torch.arange(1.0, 17.0).reshape(4, 4)
+    program = torch.export.export(Model(change), (x,))
+    found = loomir.compile(loomir.torch.from_exported(program))(x)
+    assert torch.equal(torch.as_tensor(found), change(x))
+
+
 def test_memory_outside_of_the_input_is_refused():
     model = Model(lambda x: x[1:].as_strided((2, 2), (4, 1), 0))
     program = torch.export.export(model, (torch.ones(4, 4),))

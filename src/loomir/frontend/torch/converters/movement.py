@@ -334,21 +334,43 @@ def _diagonal(node: Node) -> RelaxExpr:
 @register("aten.as_strided.default", "aten.as_strided_copy.default",
           note="sizes that are not known, memory outside of its input")  # fmt: skip
 def _as_strided(node: Node) -> RelaxExpr:
-    sizes, strides, dims = node["size"], node["stride"], node.dims(0)
-    source = node.definition.args[0].meta["val"]
-    own, start = [*source.stride()], source.storage_offset()
-    offset = start if node["storage_offset"] is None else node["storage_offset"]
-    if not all(isinstance(v, int) for v in [*sizes, *strides, *dims, *own, start, offset]):
-        raise node.refuse("its sizes or strides are unknown")
+    kept, places = _read_places(node)
     xp: Any = np
-    kept, places = _memory_places(dims, own, start), _memory_places(sizes, strides, offset)
     order = xp.argsort(kept, kind="stable")
     found = order[xp.minimum(xp.searchsorted(kept[order], places), max(len(kept) - 1, 0))]
     if not (kept[found] == places).all():
         raise node.refuse("it reads memory that its input is only a part of")
     flat = node.emit(op.reshape(node.tensor(0), (len(kept),)))
     taken = node.emit(op.take(flat, Constant(Array(found)), 0))
-    return op.reshape(taken, tuple(sizes))
+    return op.reshape(taken, tuple(node["size"]))
+
+
+@register("aten.as_strided_scatter.default", note="sizes that are not known")
+def _as_strided_scatter(node: Node) -> RelaxExpr:
+    kept, places = _read_places(node)
+    if not len(kept) or not len(places):
+        return node.tensor(0)
+    xp: Any = np
+    order = xp.argsort(places, kind="stable")  # of elements that share a place, the last counts
+    last = xp.searchsorted(places[order], kept, side="right") - 1
+    found = order[xp.maximum(last, 0)]
+    written = (last >= 0) & (places[found] == kept)
+    flat = node.emit(op.reshape(node.tensor(0), (len(kept),)))
+    source = node.emit(op.reshape(node.tensor("src", node.dtype), (len(places),)))
+    taken = node.emit(op.take(source, Constant(Array(found)), 0))
+    made = node.emit(op.where(Constant(Array(written)), taken, flat))
+    return op.reshape(made, tuple(node.dims(0)))
+
+
+def _read_places(node: Node) -> tuple[Any, Any]:
+    """Return where the elements of an input lie in memory, and where those of a view of it lie."""
+    sizes, strides, dims = node["size"], node["stride"], node.dims(0)
+    source = node.definition.args[0].meta["val"]
+    own, start = [*source.stride()], source.storage_offset()
+    offset = start if node["storage_offset"] is None else node["storage_offset"]
+    if not all(isinstance(v, int) for v in [*sizes, *strides, *dims, *own, start, offset]):
+        raise node.refuse("its sizes or strides are unknown")
+    return _memory_places(dims, own, start), _memory_places(sizes, strides, offset)
 
 
 def _memory_places(sizes: Sequence[int], strides: Sequence[int], offset: int) -> Any:

@@ -227,3 +227,21 @@ def _native_group_norm(node: Node) -> list[Any]:
         found = _statistics(node, x, [2], float(node["eps"]))
         outputs[1:] = [node.emit(op.reshape(v, (batch, groups))) for v in found]
     return outputs
+
+
+# -- weights ---------------------------------------------------------------------------------------
+@register("aten._weight_norm_interface_backward.default")
+def _weight_norm_backward(node: Node) -> list[Any]:
+    """Return the gradients of directions and lengths of weights that are normalised."""
+    gradient, v, g = node.tensor("grad_w"), node.tensor("saved_v"), node.tensor("saved_g")
+    rank = node.rank("saved_v")
+    kept = node.axis("dim", rank)
+    norms = node.emit(op.astype(node.tensor("saved_norms"), node.dtype_of(v)))
+    inverse = node.emit(op.divide(node.constant(1.0), norms))
+    others = [axis for axis in range(rank) if axis != kept]
+    along = node.emit(op.sum(node.emit(op.multiply(gradient, v)), others, keepdims=True))
+    of_lengths = node.emit(op.multiply(along, inverse))
+    shares = node.emit(op.multiply(of_lengths, inverse))
+    across = node.emit(op.subtract(gradient, node.emit(op.multiply(v, shares))))
+    of_directions = node.emit(op.multiply(node.emit(op.multiply(g, inverse)), across))
+    return [of_directions, of_lengths]
