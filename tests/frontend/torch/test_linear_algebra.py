@@ -182,6 +182,51 @@ def test_singular_matrices():
     assert made[0, 0].isnan()
 
 
+# -- spectra -------------------------------------------------------------------------------------
+def of_eigenvectors(a: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the eigenvalues, and what does not depend on the signs of eigenvectors."""
+    values, vectors = linalg.eigh(a + a.mT)
+    return values, vectors @ torch.diag_embed(values) @ vectors.mT, vectors.mT @ vectors
+
+
+def of_singular_vectors(a: torch.Tensor, full: bool) -> tuple[torch.Tensor, ...]:
+    left, values, right = linalg.svd(a, full_matrices=full)
+    count = values.shape[-1]
+    product = (left[..., :count] * values[..., None, :]) @ right[..., :count, :]
+    return values, product, left.mT @ left, right @ right.mT
+
+
+LOW_RANK = floats(2, 6, 2) @ floats(2, 2, 4)
+
+
+def test_eigenvalues():
+    compare(of_eigenvectors, floats(2, 7, 7))
+    compare(of_eigenvectors, floats(30, 30, dtype=torch.float64))
+    compare(lambda a: linalg.eigvalsh(a, UPLO="U"), floats(2, 5, 5))
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_singular_values(full: bool):
+    given = [floats(2, 5, 3), floats(2, 3, 5), LOW_RANK, LOW_RANK.mT.contiguous(),
+             torch.zeros(2, 3), floats(20, 12, dtype=torch.float64), floats(2, 0, 3)]  # fmt: skip
+    for a in given:
+        compare(lambda a: of_singular_vectors(a, full), a)
+
+
+def test_functions_of_spectra():
+    compare(
+        lambda a: (linalg.pinv(a), linalg.pinv(a, rtol=0.3), linalg.pinv(a, atol=0.5)), LOW_RANK
+    )
+    compare(lambda a: (linalg.svdvals(a), linalg.matrix_norm(a, ord=2), linalg.matrix_rank(a)),
+            LOW_RANK)  # fmt: skip
+
+
+def test_exponentials():
+    compare(linalg.matrix_exp, floats(2, 5, 5))
+    compare(linalg.matrix_exp, floats(2, 5, 5, dtype=torch.float64) * 4)
+    compare(linalg.matrix_exp, torch.zeros(3, 3))
+
+
 # -- torch.compile -------------------------------------------------------------------------------
 def compile_strictly(function: Callable[..., Any]) -> Callable[..., Any]:
     torch.compiler.reset()

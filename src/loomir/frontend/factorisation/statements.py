@@ -102,8 +102,9 @@ def root(value: PrimExpr) -> PrimExpr:
 
 
 def room(count: Any, dtype: DataType | str) -> Matrix:
-    """Return a vector for the kernel's own use."""
-    return Matrix(decl_buffer((as_index(count),), str(dtype), "room"))
+    """Return a vector, or a matrix of several extents, for the kernel's own use."""
+    extents = tuple([as_index(n) for n in as_tuple(count)])
+    return Matrix(decl_buffer(extents, str(dtype), "room"))
 
 
 def copy_rows(target: Matrix, source: Matrix, rows: Any, columns: Any) -> Stmt:
