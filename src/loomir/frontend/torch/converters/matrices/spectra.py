@@ -102,13 +102,12 @@ def _singular_values(node: Node) -> list[RelaxExpr]:
 
 def _find_limit(node: Node, greatest: RelaxExpr, default: float) -> RelaxExpr:
     """Return what values must exceed: an argument, or a share of the greatest."""
-    given = [
+    least, ratio = [
         None
         if node[name] is None
         else node.emit(op.expand_dims(node.tensor(name, "float64"), [-1]))
         for name in ("atol", "rtol")
     ]
-    least, ratio = given
     if ratio is None:
         ratio = node.constant(default, "float64")
         zero = node.constant(0, "float64")
