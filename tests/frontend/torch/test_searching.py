@@ -171,3 +171,12 @@ def test_most_frequent_elements(dtype: torch.dtype):
     agree(lambda x: torch.mode(x, 0, keepdim=True).values, x)
     agree(lambda x: x.gather(-1, torch.mode(x, -1, keepdim=True).indices), x)
     agree(lambda x: tuple(torch.mode(x)), x[0, 0, 0])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_each_nan_is_an_element_of_its_own(dtype: torch.dtype):
+    x = torch.tensor([[NAN, 1, -INF], [INF, NAN, 2], [-0.0, 0.0, 1]]).to(dtype)
+    given = {"return_inverse": True, "return_counts": True}
+    agree(lambda x: torch.unique(x, **given)[::2], x)
+    agree(lambda x: torch.unique(x, **given), x[1:, 2:].clone())
+    agree(lambda x: torch.unique(x), x[:0])

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from loomir import op
+from loomir.frontend.torch.converters.searching import take_chosen
 from loomir.frontend.torch.node import Node
 from loomir.frontend.torch.registry import register
 from loomir.relax.expr import TupleGetItem
 from loomir.relax.node import RelaxExpr
-from loomir.te import Tensor, topi
+from loomir.support.dtype import DataType
+from loomir.te import Tensor, any_of, compute, select, topi
+from loomir.tir.expr import NE, PrimExpr, const
 
 
 def _sortable(node: Node) -> RelaxExpr:
@@ -169,12 +172,42 @@ def _unique(node: Node, axis: int | None) -> list[Any]:
     x = _sortable(node)
     if node.rank(0) == 0:
         x = node.emit(op.reshape(x, (1,)))
+    if axis is None and DataType(node.dtype_of(x)).is_float:
+        return _unique_floats(node, x)
     made = node.emit(op.unique(x, True, True, True, True, axis))
     values, _, inverse, counts = [node.emit(TupleGetItem(made, i)) for i in range(4)]
     values = node.cast(values, node.dtype)
     if axis is None:
         inverse = node.emit(op.reshape(inverse, tuple(node.dims(0))))
     return [values, inverse, counts]
+
+
+def _unique_floats(node: Node, x: RelaxExpr) -> list[Any]:
+    """Return what ``_unique`` does for floats, of which a NaN equals no other."""
+    flat = node.emit(op.reshape(x, (-1,)))
+
+    def places(data: Tensor) -> Tensor:
+        return topi.argsort(data, 0, False, dtype="int64", nan="greatest")
+
+    def starts(data: Tensor) -> Tensor:
+        def element(i: PrimExpr) -> PrimExpr:
+            before = select(i > 0, i - 1, const(0, i.dtype))
+            return any_of(i.equal(const(0, i.dtype)), NE(data(before), data(i)))
+
+        return compute(data.shape, element, name="starts")
+
+    order = node.compute(places, flat)
+    ordered = node.emit(op.gather_elements(flat, order, 0))
+    first = node.compute(starts, ordered)
+    values = take_chosen(node, ordered, first, 0)
+    number = node.emit(op.cumsum(node.cast(first, "int64"), 0))
+    number = node.emit(op.subtract(number, node.constant(1, "int64")))
+    zeros = node.emit(op.zeros_like(number))
+    inverse = node.emit(op.scatter_elements(zeros, order, number, 0))
+    none = node.emit(op.full((node.dims_of(values)[0],), node.constant(0, "int64")))
+    ones = node.emit(op.ones_like(number))
+    counts = node.emit(op.index_put(none, (number,), ones, True))
+    return [values, node.emit(op.reshape(inverse, tuple(node.dims(0)))), counts]
 
 
 @register("aten._unique2.default")
