@@ -179,4 +179,4 @@ def test_each_nan_is_an_element_of_its_own(dtype: torch.dtype):
     given = {"return_inverse": True, "return_counts": True}
     agree(lambda x: torch.unique(x, **given)[::2], x)
     agree(lambda x: torch.unique(x, **given), x[1:, 2:].clone())
-    agree(lambda x: torch.unique(x), x[:0])
+    agree(torch.unique, x[:0])
