@@ -15,6 +15,7 @@ import loomir
 import loomir.torch
 from loomir.frontend.torch.converters import load_converters
 from loomir.support.compile_warning import CompileWarning
+from loomir.support.diagnostics import CompileError
 from tools.opinfo_table import check
 
 load_converters()
@@ -219,6 +220,14 @@ def test_functions_of_spectra():
     )
     compare(lambda a: (linalg.svdvals(a), linalg.matrix_norm(a, ord=2), linalg.matrix_rank(a)),
             LOW_RANK)  # fmt: skip
+
+
+def test_one_triangle_of_an_inverse_is_refused():
+    program = torch.export.export(
+        Function(lambda a: linalg.pinv(a, hermitian=True)), (floats(4, 4),)
+    )
+    with pytest.raises(CompileError, match="hermitian=True is not supported"):
+        loomir.torch.from_exported(program)
 
 
 def test_exponentials():

@@ -117,9 +117,11 @@ def _find_limit(node: Node, greatest: RelaxExpr, default: float) -> RelaxExpr:
     return share if least is None else node.emit(op.maximum(least, share))
 
 
-@register("aten.linalg_pinv.atol_rtol_tensor", note=_UNKNOWN)
+@register("aten.linalg_pinv.atol_rtol_tensor", note=f"{_UNKNOWN}, and hermitian=True")
 def _pseudo_inverse(node: Node) -> RelaxExpr:
     """Return the inverse where the values are, and zero where they are only rounding."""
+    if node["hermitian"]:
+        raise node.refuse("hermitian=True is not supported", help="leave out hermitian=True")
     left, values, right = _find_singular(node)
     rows, columns = node.dims(0)[-2:]
     if not rows or not columns:
