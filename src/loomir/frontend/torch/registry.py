@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from loomir.support.diagnostics import InternalError
+
 if TYPE_CHECKING:
     from loomir.frontend.torch.node import Node
 
@@ -53,6 +55,8 @@ def register(
 
     def add(convert: Converter) -> Converter:
         for operator in operators:
+            if operator in rows:
+                raise InternalError(f"{operator} has two converters")
             rows[operator] = Row(operator, convert, note)
         return convert
 

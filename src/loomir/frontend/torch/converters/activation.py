@@ -105,9 +105,7 @@ def _make_along_axis(operator: Callable[..., Any]) -> Converter:
     return convert
 
 
-register("aten._softmax.default", "aten.softmax.int", "aten._safe_softmax.default")(
-    _make_along_axis(op.nn.softmax)
-)
+register("aten._softmax.default", "aten.softmax.int")(_make_along_axis(op.nn.softmax))
 register("aten._log_softmax.default", "aten.log_softmax.int")(_make_along_axis(op.nn.log_softmax))
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
-
 from loomir import op
 from loomir.frontend.torch.node import Node
 from loomir.frontend.torch.registry import Converter, register
@@ -389,28 +387,6 @@ def _put(node: Node) -> RelaxExpr:
     ]
     made = node.emit(op.index_put(x, (places,), source, bool(node["accumulate"])))
     return op.reshape(made, tuple(node.shape))
-
-
-@register("aten.as_strided_scatter.default", note="shapes that are not known")
-def _as_strided_scatter(node: Node) -> RelaxExpr:
-    shape, size, stride = node.shape, list(node["size"]), list(node["stride"])
-    offset = node["storage_offset"]
-    offset = int(node.result.storage_offset()) if offset is None else offset
-    if not all(isinstance(v, int) for v in (*shape, *size, *stride, offset)):
-        raise node.refuse("the shape of its result is unknown")
-    if not node.definition.args[0].meta["val"].is_contiguous():
-        raise node.refuse("its input is not contiguous", help="make it so: x.contiguous()")
-    at: Any = np.full(size, offset, "int64")
-    for axis, (extent, step) in enumerate(zip(size, stride, strict=True)):
-        lined = [-1 if i == axis else 1 for i in range(len(size))]
-        steps: Any = np.arange(extent, dtype="int64") * step
-        at += np.reshape(steps, lined)
-    flat = node.emit(op.reshape(node.tensor(0), (-1,)))
-    values = node.emit(op.reshape(node.tensor("src", node.dtype), (-1,)))
-    made = node.emit(
-        op.index_put(flat, (node.constant(np.reshape(at, -1), "int64"),), values, False)
-    )
-    return op.reshape(made, tuple(shape))
 
 
 @register("aten.diagonal_scatter.default")
