@@ -12,6 +12,8 @@ Sums of distances of bytes that are read as signed, ``sext(umax(a, b) - umin(a, 
     differences in 16 bits or more; ``psadbw`` then adds distances above 127 that should be
     negative. Such distances are hidden too.
 
+Products of 16 bits that are computed and shifted in 64 bits: see ``shifted_products``.
+
 Patterns that LLVM miscompiles before instruction selection are emitted in another form from the
 start: see ``neighbours`` and ``saturating`` for clips of floats (``foldSPFofSPF``).
 """
@@ -21,6 +23,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
+
+from loomir.codegen.llvm.jit.shifted_products import find_shifted_products, may_shift_products
 
 __all__ = ["avoid_forbidden_patterns", "may_hold_forbidden_patterns"]
 
@@ -61,8 +65,8 @@ class _Vector(NamedTuple):
 
 
 def may_hold_forbidden_patterns(text: str) -> bool:
-    """Tell whether IR has vectors of bytes, without which there is nothing to rewrite."""
-    return _BYTES.search(text) is not None
+    """Tell whether IR has vectors of bytes or keeps 16 of 64 bits; nothing else is rewritten."""
+    return _BYTES.search(text) is not None or may_shift_products(text)
 
 
 def avoid_forbidden_patterns(text: str, register: int = 128) -> str | None:
@@ -76,7 +80,7 @@ def avoid_forbidden_patterns(text: str, register: int = 128) -> str | None:
     extremes: set[str] = set()
     distances: set[str] = set()
     declared: set[str] = set()
-    changed: dict[int, list[str]] = {}
+    changed = find_shifted_products(lines)
     for at, whole in enumerate(lines):
         if whole.startswith("define"):
             halves.clear()
