@@ -194,12 +194,16 @@ def high_product(s: Source) -> Value:
         wide = ("int" if is_signed(dtype) or is_signed(other) else "uint") + str(
             2 * max(bits_of(dtype), bits_of(other))
         )
+    if c.chance(0.25):
+        wide = "int64"
     b = s.load(other)
     if c.chance(0.2):
         b = const(c.integer(*limits(other)), other)
     x = as_dtype(s.load(dtype), wide) * as_dtype(b, wide)
     width = bits_of(dtype)
     by = c.pick([width, width - 1, width - 1, width - 2, width // 2])
+    if c.chance(0.3):
+        by = c.integer(2, bits_of(wide) - 2)
     how = c.weighted([(4, "none"), (4, "half"), (2, "steps"), (1, "other")])
     if how == "half":
         x = x + (1 << (by - 1))
@@ -210,6 +214,8 @@ def high_product(s: Source) -> Value:
     x = x >> by
     if c.chance(0.2):
         return as_dtype(clipped_to(s, s.named(x), dtype), dtype)
+    if c.chance(0.2):
+        dtype = c.pick(INTEGERS)
     return as_dtype(x, dtype) if c.chance(0.85) else x
 
 
