@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,7 @@ def test_every_name_is_in_the_stub():
     assert sorted(set(Operators("", {})) - defined) == []
 
 
+@pytest.mark.skipif(not find_spec("pyright"), reason="Pyright is not installed")
 def test_a_type_checker_finds_what_is_wrong_and_nothing_else(tmp_path: Path):
     (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
     paths = {"extraPaths": [str(Path(loomir.__file__).parents[1])]}

@@ -36,9 +36,10 @@ def test_as_a_decorator():
 
 
 def test_names_are_listed_in_order():
-    for name in ("test.c", "test.a", "test.b"):
-        register_func(name, abs)
-    assert [n for n in list_funcs() if n.startswith("test.")] == ["test.a", "test.b", "test.c"]
+    for last in "cab":
+        register_func(f"test.listed.{last}", abs)
+    found = [n for n in list_funcs() if n.startswith("test.listed.")]
+    assert found == ["test.listed.a", "test.listed.b", "test.listed.c"]
 
 
 def test_a_taken_name_needs_override():
