@@ -17,33 +17,9 @@ import loomir.torch
 from loomir.frontend.torch.node import Node
 from loomir.support.compile_warning import CompileWarning
 from loomir.support.diagnostics import CompileError
+from tests.frontend.torch.functions import Function, floats, join, pairs, split
 
 INF, NAN = math.inf, math.nan
-
-
-class Function(nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: torch.Tensor) -> Any:
-        return self.function(*inputs)
-
-
-def floats(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(sum(shape)))
-
-
-def pairs(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return floats(*shape, 2, dtype=dtype)
-
-
-def join(x: torch.Tensor) -> torch.Tensor:
-    return torch.view_as_complex(x)
-
-
-def split(x: torch.Tensor) -> torch.Tensor:
-    return torch.view_as_real(x.resolve_conj())
 
 
 def import_and_run(model: nn.Module, *inputs: torch.Tensor) -> torch.Tensor:

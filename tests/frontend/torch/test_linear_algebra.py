@@ -16,23 +16,11 @@ import loomir.torch
 from loomir.frontend.torch.converters import load_converters
 from loomir.support.compile_warning import CompileWarning
 from loomir.support.diagnostics import CompileError
+from tests.frontend.torch.functions import Function, floats
 from tools.opinfo_table import check
 
 load_converters()
 DTYPES = [torch.float32, torch.float64]
-
-
-class Function(nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: torch.Tensor) -> Any:
-        return self.function(*inputs)
-
-
-def floats(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(sum(shape)))
 
 
 def matrices(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

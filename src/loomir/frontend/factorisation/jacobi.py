@@ -39,22 +39,30 @@ def rotate(
     x: Matrix, a: PrimExpr, b: PrimExpr, columns: Any, cosine: PrimExpr, sine: PrimExpr
 ) -> Stmt:
     """Rotate two rows."""
+    return loop(0, columns, lambda j: _rotate_pair(x, (a, j), (b, j), cosine, sine))
 
-    def element(j: PrimExpr) -> Stmt:
-        def store(first: PrimExpr) -> Stmt:
-            return let(
-                x[b, j],
-                lambda second: seq(
-                    [
-                        x.store((a, j), cosine * first - sine * second),
-                        x.store((b, j), sine * first + cosine * second),
-                    ]
-                ),
-            )
 
-        return let(x[a, j], store)
+def _rotate_pair(
+    x: Matrix,
+    one: tuple[PrimExpr, PrimExpr],
+    other: tuple[PrimExpr, PrimExpr],
+    cosine: PrimExpr,
+    sine: PrimExpr,
+) -> Stmt:
+    """Rotate two elements."""
 
-    return loop(0, columns, element)
+    def store(first: PrimExpr) -> Stmt:
+        return let(
+            x[other],
+            lambda second: seq(
+                [
+                    x.store(one, cosine * first - sine * second),
+                    x.store(other, sine * first + cosine * second),
+                ]
+            ),
+        )
+
+    return let(x[one], store)
 
 
 def find_rotation(x: Matrix, ratio: PrimExpr, body: Any) -> Stmt:
@@ -121,18 +129,7 @@ def diagonalise(a: Tensor, upper: bool) -> Any:
         def eliminate(p: PrimExpr, q: PrimExpr) -> Stmt:
             def turn(cosine: PrimExpr, sine: PrimExpr) -> Stmt:
                 def column(k: PrimExpr) -> Stmt:
-                    def store(first: PrimExpr) -> Stmt:
-                        return let(
-                            work[k, q],
-                            lambda second: seq(
-                                [
-                                    work.store((k, p), cosine * first - sine * second),
-                                    work.store((k, q), sine * first + cosine * second),
-                                ]
-                            ),
-                        )
-
-                    return let(work[k, p], store)
+                    return _rotate_pair(work, (k, p), (k, q), cosine, sine)
 
                 return seq(
                     [
