@@ -227,8 +227,26 @@ def test_compiling_and_reading_in_a_thread_with_a_small_stack(tmp_path: Path):
             loomir.compile(Graph, cache=False)["main"](four)
             loomir.compile(Down, cache=False)["main"](4)
 
+        # Python 3.13 frees nested objects of its own by recursion, however small the stack is.
+        frees_by_recursion = sys.version_info[:2] == (3, 13)
         for size in (64, 128, 1024):
-            print(size, *in_thread(size, compiles), *in_thread(size, reads))
+            reading = max(size, 1024) if frees_by_recursion else size
+            print(size, *in_thread(size, compiles), *in_thread(reading, reads))
         """,
     )
     assert [line.split()[1:] for line in lines] == [["fine", "fine"]] * 3
+
+
+def test_a_first_compile_in_a_thread_with_a_small_stack(tmp_path: Path):
+    """Modules import each other, each by a call of the interpreter."""
+    for size in (64, 128):
+        lines = run(
+            tmp_path,
+            f"""
+            def compiles():
+                assert loomir.compile(Down, cache=False)["main"](4) == 4
+
+            print(*in_thread({size}, compiles))
+            """,
+        )
+        assert lines == ["fine "]
