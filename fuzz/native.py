@@ -16,6 +16,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from loomir.codegen.llvm.jit import engine
+from loomir.codegen.llvm.jit.forbidden_patterns import avoid_forbidden_patterns
 from loomir.codegen.llvm.module import Options, generate
 from loomir.codegen.llvm.native_module import NativeModule
 from loomir.codegen.llvm.support.pool import pool_symbols
@@ -53,6 +54,10 @@ def _compile_quickly(
         module = llvm.parse_assembly(text, context)
         try:
             module.verify()
+            safe = avoid_forbidden_patterns(str(module)) if target.is_x86 else None
+            if safe is not None:
+                module.close()
+                module = llvm.parse_assembly(safe, context)
             data: bytes = _machine(target).emit_object(module)
             return data
         finally:

@@ -1,4 +1,4 @@
-"""Rewrite code patterns that LLVM's x86 back end miscompiles.
+"""Rewrite code patterns that LLVM's x86 back end miscompiles, or on which it ends the process.
 
 Sums of lanes by halves, of products or distances of bytes:
     ``combineBasicSADPattern`` and ``combineVPDPBUSDPattern`` look through ``low half + high half``
@@ -14,6 +14,8 @@ Sums of distances of bytes that are read as signed, ``sext(umax(a, b) - umin(a, 
 
 Products of 16 bits that are computed and shifted in 64 bits: see ``shifted_products``.
 
+Comparisons whose result is read as a half: see ``reinterpreted_bools``.
+
 Patterns that LLVM miscompiles before instruction selection are emitted in another form from the
 start: see ``neighbours`` and ``saturating`` for clips of floats (``foldSPFofSPF``).
 """
@@ -24,6 +26,10 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from loomir.codegen.llvm.jit.reinterpreted_bools import (
+    find_reinterpreted_bools,
+    may_reinterpret_bools,
+)
 from loomir.codegen.llvm.jit.shifted_products import find_shifted_products, may_shift_products
 
 __all__ = ["avoid_forbidden_patterns", "may_hold_forbidden_patterns"]
@@ -65,8 +71,9 @@ class _Vector(NamedTuple):
 
 
 def may_hold_forbidden_patterns(text: str) -> bool:
-    """Tell whether IR has vectors of bytes or keeps 16 of 64 bits; nothing else is rewritten."""
-    return _BYTES.search(text) is not None or may_shift_products(text)
+    """Tell whether IR may have such patterns, by its types and operations."""
+    has_bytes = _BYTES.search(text) is not None
+    return has_bytes or may_shift_products(text) or may_reinterpret_bools(text)
 
 
 def avoid_forbidden_patterns(text: str, register: int = 128) -> str | None:
@@ -81,6 +88,8 @@ def avoid_forbidden_patterns(text: str, register: int = 128) -> str | None:
     distances: set[str] = set()
     declared: set[str] = set()
     changed = find_shifted_products(lines)
+    if may_reinterpret_bools(text):
+        changed |= find_reinterpreted_bools(lines)
     for at, whole in enumerate(lines):
         if whole.startswith("define"):
             halves.clear()
