@@ -12,8 +12,10 @@ from typing import Final, NamedTuple
 
 import llvmlite.binding as llvm
 
+from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.target.cpus import usable_cpus
 from loomir.target.table import CPUS, EXTENSIONS
+from loomir.target.triples import SUPPORTED, is_supported
 
 __all__ = ["Host", "features_here", "host"]
 
@@ -44,8 +46,17 @@ class Host(NamedTuple):
 
 @functools.lru_cache(maxsize=1)
 def host() -> Host:
-    """Ask for the machine, once."""
+    """Ask for the machine, once. Errors: TGT0002 if Loomir does not support it."""
     triple = llvm.get_process_triple()
+    if not is_supported(triple):
+        raise CompileError(
+            Diagnostic(
+                "TGT0002",
+                f"Loomir does not compile for this machine, {triple}",
+                notes=(f"it compiles for {SUPPORTED}",),
+                help="run Loomir on one of those; loomir.interpret runs programs without compiling",
+            )
+        )
     cpu = llvm.get_host_cpu_name()
     flags = features_here()
     listed = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(flags.items()))

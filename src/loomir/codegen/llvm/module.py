@@ -38,6 +38,7 @@ from loomir.ir.visit import by_class, trampoline
 from loomir.support.diagnostics import InternalError, with_article
 from loomir.support.dtype import VOID
 from loomir.target import Target
+from loomir.target.triples import system_name
 from loomir.tir.builtins.calls import CALL_PURE_EXTERN, OUTSIDE
 from loomir.tir.expr import Call
 from loomir.tir.faults import fault
@@ -100,7 +101,7 @@ def generate(
         EXPRESSIONS,
         STATEMENTS,
         options.allow_alias,
-        polls=not options.for_c and "linux" in machine.triple,
+        polls=not options.for_c and system_name(machine.triple) not in (None, "windows"),
     )
     functions = {
         var.name_hint: func for var, func in mod.functions.items() if isinstance(func, PrimFunc)

@@ -123,7 +123,8 @@ def _pool() -> Library:
 
 
 def _load() -> Library:
-    library = load_own("pool", _text, process_symbols())
+    name = "portable pool" if is_portable() else "pool"
+    library = load_own(name, _text, process_symbols())
     # Never unloaded, since threads run this code until the process ends.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     set_quota = ctypes.CFUNCTYPE(None, ctypes.c_int32)(library.address("loomir_pool_set_quota"))
@@ -136,10 +137,18 @@ def _load() -> Library:
 def _text() -> str:
     # Imported only if the cache has no object, since it imports the assembler.
     pool_ir: Any = import_module("loomir.codegen.llvm.support.ir.pool")
-    return pool_ir.pool_module(TargetMachine.host().triple).render()
+    triple = TargetMachine.host().triple
+    return pool_ir.pool_module(triple, portable=is_portable()).render()
+
+
+def is_portable() -> bool:
+    """Whether threads wait by POSIX only, as LOOMIR_PORTABLE asks, even if Linux offers more."""
+    return os.environ.get("LOOMIR_PORTABLE", "") not in ("", "0")
 
 
 def _register_after_fork(handler: int) -> None:
+    if not hasattr(os, "fork"):
+        return
     # In glibc, `pthread_atfork` is only in the static part; it calls a function of the shared one.
     plain, inner = address_in_process("pthread_atfork"), address_in_process("__register_atfork")
     kinds = [ctypes.c_void_p] * 4

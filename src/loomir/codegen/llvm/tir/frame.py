@@ -16,6 +16,7 @@ from loomir.ir.visit import Step
 from loomir.runtime.fault import Fault
 from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
+from loomir.target.triples import system_name
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.signature import Signature
@@ -122,8 +123,8 @@ class Unit:
 
     @property
     def keeps_scratch(self) -> bool:
-        """Whether the thread pool keeps memory between runs; it exists only on Linux."""
-        return "linux" in self.module.triple
+        """Whether the thread pool, which exists on known systems, keeps memory between runs."""
+        return system_name(self.module.triple) is not None
 
     def declare_aligned_alloc(self) -> Callee:
         """Declare the allocator; the order of its arguments depends on the system."""

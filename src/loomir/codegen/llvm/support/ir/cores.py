@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from loomir.codegen.llvm.assembler.builder import Builder
-from loomir.codegen.llvm.assembler.types import I32, I64, PTR, vector
-from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
+from loomir.codegen.llvm.assembler.types import I32, I64, PTR
+from loomir.codegen.llvm.assembler.values import NULL, Value, const
 from loomir.codegen.llvm.support.ir.cpu_quota import LIMIT_FILES, define_cpu_quota
-from loomir.codegen.llvm.support.ir.placement import count_cpus, read_own_cpus
+from loomir.codegen.llvm.support.ir.system.interface import System
 
 __all__ = ["count_cores", "emit_min", "read_thread_setting"]
 
@@ -29,26 +29,25 @@ def read_thread_setting(b: Builder, most: int) -> Value:
     return b.trunc(b.select(some, emit_min(b, number, const(I64, most)), const(I64, 0)), I32)
 
 
-def count_cores(b: Builder, quota: Value, most: int) -> Value:
+def count_cores(b: Builder, system: System, quota: Value, most: int) -> Value:
     """Return how many CPUs the calling thread may use by its affinity and quota, 1 to ``most``.
 
     The word at ``quota`` caches the quota: 0 if it is not read yet, -1 if there is none.
     """
-    mask = b.alloca(I64, 128, align=16)
-    b.store(zero(vector(I64, 128)), mask, align=16)
-    failed = read_own_cpus(b, mask)
-    low = count_cpus(b, mask)
-    usable = b.and_(b.icmp("eq", failed, const(I32, 0)), b.icmp("sgt", low, const(I32, 0)))
-    cpus = b.select(usable, emit_min(b, low, const(I32, most)), const(I32, 1))
-    paid = _read_quota(b, quota)
+    usable = system.count_cpus(b)
+    known = b.icmp("sgt", usable, const(I32, 0))
+    cpus = b.select(known, emit_min(b, usable, const(I32, most)), const(I32, 1))
+    paid = _read_quota(b, system, quota)
     limited = b.icmp("sgt", paid, const(I32, 0))
     return b.select(limited, emit_min(b, cpus, paid), cpus)
 
 
-def _read_quota(b: Builder, quota: Value) -> Value:
+def _read_quota(b: Builder, system: System, quota: Value) -> Value:
+    was_set = b.load_atomic(I32, quota, "monotonic")
+    if not system.has_quotas:
+        return was_set
     unknown, known = b.append("unknown"), b.append("known")
     start = b.block
-    was_set = b.load_atomic(I32, quota, "monotonic")
     b.condbr(b.icmp("eq", was_set, const(I32, 0)), unknown, known)
     b.position_at_end(unknown)
     found = b.call(define_cpu_quota(b.module), [b.module.string(file) for file in LIMIT_FILES])

@@ -8,10 +8,10 @@ any worker: one that comes late finds nothing to do.
 - ``epoch`` holds the generation in its low bits and the number of shares in its high bits, in one
   word: a late worker must not combine the generation of one region with the count of another.
 - Nested calls, and calls while another thread has the pool, find ``busy`` taken and run serially.
-- Waiting threads spin for a while, then sleep in a futex. In each pair "I change the word, then
-  check whether you sleep" and "I announce that I sleep, then check the word", both steps are
-  sequentially consistent. A sleeper is woken only if its number, modulo 32, is below the count;
-  the caller wakes a few workers, which wake others.
+- Waiting threads spin for a while, then sleep in a queue (``ir.system``). In each pair "I change
+  the word, then check whether you sleep" and "I announce that I sleep, then check the word", both
+  steps are sequentially consistent. The caller wakes a few workers, which wake others; a futex
+  wakes only those whose number, modulo 32, is below the count.
 - The caller takes the fault of the lowest piece that has one, which a serial run meets first.
 """
 
@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Block, Callee, Function, Module
-from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, VOID, Type, array, vector
+from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, VOID, Type, array
 from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
 from loomir.codegen.llvm.support.ir.cores import count_cores, emit_min, read_thread_setting
 from loomir.codegen.llvm.support.ir.faults import BUDGET, CONTEXT
@@ -33,6 +33,8 @@ from loomir.codegen.llvm.support.ir.placement import (
     Worker,
 )
 from loomir.codegen.llvm.support.ir.scratch import define_scratch
+from loomir.codegen.llvm.support.ir.system.choose import system_for
+from loomir.codegen.llvm.support.ir.system.interface import System
 from loomir.codegen.llvm.support.ir.work_sharing import (
     COUNT_SHIFT,
     GENERATIONS,
@@ -44,14 +46,13 @@ from loomir.codegen.llvm.support.ir.work_sharing import (
     THREAD,
     Shares,
 )
-from loomir.support.diagnostics import InternalError
+from loomir.target.triples import architecture_of, system_name
 
 __all__ = ["MAX_THREADS", "TASK", "pool_module"]
 
 _LINE: Final = 64  # bytes of a cache line
-_FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128 + 9, 128 + 10  # the operations with a bit set
-_FUTEX_SYSCALL: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 _ALL_SHARES: Final = 0xFFFF  # the count that tells workers to end
+_ALL: Final = 0x7FFFFFFF  # as many threads as there are
 _EVERYBODY: Final = -1  # the bit set of all threads
 # Spinning saves the 7 to 20 microseconds of waking a thread, which pays between the calls of a
 # program that does little else.
@@ -62,10 +63,6 @@ _SPINS_CROWDED: Final = (
 )
 _LOOK_NANOSECONDS: Final = 20_000_000  # how long the caller of a region sleeps at a time
 _WAKES: Final = 4  # each costs the waker 1 to 3 microseconds
-_SET_MASK: Final = 2  # SIG_SETMASK of Linux
-# Workers block all signals, which go to the threads of the program, except those that a fault of
-# the thread itself raises: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV.
-_BLOCKED: Final = ~sum(1 << (signal - 1) for signal in (4, 5, 6, 7, 8, 11))
 
 
 class _State(NamedTuple):
@@ -84,12 +81,17 @@ class _State(NamedTuple):
 
 
 class _Pool:
-    def __init__(self, module: Module, arch: str) -> None:
+    def __init__(self, module: Module, arch: str, system: System) -> None:
         self.module = module
         self.arch = arch
+        self.system = system
         self.state = s = self._declare()
         self.shares = Shares(module, s.epoch, s.pending, s.faulted)
-        self.placement = Placement(module)
+        self.placement = system.placement()
+        self.idle = system.wait_queue("idle", s.epoch)
+        """The workers that sleep until a region begins."""
+        self.joining = system.wait_queue("joining", s.pending)
+        """The caller that sleeps until its region ends."""
 
     def _declare(self) -> _State:
         def line(name: str, *types: Type) -> list[Value]:
@@ -127,33 +129,12 @@ class _Pool:
         elif self.arch == "aarch64":
             b.intrinsic("llvm.aarch64.hint", [const(I32, 1)], result=VOID, overloads=())
 
-    def futex(
-        self,
-        b: Builder,
-        word: Value,
-        operation: int,
-        value: Value,
-        bits: Value,
-        until: Value = NULL,
-    ) -> None:
-        """Wait while the word is ``value``, or wake that many threads that wait for one bit."""
-        syscall = self.module.declare("syscall", I64, [I64], varargs=True)
-        number = const(I64, _FUTEX_SYSCALL[self.arch])
-        wide = b.sext(value, I64)
-        kind = const(I64, operation)
-        b.call(syscall, [number, word, kind, wide, until, NULL, b.sext(bits, I64)])
-
     def wake_some(self, b: Builder, count: Value) -> None:
         """Wake a few of the sleeping workers that have a share."""
         many = b.icmp("uge", count, const(I32, 32))
         below = b.shl(const(I32, 1), b.and_(count, const(I32, 31)))
         bits = b.select(many, const(I32, _EVERYBODY), b.sub(below, const(I32, 1)))
-        self.futex(b, self.state.epoch, _FUTEX_WAKE_PRIVATE, const(I32, _WAKES), bits)
-
-    def wake_all(self, b: Builder, word: Value) -> None:
-        """Wake all threads that wait for the word."""
-        most = const(I32, 0x7FFFFFFF)
-        self.futex(b, word, _FUTEX_WAKE_PRIVATE, most, const(I32, _EVERYBODY))
+        self.idle.wake(b, const(I32, _WAKES), bits)
 
     def spin_until(self, b: Builder, ready: Block, tired: Block, look: Callable[[], Value]) -> None:
         """Spin until the condition holds, then go to ``ready``; after too long, go to ``tired``."""
@@ -181,7 +162,7 @@ class _Pool:
         b.position_at_end(ask)
         b.condbr(crowded, tired, clock)
         b.position_at_end(clock)
-        now = self._now(b)
+        now = self.system.now(b)
         b.condbr(b.icmp("eq", b.load(I64, until), const(I64, 0)), first, late)
         b.position_at_end(first)
         b.store(b.add(now, const(I64, _SPIN_NANOSECONDS)), until)
@@ -218,7 +199,7 @@ class _Pool:
         b.position_at_end(sleep)
         # The low half of the generation, which comes first in memory.
         low = b.trunc(b.load(I64, seen), I32)
-        self.futex(b, s.epoch, _FUTEX_WAIT_PRIVATE, low, bit)
+        self.idle.wait(b, low, bit)
         b.br(doze)
         b.position_at_end(awake)
         sleepers = b.atomicrmw("sub", s.sleepers, const(I32, 1))
@@ -241,7 +222,7 @@ class _Pool:
         waited = b.icmp("ne", b.load_atomic(I32, s.waiting, "seq_cst"), const(I32, 0))
         b.condbr(waited, last, wait)
         b.position_at_end(last)
-        self.wake_all(b, s.pending)
+        self.joining.wake(b, const(I32, _ALL), const(I32, _EVERYBODY))
         b.br(wait)
         b.position_at_end(end)
         b.ret(NULL)
@@ -256,19 +237,20 @@ class _Pool:
         b = Builder(f)
         s = self.state
         shares = f.params[0]
-        mask, old = b.alloca(I64, 16, align=16), b.alloca(I64, 16, align=16)
-        b.store(const(vector(I64, 16), -1), mask, align=16)
-        b.store(const(I64, _BLOCKED), mask)
-        sigmask = self.module.declare("pthread_sigmask", I32, [I32, PTR, PTR])
-        b.call(sigmask, [const(I32, _SET_MASK), mask, old])
+        # Workers get no signals, which go to the threads of the program.
+        unblock = self.system.block_signals(b)
         begin, head, make, made, done = (
             b.append(n) for n in ("begin", "head", "make", "made", "done")
         )
-        b.store(const(I32, NOWHERE), self.placement.caller)
+        if self.placement is not None:
+            b.store(const(I32, NOWHERE), self.placement.caller)
         none = b.icmp("eq", b.load_atomic(I32, s.created, "monotonic"), const(I32, 0))
         b.condbr(none, begin, head)
         b.position_at_end(begin)
-        self.placement.begin(b)
+        self.idle.prepare(b)
+        self.joining.prepare(b)
+        if self.placement is not None:
+            self.placement.begin(b)
         b.br(head)
         b.position_at_end(head)
         created = b.load_atomic(I32, s.created, "monotonic")
@@ -277,15 +259,15 @@ class _Pool:
         b.position_at_end(make)
         b.store(b.load_atomic(I64, s.epoch, "monotonic"), self.shares.field(b, index, SEEN))
         b.store(const(I32, NOWHERE), self.shares.field(b, index, HOME))
-        create = self.module.declare("pthread_create", I32, [PTR, PTR, PTR, PTR])
         argument = b.inttoptr(b.zext(index, I64), PTR)
-        failed = b.call(create, [self.shares.field(b, index, THREAD), NULL, worker, argument])
+        thread = self.shares.field(b, index, THREAD)
+        failed = self.system.create_thread(b, thread, worker, argument)
         b.condbr(b.icmp("eq", failed, const(I32, 0)), made, done)
         b.position_at_end(made)
         b.store_atomic(index, s.created, "monotonic")
         b.br(head)
         b.position_at_end(done)
-        b.call(sigmask, [const(I32, _SET_MASK), old, NULL])
+        unblock()
         can = b.add(b.load_atomic(I32, s.created, "monotonic"), const(I32, 1))
         b.ret(b.select(b.icmp("slt", can, shares), can, shares))
         return f
@@ -304,7 +286,7 @@ class _Pool:
         b.position_at_end(ready)
         b.ret(known)
         b.position_at_end(ask)
-        cores = count_cores(b, s.quota, MAX_THREADS)
+        cores = count_cores(b, self.system, s.quota, MAX_THREADS)
         b.store_atomic(cores, s.cores, "monotonic")
         asked = read_thread_setting(b, MAX_THREADS)
         wanted = b.select(b.icmp("sgt", asked, const(I32, 0)), asked, cores)
@@ -386,7 +368,8 @@ class _Pool:
 
     def run(self, b: Builder, given: Sequence[Value], count: Value, work: Callee) -> None:
         """Run a region of several shares, leave the pool, and return."""
-        self.placement.follow(b, self.place())
+        if self.placement is not None:
+            self.placement.follow(b, self.place(self.placement))
         epoch = self.compute_next_epoch(b, count)
         self.shares.write(b, b.and_(epoch, const(I64, GENERATIONS)), given, count)
         awake = b.append("awake")
@@ -429,13 +412,7 @@ class _Pool:
         left = b.load_atomic(I32, s.pending, "seq_cst")
         b.condbr(b.icmp("eq", left, const(I32, 0)), awake, sleep)
         b.position_at_end(sleep)
-        until = b.alloca(I64, 2)
-        now = self._now(b)
-        second = const(I64, 1_000_000_000)
-        then = b.add(now, const(I64, _LOOK_NANOSECONDS))
-        b.store(b.udiv(then, second), until)
-        b.store(b.urem(then, second), b.gep(I64, until, const(I64, 1)))
-        self.futex(b, s.pending, _FUTEX_WAIT_PRIVATE, left, const(I32, _EVERYBODY), until)
+        self.joining.wait(b, left, const(I32, _EVERYBODY), _LOOK_NANOSECONDS)
         # Workers do not poll, and this thread may be the one that handles signals.
         poll = self.module.declare(POLL, I32, [PTR])
         asked, stop = b.call(poll, [ctx]), b.append("stop")
@@ -464,14 +441,14 @@ class _Pool:
         b.store_atomic(const(I32, 0), s.busy, "release")
         b.ret(code)
 
-    def place(self) -> Function:
+    def place(self, placement: Placement) -> Function:
         """Define the function that keeps workers off the caller's CPU."""
 
         def worker(b: Builder, index: Value) -> Worker:
             thread = b.load(I64, self.shares.field(b, index, THREAD))
             return Worker(thread, self.shares.field(b, index, HOME))
 
-        return self.placement.define(self.state.created, worker)
+        return placement.define(self.state.created, worker)
 
     def define_after_fork(self) -> None:
         """Define ``void loomir_pool_after_fork()``: forget the workers, which the child lacks."""
@@ -479,6 +456,9 @@ class _Pool:
         s = self.state
         for word in (s.created, s.sleepers, s.pending, s.waiting, s.busy):
             b.store_atomic(const(I32, 0), word, "seq_cst")
+        # Their locks may be taken, by threads that the child lacks.
+        self.idle.prepare(b)
+        self.joining.prepare(b)
         b.ret()
 
     def workers(self) -> None:
@@ -503,7 +483,7 @@ class _Pool:
         b.ret(const(I32, 1))
         b.position_at_end(mine)
         self.move_epoch(b, self.compute_next_epoch(b, const(I32, _ALL_SHARES)), joining)
-        self.wake_all(b, s.epoch)
+        self.idle.wake(b, const(I32, _ALL), const(I32, _EVERYBODY))
         b.br(joining)
         b.position_at_end(joining)
         b.br(head)
@@ -515,7 +495,7 @@ class _Pool:
         b.condbr(b.icmp("sle", i, created), one, done)
         b.position_at_end(one)
         thread = b.load(I64, self.shares.field(b, i, THREAD))
-        b.call(self.module.declare("pthread_join", I32, [I64, PTR]), [thread, NULL])
+        self.system.join_thread(b, thread)
         i.add(b.add(i, const(I32, 1)), one)
         b.br(head)
         b.position_at_end(done)
@@ -544,20 +524,13 @@ class _Pool:
         b.condbr(b.icmp("slt", i, n), body, done)
         b.position_at_end(body)
         width = b.zext(b.call(get, []), I64)
-        start = self._now(b)
+        start = self.system.now(b)
         b.call(region, [empty, NULL, record, const(I64, 0), width])
-        b.store(b.sub(self._now(b), start), b.gep(I64, out, i))
+        b.store(b.sub(self.system.now(b), start), b.gep(I64, out, i))
         i.add(b.add(i, const(I64, 1)), body)
         b.br(head)
         b.position_at_end(done)
         b.ret()
-
-    def _now(self, b: Builder) -> Value:
-        time = b.alloca(I64, 2)
-        clock = self.module.declare("clock_gettime", I32, [I32, PTR])
-        b.call(clock, [const(I32, 1), time])
-        seconds = b.mul(b.load(I64, time), const(I64, 1_000_000_000))
-        return b.add(seconds, b.load(I64, b.gep(I64, time, const(I64, 1))))
 
 
 def _advance(b: Builder, epoch: Value, seen: Value, ordering: str) -> Value:
@@ -568,16 +541,14 @@ def _count_of(b: Builder, epoch: Value) -> Value:
     return b.trunc(b.lshr(epoch, const(I64, COUNT_SHIFT)), I32)
 
 
-def pool_module(triple: str) -> Module:
-    """Build the module of the pool for a Linux machine.
+def pool_module(triple: str, *, portable: bool = False) -> Module:
+    """Build the module of the pool for a machine; ``portable``: without system calls of Linux.
 
-    Errors: InternalError for a machine whose system calls are unknown.
+    Errors: InternalError for a system or machine that is unknown.
     """
-    arch = triple.split("-")[0]
-    if arch not in _FUTEX_SYSCALL or "linux" not in triple:
-        raise InternalError(f"no thread pool is written for {triple}")
     module = Module("loomir.pool", attributes={"nounwind": None})
-    pool = _Pool(module, arch)
+    system = system_for(module, triple, portable=portable)
+    pool = _Pool(module, architecture_of(triple), system)
     get = pool.get_threads()
     pool.set_threads(get)
     pool.set_quota()
@@ -587,5 +558,5 @@ def pool_module(triple: str) -> Module:
     pool.workers()
     pool.stop()
     pool.measure(get, region)
-    define_scratch(module)
+    define_scratch(module, system_name(triple))
     return module

@@ -19,6 +19,8 @@ from typing import Final
 from loomir.codegen.llvm.support.ir.faults import FULL
 from loomir.codegen.llvm.support.ir.names import POLL
 from loomir.codegen.llvm.support.ir.stack import stack_ir
+from loomir.codegen.llvm.support.ir.system.posix import NUMBERS
+from loomir.target.triples import architecture_of, system_name
 
 __all__ = ["POLL", "library_ir", "process_ir"]
 
@@ -31,25 +33,18 @@ _MOST: Final = 500_000_000
 nanoseconds: half a second is still an answer to Ctrl-C.
 """
 
-_PROCESS: Final = Template("""
-@main = internal global i64 0
-@stopping = internal global i64 0
-@next = internal global i64 0
-@raised = internal global ptr null
-
+_UNIX: Final = Template("""
 declare i64 @pthread_self()
 declare i32 @clock_gettime(i32, ptr)
-declare i32 @PyGILState_Ensure()
-declare void @PyGILState_Release(i32)
-declare i32 @PyErr_CheckSignals()
-declare void @PyErr_Fetch(ptr, ptr, ptr)
-declare void @PyErr_NormalizeException(ptr, ptr, ptr)
-declare i32 @PyException_SetTraceback(ptr, ptr)
-declare void @Py_DecRef(ptr)
+
+define internal i64 @self() {
+  %self = call i64 @pthread_self()
+  ret i64 %self
+}
 
 define internal i64 @now() {
   %time = alloca [2 x i64]
-  %failed = call i32 @clock_gettime(i32 1, ptr %time)
+  %failed = call i32 @clock_gettime(i32 $monotonic, ptr %time)
   %seconds = load i64, ptr %time
   %rest.at = getelementptr i64, ptr %time, i64 1
   %rest = load i64, ptr %rest.at
@@ -57,6 +52,36 @@ define internal i64 @now() {
   %now = add i64 %whole, %rest
   ret i64 %now
 }
+""")
+_WINDOWS: Final = """
+declare i32 @GetCurrentThreadId()
+declare i64 @GetTickCount64()
+
+define internal i64 @self() {
+  %number = call i32 @GetCurrentThreadId()
+  %self = zext i32 %number to i64
+  ret i64 %self
+}
+
+define internal i64 @now() {
+  %ticks = call i64 @GetTickCount64()
+  %now = mul i64 %ticks, 1000000
+  ret i64 %now
+}
+"""
+_PROCESS: Final = Template("""
+@main = internal global i64 0
+@stopping = internal global i64 0
+@next = internal global i64 0
+@raised = internal global ptr null
+
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare i32 @PyErr_CheckSignals()
+declare void @PyErr_Fetch(ptr, ptr, ptr)
+declare void @PyErr_NormalizeException(ptr, ptr, ptr)
+declare i32 @PyException_SetTraceback(ptr, ptr)
+declare void @Py_DecRef(ptr)
 
 define internal i32 @ask(ptr %context) {
   %budget.at = getelementptr i8, ptr %context, i64 8
@@ -67,7 +92,7 @@ define internal i32 @ask(ptr %context) {
   %told = icmp eq i64 %stopping, %root
   br i1 %told, label %stop, label %thread
 thread:
-  %self = call i64 @pthread_self()
+  %self = call i64 @self()
   %main = load atomic i64, ptr @main monotonic, align 8
   %is.main = icmp eq i64 %self, %main
   br i1 %is.main, label %clock, label %go
@@ -214,7 +239,12 @@ def process_ir(triple: str, *, xsave: bool) -> str:
     """Write the module; ``xsave``: the CPU has more registers than baseline x86-64."""
     text = _PROCESS.substitute(full=FULL, pause=_PAUSE, share=_SHARE, most=_MOST)
     text += stack_ir(triple)
-    if not triple.startswith(("x86_64", "amd64")):
+    system = system_name(triple)
+    if system == "windows":
+        # Its calling convention is another one; nothing polls there (``module.generate``).
+        return text + _WINDOWS + _PLAIN
+    text += _UNIX.substitute(monotonic=NUMBERS[system or "linux"].monotonic)
+    if architecture_of(triple) != "x86_64":
         return text + _PLAIN
     saving = _SAVING if xsave else _SAVING.replace("xsave64", "fxsave64")
     return text + (saving if xsave else saving.replace("xrstor64", "fxrstor64"))

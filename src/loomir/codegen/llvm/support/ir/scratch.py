@@ -8,7 +8,7 @@ returned to the system.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Module
@@ -28,18 +28,29 @@ _LARGEST: Final = 1 << 26
 """Bytes of the largest block that is kept; all slots hold at most half a GiB."""
 
 
-def define_scratch(module: Module) -> None:
+def define_scratch(module: Module, system: str | None) -> None:
     """Define ``ptr loomir_take_scratch(i64 size)``, null if there is none, and its inverse.
 
-    ``size`` is a multiple of 64 and not 0; blocks are aligned to 64 bytes.
+    ``size`` is a multiple of 64 and not 0; blocks are aligned to 64 bytes. The allocator is that of
+    the system of that name.
     """
     slots = module.define_global("scratch", zero(array(PTR, _SLOTS)), align=_LINE)
-    free = module.declare("free", VOID, [PTR])
-    _take(module, slots, free)
+    on_windows = system == "windows"
+    free = module.declare("_aligned_free" if on_windows else "free", VOID, [PTR])
+    alloc = module.declare("_aligned_malloc" if on_windows else "aligned_alloc", PTR, [I64, I64])
+    _take(module, slots, _Allocator(alloc, free, takes_size_first=on_windows))
     _give(module, slots, free)
 
 
-def _take(module: Module, slots: Value, free: Callee) -> None:
+class _Allocator(NamedTuple):
+    """The functions of the C library for aligned memory."""
+
+    alloc: Callee
+    free: Callee
+    takes_size_first: bool
+
+
+def _take(module: Module, slots: Value, allocator: _Allocator) -> None:
     f = module.define(TAKE_SCRATCH, PTR, [("size", I64)])
     b = Builder(f)
     (size,) = f.params
@@ -86,7 +97,7 @@ def _take(module: Module, slots: Value, free: Callee) -> None:
     displaced = b.atomicrmw("xchg", slot, bits, "acq_rel")
     b.condbr(b.icmp("ne", displaced, const(I64, 0)), lost, back)
     b.position_at_end(lost)
-    b.call(free, [b.inttoptr(displaced, PTR)])
+    b.call(allocator.free, [b.inttoptr(displaced, PTR)])
     b.br(back)
     b.position_at_end(back)
     b.br(following)
@@ -94,8 +105,8 @@ def _take(module: Module, slots: Value, free: Callee) -> None:
     index.add(b.add(index, const(I64, 1)), following)
     b.br(head)
     b.position_at_end(ask)
-    alloc = module.declare("aligned_alloc", PTR, [I64, I64])
-    fresh = b.call(alloc, [const(I64, _LINE), b.add(size, const(I64, _LINE))])
+    amounts = [const(I64, _LINE), b.add(size, const(I64, _LINE))]
+    fresh = b.call(allocator.alloc, amounts[::-1] if allocator.takes_size_first else amounts)
     b.condbr(b.icmp("ne", fresh, NULL), ready, none)
     b.position_at_end(ready)
     b.store(size, fresh)

@@ -1,0 +1,1 @@
+"""What the run-time library asks of the operating system, one module for each kind of system."""
