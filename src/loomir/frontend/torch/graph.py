@@ -8,6 +8,11 @@ from typing import Any, Final
 
 from loomir.frontend.torch.checks import is_check
 from loomir.frontend.torch.dtypes import array_of, part_dtype_of
+from loomir.frontend.torch.item_arithmetic import (
+    compute_item,
+    is_item_arithmetic,
+    is_read_float,
+)
 from loomir.frontend.torch.mistakes import CannotImport, MissingBody
 from loomir.frontend.torch.node import Node, is_complex_value
 from loomir.frontend.torch.package import torch_package
@@ -112,6 +117,8 @@ class GraphImporter:
             size = self._size(node)
             if size is not None:
                 return size
+            if is_read_float(node.meta.get("val")) and is_item_arithmetic(node.target):
+                return self._item(node, scope)
             row = self._row(node, name)
             if row is None:
                 self.problems.note_missing_converter(node, name)
@@ -154,13 +161,22 @@ class GraphImporter:
         """Return the size that a node is, as a number or expression; None for other nodes."""
         torch = torch_package()
         found = node.meta.get("val")
+        is_item = str(node.target) == "aten._local_scalar_dense.default"
+        if is_item and isinstance(found, torch.SymBool):
+            return None if self._is_new(found) else self._truth(found)
+        if is_read_float(found) and not is_item:
+            if is_item_arithmetic(node.target) and not all(map(is_check, node.users)):
+                return None
+            if isinstance(found, torch.SymBool):
+                return MissingValue()  # only checks use it
+            raise CannotImport("it computes with a float that is read from a tensor")
         if isinstance(found, torch.SymBool):
             return self._truth(found)
         if not isinstance(found, (int, float, torch.SymInt, torch.SymFloat)):
             return None
         if isinstance(found, (int, float)):
             return found
-        if str(node.target) == "aten._local_scalar_dense.default" and self._is_new(found):
+        if is_item and self._is_new(found):
             return None
         return self.sizes.convert_size(found)
 
@@ -172,6 +188,12 @@ class GraphImporter:
 
     def _is_new(self, size: Any) -> bool:
         return any(str(s) not in self.bound for s in size.node.expr.free_symbols)
+
+    def _item(self, node: Any, scope: Mapping[Any, Any]) -> Any:
+        operands = self._translate([*node.args], scope)
+        if _is_missing(operands):
+            return MissingValue()
+        return compute_item(node.target, operands, self.emit)
 
     def _translate(self, value: Any, scope: Mapping[Any, Any]) -> Any:
         if isinstance(value, (list, tuple)):
@@ -253,13 +275,14 @@ class GraphImporter:
         return var
 
     def bind_size(self, symbol: Any, tensor: RelaxExpr) -> PrimExpr:
-        """Read a size from a tensor without axes, when the program runs."""
+        """Read a size, or a truth that stands for one, from a tensor without axes, at run time."""
+        (name,) = symbol.node.expr.free_symbols
         flat = self.emit(astype(self.emit(reshape(tensor, (1,))), "int64"))
         shape = self.builder.emit(tensor_to_shape(flat))
-        var = self.sizes.variable(symbol.node.expr)
-        self.bound.add(str(symbol.node.expr))
-        self.builder.match_cast(shape, ShapeStructInfo((var,)))
-        return var
+        self.bound.add(str(name))
+        self.builder.match_cast(shape, ShapeStructInfo((self.sizes.variable(name),)))
+        bound: PrimExpr = self.sizes.convert_size(symbol)
+        return bound
 
 
 def _has_complex(node: Any) -> bool:

@@ -12,7 +12,9 @@ from loomir.frontend.torch.mistakes import CannotImport
 from loomir.relax.shape import INT64
 from loomir.support.dtype import DataType
 from loomir.tir.expr import (
+    NE,
     And,
+    Eq,
     FloorDiv,
     FloorMod,
     IntImm,
@@ -21,6 +23,7 @@ from loomir.tir.expr import (
     Not,
     Or,
     PrimExpr,
+    Select,
     Var,
     cast,
     const,
@@ -148,6 +151,18 @@ def _expression(value: Any) -> PrimExpr:
     return const(value, INT64 if isinstance(value, int) else _FLOAT)
 
 
+def _is_same(a: Any, b: Any) -> Any:
+    return _pair(operator.eq, Eq, a, b)
+
+
+def _differs(a: Any, b: Any) -> Any:
+    return _pair(operator.ne, NE, a, b)
+
+
+def _join(*parts: Any) -> Any:
+    return parts
+
+
 def _floor_divide(a: Any, b: Any) -> Any:
     return _pair(lambda x, y: x // y, FloorDiv, a, b)
 
@@ -195,6 +210,17 @@ def _combine(symbolic: Any, plain: Callable[[Any, Any], Any], a: Any, b: Any) ->
     return symbolic(*truths)
 
 
+def _choose(*pairs: Any) -> Any:
+    """Return the value of the first pair whose condition holds; the last one always does."""
+    chosen = pairs[-1][0]
+    for value, condition in reversed(pairs[:-1]):
+        if isinstance(condition, PrimExpr):
+            chosen = Select(condition, _expression(value), _expression(chosen))
+        elif condition:
+            chosen = value
+    return chosen
+
+
 def _not(value: Any) -> Any:
     return Not(value) if isinstance(value, PrimExpr) else not value
 
@@ -218,10 +244,12 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "And": _all,
     "Or": _any,
     "Not": _not,
+    "Piecewise": _choose,
+    "ExprCondPair": _join,
     "BooleanTrue": lambda: True,
     "BooleanFalse": lambda: False,
-    "Equality": operator.eq,
-    "Unequality": operator.ne,
+    "Equality": _is_same,
+    "Unequality": _differs,
     "StrictLessThan": operator.lt,
     "LessThan": operator.le,
     "StrictGreaterThan": operator.gt,

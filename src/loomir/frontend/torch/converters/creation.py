@@ -119,7 +119,8 @@ def _triangle_indices(node: Node) -> RelaxExpr:
 def _item(node: Node) -> Any:
     found, x = node.result, node.tensor(0)
     is_float = DataType(node.dtype_of(x)).is_float
-    if is_float or _is_only_operand(node.definition):
+    is_truth = isinstance(found, torch_package().SymBool)
+    if is_float or (not is_truth and _is_only_operand(node.definition)):
         # It stays a tensor, of the kind of a number: operators take it like one.
         return node.emit(op.reshape(node.cast(x, "float64" if is_float else "int64"), ()))
     if not hasattr(found, "node"):

@@ -71,7 +71,7 @@ class WindowsSystem(System):
         b.call(self.module.declare("QueryPerformanceCounter", I32, [PTR]), [ticks])
         b.call(self.module.declare("QueryPerformanceFrequency", I32, [PTR]), [rate])
         count, each = b.load(I64, ticks), b.load(I64, rate)
-        # Whole seconds apart, since the product of all ticks would not fit 64 bits.
+        # Whole seconds come first, since the product of all ticks would not fit 64 bits.
         seconds = b.mul(b.udiv(count, each), const(I64, _SECOND))
         return b.add(seconds, b.udiv(b.mul(b.urem(count, each), const(I64, _SECOND)), each))
 
