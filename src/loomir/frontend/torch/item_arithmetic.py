@@ -83,7 +83,6 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., RelaxExpr]]] = {
     "sym_min": op.minimum,
     "sym_ite": op.where,
     "sym_sqrt": op.sqrt,
-    "sym_log2": op.log2,
     "sym_sin": op.sin,
     "sym_cos": op.cos,
     "sym_tan": op.tan,
