@@ -12,6 +12,7 @@ import loomir
 from loomir import te
 from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.prepack_constants import prepare_constants, schedule_with_constants
+from loomir.script import from_source
 from loomir.support.dtype import numpy_of
 from loomir.target import Target
 from loomir.te import topi
@@ -185,3 +186,66 @@ def test_the_choice_is_explained() -> None:
     assert made is not None
     (plan,) = scheduled.plans
     assert any("right factor constant, packed before all calls" in c for c in plan.choices)
+
+
+def _look_up(kind: str) -> tuple[PrimFunc, dict[str, Array], Array]:
+    """Return a product or convolution whose weights are looked up, its arrays, and its result."""
+    rng = np.random.default_rng(1)
+    if kind == "convolution":
+        x, w = numbers((1, 8, 12, 12), "float32"), numbers((50, 8, 3, 3), "float32")
+        i = rng.integers(0, 50, 32).astype("int32")
+        text = """
+@T.prim_func
+def f(x: T.Buffer((1, 8, 12, 12), "float32"), w: T.Buffer((50, 8, 3, 3), "float32"),
+      i: T.Buffer((32,), "int32"), y: T.Buffer((1, 32, 10, 10), "float32")):
+    for n, f, a, b, c, p, q in T.grid(1, 32, 10, 10, 8, 3, 3):
+        with T.sblock("y"):
+            vn, vf, va, vb, vc, vp, vq = T.axis.remap("SSSSRRR", [n, f, a, b, c, p, q])
+            with T.init():
+                y[vn, vf, va, vb] = T.float32(0)
+            y[vn, vf, va, vb] += x[vn, vc, va + vp, vb + vq] * w[i[vf], vc, vp, vq]
+"""
+        windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
+        wanted = np.einsum("ncabpq,fcpq->nfab", windows, w[i])
+    else:
+        dtype = "int8" if kind == "bytes" else "float32"
+        out = "int32" if kind == "bytes" else "float32"
+        x, w = numbers((40, 96), dtype), numbers((200, 96), dtype)
+        i = rng.integers(1, 199, 64).astype("int32")
+        moved = kind == "computed"
+        text = f"""
+@T.prim_func
+def f(x: T.Buffer((40, 96), "{dtype}"), w: T.Buffer((200, 96), "{dtype}"),
+      i: T.Buffer((64,), "int32"), y: T.Buffer((40, 64), "{out}")):
+    j = T.alloc_buffer((64,), "int32")
+    for a in range(64):
+        j[a] = i[a] {"- 1" if moved else ""}
+    for a, b, k in T.grid(40, 64, 96):
+        with T.sblock("y"):
+            va, vb, vk = T.axis.remap("SSR", [a, b, k])
+            with T.init():
+                y[va, vb] = T.{out}(0)
+            y[va, vb] += T.Cast("{out}", x[va, vk]) * T.Cast("{out}", w[{"j" if moved else "i"}[vb], vk])
+"""
+        wanted = x.astype(out) @ w.astype(out)[i - moved].T
+    func = from_source(text)
+    assert isinstance(func, PrimFunc)
+    return func, {"x": x, "w": w, "i": i, "y": np.zeros(wanted.shape, wanted.dtype)}, wanted
+
+
+@pytest.mark.parametrize("constants", [("w",), ("x", "w"), ("w", "i"), ("i",)])
+@pytest.mark.parametrize("kind", ["product", "computed", "bytes", "convolution"])
+def test_weights_that_are_looked_up(kind: str, constants: tuple[str, ...]):
+    """Packed weights are constant only if the numbers of their rows are."""
+    func, arrays, wanted = _look_up(kind)
+    given = [array for name, array in arrays.items() if name not in constants]
+    exe = loomir.compile(func, constants={name: arrays[name] for name in constants})
+    for _ in range(2):
+        arrays["y"][:] = 0
+        exe(*given)
+        np.testing.assert_array_equal(arrays["y"], wanted)
+    places = {list(arrays).index(name) for name in constants}
+    for target in ("haswell", "icelake-server", "sapphirerapids", "neoverse-n1"):
+        made = prepare_constants(func, places, Target(target), least=0)
+        for part in () if made is None else (made.func, *[p.func for p in made.preparations]):
+            assert not loomir.verify(part)

@@ -10,6 +10,7 @@ from loomir.autoschedule.builders.operand_access import load_under_casts, size_o
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.ir.visit import by_class
 from loomir.target import Target
+from loomir.tir.buffer import BufferLoad
 from loomir.tir.expr import PrimExpr, Var
 from loomir.tir.stmt import Stmt
 
@@ -20,9 +21,14 @@ FEW_ROWS: Final = 64
 
 
 def is_constant(found: Contraction, factor: PrimExpr, constants: Set[Var]) -> bool:
-    """Whether an operand is a constant array of static size that packing does not widen."""
+    """Whether an operand is a constant array of static size that packing does not widen.
+
+    Rows that are looked up are constant where the array of their numbers is one too.
+    """
     load = load_under_casts(factor)
-    if load is None or load.buffer.data not in constants or load.buffer.strides:
+    if load is None or load.buffer.strides:
+        return False
+    if any(part.buffer.data not in constants for part in by_class(load).get(BufferLoad, ())):
         return False
     if load.buffer.dtype.bits < factor.dtype.bits:
         return False
