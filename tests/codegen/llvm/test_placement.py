@@ -4,8 +4,10 @@ import os
 
 import pytest
 
+from loomir.codegen.llvm.support.pool import is_portable
 from tests.codegen.llvm.support.test_pool import child
 
+pytestmark = pytest.mark.skipif(is_portable(), reason="POSIX does not pin threads")
 CPUS = sorted(os.sched_getaffinity(0))
 
 PRELUDE = """

@@ -19,6 +19,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
@@ -30,9 +31,16 @@ from loomir.codegen.llvm.support.process import process_symbols
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.diagnostics import InternalError
 from loomir.support.fork_safe import ForkSafeLock, import_module
-from loomir.target.cpus import cpu_quota
+from loomir.target.cpus import cpu_quota, usable_cpus
 
-__all__ = ["ForkJoin", "cap_threads", "measure_fork_join", "pool_symbols", "worker_count"]
+__all__ = [
+    "ForkJoin",
+    "cap_threads",
+    "is_portable",
+    "measure_fork_join",
+    "pool_symbols",
+    "worker_count",
+]
 
 _EXPORTS: Final = (
     "loomir_parallel_for",
@@ -128,7 +136,9 @@ def _load() -> Library:
     # Never unloaded, since threads run this code until the process ends.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     set_quota = ctypes.CFUNCTYPE(None, ctypes.c_int32)(library.address("loomir_pool_set_quota"))
-    set_quota(min(cpu_quota() or -1, MAX_THREADS))
+    # POSIX counts the CPUs of the machine, Python those that the process may use.
+    limit = usable_cpus() if is_portable() else cpu_quota() or -1
+    set_quota(min(limit, MAX_THREADS))
     _register_after_fork(library.address("loomir_pool_after_fork"))
     atexit.register(ctypes.CFUNCTYPE(ctypes.c_int32)(library.address("loomir_pool_stop")))
     return library
@@ -142,8 +152,8 @@ def _text() -> str:
 
 
 def is_portable() -> bool:
-    """Whether threads wait by POSIX only, as LOOMIR_PORTABLE asks, even if Linux offers more."""
-    return os.environ.get("LOOMIR_PORTABLE", "") not in ("", "0")
+    """Whether the pool uses no system call of Linux: elsewhere, or if LOOMIR_PORTABLE is 1."""
+    return sys.platform != "linux" or os.environ.get("LOOMIR_PORTABLE", "") not in ("", "0")
 
 
 def _register_after_fork(handler: int) -> None:
