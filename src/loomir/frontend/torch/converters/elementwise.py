@@ -224,12 +224,20 @@ register("aten.bitwise_or.Tensor", "aten.bitwise_or.Scalar")(_binary(op.bitwise_
 register("aten.bitwise_xor.Tensor", "aten.bitwise_xor.Scalar")(
     _binary(op.bitwise_xor, op.logical_xor)
 )
-register("aten.bitwise_left_shift.Tensor", "aten.__lshift__.Scalar", "aten.__lshift__.Tensor")(
-    _binary(op.left_shift)
-)
-register("aten.bitwise_right_shift.Tensor", "aten.__rshift__.Scalar", "aten.__rshift__.Tensor")(
-    _binary(op.right_shift)
-)
+register(
+    "aten.bitwise_left_shift.Tensor",
+    "aten.bitwise_left_shift.Tensor_Scalar",
+    "aten.bitwise_left_shift.Scalar_Tensor",
+    "aten.__lshift__.Scalar",
+    "aten.__lshift__.Tensor",
+)(_binary(op.left_shift))
+register(
+    "aten.bitwise_right_shift.Tensor",
+    "aten.bitwise_right_shift.Tensor_Scalar",
+    "aten.bitwise_right_shift.Scalar_Tensor",
+    "aten.__rshift__.Scalar",
+    "aten.__rshift__.Tensor",
+)(_binary(op.right_shift))
 
 
 def _import_divide(node: Node) -> RelaxExpr:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -90,7 +91,8 @@ def _repeat(
 
 @register("aten.upsample_bilinear2d.default", "aten.upsample_bilinear2d.vec",
           "aten.upsample_linear1d.default", "aten.upsample_linear1d.vec",
-          "aten.upsample_trilinear3d.default", "aten.upsample_trilinear3d.vec")  # fmt: skip
+          "aten.upsample_trilinear3d.default", "aten.upsample_trilinear3d.vec",
+          note="images of bytes whose extents are not known")  # fmt: skip
 def _linear(node: Node) -> RelaxExpr:
     dims, shape = node.dims(0), node.shape
     axes = len(dims) - 2
@@ -98,6 +100,8 @@ def _linear(node: Node) -> RelaxExpr:
     aligned = bool(node["align_corners"])
     x = node.tensor(0)
     dtype = node.dtype
+    if dtype == "uint8":
+        return _mix_axes(node, scales, partial(_linear_weights, aligned=aligned), aligned=aligned)
     wide = str(compute_dtype(node.info_of(x).dtype))
     x = node.cast(x, wide)
     for i in range(axes):
@@ -216,9 +220,20 @@ def _make_sampling(
           "aten._upsample_bicubic2d_aa.default", "aten._upsample_bicubic2d_aa.vec",
           note="images whose extents are not known")  # fmt: skip
 def _antialiased(node: Node) -> RelaxExpr:
+    cubic = "bicubic" in node.operator
+    weigh = partial(_smooth_weights, cubic=cubic)
+    return _mix_axes(node, _scales(node, 2), weigh, aligned=bool(node["align_corners"]))
+
+
+_Weigh: TypeAlias = Callable[[int, int, float], tuple[Any, Any]]
+"""Returns, of two extents and a step, the first elements that are mixed, and their weights."""
+
+
+def _mix_axes(
+    node: Node, scales: Sequence[float | None], weigh: _Weigh, *, aligned: bool
+) -> RelaxExpr:
+    """Resize images along both axes, by weights that are known when the program is imported."""
     dims, shape = node.dims(0), node.shape
-    scales = _scales(node, 2)
-    aligned, cubic = bool(node["align_corners"]), "bicubic" in node.operator
     x = node.tensor(0)
     for i in (1, 0):
         extent, count = dims[i + 2], shape[i + 2]
@@ -229,9 +244,18 @@ def _antialiased(node: Node) -> RelaxExpr:
             step = (extent - 1) / (count - 1) if count > 1 else 0.0
         if extent == count and step == 1.0:
             continue
-        first, weights = _smooth_weights(extent, count, step, cubic=cubic)
+        first, weights = weigh(extent, count, step)
         x = _mix(node, x, i + 2, first, weights)
     return x
+
+
+def _linear_weights(extent: int, count: int, step: float, *, aligned: bool) -> tuple[Any, Any]:
+    """Return the first of two neighbours, and the weights of both."""
+    place = np.arange(count) * step if aligned else (np.arange(count) + 0.5) * step - 0.5
+    place = np.maximum(place, 0.0)
+    first = np.minimum(place.astype("int64"), extent - 1)
+    part = np.where(first == extent - 1, 0.0, np.minimum(place - first, 1.0))
+    return first, np.stack([1 - part, part], 1)
 
 
 def _smooth_weights(extent: int, count: int, step: float, *, cubic: bool) -> tuple[Any, Any]:
