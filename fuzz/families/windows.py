@@ -8,6 +8,7 @@ blocks, as plain loops, or with a scalar sum. Their text, run as Python, is the 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ __all__ = ["VERSION", "draw"]
 
 VERSION: Final = 3
 
+_WORST: Final = 3_000_000
+"""The most terms of a program: its reference in Python takes some seconds for them."""
 _WORK: Final = ((5, 300), (6, 1_200), (4, 3_000), (1, 12_000))
 """Products of a program, a quarter of them, by how often."""
 _EXACT: Final = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53}
@@ -67,8 +70,18 @@ _CHANNELS: Final = {
 
 
 def draw(seed: int) -> Case:
-    """Draw the case of a seed."""
-    return _Windows(SeedChoices(f"windows {VERSION} {seed}")).case(seed)
+    """Draw the case of a seed; where it is too much work, draw again."""
+    for attempt in itertools.count():
+        again = f" {attempt}" if attempt else ""
+        try:
+            return _Windows(SeedChoices(f"windows {VERSION} {seed}{again}")).case(seed)
+        except _TooMuchWorkError:
+            continue
+    raise AssertionError
+
+
+class _TooMuchWorkError(Exception):
+    """A program has more terms than Python adds in a few seconds."""
 
 
 @dataclass
@@ -328,9 +341,11 @@ class _Windows:
             long = [s for s in sides if s.gap * (s.taps.value - 2) >= s.before]
             long = [s for s in long if s.taps.value > 1 and s.taps.text.isdigit()]
             if not long:
-                return
+                break
             one = max(long, key=lambda s: s.taps.value)
             one.taps = Dim(one.taps.value - 1, str(one.taps.value - 1))
+        if separate * math.prod(s.out.value * s.taps.value for s in sides) > _WORST:
+            raise _TooMuchWorkError
 
     def padded(self) -> None:
         """Write the copy into a larger array, which is read from then on."""
