@@ -20,6 +20,7 @@ from loomir.ir.visit import pre_order
 from loomir.relax.expr import Constant, Function
 from loomir.support.diagnostics import CompileError, RunError
 from loomir.te import topi
+from tests.frontend.torch import functions
 
 BATCH = torch.export.Dim("batch", min=1, max=64)
 
@@ -322,3 +323,25 @@ def test_sizes_and_constants_are_results(dynamic: bool):
 def test_one_constant_is_the_result(value: Any):
     program = torch.export.export(Returns(lambda _: value), (torch.randn(4),))
     assert loomir.compile(loomir.torch.from_exported(program))(torch.randn(4)) == value
+
+
+def test_programs_of_known_operators_are_not_traced_again(monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: Any) -> None:
+        raise AssertionError("decomposed")
+
+    known = torch.export.export(
+        functions.Function(lambda x: torch.relu(x) * x + 1), (functions.floats(3, 4),)
+    )
+    inplace = torch.export.export(
+        functions.Function(lambda x: x.clone().add_(1)), (functions.floats(3, 4),)
+    )
+    composite = torch.export.export(
+        functions.Function(lambda x: torch.block_diag(x, x)), (functions.floats(3, 4),)
+    )
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", refuse)
+    x = functions.floats(3, 4)
+    found = loomir.compile(loomir.torch.from_exported(known))["main"](x.numpy())
+    np.testing.assert_allclose(np.asarray(found), (torch.relu(x) * x + 1).numpy(), rtol=1e-5)
+    for program in (inplace, composite):
+        with pytest.raises(AssertionError, match="decomposed"):
+            loomir.torch.from_exported(program)

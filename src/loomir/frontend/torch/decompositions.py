@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from loomir.frontend.torch.package import torch_package
-from loomir.frontend.torch.registry import known_operators
+from loomir.frontend.torch.registry import find_row, known_operators
 
-__all__ = ["aot_decompositions", "export_decompositions", "overload_of"]
+__all__ = ["aot_decompositions", "export_decompositions", "is_decomposed", "overload_of"]
+
+_STATEFUL: Final = ("aten.batch_norm.default", "aten.instance_norm.default")
+"""Operators that change running means in place, though their schemas do not say so."""
 
 
 def overload_of(name: str) -> Any:
@@ -18,6 +21,28 @@ def overload_of(name: str) -> Any:
     namespace, operator, overload = parts
     packet = getattr(getattr(torch_package().ops, namespace), operator, None)
     return getattr(packet, overload, None)
+
+
+def is_decomposed(program: Any) -> bool:
+    """Whether all that an exported program calls has a converter, and changes no tensor in place.
+
+    PyTorch would return the same nodes, after tracing the whole program again.
+    """
+    overloads = torch_package("_ops").OpOverload
+    for node in program.graph.nodes:
+        if node.op == "get_attr":
+            return False  # a branch or the body of a loop has nodes of its own
+        target = node.target
+        if node.op != "call_function" or getattr(target, "__module__", "") == "_operator":
+            continue  # Python's own functions are called on sizes and tuples
+        if not isinstance(target, overloads) or target._schema.is_mutable:
+            return False
+        name = str(target)
+        if name in _STATEFUL:
+            return False
+        if find_row(name) is None and find_row(name, complex=True) is None:
+            return False
+    return True
 
 
 def export_decompositions() -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loomir.frontend.torch.converters import load_converters
-from loomir.frontend.torch.decompositions import export_decompositions
+from loomir.frontend.torch.decompositions import export_decompositions, is_decomposed
 from loomir.frontend.torch.mistakes import refuse_program
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.program import translate
@@ -51,7 +51,7 @@ def from_exported(program: Any, *, name: str = "main", decompose: bool = True) -
             if isinstance(program, torch.nn.Module)
             else "pass the result of torch.export.export(model, inputs)",
         )
-    if decompose:
+    if decompose and not is_decomposed(program):
         with torch.no_grad():
             program = program.run_decompositions(export_decompositions())
     return _import(program, name)
