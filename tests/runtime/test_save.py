@@ -227,7 +227,7 @@ def test_no_changed_file_is_loaded(saved: Any, own: Any):
         changed = bytearray(data)
         for _ in range(rng.choice((1, 1, 2, 8))):
             # As often near the start, where the structure is, as anywhere.
-            at = rng.randrange(rng.choice((52, 400, len(data))))
+            at = rng.randrange(rng.choice((52, 400, len(changed))))
             kind = rng.randrange(3)
             if kind == 0:
                 changed[at] ^= 1 << rng.randrange(8)
