@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from loomir.frontend.torch.node import is_complex_value
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.registry import find_row, known_operators
 
@@ -30,6 +31,8 @@ def is_decomposed(program: Any) -> bool:
     """
     overloads = torch_package("_ops").OpOverload
     for node in program.graph.nodes:
+        if is_complex_value(node):
+            return False  # composite operators on complex numbers are known by their parts only
         if node.op == "get_attr":
             return False  # a branch or the body of a loop has nodes of its own
         target = node.target
@@ -38,9 +41,7 @@ def is_decomposed(program: Any) -> bool:
         if not isinstance(target, overloads) or target._schema.is_mutable:
             return False
         name = str(target)
-        if name in _STATEFUL:
-            return False
-        if find_row(name) is None and find_row(name, complex=True) is None:
+        if name in _STATEFUL or find_row(name) is None:
             return False
     return True
 
