@@ -12,10 +12,11 @@ from typing import ClassVar
 
 from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Module
+from loomir.codegen.llvm.assembler.types import I32
 from loomir.codegen.llvm.assembler.values import Value
 from loomir.codegen.llvm.support.ir.placement import Placement
 
-__all__ = ["System", "WaitQueue"]
+__all__ = ["LockedQueue", "System", "WaitQueue"]
 
 
 class WaitQueue(ABC):
@@ -41,6 +42,47 @@ class WaitQueue(ABC):
     @abstractmethod
     def wake(self, b: Builder, count: Value, bits: Value) -> None:
         """Wake at least ``count`` of the threads that wait with one of these bits."""
+
+
+class LockedQueue(WaitQueue):
+    """A lock and a condition variable.
+
+    A thread looks at the word with the lock taken; who wakes others takes the lock after changing
+    the word, so that nobody misses it.
+    """
+
+    def wait(self, b: Builder, value: Value, bits: Value, nanoseconds: int | None = None) -> None:
+        """Sleep if the word is ``value``, until a thread wakes this queue or the time is up."""
+        still, woken = b.append("still"), b.append("woken")
+        self.lock(b)
+        b.condbr(b.icmp("eq", b.load_atomic(I32, self.word, "seq_cst"), value), still, woken)
+        b.position_at_end(still)
+        self.sleep(b, nanoseconds)
+        b.br(woken)
+        b.position_at_end(woken)
+        self.unlock(b)
+
+    def wake(self, b: Builder, count: Value, bits: Value) -> None:
+        """Wake all threads: a condition variable does not know who waits."""
+        self.lock(b)
+        self.unlock(b)
+        self.wake_all(b)
+
+    @abstractmethod
+    def lock(self, b: Builder) -> None:
+        """Take the lock."""
+
+    @abstractmethod
+    def unlock(self, b: Builder) -> None:
+        """Release the lock."""
+
+    @abstractmethod
+    def sleep(self, b: Builder, nanoseconds: int | None) -> None:
+        """Release the lock and sleep, until woken or the time is up; then take the lock."""
+
+    @abstractmethod
+    def wake_all(self, b: Builder) -> None:
+        """Wake all threads that sleep."""
 
 
 class System(ABC):

@@ -15,7 +15,7 @@ from loomir.codegen.llvm.assembler.types import I32, I64, PTR, vector
 from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
 from loomir.codegen.llvm.support.ir.placement import Placement, count_cpus, read_own_cpus
 from loomir.codegen.llvm.support.ir.system.interface import WaitQueue
-from loomir.codegen.llvm.support.ir.system.posix import NUMBERS, PosixSystem, read_clock
+from loomir.codegen.llvm.support.ir.system.posix import NUMBERS, PosixSystem, write_deadline
 
 __all__ = ["FUTEX_NUMBERS", "LinuxSystem"]
 
@@ -40,12 +40,8 @@ class _Futex(WaitQueue):
         """Sleep if the word is ``value``, until a thread wakes these ``bits`` or the time is up."""
         until = NULL
         if nanoseconds is not None:
-            until = b.alloca(I64, 2)
-            second = const(I64, 1_000_000_000)
-            now = read_clock(b, self.module, NUMBERS["linux"].monotonic)
-            then = b.add(now, const(I64, nanoseconds))
-            b.store(b.udiv(then, second), until)
-            b.store(b.urem(then, second), b.gep(I64, until, const(I64, 1)))
+            clock = NUMBERS["linux"].monotonic
+            until = write_deadline(b, self.module, clock, nanoseconds)
         self._call(b, _WAIT, value, bits, until)
 
     def wake(self, b: Builder, count: Value, bits: Value) -> None:

@@ -1,7 +1,6 @@
 """Threads, sleep and clocks by POSIX only: any Unix, such as macOS.
 
-A queue is a mutex and a condition variable. A thread looks at the word with the mutex taken; who
-wakes others takes the mutex after changing the word, so that nobody misses it.
+A queue is a mutex and a condition variable.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Module
 from loomir.codegen.llvm.assembler.types import I8, I32, I64, PTR, array, vector
 from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
-from loomir.codegen.llvm.support.ir.system.interface import System, WaitQueue
+from loomir.codegen.llvm.support.ir.system.interface import LockedQueue, System, WaitQueue
 
-__all__ = ["NUMBERS", "Numbers", "PosixSystem", "read_clock"]
+__all__ = ["NUMBERS", "Numbers", "PosixSystem", "read_clock", "write_deadline"]
 
 _STACK: Final = 8 << 20
 """Bytes of a worker's stack: macOS gives 512 KB, in which large kernels have no room."""
@@ -56,7 +55,21 @@ def read_clock(b: Builder, module: Module, clock: int) -> Value:
     return b.add(seconds, b.load(I64, b.gep(I64, time, const(I64, 1))))
 
 
-class _ConditionQueue(WaitQueue):
+def write_deadline(b: Builder, module: Module, clock: int, nanoseconds: int) -> Value:
+    """Write when so much time will have passed by a clock, and return the address."""
+    until = b.alloca(I64, 2)
+    second = const(I64, 1_000_000_000)
+    then = b.add(read_clock(b, module, clock), const(I64, nanoseconds))
+    b.store(b.udiv(then, second), until)
+    b.store(b.urem(then, second), b.gep(I64, until, const(I64, 1)))
+    return until
+
+
+def _call(b: Builder, name: str, *given: Value) -> None:
+    b.call(b.module.declare(name, I32, [PTR] * len(given)), given)
+
+
+class _ConditionQueue(LockedQueue):
     """A mutex and a condition variable."""
 
     def __init__(self, module: Module, name: str, word: Value) -> None:
@@ -67,40 +80,28 @@ class _ConditionQueue(WaitQueue):
 
     def prepare(self, b: Builder) -> None:
         """Make the queue empty, whatever it was; no other thread uses it."""
-        for kind, it in (("mutex", self.mutex), ("cond", self.condition)):
-            b.call(self.module.declare(f"pthread_{kind}_init", I32, [PTR, PTR]), [it, NULL])
+        _call(b, "pthread_mutex_init", self.mutex, NULL)
+        _call(b, "pthread_cond_init", self.condition, NULL)
 
-    def wait(self, b: Builder, value: Value, bits: Value, nanoseconds: int | None = None) -> None:
-        """Sleep if the word is ``value``, until a thread wakes this queue or the time is up."""
-        sleep, done = b.append("still"), b.append("woken")
-        self._call(b, "pthread_mutex_lock", self.mutex)
-        b.condbr(b.icmp("eq", b.load_atomic(I32, self.word, "seq_cst"), value), sleep, done)
-        b.position_at_end(sleep)
+    def lock(self, b: Builder) -> None:
+        """Take the mutex."""
+        _call(b, "pthread_mutex_lock", self.mutex)
+
+    def unlock(self, b: Builder) -> None:
+        """Release the mutex."""
+        _call(b, "pthread_mutex_unlock", self.mutex)
+
+    def sleep(self, b: Builder, nanoseconds: int | None) -> None:
+        """Release the mutex and sleep, until woken or the time is up; then take the mutex."""
         if nanoseconds is None:
-            self._call(b, "pthread_cond_wait", self.condition, self.mutex)
-        else:
-            until = self._write_time(b, nanoseconds)
-            self._call(b, "pthread_cond_timedwait", self.condition, self.mutex, until)
-        b.br(done)
-        b.position_at_end(done)
-        self._call(b, "pthread_mutex_unlock", self.mutex)
+            _call(b, "pthread_cond_wait", self.condition, self.mutex)
+            return
+        until = write_deadline(b, self.module, _WALL_CLOCK, nanoseconds)
+        _call(b, "pthread_cond_timedwait", self.condition, self.mutex, until)
 
-    def wake(self, b: Builder, count: Value, bits: Value) -> None:
-        """Wake all threads: a condition variable does not know who waits."""
-        self._call(b, "pthread_mutex_lock", self.mutex)
-        self._call(b, "pthread_mutex_unlock", self.mutex)
-        self._call(b, "pthread_cond_broadcast", self.condition)
-
-    def _write_time(self, b: Builder, nanoseconds: int) -> Value:
-        until = b.alloca(I64, 2)
-        second = const(I64, 1_000_000_000)
-        then = b.add(read_clock(b, self.module, _WALL_CLOCK), const(I64, nanoseconds))
-        b.store(b.udiv(then, second), until)
-        b.store(b.urem(then, second), b.gep(I64, until, const(I64, 1)))
-        return until
-
-    def _call(self, b: Builder, name: str, *given: Value) -> None:
-        b.call(self.module.declare(name, I32, [PTR] * len(given)), given)
+    def wake_all(self, b: Builder) -> None:
+        """Wake all threads that sleep."""
+        _call(b, "pthread_cond_broadcast", self.condition)
 
 
 class PosixSystem(System):
@@ -126,12 +127,12 @@ class PosixSystem(System):
     def create_thread(self, b: Builder, place: Value, body: Callee, argument: Value) -> Value:
         """Start a thread, and store which it is; return an ``i32``, 0 if it was started."""
         attributes = b.alloca(I8, _ROOM, align=16)
-        self._call(b, "pthread_attr_init", attributes)
+        _call(b, "pthread_attr_init", attributes)
         resize = self.module.declare("pthread_attr_setstacksize", I32, [PTR, I64])
         b.call(resize, [attributes, const(I64, _STACK)])
         create = self.module.declare("pthread_create", I32, [PTR, PTR, PTR, PTR])
         failed = b.call(create, [place, attributes, body, argument])
-        self._call(b, "pthread_attr_destroy", attributes)
+        _call(b, "pthread_attr_destroy", attributes)
         return failed
 
     def join_thread(self, b: Builder, thread: Value) -> None:
@@ -152,6 +153,3 @@ class PosixSystem(System):
             b.call(change, [how, old, NULL])
 
         return unblock
-
-    def _call(self, b: Builder, name: str, *given: Value) -> None:
-        b.call(self.module.declare(name, I32, [PTR] * len(given)), given)

@@ -1,8 +1,4 @@
-"""Threads, sleep and clocks of Windows: slim locks and condition variables.
-
-As with POSIX, a thread looks at the word with the lock taken, and who wakes others takes the lock
-after changing the word.
-"""
+"""Threads, sleep and clocks of Windows: slim locks and condition variables."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Callee, Module
 from loomir.codegen.llvm.assembler.types import I32, I64, PTR, VOID
 from loomir.codegen.llvm.assembler.values import NULL, Value, const, zero
-from loomir.codegen.llvm.support.ir.system.interface import System, WaitQueue
+from loomir.codegen.llvm.support.ir.system.interface import LockedQueue, System, WaitQueue
 
 __all__ = ["WindowsSystem"]
 
@@ -22,36 +18,35 @@ _SECOND: Final = 1_000_000_000
 _MILLISECOND: Final = 1_000_000
 
 
-class _SlimQueue(WaitQueue):
+class _SlimQueue(LockedQueue):
     """A slim lock and a condition variable; both begin as zero."""
 
     def __init__(self, module: Module, name: str, word: Value) -> None:
         super().__init__(module, word)
-        self.lock = module.define_global(f"{name}.lock", zero(PTR), align=64)
+        self.slim_lock = module.define_global(f"{name}.lock", zero(PTR), align=64)
         self.condition = module.define_global(f"{name}.condition", zero(PTR), align=64)
 
     def prepare(self, b: Builder) -> None:
         """Make the queue empty; no other thread uses it."""
-        for it in (self.lock, self.condition):
+        for it in (self.slim_lock, self.condition):
             b.store(NULL, it)
 
-    def wait(self, b: Builder, value: Value, bits: Value, nanoseconds: int | None = None) -> None:
-        """Sleep if the word is ``value``, until a thread wakes this queue or the time is up."""
-        sleep, done = b.append("still"), b.append("woken")
-        self._call(b, "AcquireSRWLockExclusive", self.lock)
-        b.condbr(b.icmp("eq", b.load_atomic(I32, self.word, "seq_cst"), value), sleep, done)
-        b.position_at_end(sleep)
+    def lock(self, b: Builder) -> None:
+        """Take the lock."""
+        self._call(b, "AcquireSRWLockExclusive", self.slim_lock)
+
+    def unlock(self, b: Builder) -> None:
+        """Release the lock."""
+        self._call(b, "ReleaseSRWLockExclusive", self.slim_lock)
+
+    def sleep(self, b: Builder, nanoseconds: int | None) -> None:
+        """Release the lock and sleep, until woken or the time is up; then take the lock."""
         time = _FOREVER if nanoseconds is None else -(-nanoseconds // _MILLISECOND)
         rest = self.module.declare("SleepConditionVariableSRW", I32, [PTR, PTR, I32, I32])
-        b.call(rest, [self.condition, self.lock, const(I32, time), const(I32, 0)])
-        b.br(done)
-        b.position_at_end(done)
-        self._call(b, "ReleaseSRWLockExclusive", self.lock)
+        b.call(rest, [self.condition, self.slim_lock, const(I32, time), const(I32, 0)])
 
-    def wake(self, b: Builder, count: Value, bits: Value) -> None:
-        """Wake all threads: a condition variable does not know who waits."""
-        self._call(b, "AcquireSRWLockExclusive", self.lock)
-        self._call(b, "ReleaseSRWLockExclusive", self.lock)
+    def wake_all(self, b: Builder) -> None:
+        """Wake all threads that sleep."""
         self._call(b, "WakeAllConditionVariable", self.condition)
 
     def _call(self, b: Builder, name: str, it: Value) -> None:
