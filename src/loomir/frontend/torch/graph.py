@@ -161,24 +161,24 @@ class GraphImporter:
         """Return the size that a node is, as a number or expression; None for other nodes."""
         torch = torch_package()
         found = node.meta.get("val")
+        if isinstance(found, (int, float)):
+            return found
+        if not isinstance(found, (torch.SymBool, torch.SymInt, torch.SymFloat)):
+            return None
         is_item = str(node.target) == "aten._local_scalar_dense.default"
-        if is_item and isinstance(found, torch.SymBool):
-            return None if self._is_new(found) else self._truth(found)
+        if is_item and self._is_new(found):
+            return None
         if is_read_float(found) and not is_item:
             if is_item_arithmetic(node.target) and not all(map(is_check, node.users)):
                 return None
             if isinstance(found, torch.SymBool):
                 return MissingValue()  # only checks use it
             raise CannotImport("it computes with a float that is read from a tensor")
-        if isinstance(found, torch.SymBool):
-            return self._truth(found)
-        if not isinstance(found, (int, float, torch.SymInt, torch.SymFloat)):
-            return None
-        if isinstance(found, (int, float)):
-            return found
-        if is_item and self._is_new(found):
-            return None
-        return self.sizes.convert_size(found)
+        return (
+            self._truth(found)
+            if isinstance(found, torch.SymBool)
+            else self.sizes.convert_size(found)
+        )
 
     def _truth(self, found: Any) -> Any:
         try:
