@@ -55,6 +55,35 @@ def test_products_keep_their_signs(form: str, source: str, result: str):
             np.testing.assert_array_equal(y, (exact >> k).astype(result), err_msg=f"by {k}")
 
 
+@pytest.mark.parametrize("source", ["int8", "uint8", "int16", "uint16"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "T.Cast('int16', ({}) >> T.int64({}))",
+        "T.Cast('int16', T.Cast('int32', ({}) >> T.int64({})))",
+        "T.Cast('int16', (({}) >> T.int64(7)) >> T.int64({} - 7))",
+        "T.Cast('int16', (({}) >> T.int64({})) & T.int64(65535))",
+        "T.Cast('int16', T.Cast('int32', (({}) >> T.int64({}))) & 65535)",
+    ],
+)
+def test_vectors_without_any_pass(form: str, source: str):
+    info, kinds = np.iinfo(source), (8, 16, 17, 31, 32, 42, 63)
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(info.min, info.max, (2, 16), source, endpoint=True)
+    product = "T.Cast('int64', a[i]) * T.Cast('int64', b[i])"
+    exact = a.astype("int64") * b.astype("int64")
+    for k in kinds:
+        func = from_source(f"""
+@T.prim_func
+def f(a: T.Buffer((16,), "{source}"), b: T.Buffer((16,), "{source}"), y: T.Buffer((16,), "int16")):
+    for i in T.vectorized(16):
+        y[i] = {form.format(product, k)}
+""")
+        y = np.zeros(16, "int16")
+        loomir.compile(func, opt_level=0, cache=False)(a, b, y)
+        np.testing.assert_array_equal(y, (exact >> k).astype("int16"), err_msg=f"by {k}")
+
+
 def products(lanes: int, distance: int) -> str:
     return f"""
 define void @f(ptr %a, ptr %b, ptr %y) {{

@@ -16,7 +16,7 @@ from loomir.runtime.storage.object_cache import ObjectCache
 __all__ = ["compile_all_kept", "compile_kept", "load_own"]
 
 _LLVM: Final = ".".join(map(str, llvm.llvm_version_info))
-_CACHE_FORMAT: Final = "3"
+_CACHE_FORMAT: Final = "4"
 """Part of the cache's keys; increase it when equal IR may compile to other objects."""
 
 
