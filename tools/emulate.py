@@ -1,7 +1,7 @@
 """Run Python, tests or campaigns on an emulated CPU, of AArch64 or an x86-64 of any age.
 
     python -m tools.emulate set-up FOLDER aarch64
-    python -m tools.emulate run FOLDER --cpu neoverse-n1 -- -m pytest -q tests/examples
+    python -m tools.emulate run FOLDER --cpu neoverse-n1 -- -m pytest -q tests/test_examples.py
     python -m tools.emulate run FOLDER -- -m fuzz.schedules --family idioms --native --count 100
 
     python -m tools.emulate set-up FOLDER x86_64

@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 from loomir.ir.module import IRModule
 from loomir.tir.function import PrimFunc
 
-__all__ = ["Case", "flat_results", "fresh", "is_graph", "outcome"]
+__all__ = ["Case", "flat_results", "fresh", "is_graph", "memory_of", "outcome", "view_of"]
 
 
 class Case(NamedTuple):
@@ -47,22 +47,22 @@ def fresh(argument: Any) -> Any:
     """Copy an argument with all of the memory that it is a view of, in the same layout."""
     if not isinstance(argument, np.ndarray):
         return argument
-    base = _memory(argument)
+    base = memory_of(argument)
     if not base.size:
         return argument.copy()
     memory = base.copy(order="K").ravel(order="K").view(np.uint8)
     start = argument.ctypes.data - base.ctypes.data
-    return _view(memory, start, argument.shape, argument.dtype, argument.strides)
+    return view_of(memory, start, argument.shape, argument.dtype, argument.strides)
 
 
-def _view(memory: Any, start: int, shape: Any, dtype: Any, strides: Any) -> Any:
+def view_of(memory: Any, start: int, shape: Any, dtype: Any, strides: Any) -> Any:
     """View memory from a place on; no stride of an array without elements can leave it."""
     if 0 in shape:
         return as_strided(memory[:0].view(dtype), shape, strides)
     return np.ndarray(shape, dtype, memory, start, strides)
 
 
-def _memory(array: Any) -> Any:
+def memory_of(array: Any) -> Any:
     """Return the array whose memory an array is a view of."""
     made = part = array
     while (part := getattr(part, "base", None)) is not None:
@@ -128,13 +128,13 @@ def _steps(found: Any, wanted: Any) -> Any:
 
 def _touched(before: Any, after: Any) -> bool:
     """Whether memory changed that is none of a view's elements."""
-    one, other = _memory(before), _memory(after)
+    one, other = memory_of(before), memory_of(after)
     if one.nbytes == before.nbytes:
         return False
     old = one.ravel(order="K").view(np.uint8)
     new = other.ravel(order="K").view(np.uint8).copy()
     start = before.ctypes.data - one.ctypes.data
     shape, strides = (*before.shape, before.itemsize), (*before.strides, 1)
-    own: Any = _view(new, start, shape, np.uint8, strides)
-    own[...] = _view(old, start, shape, np.uint8, strides)
+    own: Any = view_of(new, start, shape, np.uint8, strides)
+    own[...] = view_of(old, start, shape, np.uint8, strides)
     return bool((old != new).any())

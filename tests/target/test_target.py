@@ -48,18 +48,34 @@ def test_extensions_are_of_the_cpu() -> None:
         Target().has("avx10")
 
 
-def test_llvm_has_the_instructions_that_the_table_gives_a_cpu() -> None:
-    declared = "declare <8 x i32> @llvm.x86.avx512.vpdpbusd.256(<8 x i32>, <32 x i8>, <32 x i8>)\n"
-    text = declared + (
-        "define <8 x i32> @f(<8 x i32> %a, <32 x i8> %b, <32 x i8> %c) {\n"
-        "  %r = call <8 x i32> @llvm.x86.avx512.vpdpbusd.256("
-        "<8 x i32> %a, <32 x i8> %b, <32 x i8> %c)\n  ret <8 x i32> %r\n}\n"
+def dot_product(name: str, lanes: int) -> str:
+    words, bytes_ = f"<{lanes} x i32>", f"<{4 * lanes} x i8>"
+    return (
+        f"declare {words} @llvm.{name}({words}, {bytes_}, {bytes_})\n"
+        f"define {words} @f({words} %a, {bytes_} %b, {bytes_} %c) {{\n"
+        f"  %r = call {words} @llvm.{name}({words} %a, {bytes_} %b, {bytes_} %c)\n"
+        f"  ret {words} %r\n}}\n"
     )
+
+
+def test_llvm_has_the_instructions_that_the_table_gives_a_cpu() -> None:
     names = [name for name, row in CPUS.items() if row.extensions]
     assert names
     for name in names:  # LLVM would end the process where one lacks it
         target = Target(name)
-        assert compile_ir(text, TargetMachine.of(target.cpu, "", target.triple), 0)
+        texts = [dot_product("x86.avx512.vpdpbusd.256", 8)]
+        if target.has("asimddp"):
+            texts = [dot_product("aarch64.neon.sdot.v4i32.v16i8", 4)]
+        if target.has("i8mm"):
+            texts += [dot_product("aarch64.neon.usdot.v4i32.v16i8", 4)]
+        for text in texts:
+            assert compile_ir(text, TargetMachine.of(target.cpu, "", target.triple), 0)
+
+
+def test_any_arm() -> None:
+    target = Target("aarch64")
+    assert (target.name, target.cpu, target.registers) == ("aarch64", "generic", 32)
+    assert not target.extensions
 
 
 def test_equal_targets() -> None:

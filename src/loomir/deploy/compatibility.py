@@ -11,6 +11,7 @@ from loomir.runtime import layout
 from loomir.runtime.graph import object_layout
 from loomir.runtime.storage.container import refuse
 from loomir.target.table import CPUS, EXTENSIONS
+from loomir.target.triples import architecture_of
 
 __all__ = ["abi_stamp", "check_machine"]
 
@@ -31,6 +32,9 @@ def abi_stamp() -> str:
 _V2: Final = frozenset({"cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2"})
 _V3: Final = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}
 _V4: Final = _V3 | {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"}
+_ARM8_2: Final = frozenset({"crc", "dotprod", "fullfp16", "lse", "rcpc", "rdm"})
+_ARM8_4: Final = _ARM8_2 | {"bf16", "complxnum", "fp16fml", "i8mm", "jsconv", "sve"}
+_ARM9: Final = _ARM8_4 | {"sve2"}
 _LEVELS: Final = {
     "": frozenset[str](),
     "generic": frozenset[str](),
@@ -38,7 +42,14 @@ _LEVELS: Final = {
     "x86-64-v2": _V2,
     "x86-64-v3": _V3,
     "x86-64-v4": _V4,
+    "cortex-a72": frozenset({"crc"}),
+    "cortex-a76": _ARM8_2,
+    "neoverse-n1": _ARM8_2,
+    "neoverse-v1": _ARM8_4,
+    "neoverse-n2": _ARM9,
+    "neoverse-v2": _ARM9,
 }
+"""What code for CPUs may use, by LLVM's name of the CPU."""
 
 
 def _features_in_question(cpu: str) -> frozenset[str]:
@@ -51,9 +62,10 @@ def check_machine(target: Any, name: str) -> None:
     """Refuse code that this machine may not be able to run. Errors: RUN0464."""
     triple, cpu, features = (str(target[key]) for key in ("triple", "cpu", "features"))
     host = TargetMachine.host()
+    both = "aarch64" if architecture_of(host.triple) == "aarch64" else "x86-64-v2"
     remedy = (
         "compile the program on this machine, or for a target that both machines are, such as "
-        'loomir.compile(program, target="x86-64-v2")'
+        f'loomir.compile(program, target="{both}")'
     )
     if family(triple) != family(host.triple):
         refuse(

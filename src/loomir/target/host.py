@@ -14,8 +14,9 @@ import llvmlite.binding as llvm
 
 from loomir.support.diagnostics import CompileError, Diagnostic
 from loomir.target.cpus import usable_cpus
+from loomir.target.hwcap import read_features
 from loomir.target.table import CPUS, EXTENSIONS
-from loomir.target.triples import SUPPORTED, is_supported
+from loomir.target.triples import SUPPORTED, architecture_of, is_supported
 
 __all__ = ["Host", "features_here", "host"]
 
@@ -60,7 +61,8 @@ def host() -> Host:
     cpu = llvm.get_host_cpu_name()
     flags = features_here()
     listed = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(flags.items()))
-    bits, registers = _vectors(flags)
+    arm = architecture_of(triple) == "aarch64"
+    bits, registers = _vectors(flags, arm)
     row = CPUS.get(cpu)
     return Host(
         triple,
@@ -70,7 +72,7 @@ def host() -> Host:
         registers,
         _caches(row.caches if row else _FALLBACK),
         usable_cpus(),
-        frozenset(name for name, flag in EXTENSIONS.items() if flags.get(flag)),
+        _extensions(flags, row.extensions if row and arm else frozenset()),
         bool(flags.get("fma")) or not triple.startswith("x86_64"),
     )
 
@@ -79,6 +81,9 @@ def host() -> Host:
 def features_here() -> dict[str, bool]:
     """Return LLVM's features of this CPU that this process may use."""
     flags: dict[str, bool] = dict(llvm.get_host_cpu_features())
+    linux = sys.platform.startswith("linux")
+    if linux and architecture_of(llvm.get_process_triple()) == "aarch64":
+        flags.update(read_features())
     if any(flags.get(name) for name in _TILES) and not _may_use_tiles():
         flags.update(dict.fromkeys((name for name in flags if name.startswith("amx-")), False))
     return flags
@@ -95,12 +100,17 @@ def _may_use_tiles() -> bool:
     return request(*map(ctypes.c_long, (_ARCH_PRCTL, _REQUEST, _TILE_DATA))) == 0
 
 
-def _vectors(flags: dict[str, bool]) -> tuple[int, int]:
+def _extensions(flags: dict[str, bool], known: frozenset[str]) -> frozenset[str]:
+    """Return the names of extensions; ``known`` are those of the CPU where no flag says."""
+    return frozenset(name for name, flag in EXTENSIONS.items() if flags.get(flag, name in known))
+
+
+def _vectors(flags: dict[str, bool], arm: bool) -> tuple[int, int]:
     if flags.get("avx512f") and flags.get("avx512vl"):
         return 512, 32
     if flags.get("avx"):
         return 256, 16
-    return 128, 32 if flags.get("neon") else 16
+    return 128, 32 if arm else 16
 
 
 def _caches(known: tuple[int, int, int]) -> tuple[int, int, int]:

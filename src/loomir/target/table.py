@@ -1,6 +1,7 @@
 """The CPUs that targets can name, and their features.
 
-Names are those of LLVM. ``vector_bits`` is the width worth using, ``registers`` the number of
+Names are those of LLVM; ``x86-64``, its levels ``-v2`` to ``-v4``, and ``aarch64`` are every CPU of
+a kind. ``vector_bits`` is the width worth using, ``registers`` the number of
 vector registers, ``caches`` the bytes of data that one core can use in L1, L2 and L3 (0 for none),
 and ``extensions`` its instruction sets among ``EXTENSIONS``.
 """
@@ -26,6 +27,8 @@ class Cpu(NamedTuple):
     extensions: frozenset[str] = frozenset()
     fma: bool = True
     """Whether products are added in one instruction, rounded once."""
+    cpu: str = ""
+    """LLVM's name, where it is another."""
 
 
 _VNNI: Final = frozenset({"avx512_vnni"})
@@ -33,6 +36,8 @@ _ICE: Final = frozenset({"avx512_vbmi", "avx512_vnni"})
 _BF16: Final = _ICE | {"avx512_bf16"}
 _BOTH: Final = _BF16 | {"avx_vnni"}
 _TILES: Final = _BOTH | {"amx_bf16", "amx_int8"}
+_DOT: Final = frozenset({"asimddp"})
+_I8MM: Final = _DOT | {"i8mm"}
 
 EXTENSIONS: Final = {
     "avx512_vbmi": "avx512vbmi",
@@ -41,6 +46,8 @@ EXTENSIONS: Final = {
     "avx_vnni": "avxvnni",
     "amx_bf16": "amx-bf16",
     "amx_int8": "amx-int8",
+    "asimddp": "dotprod",
+    "i8mm": "i8mm",
 }
 """The extensions that ``Target.has`` knows, by their names in Linux, with LLVM's names."""
 
@@ -73,14 +80,15 @@ CPUS: Final[dict[str, Cpu]] = {
     "znver3": Cpu(_X86, 256, 16, _kib(32, 512, 32768)),
     "znver4": Cpu(_X86, 512, 32, _kib(32, 1024, 32768), _BF16),
     "znver5": Cpu(_X86, 512, 32, _kib(48, 1024, 32768), _BOTH),
+    "aarch64": Cpu(_ARM, 128, 32, _kib(32, 512, 0), cpu="generic"),
     "cortex-a72": Cpu(_ARM, 128, 32, _kib(32, 1024, 0)),
-    "cortex-a76": Cpu(_ARM, 128, 32, _kib(64, 512, 2048)),
-    "neoverse-n1": Cpu(_ARM, 128, 32, _kib(64, 1024, 32768)),
-    "neoverse-n2": Cpu(_ARM, 128, 32, _kib(64, 1024, 32768)),
-    "neoverse-v1": Cpu(_ARM, 128, 32, _kib(64, 1024, 32768)),
-    "neoverse-v2": Cpu(_ARM, 128, 32, _kib(64, 2048, 32768)),
-    "apple-m1": Cpu(_APPLE, 128, 32, _kib(128, 3072, 0)),
-    "apple-m2": Cpu(_APPLE, 128, 32, _kib(128, 4096, 0)),
-    "apple-m3": Cpu(_APPLE, 128, 32, _kib(128, 4096, 0)),
-    "apple-m4": Cpu(_APPLE, 128, 32, _kib(128, 4096, 0)),
+    "cortex-a76": Cpu(_ARM, 128, 32, _kib(64, 512, 2048), _DOT),
+    "neoverse-n1": Cpu(_ARM, 128, 32, _kib(64, 1024, 32768), _DOT),
+    "neoverse-n2": Cpu(_ARM, 128, 32, _kib(64, 1024, 32768), _I8MM),
+    "neoverse-v1": Cpu(_ARM, 128, 32, _kib(64, 1024, 32768), _I8MM),
+    "neoverse-v2": Cpu(_ARM, 128, 32, _kib(64, 2048, 32768), _I8MM),
+    "apple-m1": Cpu(_APPLE, 128, 32, _kib(128, 3072, 0), _DOT),
+    "apple-m2": Cpu(_APPLE, 128, 32, _kib(128, 4096, 0), _I8MM),
+    "apple-m3": Cpu(_APPLE, 128, 32, _kib(128, 4096, 0), _I8MM),
+    "apple-m4": Cpu(_APPLE, 128, 32, _kib(128, 4096, 0), _I8MM),
 }

@@ -89,7 +89,7 @@ class Target:
             )
         same_kind = row.triple.split("-")[0] == here.triple.split("-")[0]
         self.triple = here.triple if same_kind else row.triple
-        self.cpu, self.features = name, ""
+        self.cpu, self.features = row.cpu or name, ""
         self.vector_bits, self.registers = row.vector_bits, row.registers
         self.extensions = row.extensions & here.extensions if name == here.cpu else row.extensions
         self.fma = row.fma

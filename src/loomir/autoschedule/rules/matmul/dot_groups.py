@@ -1,11 +1,14 @@
-"""GEMM of narrow types by dot-product instructions (VNNI, AVX512-BF16), several steps at a time.
+"""GEMM of narrow types by dot-product instructions, several steps at a time.
+
+The instructions are VNNI and AVX512-BF16 of x86-64, and those of AArch64 (``dotprod``, ``i8mm``).
 
 The steps of a group are contiguous in a word of 32 bits, and packed operands hold such words,
 padded with zeros after the last step.
 
-Bytes: the instruction multiplies unsigned with signed bytes. If both operands have the same
-signedness, the highest bit of each byte of the left one is flipped during packing, which adds or
-subtracts 128; accumulators start from the correction. Sums are exact, and wrap.
+Bytes: VNNI multiplies unsigned with signed bytes, ``dotprod`` bytes of the same signedness, and
+``i8mm`` any. Where operands do not fit, the highest bit of each byte of the left one is flipped
+during packing, which adds or subtracts 128; accumulators start from the correction. Sums are exact,
+and wrap.
 
 Pairs of bfloat16 are added as ``T.dp2a`` says: the sum of each pair is rounded twice, like two
 steps in float32. Subnormal numbers count as zero, an error of at most 2**-126 in each step.
@@ -199,11 +202,24 @@ def find_dot_groups(found: Contraction, target: Target) -> Groups | None:
     if found.dtype is _FLOAT32 and one is other is _BFLOAT16 and pairs:
         return Groups(2, "dp2a", (left, right), (one, other), False)
     bytes_ = (_INT8, _UINT8)
-    able = target.has("avx512_vnni" if target.vector_bits > 256 else "avx_vnni")
-    if found.dtype is WORD and one in bytes_ and other in bytes_ and able:
-        dtypes = (_UINT8 if other is _INT8 else _INT8, other)
-        return Groups(4, "dp4a", (left, right), dtypes, one is other)
+    if found.dtype is WORD and one in bytes_ and other in bytes_:
+        packed = _find_packed_bytes(target, one, other)
+        if packed is not None:
+            return Groups(4, "dp4a", (left, right), (packed, other), packed is not one)
     return None
+
+
+def _find_packed_bytes(target: Target, left: DataType, right: DataType) -> DataType | None:
+    """Return what bytes of the left operand an instruction takes with those of the right one.
+
+    None where the target has no such instruction.
+    """
+    opposite = _UINT8 if right is _INT8 else _INT8
+    if target.has("avx512_vnni" if target.vector_bits > 256 else "avx_vnni"):
+        return opposite
+    if target.has("i8mm"):
+        return left
+    return right if target.has("asimddp") else None
 
 
 def strip_widening(factor: PrimExpr) -> PrimExpr:

@@ -1,8 +1,8 @@
 """Emit dot products of short groups of lanes, by one instruction if the CPU has it.
 
-Plain vectors give the same bits on other CPUs. The instructions for bytes wrap. The one for pairs
-of bfloat16 adds the second pair before the first, rounds after each, and treats subnormal numbers
-as zero.
+Plain vectors give the same bits on other CPUs. The instructions for bytes wrap. That of x86-64 for
+pairs of bfloat16 adds the second pair before the first, rounds after each, and treats subnormal
+numbers as zero; that of AArch64 rounds in another way, and is not used.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ def _dp4a(frame: FunctionFrame, e: Call) -> Step[Value]:
         if signs[0]:
             xs, ys = ys, xs
         name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
+        return b.intrinsic(name, [acc, xs, ys], overloads=())
+    if lanes in (2, 4) and ("asimddp" if signs[0] == signs[1] else "i8mm") in b.module.features:
+        if signs == (True, False):
+            xs, ys = ys, xs
+        kind = "usdot" if signs[0] != signs[1] else "sdot" if signs[0] else "udot"
+        name = f"llvm.aarch64.neon.{kind}.v{lanes}i32.v{4 * lanes}i8"
         return b.intrinsic(name, [acc, xs, ys], overloads=())
     return dot_bytes(b, (b.bitcast(xs, t), b.bitcast(ys, t)), signs, acc)
 

@@ -1,0 +1,1 @@
+"""Compiled programs of families, run by another Python than the one that compiled them."""

@@ -1,0 +1,132 @@
+"""The process that compiles programs for another CPU; engines: a family, a target and a Python.
+
+contractions neoverse-n1 /tmp/arm/python-neoverse-n1
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import time
+import warnings
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, Final
+
+import loomir
+from fuzz.choices import SeedChoices
+from fuzz.cross.parcel import read_parcel, write_parcel
+from fuzz.default_schedule.small_machines import small
+from fuzz.families.cases import Case, outcome
+from fuzz.families.table import FAMILIES
+from fuzz.serving import answer_of, complaints, serve
+from loomir.target import Target
+
+__all__ = ["answer", "main", "stop_runners"]
+
+_LEVELS: Final = ((1.0, 1), (4.0, 2), (1.0, 3))
+_SMALL: Final = 0.8
+"""The share of programs that are scheduled as if caches and panels were small."""
+
+
+class _Runner:
+    """The other Python, started anew when it dies."""
+
+    def __init__(self, python: str) -> None:
+        self._python = python
+        self._process: subprocess.Popen[str] | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="loomir-cross-")
+        self.folder = Path(self._folder.name)
+
+    def call(self, entry: str, threads: int) -> str:
+        """Run what is in the folder; return what went wrong."""
+        process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        line = ""
+        try:
+            process.stdin.write(f"{self.folder} {entry} {threads}\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            pass
+        if line:
+            said: str = json.loads(line)
+            return said
+        status = process.wait()
+        self.close()
+        return f"the process ended with status {status}"
+
+    def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+    def remove_folder(self) -> None:
+        """Remove the folder; nothing can be called after that."""
+        self._folder.cleanup()
+
+    def _start(self) -> subprocess.Popen[str]:
+        self._process = subprocess.Popen(
+            [self._python, "-m", "fuzz.cross.runner"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        return self._process
+
+
+_RUNNERS: Final[dict[str, _Runner]] = {}
+
+
+def _run_elsewhere(case: Case, name: str, python: str) -> str:
+    """Compile a case here, run it there, and judge what comes of it."""
+    runner = _RUNNERS.get(python)
+    if runner is None:
+        runner = _RUNNERS[python] = _Runner(python)
+    choices = SeedChoices(f"cross {case.seed} {name}")
+    level, threads = int(choices.weighted(_LEVELS)), int(choices.weighted(((2.0, 1), (1.0, 2))))
+    with small(choices, name) if choices.chance(_SMALL) else nullcontext(Target(name)) as target:
+        exe = loomir.compile(case.module, target, opt_level=level, cache=False)
+    exe.save(str(runner.folder / "program.loom"))
+    write_parcel(runner.folder / "arguments", case.arguments)
+    said = runner.call(case.entry, threads)
+    if not said:
+        said = outcome(case, read_parcel(runner.folder / "results"))
+    return f"opt_level {level}, {threads} threads: {said}" if said else ""
+
+
+def answer(seed: int, engines: list[str]) -> dict[str, Any]:
+    """Draw the case of a seed, and run it for the target."""
+    family, name, python = engines
+    started = time.process_time()
+    case = FAMILIES[family](seed)
+    spent = {"draw": time.process_time() - started}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = complaints([name], lambda target: _run_elsewhere(case, target, python), spent)
+    return answer_of(seed, [name], found, (), spent)
+
+
+def stop_runners() -> None:
+    """End the other Pythons, and remove their folders."""
+    for runner in _RUNNERS.values():
+        runner.close()
+        runner.remove_folder()
+    _RUNNERS.clear()
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    try:
+        serve(answer)
+    finally:
+        stop_runners()
+
+
+if __name__ == "__main__":
+    main()

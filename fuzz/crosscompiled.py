@@ -1,0 +1,72 @@
+"""Compile programs of families here, and run them by an emulated CPU of another kind.
+
+    python -m tools.emulate set-up FOLDER aarch64
+    python -m fuzz.crosscompiled FOLDER --cpu neoverse-n1 --family contractions --count 1000
+
+Programs are compiled for the CPU as they are for users, with the default schedule at levels 1 to 3,
+and saved; a Python on the emulated CPU loads and calls them. So only their own code is slow, and
+not the compiler. Results must equal those of the family's own reference, in NumPy or Python; a
+process that ends is a failure too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from fuzz.families.table import FAMILIES
+from fuzz.processes import Campaign, add_options, kept, run_campaign
+from loomir.target.table import CPUS
+from tools.emulate import EmulationError, write_wrapper
+
+__all__ = ["CrossCompiledCampaign", "main"]
+
+_TARGETS: Final = {"Nehalem": "nehalem", "Haswell": "haswell", "max": "x86-64-v3"}
+"""Targets whose names are not QEMU's names of the CPU."""
+
+
+class CrossCompiledCampaign(Campaign):
+    """Checks machine code for another kind of machine."""
+
+    command = ("-m", "fuzz.cross.worker")
+    first = "--seed"
+
+    def keep(self, reply: dict[str, Any], folder: Path) -> Path:
+        """Write a failure down: what happened, and the program."""
+        family, name, _python = self.engines
+        seed = reply["seed"]
+        lines = [f"# family {family}, target {name}, seed {seed}"]
+        for said in reply["found"].values():
+            lines += [f"# {line}" for line in str(said).splitlines()]
+        if "generator" not in reply["found"]:
+            lines.append(FAMILIES[family](seed).module.script())
+        return kept(reply, folder, f"{family}-{name}", lines)
+
+
+def main() -> int:
+    """Run a campaign from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="what `python -m tools.emulate set-up` made")
+    parser.add_argument("--cpu", required=True, help="QEMU's name of a CPU: neoverse-n1, Haswell")
+    parser.add_argument("--target", choices=[*CPUS], metavar="NAME", help="by default the CPU")
+    parser.add_argument("--family", choices=sorted(FAMILIES), required=True)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    add_options(parser)
+    options = parser.parse_args()
+    target = options.target or _TARGETS.get(options.cpu, options.cpu)
+    if target not in CPUS:
+        parser.error(f"there is no target {target!r}: name one by --target")
+    try:
+        wrapper = write_wrapper(options.folder.resolve(), options.cpu)
+    except EmulationError as error:
+        parser.error(str(error))
+    engines = [options.family, target, str(wrapper)]
+    return run_campaign(CrossCompiledCampaign, options.seed, engines, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
