@@ -288,6 +288,7 @@ def _write_past_guard(function: Any) -> Any:
     tree = _GuardBypass().visit(ast.parse(textwrap.dedent(inspect.getsource(function))))
     (made,) = tree.body
     made.args.kwonlyargs, made.args.kw_defaults = [ast.arg("write_")], [None]
+    made.returns = None  # from Python 3.14 on, annotations are a function of their own
     ast.increment_lineno(ast.fix_missing_locations(tree), code.co_firstlineno - 1)
     module = compile(tree, code.co_filename, "exec", dont_inherit=True)
     (inner,) = (c for c in module.co_consts if isinstance(c, CodeType))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import operator
 from collections.abc import Callable, Container, Mapping
 from functools import reduce
@@ -11,6 +13,7 @@ from loomir.arith.analyzer import Analyzer
 from loomir.frontend.torch.mistakes import CannotImport
 from loomir.relax.shape import INT64
 from loomir.support.dtype import DataType
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import (
     NE,
     And,
@@ -127,8 +130,41 @@ def _apply(expr: Any, operands: list[Any]) -> Any:
 
 def _power(base: Any, exponent: Any) -> Any:
     if not isinstance(exponent, int) or exponent < 0:
-        raise CannotImport(f"a size is raised to the power {exponent}, which is not supported")
+        return _float_power(base, exponent)
     return reduce(lambda a, b: a * b, [base] * exponent, 1)
+
+
+def _float_power(base: Any, exponent: Any) -> Any:
+    base, exponent = _as_float(base), _as_float(exponent)
+    if not isinstance(base, PrimExpr) and not isinstance(exponent, PrimExpr):
+        return base**exponent
+    return call_builtin("pow", _expression(base), _expression(exponent))
+
+
+def _unary(name: str, plain: Callable[[float], float]) -> Callable[[Any], Any]:
+    """Return a function of floats: a builtin by name, and what it is for numbers of Python."""
+
+    def apply(value: Any) -> Any:
+        value = _as_float(value)
+        return call_builtin(name, value) if isinstance(value, PrimExpr) else plain(value)
+
+    return apply
+
+
+def _to_int(rounded: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def apply(value: Any) -> Any:
+        if isinstance(value, int) or (isinstance(value, PrimExpr) and value.dtype.is_integer):
+            return value
+        found = rounded(value)
+        return cast(found, INT64) if isinstance(found, PrimExpr) else int(found)
+
+    return apply
+
+
+_CEIL: Final = _unary("ceil", math.ceil)
+_FLOOR: Final = _unary("floor", math.floor)
+_TRUNCATE: Final = _unary("trunc", math.trunc)
+_ROUND: Final = _unary("nearbyint", round)
 
 
 def _lesser(*operands: Any) -> Any:
@@ -165,6 +201,25 @@ def _join(*parts: Any) -> Any:
 
 def _floor_divide(a: Any, b: Any) -> Any:
     return _pair(lambda x, y: x // y, FloorDiv, a, b)
+
+
+def _bits(name: str, plain: Callable[[int, int], int]) -> Callable[[Any, Any], Any]:
+    def apply(a: Any, b: Any) -> Any:
+        return _pair(plain, functools.partial(call_builtin, name), a, b)
+
+    return apply
+
+
+def _ceil_divide(a: Any, b: Any) -> Any:
+    return -_floor_divide(-a, b)
+
+
+def _absolute(value: Any) -> Any:
+    return _greater(value, -value)
+
+
+def _where(condition: Any, value: Any, other: Any) -> Any:
+    return _choose((value, condition), (other, True))
 
 
 def _modulo(a: Any, b: Any) -> Any:
@@ -230,6 +285,22 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "Mul": _multiply,
     "Pow": _power,
     "PowByNatural": _power,
+    "FloatPow": _float_power,
+    "CeilToInt": _to_int(_CEIL),
+    "FloorToInt": _to_int(_FLOOR),
+    "TruncToInt": _to_int(_TRUNCATE),
+    "RoundToInt": _to_int(_ROUND),
+    "TruncToFloat": _TRUNCATE,
+    "ceiling": _to_int(_CEIL),
+    "floor": _to_int(_FLOOR),
+    "CeilDiv": _ceil_divide,
+    "LShift": _bits("shift_left", lambda a, b: a << b),
+    "RShift": _bits("shift_right", lambda a, b: a >> b),
+    "BitwiseFn_bitwise_and": _bits("bitwise_and", lambda a, b: a & b),
+    "BitwiseFn_bitwise_or": _bits("bitwise_or", lambda a, b: a | b),
+    "BitwiseFn_bitwise_xor": _bits("bitwise_xor", lambda a, b: a ^ b),
+    "Abs": _absolute,
+    "Where": _where,
     "FloorDiv": _floor_divide,
     "CleanDiv": _floor_divide,
     "Mod": _modulo,
@@ -254,4 +325,24 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "LessThan": operator.le,
     "StrictGreaterThan": operator.gt,
     "GreaterThan": operator.ge,
+    **{
+        f"OpaqueUnaryFn_{name}": _unary(name, getattr(math, name))
+        for name in (
+            "acos",
+            "asin",
+            "asinh",
+            "atan",
+            "cos",
+            "cosh",
+            "exp",
+            "log",
+            "log2",
+            "sin",
+            "sinh",
+            "sqrt",
+            "tan",
+            "tanh",
+        )
+    },
 }
+"""By SymPy's names of functions, and those of torch.utils._sympy.functions."""

@@ -13,7 +13,7 @@ from loomir.frontend.torch.registry import register
 from loomir.relax.expr import Constant, PrimValue
 from loomir.relax.node import RelaxExpr
 from loomir.support.dtype import DataType
-from loomir.te import Tensor, compute
+from loomir.te import Tensor, compute, select
 from loomir.te.topi.loops import wide
 from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import PrimExpr, const
@@ -95,9 +95,17 @@ def _is_float(value: Any) -> bool:
 @register("aten.eye.default", "aten.eye.m")
 def _eye(node: Node) -> RelaxExpr:
     rows, columns = node.shape
-    if isinstance(rows, PrimExpr) or isinstance(columns, PrimExpr):
-        raise node.refuse("the shape of its result is unknown")
-    return op.eye(rows, columns, 0, node.dtype)
+    if not isinstance(rows, PrimExpr) and not isinstance(columns, PrimExpr):
+        return op.eye(rows, columns, 0, node.dtype)
+    dtype = node.dtype
+
+    def kernel(rows: Any, columns: Any) -> Tensor:
+        def element(i: PrimExpr, j: PrimExpr) -> PrimExpr:
+            return select(i.equal(j), const(1, dtype), const(0, dtype))
+
+        return compute((rows, columns), element, name="eye")
+
+    return node.compute(kernel, rows, columns)
 
 
 @register("aten.tril_indices.default", "aten.triu_indices.default")

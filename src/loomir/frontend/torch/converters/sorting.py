@@ -61,19 +61,21 @@ def _topk(node: Node) -> list[Any]:
     return [node.emit(TupleGetItem(made, 0)), node.emit(TupleGetItem(made, 1))]
 
 
-def _chosen(node: Node, x: RelaxExpr, axis: int, place: int, *, finds_nan: bool) -> list[Any]:
+def _chosen(node: Node, x: RelaxExpr, axis: int, place: Any, *, finds_nan: bool) -> list[Any]:
     """Return the elements at a place of sorted rows, and where these were; NaNs come last.
 
     With ``finds_nan``, a row that has a NaN gives that.
     """
     count = node.dims_of(x)[axis]
+    if isinstance(count, int) and not count:
+        raise node.refuse("the reduced axis has no elements")
 
     def places(data: Tensor) -> Tensor:
         return topi.argsort(data, axis, False, dtype="int64", nan="greatest")
 
     order = node.compute(places, x)
 
-    def take_at(k: int) -> tuple[RelaxExpr, RelaxExpr]:
+    def take_at(k: Any) -> tuple[RelaxExpr, RelaxExpr]:
         where = node.emit(op.strided_slice(order, [axis], [k], [k + 1]))
         return node.emit(op.gather_elements(x, where, axis)), where
 
@@ -88,30 +90,19 @@ def _chosen(node: Node, x: RelaxExpr, axis: int, place: int, *, finds_nan: bool)
     return [node.emit(op.squeeze(v, [axis])) for v in (value, where)]
 
 
-def _known_extent(node: Node, axis: int) -> int:
-    count = node.dims(0)[axis]
-    if not isinstance(count, int) or not count:
-        raise node.refuse("the extent of the reduced axis is 0 or unknown")
-    return count
-
-
-@register("aten.median.dim", note="axes whose extents are not known")
+@register("aten.median.dim")
 def _median(node: Node) -> list[Any]:
     x, rank = _sortable(node), node.rank(0)
     if rank == 0:
         return [x, node.emit(op.full((), node.constant(0, "int64")))]
     axis = node.axis("dim", rank)
-    place = (_known_extent(node, axis) - 1) // 2
-    return _chosen(node, x, axis, place, finds_nan=True)
+    return _chosen(node, x, axis, (node.dims(0)[axis] - 1) // 2, finds_nan=True)
 
 
-@register("aten.median.default", note="arrays whose extents are not known")
+@register("aten.median.default")
 def _median_of_all(node: Node) -> RelaxExpr:
     x = node.emit(op.reshape(_sortable(node), (-1,)))
-    count = node.dims_of(x)[0]
-    if not isinstance(count, int) or not count:
-        raise node.refuse("the extent of the reduced axis is 0 or unknown")
-    return _chosen(node, x, 0, (count - 1) // 2, finds_nan=True)[0]
+    return _chosen(node, x, 0, (node.dims_of(x)[0] - 1) // 2, finds_nan=True)[0]
 
 
 def _median_of_numbers(node: Node, x: RelaxExpr, axis: int) -> list[RelaxExpr]:
@@ -156,13 +147,12 @@ def _refuse_nothing(node: Node, x: RelaxExpr, axis: int) -> None:
         raise node.refuse("the reduced axis has no elements")
 
 
-@register("aten.kthvalue.default", note="axes whose extents are not known")
+@register("aten.kthvalue.default")
 def _kth(node: Node) -> list[Any]:
     x, rank = _sortable(node), node.rank(0)
     if rank == 0:
         return [x, node.emit(op.full((), node.constant(0, "int64")))]
     axis = node.axis("dim", rank)
-    _known_extent(node, axis)
     return _chosen(node, x, axis, int(node["k"]) - 1, finds_nan=False)
 
 
