@@ -12,6 +12,7 @@ process that ends is a failure too.
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +24,7 @@ from tools.emulate import EmulationError, write_wrapper
 
 __all__ = ["CrossCompiledCampaign", "main"]
 
-_TARGETS: Final = {"Nehalem": "nehalem", "Haswell": "haswell", "max": "x86-64-v3"}
+_TARGETS: Final = {"Nehalem": "nehalem", "Haswell": "haswell"}
 """Targets whose names are not QEMU's names of the CPU."""
 
 
@@ -64,6 +65,9 @@ def main() -> int:
         wrapper = write_wrapper(options.folder.resolve(), options.cpu)
     except EmulationError as error:
         parser.error(str(error))
+    started = subprocess.run([wrapper, "-c", ""], capture_output=True, text=True, check=False)
+    if started.returncode:
+        parser.error(f"Python does not run on this CPU: {started.stderr.strip()}")
     engines = [options.family, target, str(wrapper)]
     return run_campaign(CrossCompiledCampaign, options.seed, engines, options)
 

@@ -1,7 +1,8 @@
 """Load saved executables and call them, for a process on another machine or an emulated one.
 
-It reads lines ``FOLDER ENTRY THREADS``: the folder holds ``program.loom`` and ``arguments``, and
-gets ``results``: what the entry returned, or the arguments after the call. It answers each with a
+It reads lines ``FOLDER ENTRY THREADS WANTED``: the folder holds ``program.loom`` and ``arguments``,
+and gets ``results``: what the entry returned (``WANTED`` is ``result``), or the arguments after the
+call (``arguments``). It answers each with a
 line of JSON, which says what was raised, if anything.
 """
 
@@ -20,21 +21,21 @@ from fuzz.native import set_threads
 __all__ = ["main"]
 
 
-def _run(folder: Path, entry: str, threads: int) -> None:
+def _run(folder: Path, entry: str, threads: int, wanted: str) -> None:
     set_threads(threads)
     exe = loomir.load(str(folder / "program.loom"), trusted=True)
     arguments = read_parcel(folder / "arguments")
     result = exe[entry](*arguments)
-    write_parcel(folder / "results", arguments if result is None else flat_results(result))
+    write_parcel(folder / "results", flat_results(result) if wanted == "result" else arguments)
 
 
 def main() -> None:
     """Answer requests until there are no more."""
     for line in sys.stdin:
-        folder, entry, threads = line.split()
+        folder, entry, threads, wanted = line.split()
         said = ""
         try:
-            _run(Path(folder), entry, int(threads))
+            _run(Path(folder), entry, int(threads), wanted)
         except Exception as error:  # noqa: BLE001 - whatever it is, the campaign reports it
             said = "".join(traceback.format_exception(error))
         sys.stdout.write(json.dumps(said) + "\n")

@@ -18,7 +18,7 @@ import loomir
 from fuzz.choices import SeedChoices
 from fuzz.cross.parcel import read_parcel, write_parcel
 from fuzz.default_schedule.small_machines import small
-from fuzz.families.cases import Case, outcome
+from fuzz.families.cases import Case, is_graph, outcome
 from fuzz.families.table import FAMILIES
 from fuzz.serving import answer_of, complaints, serve
 from loomir.target import Target
@@ -39,14 +39,14 @@ class _Runner:
         self._folder = tempfile.TemporaryDirectory(prefix="loomir-cross-")
         self.folder = Path(self._folder.name)
 
-    def call(self, entry: str, threads: int) -> str:
-        """Run what is in the folder; return what went wrong."""
+    def call(self, entry: str, threads: int, wanted: str) -> str:
+        """Run what is in the folder, and keep what is wanted of it; return what went wrong."""
         process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
         line = ""
         try:
-            process.stdin.write(f"{self.folder} {entry} {threads}\n")
+            process.stdin.write(f"{self.folder} {entry} {threads} {wanted}\n")
             process.stdin.flush()
             line = process.stdout.readline()
         except BrokenPipeError:
@@ -94,7 +94,7 @@ def _run_elsewhere(case: Case, name: str, python: str) -> str:
         exe = loomir.compile(case.module, target, opt_level=level, cache=False)
     exe.save(str(runner.folder / "program.loom"))
     write_parcel(runner.folder / "arguments", case.arguments)
-    said = runner.call(case.entry, threads)
+    said = runner.call(case.entry, threads, "result" if is_graph(case) else "arguments")
     if not said:
         said = outcome(case, read_parcel(runner.folder / "results"))
     return f"opt_level {level}, {threads} threads: {said}" if said else ""

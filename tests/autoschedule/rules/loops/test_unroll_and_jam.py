@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.tir.function import PrimFunc
 from tests.autoschedule.agreement import agrees, scheduled
@@ -157,3 +158,20 @@ def short(
 def test_short_rows_run_one_by_one():
     made = scheduled(short, tasks=True)
     assert not any(JAMMED in plan.choices for plan in made.plans)
+
+
+@pytest.mark.parametrize("bounds", ["2, 1", "1, 0", "5, 1", "3, 3", "9, 0", "2, 3"])
+def test_no_row_of_an_empty_range_is_summed(bounds: str):
+    func = from_source(f"""
+@T.prim_func
+def f(x: T.Buffer((9, 9), "float32"), y: T.Buffer((9,), "float32")):
+    for i in range(9):
+        total = T.float32(0)
+        for k in range({bounds}):
+            for j in range(i):
+                total += x[i, j] * T.float32(k + 20)
+        y[i] = total
+""")
+    assert isinstance(func, PrimFunc)
+    x = RANDOM.integers(1, 9, (9, 9)).astype("float32")
+    agrees(func, [x, np.ones(9, "float32")], rtol=0, always=False)

@@ -185,8 +185,8 @@ def _accumulates(store: BufferStore, moving: set[Var]) -> bool:
 
 def _jam(loop: For) -> Stmt:
     """Return the loop over pairs, and the iteration that is left of an odd number."""
-    if number(loop.extent) is None:
-        loop = rebuild(loop, {"extent": fold_expr(Max(loop.extent, imm(0, loop.loop_var.dtype)))})
+    # `range(2, 1)` has an extent of -1, of which the remainder by two is one iteration.
+    loop = rebuild(loop, {"extent": fold_expr(Max(loop.extent, imm(0, loop.loop_var.dtype)))})
     var, size = loop.loop_var, imm(_ROWS, loop.loop_var.dtype)
     places = [fold_expr(loop.min + (var * size + imm(r, var.dtype))) for r in range(_ROWS)]
     rows: list[_Row] = []

@@ -185,7 +185,7 @@ class _DotProducts:
         near, row = target.caches[0], self.rows * self.found.dtype.itemsize
         chunk: int | None = None
         if self.tiles > 1:
-            chunk = _CHUNK - _CHUNK % self.lanes
+            chunk = max(self.lanes, _CHUNK - _CHUNK % self.lanes)
         elif near >= 2 * _CHUNK * row and (whole is None or whole * row > near):
             # The rows stay in L1 while columns stream by: 8 rows take 0.87 of the time that they
             # take from L2 (on a Xeon, Emerald Rapids).
