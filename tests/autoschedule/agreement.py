@@ -13,12 +13,13 @@ import loomir
 from fuzz.native import quick_codegen
 from loomir.autoschedule.builders import thread_partition
 from loomir.autoschedule.driver import ScheduledFunction, schedule_function
+from loomir.autoschedule.ir.plan import Plan
 from loomir.interp import Interpreter
 from loomir.runtime.executable import Executable
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
 
-__all__ = ["agrees", "forget", "scheduled"]
+__all__ = ["agrees", "forget", "interpret_both", "scheduled"]
 
 
 def scheduled(func: PrimFunc, *, tasks: bool = False, target: str = "native") -> ScheduledFunction:
@@ -89,3 +90,24 @@ def agrees(
                 np.testing.assert_array_max_ulp(b, c, ulps)
             else:
                 np.testing.assert_array_equal(b, c)
+
+
+def interpret_both(
+    func: PrimFunc,
+    arrays: Sequence[npt.NDArray[np.generic]],
+    *,
+    target: str = "haswell",
+    rtol: float = 1e-5,
+) -> tuple[Plan, ...]:
+    """Compare the scheduled function with the function as written, by the interpreter only.
+
+    Return its plans. The target may be a machine that is not at hand.
+    """
+    made = scheduled(func, target=target)
+    assert not loomir.verify(made.func)
+    wanted, got = ([array.copy() for array in arrays] for _ in range(2))
+    Interpreter(func).call(func.name, wanted, {})
+    Interpreter(made.func).call(func.name, got, {})
+    for a, b in zip(wanted, got, strict=True):
+        np.testing.assert_allclose(b.astype("float64"), a.astype("float64"), rtol, rtol)
+    return made.plans

@@ -14,7 +14,7 @@ from loomir.ir.visit import by_class
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Block
-from tests.autoschedule.agreement import scheduled
+from tests.autoschedule.agreement import interpret_both, scheduled
 
 RANDOM = np.random.default_rng(5)
 
@@ -120,6 +120,120 @@ def test_rows_of_other_blocks_are_not_read() -> None:
     mixed = topi.matmul(topi.softmax(scores, 0), c)
     func = te.create_prim_func([a, b, c, mixed])
     assert "attention" not in check(func)
+
+
+SOFTMAX_BY_ROWS = """
+@T.prim_func
+def main(a: T.Buffer((20, 4), "float32"), b: T.Buffer((4, 9), "float32"),
+         c: T.Buffer((9, 4), "float32"), out: T.Buffer((20, 4), "float32")):
+    s = T.alloc_buffer((20, 9))
+    top = T.alloc_buffer((21,))
+    w = T.alloc_buffer((20, 9))
+    p = T.alloc_buffer((20, 9))
+    total = T.alloc_buffer((20,))
+    for i, j, k in T.grid(20, 9, 4):
+        with T.sblock("scores"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                s[vi, vj] = T.float32(0)
+            s[vi, vj] += a[vi, vk] * b[vk, vj]
+    for i, j in T.grid(20, 9):
+        with T.sblock("top"):
+            vi, vj = T.axis.remap("SR", [i, j])
+            with T.init():
+                top[{place}] = T.float32("-inf")
+            top[{place}] = T.max(top[{place}], s[vi, vj])
+    for i, j in T.grid(20, 9):
+        with T.sblock("weights"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            w[vi, vj] = T.exp(s[vi, vj] - top[{place}])
+    for i, j in T.grid(20, 9):
+        with T.sblock("total"):
+            vi, vj = T.axis.remap("SR", [i, j])
+            with T.init():
+                total[vi] = T.float32(0)
+            total[vi] += w[vi, vj]
+    for i, j in T.grid(20, 9):
+        with T.sblock("shares"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            {shares}[vi, vj] = w[vi, vj] / total[vi]
+    for i, j, k in T.grid(20, 4, 9):
+        with T.sblock("out"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                {out}[vi, vj] = T.float32(0)
+            {out}[vi, vj] += {shares}[vi, vk] * c[vk, vj]
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "shares", "out", "chained"),
+    [
+        ("vi", "p", "out", True),
+        ("vi", "w", "out", False),  # in place
+        ("vi + 1", "p", "out", False),  # the row is not the index of its greatest score
+        ("vi", "s", "out", False),  # written again over the scores
+        ("vi", "p", "a", False),  # the result replaces what the scores are computed from
+    ],
+)
+def test_where_rows_are_stored_decides(place: str, shares: str, out: str, chained: bool) -> None:
+    text = SOFTMAX_BY_ROWS.format(place=place, shares=shares, out=out)
+    func = loomir.script.from_source(text)
+    assert isinstance(func, PrimFunc)
+    plans = interpret_both(func, arrays_of(func), rtol=1e-4)
+    assert ("attention" in [plan.kind for plan in plans]) == chained
+
+
+def test_weights_are_stored_over_the_scores_only_where_they_fit() -> None:
+    """Weights of half the size, and weights that are stored where another score was."""
+    a, b, c = (te.placeholder(s, "float32") for s in ((20, 4), (4, 9), (9, 3)))
+    scores = topi.matmul(a, b)
+    t, u = te.reduce_axis((0, 9)), te.reduce_axis((0, 9))
+    tops = te.compute((20,), lambda i: te.max(scores[i, t], t))
+    half = te.compute((20, 9), lambda i, j: te.exp(scores[i, j] - tops[i]).astype("float16"))
+    other = te.compute((20, 9), lambda i, j: te.exp(scores[i, 8 - j] - tops[i]))
+    for weights in (half, other):
+        mixed = te.compute(
+            (20, 3), lambda i, e, w=weights: te.sum(w[i, u].astype("float32") * c[u, e], u)
+        )
+        func = te.create_prim_func([a, b, c, mixed])
+        (plan,) = interpret_both(func, arrays_of(func), rtol=1e-4)
+        assert plan.kind == "attention"
+
+
+@pytest.mark.parametrize(
+    ("after", "kinds"),
+    [
+        ("sums of rows", ["attention", "reduction"]),
+        ("weights", ["matrix product", "rows", "matrix product", "element-wise"]),
+    ],
+)
+def test_only_what_uses_the_result_one_by_one_ends_a_chain(after: str, kinds: list[str]) -> None:
+    a, b, c = (te.placeholder(s, "float32") for s in ((20, 4), (4, 9), (9, 3)))
+    weights = topi.softmax(topi.matmul(a, b))
+    mixed = topi.matmul(weights, c)
+    last = topi.sum(mixed, 1)
+    if after == "weights":
+        last = te.compute((20, 9), lambda i, j: weights[i, j] * te.const(2.0, "float32"))
+    func = te.create_prim_func([a, b, c, mixed, last])
+    assert [plan.kind for plan in interpret_both(func, arrays_of(func), rtol=1e-4)] == kinds
+
+
+def test_all_heads_may_share_their_keys() -> None:
+    """Keys and values have no dimension for heads, so that their copies have none either."""
+    q, k, v = (te.placeholder(s, "float32") for s in ((2, 3, 20, 4), (2, 9, 4), (2, 9, 4)))
+    d, t = te.reduce_axis((0, 4)), te.reduce_axis((0, 9))
+    scores = te.compute((2, 3, 20, 9), lambda b, h, i, j: te.sum(q[b, h, i, d] * k[b, j, d], d))
+    weights = topi.softmax(scores)
+    mixed = te.compute(
+        (2, 3, 20, 4), lambda b, h, i, e: te.sum(weights[b, h, i, t] * v[b, t, e], t)
+    )
+    func = te.create_prim_func([q, k, v, mixed])
+    (plan,) = interpret_both(func, arrays_of(func), rtol=1e-4)
+    assert plan.kind == "attention"
+    made = by_class(plan.stmt)[Block]
+    copies = [b for block in made for b in block.alloc_buffers if b.name == "transposed"]
+    assert [str(b.shape[0]) for b in copies] == ["T.int64(2)"]
 
 
 def reference(q: Any, k: Any, v: Any, causal: bool) -> Any:

@@ -10,10 +10,11 @@ import pytest
 
 import loomir
 from loomir import te
+from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.expr import PrimExpr
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import scheduled
+from tests.autoschedule.agreement import interpret_both, scheduled
 
 RANDOM = np.random.default_rng(11)
 INF = float("inf")
@@ -93,6 +94,7 @@ def mixed(
     seen: Formula = lambda i, j: j <= i,
     weight: Formula = lambda score, most: te.exp(score - most),
     share: Formula = lambda weight, total: weight,
+    masked: Formula | None = None,
 ) -> PrimFunc:
     """Write out an attention of which parts may be otherwise."""
     q, k, v = (
@@ -102,6 +104,8 @@ def mixed(
     products = te.compute((20, 130), lambda i, j: te.sum(q[i, d] * k[j, d], d))
 
     def score(i: Any, j: Any, scale: float) -> Any:
+        if masked is not None:
+            return masked(products, i, j)
         made = products[i, j] * te.const(scale, "float32")
         return te.select(seen(i, j), made, te.const(hidden, "float32"))
 
@@ -137,6 +141,60 @@ def test_masks_are_known_by_what_they_do(name: str) -> None:
     assert np.isnan(agree(PROVED[name], [q, k, v], (20, 3))[:, 0]).all()
 
 
+def guarded(asked: Formula) -> PrimFunc:
+    """Take 0 for the top of a row where something holds of it."""
+    zero = te.const(0.0, "float32")
+    return mixed(weight=lambda score, most: te.exp(score - te.select(asked(most), zero, most)))
+
+
+def lower(condition: Any, score: Any) -> Any:
+    return te.select(condition, score, te.const(-INF, "float32"))
+
+
+def written_out(form: str) -> PrimFunc:
+    """Write out an attention of which a stage is otherwise than in ``mixed``."""
+    q, k, v = (
+        te.placeholder(s, name=n) for s, n in (((20, 2), "q"), ((130, 2), "k"), ((130, 3), "v"))
+    )
+    near = te.placeholder((20, 130, 3), name="near")
+    scales = te.placeholder((3,), name="scales")
+    d, t, u, w, c = (te.reduce_axis((0, n)) for n in (2, 130, 130, 130, 3))
+    products = te.compute((20, 130), lambda i, j: te.sum(q[i, d] * k[j, d], d))
+    scores: Any = products
+    if form == "capped":
+        scores = te.compute(
+            (20, 130), lambda i, j: lower(j <= i, te.tanh(products[i, j] / 4.0) * 4.0)
+        )
+    elif form == "differences":
+        scores = te.compute((20, 130), lambda i, j: te.max(products[i, j] - products[i, c], c))
+    elif form == "scales":
+        scores = te.compute((20, 130), lambda i, j: te.max(products[i, j] * scales[c], c))
+
+    def score(i: Any, j: Any) -> Any:
+        return scores[i, j] if form == "capped" else lower(j <= i, scores[i, j])
+
+    if form == "first score":
+        tops = te.compute((20,), lambda i: te.max(score(i, t), t, init=products[i, 0]))
+    else:
+        tops = te.compute((20,), lambda i: te.max(score(i, t), t))
+    weights = te.compute((20, 130), lambda i, j: te.exp(score(i, j) - tops[i]))
+    one = te.const(1.0, "float32") if form == "sum from one" else None
+    total = te.compute((20,), lambda i: te.sum(weights[i, u], u, init=one))
+    inverse = te.compute((20,), lambda i: te.const(1.0, "float32") / te.sqrt(total[i]))
+    given = [q, k, v]
+    if form == "sink":
+        w = te.reduce_axis((0, 129))
+        sums = te.compute((20, 3), lambda i, e: te.sum(weights[i, w + 1] * v[w + 1, e], w))
+    elif form == "near":
+        given.append(near)
+        sums = te.compute((20, 3), lambda i, e: te.sum(weights[i, w] * near[i, w, e], w))
+    else:
+        sums = te.compute((20, 3), lambda i, e: te.sum(weights[i, w] * v[w, e], w))
+    given += [scales] if form == "scales" else []
+    made = te.compute((20, 3), lambda i, e: inverse[i] * sums[i, e])
+    return te.create_prim_func([*given, made])
+
+
 REFUSED = {
     "hidden keys count": mixed(hidden=-20.0),
     "no top": mixed(weight=lambda score, most: te.exp(score)),
@@ -159,3 +217,70 @@ def test_keys_that_count_a_little_are_not_left_out() -> None:
     q, k, v = draw((20, 2), (130, 2), (130, 3))
     v[100] = 1e30
     assert (agree(REFUSED["hidden keys count"], [q, k, v], (20, 3)) > 1e10).all()
+
+
+@T.prim_func
+def keys_moved(
+    q: T.Buffer((20, 2), "float32"),
+    k: T.Buffer((130, 2), "float32"),
+    v: T.Buffer((130, 3), "float32"),
+    out: T.Buffer((20, 3), "float32"),
+):
+    """Store the weights behind a column that nothing reads."""
+    products = T.alloc_buffer((20, 130))
+    tops = T.alloc_buffer((20,))
+    weights = T.alloc_buffer((20, 131))
+    for i, j, d in T.grid(20, 130, 2):
+        with T.sblock("products"):
+            vi, vj, vd = T.axis.remap("SSR", [i, j, d])
+            with T.init():
+                products[vi, vj] = T.float32(0)
+            products[vi, vj] += q[vi, vd] * k[vj, vd]
+    for i, j in T.grid(20, 130):
+        with T.sblock("tops"):
+            vi, vj = T.axis.remap("SR", [i, j])
+            with T.init():
+                tops[vi] = T.float32("-inf")
+            tops[vi] = T.max(tops[vi], T.Select(vj <= vi, products[vi, vj], T.float32("-inf")))
+    for i, j in T.grid(20, 130):
+        with T.sblock("weights"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            weights[vi, vj + 1] = T.exp(
+                T.Select(vj <= vi, products[vi, vj], T.float32("-inf")) - tops[vi]
+            )
+    for i, e, j in T.grid(20, 3, 130):
+        with T.sblock("out"):
+            vi, ve, vj = T.axis.remap("SSR", [i, e, j])
+            with T.init():
+                out[vi, ve] = T.float32(0)
+            out[vi, ve] += weights[vi, vj + 1] * v[vj, ve]
+
+
+JUDGED = {
+    "inverse": (written_out("inverse"), True),
+    "capped": (written_out("capped"), True),  # masked scores are computed once, and kept
+    "sum from one": (written_out("sum from one"), True),
+    "differences": (written_out("differences"), False),
+    "scales": (written_out("scales"), False),
+    "first score": (written_out("first score"), False),
+    "sink": (written_out("sink"), False),  # the first key has a weight, but no value
+    "near": (written_out("near"), False),  # values of its own for each row
+    "keys moved": (keys_moved, False),
+    "blocks of keys": (mixed(seen=lambda i, j: j // 4 <= i // 4), False),
+    "scores decide": (mixed(masked=lambda p, i, j: lower(p[i, j] > 0.0, p[i, j])), False),
+    "keys reversed": (mixed(masked=lambda p, i, j: lower(j <= i, p[i, 129 - j])), False),
+    "guarded by a bound": (guarded(lambda most: most < -1e30), False),
+    "guarded by a sum": (
+        guarded(lambda most: (most + most).equal(te.const(-INF, "float32"))),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_results_are_the_same_whether_keys_are_left_out_or_not(name: str) -> None:
+    func, hidden = JUDGED[name]
+    shapes = [tuple(e.value for e in b.shape) for b in func.buffer_map.values()]  # type: ignore[attr-defined]
+    (plan,) = interpret_both(func, draw(*shapes), rtol=1e-4)
+    assert plan.kind == "attention"
+    assert any("are left out" in text for text in plan.choices) == hidden
