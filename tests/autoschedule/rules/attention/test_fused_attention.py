@@ -125,7 +125,7 @@ def test_rows_of_other_blocks_are_not_read() -> None:
 SOFTMAX_BY_ROWS = """
 @T.prim_func
 def main(a: T.Buffer((20, 4), "float32"), b: T.Buffer((4, 9), "float32"),
-         c: T.Buffer((9, 4), "float32"), out: T.Buffer((20, 4), "float32")):
+         c: T.Buffer((9, 4), "float32"), out: T.Buffer((21, 4), "float32")):
     s = T.alloc_buffer((20, 9))
     top = T.alloc_buffer((21,))
     w = T.alloc_buffer((20, 9))
@@ -161,19 +161,20 @@ def main(a: T.Buffer((20, 4), "float32"), b: T.Buffer((4, 9), "float32"),
         with T.sblock("out"):
             vi, vj, vk = T.axis.remap("SSR", [i, j, k])
             with T.init():
-                {out}[vi, vj] = T.float32(0)
-            {out}[vi, vj] += {shares}[vi, vk] * c[vk, vj]
+                {out} = T.float32(0)
+            {out} += {shares}[vi, vk] * c[vk, vj]
 """
 
 
 @pytest.mark.parametrize(
     ("place", "shares", "out", "chained"),
     [
-        ("vi", "p", "out", True),
-        ("vi", "w", "out", False),  # in place
-        ("vi + 1", "p", "out", False),  # the row is not the index of its greatest score
-        ("vi", "s", "out", False),  # written again over the scores
-        ("vi", "p", "a", False),  # the result replaces what the scores are computed from
+        ("vi", "p", "out[vi, vj]", True),
+        ("vi", "p", "out[vi + 1, vj]", True),
+        ("vi", "w", "out[vi, vj]", False),  # in place
+        ("vi + 1", "p", "out[vi, vj]", False),  # the row is not the index of its greatest score
+        ("vi", "s", "out[vi, vj]", False),  # written again over the scores
+        ("vi", "p", "a[vi, vj]", False),  # the result replaces what the scores are computed from
     ],
 )
 def test_where_rows_are_stored_decides(place: str, shares: str, out: str, chained: bool) -> None:

@@ -32,7 +32,6 @@ from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
-from loomir.support.diagnostics import InternalError
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import IntImm, Max, Min, Mul, PrimExpr, Select, Var, const
@@ -130,8 +129,6 @@ def _find_chain(stages: Sequence[Stage], inner: InnerBuffers) -> _Chain | None:
     if len(wide) < 2 or any(not isinstance(i, (Var, IntImm)) for i in first.indices):
         return None
     order = {i: place for place, i in enumerate(first.indices) if isinstance(i, Var)}
-    if any(axis.var not in order for axis in wide):
-        return None
     wide.sort(key=lambda axis: order[axis.var])
     outer, keys = tuple(wide[:-1]), wide[-1]
     if _size(outer[-1], _FEWEST) < _FEWEST or not _splits(first, outer[-1], keys):
@@ -145,8 +142,6 @@ def _find_chain(stages: Sequence[Stage], inner: InnerBuffers) -> _Chain | None:
             break
         mine, dims = found
         if _multiplies(stage):
-            if second:
-                break
             second = number
         own.append(mine)
         if dims is not None:
@@ -518,11 +513,8 @@ class _Blocks:
         return self._plan_by_rules(left, inner)
 
     def _plan_by_rules(self, stages: Sequence[Stage], inner: InnerBuffers) -> tuple[Plan, int]:
-        for rule in self.rules:
-            found = rule(stages, inner, self.target)
-            if found is not None:
-                return found
-        raise InternalError("no rule takes a stage")
+        answers = (rule(stages, inner, self.target) for rule in self.rules)
+        return next(found for found in answers if found is not None)  # the last takes any stage
 
 
 def _make_serial(stmt: Stmt) -> Stmt:

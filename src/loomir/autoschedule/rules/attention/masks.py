@@ -59,8 +59,7 @@ def find_mask(
             return None
     if not reader.ends(stages[second]) or any(reader.reads(s) for s in stages[second + 1 :]):
         return None
-    if not isinstance(reader.score, Select):
-        return None
+    assert reader.score is not None  # what is 0 where keys are masked comes from it
     limit = _limit(reader.score.condition, outer, keys)
     own = {axis.var for stage in stages for axis in (*stage.axes, *stage.reduced)}
     own -= {axis.var for axis in outer}
@@ -75,7 +74,7 @@ class _Reader:
 
     def __init__(self, first: Stage, outer: Sequence[Axis], keys: Axis) -> None:
         self.outer, self.keys = outer, keys
-        self.score: PrimExpr | None = None
+        self.score: Select | None = None
         self.found: list[Var | None] = [keys.var]
         self.products = first.buffer
         self.masked: set[Buffer] = set()
@@ -162,7 +161,7 @@ class _Reader:
     def _take_each(self, stage: Stage, value: PrimExpr, table: Mapping[Var, Var]) -> bool:
         """Whether this holds for a stage with an element for each key; record its result."""
         place = self._order([substitute(i, table) for i in stage.indices])
-        if -1 in place or stage.buffer in self.at:
+        if -1 in place:
             return False
         if self._is_masked(value):
             self.masked.add(stage.buffer)
