@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from loomir import te
 from loomir.autoschedule.driver import schedule_function
 from loomir.interp import interpret
 from loomir.script import from_source
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
+from tests.autoschedule.agreement import interpret_both
 
 BYTES = "icelake-server"
 EXTREMES = np.array([-128, -127, -1, 0, 1, 126, 127], "int8")
@@ -104,3 +106,66 @@ def test_a_difference_that_wraps_in_a_byte_is_a_factor_as_it_is() -> None:
     interpret(made, a, b, za, np.zeros(21, "int8"), np.zeros(37, "int32"), out)
     left = (a - za[:, None]).astype("int32")
     np.testing.assert_array_equal(out, left @ (b.astype("int32") - 3))
+
+
+def decomposed(func: PrimFunc) -> bool:
+    """Compare results exactly; say whether zero points are subtracted from a product of bytes."""
+    numbers = np.random.default_rng(4)
+    arrays = [
+        numbers.integers(-128, 128, [n.value for n in buffer.shape]).astype(str(buffer.dtype))  # type: ignore[attr-defined]
+        for buffer in func.buffer_map.values()
+    ]
+    plans = interpret_both(func, arrays, target=BYTES, rtol=0)
+    return any("zero points times" in text for plan in plans for text in plan.choices)
+
+
+@pytest.mark.parametrize("choice", ["Select", "if_then_else"])
+@pytest.mark.parametrize(
+    ("dtype", "zero", "narrow"),
+    [
+        ("int8", "3", True),
+        ("int8", "300", False),  # no byte is as great
+        ("int8", "T.int32(T.int16(za[i]))", True),
+        ("int8", "T.int32(T.uint8(za[i]))", False),  # that of -1 is 255
+        ("uint8", "T.int32(T.uint8(za[i]))", True),
+        ("uint8", "T.int32(T.int8(T.uint8(za[i])))", False),  # that of 255 is -1
+    ],
+)
+def test_what_is_padded_with_a_zero_point(choice: str, dtype: str, zero: str, narrow: bool) -> None:
+    """Bytes beside a condition become the zero point, which has to be such a byte."""
+    func = read(
+        f'A: T.Buffer((9, 37), "{dtype}"), B: T.Buffer((37, 21), "int8"), '
+        'za: T.Buffer((9,), "int8"), C: T.Buffer((9, 21), "int32")',
+        f"""
+    for i, j in T.grid(9, 21):
+        C[i, j] = 0
+        for k in range(37):
+            C[i, j] += T.{choice}(k > 3, T.int32(A[i, k]) - {zero}, 0) * {B}
+""",
+    )
+    assert decomposed(func) == narrow
+
+
+def test_factors_of_int32_are_no_bytes() -> None:
+    assert not decomposed(product("(zk[k] + 3)", f"({B} - 3)"))
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_an_image_is_padded_with_bytes_if_it_has_one_zero_point(each: bool) -> None:
+    x = te.placeholder((8, 5, 5), "int8", "x")
+    z = te.placeholder((8 if each else 1,), "int8", "z")
+    w = te.placeholder((16, 8, 3, 3), "int8", "w")
+    pad = te.compute(
+        (8, 7, 7),
+        lambda c, i, j: te.if_then_else(
+            te.all_of(i > 0, i < 6, j > 0, j < 6),
+            x[c, i - 1, j - 1].astype("int32") - z[c if each else 0].astype("int32"),
+            0,
+        ),
+    )
+    c, u, v = (te.reduce_axis((0, n)) for n in (8, 3, 3))
+    y = te.compute(
+        (16, 5, 5),
+        lambda o, i, j: te.sum(pad[c, i + u, j + v] * w[o, c, u, v].astype("int32"), [c, u, v]),
+    )
+    assert decomposed(te.create_prim_func([x, z, w, y])) == (not each)

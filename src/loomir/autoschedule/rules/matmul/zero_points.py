@@ -26,7 +26,7 @@ from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import IF_THEN_ELSE
-from loomir.tir.expr import Add, Call, Cast, IntImm, Mul, PrimExpr, Select, Sub, Var, cast, const
+from loomir.tir.expr import Add, Call, IntImm, Mul, PrimExpr, Select, Sub, Var, cast, const
 from loomir.tir.stmt import Stmt
 
 __all__ = ["plan_zero_points"]
@@ -92,8 +92,7 @@ def plan_zero_points(
         if plan is not None:
             return _combine(made, pad, plan, None, constants, plans[1]), lead + many
     plan = plans[0]([made.product], frozenset())
-    if plan is None:
-        return None
+    assert plan is not None  # recognised as a product of a matrix with a matrix
     return _combine(made, pad, plan, made.end, constants, plans[1]), lead + 1
 
 
@@ -255,8 +254,7 @@ def _as_byte(zero: PrimExpr, dtype: DataType) -> PrimExpr | None:
         return (
             const(zero.value, dtype) if dtype.min_value <= zero.value <= dtype.max_value else None
         )
-    while isinstance(zero, Cast) and zero.dtype.is_integer and zero.value.dtype.is_integer:
-        zero = zero.value
+    zero = strip_widening(zero)
     return zero if zero.dtype is dtype else None
 
 
