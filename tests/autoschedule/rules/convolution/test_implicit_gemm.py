@@ -19,6 +19,8 @@ from loomir.interp import interpret
 from loomir.target import Target
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
+from tests.autoschedule.agreement import interpret_both
+from tests.autoschedule.rules.matmul.test_epilogues import draw, list_buffers, polynomial
 
 Array = np.ndarray[Any, Any]
 
@@ -336,3 +338,14 @@ def test_kernels_that_exceed_l1_are_prefetched_where_they_are_read_in_place() ->
     result = np.full((1, 120, 17), np.nan, "float32")
     interpret(made.func, made.func.name, x, w, result)
     np.testing.assert_array_equal(result[0], w[:, :, 0] @ x[0])
+
+
+def test_a_long_epilogue_is_one_loop_over_the_rows_of_a_tile() -> None:
+    x, w = te.placeholder((1, 2, 7, 18)), te.placeholder((3, 2, 3, 3))
+    sums = topi.conv(x, w)
+    done = te.compute((1, 3, 5, 16), lambda *at: polynomial(sums[at]))
+    func = te.create_prim_func([x, w, done])
+    shapes = (1, 2, 7, 18), (3, 2, 3, 3), (1, 3, 5, 16)
+    (plan,) = interpret_both(func, draw(*shapes), target="x86-64-v4")
+    assert plan.kind == "convolution"
+    assert "edge" in list_buffers(plan)

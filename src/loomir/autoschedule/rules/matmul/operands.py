@@ -108,11 +108,8 @@ class Side:
         rest = sub(self.tiles, mul(block, each))
         if self.overlaps and self.most > self.per_block:
             return Select(Eq(block, sub(self.blocks, imm64(1))), rest, each)
-        if isinstance(self.tiles, IntImm):
-            if self.tiles.value % self.per_block == 0:
-                return each
-            if self.tiles.value < self.per_block:
-                return self.tiles
+        if isinstance(self.tiles, IntImm) and self.tiles.value % self.per_block == 0:
+            return each
         return minimum(each, rest)
 
     def compute_first_row(self, tile: PrimExpr) -> PrimExpr:
