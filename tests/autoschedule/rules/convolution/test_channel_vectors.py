@@ -245,6 +245,25 @@ def test_any_number_of_images() -> None:
         np.testing.assert_allclose(result, wanted, 1e-4, 1e-4)
 
 
+@pytest.mark.usefixtures("anyhow")
+def test_channels_at_symbolic_distances_are_not_read_in_vectors() -> None:
+    """The first lines of images of any height: pixels lie along vectors then."""
+    h = te.size_var("h", "int64")
+    x, w = te.placeholder((3, h, 9), name="x"), te.placeholder((16, 3, 3, 3), name="w")
+    c, u, v = (te.reduce_axis((0, 3)) for _ in range(3))
+    out = te.compute(
+        (16, 4, 7), lambda o, i, j: te.sum(x[c, i + u, j + v] * w[o, c, u, v], [c, u, v])
+    )
+    func = te.create_prim_func([x, w, out])
+    assert not in_vectors(func)
+    rng = np.random.default_rng(6)
+    image, kernel = (rng.standard_normal(s).astype("float32") for s in ((3, 8, 9), (16, 3, 3, 3)))
+    result = np.full((16, 4, 7), np.nan, "float32")
+    run(prepared(func, {1}, WIDE), [image, kernel, result], "interpreted")
+    wanted = expected(image[None, :, :6], kernel, [1, 1], [(0, 0), (0, 0)], [1, 1], 1)
+    np.testing.assert_allclose(result, wanted[0], 1e-4, 1e-4)
+
+
 def test_they_are_chosen_for_many_channels_of_few_pixels() -> None:
     def chosen(*args: Any, target: str = WIDE) -> bool:
         x, w, *rest = args
@@ -259,6 +278,7 @@ def test_they_are_chosen_for_many_channels_of_few_pixels() -> None:
     assert chosen((1, 512, 14, 14), (512, 512, 3, 3), 2, 1)
     assert not chosen((1, 64, 56, 56), (20, 64, 3, 3), 1, 1)  # channels fill no vectors
     assert not chosen((1, 3, 224, 224), (64, 3, 7, 7), 2, 3)  # few steps
+    assert not chosen((1, 2048, 14, 14), (1024, 2048, 1, 1))  # an image in L3 that is read once
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 4, 16])

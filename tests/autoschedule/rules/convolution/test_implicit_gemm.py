@@ -16,6 +16,7 @@ from loomir import te
 from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.rules.convolution import panel_packing
 from loomir.interp import interpret
+from loomir.script import from_source
 from loomir.target import Target
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
@@ -349,3 +350,84 @@ def test_a_long_epilogue_is_one_loop_over_the_rows_of_a_tile() -> None:
     (plan,) = interpret_both(func, draw(*shapes), target="x86-64-v4")
     assert plan.kind == "convolution"
     assert "edge" in list_buffers(plan)
+
+
+def slide(image: Any, kernel: Any, width: int) -> Any:
+    """Convolve 4 channels of 7 lines, for so many pixels of each."""
+    c, u, v = (te.reduce_axis((0, n)) for n in (4, 3, 3))
+    return te.compute(
+        (3, 5, width),
+        lambda o, i, j: te.sum(image[c, i + u, j + v] * kernel[o, c, u, v], [c, u, v]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("border", "width", "fused"),
+    [
+        ("twice", 11, True),
+        ("checks", 9, False),  # no border, but every second pixel
+        ("columns", 9, False),
+        ("rows", 11, True),
+    ],
+)
+def test_what_may_be_a_border(border: str, width: int, fused: bool) -> None:
+    """A border may be added to another; how many rows, not columns, are inside may be symbolic."""
+    n, zero = te.size_var("n", "int64"), te.const(0.0, "float32")
+    rows, columns = te.const(7, "int64"), te.const(9, "int64")
+    shape = {"twice": (4, 5, 7), "columns": (4, 7, n), "rows": (4, n, 9)}.get(border, (4, 7, 9))
+    x, w = te.placeholder(shape), te.placeholder((3, 4, 3, 3))
+    if border == "twice":
+        inner = te.compute(
+            (4, 6, 9),
+            lambda c, i, j: te.if_then_else(
+                te.all_of(i > 0, j > 0, j < 8), x[c, i - 1, j - 1], zero
+            ),
+        )
+        padded = te.compute(
+            (4, 7, 11),
+            lambda c, i, j: te.if_then_else(
+                te.all_of(i < 6, j > 0, j < 10), inner[c, i, j - 1], zero
+            ),
+        )
+    elif border == "checks":
+        padded = te.compute(
+            shape, lambda c, i, j: te.if_then_else(((i + j) % 2).equal(0), x[c, i, j], zero)
+        )
+    elif border == "columns":
+        padded = te.compute(
+            (4, 7, columns), lambda c, i, j: te.if_then_else(j < n, x[c, i, j], zero)
+        )
+    else:
+        padded = te.compute(
+            (4, rows, 11),
+            lambda c, i, j: te.if_then_else(te.all_of(i < n, j > 0, j < 10), x[c, i, j - 1], zero),
+        )
+    out = slide(padded, w, width - 2)
+    func = te.create_prim_func([x, w, out])
+    given = [getattr(e, "value", 6) for e in x.shape]
+    shapes = [tuple(given), (3, 4, 3, 3), (3, 5, width - 2)]
+    plans = interpret_both(func, draw(*shapes), rtol=1e-4)
+    kinds = ["convolution"] if fused else ["element-wise", "convolution"]
+    assert [plan.kind for plan in plans] == kinds
+
+
+def test_an_image_of_which_some_is_copied_has_no_border() -> None:
+    """What is not copied keeps what it held, which a border would replace."""
+    func = from_source("""
+from loomir.script import tir as T
+
+@T.prim_func
+def main(a: T.handle, w: T.Buffer((3, 4, 3, 3), "float32"), y: T.Buffer((3, 5, 7), "float32")):
+    n = T.int64()
+    x = T.match_buffer(a, (4, 7, n), "float32")
+    image = T.alloc_buffer((4, 7, 9))
+    for c, i, j in T.grid(4, 7, 9):
+        image[c, i, j] = T.if_then_else(j < n, x[c, i, j], image[c, i, j])
+    for o, i, j in T.grid(3, 5, 7):
+        y[o, i, j] = T.float32(0)
+        for c, u, v in T.grid(4, 3, 3):
+            y[o, i, j] += image[c, i + u, j + v] * w[o, c, u, v]
+""")
+    assert isinstance(func, PrimFunc)
+    plans = interpret_both(func, draw((4, 7, 9), (3, 4, 3, 3), (3, 5, 7)), rtol=1e-4)
+    assert [plan.kind for plan in plans] == ["element-wise", "convolution"]

@@ -134,8 +134,6 @@ def is_near(image: Image, shape: tuple[int, int, int], target: Target) -> bool:
 
 def compute_stride(image: Image, place: PrimExpr, axis: Axis) -> int | None:
     """Compute the stride of an address along an axis, None if it is dynamic."""
-    if axis.size == 1:
-        return 0
     axes = (*image.product.batch, *image.steps, *image.places)
     zeros: dict[Var, PrimExpr] = {a.var: imm64(0) for a in axes}
     ends = [substitute(place, {**zeros, axis.var: imm64(i)}) for i in (0, 1)]
