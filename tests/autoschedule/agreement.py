@@ -97,13 +97,14 @@ def interpret_both(
     arrays: Sequence[npt.NDArray[np.generic]],
     *,
     target: str = "haswell",
+    tasks: bool = False,
     rtol: float = 1e-5,
 ) -> tuple[Plan, ...]:
     """Compare the scheduled function with the function as written, by the interpreter only.
 
     Return its plans. The target may be a machine that is not at hand.
     """
-    made = scheduled(func, target=target)
+    made = scheduled(func, target=target, tasks=tasks)
     assert not loomir.verify(made.func)
     wanted, got = ([array.copy() for array in arrays] for _ in range(2))
     Interpreter(func).call(func.name, wanted, {})

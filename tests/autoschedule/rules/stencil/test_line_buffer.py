@@ -15,7 +15,10 @@ from loomir.script import tir as T
 from loomir.target import Target
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
+from tests.autoschedule.agreement import interpret_both
 from tests.autoschedule.equivalence import assert_same_results, kinds, schedule_for
+
+RANDOM = np.random.default_rng(7)
 
 
 def is_copied(made: ScheduledFunction) -> bool:
@@ -194,3 +197,49 @@ def test_nothing_is_read_beyond_the_last_result(func: PrimFunc, other: tuple[int
     loomir.interpret(func, *given, wanted)
     loomir.interpret(made.func, *given, found)
     np.testing.assert_array_equal(found, wanted)
+
+
+def window(value: str, condition: str, shape: str, other: str = "T.float32(0)") -> PrimFunc:
+    """Sum windows of 5 x 5 elements; what is read where a condition holds may be otherwise."""
+    read = from_source(
+        f"""
+@T.prim_func
+def main(a: T.handle, W: T.Buffer((5, 5), "float32"), B: T.Buffer((9, 19), "float32")):
+    m = T.int64()
+    n = T.int64()
+    A = T.match_buffer(a, {shape}, "float32")
+    for i, j, k, h in T.grid(T.int64(9), T.int64(19), T.int64(5), T.int64(5)):
+        with T.sblock("window"):
+            y, x, u, v = T.axis.remap("SSRR", [i, j, k, h])
+            with T.init():
+                B[y, x] = T.float32(0)
+            B[y, x] += T.if_then_else({condition}, {value}, {other})
+"""
+    )
+    assert isinstance(read, PrimFunc)
+    return read
+
+
+INSIDE = "y + u >= 2 and y + u < 11 and x + v >= 2 and x + v < 21"
+SMALL, LARGE = "A[y + u - 2, x + v - 2]", "A[y + u, x + v]"
+WINDOWS = {
+    "border": (SMALL, INSIDE, "(9, 19)", "T.float32(0)"),
+    "weights within": (f"{SMALL} * W[u, v]", INSIDE, "(9, 19)", "T.float32(0)"),
+    "weights beside": (SMALL, INSIDE, "(9, 19)", "W[u, v]"),
+    "rows of results": (LARGE, "y >= 2 and x + v >= 2", "(13, 23)", "T.float32(0)"),
+    "symbolic condition": (LARGE, "x + v < n", "(13, n)", "T.float32(0)"),
+    "symbolic width": (LARGE, "x + v < 20", "(13, n)", "T.float32(0)"),
+    "last rows": ("A[y + u + (m - 13), x + v]", "x + v < 20", "(m, 23)", "T.float32(0)"),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_rows_are_copied_only_if_all_windows_see_the_same(name: str):
+    value, condition, shape, other = WINDOWS[name]
+    func = window(value, condition, shape, other)
+    sizes = {"border": (9, 19), "weights within": (9, 19), "weights beside": (9, 19)}
+    given = sizes.get(name, (15, 23) if name == "last rows" else (13, 23))
+    arrays = [RANDOM.standard_normal(s).astype("float32") for s in (given, (5, 5), (9, 19))]
+    (plan,) = interpret_both(func, arrays, rtol=1e-4)
+    assert plan.kind == "windows"
+    assert any("rows are copied" in text for text in plan.choices) == (name == "border")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from loomir import te
+from loomir.ir.visit import by_class
 from loomir.script import tir as T
 from loomir.te import topi
+from loomir.tir.stmt import For
+from tests.autoschedule.agreement import interpret_both
 from tests.autoschedule.equivalence import assert_same_results, kinds, schedule_for
+
+RANDOM = np.random.default_rng(13)
 
 
 def image(*shape: int, name: str = "x", dtype: str = "float32") -> te.Tensor:
@@ -122,6 +128,36 @@ def of_vectors(A: T.Buffer((6, 34), "float32x4"), B: T.Buffer((4, 32), "float32x
 
 def test_elements_that_are_vectors_are_left_to_other_rules():
     assert "windows" not in kinds(schedule_for(of_vectors, "native", tasks=True))
+
+
+@T.prim_func
+def of_first_elements(A: T.Buffer((6, 34), "float32x4"), B: T.Buffer((4, 32), "float32")):
+    for i, j, k, h in T.grid(4, 32, 3, 3):
+        with T.sblock("sum"):
+            y, x, dy, dx = T.axis.remap("SSRR", [i, j, k, h])
+            with T.init():
+                B[y, x] = T.float32(0)
+            B[y, x] = B[y, x] + T.Shuffle([A[y + dy, x + dx]], [0])
+
+
+def test_results_of_elements_that_are_vectors_are_left_too():
+    arrays = [RANDOM.standard_normal(s).astype("float32") for s in ((6, 34, 4), (4, 32))]
+    plans = interpret_both(of_first_elements, arrays)
+    assert [plan.kind for plan in plans] == ["reduction"]
+
+
+@pytest.mark.parametrize("tasks", [False, True])
+@pytest.mark.parametrize("height", [8, 9])
+def test_rows_that_fill_tiles_leave_none_over(height: int, tasks: bool):
+    x = te.placeholder((height + 2, 18))
+    k, h = te.reduce_axis((0, 3)), te.reduce_axis((0, 3))
+    sums = te.compute((height, 16), lambda i, j: te.sum(x[i + k, j + h], [k, h]))
+    func = te.create_prim_func([x, sums])
+    arrays = [RANDOM.standard_normal(s).astype("float32") for s in ((height + 2, 18), (height, 16))]
+    (plan,) = interpret_both(func, arrays, tasks=tasks)
+    assert plan.choices[0].startswith("tile of 2 x 16")
+    names = {loop.loop_var.name_hint for loop in by_class(plan.stmt)[For]}
+    assert ("rest" in names) == (height == 9)
 
 
 @pytest.mark.parametrize(

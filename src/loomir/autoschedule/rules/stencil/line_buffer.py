@@ -328,9 +328,7 @@ class _ReadRewriter:
                 form = affine_form(index, tuple(Axis(var, imm64(0)) for var in self.here))
                 if form is None or not form.terms:
                     continue
-                (var, times), *more = form.terms.items()
-                if more or times != 1:
-                    return None
+                (var,) = form.terms  # that of the axis with which the index moves, once
                 if var is self.here[0]:
                     rows += [LE(imm64(0), index), LT(index, int64(size))]
                 elif not isinstance(form.rest, IntImm) or not isinstance(size, IntImm):

@@ -395,9 +395,9 @@ def _band(
     )
     done = fold_expr(mul(tiles, imm64(found.rows)))
     left = fold_expr(sub(length, done))
-    if number(left) != 0:
-        whole = number(sub(high, low))
-        rest = 1 if whole is None else max(1, whole % found.rows)
+    whole = number(sub(high, low))
+    if whole is None or whole % found.rows:  # otherwise tiles fill each band
+        rest = 1 if whole is None else whole % found.rows
         made.append(
             loop(
                 "rest",
