@@ -15,11 +15,13 @@ from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.ir.stage import Axis
 from loomir.autoschedule.prepack_constants import prepare_constants
 from loomir.autoschedule.rules.transposed_convolution.recognise import Line, Phases, phases_of
+from loomir.script import from_source
 from loomir.target import Target
 from loomir.te import topi
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm, Var
 from loomir.tir.function import PrimFunc
+from tests.autoschedule.agreement import interpret_both
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(5)
@@ -235,3 +237,104 @@ def products(one: Line, phases: list[Phases]) -> set[tuple[int, int, int]]:
     inside = [product for product in found if 0 <= product[0] < 11]
     assert len(set(inside)) == len(inside)
     return set(inside)
+
+
+SMALL = {
+    "a kernel as long as the stride": (
+        ((1, 3, 3, 4), (3, 1, 2, 2), {"stride": 2, "groups": 3}),
+        "transposed convolution",  # no phase reads beyond the image
+    ),
+    "a kernel of one column": (
+        ((1, 3, 5, 6), (3, 1, 4, 1), {"stride": 2, "groups": 3}),
+        "transposed convolution",
+    ),
+    "windows": (((1, 3, 5, 6), (3, 1, 3, 3), {"padding": 1, "groups": 3}), "windows"),
+    "sixteen phases": (((1, 2, 2, 2), (2, 2, 4, 4), {"stride": 4, "dilation": 3}), "rows"),
+    "no images": (((0, 2, 5), (2, 3, 4), {"stride": 2}), "loops"),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_phases_of_small_convolutions(name: str) -> None:
+    (size, kernel, options), kind = SMALL[name]
+    func = kernel_of(size, kernel, "float32", False, options)
+    arrays = [values(shape_of(b), "float32") for b in func.buffer_map.values()]
+    assert [plan.kind for plan in interpret_both(func, arrays, rtol=1e-4)] == [kind]
+
+
+def test_what_does_not_read_the_result_comes_after_it() -> None:
+    x, w, z = (te.placeholder(shape) for shape in ((1, 2, 5), (2, 3, 4), (7,)))
+    out, other = topi.conv_transpose(x, w, stride=2), te.compute((7,), lambda i: te.exp(z[i]))
+    func = te.create_prim_func([x, w, z, out, other])
+    arrays = [values(shape_of(b), "float32") for b in func.buffer_map.values()]
+    kinds = [plan.kind for plan in interpret_both(func, arrays, rtol=1e-4)]
+    assert kinds == ["transposed convolution", "element-wise"]
+
+
+def scattered(condition: str, element: str, kernel: str, size: str, width: str) -> PrimFunc:
+    """Write out a transposed convolution of which parts may be otherwise."""
+    read = from_source(
+        f"""
+@T.prim_func
+def main(a: T.handle, K: T.Buffer((2, 3, 4), "float32"), b: T.handle):
+    n = T.int64()
+    m = T.int64()
+    X = T.match_buffer(a, (2, {size}), "float32")
+    Y = T.match_buffer(b, (3, {width}), "float32")
+    for i, j, l, h in T.grid(T.int64(3), T.int64({width}), T.int64(2), T.int64(4)):
+        with T.sblock("sum"):
+            o, x, c, k = T.axis.remap("SSRR", [i, j, l, h])
+            with T.init():
+                Y[o, x] = T.float32(0)
+            Y[o, x] += T.if_then_else({condition}, X[c, {element}] * {kernel}, T.float32(0))
+"""
+    )
+    assert isinstance(read, PrimFunc)
+    return read
+
+
+ELEMENT = "(x + 1 - k) // 2"
+MEETS = "(x + 1 - k) % 2 == 0"
+INSIDE = f"{ELEMENT} >= 0 and {ELEMENT} < 9"
+SCATTERED = {
+    "usual": (f"{MEETS} and {INSIDE}", ELEMENT, "K[c, o, k]", "9", "20"),
+    "between": (f"(x + 1 - k) % 2 == 1 and {INSIDE}", ELEMENT, "K[c, o, k]", "9", "20"),
+    "some elements": (f"{MEETS} and {INSIDE} and {ELEMENT} < n", ELEMENT, "K[c, o, k]", "n", "20"),
+    "any width": (f"{MEETS} and {INSIDE}", ELEMENT, "K[c, o, k]", "9", "m"),
+    "no bounds": ("(x + 6 - k) % 2 == 0", "(x + 6 - k) // 2", "K[c, o, k]", "14", "20"),
+    "some taps": (f"{MEETS} and {INSIDE} and k < 3", ELEMENT, "K[c, o, k]", "9", "20"),
+    "mirrored": (f"{MEETS} and {INSIDE}", ELEMENT, "K[c, o, 3 - k]", "9", "20"),
+    "one tap for all": (f"{MEETS} and {INSIDE}", ELEMENT, "K[c, o, 0]", "9", "20"),
+}
+
+
+@pytest.mark.parametrize("name", SCATTERED)
+def test_other_sums_of_some_taps_have_no_phases(name: str) -> None:
+    func = scattered(*SCATTERED[name])
+    size = {"some elements": 8, "no bounds": 14}.get(name, 9)
+    arrays = [values(shape, "float32") for shape in ((2, size), (2, 3, 4), (3, 20))]
+    kinds = [plan.kind for plan in interpret_both(func, arrays, rtol=1e-4)]
+    assert (kinds == ["transposed convolution"]) == (name == "usual")
+
+
+def test_taps_along_a_diagonal_have_no_phases() -> None:
+    func = from_source("""
+@T.prim_func
+def main(X: T.Buffer((5, 6), "float32"), K: T.Buffer((3,), "float32"), Y: T.Buffer((11, 13), "float32")):
+    for i, j, h in T.grid(T.int64(11), T.int64(13), T.int64(3)):
+        with T.sblock("sum"):
+            y, x, k = T.axis.remap("SSR", [i, j, h])
+            with T.init():
+                Y[y, x] = T.float32(0)
+            Y[y, x] += T.if_then_else(
+                (y - k) % 2 == 0 and (x - k) % 2 == 0
+                and (y - k) // 2 >= 0 and (y - k) // 2 < 5
+                and (x - k) // 2 >= 0 and (x - k) // 2 < 6,
+                X[(y - k) // 2, (x - k) // 2] * K[k],
+                T.float32(0),
+            )
+""")
+    assert isinstance(func, PrimFunc)
+    arrays = [values(shape_of(b), "float32") for b in func.buffer_map.values()]
+    kinds = [plan.kind for plan in interpret_both(func, arrays, rtol=1e-4)]
+    assert "transposed convolution" not in kinds

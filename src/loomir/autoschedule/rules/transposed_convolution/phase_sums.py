@@ -21,7 +21,6 @@ from loomir.autoschedule.rules.transposed_convolution.recognise import (
     list_trailing,
 )
 from loomir.ir.visit import by_class
-from loomir.support.diagnostics import InternalError
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -317,12 +316,11 @@ class PhaseSums:
             return frozenset(b for b in mine & group if id(b.data) not in read)
 
         while place < len(stages):
-            asked = (rule(stages[place:], inner, self.target) for rule in rules)
-            found = next((answer for answer in asked if answer is not None), None)
-            if found is None:
-                raise InternalError("no rule takes a stage")
-            plans.append(found[0])
-            place += found[1]
+            answers = (rule(stages[place:], inner, self.target) for rule in rules)
+            # The last rule takes any stage.
+            plan, count = next(answer for answer in answers if answer is not None)
+            plans.append(plan)
+            place += count
         return plans
 
     def _check_kernel(self, stmt: Stmt) -> Stmt:
