@@ -412,7 +412,7 @@ def test_what_may_be_a_border(border: str, width: int, fused: bool) -> None:
 
 
 def test_an_image_of_which_some_is_copied_has_no_border() -> None:
-    """What is not copied keeps what it held, which a border would replace."""
+    """What is not copied keeps its value, which a border would replace."""
     func = from_source("""
 from loomir.script import tir as T
 
