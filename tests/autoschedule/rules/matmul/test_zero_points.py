@@ -7,11 +7,13 @@ import pytest
 
 from loomir import te
 from loomir.autoschedule.driver import schedule_function
+from loomir.autoschedule.prepack_constants import prepare_constants
 from loomir.interp import interpret
 from loomir.script import from_source
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
 from tests.autoschedule.agreement import interpret_both
+from tests.autoschedule.test_prepack_constants import run
 
 BYTES = "icelake-server"
 EXTREMES = np.array([-128, -127, -1, 0, 1, 126, 127], "int8")
@@ -169,3 +171,38 @@ def test_an_image_is_padded_with_bytes_if_it_has_one_zero_point(each: bool) -> N
         lambda o, i, j: te.sum(pad[c, i + u, j + v] * w[o, c, u, v].astype("int32"), [c, u, v]),
     )
     assert decomposed(te.create_prim_func([x, z, w, y])) == (not each)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "constant"),
+    [
+        (f"({A} - z)", f"({B} - 3)", 0),
+        (f"T.Select(k < z, {A} - 3, 0)", f"({B} - 4)", 0),
+        (f"({A} - 4)", f"T.Select(k < z, {B} - 3, 0)", 1),
+        (f"({A} - 4)", f"({B} - z)", 1),
+    ],
+)
+def test_sums_that_depend_on_the_call_are_not_computed_before_it(
+    x: str, y: str, constant: int
+) -> None:
+    func = read(
+        'A: T.Buffer((9, 37), "int8"), B: T.Buffer((37, 21), "int8"), z: T.int32, '
+        'C: T.Buffer((9, 21), "int32")',
+        f"""
+    for i, j in T.grid(9, 21):
+        C[i, j] = 0
+        for k in range(37):
+            C[i, j] += {x} * {y}
+""",
+    )
+    made = prepare_constants(func, {constant}, Target(BYTES), least=0)
+    numbers = np.random.default_rng(5)
+    a, b = numbers.choice(EXTREMES, (9, 37)), numbers.choice(EXTREMES, (37, 21))
+    for z in (7, 20):
+        wanted, result = np.zeros((9, 21), "int32"), np.ones((9, 21), "int32")
+        interpret(func, a, b, z, wanted)
+        if made is None:
+            interpret(schedule_function(func, Target(BYTES)).func, a, b, z, result)
+        else:
+            run(made, [a, b, z, result], "interpreted")
+        np.testing.assert_array_equal(result, wanted)

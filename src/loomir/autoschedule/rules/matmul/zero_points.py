@@ -110,7 +110,7 @@ def _combine(
     private: list[Buffer] = []
     for stage in (*(() if pad is None else (pad,)), *stages.sums):
         stmt = single(stage).stmt
-        if all(p.buffer.data in constants for p in by_class(stage.value).get(BufferLoad, ())):
+        if _is_constant(stage, constants):
             ahead.append(Prepack(stmt, (stage.buffer,)))
         else:
             made.append(stmt)
@@ -127,6 +127,16 @@ def _combine(
         choices=(*plan.choices, text),
         ahead=tuple(ahead),
     )
+
+
+def _is_constant(stage: Stage, constants: Set[Var]) -> bool:
+    """Whether a stage gives the same in all calls: it uses no sizes or scalars of a call either."""
+    axes = (*stage.axes, *stage.reduced)
+    found = by_class(stage.value)
+    fixed = {axis.var for axis in axes}.issuperset(found.get(Var, ()))
+    loads: list[BufferLoad] = found.get(BufferLoad, [])
+    same = all(load.buffer.data in constants for load in loads)
+    return fixed and same and all(axis.size is not None for axis in axes)
 
 
 class _DecomposedSum:
