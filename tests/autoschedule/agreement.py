@@ -16,10 +16,39 @@ from loomir.autoschedule.driver import ScheduledFunction, schedule_function
 from loomir.autoschedule.ir.plan import Plan
 from loomir.interp import Interpreter
 from loomir.runtime.executable import Executable
+from loomir.script import from_source
 from loomir.target import Target
+from loomir.tir.expr import IntImm
 from loomir.tir.function import PrimFunc
 
-__all__ = ["agrees", "forget", "interpret_both", "scheduled"]
+__all__ = ["agrees", "draw", "forget", "interpret_both", "interpret_kinds", "read_function", "scheduled"]
+
+_Array = npt.NDArray[np.generic]
+
+
+def read_function(params: str, body: str) -> PrimFunc:
+    """Read a function from its parameters and its statements."""
+    lines = "\n".join(f"    {line}" for line in body.strip("\n").split("\n"))
+    head = f"from loomir.script import tir as T\n@T.prim_func\ndef main({params}):\n"
+    func = from_source(head + lines + "\n")
+    assert isinstance(func, PrimFunc)
+    return func
+
+
+def draw(func: PrimFunc, **given: _Array) -> list[_Array]:
+    """Draw arrays of small numbers for the parameters of a function, but for those ``given``."""
+    random = np.random.default_rng(7)
+    made: list[_Array] = []
+    for buffer in func.buffer_map.values():
+        if buffer.name in given:
+            made.append(given[buffer.name])
+            continue
+        shape = [extent.value for extent in buffer.shape if isinstance(extent, IntImm)]
+        assert len(shape) == len(buffer.shape)
+        lanes = [buffer.dtype.lanes] if buffer.dtype.lanes > 1 else []
+        drawn = random.integers(-9, 10, (*shape, *lanes))
+        made.append(drawn.astype(str(buffer.dtype.element)))
+    return made
 
 
 def scheduled(func: PrimFunc, *, tasks: bool = False, target: str = "native") -> ScheduledFunction:
@@ -52,6 +81,14 @@ def forget() -> None:
     """Forget what functions became: what they become may depend on what a test has changed."""
     for known in (_made, _interpreter, _native):
         known.cache_clear()
+
+
+def interpret_kinds(
+    func: PrimFunc, arrays: Sequence[_Array], *, target: str = "haswell", rtol: float = 0
+) -> list[str]:
+    """Compare as ``interpret_both`` does, with and without tasks; return the kinds of the plans."""
+    interpret_both(func, arrays, target=target, tasks=True, rtol=rtol)
+    return [plan.kind for plan in interpret_both(func, arrays, target=target, rtol=rtol)]
 
 
 def agrees(

@@ -12,6 +12,7 @@ from loomir.autoschedule.lift.lift_function import lift_function
 from loomir.script import from_source
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
+from tests.autoschedule.agreement import interpret_both, read_function
 from tests.autoschedule.rules.reduction.test_ordered_sums import exactly
 
 SPECIAL = np.array([np.nan, 0.0, -0.0, np.inf, -np.inf, 1.0, -1.0], "float32")
@@ -142,3 +143,18 @@ def main(p: T.Buffer((20, 40), "float32"), o: T.Buffer((20, 40), "float32")):
     assert isinstance(func, PrimFunc)
     p = np.random.default_rng(3).choice(SPECIAL, (20, 40)).astype("float32")
     assert exactly(func, p, np.zeros_like(p), targets=("native",)) == ["windows"]
+
+
+def test_truth_values_are_compared_in_order() -> None:
+    func = read_function(
+        'x: T.Buffer((6, 8), "bool"), o: T.Buffer((6,), "bool")',
+        """
+for i, k in T.grid(6, 8):
+    if x[i, k] > o[i]:
+        o[i] = x[i, k]
+""",
+    )
+    (part,) = lift_function(func).parts
+    assert not hasattr(part, "combine")
+    x = np.random.default_rng(5).random((6, 8)) < 0.2
+    assert interpret_both(func, [x, np.zeros(6, "bool")]) == []

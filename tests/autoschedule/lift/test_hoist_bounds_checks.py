@@ -10,7 +10,7 @@ from loomir import te
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees, scheduled
+from tests.autoschedule.agreement import agrees, draw, interpret_both, read_function, scheduled
 
 RANDOM = np.random.default_rng(12)
 TABLE = RANDOM.standard_normal((31, 37)).astype("float32")
@@ -162,3 +162,20 @@ def test_arrays_are_read_backwards_in_vectors(dtype: str):
     text = loomir.compile(func, cache=False).assembly()
     assert "vpgather" not in text
     assert "vgather" not in text
+
+
+@pytest.mark.parametrize(
+    ("condition", "wrapped"),
+    [("i[k] < 0 and i[k] >= -9", "i[k] + 9"), ("i[k] > 5 and i[k] < 8", "i[k] - 4")],
+)
+def test_indices_are_chosen_by_other_conditions(condition: str, wrapped: str):
+    """Only a condition that counts from the end follows from the check in part."""
+    func = read_function(
+        'x: T.Buffer((9,), "float32"), i: T.Buffer((40,), "int32"), o: T.Buffer((40,), "float32")',
+        f"""
+for k in range(40):
+    o[k] = x[T.checked_index(T.Select({condition}, {wrapped}, T.max(i[k], 0)), 9, "x", 0)]
+""",
+    )
+    arrays = draw(func, i=RANDOM.integers(-9, 9, 40).astype("int32"))
+    assert interpret_both(func, arrays) == ["bounds checks", "element-wise"]

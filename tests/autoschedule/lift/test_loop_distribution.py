@@ -7,9 +7,12 @@ import pytest
 
 import loomir
 from loomir.autoschedule.driver import schedule_function
+from loomir.autoschedule.lift.loop_distribution import distribute
 from loomir.script import tir as T
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import DeclBuffer
+from tests.autoschedule.agreement import draw, interpret_both, read_function
 
 RANDOM = np.random.default_rng(5)
 
@@ -259,3 +262,66 @@ def test_a_scalar_of_loops_that_end_before_they_begin_needs_no_memory(m: int):
     count = max(m - 5, 0)
     wanted[:, :count] = a.sum(axis=1, keepdims=True) * a[:, :count]
     np.testing.assert_array_equal(c, wanted)
+
+
+ROWS = 'A: T.Buffer((6, 8), "float32"), C: T.Buffer((6, 8), "float32")'
+LEFT = {
+    "more statements than are split": (
+        'A: T.Buffer((8,), "float32"), C: T.Buffer((70, 8), "float32")',
+        "for i in range(8):\n"
+        + "\n".join(f"    C[{k}, i] = A[i] * T.float32({k})" for k in range(70)),
+    ),
+    "a value that the first iteration sets": (
+        'A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")',
+        """
+last = T.alloc_buffer((1,), "float32")
+for i in range(8):
+    last[0] = T.if_then_else(i == 0, T.float32(1), last[0] * T.float32(0.5)) + A[i]
+    C[i] = last[0] + T.float32(1)
+""",
+    ),
+    "a row that is filled in two steps": (
+        ROWS,
+        """
+row = T.alloc_buffer((8,), "float32")
+for i in range(6):
+    for k in range(1, 8):
+        row[k] = A[i, k]
+    row[0] = T.float32(5)
+    for k in range(8):
+        C[i, k] = row[k] + row[7 - k]
+""",
+    ),
+    "memory that gets a buffer later": (
+        'A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")',
+        """
+for i in range(8):
+    memory = T.allocate([4], "float32", "global")
+    if i > 3:
+        row = T.decl_buffer((4,), "float32", data=memory)
+        row[i % 4] = A[i] * T.float32(2)
+        C[i] = row[i % 4]
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_loops_that_are_not_split(name: str):
+    func = read_function(*LEFT[name])
+    assert interpret_both(func, draw(func)) == []
+
+
+def test_two_buffers_of_one_memory_share_its_elements():
+    func = read_function(
+        'A: T.Buffer((24,), "float32"), C: T.Buffer((24,), "float32")',
+        """
+rows = T.decl_buffer((4, 6), "float32", data=A.data)
+for i, j in T.grid(4, 6):
+    rows[i, j] = C[i * 6 + j] + T.float32(1)
+    C[i * 6 + j] = A[23 - i * 6 - j]
+""",
+    )
+    assert isinstance(func.body, DeclBuffer)
+    assert distribute(func.body.body, {}, lambda extent: extent) is None
+    assert interpret_both(func, draw(func)) == []

@@ -15,6 +15,7 @@ from loomir.target import Target
 from loomir.tir.expr import Let
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import LetStmt, SeqStmt
+from tests.autoschedule.agreement import draw, interpret_both, read_function
 
 RANDOM = np.random.default_rng(8)
 ARRAYS = {
@@ -357,3 +358,73 @@ class Module:
     x, o = np.arange(9, dtype="float32"), np.zeros(9, "float32")
     loomir.compile(module)(x, o)
     np.testing.assert_array_equal(o, x + x)
+
+
+VECTORS = ", ".join(f'{name}: T.Buffer((24,), "float32")' for name in "xor")
+INTEGERS = 'x: T.Buffer((24,), "int32"), o: T.Buffer((24,), "int32")'
+LONG = " + ".join(f"(v + T.float32({k}))" for k in range(200))
+KEPT = {
+    "a condition that may fail": (
+        INTEGERS,
+        """
+for i in range(24):
+    t = x[i]
+    if 12 // (x[i] * x[i] + 1) > 2:
+        t = T.int32(7)
+    o[i] = t * t
+""",
+    ),
+    "a checked place": (
+        VECTORS + ', p: T.Buffer((24,), "int32")',
+        """
+for i in range(24):
+    v = T.exp(x[i])
+    o[T.checked_index(p[i], 24, "o", 0)] = v
+    r[i] = v * v
+""",
+    ),
+    "memory that a function may write": (
+        VECTORS,
+        """
+for i in range(24):
+    v = x[i] * T.float32(3)
+    T.evaluate(T.call_extern("handle", "memset", x.data, 0, 96))
+    o[i] = v
+""",
+    ),
+    "a local that a function may write": (
+        VECTORS,
+        """
+for i in range(24):
+    t = T.alloc_buffer((1,), "float32")
+    t[0] = x[i]
+    T.evaluate(T.call_extern("handle", "memset", t.data, 0, 4))
+    o[i] = t[0] + x[i]
+""",
+    ),
+    "more assignments than are followed": (
+        VECTORS,
+        "for i in range(24):\n    t = x[i]\n"
+        + "    t = t * T.float32(0.5) + x[i]\n" * 70
+        + "    o[i] = t",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_names_that_stay(name: str):
+    func = read_function(*KEPT[name])
+    assert interpret_both(func, draw(func, p=RANDOM.permutation(24).astype("int32"))) == []
+
+
+def test_a_name_in_a_long_expression_stays():
+    func = read_function(
+        VECTORS,
+        f"""
+v = T.float32()
+for i in range(24):
+    o[i] = T.Let({LONG}, where={{v: x[i]}})
+""",
+    )
+    assert resolve_names(func.body) is None
+    assert interpret_both(func, draw(func)) == ["element-wise"]

@@ -13,6 +13,7 @@ from loomir.autoschedule.lift.searches import split_searches
 from loomir.script import from_source
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
+from tests.autoschedule.agreement import draw, interpret_both, read_function
 
 HEAD = """
 from loomir.script import tir as T
@@ -96,3 +97,32 @@ def test_a_search_among_what_it_writes_is_left():
     assert split_searches(func.body) is not None
     moved = search("x[i, where] > best", inner="best = x[i, where]; where = j")
     assert split_searches(moved.body) is None
+
+
+ARRAYS = (
+    'x: T.Buffer((5, 24), "float32"), q: T.Buffer((24,), "int32"), '
+    'o: T.Buffer((24,), "float32"), w: T.Buffer((24,), "int32")'
+)
+KEPT = {
+    "an index from a table": ("x[i, j]", "i", "q[j]"),
+    "an index that divides": ("x[i, j]", "i", "100 // (q[0] + 1 - j)"),
+    "an element for each half": ("x[i, j]", "j // 12", "j"),
+    "a place from a table": ("x[i, j]", "q[i]", "j"),
+    "a place that divides": ("x[i, j % q[0]]", "i", "j"),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_searches_that_stay_loops(name: str):
+    value, place, at = KEPT[name]
+    func = read_function(
+        ARRAYS,
+        f"""
+for i, j in T.grid(5, 24):
+    if {value} > o[{place}]:
+        o[{place}] = {value}
+        w[{place}] = {at}
+""",
+    )
+    assert split_searches(func.body) is None
+    assert interpret_both(func, draw(func, q=np.arange(24, dtype="int32")[::-1])) == []

@@ -21,6 +21,16 @@ UNREAD = {
         "dividing by r[i] * r[i] + 1 fails where that is 0, at the first such iteration",
         "a division by a number that is not 0, or of floats",
     ),
+    "a bound from memory": (
+        "for j in range(a[0, 1]):\n            o[j] = o[j] * o[j + 1]",
+        "how far j runs is looked up in memory",
+        "j over a range that is known before the loops",
+    ),
+    "a checked place": (
+        'o[T.checked_index(a[i, 0], 64, "o", 0)] = i',
+        "it checks an index, and fails at the first that is outside",
+        "a nest with one store, `o[i, j] = table[index[i], j]`",
+    ),
     "a histogram": (
         "r[a[i, 0]] += 1",
         "where r is written is looked up in memory",
@@ -54,5 +64,6 @@ def f(a: T.Buffer((64, 64), "int32"), o: T.Buffer((64,), "int32"), r: T.Buffer((
     assert not made.plans
     (found,) = [explain_unlifted(stmt) for stmt in made.unplanned]
     assert (found.why, found.form) == (why, form)
-    assert found.what.startswith("loops over i, writing ")
+    assert found.what.startswith("loops over i")
+    assert ", writing " in found.what
     assert found.what.endswith(", line 5")
