@@ -30,7 +30,4 @@ def _branch(s: IfThenElse) -> Stmt:
 
 
 def _sequence(s: SeqStmt) -> Stmt:
-    kept = tuple(part for part in s.seq if part is not _NOTHING)
-    if len(kept) == len(s.seq):
-        return s
-    return kept[0] if len(kept) == 1 else SeqStmt(kept) if kept else _NOTHING
+    return s if s.seq else _NOTHING  # parts that were nothing are gone: sequences are flat
