@@ -67,10 +67,8 @@ _NODES: Final[dict[Combine, Callable[[PrimExpr, PrimExpr], PrimExpr]]] = {
 
 
 def accumulate(combine: Combine, acc: PrimExpr, term: PrimExpr) -> PrimExpr:
-    """Combine a term into an accumulator; the term itself where nothing is reduced."""
-    node = _NODES.get(combine)
-    if node is None:
-        return term
+    """Combine a term into an accumulator."""
+    node = _NODES[combine]
     if combine in (Combine.AND, Combine.OR) and not isinstance(term, Var):
         # A name: an operand that reads memory would be left out by lane.
         var = Var("term", term.dtype)

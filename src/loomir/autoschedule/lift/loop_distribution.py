@@ -71,7 +71,7 @@ def distribute(
     """Distribute a nest; None if there is nothing to distribute.
 
     ``private`` are buffers, by the identity of their pointers, that nothing else uses.
-    ``trip_count`` returns how often a loop of some extent runs, which may be negative.
+    ``trip_count`` returns how often a loop of some extent runs: never where that is negative.
     """
     made: list[Stmt] = []
     buffers: list[Buffer] = []
@@ -198,10 +198,8 @@ def _split(
             return None
         if not _fills(body[accesses[0][0]], buffer):
             return None
-        counts = _counts(loops, trip_count)
-        if any((number(extent) or 0) < 0 for extent in counts):
-            return None  # these loops do nothing
-        table[buffer] = decl_buffer((*counts, *buffer.shape), buffer.dtype, buffer.name)
+        shape = (*_counts(loops, trip_count), *buffer.shape)
+        table[buffer] = decl_buffer(shape, buffer.dtype, buffer.name)
     if not all(_is_moderate(loops, old, users) for old in table):
         return None
     parts = [_wrap_in_loops(loops, _privatize(loops, part, table)) for part in body]

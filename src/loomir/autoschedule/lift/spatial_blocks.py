@@ -27,11 +27,8 @@ def unwrap_spatial_block(reader: Reader, stmt: Stmt) -> Stmt | None:
     if axes is None or axes[1]:
         return None
     block = inner.block
-    table: dict[Var, PrimExpr] = {}
-    for it, value in zip(block.iter_vars, inner.values, strict=True):
-        if value.dtype is not it.var.dtype:
-            return None
-        table[it.var] = value
+    values = zip(block.iter_vars, inner.values, strict=True)
+    table: dict[Var, PrimExpr] = {it.var: value for it, value in values}
     body = substitute(block.body, table)
     for buffer in reversed(block.alloc_buffers):
         body = _allocate(buffer, body)
