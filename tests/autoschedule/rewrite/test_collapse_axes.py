@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import loomir
 from loomir import te
 from loomir.script import tir as T
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees, scheduled
+from tests.autoschedule.agreement import agrees, interpret_both, read_function, scheduled
 
 RANDOM = np.random.default_rng(11)
 TARGETS = ("native", "haswell")
@@ -176,3 +177,36 @@ def test_large_arrays_are_the_same_for_any_length() -> None:
         out = np.empty(shape, "float32")
         run(x, y, out)
         np.testing.assert_array_equal(out, x * y[:, None, None] + y[:, None, None])
+
+
+def test_long_chains_of_stages_keep_their_axes() -> None:
+    """Each stage shares its axes with the next one, and only the last one says what they are."""
+    names = [f"p{k}" for k in range(20)]
+    steps = [
+        f"for i, j in T.grid(n, m):\n    {a}[i, j] = {b}[i, j] + T.float32(1)"
+        for a, b in pairwise(names)
+    ]
+    uneven = "for i, j in T.grid(n, m):\n    p19[i, j] = T.cast(i + 2 * j, 'float32')"
+    arrays = [f"{name} = T.match_buffer({name}_, (n, m))" for name in names]
+    func = read_function(
+        ", ".join(f"{name}_: T.handle" for name in names),
+        "\n".join(["n, m = T.int64(), T.int64()", *arrays, *steps, uneven]),
+    )
+    assert shapes_of(func) == [[2]] * 20
+    assert interpret_both(func, [array(2, 3) for _ in names]) == ["element-wise"] * 20
+
+
+def test_long_chains_of_fixed_shapes_keep_their_axes() -> None:
+    names = [f"p{k}" for k in range(19)]
+    steps = [
+        f"for i, j, k in T.grid(2, 2, 3):\n    {a}[i, j, k] = {b}[i, j, k] + T.float32(1)"
+        for a, b in pairwise([*names, "x"])
+    ]
+    whole = "for i, j, k in T.grid(n, 2, 3):\n    x[i, j, k] = T.float32(1)"
+    func = read_function(
+        ", ".join([*(f"{name}: T.Buffer((2, 2, 3))" for name in names), "x_: T.handle"]),
+        "\n".join(["n = T.int64()", "x = T.match_buffer(x_, (n, 2, 3))", *steps, whole]),
+    )
+    assert shapes_of(func) == [[3]] * 20
+    arrays = [*(array(2, 2, 3) for _ in names), array(4, 2, 3)]
+    assert interpret_both(func, arrays) == ["element-wise"] * 20

@@ -14,7 +14,7 @@ from loomir.autoschedule.rewrite.index_set_splitting import split_index_set, uns
 from loomir.tir.buffer import decl_buffer
 from loomir.tir.expr import And, Max, Min
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees
+from tests.autoschedule.agreement import agrees, interpret_both, read_function
 
 RANDOM = np.random.default_rng(5)
 
@@ -181,3 +181,17 @@ def test_places_that_are_kept_within_sizes() -> None:
         agrees(near, [given, array(rows, columns)], rtol=0)
         agrees(along, [given, array(rows, columns + 6)], rtol=0)
         agrees(back, [given, array(rows, columns)], rtol=0)
+
+
+@pytest.mark.parametrize("place", ["90 - i", "i + 60", "i + n"])
+def test_places_that_wrap_around(place: str) -> None:
+    func = read_function(
+        'n_: T.handle, x: T.Buffer((64,), "float32"), o: T.Buffer((70,), "float32")',
+        f"""
+n = T.int64()
+unused = T.match_buffer(n_, (n,), "float32")
+for i in range(T.int64(70)):
+    o[i] = x[({place}) % 64]
+""",
+    )
+    assert interpret_both(func, [array(29), array(64), array(70)]) == ["element-wise"]

@@ -12,6 +12,7 @@ from loomir.script import from_source
 from loomir.target import Target
 from loomir.tir.expr import Add, Mul
 from loomir.tir.function import PrimFunc
+from tests.autoschedule.agreement import draw, interpret_both, read_function
 
 WINDOW = """
 from loomir.script import tir as T
@@ -106,3 +107,42 @@ def test_what_would_be_widened_at_once_stays_as_it_is(end: str):
     x = np.random.default_rng(4).integers(0, 256, (70, 3)).astype("uint8")
     x[:2] = [[255, 255, 255], [255, 255, 0]]
     assert_same(func, x)
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("(a + b) // -2 + 255", {"int32"}),
+        ("T.bitwise_and(a + b, 15)", {"uint16"}),
+        ("T.shift_right(a + b, 3)", {"uint16"}),
+    ],
+)
+def test_operations_on_narrow_sums(value: str, wanted: set[str]):
+    func = read_function(
+        'x: T.Buffer((70, 2), "uint8"), o: T.Buffer((70,), "uint8")',
+        f"""
+for i in range(70):
+    a, b = T.cast(x[i, 0], "int32"), T.cast(x[i, 1], "int32")
+    o[i] = T.cast({value}, "uint8")
+""",
+    )
+    assert dtypes_of(func) == wanted
+    x = np.random.default_rng(4).integers(0, 256, (70, 2)).astype("uint8")
+    x[0], x[1] = 255, 0
+    assert_same(func, x)
+
+
+def test_sums_that_other_loops_read_keep_their_bits():
+    func = read_function(
+        'x: T.Buffer((20, 9), "uint8"), o: T.Buffer((21,), "int32")',
+        """
+t = T.alloc_buffer((20,), "int32")
+for i in range(20):
+    t[i] = 0
+    for k in range(9):
+        t[i] += T.cast(x[i, k], "int32")
+for i in range(20):
+    o[i + 1] = o[i] * o[i] + t[i]
+""",
+    )
+    assert interpret_both(func, draw(func, x=np.full((20, 9), 255, "uint8"))) == ["rows"]
