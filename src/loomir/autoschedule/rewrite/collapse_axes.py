@@ -111,8 +111,9 @@ def _pairs(one: _Summary, access: _Access, dims: _Dims) -> Iterator[tuple[int, _
     """List the collapsed dimensions of an access, with the axes there."""
     for k in dims[access.buffer]:
         a, b = access.indices[k], access.indices[k + 1]
-        if isinstance(a, Var) and isinstance(b, Var):
-            yield k, (a, b)
+        assert isinstance(a, Var)  # others are dropped before
+        assert isinstance(b, Var)
+        yield k, (a, b)
 
 
 def _drop(one: _Summary, dims: _Dims) -> bool:
