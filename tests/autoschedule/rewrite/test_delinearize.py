@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from loomir import te
@@ -12,6 +13,7 @@ from loomir.autoschedule.ir.stage import Stage
 from loomir.autoschedule.lift.lift_function import lift_function
 from loomir.autoschedule.rewrite.delinearize import delinearize
 from loomir.te import topi
+from tests.autoschedule.agreement import draw, interpret_both, read_function
 from tests.autoschedule.equivalence import assert_same_results
 
 
@@ -77,3 +79,58 @@ def test_results_between_other_stages():
     assert_same_results(
         te.create_prim_func([x, w, out]), (4, 6, 32), (32, 24), (4, 3, 6, 6), dtype="int32"
     )
+
+
+def test_what_is_subtracted_from_digits():
+    two = stage_of(lambda x, i: x[(i + 40) // 40 - 1, i // 10 % 4, i % 10], (240,))
+    assert sizes(two) == [6, 4, 10]
+    assert stage_of(lambda x, i: x[i // 40 - 1, i // 10 % 4, i % 10], (240,)) is None
+
+
+BITS = [f"i // {1 << k} % 2" for k in range(13)]
+SOURCES = {
+    "more digits than axes may be": (
+        f'a: T.Buffer({(2,) * 13}, "int32"), b: T.Buffer((8192,), "int32")',
+        f"for i in range(8192):\n    b[i] = a[{', '.join(BITS)}]",
+    ),
+    "a part of the result": (
+        'a: T.Buffer((7, 40), "int32"), b: T.Buffer((282,), "int32")',
+        "for i in range(280):\n    b[i + 2] = a[i // 40, i % 40]",
+    ),
+    "digits of a value": (
+        'a: T.Buffer((60, 4), "int32"), b: T.Buffer((240,), "int32")',
+        "for i in range(240):\n    b[i] = a[i // 4, i % 4] * T.cast(i // 8, 'int32')",
+    ),
+    "places before the digits": (
+        'a: T.Buffer((70, 4), "int32"), b: T.Buffer((256,), "int32")',
+        "for i in range(256):\n    b[i] = a[(i + 8) // 4 - 1, i % 4]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_other_divisions(name: str):
+    func = read_function(*SOURCES[name])
+    assert interpret_both(func, draw(func)) == ["element-wise"]
+
+
+SIZED = """
+n, m = T.{dtype}(), T.{dtype}()
+x = T.match_buffer(x_, (m, n), "int32")
+a = T.match_buffer(a_, ({size} + T.int64(m),), "int32")
+b = T.match_buffer(b_, ({size} * T.int64({times}),), "int32")
+for i in range({size} * T.int64({times})):
+    b[i] = a[{index}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "dtype", "times"),
+    [("i // n * n + i // n", "int64", 1), ('i % T.cast(n * m, "int64")', "int32", 3)],
+)
+def test_sizes_that_give_no_digits(index: str, dtype: str, times: int):
+    size = "T.int64(m) * T.int64(n)"
+    text = SIZED.format(index=index, dtype=dtype, times=times, size=size)
+    func = read_function("x_: T.handle, a_: T.handle, b_: T.handle", text)
+    arrays = [np.arange(k, dtype="int32") for k in (12, 15, 12 * times)]
+    interpret_both(func, [arrays[0].reshape(3, 4), *arrays[1:]])

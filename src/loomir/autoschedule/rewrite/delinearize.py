@@ -47,11 +47,11 @@ class _Sum(dict[Var, Monomial]):
 
 
 class _SplitError(Exception):
-    """Raised to split an axis first, so that its lower digit takes ``size`` values."""
+    """Raised to split a digit first, into two that take so many values."""
 
-    def __init__(self, axis: Var, low: Monomial) -> None:
+    def __init__(self, digit: Var, high: Monomial, low: Monomial) -> None:
         super().__init__()
-        self.axis, self.low = axis, low
+        self.digit, self.sizes = digit, (high, low)
 
 
 def delinearize(stage: Stage, sizes: Set[Var] = frozenset()) -> Stage | None:
@@ -119,20 +119,14 @@ def _is_plain(stage: Stage, axis: Var, parts: Sequence[_Digit], sizes: Set[Var])
 
 
 def _split(stage: Stage, digits: _Digits, wanted: _SplitError, sizes: Set[Var]) -> bool:
-    for axis, parts in digits.items():
-        for k, digit in enumerate(parts):
-            if digit.var is wanted.axis:
-                high = None if digit.size is None else digit.size.divide(wanted.low)
-                if high is None or ONE in (high, wanted.low):
-                    return False
-                if not _is_plain(stage, axis, parts, sizes):
-                    return False
-                dtype, name = digit.var.dtype, digit.var.name_hint
-                parts[k : k + 1] = [
-                    _Digit(Var(name, dtype), n, n.expr()) for n in (high, wanted.low)
-                ]
-                return True
-    return False
+    """Split a digit; return whether that is possible."""
+    axis, parts = next((a, p) for a, p in digits.items() if any(d.var is wanted.digit for d in p))
+    if not _is_plain(stage, axis, parts, sizes):
+        return False
+    k = next(k for k, digit in enumerate(parts) if digit.var is wanted.digit)
+    dtype, name = wanted.digit.dtype, wanted.digit.name_hint
+    parts[k : k + 1] = [_Digit(Var(name, dtype), n, n.expr()) for n in wanted.sizes]
+    return True
 
 
 def _read(index: PrimExpr, digits: _Digits, known: Set[Var]) -> _Sum | None:
@@ -176,7 +170,9 @@ def _evaluate(
     if isinstance(e, Add):
         return _add(left, right)
     if isinstance(e, Sub) and not right and right.rest <= left.rest:
-        return _add(left, _number(-right.rest))
+        made = _Sum(left)
+        made.rest = left.rest - right.rest
+        return made
     return None
 
 
@@ -228,9 +224,7 @@ def _digits_of(parts: Sequence[_Digit]) -> _Sum:
     return made
 
 
-def _add(a: _Sum, b: _Sum | None) -> _Sum | None:
-    if b is None:
-        return None
+def _add(a: _Sum, b: _Sum) -> _Sum | None:
     made = _Sum(a)
     made.rest = a.rest + b.rest
     for var, factor in b.items():
@@ -253,9 +247,7 @@ def _multiply(left: _Sum | Monomial, right: _Sum | Monomial) -> _Sum | Monomial 
     return None if right else _times(left, Monomial(right.rest))
 
 
-def _times(a: _Sum, factor: Monomial) -> _Sum | None:
-    if factor.number < 0:
-        return None
+def _times(a: _Sum, factor: Monomial) -> _Sum:
     made = _Sum({var: f.times(factor) for var, f in a.items() if factor.number})
     made.rest = a.rest * factor.number
     return made
@@ -283,8 +275,9 @@ def _divide(
         if step in (None, ONE) or size is None:
             continue
         assert step is not None
-        if size.divide(step) not in (None, ONE):
-            raise _SplitError(var, step)
+        rest = size.divide(step)
+        if rest is not None and rest != ONE:
+            raise _SplitError(var, rest, step)
     return None, None
 
 
