@@ -20,6 +20,7 @@ from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm
 from loomir.tir.function import PrimFunc
 from loomir.tir.prepared_function import PreparedBuffer, PreparedFunction
+from tests.autoschedule.agreement import read_function
 
 Array = Any
 
@@ -249,3 +250,24 @@ def test_weights_that_are_looked_up(kind: str, constants: tuple[str, ...]):
         made = prepare_constants(func, places, Target(target), least=0)
         for part in () if made is None else (made.func, *[p.func for p in made.preparations]):
             assert not loomir.verify(part)
+
+
+def test_parameters_of_other_kinds_are_passed_on() -> None:
+    func = read_function(
+        'times: T.int32, x: T.Buffer((8, 16), "int32"), w: T.Buffer((16, 48), "int32"), '
+        'y: T.Buffer((8, 48), "int32"), v_: T.handle',
+        """
+v = T.match_buffer(v_, (48,), "int32", strides=(1,))
+for i, j in T.grid(8, 48):
+    y[i, j] = 0
+    for k in range(16):
+        y[i, j] += x[i, k] * w[k, j]
+for i, j in T.grid(8, 48):
+    y[i, j] = y[i, j] * times + v[j]
+""",
+    )
+    x, w, y, v = (numbers(shape, "int32") for shape in ((8, 16), (16, 48), (8, 48), (48,)))
+    made = prepared(func, {0, 2, 4}, "haswell")
+    assert [a for a in made.arguments if not isinstance(a, PreparedBuffer)] == [0, 1, 3, 4]
+    run(made, [3, x, w, y, v], "interpreted")
+    np.testing.assert_array_equal(y, x @ w * 3 + v)

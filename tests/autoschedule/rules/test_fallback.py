@@ -10,7 +10,7 @@ from loomir.autoschedule.driver import schedule_function
 from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees
+from tests.autoschedule.agreement import agrees, interpret_both, read_function
 
 
 @T.prim_func
@@ -87,3 +87,20 @@ def test_results_of_few_terms_lie_in_lanes_and_terms_of_many_do() -> None:
     assert "neighbours along i are combined in registers" in first_choice(bins(70, 33))
     assert first_choice(bins(70, 3000)).startswith("rows over i")
     assert first_choice(bins(5, 33)).startswith("rows over i")
+
+
+def test_strides_that_are_known_at_run_time():
+    func = read_function(
+        'a: T.handle, o: T.Buffer((30,), "float32")',
+        """
+m = T.int64()
+x = T.match_buffer(a, (30, m, 4), "float32")
+for i in range(30):
+    o[i] = T.float32(0)
+    for k in range(3):
+        o[i] += x[i, 0, k]
+""",
+    )
+    for m in (1, 2):
+        x = np.arange(30 * m * 4, dtype="float32").reshape(30, m, 4)
+        assert interpret_both(func, [x, np.zeros(30, "float32")]) == ["reduction"]

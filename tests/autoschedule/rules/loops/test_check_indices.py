@@ -11,7 +11,7 @@ from loomir.autoschedule.driver import schedule_function
 from loomir.te import topi
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees
+from tests.autoschedule.agreement import agrees, draw, interpret_both, read_function
 
 RANDOM = np.random.default_rng(5)
 
@@ -104,3 +104,44 @@ def test_any_number_of_indices():
                 i[..., -1] = 100
                 with pytest.raises(loomir.RunError):
                     run(x, i, out)
+
+
+CHECKED = """
+for i in range(64):
+    o[i] = x[T.checked_index({index}, 9, "x", 0)]
+"""
+ARRAYS = 'x: T.Buffer((9,), "float32"), o: T.Buffer((64,), "float32")'
+
+
+@pytest.mark.parametrize(
+    ("shape", "index"),
+    [
+        ((70,), "p[i + 3]"),
+        ((70,), "p[3 + i]"),
+        ((64,), "p[2] + p[2] - p[2] - p[2] + p[i]"),
+        ((), "p[()] - p[()] + T.cast(x[i % 9] * T.float32(0), 'int32')"),
+        ((2, 64), "p[1, i]"),
+    ],
+)
+def test_neighbouring_indices_are_checked_in_vectors(shape: tuple[int, ...], index: str):
+    func = read_function(f'p: T.Buffer({shape}, "int32"), {ARRAYS}', CHECKED.format(index=index))
+    p = RANDOM.integers(0, 9, shape or 1).astype("int32").reshape(shape)
+    kinds = ["bounds checks", "element-wise"]
+    assert interpret_both(func, draw(func, p=p)) == (kinds if shape else kinds[1:])
+
+
+@pytest.mark.parametrize(
+    ("buffer", "index"),
+    [
+        ('T.Buffer((64, 2), "int32")', "p[i, 0]"),
+        ('T.Buffer((64,), "int32")', "p[63 - i]"),
+        ('T.Buffer((128,), "int32")', "p[i + i]"),
+        ('T.Buffer((128,), "int32")', "p[i * 2]"),
+        ('T.Buffer((64,), "int32", strides=(1,))', "p[i]"),
+    ],
+)
+def test_other_indices_are_checked_one_by_one(buffer: str, index: str):
+    func = read_function(f"p: {buffer}, {ARRAYS}", CHECKED.format(index=index))
+    arrays = draw(func)
+    arrays[0] = np.abs(arrays[0].astype("int32")) % 9
+    assert interpret_both(func, arrays) == ["element-wise"]

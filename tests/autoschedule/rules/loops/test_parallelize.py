@@ -9,7 +9,7 @@ from loomir import te
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees, scheduled
+from tests.autoschedule.agreement import agrees, draw, interpret_both, read_function, scheduled
 
 RANDOM = np.random.default_rng(9)
 
@@ -142,3 +142,16 @@ def test_lanes_combine_the_terms_of_columns():
         (plan,) = scheduled(func, tasks=True).plans
         assert any("innermost loops in vectors" in choice for choice in plan.choices)
         agrees(func, arrays, rtol=0, always=False)
+
+
+def test_loops_that_may_end_before_they_begin_run_in_vectors():
+    func = read_function(
+        'x: T.Buffer((20, 20), "float32"), o: T.Buffer((20, 20), "float32")',
+        """
+for i in range(20):
+    for j in range(i - 5):
+        o[i, j] = o[i, j] + x[i, j]
+""",
+    )
+    assert interpret_both(func, draw(func)) == []
+    assert "T.vectorized" in scheduled(func, tasks=True, target="haswell").func.script()

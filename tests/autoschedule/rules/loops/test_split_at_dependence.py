@@ -13,6 +13,7 @@ from loomir.script import tir as T
 from loomir.target import Target
 from loomir.tir.check.verify import verify
 from loomir.tir.function import PrimFunc
+from tests.autoschedule.agreement import draw, interpret_both, read_function
 from tests.autoschedule.equivalence import schedule_for
 from tests.autoschedule.rules.reduction.test_ordered_sums import (
     arrays_for,
@@ -160,3 +161,16 @@ def main(A: T.Buffer((600,), "int32"), B: T.Buffer((600,), "int32")):
     made = schedule_module(as_module(func), Target("x86-64-v4"))
     assert made.script().count("T.vectorized") > 1
     assert not verify(made)
+
+
+@pytest.mark.parametrize(("steps", "kinds"), [(20, ["loops as written"]), (30, [])])
+def test_the_iteration_must_be_one_of_the_loop(steps: int, kinds: list[str]) -> None:
+    func = read_function(
+        'd: T.Buffer((30, 30), "int32")',
+        f"""
+for k in range({steps}):
+    for i, j in T.grid(30, 20):
+        d[i, j] = T.min(d[i, j], d[i, k] + d[k, j])
+""",
+    )
+    assert interpret_both(func, draw(func)) == kinds

@@ -30,6 +30,21 @@ def in_a_local(
 
 
 @T.prim_func
+def at_wide_indices(
+    ptr: T.Buffer((8,), "int32"),
+    col: T.Buffer((112,), "int32"),
+    val: T.Buffer((112,), "float32"),
+    x: T.Buffer((9,), "float32"),
+    y: T.Buffer((7,), "float32"),
+):
+    for i in range(7):
+        acc = T.float32(0)
+        for k in range(ptr[i], ptr[i + 1]):
+            acc += val[T.int64(k)] * x[col[T.int64(k)]]
+        y[i] = acc
+
+
+@T.prim_func
 def into_a_result(
     ptr: T.Buffer((8,), "int64"),
     col: T.Buffer((112,), "int64"),
@@ -111,6 +126,7 @@ def sparse(index: str, dtype: str) -> list[np.ndarray]:
     ("func", "index", "dtype"),
     [
         (in_a_local, "int32", "float32"),
+        (at_wide_indices, "int32", "float32"),
         (into_a_result, "int64", "float64"),
         (in_a_block, "int32", "float32"),
     ],

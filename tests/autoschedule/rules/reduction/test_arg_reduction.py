@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
 import loomir
 from loomir import te
+from loomir.autoschedule.builders import thread_partition
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees, scheduled
+from tests.autoschedule.agreement import agrees, draw, interpret_both, read_function, scheduled
 
 RANDOM = np.random.default_rng(21)
 TARGETS = ("native", "haswell")
@@ -196,3 +199,128 @@ def test_a_choice_among_no_elements_does_not_initialise():
     loomir.compile(of_nothing)(np.zeros((0, 16, 5), "float32"), value, place)
     assert (value == 3).all()
     assert (place == 4).all()
+
+
+BEST = """
+for i, k in T.grid(6, 40):
+    with T.sblock("best"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            at[{place}] = T.int64(-1)
+            top[{place}] = T.{dtype}(-100)
+        {name}
+        new_at: T.int64 = T.Select({keep}, at[{place}], {index})
+        new_top: T.{dtype} = T.Select({keep}, top[{place}], {value})
+        at[{place}] = new_at
+        top[{place}] = new_top
+"""
+FIRST = "top[{place}] > {value} or (top[{place}] == {value} and at[{place}] < T.int64(vk))"
+
+
+def select(
+    keep: str = FIRST,
+    value: str = "x[vi, vk]",
+    place: str = "vi",
+    index: str = "T.int64(vk)",
+    dtype: str = "int32",
+    name: str = "",
+) -> PrimFunc:
+    keep = keep.format(place=place, value=value)
+    return read_function(
+        f'x: T.Buffer((6, 40), "{dtype}"), w: T.Buffer((6,), "{dtype}"), '
+        f'at: T.Buffer((7,), "int64"), top: T.Buffer((7,), "{dtype}")',
+        BEST.format(place=place, value=value, index=index, dtype=dtype, name=name, keep=keep),
+    )
+
+
+@pytest.mark.parametrize("value", ["x[vi, vk]", "(x[vi, vk] * w[vi])"])
+def test_values_of_a_row(value: str):
+    func = select(value=value)
+    assert interpret_both(func, draw(func)) == ["choice"]
+
+
+LONG = " + ".join(f"x[vi, vk] * {k}" for k in range(80))
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        select(keep="top[vi] >= {value} or {value} > 7"),
+        select(keep="top[vi] >= {value} + 1"),
+        select(keep="top[vi] >= {value} or T.isinf({value})", dtype="float32"),
+        select(value="x[vi, vk + 3 // (vi + 4) * 0]"),
+        select(place="vi + 1"),
+        select(place="0"),
+        select(name=f"v: T.int32 = {LONG}", value="v"),
+    ],
+)
+def test_other_selections_stay_loops(func: PrimFunc):
+    assert interpret_both(func, draw(func)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("new_top: T.int32 = T.Select(top[vi] > ", "new_top: T.int32 = T.Select(top[vi] >= "),
+        ("at[vi], T.int64(vk))\n", "T.int64(vk), T.int64(vk + 1))\n"),
+    ],
+)
+def test_parts_that_are_selected_by_other_conditions(old: str, new: str):
+    text = BEST.format(
+        place="vi", value="x[vi, vk]", index="T.int64(vk)", dtype="int32", name="", keep="KEEP"
+    )
+    text = text.replace("KEEP", FIRST.format(place="vi", value="x[vi, vk]"))
+    assert text.count(old) == 1
+    params = (
+        'x: T.Buffer((6, 40), "int32"), at: T.Buffer((6,), "int64"), top: T.Buffer((6,), "int32")'
+    )
+    func = read_function(params, text.replace(old, new))
+    assert interpret_both(func, draw(func)) == []
+
+
+def test_three_parts_of_an_element():
+    keep = (
+        "top[vi] > x[vi, vk] or (top[vi] == x[vi, vk] and (most[vi] > y[vi, vk] or "
+        "(most[vi] == y[vi, vk] and at[vi] < T.int64(vk))))"
+    )
+    func = read_function(
+        'x: T.Buffer((6, 40), "int32"), y: T.Buffer((6, 40), "int32"), at: T.Buffer((6,), "int64"), '
+        'top: T.Buffer((6,), "int32"), most: T.Buffer((6,), "int32")',
+        f"""
+for i, k in T.grid(6, 40):
+    with T.sblock("best"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            at[vi] = T.int64(-1)
+            top[vi] = -100
+            most[vi] = -100
+        new_at: T.int64 = T.Select({keep}, at[vi], T.int64(vk))
+        new_top: T.int32 = T.Select({keep}, top[vi], x[vi, vk])
+        new_most: T.int32 = T.Select({keep}, most[vi], y[vi, vk])
+        at[vi] = new_at
+        top[vi] = new_top
+        most[vi] = new_most
+""",
+    )
+    assert interpret_both(func, draw(func)) == ["choice"]
+
+
+def test_pieces_of_an_unknown_length():
+    x = te.placeholder((te.var("n"),), "int32", name="x")
+    func = te.create_prim_func([x, topi.argmax(x)])
+    data = data_of((3000,), "int32")
+    assert interpret_both(func, [data, np.zeros((), "int64")]) == ["choice"]
+    assert "pieces of" in str(scheduled(func, tasks=True).plans[0].choices)
+
+
+def test_a_row_of_more_turns_than_have_numbers():
+    x = te.placeholder((1 << 15,), "uint8", name="x")
+    func = te.create_prim_func([x, topi.argmax(x)])
+    with mock.patch.object(thread_partition, "WORTH", np.inf):  # no pieces
+        made = scheduled(func, target="haswell")
+    run = loomir.compile(made.func, schedule=False, cache=False)
+    for seed in range(3):
+        data, out = data_of((1 << 15,), "uint8"), np.zeros((), "int64")
+        data[(1 << 15) - 1 - seed * 7000] = 200
+        run(data, out)
+        assert out == np.argmax(data)

@@ -10,7 +10,7 @@ from loomir import te
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees, scheduled
+from tests.autoschedule.agreement import agrees, draw, interpret_both, read_function, scheduled
 
 RANDOM = np.random.default_rng(7)
 
@@ -145,3 +145,16 @@ def vectors(
 
 def test_elements_that_are_vectors_keep_their_order():
     agrees(vectors, [drawn(40, 30, 4), drawn(40, 4), drawn(30, 4)], rtol=0)
+
+
+def test_a_factor_of_all_columns():
+    func = read_function(
+        'x: T.Buffer((40, 70), "float32"), s: T.Buffer((), "float32"), o: T.Buffer((70,), "float32")',
+        """
+for j in range(70):
+    o[j] = T.float32(0)
+    for i in range(40):
+        o[j] += s[()] * x[i, j]
+""",
+    )
+    assert interpret_both(func, draw(func, s=np.array(3, "float32"))) == ["columns"]

@@ -9,7 +9,7 @@ import loomir
 from loomir.autoschedule.driver import schedule_function
 from loomir.script import from_source
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees
+from tests.autoschedule.agreement import agrees, draw, interpret_both, read_function
 
 SOURCE = """
 @T.prim_func
@@ -74,3 +74,12 @@ def test_what_needs_more_bits_is_added_up_in_those():
     assert not is_narrow(total("square", 4, 640))
     assert not is_narrow(total("count", 4, 640, "int16"))
     assert not is_narrow(total("count", 4, 640, "float32"))
+
+
+@pytest.mark.parametrize("choice", ["2, -1", "300, 0", "i, 0"])
+def test_choices_that_a_byte_does_not_hold(choice: str):
+    func = read_function(
+        'x: T.Buffer((200,), "uint8"), o: T.Buffer((1,), "int32")',
+        f"for i in range(200):\n    o[0] += T.Select(x[i] > T.uint8(3), {choice})",
+    )
+    assert interpret_both(func, draw(func)) == ["rows"]

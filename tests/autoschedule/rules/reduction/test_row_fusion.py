@@ -17,7 +17,7 @@ from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import For
-from tests.autoschedule.agreement import agrees, scheduled
+from tests.autoschedule.agreement import agrees, draw, interpret_both, read_function, scheduled
 
 RANDOM = np.random.default_rng(5)
 
@@ -283,3 +283,109 @@ def test_a_sum_of_zeros_below_zero_is_one(shape: tuple[int, int]):
     out = np.ones(shape[:1], "float32")
     loomir.compile(func)(np.full(shape, -0.0, "float32"), out)
     assert np.signbit(out).all()
+
+
+SUMS = """
+for i in range(6):
+    s[i] = 0
+    for k in range(80):
+        s[i] += a[i, k]
+"""
+TWO = """
+u = T.alloc_buffer((6, {size}), "int32")
+v = T.alloc_buffer((6, {size}), "int32")
+"""
+PRODUCT = "for i, k in T.grid(6, 40):\n    y[i, k] = a[i, k] * u[i, 0] + v[i, 0]\n"
+PASSES = {
+    "a sum that goes on": SUMS + "for i, k in T.grid(6, 80):\n    s[i] += b[i, k]",
+    "neighbours that are overwritten": SUMS
+    + """
+for i, k in T.grid(6, 80):
+    y[i, k] = a[i, k] + s[i]
+for i, k in T.grid(6, 80):
+    y[i, k + 1] = b[i, k] - s[i]
+""",
+    "rows of two dimensions": SUMS
+    + """
+for i, k in T.grid(6, 80):
+    z[0, i, k] = a[i, k] + s[i]
+for i, k in T.grid(6, 80):
+    z[i, 0, k] = a[i, k] - s[i]
+""",
+    "a result of shorter rows": """
+u = T.alloc_buffer((6, 80), "int32")
+for i, k in T.grid(6, 80):
+    u[i, k] = a[i, k] * a[i, k]
+for i in range(6):
+    s[i] = 0
+    for k in range(80):
+        s[i] += u[i, k]
+for i, k in T.grid(6, 70):
+    b[i, k] = u[i, k] * u[i, k] * u[i, k] + s[i]
+""",
+    "a result of more axes": 'u = T.alloc_buffer((6, 80, 2), "int32")'
+    + SUMS
+    + """
+for i, k in T.grid(6, 80):
+    u[i, k, 0] = a[i, k] * s[i]
+for i, k, m in T.grid(6, 80, 2):
+    w[i, k, m] = u[i, k, 0] * u[i, k, 0] * u[i, k, 0] + u[i, k, 0]
+""",
+    "sums of other lengths": TWO.format(size=1)
+    + """
+for i in range(6):
+    u[i, 0] = 0
+    for k in range(80):
+        u[i, 0] += a[i, k]
+for i in range(6):
+    v[i, 0] = 0
+    for k in range(70):
+        v[i, 0] += a[i, k]
+"""
+    + PRODUCT,
+    "sums over other axes": TWO.format(size=1)
+    + """
+for i in range(6):
+    u[i, 0] = 0
+    for k in range(80):
+        u[i, 0] += a[i, k]
+for i in range(6):
+    v[i, 0] = 0
+    for j, k in T.grid(2, 80):
+        v[i, 0] += z[i, j, k] * a[i, k]
+"""
+    + PRODUCT,
+    "neighbours in other buffers": TWO.format(size=82)
+    + SUMS
+    + """
+for i, k in T.grid(6, 80):
+    u[i, k] = T.max(a[i, k] * s[i], 3)
+for i, k in T.grid(6, 80):
+    v[i, k + 1] = T.max(a[i, k] * s[i], 3)
+for i, k in T.grid(6, 77):
+    y[i, k] = u[i, k] * u[i, k + 1] * u[i, k + 2] * v[i, k + 1] + v[i, k + 2] * v[i, k + 3]
+""",
+    "values that are kept": TWO.format(size=80)
+    + SUMS
+    + """
+for i, k in T.grid(6, 80):
+    u[i, k] = T.if_then_else(a[i, k] > 100, u[i, k], T.max(a[i, k] * s[i], 3))
+for i, k in T.grid(6, 80):
+    v[i, k] = T.if_then_else(a[i, k] > 100, v[i, k], T.max(a[i, k] * s[i], 3))
+for i, k in T.grid(6, 77):
+    y[i, k] = u[i, k] * u[i, k + 1] * u[i, k + 2] * u[i, k + 3] * v[i, k + 1] + v[i, k + 2]
+""",
+}
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_passes_that_differ(name: str):
+    func = read_function(
+        'a: T.Buffer((6, 80), "int32"), b: T.Buffer((6, 80), "int32"), s: T.Buffer((6,), "int32"), '
+        'w: T.Buffer((6, 80, 2), "int32"), y: T.Buffer((6, 81), "int32"), '
+        'z: T.Buffer((6, 6, 80), "int32")',
+        PASSES[name],
+    )
+    kinds = interpret_both(func, draw(func))
+    assert kinds[0] == "rows"
+    assert len(kinds) == (2 if name == "rows of two dimensions" else 1)

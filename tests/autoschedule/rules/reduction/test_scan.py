@@ -7,8 +7,12 @@ import pytest
 
 import loomir
 from loomir import te
+from loomir.autoschedule.lift.lift_loops import Reader
+from loomir.autoschedule.rules.reduction.scan import plan_scan
 from loomir.script import tir as T
 from loomir.te import topi
+from loomir.tir.stmt import DeclBuffer
+from tests.autoschedule.agreement import draw, interpret_both, read_function
 from tests.autoschedule.equivalence import assert_same_results, kinds, schedule_for
 
 
@@ -99,3 +103,17 @@ def test_two_loops_that_end_before_they_begin_do_not_make_iterations_together():
         part = wanted[: rows[0], : rows[1]]
         part[...] = np.cumsum(part, axis=2)
         np.testing.assert_array_equal(made, wanted)
+
+
+def test_two_buffers_of_one_memory_keep_the_order_of_both():
+    func = read_function(
+        'x: T.Buffer((40,), "float32")',
+        """
+rows = T.decl_buffer((4, 10), "float32", data=x.data)
+for i, j in T.grid(4, 10):
+    rows[i, j] = x[39 - i * 10 - j] + rows[i, j]
+""",
+    )
+    assert isinstance(func.body, DeclBuffer)
+    assert plan_scan(func.body.body, Reader(func)) is None
+    assert interpret_both(func, draw(func)) == []
