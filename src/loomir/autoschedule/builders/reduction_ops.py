@@ -94,8 +94,6 @@ def identity(combine: Combine, dtype: DataType) -> PrimExpr:
 def load_vectors(buffer: Buffer, count: int, lanes: int) -> list[PrimExpr]:
     """Load the first elements of a buffer as so many vectors."""
     starts = [imm64(k * lanes) for k in range(count)]
-    if lanes == 1:
-        return [BufferLoad(buffer, (start,)) for start in starts]
     return [BufferLoad(buffer, (Ramp(start, imm64(1), lanes),)) for start in starts]
 
 

@@ -58,8 +58,6 @@ def vectorize_innermost_loops(stmt: Stmt, around: Mapping[Var, Range], target: T
         if explain_dependence(loop, outer):
             return loop
         width = target.vector_bits // max(widest(s.value, s.buffer.dtype) for s in (*stores, *nest))
-        if width < 2:
-            return loop
         return _vectorize(loop, _tile(loop, width) if nest else width, outer)
 
     return rewrite(stmt, {For: lanes})

@@ -128,8 +128,6 @@ def _read(stage: Stage, target: Target) -> _Transpose | None:
             lanes //= 2
     if lanes < _LEAST and lanes < target.lanes(widest(stage.value, stage.buffer.dtype)):
         return None
-    if lanes < 2:
-        return None
     outer = tuple(axis for axis in stage.axes if axis not in (across, down))
     return _Transpose(stage, outer, down, across, tuple(found), lanes)
 

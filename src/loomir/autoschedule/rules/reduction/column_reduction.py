@@ -289,8 +289,6 @@ def _columns(stage: Stage, target: Target) -> _Columns | None:
     lanes, length = min(64, target.lanes(bits)), _size(run)
     while length is not None and lanes > max(1, length):
         lanes //= 2
-    if lanes < 2:
-        return None
     width = lanes if is_heavy(stage.value) else min(64, 2 * lanes)
     while length is not None and width > max(lanes, length):
         width //= 2
