@@ -314,12 +314,12 @@ def test_loops_that_are_not_split(name: str):
 
 def test_two_buffers_of_one_memory_share_its_elements():
     func = read_function(
-        'A: T.Buffer((24,), "float32"), C: T.Buffer((24,), "float32")',
+        'A: T.Buffer((4, 6), "float32"), C: T.Buffer((4, 4), "float32")',
         """
-rows = T.decl_buffer((4, 6), "float32", data=A.data)
-for i, j in T.grid(4, 6):
-    rows[i, j] = C[i * 6 + j] + T.float32(1)
-    C[i * 6 + j] = A[23 - i * 6 - j]
+rows = T.decl_buffer((6, 4), "float32", data=A.data)
+for i, j in T.grid(4, 4):
+    rows[i, j] = C[i, j] + T.float32(1)
+    C[i, j] = A[i, j]
 """,
     )
     assert isinstance(func.body, DeclBuffer)

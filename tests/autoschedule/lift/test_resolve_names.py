@@ -417,6 +417,19 @@ def test_names_that_stay(name: str):
     assert interpret_both(func, draw(func, p=RANDOM.permutation(24).astype("int32"))) == []
 
 
+def test_a_name_keeps_its_value_when_a_function_writes():
+    func = read_function(
+        VECTORS,
+        """
+v = x[0]
+T.evaluate(T.call_extern("handle", "memset", x.data, 0, 96))
+for i in range(24):
+    o[i] = v + x[i]
+""",
+    )
+    assert interpret_both(func, draw(func)) == ["element-wise"] * 2
+
+
 def test_a_name_in_a_long_expression_stays():
     func = read_function(
         VECTORS,

@@ -29,13 +29,13 @@ for i in range(9):
         (COPY, 1),
         (ROWS + COPY, 3),
         ("for i in range(9):\n    o[i] = 7\n" + COPY, 3),
-        ("for i in range(6):\n    o[i] = w[t[i]]", 2),
+        ("for i in range(6):\n    o[i] = w[i, t[i]]", 2),
     ],
 )
 def test_what_becomes_of_a_copy(rest: str, stages: int) -> None:
     func = read_function(
         'x: T.Buffer((6, 40), "uint8"), y: T.Buffer((9, 10), "int32"), '
-        'w: T.Buffer((400,), "int32"), o: T.Buffer((9,), "int32")',
+        'w: T.Buffer((6, 400), "int32"), o: T.Buffer((9,), "int32")',
         SUM + rest,
     )
     arrays = draw(func)

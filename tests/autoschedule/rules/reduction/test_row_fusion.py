@@ -344,15 +344,16 @@ for i in range(6):
 """
     + PRODUCT,
     "sums over other axes": TWO.format(size=1)
+    + SUMS
     + """
 for i in range(6):
-    u[i, 0] = 0
+    u[i, 0] = s[i]
     for k in range(80):
-        u[i, 0] += a[i, k]
+        u[i, 0] += k
 for i in range(6):
-    v[i, 0] = 0
-    for j, k in T.grid(2, 80):
-        v[i, 0] += z[i, j, k] * a[i, k]
+    v[i, 0] = s[i]
+    for k, j in T.grid(80, 2):
+        v[i, 0] += k
 """
     + PRODUCT,
     "neighbours in other buffers": TWO.format(size=82)
