@@ -79,7 +79,8 @@ def test_a_fork_waits_for_what_another_thread_imports(tmp_path: Path):
     (tmp_path / "slow_module.py").write_text(_SLOW_MODULE)
     paths = os.pathsep.join([str(tmp_path), *sys.path])
     done = subprocess.run(
-        [sys.executable, "-c", _FORK_DURING_IMPORT],
+        # Python 3.12 and later warn of any fork of a process with several threads.
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FORK_DURING_IMPORT],
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,

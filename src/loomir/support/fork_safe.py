@@ -17,6 +17,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar, overload
 
+from loomir.support.stack_space import call_with_stack
+
 __all__ = ["ForkSafeLock", "delay_forks", "import_module", "lazy_property", "register_at_fork"]
 
 Value = TypeVar("Value")
@@ -117,7 +119,8 @@ def import_module(name: str) -> Any:
     if found is not None and not getattr(getattr(found, "__spec__", None), "_initializing", False):
         return found
     with delay_forks():
-        return importlib.import_module(name)
+        # From Python 3.14 on, the parser refuses to read a module in a thread with a small stack.
+        return call_with_stack(importlib.import_module, name)
 
 
 _hooks: Final[list[tuple[Callable[[], object], Callable[[], object]]]] = []

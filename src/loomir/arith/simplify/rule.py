@@ -9,11 +9,13 @@ A pattern is written as an expression. ``x y z w`` stand for integers, ``p q r``
 from __future__ import annotations
 
 import ast
+import functools
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from loomir.support.diagnostics import InternalError
 from loomir.support.fork_safe import lazy_property
+from loomir.support.stack_space import call_with_stack
 from loomir.tir.expr import (
     GE,
     GT,
@@ -85,7 +87,11 @@ _LEAVES: Final = {
 
 def parse(text: str) -> Pattern:
     """Read a pattern."""
-    return _read(ast.parse(text, mode="eval").body)
+    return _read(_parse(text))
+
+
+def _parse(text: str) -> ast.expr:
+    return call_with_stack(functools.partial(ast.parse, text, mode="eval")).body
 
 
 def _read(e: Any) -> Pattern:
@@ -198,7 +204,7 @@ class Rule:
     @lazy_property
     def condition(self) -> ast.expr | None:
         """The parsed condition."""
-        return ast.parse(self.when, mode="eval").body if self.when else None
+        return _parse(self.when) if self.when else None
 
     @lazy_property
     def dropped(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType, FunctionType, ModuleType
 from typing import Any, Final, NamedTuple, cast
 
@@ -34,6 +35,7 @@ from loomir.support.compile_warning import caution
 from loomir.support.diagnostics import Diagnostic, with_article
 from loomir.support.dtype import DataType
 from loomir.support.span import Source, Span
+from loomir.support.stack_space import call_with_stack
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 
@@ -257,7 +259,7 @@ def _annotation(part: ast.arg) -> ast.expr | None:
     given = part.annotation
     if isinstance(given, ast.Constant) and isinstance(given.value, str):
         try:
-            return ast.parse(given.value.strip(), mode="eval").body
+            return call_with_stack(partial(ast.parse, given.value.strip(), mode="eval")).body
         except SyntaxError:
             return given  # reported when it is read
     return given
