@@ -21,7 +21,15 @@ from loomir.target import Target
 from loomir.tir.expr import IntImm
 from loomir.tir.function import PrimFunc
 
-__all__ = ["agrees", "draw", "forget", "interpret_both", "interpret_kinds", "read_function", "scheduled"]
+__all__ = [
+    "agrees",
+    "draw",
+    "forget",
+    "interpret_both",
+    "interpret_kinds",
+    "read_function",
+    "scheduled",
+]
 
 _Array = npt.NDArray[np.generic]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loomir.autoschedule.builders.fold import fold_constants
 from loomir.ir.visit import by_class
 from loomir.tir.stmt import BufferStore, For
-from tests.autoschedule.agreement import draw, interpret_both, read_function
+from tests.autoschedule.agreement import draw, interpret_kinds, read_function
 
 PARAMS = 'A: T.Buffer((64,), "float32"), B: T.Buffer((65,), "float32")'
 
@@ -22,7 +22,7 @@ for i in range(0):
     )
     found = by_class(fold_constants(func.body))
     assert len(found[For]) == len(found[BufferStore]) == 1
-    assert interpret_both(func, draw(func)) == ["element-wise"]
+    assert interpret_kinds(func, draw(func)) == ["element-wise"]
 
 
 def test_loops_around_nothing_but_such_loops_are_gone() -> None:
@@ -37,4 +37,4 @@ for i in range(64):
 """,
     )
     assert For not in by_class(fold_constants(func.body))
-    interpret_both(func, draw(func))
+    interpret_kinds(func, draw(func))

@@ -12,7 +12,7 @@ from loomir.autoschedule.lift.lift_function import lift_function
 from loomir.script import from_source
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import interpret_both, read_function
+from tests.autoschedule.agreement import interpret_kinds, read_function
 from tests.autoschedule.rules.reduction.test_ordered_sums import exactly
 
 SPECIAL = np.array([np.nan, 0.0, -0.0, np.inf, -np.inf, 1.0, -1.0], "float32")
@@ -157,4 +157,4 @@ for i, k in T.grid(6, 8):
     (part,) = lift_function(func).parts
     assert not hasattr(part, "combine")
     x = np.random.default_rng(5).random((6, 8)) < 0.2
-    assert interpret_both(func, [x, np.zeros(6, "bool")]) == []
+    assert interpret_kinds(func, [x, np.zeros(6, "bool")]) == []

@@ -10,7 +10,7 @@ from loomir import te
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees, draw, interpret_both, read_function, scheduled
+from tests.autoschedule.agreement import agrees, draw, interpret_kinds, read_function, scheduled
 
 RANDOM = np.random.default_rng(12)
 TABLE = RANDOM.standard_normal((31, 37)).astype("float32")
@@ -183,4 +183,4 @@ for k in range(40):
     )
     places = np.arange(40, dtype="int32") % (9 - least) + least
     arrays = draw(func, i=places)
-    assert interpret_both(func, arrays) == ["bounds checks", "element-wise"]
+    assert interpret_kinds(func, arrays) == ["bounds checks", "element-wise"]

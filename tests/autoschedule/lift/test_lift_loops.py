@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import draw, interpret_both, read_function
+from tests.autoschedule.agreement import draw, interpret_kinds, read_function
 
 
 def reduce_block(init: str, update: str) -> PrimFunc:
@@ -36,7 +36,7 @@ GUARDED = "if vk % 3 != 1:\n            c[vi] = "
 )
 def test_terms_are_left_out_where_the_start_changes_nothing(init: str, update: str) -> None:
     func = reduce_block(init, GUARDED + update)
-    assert interpret_both(func, draw(func)) == ["rows"]
+    assert interpret_kinds(func, draw(func)) == ["rows"]
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_terms_are_left_out_where_the_start_changes_nothing(init: str, update: s
 )
 def test_blocks_that_stay_loops(init: str, update: str) -> None:
     func = reduce_block(init, update)
-    assert interpret_both(func, draw(func)) == []
+    assert interpret_kinds(func, draw(func)) == []

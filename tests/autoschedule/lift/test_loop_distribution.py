@@ -12,7 +12,7 @@ from loomir.script import tir as T
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import DeclBuffer
-from tests.autoschedule.agreement import draw, interpret_both, read_function
+from tests.autoschedule.agreement import draw, interpret_kinds, read_function
 
 RANDOM = np.random.default_rng(5)
 
@@ -309,7 +309,7 @@ for i in range(8):
 @pytest.mark.parametrize("name", LEFT)
 def test_loops_that_are_not_split(name: str):
     func = read_function(*LEFT[name])
-    assert interpret_both(func, draw(func)) == []
+    assert interpret_kinds(func, draw(func)) == []
 
 
 def test_two_buffers_of_one_memory_share_its_elements():
@@ -324,4 +324,4 @@ for i, j in T.grid(4, 4):
     )
     assert isinstance(func.body, DeclBuffer)
     assert distribute(func.body.body, {}, lambda extent: extent) is None
-    assert interpret_both(func, draw(func)) == []
+    assert interpret_kinds(func, draw(func)) == []

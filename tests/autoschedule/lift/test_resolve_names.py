@@ -15,7 +15,7 @@ from loomir.target import Target
 from loomir.tir.expr import Let
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import LetStmt, SeqStmt
-from tests.autoschedule.agreement import draw, interpret_both, read_function
+from tests.autoschedule.agreement import draw, interpret_kinds, read_function
 
 RANDOM = np.random.default_rng(8)
 ARRAYS = {
@@ -414,7 +414,7 @@ for i in range(24):
 @pytest.mark.parametrize("name", KEPT)
 def test_names_that_stay(name: str):
     func = read_function(*KEPT[name])
-    assert interpret_both(func, draw(func, p=RANDOM.permutation(24).astype("int32"))) == []
+    assert interpret_kinds(func, draw(func, p=RANDOM.permutation(24).astype("int32"))) == []
 
 
 def test_a_name_keeps_its_value_when_a_function_writes():
@@ -427,7 +427,7 @@ for i in range(24):
     o[i] = v + x[i]
 """,
     )
-    assert interpret_both(func, draw(func)) == ["element-wise"] * 2
+    assert interpret_kinds(func, draw(func)) == ["element-wise"] * 2
 
 
 def test_a_name_in_a_long_expression_stays():
@@ -440,4 +440,4 @@ for i in range(24):
 """,
     )
     assert resolve_names(func.body) is None
-    assert interpret_both(func, draw(func)) == ["element-wise"]
+    assert interpret_kinds(func, draw(func)) == ["element-wise"]

@@ -13,7 +13,7 @@ from loomir.autoschedule.lift.searches import split_searches
 from loomir.script import from_source
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import draw, interpret_both, read_function
+from tests.autoschedule.agreement import draw, interpret_kinds, read_function
 
 HEAD = """
 from loomir.script import tir as T
@@ -125,4 +125,4 @@ for i, j in T.grid(5, 24):
 """,
     )
     assert split_searches(func.body) is None
-    assert interpret_both(func, draw(func, q=np.arange(24, dtype="int32")[::-1])) == []
+    assert interpret_kinds(func, draw(func, q=np.arange(24, dtype="int32")[::-1])) == []

@@ -8,7 +8,7 @@ import pytest
 from loomir.autoschedule.driver import schedule_function
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import interpret_both, read_function
+from tests.autoschedule.agreement import interpret_kinds, read_function
 
 
 def sum_rows(condition: str, fill: str, rest: str) -> PrimFunc:
@@ -43,7 +43,7 @@ def check(func: PrimFunc, *, merged: bool) -> None:
     assert bool(made.unplanned) is not merged
     for n in (0, 1, 7):
         x = np.arange(6 * n, dtype="float32").reshape(6, n)
-        interpret_both(func, [x, np.full(6, 9, "float32"), np.full(6, 8, "float32")])
+        interpret_kinds(func, [x, np.full(6, 9, "float32"), np.full(6, 8, "float32")])
 
 
 def test_a_fill_where_nothing_is_reduced_is_merged() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.autoschedule.agreement import draw, interpret_both, read_function
+from tests.autoschedule.agreement import draw, interpret_kinds, read_function
 
 INSIDE = "i + r >= 1 and i + r <= 8 and j + s >= 1 and j + s <= 40"
 
@@ -28,4 +28,4 @@ for i, j in T.grid(8, 40):
             o[i, j] += {term}
 """,
     )
-    assert interpret_both(func, draw(func)) == [kind]
+    assert interpret_kinds(func, draw(func)) == [kind]

@@ -13,7 +13,7 @@ import loomir
 from loomir import te
 from loomir.script import tir as T
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees, interpret_both, read_function, scheduled
+from tests.autoschedule.agreement import agrees, interpret_kinds, read_function, scheduled
 
 RANDOM = np.random.default_rng(11)
 TARGETS = ("native", "haswell")
@@ -193,7 +193,7 @@ def test_long_chains_of_stages_keep_their_axes() -> None:
         "\n".join(["n, m = T.int64(), T.int64()", *arrays, *steps, uneven]),
     )
     assert shapes_of(func) == [[2]] * 20
-    assert interpret_both(func, [array(2, 3) for _ in names]) == ["element-wise"] * 20
+    assert interpret_kinds(func, [array(2, 3) for _ in names]) == ["element-wise"] * 20
 
 
 def test_long_chains_of_fixed_shapes_keep_their_axes() -> None:
@@ -209,4 +209,4 @@ def test_long_chains_of_fixed_shapes_keep_their_axes() -> None:
     )
     assert shapes_of(func) == [[3]] * 20
     arrays = [*(array(2, 2, 3) for _ in names), array(4, 2, 3)]
-    assert interpret_both(func, arrays) == ["element-wise"] * 20
+    assert interpret_kinds(func, arrays) == ["element-wise"] * 20

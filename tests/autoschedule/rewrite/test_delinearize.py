@@ -13,7 +13,7 @@ from loomir.autoschedule.ir.stage import Stage
 from loomir.autoschedule.lift.lift_function import lift_function
 from loomir.autoschedule.rewrite.delinearize import delinearize
 from loomir.te import topi
-from tests.autoschedule.agreement import draw, interpret_both, read_function
+from tests.autoschedule.agreement import draw, interpret_kinds, read_function
 from tests.autoschedule.equivalence import assert_same_results
 
 
@@ -111,7 +111,7 @@ SOURCES = {
 @pytest.mark.parametrize("name", SOURCES)
 def test_other_divisions(name: str):
     func = read_function(*SOURCES[name])
-    assert interpret_both(func, draw(func)) == ["element-wise"]
+    assert interpret_kinds(func, draw(func)) == ["element-wise"]
 
 
 SIZED = """
@@ -133,4 +133,4 @@ def test_sizes_that_give_no_digits(index: str, dtype: str, times: int):
     text = SIZED.format(index=index, dtype=dtype, times=times, size=size)
     func = read_function("x_: T.handle, a_: T.handle, b_: T.handle", text)
     arrays = [np.arange(k, dtype="int32") for k in (12, 15, 12 * times)]
-    interpret_both(func, [arrays[0].reshape(3, 4), *arrays[1:]])
+    interpret_kinds(func, [arrays[0].reshape(3, 4), *arrays[1:]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.autoschedule.agreement import draw, interpret_both, read_function, scheduled
+from tests.autoschedule.agreement import draw, interpret_kinds, read_function, scheduled
 
 SUM = """
 t = T.alloc_buffer((6,), "int32")
@@ -40,6 +40,6 @@ def test_what_becomes_of_a_copy(rest: str, stages: int) -> None:
     )
     arrays = draw(func)
     arrays[0] = np.arange(240, dtype="uint8").reshape(6, 40) % 10
-    interpret_both(func, arrays)
+    interpret_kinds(func, arrays)
     made = scheduled(func, target="haswell")
     assert sum(len(plan.stages) for plan in made.plans) == stages

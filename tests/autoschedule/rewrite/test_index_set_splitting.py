@@ -14,7 +14,7 @@ from loomir.autoschedule.rewrite.index_set_splitting import split_index_set, uns
 from loomir.tir.buffer import decl_buffer
 from loomir.tir.expr import And, Max, Min
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees, interpret_both, read_function
+from tests.autoschedule.agreement import agrees, interpret_kinds, read_function
 
 RANDOM = np.random.default_rng(5)
 
@@ -194,4 +194,4 @@ for i in range(T.int64(70)):
     o[i] = x[({place}) % 64]
 """,
     )
-    assert interpret_both(func, [array(29), array(64), array(70)]) == ["element-wise"]
+    assert interpret_kinds(func, [array(29), array(64), array(70)]) == ["element-wise"]

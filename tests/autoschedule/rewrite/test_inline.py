@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.autoschedule.agreement import draw, interpret_both, read_function
+from tests.autoschedule.agreement import draw, interpret_kinds, read_function
 
 DOUBLED = """
 t = T.alloc_buffer((40,), "float32")
@@ -41,7 +41,7 @@ def test_readers(name: str) -> None:
         'x: T.Buffer((40,), "float32"), o: T.Buffer((40,), "float32"), v: T.Buffer((10,), "float32x4")',
         DOUBLED + reader,
     )
-    assert interpret_both(func, draw(func)) == ["element-wise"] * stages
+    assert interpret_kinds(func, draw(func)) == ["element-wise"] * stages
 
 
 def test_a_reader_before_the_stage_reads_what_was_there() -> None:
@@ -56,4 +56,4 @@ for i in range(40):
     o[i] = t[i] + T.float32(1)
 """,
     )
-    assert interpret_both(func, draw(func)) == ["element-wise"] * 3
+    assert interpret_kinds(func, draw(func)) == ["element-wise"] * 3

@@ -12,7 +12,7 @@ from loomir.script import from_source
 from loomir.target import Target
 from loomir.tir.expr import Add, Mul
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import draw, interpret_both, read_function
+from tests.autoschedule.agreement import draw, interpret_kinds, read_function
 
 WINDOW = """
 from loomir.script import tir as T
@@ -145,4 +145,4 @@ for i in range(20):
     o[i + 1] = o[i] * o[i] + t[i]
 """,
     )
-    assert interpret_both(func, draw(func, x=np.full((20, 9), 255, "uint8"))) == ["rows"]
+    assert interpret_kinds(func, draw(func, x=np.full((20, 9), 255, "uint8"))) == ["rows"]

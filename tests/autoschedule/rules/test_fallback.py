@@ -10,7 +10,7 @@ from loomir.autoschedule.driver import schedule_function
 from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees, interpret_both, read_function
+from tests.autoschedule.agreement import agrees, interpret_kinds, read_function
 
 
 @T.prim_func
@@ -103,4 +103,4 @@ for i in range(30):
     )
     for m in (1, 2):
         x = np.arange(30 * m * 4, dtype="float32").reshape(30, m, 4)
-        assert interpret_both(func, [x, np.zeros(30, "float32")]) == ["reduction"]
+        assert interpret_kinds(func, [x, np.zeros(30, "float32")]) == ["reduction"]

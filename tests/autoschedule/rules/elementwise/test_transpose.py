@@ -9,7 +9,7 @@ from loomir.autoschedule.driver import schedule_function
 from loomir.script import tir as T
 from loomir.target import Target
 from loomir.te import topi
-from tests.autoschedule.agreement import draw, interpret_both, read_function
+from tests.autoschedule.agreement import draw, interpret_kinds, read_function
 from tests.autoschedule.equivalence import assert_same_results, kinds, schedule_for
 
 
@@ -84,4 +84,4 @@ def test_places_that_move_along_both_axes_are_read_one_by_one():
         'x: T.Buffer((60, 20), "float32"), o: T.Buffer((20, 40), "float32")',
         "for i, j in T.grid(20, 40):\n    o[i, j] = x[j + i, i]",
     )
-    assert interpret_both(func, draw(func)) == ["element-wise"]
+    assert interpret_kinds(func, draw(func)) == ["element-wise"]

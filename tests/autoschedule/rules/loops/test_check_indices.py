@@ -11,7 +11,7 @@ from loomir.autoschedule.driver import schedule_function
 from loomir.te import topi
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees, draw, interpret_both, read_function
+from tests.autoschedule.agreement import agrees, draw, interpret_kinds, read_function
 
 RANDOM = np.random.default_rng(5)
 
@@ -127,7 +127,7 @@ def test_neighbouring_indices_are_checked_in_vectors(shape: tuple[int, ...], ind
     func = read_function(f'p: T.Buffer({shape}, "int32"), {ARRAYS}', CHECKED.format(index=index))
     p = RANDOM.integers(0, 9, shape or 1).astype("int32").reshape(shape)
     kinds = ["bounds checks", "element-wise"]
-    assert interpret_both(func, draw(func, p=p)) == (kinds if shape else kinds[1:])
+    assert interpret_kinds(func, draw(func, p=p)) == (kinds if shape else kinds[1:])
 
 
 @pytest.mark.parametrize(
@@ -144,4 +144,4 @@ def test_other_indices_are_checked_one_by_one(buffer: str, index: str):
     func = read_function(f"p: {buffer}, {ARRAYS}", CHECKED.format(index=index))
     arrays = draw(func)
     arrays[0] = np.abs(arrays[0].astype("int32")) % 9
-    assert interpret_both(func, arrays) == ["element-wise"]
+    assert interpret_kinds(func, arrays) == ["element-wise"]

@@ -9,7 +9,7 @@ from loomir import te
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees, draw, interpret_both, read_function, scheduled
+from tests.autoschedule.agreement import agrees, draw, interpret_kinds, read_function, scheduled
 
 RANDOM = np.random.default_rng(9)
 
@@ -153,5 +153,5 @@ for i in range(20):
         o[i, j] = o[i, j] + x[i, j]
 """,
     )
-    assert interpret_both(func, draw(func)) == []
+    assert interpret_kinds(func, draw(func)) == []
     assert "T.vectorized" in scheduled(func, tasks=True, target="haswell").func.script()

@@ -13,7 +13,7 @@ from loomir.script import tir as T
 from loomir.target import Target
 from loomir.tir.check.verify import verify
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import draw, interpret_both, read_function
+from tests.autoschedule.agreement import draw, interpret_kinds, read_function
 from tests.autoschedule.equivalence import schedule_for
 from tests.autoschedule.rules.reduction.test_ordered_sums import (
     arrays_for,
@@ -173,4 +173,4 @@ for k in range({steps}):
         d[i, j] = T.min(d[i, j], d[i, k] + d[k, j])
 """,
     )
-    assert interpret_both(func, draw(func)) == kinds
+    assert interpret_kinds(func, draw(func)) == kinds

@@ -13,7 +13,7 @@ from loomir.autoschedule.builders import thread_partition
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees, draw, interpret_both, read_function, scheduled
+from tests.autoschedule.agreement import agrees, draw, interpret_kinds, read_function, scheduled
 
 RANDOM = np.random.default_rng(21)
 TARGETS = ("native", "haswell")
@@ -236,7 +236,7 @@ def select(
 @pytest.mark.parametrize("value", ["x[vi, vk]", "(x[vi, vk] * w[vi])"])
 def test_values_of_a_row(value: str):
     func = select(value=value)
-    assert interpret_both(func, draw(func)) == ["choice"]
+    assert interpret_kinds(func, draw(func)) == ["choice"]
 
 
 LONG = " + ".join(f"x[vi, vk] * {k}" for k in range(80))
@@ -255,7 +255,7 @@ LONG = " + ".join(f"x[vi, vk] * {k}" for k in range(80))
     ],
 )
 def test_other_selections_stay_loops(func: PrimFunc):
-    assert interpret_both(func, draw(func)) == []
+    assert interpret_kinds(func, draw(func)) == []
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_parts_that_are_selected_by_other_conditions(old: str, new: str):
         'x: T.Buffer((6, 40), "int32"), at: T.Buffer((6,), "int64"), top: T.Buffer((6,), "int32")'
     )
     func = read_function(params, text.replace(old, new))
-    assert interpret_both(func, draw(func)) == []
+    assert interpret_kinds(func, draw(func)) == []
 
 
 def test_three_parts_of_an_element():
@@ -302,14 +302,14 @@ for i, k in T.grid(6, 40):
         most[vi] = new_most
 """,
     )
-    assert interpret_both(func, draw(func)) == ["choice"]
+    assert interpret_kinds(func, draw(func)) == ["choice"]
 
 
 def test_pieces_of_an_unknown_length():
     x = te.placeholder((te.var("n"),), "int32", name="x")
     func = te.create_prim_func([x, topi.argmax(x)])
     data = data_of((3000,), "int32")
-    assert interpret_both(func, [data, np.zeros((), "int64")]) == ["choice"]
+    assert interpret_kinds(func, [data, np.zeros((), "int64")]) == ["choice"]
     assert "pieces of" in str(scheduled(func, tasks=True).plans[0].choices)
 
 

@@ -10,7 +10,7 @@ from loomir import te
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees, draw, interpret_both, read_function, scheduled
+from tests.autoschedule.agreement import agrees, draw, interpret_kinds, read_function, scheduled
 
 RANDOM = np.random.default_rng(7)
 
@@ -157,4 +157,4 @@ for j in range(70):
         o[j] += s[()] * x[i, j]
 """,
     )
-    assert interpret_both(func, draw(func, s=np.array(3, "float32"))) == ["columns"]
+    assert interpret_kinds(func, draw(func, s=np.array(3, "float32"))) == ["columns"]

@@ -9,7 +9,7 @@ import loomir
 from loomir.autoschedule.driver import schedule_function
 from loomir.script import from_source
 from loomir.tir.function import PrimFunc
-from tests.autoschedule.agreement import agrees, draw, interpret_both, read_function
+from tests.autoschedule.agreement import agrees, draw, interpret_kinds, read_function
 
 SOURCE = """
 @T.prim_func
@@ -82,4 +82,4 @@ def test_choices_that_a_byte_does_not_hold(choice: str):
         'x: T.Buffer((200,), "uint8"), o: T.Buffer((1,), "int32")',
         f"for i in range(200):\n    o[0] += T.Select(x[i] > T.uint8(3), {choice})",
     )
-    assert interpret_both(func, draw(func)) == ["rows"]
+    assert interpret_kinds(func, draw(func)) == ["rows"]

@@ -17,7 +17,7 @@ from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import For
-from tests.autoschedule.agreement import agrees, draw, interpret_both, read_function, scheduled
+from tests.autoschedule.agreement import agrees, draw, interpret_kinds, read_function, scheduled
 
 RANDOM = np.random.default_rng(5)
 
@@ -387,6 +387,6 @@ def test_passes_that_differ(name: str):
         'z: T.Buffer((6, 6, 80), "int32")',
         PASSES[name],
     )
-    kinds = interpret_both(func, draw(func))
+    kinds = interpret_kinds(func, draw(func))
     assert kinds[0] == "rows"
     assert len(kinds) == (2 if name == "rows of two dimensions" else 1)

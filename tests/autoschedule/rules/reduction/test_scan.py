@@ -12,7 +12,7 @@ from loomir.autoschedule.rules.reduction.scan import plan_scan
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.stmt import DeclBuffer
-from tests.autoschedule.agreement import draw, interpret_both, read_function
+from tests.autoschedule.agreement import draw, interpret_kinds, read_function
 from tests.autoschedule.equivalence import assert_same_results, kinds, schedule_for
 
 
@@ -116,4 +116,4 @@ for i, j in T.grid(4, 10):
     )
     assert isinstance(func.body, DeclBuffer)
     assert plan_scan(func.body.body, Reader(func)) is None
-    assert interpret_both(func, draw(func)) == []
+    assert interpret_kinds(func, draw(func)) == []
