@@ -73,11 +73,15 @@ def accumulate(combine: Combine, acc: PrimExpr, term: PrimExpr) -> PrimExpr:
         # A name: an operand that reads memory would be left out by lane.
         var = Var("term", term.dtype)
         return Let(var, term, node(acc, var))
-    if combine in COMPARISONS and not isinstance(term, Var):
-        var = Var("term", term.dtype)  # which is used twice
-        old = Var("old", acc.dtype)
-        return Let(old, acc, Let(var, term, node(old, var)))
-    return node(acc, term)
+    if combine not in COMPARISONS:
+        return node(acc, term)
+    # Both are used twice: values are named, so that nothing in them is bound twice.
+    old = acc if isinstance(acc, Var) else Var("old", acc.dtype)
+    new = term if isinstance(term, Var) else Var("term", term.dtype)
+    made: PrimExpr = node(old, new)
+    if new is not term:
+        made = Let(new, term, made)
+    return made if old is acc else Let(old, acc, made)
 
 
 def identity(combine: Combine, dtype: DataType) -> PrimExpr:
@@ -99,10 +103,10 @@ def load_vectors(buffer: Buffer, count: int, lanes: int) -> list[PrimExpr]:
 
 def reduce_vectors(combine: Combine, parts: Sequence[PrimExpr], left: int = 1) -> list[PrimExpr]:
     """Reduce vectors pairwise, first half with second half, until so many are left."""
-    node = _NODES[combine]
     while len(parts) > left:
         half = len(parts) // 2
-        parts = [node(low, high) for low, high in zip(parts[:half], parts[half:], strict=True)]
+        pairs = zip(parts[:half], parts[half:], strict=True)
+        parts = [accumulate(combine, low, high) for low, high in pairs]
     return list(parts)
 
 
