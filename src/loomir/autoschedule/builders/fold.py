@@ -5,14 +5,15 @@ from __future__ import annotations
 from loomir.arith.fold import FOLDS
 from loomir.ir.visit import rewrite
 from loomir.tir.expr import IntImm
-from loomir.tir.stmt import For, IfThenElse, SeqStmt, Stmt
+from loomir.tir.stmt import For, IfThenElse, SeqStmt, Stmt, While
 
 __all__ = ["fold_constants"]
 
 
 def fold_constants(stmt: Stmt) -> Stmt:
     """Fold constants in a statement, and remove loops and branches that never run."""
-    return rewrite(stmt, {**FOLDS, For: _loop, IfThenElse: _branch, SeqStmt: _sequence})
+    rows = {For: _loop, IfThenElse: _branch, SeqStmt: _sequence, While: _while}
+    return rewrite(stmt, {**FOLDS, **rows})
 
 
 _NOTHING = SeqStmt(())
@@ -21,6 +22,10 @@ _NOTHING = SeqStmt(())
 def _loop(s: For) -> Stmt:
     empty = isinstance(s.extent, IntImm) and s.extent.value <= 0
     return _NOTHING if empty or s.body is _NOTHING else s
+
+
+def _while(s: While) -> Stmt:
+    return _NOTHING if isinstance(s.condition, IntImm) and not s.condition.value else s
 
 
 def _branch(s: IfThenElse) -> Stmt:
