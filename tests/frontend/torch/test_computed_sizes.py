@@ -16,6 +16,7 @@ from loomir.support.dtype import DataType
 from loomir.tir.expr import PrimExpr, Var
 
 torch = pytest.importorskip("torch")
+functional = torch.nn.functional
 
 
 def flat(value: Any) -> list[Any]:
@@ -98,3 +99,29 @@ def test_functions_of_sizes():
         assert not isinstance(evaluate(expr, lambda symbol: 9), PrimExpr)
     with pytest.raises(CannotImport, match="gamma"):
         evaluate(sympy.gamma(n), lambda symbol: size)
+
+
+def images(x: Any) -> Any:
+    """Extents of images, halved, added to and given to others."""
+    rows, columns = x.shape[2:]
+    even = x[:, :, : rows // 2 * 2, : columns // 2 * 2]
+    columns_of_3 = functional.unfold(x, 3, padding=1, stride=2)
+    return [
+        functional.pixel_unshuffle(even, 2),
+        functional.interpolate(x, scale_factor=0.5, mode="area"),
+        functional.adaptive_avg_pool2d(x, (rows * 2, 3)),
+        functional.adaptive_avg_pool1d(x[0], columns // 3),
+        functional.fold(columns_of_3, (rows, columns), 3, padding=1, stride=2),
+        functional.interpolate(functional.max_pool2d(x, 2), size=(rows, columns), mode="bilinear"),
+    ]
+
+
+def test_images_of_dynamic_sizes():
+    torch._dynamo.reset()
+    run = torch.compile(images, backend="loomir", dynamic=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        for rows, columns in ((8, 10), (7, 9), (12, 5)):
+            x = torch.randn(2, 3, rows, columns)
+            for got, wanted in zip(run(x), images(x), strict=True):
+                torch.testing.assert_close(got, wanted)

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from loomir.frontend.torch.mistakes import CannotImport
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.sizes import evaluate
+from loomir.relax.shape import INT64
+from loomir.tir.expr import Var
 
 __all__ = [
     "InputView",
@@ -91,7 +93,7 @@ def is_computable(layout: OutputLayout, sources: Mapping[str, Any]) -> bool:
         if any(str(s) not in sources for s in expr.free_symbols):
             return False
         try:
-            evaluate(expr, lambda _: 1)
+            evaluate(expr, lambda symbol: Var(str(symbol), INT64))
         except CannotImport:
             return False
     return True

@@ -450,12 +450,12 @@ def _nonzero(node: Node) -> RelaxExpr:
 
 
 # -- windows as columns --------------------------------------------------------------------------
-@register("aten.col2im.default", note="images whose extents are not known")
+@register("aten.col2im.default")
 def _col2im(node: Node) -> RelaxExpr:
-    size, kernel, dilation, padding, stride = [
-        node.ints(name, 2) for name in ("output_size", "kernel_size", "dilation", "padding",
-                                        "stride")
-    ]  # fmt: skip
+    size: list[Any] = [*node["output_size"]]
+    kernel, dilation, padding, stride = [
+        node.ints(name, 2) for name in ("kernel_size", "dilation", "padding", "stride")
+    ]
     blocks = [
         (size[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1
         for i in (0, 1)
@@ -466,20 +466,14 @@ def _col2im(node: Node) -> RelaxExpr:
     batch = dims[0] if batched else 1
     channels = dims[-2] // (kernel[0] * kernel[1])
     x = node.emit(op.reshape(x, (batch, channels, *kernel, *blocks)))
-    kernel_function = _make_folding(size, kernel, dilation, padding, stride, blocks)
-    made = node.compute(kernel_function, x)
+    made = node.compute(_make_folding(kernel, dilation, padding, stride), x, size, blocks)
     return made if batched else op.reshape(made, tuple(node.shape))
 
 
 def _make_folding(
-    size: list[int],
-    kernel: list[int],
-    dilation: list[int],
-    padding: list[int],
-    stride: list[int],
-    blocks: list[int],
-) -> Callable[[Tensor], Tensor]:
-    def fold(x: Tensor) -> Tensor:
+    kernel: list[int], dilation: list[int], padding: list[int], stride: list[int]
+) -> Callable[[Tensor, list[Any], list[Any]], Tensor]:
+    def fold(x: Tensor, size: list[Any], blocks: list[Any]) -> Tensor:
         taps = [reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(kernel)]
 
         def element(n: PrimExpr, c: PrimExpr, *at: PrimExpr) -> PrimExpr:

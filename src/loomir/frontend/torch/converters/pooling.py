@@ -151,14 +151,52 @@ for _axes in (1, 2, 3):
 def _adaptive_avg_pool(axes: int) -> Converter:
     def convert(node: Node) -> RelaxExpr:
         x = _add_batch(node, node.tensor(0), axes)
-        size = [int(v) for v in node.shape[-axes:]]
+        shape = node.shape
+        size = shape[-axes:]
+        if not all(isinstance(v, int) for v in size):
+            out = shape if len(shape) == axes + 2 else [1, *shape]
+            return _bind_shape(node, node.compute(_average_parts, x, out), shape)
         if all(v == 1 for v in size):
             made = op.mean(x, list(range(2, 2 + axes)), True)
         else:
             made = _ADAPTIVE[axes](x, size)
-        return _bind_shape(node, made, node.shape)
+        return _bind_shape(node, made, shape)
 
     return convert
+
+
+def _average_parts(x: Tensor, out: list[Any]) -> Tensor:
+    """Average the parts of images, as many along each axis as the result has elements."""
+    extents = [cast(e, "int64") for e in list(x.shape)[2:]]
+    counts = [const(e, "int64") if isinstance(e, int) else cast(e, "int64") for e in out[2:]]
+
+    def bounds(i: tuple[PrimExpr, ...]) -> list[tuple[PrimExpr, PrimExpr]]:
+        made: list[tuple[PrimExpr, PrimExpr]] = []
+        for at, extent, count in zip(i[2:], extents, counts, strict=True):
+            here = cast(at, "int64")
+            first = here * extent // count
+            made.append((first, ((here + 1) * extent + (count - 1)) // count))
+        return made
+
+    def add(*i: PrimExpr) -> PrimExpr:
+        at: list[PrimExpr] = []
+        inside: list[PrimExpr] = []
+        taps: list[Any] = []
+        for axis, (first, last) in enumerate(bounds(i)):
+            most = (extents[axis] + (counts[axis] - 1)) // counts[axis] + 1
+            taps.append(reduce_axis((0, most), name=f"k{axis}"))
+            at.append(first + cast(taps[-1], "int64"))
+            inside.append(at[-1] < last)
+        value = if_then_else(all_of(*inside), x(i[0], i[1], *at), const(0, x.dtype))
+        return te.sum(value, axis=taps)
+
+    sums = compute(tuple(out), add, name="sums")
+
+    def divide(*i: PrimExpr) -> PrimExpr:
+        size = reduce(lambda product, b: product * (b[1] - b[0]), bounds(i), const(1, "int64"))
+        return sums(*i) / cast(size, x.dtype)
+
+    return compute(tuple(out), divide, name="averages")
 
 
 for _axes in (1, 2, 3):
