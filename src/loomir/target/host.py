@@ -7,6 +7,7 @@ import functools
 import os
 import re
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -79,7 +80,21 @@ def host() -> Host:
 
 @functools.lru_cache(maxsize=1)
 def features_here() -> dict[str, bool]:
-    """Return LLVM's features of this CPU that this process may use."""
+    """Return LLVM's features of this CPU that this process may use.
+
+    Errors: TGT0002 for a free-threaded Python, whose objects have another layout in memory than
+    compiled functions read.
+    """
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise CompileError(
+            Diagnostic(
+                "TGT0002",
+                "Loomir does not compile for free-threaded builds of Python",
+                notes=("compiled functions read objects as builds with the GIL have them",),
+                help="run it by a usual build, such as python3.14 in place of python3.14t; "
+                "loomir.interpret runs programs without compiling",
+            )
+        )
     flags: dict[str, bool] = dict(llvm.get_host_cpu_features())
     linux = sys.platform.startswith("linux")
     if linux and architecture_of(llvm.get_process_triple()) == "aarch64":
