@@ -10,7 +10,8 @@
 ``set-up`` needs a Debian or Ubuntu system with ``apt-get`` and ``dpkg-deb``, but no rights of an
 administrator: it unpacks QEMU's user-mode emulator into the folder, and for AArch64 also Debian's
 Python for ``arm64`` and the wheels that Loomir and its tests need. ``run`` runs Python there, with
-this checkout. Processes that it starts with ``sys.executable`` are emulated too.
+this checkout. Processes that it starts with ``sys.executable`` are emulated too. For AArch64 there
+are also ``cc`` and ``nm``, which compile for it; the programs that ``cc`` links start the emulator.
 
 Emulated code takes ten to thirty times as long. QEMU runs threads on the host's memory model, which
 is stronger than that of AArch64: what only a weakly ordered machine does wrong is not seen here.
@@ -43,6 +44,7 @@ _SOURCES: Final = (
 FOR_TESTS: Final = ("expecttest", "hypothesis", "mpmath", "pytest", "pytest-xdist")
 """What the tests need of the extra ``dev``; tests of other packages are skipped without them."""
 _ONNX: Final = re.compile(r"""extra == ['"]onnx['"]""")
+_CROSS: Final = ("gcc-12-aarch64-linux-gnu", "libc6-dev-arm64-cross")
 _PLATFORMS: Final = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_26", "manylinux_2_17")
 
 
@@ -97,12 +99,54 @@ def _call(command: Sequence[str]) -> None:
 def set_up(folder: Path, architecture: str) -> None:
     """Fetch the emulator, and Python with its packages where the host's do not serve."""
     folder.mkdir(parents=True, exist_ok=True)
-    _Apt(folder, "amd64").unpack(folder / "host", "qemu-user-static")
+    _Apt(folder, "amd64").unpack(
+        folder / "host", "qemu-user-static", *(_CROSS if architecture == "aarch64" else ())
+    )
     if architecture == "aarch64":
+        _write_compiler(folder)
         _Apt(folder, _DEBIAN[architecture]).unpack(
             folder / "root", f"python{_PYTHON}", "libstdc++6", "libgcc-s1"
         )
         _install(folder / "site", architecture)
+
+
+_CC: Final = """\
+#!/bin/sh
+LD_LIBRARY_PATH={libraries} {prefix}gcc-12 --sysroot={host} "$@" || exit
+made=a.out
+while [ $# -gt 0 ]; do
+  case "$1" in
+    -o) made=$2; shift;;
+    -c|-shared|-r|-S|-E) exit 0;;
+  esac
+  shift
+done
+mv "$made" "$made.elf"
+printf '#!/bin/sh\\nexec {emulator} -L {root} "$0.elf" "$@"\\n' > "$made"
+chmod +x "$made"
+"""
+_NM: Final = """\
+#!/bin/sh
+LD_LIBRARY_PATH={libraries} exec {prefix}nm "$@"
+"""
+
+
+def _write_compiler(folder: Path) -> None:
+    """Write ``cc`` and ``nm`` for AArch64. What ``cc`` links becomes a script that emulates it."""
+    host = folder / "host"
+    names = {
+        "host": host,
+        "libraries": host / "usr" / "lib" / "x86_64-linux-gnu",
+        "prefix": host / "usr" / "bin" / "aarch64-linux-gnu-",
+        "emulator": host / "usr" / "bin" / "qemu-aarch64-static",
+        "root": folder / "root",
+    }
+    quoted = {name: shlex.quote(str(path)) for name, path in names.items()}
+    tools = folder / "tools"
+    tools.mkdir(exist_ok=True)
+    for name, text in (("cc", _CC), ("nm", _NM)):
+        (tools / name).write_text(text.format(**quoted))
+        (tools / name).chmod(0o755)
 
 
 def _install(site: Path, architecture: str) -> None:
@@ -139,6 +183,7 @@ def write_wrapper(folder: Path, cpu: str | None) -> Path:
     lines = [
         "#!/bin/sh",
         f"export PYTHONPATH={shlex.quote(path)}",
+        f'export PATH={shlex.quote(str(folder / "tools"))}:"$PATH"',
         f'[ -n "${{LOOMIR_CACHE_DIR+set}}" ] || LOOMIR_CACHE_DIR={shlex.quote(str(cache))}',
         "export LOOMIR_CACHE_DIR",
         f'exec {shlex.join(command)} "$@"',
