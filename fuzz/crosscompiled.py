@@ -15,10 +15,11 @@ import argparse
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from fuzz.families.campaign import FamilyCampaign
 from fuzz.families.table import FAMILIES
-from fuzz.processes import Campaign, add_options, kept, run_campaign
+from fuzz.processes import add_options, run_campaign
 from loomir.target.table import CPUS
 from tools.emulate import EmulationError, write_wrapper
 
@@ -28,22 +29,24 @@ _TARGETS: Final = {"Nehalem": "nehalem", "Haswell": "haswell"}
 """Targets whose names are not QEMU's names of the CPU."""
 
 
-class CrossCompiledCampaign(Campaign):
+class CrossCompiledCampaign(FamilyCampaign):
     """Checks machine code for another kind of machine."""
 
     command = ("-m", "fuzz.cross.worker")
-    first = "--seed"
 
-    def keep(self, reply: dict[str, Any], folder: Path) -> Path:
-        """Write a failure down: what happened, and the program."""
-        family, name, _python = self.engines
-        seed = reply["seed"]
-        lines = [f"# family {family}, target {name}, seed {seed}"]
-        for said in reply["found"].values():
-            lines += [f"# {line}" for line in str(said).splitlines()]
-        if "generator" not in reply["found"]:
-            lines.append(FAMILIES[family](seed).module.script())
-        return kept(reply, folder, f"{family}-{name}", lines)
+    def repeat(self, seed: int) -> str:
+        """Return the command that checks the program of a seed again."""
+        family, name, wrapper = self.engines
+        python = Path(wrapper)
+        cpu = python.name.removeprefix("python-")
+        return (
+            f"python -m fuzz.crosscompiled {python.parent} --cpu {cpu} --target {name} "
+            f"--family {family} --seed {seed} --count 1"
+        )
+
+    def name(self) -> str:
+        """Return the family and the target."""
+        return "-".join(self.engines[:2])
 
 
 def main() -> int:

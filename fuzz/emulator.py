@@ -14,34 +14,29 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from pathlib import Path
-from typing import Any
 
 from fuzz.bochs.library import MODELS, NotInstalledError, found
 from fuzz.emulatorworker import LEVEL
+from fuzz.families.campaign import FamilyCampaign
 from fuzz.families.table import FAMILIES
-from fuzz.processes import Campaign, add_options, kept, run_campaign
+from fuzz.processes import add_options, run_campaign
 
 __all__ = ["EmulatorCampaign", "main"]
 
 
-class EmulatorCampaign(Campaign):
+class EmulatorCampaign(FamilyCampaign):
     """Checks machine code for other machines."""
 
     command = ("-m", "fuzz.emulatorworker")
-    first = "--seed"
 
-    def keep(self, reply: dict[str, Any], folder: Path) -> Path:
-        """Write a failure down: what happened, and the program."""
+    def repeat(self, seed: int) -> str:
+        """Return the command that checks the program of a seed again."""
         family, name = self.engines
-        seed = reply["seed"]
-        options = f"--family {family} --target {name} --seed {seed} --count 1"
-        lines = [f"# python -m fuzz.emulator {options}"]
-        for said in reply["found"].values():
-            lines += [f"# {line}" for line in str(said).splitlines()]
-        if "generator" not in reply["found"]:
-            lines.append(FAMILIES[family](seed).module.script())
-        return kept(reply, folder, f"{family}-{name}", lines)
+        return f"python -m fuzz.emulator --family {family} --target {name} --seed {seed} --count 1"
+
+    def name(self) -> str:
+        """Return the family and the target."""
+        return "-".join(self.engines)
 
 
 def main() -> int:

@@ -9,27 +9,22 @@ import functools
 import os
 import time
 import warnings
-from contextlib import nullcontext
 from typing import Any, Final
 
 import loomir
 from fuzz.bochs.library import EmulatorError, model_of
 from fuzz.bochs.running import Machine
 from fuzz.choices import SeedChoices
-from fuzz.default_schedule.small_machines import small
+from fuzz.default_schedule.small_machines import LEVELS, draw_size
 from fuzz.families.cases import Case, flat_results, fresh, is_graph, outcome
 from fuzz.families.table import FAMILIES
 from fuzz.native import set_threads
 from fuzz.serving import answer_of, complaints, serve
-from loomir.target import Target
 
 __all__ = ["LEVEL", "answer", "main"]
 
 LEVEL: Final = "LOOMIR_FUZZ_LEVEL"
 """The variable of the environment that sets the level of optimising for all programs."""
-_LEVELS: Final = ((1.0, 1), (4.0, 2), (1.0, 3))
-_SMALL: Final = 0.8
-"""The share of programs that are scheduled as if caches and panels were small: others take long."""
 
 
 @functools.lru_cache(maxsize=1)
@@ -43,8 +38,8 @@ def _emulated(case: Case, name: str) -> str:
     """Run a case, and judge what comes of it."""
     machine = _machine(name)
     choices = SeedChoices(f"emulated {case.seed} {name}")
-    level = int(os.environ.get(LEVEL) or choices.weighted(_LEVELS))
-    sized = small(choices, name) if choices.chance(_SMALL) else nullcontext(Target(name))
+    level = int(os.environ.get(LEVEL) or choices.weighted(LEVELS))
+    sized = draw_size(choices, name)
     before = machine.calls
     with sized as target:
         exe = loomir.compile(case.module, target, opt_level=level, cache=False)

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from fuzz.default_schedule.worker import TOO_LARGE, TOO_LONG, runs_here
+from fuzz.families.campaign import FamilyCampaign
 from fuzz.families.table import FAMILIES
-from fuzz.processes import Campaign, Worker, add_options, kept, run_campaign
+from fuzz.processes import Worker, add_options, run_campaign
 from fuzz.reach import REACH, Candidate, written
 from loomir.target.table import CPUS
 
@@ -41,11 +42,10 @@ TARGETS: Final = (
 """A target of each kind of machine: each has instructions that others have not."""
 
 
-class SchedulesCampaign(Campaign):
+class SchedulesCampaign(FamilyCampaign):
     """Checks default schedules."""
 
     command = ("-m", "fuzz.default_schedule.worker")
-    first = "--seed"
     unchecked = (TOO_LONG, TOO_LARGE)
     reached: ClassVar[set[tuple[str, int, int]]] = set()
     """Lines of rules that ran, each with the one that ran next."""
@@ -60,18 +60,12 @@ class SchedulesCampaign(Campaign):
             self.reached.update(found)
             self.candidates.update(offered)
 
-    def keep(self, reply: dict[str, Any], folder: Path) -> Path:
-        """Write a failure down: what happened, and the program."""
+    def repeat(self, seed: int) -> str:
+        """Return the command that checks the program of a seed again."""
         family, way, *names = self.engines
-        seed = reply["seed"]
         how = "" if way == "interpreted" else f" --{way}"
         options = f"--family {family}{how} --target {' '.join(names)} --seed {seed} --count 1"
-        lines = [f"# python -m fuzz.schedules {options}"]
-        for name, what in reply["found"].items():
-            lines += [f"# {name}: {line}" for line in str(what).splitlines()]
-        if "generator" not in reply["found"]:
-            lines.append(FAMILIES[family](seed).module.script())
-        return kept(reply, folder, family, lines)
+        return f"python -m fuzz.schedules {options}"
 
 
 def main() -> int:

@@ -10,24 +10,18 @@ import subprocess
 import tempfile
 import time
 import warnings
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
 import loomir
 from fuzz.choices import SeedChoices
 from fuzz.cross.parcel import read_parcel, write_parcel
-from fuzz.default_schedule.small_machines import small
+from fuzz.default_schedule.small_machines import LEVELS, draw_size
 from fuzz.families.cases import Case, is_graph, outcome
 from fuzz.families.table import FAMILIES
 from fuzz.serving import answer_of, complaints, serve
-from loomir.target import Target
 
 __all__ = ["answer", "main", "stop_runners"]
-
-_LEVELS: Final = ((1.0, 1), (4.0, 2), (1.0, 3))
-_SMALL: Final = 0.8
-"""The share of programs that are scheduled as if caches and panels were small."""
 
 
 class _Runner:
@@ -89,8 +83,8 @@ def _run_elsewhere(case: Case, name: str, python: str) -> str:
     if runner is None:
         runner = _RUNNERS[python] = _Runner(python)
     choices = SeedChoices(f"cross {case.seed} {name}")
-    level, threads = int(choices.weighted(_LEVELS)), int(choices.weighted(((2.0, 1), (1.0, 2))))
-    with small(choices, name) if choices.chance(_SMALL) else nullcontext(Target(name)) as target:
+    level, threads = int(choices.weighted(LEVELS)), int(choices.weighted(((2.0, 1), (1.0, 2))))
+    with draw_size(choices, name) as target:
         exe = loomir.compile(case.module, target, opt_level=level, cache=False)
     exe.save(str(runner.folder / "program.loom"))
     write_parcel(runner.folder / "arguments", case.arguments)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, Final
 from unittest import mock
 
@@ -17,7 +17,12 @@ import loomir.autoschedule.driver  # noqa: F401 - loads all  # pyright: ignore[r
 from fuzz.choices import Choices
 from loomir.target import Target
 
-__all__ = ["small"]
+__all__ = ["LEVELS", "draw_size", "small"]
+
+LEVELS: Final = ((1.0, 1), (4.0, 2), (1.0, 3))
+"""Levels of optimising, with how often each is drawn."""
+_SMALL: Final = 0.8
+"""The share of programs that are scheduled as if caches and panels were small."""
 
 _PACKAGE: Final = "loomir.autoschedule."
 
@@ -99,3 +104,8 @@ def small(choices: Choices, name: str) -> Generator[Target, None, None]:
                 if name.startswith(_PACKAGE) and hasattr(module, "WORTH_THREADS"):
                     patch(module, "WORTH_THREADS", 1)
         yield target
+
+
+def draw_size(choices: Choices, name: str) -> AbstractContextManager[Target]:
+    """Return a context in which machines of a name are small, or as they are."""
+    return small(choices, name) if choices.chance(_SMALL) else nullcontext(Target(name))

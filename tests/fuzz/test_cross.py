@@ -13,6 +13,7 @@ import pytest
 
 from fuzz.cross import worker
 from fuzz.cross.parcel import read_parcel, write_parcel
+from fuzz.crosscompiled import CrossCompiledCampaign
 from loomir.target.host import host
 
 
@@ -57,3 +58,14 @@ def test_a_python_that_dies_is_reported(tmp_path: Path):
     dying.chmod(0o755)
     found = worker.answer(0, ["idioms", "x86-64", str(dying)])["found"]
     assert "ended with status 3" in found["x86-64"]
+
+
+def test_a_failure_is_kept_with_its_command(tmp_path: Path):
+    campaign = CrossCompiledCampaign(range(1), ["idioms", "aarch64", "/arm/python-neoverse-n1"])
+    path = campaign.keep({"seed": 3, "found": {"aarch64": "wrong"}}, tmp_path)
+    first, second, *program = path.read_text().splitlines()
+    wanted = "/arm --cpu neoverse-n1 --target aarch64 --family idioms --seed 3 --count 1"
+    assert first == f"# python -m fuzz.crosscompiled {wanted}"
+    assert second == "# aarch64: wrong"
+    assert "class Module:" in program
+    assert path.name == "idioms-aarch64-3.txt"

@@ -146,7 +146,7 @@ def test_a_failure_is_kept_with_its_command(tmp_path: Path) -> None:
         first
         == "# python -m fuzz.emulator --family idioms --target icelake-server --seed 3 --count 1"
     )
-    assert second == "# wrong"
+    assert second == "# icelake-server: wrong"
     assert path.name == "idioms-icelake-server-3.txt"
 
 
