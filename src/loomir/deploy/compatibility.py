@@ -71,7 +71,8 @@ def check_machine(target: Any, name: str) -> None:
         refuse(
             "RUN0464",
             f"{name} holds code for {triple}, and this machine is {host.triple}",
-            remedy,
+            "compile the program on this machine, or for one of its kind, such as "
+            f'loomir.compile(program, target="{both}")',
         )
     if cpu == host.cpu and features == host.features:
         return
