@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -190,6 +191,18 @@ def test_a_locked_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     other.close()
     database.add(record())
     assert len(database) == 1
+
+
+def test_a_new_file_that_another_connection_writes_is_waited_for(tmp_path: Path):
+    path = tmp_path / "a.db"
+    other = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    writer = threading.Timer(0.3, other.close)
+    writer.start()
+    with Database(path) as database:  # SQLite changes a file's mode at once or not at all
+        database.add(record())
+        assert len(database) == 1
+    writer.join()
 
 
 def test_threads_and_processes_write_at_a_time(tmp_path: Path):

@@ -225,8 +225,7 @@ class Database:
                     "update Loomir, or tune with a new file",
                 )
             if version < _SCHEMA or not tables:
-                # In this mode, readers and the writer do not block each other.
-                connection.execute("PRAGMA journal_mode = WAL")
+                _write_ahead(connection)
                 with _as_one(connection, "BEGIN IMMEDIATE"):  # a kill leaves all of it or nothing
                     for statement in _CREATE:
                         connection.execute(statement)
@@ -239,6 +238,23 @@ class Database:
     def _refuse(self, code: str, why: str, help: str) -> CompileError:
         where = "the tuning database" if self.path is None else f"the tuning database {self.path}"
         return CompileError(Diagnostic(code, f"{where} cannot be used: {why}", help=help))
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Log writes ahead: readers and the writer do not block each other then.
+
+    SQLite doesn't wait for other connections here, where two that change the mode could wait for
+    each other.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
 
 
 @contextmanager
