@@ -32,6 +32,7 @@ __all__ = [
     "Term",
     "TextWriter",
     "Writer",
+    "are_exact",
     "dtype_of",
     "exact_up_to",
     "float_like",
@@ -65,6 +66,18 @@ def exact_up_to(name: str) -> float:
     return _EXACT[name]
 
 
+def are_exact(dtype: str, values: Array, most: Any = 0.0) -> bool:
+    """Whether a float holds values, and sums of them up to ``most``, however they are grouped.
+
+    Values are multiples of a power of 2, the least of which is 1 over 2 to the power of 40.
+    """
+    unit = 1.0
+    while unit > 2.0**-40 and bool((np.fmod(values, unit) != 0).any()):
+        unit /= 2
+    largest = max(float(abs(values).max(initial=0.0)), float(np.max(most, initial=0.0)))
+    return largest <= exact_up_to(dtype) * unit
+
+
 @dataclass(eq=False)
 class Axis:
     """An axis of a contraction; the size is a name in the program where it is ``symbolic``."""
@@ -90,7 +103,7 @@ class Grid:
         self.shape = tuple(axis.size for axis in axes)
         self.arrays = arrays
         self.exact = True
-        """Whether all floats that were computed so far are whole numbers that their dtype holds."""
+        """Whether their dtype holds all floats that were computed so far, and what is between."""
         self._at = {
             axis: np.arange(axis.size).reshape([-1 if n == i else 1 for n in range(len(axes))])
             for i, axis in enumerate(axes)
@@ -103,7 +116,7 @@ class Grid:
     def seen(self, value: Array, dtype: str) -> Array:
         """Note whether a value is exact."""
         if float_like(dtype) and value.size:
-            self.exact &= bool(abs(value.astype("float64")).max() <= exact_up_to(dtype))
+            self.exact &= are_exact(dtype, value.astype("float64"))
         return value
 
 

@@ -17,8 +17,8 @@ from fuzz.families.contractions.terms import (
     Term,
     TeWriter,
     TextWriter,
+    are_exact,
     dtype_of,
-    exact_up_to,
     float_like,
 )
 from fuzz.families.layouts import laid, strides_of
@@ -120,8 +120,9 @@ class Unit:
         result = arrays[self.target.name]
         first = self.start.value(outer) if self.start is not None else result[place]
         if float_like(dtype) and terms.size:
-            most = abs(terms.astype(wide)).sum(axis=axes) + abs(first.astype(wide))
-            exact &= bool(most.max() <= exact_up_to(dtype))
+            given = (terms.astype(wide), first.astype(wide))
+            most = abs(given[0]).sum(axis=axes) + abs(given[1])
+            exact &= are_exact(dtype, np.concatenate([part.ravel() for part in given]), most)
         with np.errstate(all="ignore"):
             total = (first.astype(wide) + sums).astype(dtype_of(dtype))
         if starts or not self.idle:

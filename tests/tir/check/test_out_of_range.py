@@ -104,6 +104,21 @@ def test_sizes_without_a_value_stand_for_all_values(body: str, index: str):
     assert found.message.startswith(f"index {index} is outside")
 
 
+@pytest.mark.parametrize(
+    ("body", "is_wrong"),
+    [
+        ("for i in range(k):\n    e[i] = 1.0", False),
+        ("for i in range(k - 1):\n    for j in range(4):\n        e[j] = 1.0", False),
+        ("for i in range(3):\n    e[i] = 1.0", True),
+    ],
+)
+def test_loops_over_an_empty_axis_may_not_run(body: str, is_wrong: bool):
+    func = read(body, 'e: T.Buffer((0,), "float32"), k: T.int32')
+    assert [found.code for found in loomir.verify(func)] == ["TIR0421"] * is_wrong
+    if not is_wrong:
+        loomir.compile(func)(np.zeros(0, "float32"), 0)
+
+
 RIGHT = [
     "for i in range(16):\n    if i < 15:\n        y[i] = x[i + 1]",
     "for i in range(16):\n    y[i] = T.if_then_else(i < 15, x[i + 1], T.float32(0))",

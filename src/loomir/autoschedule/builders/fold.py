@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from loomir.arith.fold import FOLDS
+from loomir.autoschedule.builders.drop_unreachable import drop_unreachable, is_outside
 from loomir.ir.visit import rewrite
+from loomir.tir.buffer import BufferLoad
 from loomir.tir.expr import IntImm
-from loomir.tir.stmt import For, IfThenElse, SeqStmt, Stmt, While
+from loomir.tir.stmt import BufferStore, For, IfThenElse, SeqStmt, Stmt, While
 
 __all__ = ["fold_constants"]
 
 
 def fold_constants(stmt: Stmt) -> Stmt:
     """Fold constants in a statement, and remove loops and branches that never run."""
-    rows = {For: _loop, IfThenElse: _branch, SeqStmt: _sequence, While: _while}
-    return rewrite(stmt, {**FOLDS, **rows})
+    unreachable = False
+
+    def access(e: BufferLoad | BufferStore) -> BufferLoad | BufferStore:
+        nonlocal unreachable
+        if not unreachable and any(isinstance(index, IntImm) for index in e.indices):
+            unreachable = is_outside(e)
+        return e
+
+    accesses = {BufferLoad: access, BufferStore: access}
+    rows = {For: _loop, IfThenElse: _branch, SeqStmt: _sequence, While: _while, **accesses}
+    made = rewrite(stmt, {**FOLDS, **rows})
+    return drop_unreachable(made) if unreachable else made
 
 
 _NOTHING = SeqStmt(())

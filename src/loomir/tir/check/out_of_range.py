@@ -433,6 +433,8 @@ class _Proof:
 
     def fault(self, element: _Element, value: Sum, length: Sum) -> _Fault | None:
         """Return the first point that proves the access wrong, None if there is none."""
+        if self._is_empty(length):
+            return None
         used, points = self._points(value.loops | length.loops)
         for point in points:
             at = self._index(element, value, point)
@@ -445,6 +447,11 @@ class _Proof:
                 ]
                 return _Fault(at, size, self._span(at, element, value, points), used_names)
         return None
+
+    def _is_empty(self, length: Sum) -> bool:
+        """Tell whether an axis has no elements and a loop may never run, as it must then."""
+        known = length.is_constant and length.constant <= 0
+        return known and any(not loop.extent.is_constant for loop in self.loops)
 
     def _points(self, used: frozenset[Atom]) -> tuple[frozenset[Atom], list[dict[Atom, Sum]]]:
         """List the points that are reached, and the loops in which they differ.
