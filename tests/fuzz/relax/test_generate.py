@@ -23,7 +23,7 @@ from fuzz.rxcampaign import GraphCampaign
 from loomir.ir.module import IRModule
 from loomir.relax import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 
-PROGRAMS = 200
+PROGRAMS = 120
 SHARE = 10
 
 
