@@ -153,6 +153,51 @@ def test_graph_without_a_converter_runs_by_pytorch_and_is_reported_once(runners:
     assert not runners
 
 
+def _gradients(model: nn.Module, run: Any, x: torch.Tensor) -> list[torch.Tensor]:
+    model.zero_grad()
+    run(x).sum().backward()
+    return [p.grad for p in model.parameters() if p.grad is not None]
+
+
+class _Tokens(nn.Module):
+    """Keeps a transposed image for its gradient, which a view of it needs as it lies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix, self.up = nn.Linear(4, 4), nn.ConvTranspose2d(4, 3, 4, 2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = self.mix(x.flatten(2).transpose(1, 2)).tanh()
+        return self.up(tokens.transpose(1, 2).view(x.shape) + x).relu()
+
+
+def test_pytorch_runs_gradients_of_a_compiled_graph(monkeypatch: pytest.MonkeyPatch):
+    compile_graph: Any = dynamo._runner
+
+    def only_forward(graph: Any, options: Any, constants: Any, laid_out: int) -> Any:
+        return compile_graph(graph, options, constants, laid_out) if laid_out else None
+
+    monkeypatch.setattr(dynamo, "_runner", only_forward)
+    model, x = _Tokens(), torch.randn(2, 4, 3, 5)
+    for got, want in zip(
+        _gradients(model, loomir.torch.compile(model), x), _gradients(model, model, x), strict=True
+    ):
+        torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_convolutions_of_any_size_are_trained(runners: list[Any], dynamic: bool):
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.Tanh(), nn.ConvTranspose2d(4, 3, 3, 2, 1))
+    compiled = loomir.torch.compile(model, dynamic=dynamic)
+    for size in ((2, 3, 8, 8), (2, 3, 9, 7), (3, 3, 6, 11)):
+        x = torch.randn(size)
+        for got, want in zip(
+            _gradients(model, compiled, x), _gradients(model, model, x), strict=True
+        ):
+            torch.testing.assert_close(got, want)
+    assert len(runners) >= 2  # PyTorch ran none of the graphs
+
+
 def test_views_and_changed_inputs_keep_their_meaning():
     def change(x: torch.Tensor, out: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         out.copy_(x.t() * 2)

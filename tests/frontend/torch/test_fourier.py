@@ -208,3 +208,15 @@ def test_gradients():
             way(x).backward()
         grads.append(x.grad)
     assert_near(grads[1], grads[0])
+
+
+def test_frequencies_are_constants() -> None:
+    class Frequencies(nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            own = torch.fft.rfftfreq(6, d=0.5, dtype=torch.float64)
+            return x * torch.fft.fftfreq(x.shape[0]), own, torch.fft.fftfreq(5, 2)
+
+    x = torch.randn(7)
+    run = loomir.compile(loomir.torch.from_exported(torch.export.export(Frequencies(), (x,))))
+    for got, want in zip(run(x), Frequencies()(x), strict=True):
+        torch.testing.assert_close(got, want, rtol=0, atol=0)

@@ -75,6 +75,27 @@ def test_operator_agrees(name: str, args: tuple[Any, ...], kwargs: dict[str, Any
     assert check(f"aten.{name}", args, kwargs) == ""
 
 
+@pytest.mark.parametrize(
+    ("image", "kernel", "strides", "padding", "more", "dilation", "groups"),
+    [
+        ((5,), (3,), [2], [1], [1], [1], 1),
+        ((4, 5), (3, 2), [2, 3], [1, 0], [1, 2], [1, 1], 2),
+        ((4, 3), (2, 3), [1, 1], [0, 1], [1, 0], [2, 1], 1),  # more is put after than a stride
+        ((3, 3), (1, 1), [2, 2], [0, 0], [0, 1], [3, 2], 4),
+        ((2, 3, 3), (2, 2, 3), [2, 1, 2], [0, 1, 1], [1, 0, 1], [1, 1, 1], 1),
+    ],
+)
+def test_gradients_of_transposed_convolutions(
+    image: tuple[int, ...], kernel: tuple[int, ...], strides: list[int], padding: list[int],
+    more: list[int], dilation: list[int], groups: int,
+):  # fmt: skip
+    data, weight = floats(2, 4, *image), floats(4, 3, *kernel)
+    window = (strides, padding, dilation, True, more, groups)
+    made = torch.convolution(data, weight, None, *window)
+    given = (floats(*made.shape), data, weight, [3 * groups], *window, [True, True, True])
+    assert check("aten.convolution_backward.default", given, {}) == ""
+
+
 def test_elements_that_differ_are_counted_when_it_runs():
     class Different(nn.Module):
         def forward(self, x: torch.Tensor) -> Any:

@@ -15,18 +15,19 @@ from loomir.frontend.torch.draws import Draw, take_out_draws
 from loomir.frontend.torch.dtypes import tensor_of, view_pairs, view_parts
 from loomir.frontend.torch.layouts import (
     InputView,
-    OutputLayout,
     find_input_views,
     find_size_sources,
     is_computable,
     lay_out,
+    lay_out_inputs,
+    layout_numbers,
+    number_of,
     read_layout,
 )
 from loomir.frontend.torch.mistakes import refuse_program
 from loomir.frontend.torch.node import is_complex_value
 from loomir.frontend.torch.package import torch_package
 from loomir.frontend.torch.program import Translation, translate
-from loomir.frontend.torch.sizes import evaluate
 from loomir.runtime.compile_options import CompileOptions
 from loomir.runtime.shape import Shape
 from loomir.support.argument_errors import explain_arguments, refuse_options, with_remedy
@@ -114,7 +115,7 @@ def backend(
         return _compile_graph(graph, given, (), _count_model_outputs())
 
     def backward_compiler(graph: Any, _inputs: Sequence[Any]) -> Any:
-        return _compile_graph(graph, given, (), 0)
+        return _compile_graph(graph, given, (), 0, by_pytorch=lay_out_inputs(graph))
 
     def inference_compiler(graph: Any, _inputs: Sequence[Any]) -> Any:
         static = _static_inputs() if freezes else ()
@@ -146,18 +147,25 @@ def _count_model_outputs() -> int:
 
 
 def _compile_graph(
-    graph: Any, options: Mapping[str, Any], static: Sequence[int], laid_out: int
+    graph: Any,
+    options: Mapping[str, Any],
+    static: Sequence[int],
+    laid_out: int,
+    *,
+    by_pytorch: Callable[..., Any] | None = None,
 ) -> Any:
     """Return a function that runs a graph of core operators on a list of inputs.
 
     The first ``laid_out`` outputs have the strides and offsets that they have in PyTorch.
+    ``by_pytorch`` runs what Loomir cannot compile, by default the graph itself.
     """
     boxed = torch_package("_functorch.aot_autograd").make_boxed_func
+    by_pytorch = by_pytorch or graph.forward
     if not _tensors_returned(graph, find_input_views(graph)):
-        return boxed(graph.forward)
+        return boxed(by_pytorch)
     if static:
         return boxed(_FrozenGraph(graph, options, static, laid_out))
-    return boxed(_runner(graph, options, {}, laid_out) or graph.forward)
+    return boxed(_runner(graph, options, {}, laid_out) or by_pytorch)
 
 
 def _runner(
@@ -325,14 +333,14 @@ class _Runner:
     def __call__(self, *inputs: Any) -> Any:
         given = list(inputs)
         for draw in self._draws:
-            given.append(draw.make(lambda size: self._number(size, given)))
+            given.append(draw.make(lambda size: number_of(size, self._sources, given)))
         passed = [self._argument(given[i]) for i in self._passed]
         results = self._function(*passed)
         made = [tensor_of(r) for r in ((results,) if self._single else results)]
         made = [view_pairs(m) if c else m for m, c in zip(made, self._complex, strict=True)]
         found = [self._output(how, what, made, given) for how, what in self._outputs]
         for i, layout in self._layouts.items():
-            found[i] = lay_out(found[i], *self._numbers(layout, given))
+            found[i] = lay_out(found[i], *layout_numbers(layout, self._sources, given))
         return found
 
     def _argument(self, value: Any) -> Any:
@@ -345,31 +353,13 @@ class _Runner:
             return plain if plain.is_contiguous() else plain.contiguous()
         return Shape((int(value),))
 
-    def _number(self, size: Any, given: Sequence[Any]) -> Any:
-        node = getattr(size, "node", None)
-        if node is None:
-            return size
-
-        def symbol(name: Any) -> int:
-            place, read = self._sources[str(name)]
-            return int(read(given[place]))
-
-        return evaluate(node.expr, symbol)
-
-    def _numbers(
-        self, layout: OutputLayout, given: Sequence[Any]
-    ) -> tuple[list[int], list[int], int]:
-        sizes = [self._number(n, given) for n in layout.sizes]
-        strides = [self._number(n, given) for n in layout.strides]
-        return sizes, strides, self._number(layout.offset, given)
-
     def _output(self, how: str, what: Any, made: Sequence[Any], given: Sequence[Any]) -> Any:
         if how == "made":
             return made[what]
         if how == "view":
             base = given[what.place]
-            sizes, strides, offset = self._numbers(what.layout, given)
+            sizes, strides, offset = layout_numbers(what.layout, self._sources, given)
             return base.as_strided(sizes, strides, base.storage_offset() + offset)
         if how == "input":
             return given[what]
-        return self._number(what, given)
+        return number_of(what, self._sources, given)

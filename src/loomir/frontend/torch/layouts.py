@@ -23,6 +23,9 @@ __all__ = [
     "find_size_sources",
     "is_computable",
     "lay_out",
+    "lay_out_inputs",
+    "layout_numbers",
+    "number_of",
     "read_layout",
 ]
 
@@ -113,6 +116,53 @@ def read_layout(node: Any) -> OutputLayout | None:
     if all(str(a) == str(b) for a, b in pairs):
         return None
     return layout
+
+
+def layout_numbers(
+    layout: OutputLayout, sources: Mapping[str, tuple[int, Callable[[Any], Any]]], given: Any
+) -> tuple[list[int], list[int], int]:
+    """Return sizes, strides and offset of a layout for the inputs of a call."""
+    sizes = [number_of(n, sources, given) for n in layout.sizes]
+    strides = [number_of(n, sources, given) for n in layout.strides]
+    return sizes, strides, number_of(layout.offset, sources, given)
+
+
+def number_of(
+    size: Any, sources: Mapping[str, tuple[int, Callable[[Any], Any]]], given: Any
+) -> Any:
+    """Return the value that a size has for the inputs of a call."""
+    node = getattr(size, "node", None)
+    if node is None:
+        return size
+
+    def symbol(name: Any) -> int:
+        place, read = sources[str(name)]
+        return int(read(given[place]))
+
+    return evaluate(node.expr, symbol)
+
+
+def lay_out_inputs(graph: Any) -> Callable[..., Any]:
+    """Return a function that runs a graph on inputs with the strides that it was captured with.
+
+    What a compiled graph kept for its gradients lies row by row, and a graph that PyTorch runs may
+    take views that need the captured strides.
+    """
+    nodes = [n for n in graph.graph.nodes if n.op == "placeholder"]
+    sources = find_size_sources(nodes)
+    layouts = {
+        i: layout
+        for i, node in enumerate(nodes)
+        if (layout := read_layout(node)) is not None and is_computable(layout, sources)
+    }
+
+    def run(*inputs: Any) -> Any:
+        given = list(inputs)
+        for i, layout in layouts.items():
+            given[i] = lay_out(given[i], *layout_numbers(layout, sources, inputs))
+        return graph.forward(*given)
+
+    return run
 
 
 def lay_out(tensor: Any, sizes: Sequence[int], strides: Sequence[int], offset: int) -> Any:

@@ -138,11 +138,9 @@ def _transpose_convolution(
 
 
 # -- gradients -----------------------------------------------------------------------------------
-@register("aten.convolution_backward.default", note="transposed convolutions")
+@register("aten.convolution_backward.default")
 def _convolution_backward(node: Node) -> list[Any]:
     grad, data, weight = node.tensor(0), node.tensor(1), node.tensor(2)
-    if node["transposed"]:
-        raise node.refuse("gradients of transposed convolutions are not supported")
     kernel = _kernel(node, weight)
     axes = len(kernel)
     strides, padding, dilation = [
@@ -152,10 +150,24 @@ def _convolution_backward(node: Node) -> list[Any]:
     mask: list[bool] = node["output_mask"]
     made: list[Any] = [None, None, None]
     window = (strides, padding, dilation)
-    if mask[0]:
-        made[0] = _gradient_of_data(node, grad, weight, node.dims_of(data)[2:], window, groups)
-    if mask[1]:
-        made[1] = _gradient_of_weight(node, grad, data, node.dims_of(weight), window, groups)
+    image, shape = node.dims_of(data)[2:], node.dims_of(weight)
+    if node["transposed"]:
+        # The transpose of a transposed convolution is the convolution: image and gradient swap.
+        if mask[0]:
+            found = node.emit(
+                _CONVOLUTIONS[axes](
+                    grad, weight, strides=strides, padding=padding * 2, dilation=dilation,
+                    groups=groups,
+                )
+            )  # fmt: skip
+            made[0] = _cut_off(node, found, image)
+        if mask[1]:
+            made[1] = _gradient_of_weight(node, data, grad, shape, window, groups)
+    else:
+        if mask[0]:
+            made[0] = _gradient_of_data(node, grad, weight, image, window, groups)
+        if mask[1]:
+            made[1] = _gradient_of_weight(node, grad, data, shape, window, groups)
     if mask[2]:
         made[2] = node.emit(op.sum(grad, [0, *range(2, 2 + axes)]))
     return made
@@ -174,12 +186,20 @@ def _gradient_of_data(
     for i, extent in enumerate(image):
         least = (made_dims[i] - 1) * strides[i] - 2 * padding[i] + dilation[i] * (kernel[i] - 1) + 1
         missing = node.simplify(extent - least)
-        if strides[i] == 1:
-            missing = 0
-        if not isinstance(missing, int):
-            raise node.refuse("the gradient of a strided convolution needs a static shape")
-        more.append(missing)
-    return _transpose_convolution(node, grad, weight, (strides, padding, dilation, more), groups)
+        # Fewer elements are missing than a stride has: so many are put after, and some cut off.
+        more.append(missing if isinstance(missing, int) else strides[i] - 1)
+    made = _transpose_convolution(node, grad, weight, (strides, padding, dilation, more), groups)
+    return _cut_off(node, made, image)
+
+
+def _cut_off(node: Node, made: RelaxExpr, image: list[Any]) -> RelaxExpr:
+    """Leave out elements after the end of an image."""
+    found = node.dims_of(made)[2:]
+    cut = [i for i, extent in enumerate(image) if not node.is_equal(found[i], extent)]
+    if not cut:
+        return made
+    over = [i + 2 for i in cut]
+    return node.emit(op.strided_slice(made, over, [0] * len(cut), [image[i] for i in cut]))
 
 
 def _gradient_of_weight(
@@ -201,9 +221,5 @@ def _gradient_of_weight(
             x, gradient, strides=dilation, padding=padding * 2, dilation=strides, groups=groups
         )
     )
-    found = node.dims_of(made)[2:]
-    cut = [i for i in range(axes) if not node.is_equal(found[i], kernel[i])]
-    if cut:
-        over = [i + 2 for i in cut]
-        made = node.emit(op.strided_slice(made, over, [0] * len(cut), [kernel[i] for i in cut]))
+    made = _cut_off(node, made, kernel)
     return node.emit(op.permute_dims(made, [1, 0, *range(2, 2 + axes)]))

@@ -174,6 +174,16 @@ def _window(node: Node) -> RelaxExpr:
     return Constant(array_of(made))
 
 
+@register("aten.fft_fftfreq.default", "aten.fft_rfftfreq.default",
+          note="transforms whose length is not known")  # fmt: skip
+def _frequencies(node: Node) -> RelaxExpr:
+    """Import the frequencies of a transform as the constant that PyTorch computes."""
+    if not isinstance(node["n"], int):
+        raise node.refuse("the length of the transform is unknown")
+    made = node.definition.target(node["n"], float(node["d"]), dtype=node.result.dtype)
+    return Constant(array_of(made))
+
+
 # -- other views of the same bits ----------------------------------------------------------------
 @register("aten.view.dtype")
 def _view_as(node: Node) -> RelaxExpr:
