@@ -61,3 +61,11 @@ def arm(*cores: tuple[int, int], name: str = "") -> str:
 )
 def test_the_core_is_named(text: str, wanted: str):
     assert describe_processor(text) == wanted
+
+
+def test_an_emulated_processor_is_not_the_one_beneath():
+    text = x86("AuthenticAMD", 25, 1, "AMD EPYC")
+    wanted = "AMD EPYC (Zen 3, family 25 model 1)"
+    assert describe_processor(text, "aarch64") == f"emulated on {wanted}"
+    assert describe_processor(text, "x86_64") == wanted
+    assert describe_processor(arm((0x41, 0xD0C)), "aarch64") == "Neoverse N1, Arm"

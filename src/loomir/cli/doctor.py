@@ -114,7 +114,7 @@ def _model() -> str:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except (OSError, subprocess.SubprocessError):
         return ""
-    return describe_processor(text)
+    return describe_processor(text, platform.machine())
 
 
 def _model_of_windows() -> str:

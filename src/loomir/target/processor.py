@@ -151,9 +151,17 @@ _PARTS: Final = {
 """Cores by implementer and part number, the fields of ``MIDR_EL1``."""
 
 
-def describe_processor(cpuinfo: str) -> str:
-    """Name the processor; empty where the text does not say."""
+_ARM: Final = ("aarch64", "arm64")
+
+
+def describe_processor(cpuinfo: str, machine: str = "") -> str:
+    """Name the processor; empty where the text does not say.
+
+    ``machine`` is the architecture: an emulator shows the text of the computer on which it runs.
+    """
     rows = list(_rows(cpuinfo))
+    if machine in _ARM and any("vendor_id" in row for row in rows):
+        return f"emulated on {describe_processor(cpuinfo)}"
     named = next((r[key] for key in _NAMES for r in rows if r.get(key)), "")
     cores = dict.fromkeys(core for core in map(_core, rows) if core)
     detail = " and ".join(cores)
