@@ -18,9 +18,9 @@ import numpy as np
 
 import loomir
 from fuzz.serving import answer_of, complaints, serve
+from loomir.check.relax.verify import verify
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import pre_order
-from loomir.relax.check.verify import verify
 from loomir.relax.expr import Function
 from loomir.relax.shape import ShapeExpr
 from loomir.relax.struct_info import TensorStructInfo

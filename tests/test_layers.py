@@ -93,7 +93,7 @@ UPWARD = {
     "support/probe_4.py": ("import loomir.tir", "loomir.tir"),
     "runtime/probe_5.py": ("import loomir.target", "loomir.target"),
     "codegen/probe_6.py": ("import loomir.interp", "loomir.interp"),
-    "schedule/probe_7.py": ("import loomir.te", "loomir.te"),
+    "check/probe_7.py": ("import loomir.script", "loomir.script"),
 }
 OUTSIDE = {
     "support/probe_8.py": ("import tvm_ffi", "tvm_ffi"),

@@ -9,9 +9,9 @@ from loomir.autoschedule.lift.unlifted_reasons import explain_unlifted
 from loomir.autoschedule.outline_group import outline_group
 from loomir.autoschedule.prepack_constants import schedule_with_constants
 from loomir.autoschedule.trace_steps import Step
+from loomir.check.tir.verify import verify
 from loomir.support.diagnostics import InternalError
 from loomir.target import Target
-from loomir.tir.check.verify import verify
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 

@@ -16,6 +16,7 @@ import numpy as np
 import loomir
 from fuzz.choices import Choices, SeedChoices
 from fuzz.relax.program import RelaxProgram
+from loomir.check.relax.well_formed import well_formed
 from loomir.ir.module import GlobalVar, IRModule, VDevice
 from loomir.ir.op import Op
 from loomir.relax import (
@@ -39,7 +40,6 @@ from loomir.relax import (
     Var,
     VarBinding,
 )
-from loomir.relax.check.well_formed import well_formed
 from loomir.relax.normal.normalize import normalize
 from loomir.relax.normal.rewriter import Rewriter
 from loomir.relax.operator.definition import find_op

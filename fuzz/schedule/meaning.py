@@ -9,10 +9,10 @@ import numpy as np
 
 import loomir
 from fuzz.native import with_quick_codegen
+from loomir.check.tir.verify import verify
 from loomir.driver import as_module
 from loomir.ir.module import IRModule
 from loomir.schedule import Schedule
-from loomir.tir.check.verify import verify
 from loomir.tir.expr import IntImm, Var
 from loomir.tir.function import PrimFunc
 

@@ -20,6 +20,7 @@ from fuzz.tir.expressions import Context, Expressions, Helper, Policy, UsableBuf
 from fuzz.tir.functions import EVERY, FLOATS, INTS
 from fuzz.tir.program import ArraySpec, Program, ScalarSpec
 from fuzz.tir.statements import Statements
+from loomir.check.tir.verify import verify
 from loomir.interp.builtins import TOLERANCE
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.support.diagnostics import InternalError
@@ -47,7 +48,6 @@ from loomir.tir import (
     decl_buffer,
     seq,
 )
-from loomir.tir.check.verify import verify
 
 __all__ = ["VERSION", "generate", "program_of_seed"]
 

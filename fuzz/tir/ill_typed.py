@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import loomir
 from fuzz.choices import Choices, SeedChoices
 from fuzz.tir.replacing import replaced
+from loomir.check.tir.verify import verify
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.visit import pre_order, rebuild
 from loomir.support.diagnostics import CompileError
@@ -53,7 +54,6 @@ from loomir.tir import (
     decl_buffer,
     seq,
 )
-from loomir.tir.check.verify import verify
 
 __all__ = ["MISTAKES", "Mistake", "accepted_mistake", "with_mistake"]
 

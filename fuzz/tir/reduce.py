@@ -19,6 +19,7 @@ from fuzz.tir.generate import program_of_seed
 from fuzz.tir.program import Program
 from fuzz.tir.replacing import replaced
 from fuzz.tir.worker import check
+from loomir.check.tir.verify import verify
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.node import Node
 from loomir.ir.visit import children, pre_order, rebuild
@@ -39,7 +40,6 @@ from loomir.tir import (
     const,
     seq,
 )
-from loomir.tir.check.verify import verify
 
 __all__ = ["isolated", "reduced", "reduction_of_seed"]
 

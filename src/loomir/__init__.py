@@ -19,12 +19,12 @@ from loomir.support.uncaught.hooks import hook_uncaught
 if TYPE_CHECKING:
     from loomir import ir, op, relax, runtime, schedule, script, tc, te, tir, tuning
     from loomir.build import compile  # the name that users expect
+    from loomir.check.relax.verify import verify, warnings_of
     from loomir.debug.bisection import bisect
     from loomir.debug.values import compare_stages
     from loomir.deploy.saved_executables import load
     from loomir.frontend import onnx, torch
     from loomir.interp import interpret
-    from loomir.relax.check.verify import verify, warnings_of
     from loomir.runtime.executable import Executable
     from loomir.runtime.packed.externs import load_library, register_extern
     from loomir.runtime.packed.registry import get_func, register_func
@@ -124,8 +124,8 @@ _HOMES: Final = {
     "register_func": "loomir.runtime.packed.registry",
     "tune": "loomir.tuning.tune",
     "validate_schedule": "loomir.validate",
-    "verify": "loomir.relax.check.verify",
-    "warnings_of": "loomir.relax.check.verify",
+    "verify": "loomir.check.relax.verify",
+    "warnings_of": "loomir.check.relax.verify",
 }
 _ALIASES: Final = {"onnx": "loomir.frontend.onnx", "torch": "loomir.frontend.torch"}
 _INSTEAD: Final = {

@@ -20,6 +20,7 @@ from loomir.autoschedule.ir.decision import (
     decisions_from,
 )
 from loomir.autoschedule.prepack_constants import LEAST, prepare_constants
+from loomir.check.relax.verify import Verdict, judge
 from loomir.codegen.llvm.jit.engine import QUICKEST, machine_of
 from loomir.codegen.llvm.jit.parallel_compile import expect_work
 from loomir.codegen.llvm.module import Options, generate
@@ -37,7 +38,6 @@ from loomir.ir.trust import is_untrusted
 from loomir.ir.visit import by_class, pre_order, rebuild, remember_classes
 from loomir.profiling.profiler import LazyProfiler, Profiler
 from loomir.relax import expr as relax
-from loomir.relax.check.verify import Verdict, judge
 from loomir.runtime.compile_options import CompileOptions
 from loomir.runtime.executable import Executable
 from loomir.runtime.packed.externs import find_extern

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 
 import loomir
+from loomir.check.tir.verify import verify
 from loomir.interp import interpret
 from loomir.ir.module import IRModule
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError, Diagnostic, RunError
 from loomir.support.dtype import DataType, dtype_of_numpy
-from loomir.tir.check.verify import verify
 from loomir.tir.function import PrimFunc
 from tests.codegen.llvm.tir.compare_engines import same
 

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import loomir
+from loomir.check.relax.verify import warnings_of
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.relax import Binding, Function, SeqExpr
-from loomir.relax.check.verify import warnings_of
 from loomir.runtime.packed.registry import register_func, remove_func
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError, Diagnostic, RunError

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import loomir
+from loomir.check.relax.well_formed import well_formed
 from loomir.ir.equality import structural_equal
 from loomir.relax import Function
-from loomir.relax.check.well_formed import well_formed
 from loomir.relax.free_vars import free_relax_vars, free_shape_vars
 from loomir.relax.normal.normalize import normal_form_violations, normalize
 from loomir.relax.normal.rewriter import Rewriter, copy_with_fresh_vars

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from loomir.check.relax.verify import verify
 from loomir.ir import IRModule, assert_structural_equal
-from loomir.relax.check.verify import verify
 from loomir.relax.expr import Function
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from loomir.check.tir.verify import verify
 from loomir.cli import app
 from loomir.ir import assert_structural_equal
 from loomir.script import from_source
 from loomir.tc import define
 from loomir.tc.fmt import fmt
 from loomir.tc.parse import parse
-from loomir.tir.check.verify import verify
 
 FILES = sorted((Path(__file__).parents[2] / "examples" / "tc").glob("*.tc"))
 NAMES = (

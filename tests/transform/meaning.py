@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from loomir.check.tir.verify import verify
 from loomir.interp import interpret
 from loomir.ir.equality import assert_structural_equal
 from loomir.ir.module import GlobalVar, IRModule
@@ -15,7 +16,6 @@ from loomir.ir.passes import FACTS, apply, pass_of
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError, RunError
 from loomir.support.dtype import numpy_of
-from loomir.tir.check.verify import verify
 from loomir.tir.expr import IntImm
 from loomir.tir.function import PrimFunc
 from loomir.tir.signature import signature_of

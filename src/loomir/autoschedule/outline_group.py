@@ -6,11 +6,11 @@ from loomir.autoschedule.builders.fold import fold_constants
 from loomir.autoschedule.builders.loops import allocate
 from loomir.autoschedule.driver import SCHEDULED, ScheduledFunction
 from loomir.autoschedule.ir.plan import Plan
+from loomir.check.tir.verify import verify
 from loomir.ir.substitution import free_definitions
 from loomir.ir.visit import by_class
 from loomir.support.dtype import HANDLE
 from loomir.tir.buffer import Buffer
-from loomir.tir.check.verify import verify
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import DeclBuffer

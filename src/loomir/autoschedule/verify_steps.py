@@ -19,13 +19,13 @@ from loomir.autoschedule.ir.stage import Combine, LiftedFunction, Stage
 from loomir.autoschedule.ir.verify_stage import stage_violations
 from loomir.autoschedule.rewrite.def_use import reads_of, writes_of
 from loomir.autoschedule.trace_steps import serial_loops
+from loomir.check.tir.out_of_range import check_ranges
+from loomir.check.tir.verify import verify
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions
 from loomir.ir.visit import by_class, pre_order
 from loomir.support.diagnostics import Diagnostic, InternalError
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.check.out_of_range import check_ranges
-from loomir.tir.check.verify import verify
 from loomir.tir.expr import Add, IntImm, Let, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Allocate, Block, BufferStore, Evaluate, Stmt, seq

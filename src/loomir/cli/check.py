@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+from loomir.check.relax.verify import verify, warnings_of
 from loomir.cli.files.source import is_model, is_tc, load_model, read_tc, read_text
 from loomir.cli.files.walk import gather, with_count_of_files
 from loomir.cli.report import Report, fail
 from loomir.cli.work.progress import Progress
 from loomir.driver import as_module
-from loomir.relax.check.verify import verify, warnings_of
 from loomir.script.parser.whole_file import read_file
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
 from loomir.target import Target

@@ -20,6 +20,7 @@ from loomir.autoschedule.lift.loop_kinds import arrangement_of
 from loomir.autoschedule.lift.unlifted_reasons import explain_unlifted
 from loomir.autoschedule.outline_group import outline_group
 from loomir.autoschedule.prepack_constants import schedule_with_constants
+from loomir.check.relax.verify import verify
 from loomir.cli.files.sizes import size_of
 from loomir.cli.files.source import Program, load_file, pick, programs_of, split_target
 from loomir.cli.graphs import graphs_of
@@ -32,7 +33,6 @@ from loomir.driver import as_module, choose_packing
 from loomir.ir.module import IRModule
 from loomir.ir.visit import pre_order
 from loomir.profiling.roof import find_roof
-from loomir.relax.check.verify import verify
 from loomir.runtime.report.profile import Roof, Work
 from loomir.support.diagnostics import CompileError, LoomirError
 from loomir.target import Target

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
+from loomir.check.relax.verify import verify, warnings_of
 from loomir.lsp.meanings import Binding, Bindings
 from loomir.lsp.places import Place, lines_of, place_of
-from loomir.relax.check.verify import verify, warnings_of
 from loomir.script.parser.whole_file import Part, ReadResult, is_under, parts_of, read_part
 from loomir.support.diagnostics import CompileError, Diagnostic, LoomirError
 from loomir.tc.lower import lower

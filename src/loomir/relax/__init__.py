@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from loomir.ir.module import GlobalVar, IRModule, VDevice
+from loomir.ir.module import BaseFunc, GlobalVar, IRModule, VDevice
 from loomir.ir.op import Op
-from loomir.relax.check.well_formed import well_formed
 from loomir.relax.constants import const
 from loomir.relax.expr import (
     Binding,
@@ -43,6 +42,7 @@ from loomir.relax.struct_info import (
 )
 from loomir.support.argument_errors import explain_exported as _explain_exported
 from loomir.support.argument_errors import refuse_missing as _refuse_missing
+from loomir.support.diagnostics import Diagnostic
 from loomir.support.fork_safe import import_module
 
 __all__ = [
@@ -82,6 +82,13 @@ __all__ = [
     "normalize",
     "well_formed",
 ]
+
+
+# The checks are of a higher layer than this package: loaded when asked for.
+def well_formed(program: IRModule | BaseFunc) -> tuple[Diagnostic, ...]:
+    """List violations of rules, in program order; empty if the program is well-formed."""
+    return import_module("loomir.check.relax.well_formed").well_formed(program)
+
 
 _define()
 globals().update(_explain_exported(globals(), __all__))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from loomir.arith.iterators.map import detect_iter_map
+from loomir.check.tir.init_order import check_init_order
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions
 from loomir.ir.visit import pre_order, rebuild
@@ -19,7 +20,6 @@ from loomir.schedule.accesses import block_regions, obstacle_in
 from loomir.schedule.nests import analyzer_for, positive, ranges_with_sizes
 from loomir.schedule.refusal import Refusal
 from loomir.schedule.state import Ref
-from loomir.tir.analysis.init_order import check_init_order
 from loomir.tir.buffer import BufferLoad, BufferRegion, IterVarType, Range
 from loomir.tir.expr import Add, And, IntImm, Max, Min, Mul, Or, PrimExpr, Var
 from loomir.tir.function import PrimFunc

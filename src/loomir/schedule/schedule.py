@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from loomir.arith.iterators.index_map import IndexMap
+from loomir.check.tir.verify import verify
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.schedule import primitive as _primitives
 from loomir.schedule.arguments import Arguments, as_list, bad_argument, gone_error
@@ -29,7 +30,6 @@ from loomir.support.displaying import HtmlDisplay
 from loomir.support.dtype import DataType
 from loomir.support.runtime_types import quote_name, show_value
 from loomir.tir.buffer import Buffer
-from loomir.tir.check.verify import verify
 from loomir.tir.expr import ExprLike, PrimExpr, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import Block, For

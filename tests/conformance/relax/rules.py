@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import loomir
+from loomir.check.relax.well_formed import well_formed
 from loomir.relax import Function, TensorStructInfo, Var
-from loomir.relax.check.well_formed import well_formed
 from loomir.support.diagnostics import CompileError
 from tests.conformance.graphs import F32
 from tests.relax.programs import seq, var

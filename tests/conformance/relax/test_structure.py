@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import loomir
+from loomir.check.relax.well_formed import well_formed
 from loomir.ir.module import GlobalVar, IRModule, VDevice
 from loomir.relax import (
     BindingBlock,
@@ -30,7 +31,6 @@ from loomir.relax import (
     TupleGetItem,
     Var,
 )
-from loomir.relax.check.well_formed import well_formed
 from loomir.relax.normal.normalize import normal_form_violations, normalize
 from loomir.relax.struct_info import OBJECT
 from loomir.support.diagnostics import CompileError

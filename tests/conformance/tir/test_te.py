@@ -7,11 +7,11 @@ import pytest
 
 import loomir
 from loomir import te, tir
+from loomir.check.tir.verify import verify
 from loomir.ir.node import NODE_CLASSES
 from loomir.ir.visit import post_order
 from loomir.support.diagnostics import CompileError
 from loomir.tir.buffer import Range, decl_buffer
-from loomir.tir.check.verify import verify
 from loomir.tir.expr import StringImm, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import AttrStmt, Evaluate

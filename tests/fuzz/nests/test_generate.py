@@ -16,7 +16,7 @@ from fuzz.scheduling import rules_of
 from fuzz.tir.worker import check
 from loomir.autoschedule.lift import lift_loops, loop_distribution
 from loomir.autoschedule.rules.loops import parallelize
-from loomir.tir.check.verify import verify
+from loomir.check.tir.verify import verify
 
 PROGRAMS = 80
 SHARE = 20

@@ -16,10 +16,10 @@ from fuzz.tir.guided import one_input
 from fuzz.tir.kinds import kinds_of
 from fuzz.tir.program import values_of
 from fuzz.tir.worker import check
+from loomir.check.tir.verify import verify
 from loomir.ir.op import Effect
 from loomir.support.dtype import DataType
 from loomir.tir import BUILTINS
-from loomir.tir.check.verify import verify
 
 SOURCES: list[Choices] = [SeedChoices(1), ByteChoices(bytes(range(256)) * 4)]
 

@@ -10,9 +10,9 @@ import pytest
 from fuzz.choices import SeedChoices
 from fuzz.tir.generate import program_of_seed
 from fuzz.tir.ill_typed import MISTAKES, Mistake, accepted_mistake, with_mistake
+from loomir.check.tir.verify import verify
 from loomir.support.diagnostics import CompileError
 from loomir.tir import BufferStore
-from loomir.tir.check.verify import verify
 
 
 @pytest.mark.parametrize("first", range(0, 120, 20))

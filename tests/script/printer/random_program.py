@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
+from loomir.check.tir.init_order import VOUCHED
 from loomir.ir import GlobalVar, IRModule, pre_order
 from loomir.support.dtype import BOOL, DataType
 from loomir.tir import (
@@ -73,7 +74,6 @@ from loomir.tir import (
     decl_buffer,
     seq,
 )
-from loomir.tir.analysis.init_order import VOUCHED
 from loomir.tir.builtins.table import AcceptedDTypes
 
 INT32, INT64 = DataType("int32"), DataType("int64")

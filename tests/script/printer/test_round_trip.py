@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from loomir.check.tir.verify import verify
 from loomir.ir import GlobalVar, IRModule, assert_structural_equal
 from loomir.script import from_source, parse_file
 from loomir.tir import PrimFunc
-from loomir.tir.check.verify import verify
 from loomir.transform.pipelines import LowerOptions, lower
 from tests.clause import clauses
 from tests.script.parser.programs import read

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loomir.check.tir.verify import verify
 from loomir.interp import interpret
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.support.dtype import DataType
@@ -15,7 +16,6 @@ from loomir.tir import (
     Var,
     call_builtin,
 )
-from loomir.tir.check.verify import verify
 from loomir.transform.tir.convert_ssa import convert_ssa
 from tests.clause import clauses
 from tests.transform.meaning import assert_same_meaning, assert_stays, only, parse

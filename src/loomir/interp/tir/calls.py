@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from loomir.check.tir.internal_nodes import refuse_foreign
 from loomir.interp.exact_memory import contents
 from loomir.interp.machine import CallRequest, CompiledFunction, Environment, run
 from loomir.interp.memory import Tracker
@@ -23,7 +24,6 @@ from loomir.support.argument_errors import explain_methods
 from loomir.support.diagnostics import Diagnostic, InternalError, RunError
 from loomir.support.span import Span
 from loomir.tir.analysis.cross_thread import serialize_cross_thread_reductions
-from loomir.tir.check.internal_nodes import refuse_foreign
 from loomir.tir.function import PrimFunc
 from loomir.tir.link_calls import link_calls
 from loomir.tir.types import PrimType, Type

@@ -31,7 +31,7 @@ from loomir.script.parser.evaluate.var_table import Entry, MutableLocal
 from loomir.script.parser.places import blame
 from loomir.support.diagnostics import CompileError
 from loomir.support.span import Span
-from loomir.tir.analysis.affine import reads_memory
+from loomir.tir.analysis.effects import reads_memory
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion
 from loomir.tir.expr import IntImm, PrimExpr, Var
 

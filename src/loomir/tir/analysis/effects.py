@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from enum import IntFlag
-from typing import Any
+from typing import Any, Final
 
 from loomir.ir.op import Effect, Op
-from loomir.ir.visit import fold
+from loomir.ir.visit import fold, pre_order
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.table import CHECK, CHECKED_INDEX, effect_of
 from loomir.tir.expr import (
@@ -21,7 +21,7 @@ from loomir.tir.expr import (
     Var,
 )
 
-__all__ = ["Effects", "effects", "is_discardable", "is_nonzero"]
+__all__ = ["Effects", "effects", "is_discardable", "is_nonzero", "reads_memory"]
 
 
 class Effects(IntFlag):
@@ -42,6 +42,7 @@ _OF_CALLS = {
     Effect.EMBED_INFO: Effects.NOTHING,
     Effect.READ_STATE: Effects.READS,
 }
+_PURE: Final = frozenset({Effect.PURE, Effect.EXPR_ANNOTATION})
 
 
 def is_nonzero(divisor: PrimExpr) -> bool:
@@ -86,3 +87,11 @@ def is_discardable(e: PrimExpr) -> bool:
     if isinstance(e, (IntImm, Var)):
         return True
     return not effects(e) & (Effects.FAILS | Effects.ACTS)
+
+
+def reads_memory(expr: PrimExpr) -> bool:
+    """Tell whether evaluating an expression again may give another value."""
+    return any(
+        isinstance(part, BufferLoad) or (isinstance(part, Call) and effect_of(part) not in _PURE)
+        for part in pre_order(expr)
+    )

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeGuard
 
+from loomir.check.relax.verify import derivation_mistakes
+from loomir.check.relax.well_formed import well_formed
 from loomir.ir.module import GlobalVar, IRModule
 from loomir.ir.op import Op
 from loomir.ir.passes import Subject, fact, function_fact
 from loomir.ir.visit import by_class
-from loomir.relax.check.verify import derivation_mistakes
-from loomir.relax.check.well_formed import well_formed
 from loomir.relax.expr import (
     Call,
     DataflowBlock,

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from loomir.arith.fold import INT64
+from loomir.check.tir.out_of_range import check_ranges
+from loomir.check.tir.verify import verify_function
 from loomir.ir.module import GlobalVar
 from loomir.ir.node import Node
 from loomir.ir.passes import Subject, function_fact
 from loomir.support.diagnostics import Diagnostic
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.table import ADDRESS_OF, PTR_BYTE_OFFSET, STACK_MAKE_ARRAY, TVM_ACCESS_PTR
-from loomir.tir.check.out_of_range import check_ranges
-from loomir.tir.check.verify import verify_function
 from loomir.tir.expr import Call
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import (

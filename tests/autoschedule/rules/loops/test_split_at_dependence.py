@@ -7,11 +7,11 @@ import pytest
 
 import loomir
 from loomir.autoschedule.driver import schedule_module
+from loomir.check.tir.verify import verify
 from loomir.driver import as_module
 from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.target import Target
-from loomir.tir.check.verify import verify
 from loomir.tir.function import PrimFunc
 from tests.autoschedule.agreement import draw, interpret_kinds, read_function
 from tests.autoschedule.equivalence import schedule_for

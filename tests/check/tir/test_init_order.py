@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loomir.check.tir.init_order import VOUCHED, check_init_order
+from loomir.check.tir.verify import verify
 from loomir.script import from_source
 from loomir.tir import (
     GE,
@@ -43,8 +45,6 @@ from loomir.tir import (
     convert,
     decl_buffer,
 )
-from loomir.tir.analysis.init_order import VOUCHED, check_init_order
-from loomir.tir.check.verify import verify
 from tests.clause import clauses
 from tests.tir.programs import block, call, func, iterator, loop, store, use, var
 

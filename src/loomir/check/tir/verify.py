@@ -10,15 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from loomir.check.tir.affine import Affine
+from loomir.check.tir.init_order import check_init_order
+from loomir.check.tir.internal_nodes import mistake_of_foreign
+from loomir.check.tir.out_of_range import check_ranges
+from loomir.check.tir.verify_expressions import (
+    LEVELS,
+    ExpressionWalk,
+    Loops,
+    list_numbers,
+)
+from loomir.check.tir.verify_fast_path import is_plain
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.node import Node
 from loomir.ir.visit import children, pre_order
 from loomir.support.diagnostics import Diagnostic
-from loomir.tir.analysis.affine import Affine
 from loomir.tir.analysis.control_flow import can_leave
 from loomir.tir.analysis.cross_thread import GRID, VIRTUAL, help_thread
-from loomir.tir.analysis.init_order import check_init_order
 from loomir.tir.buffer import (
     Buffer,
     IterVar,
@@ -26,15 +35,6 @@ from loomir.tir.buffer import (
     MatchBufferRegion,
     Range,
 )
-from loomir.tir.check.internal_nodes import mistake_of_foreign
-from loomir.tir.check.out_of_range import check_ranges
-from loomir.tir.check.verify_expressions import (
-    LEVELS,
-    ExpressionWalk,
-    Loops,
-    list_numbers,
-)
-from loomir.tir.check.verify_fast_path import is_plain
 from loomir.tir.expr import (
     IntImm,
     PrimExpr,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from loomir.check.relax.recursion import recursive_groups
 from loomir.ir.module import GlobalVar, IRModule, VDevice
 from loomir.ir.node import Node
 from loomir.ir.op import Op
 from loomir.ir.visit import children, pre_order
-from loomir.relax.check.recursion import recursive_groups
 from loomir.relax.expr import (
     BindingBlock,
     Call,

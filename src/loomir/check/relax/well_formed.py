@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from loomir.check.relax.scoping import Program, check_function
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
-from loomir.relax.check.scoping import Program, check_function
 from loomir.relax.expr import Function
 from loomir.support.diagnostics import Diagnostic
 

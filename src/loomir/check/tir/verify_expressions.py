@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
+from loomir.check.tir.internal_nodes import mistake_of_foreign
+from loomir.check.tir.special_arguments import find_ill_described, find_misplaced, may_misplace
 from loomir.ir.equality import structural_equal
 from loomir.ir.module import BaseFunc, GlobalVar
 from loomir.ir.node import Node
@@ -22,8 +24,6 @@ from loomir.tir.buffer import (
 from loomir.tir.builtins.calls import OUTSIDE, mistake_of
 from loomir.tir.builtins.llvm_intrinsics import LLVM, mistake_of_llvm
 from loomir.tir.builtins.table import BREAK_LOOP, CONTINUE_LOOP, RET, STACK_MAKE_ARRAY
-from loomir.tir.check.internal_nodes import mistake_of_foreign
-from loomir.tir.check.special_arguments import find_ill_described, find_misplaced, may_misplace
 from loomir.tir.expr import (
     Broadcast,
     Call,

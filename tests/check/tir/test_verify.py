@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import loomir
+from loomir.check.tir.verify import verify
 from loomir.ir import BaseFunc, GlobalVar, IRModule
 from loomir.ir.node import node
 from loomir.script import from_source
@@ -40,7 +41,6 @@ from loomir.tir import (
     convert,
     decl_buffer,
 )
-from loomir.tir.check.verify import verify
 from loomir.tir.stmt import AssertStmt
 from tests.clause import clauses
 from tests.growth import assert_grows

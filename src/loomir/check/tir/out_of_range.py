@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from loomir.check.tir.affine import Affine, Atom, Sum, show
+from loomir.check.tir.conditions import Guard, conjuncts, read_less_equal
 from loomir.ir.node import Node
 from loomir.ir.visit import children
 from loomir.support.diagnostics import Diagnostic
 from loomir.support.span import Span
-from loomir.tir.analysis.affine import Affine, Atom, Sum, show
-from loomir.tir.analysis.conditions import Guard, conjuncts, read_less_equal
 from loomir.tir.analysis.constant_index import constant_span
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, IterVarType
 from loomir.tir.builtins.table import (

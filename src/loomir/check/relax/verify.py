@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple, cast
 
+from loomir.check.relax.well_formed import well_formed
+from loomir.check.tir.verify import verify as verify_kernels
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.visit import trampoline
-from loomir.relax.check.well_formed import well_formed
 from loomir.relax.expr import Function
 from loomir.relax.normal.block_builder import BlockBuilder
 from loomir.support.argument_errors import explain_arguments
 from loomir.support.diagnostics import CompileError, Diagnostic, with_article
-from loomir.tir.check.verify import verify as verify_kernels
 from loomir.tir.function import PrimFunc
 
 __all__ = ["Verdict", "derivation_mistakes", "judge", "verify", "warnings_of"]

@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from loomir.ir.op import Effect
 from loomir.ir.visit import Step, pre_order, trampoline
 from loomir.support.dtype import DataType
-from loomir.tir.buffer import BufferLoad
-from loomir.tir.builtins.table import BUILTINS, effect_of
+from loomir.tir.analysis.effects import reads_memory
+from loomir.tir.builtins.table import BUILTINS
 from loomir.tir.expr import (
     Add,
     Call,
@@ -36,13 +35,12 @@ from loomir.tir.expr import (
     Var,
 )
 
-__all__ = ["Affine", "Atom", "Sum", "reads_memory", "show"]
+__all__ = ["Affine", "Atom", "Sum", "show"]
 
 _MOST_TERMS: Final = 64
 """Terms beyond which a sum becomes an atom; a bound on time, not tuned."""
 _LEVELS: Final = 50
 """How many levels of an expression are read recursively; deeper ones on a stack."""
-_PURE: Final = frozenset({Effect.PURE, Effect.EXPR_ANNOTATION})
 
 
 class Atom:
@@ -143,14 +141,6 @@ def show(value: Sum) -> str:
         sign = ("- " if value.constant < 0 else "+ ") if parts else ""
         parts.append(f"{sign}{abs(value.constant) if parts else value.constant}")
     return " ".join(parts)
-
-
-def reads_memory(expr: PrimExpr) -> bool:
-    """Tell whether evaluating an expression again may give another value."""
-    return any(
-        isinstance(part, BufferLoad) or (isinstance(part, Call) and effect_of(part) not in _PURE)
-        for part in pre_order(expr)
-    )
 
 
 class Affine:

@@ -31,10 +31,10 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from loomir.check.tir.affine import Affine, Atom, Sum, show
+from loomir.check.tir.conditions import Guard, conjuncts, read_less_equal
 from loomir.ir.visit import children, pre_order
 from loomir.support.diagnostics import Diagnostic
-from loomir.tir.analysis.affine import Affine, Atom, Sum, show
-from loomir.tir.analysis.conditions import Guard, conjuncts, read_less_equal
 from loomir.tir.analysis.cross_thread import is_thread_of_block
 from loomir.tir.buffer import IterVarType
 from loomir.tir.builtins.table import BREAK_LOOP, CONTINUE_LOOP

@@ -10,6 +10,7 @@ import pytest
 
 import loomir
 from loomir import te
+from loomir.check.relax.well_formed import well_formed
 from loomir.ir.module import IRModule
 from loomir.relax import (
     Call,
@@ -33,7 +34,6 @@ from loomir.relax import (
     VarBinding,
     VDevice,
 )
-from loomir.relax.check.well_formed import well_formed
 from loomir.relax.normal.normalize import normalize
 from loomir.relax.struct_info import FuncStructInfo
 from loomir.support.diagnostics import CompileError

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import loomir
+from loomir.check.tir.out_of_range import check_ranges
 from loomir.interp import interpret
 from loomir.runtime.errors import RunError
 from loomir.script import from_source
 from loomir.support.diagnostics import CompileError
-from loomir.tir.check.out_of_range import check_ranges
 from tests.growth import assert_grows
 
 HEAD = """

@@ -3,11 +3,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loomir.check.tir.affine import Affine, Atom, Sum
 from loomir.support.dtype import DataType
 from loomir.tir import (
-    BUILTINS,
     Add,
-    Call,
     Cast,
     Div,
     FloorDiv,
@@ -26,7 +25,6 @@ from loomir.tir import (
     convert,
     decl_buffer,
 )
-from loomir.tir.analysis.affine import Affine, Atom, Sum, reads_memory
 
 I, J, N = (Var(name, "int32") for name in "ijn")  # noqa: E741, the loops of the examples
 
@@ -90,15 +88,6 @@ def test_what_may_wrap_is_not_understood():
     read.values[id(small)] = Sum({atom: 1}, 0)
     assert read.read(small + const(1, "int8")) == Sum({atom: 1}, 1)
     assert atom not in read.read(small * const(2, "int8")).terms
-
-
-def test_reads_of_memory_and_effects_are_told():
-    buffer = decl_buffer((8,), "int32")
-    load = buffer[0]
-    assert isinstance(load, PrimExpr)
-    assert reads_memory(I + load)
-    assert reads_memory(Call(DataType("int32"), BUILTINS["ret"].op, (I,)))
-    assert not reads_memory(call_builtin("popcount", I))
 
 
 @st.composite

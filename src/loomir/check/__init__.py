@@ -1,0 +1,1 @@
+"""Verification: the rules of well-formed programs that need more than one node."""

@@ -1,1 +1,0 @@
-"""Rules of well-formed programs that need more than one node."""
