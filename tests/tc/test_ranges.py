@@ -144,5 +144,5 @@ def test_linear_forms(text: str, factors: dict[str, int] | None):
     made = Expressions(dict(names), indices, Mistakes()).make(statement.value)
     assert made is not None
     form = linear_of(made, indices.vars.values())
-    found = None if form is None else {v.name_hint: f for v, f in form.factors.items()}
+    found = None if form is None else {v.name_hint: f for v, f in form.terms.items()}
     assert found == factors

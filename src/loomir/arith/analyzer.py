@@ -11,8 +11,9 @@ from loomir.arith.bounds import modular
 from loomir.arith.bounds.int_set import IntSet, set_of
 from loomir.arith.bounds.interval import Interval
 from loomir.arith.bounds.modular import ModularSet
+from loomir.arith.linear_form import add_terms
 from loomir.arith.simplify.canonical import FALSE, TRUE, Canonical
-from loomir.arith.simplify.form import AtomKind, Form, Terms, add_terms, residue_of, scale_terms
+from loomir.arith.simplify.form import AtomKind, Form, Terms, residue_of, scale_terms
 from loomir.arith.simplify.prover import FUEL, Inequality
 from loomir.arith.simplify.rewrite import rewrite_expr
 from loomir.ir.visit import fold

@@ -145,7 +145,7 @@ def _runs_along(update: Update, var: Var) -> bool:
         if any(variables_in(index, [var]) for index in node.indices[:-1]):
             return False
         form = linear_of(node.indices[-1], [var])
-        if form is None or form.factors.get(var, 0) not in (0, 1):
+        if form is None or form.terms.get(var, 0) not in (0, 1):
             return False
-        some = some or bool(form.factors)
+        some = some or bool(form.terms)
     return some

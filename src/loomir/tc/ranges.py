@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import fold_node
-from loomir.ir.visit import children, fold, post_order
+from loomir.arith.linear_form import LinearForm, read_linear_form
+from loomir.ir.visit import children, post_order
 from loomir.support.span import Span
 from loomir.tc.types import INDEX
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -39,7 +40,6 @@ from loomir.tir.expr import (
 __all__ = [
     "AxisAccess",
     "Interval",
-    "Linear",
     "extremes",
     "find_accesses",
     "infer",
@@ -79,13 +79,6 @@ class Interval(NamedTuple):
     stop: PrimExpr
 
 
-class Linear(NamedTuple):
-    """``sum of factor * variable + rest``, where the rest has no index variable."""
-
-    factors: dict[Var, int]
-    rest: PrimExpr
-
-
 # -- arithmetic on sizes ---------------------------------------------------------------------------
 def _int(value: int) -> PrimExpr:
     return IntImm(value, INDEX)
@@ -119,29 +112,10 @@ def variables_in(expr: PrimExpr, wanted: Iterable[Var]) -> list[Var]:
     return [var for var in wanted if id(var) in found]
 
 
-def linear_of(expr: PrimExpr, variables: Iterable[Var]) -> Linear | None:
-    """Read an index as a linear form of the variables, or give None if it is none."""
-    known = {id(v) for v in variables}
-
-    def join(node: Any, parts: list[Linear | None]) -> Linear | None:
-        if isinstance(node, Var) and id(node) in known:
-            return Linear({node: 1}, _int(0))
-        if any(part is None for part in parts) or isinstance(node, BufferLoad):
-            return None
-        made = [part for part in parts if part is not None]
-        if not any(part.factors for part in made):
-            return Linear({}, node)
-        if isinstance(node, (Add, Sub)):
-            return _combine(made[0], made[1], 1 if isinstance(node, Add) else -1)
-        if isinstance(node, Mul):
-            for form, other in ((made[0], node.b), (made[1], node.a)):
-                if isinstance(other, IntImm):
-                    factors = {v: f * other.value for v, f in form.factors.items() if other.value}
-                    return Linear(factors, _times(form.rest, other.value))
-        return None
-
-    form = fold(expr, join)
-    if form is None or any(abs(f) >= _LARGE for f in form.factors.values()):
+def linear_of(expr: PrimExpr, variables: Iterable[Var]) -> LinearForm[Var] | None:
+    """Read an index as a linear form of the variables; None if it is none, or reads memory."""
+    form = None if reads_memory(expr) else read_linear_form(expr, variables, literal=True)
+    if form is None or any(abs(f) >= _LARGE for f in form.terms.values()):
         return None
     return form if _is_small(form.rest) else None
 
@@ -154,14 +128,6 @@ def is_plain(analyzer: Analyzer, expr: PrimExpr) -> bool:
 def _is_small(expr: PrimExpr) -> bool:
     numbers = (node.value for node in post_order(expr) if isinstance(node, IntImm))
     return all(abs(n) < _FAR for n in numbers)
-
-
-def _combine(a: Linear, b: Linear, sign: int) -> Linear:
-    factors = dict(a.factors)
-    for var, factor in b.factors.items():
-        factors[var] = factors.get(var, 0) + sign * factor
-    rest = _add(a.rest, b.rest) if sign == 1 else _sub(a.rest, b.rest)
-    return Linear({v: f for v, f in factors.items() if f}, rest)
 
 
 def find_accesses(
@@ -197,10 +163,10 @@ def find_accesses(
 
 
 # -- rounds ----------------------------------------------------------------------------------------
-def extremes(form: Linear, ranges: Mapping[Var, Interval]) -> tuple[PrimExpr, PrimExpr]:
+def extremes(form: LinearForm[Var], ranges: Mapping[Var, Interval]) -> tuple[PrimExpr, PrimExpr]:
     """Return the least and the greatest value of a form whose variables all have ranges."""
     least = greatest = form.rest
-    for var, factor in form.factors.items():
+    for var, factor in form.terms.items():
         first, last = ranges[var].start, _sub(ranges[var].stop, _int(1))
         if factor < 0:
             first, last = last, first
@@ -208,10 +174,12 @@ def extremes(form: Linear, ranges: Mapping[Var, Interval]) -> tuple[PrimExpr, Pr
     return least, greatest
 
 
-def _solve(var: Var, form: Linear, size: PrimExpr, ranges: Mapping[Var, Interval]) -> Interval:
+def _solve(
+    var: Var, form: LinearForm[Var], size: PrimExpr, ranges: Mapping[Var, Interval]
+) -> Interval:
     """Solve ``0 <= index < size`` for one variable, for all values of the others."""
-    factor = form.factors[var]
-    others = Linear({v: f for v, f in form.factors.items() if v is not var}, form.rest)
+    factor = form.terms[var]
+    others = LinearForm({v: f for v, f in form.terms.items() if v is not var}, form.rest)
     least, greatest = extremes(others, ranges)
     above = _sub(_sub(size, _int(1)), greatest)  # factor * var must not be more
     if factor > 0:
@@ -243,15 +211,15 @@ def infer(
 ) -> tuple[dict[Var, Interval], list[AxisAccess], list[Var]]:
     """Return ranges, the accesses that gave none, and the variables that are without a range."""
     ranges = dict(fixed)
-    left: list[tuple[AxisAccess, Linear | None]] = [
+    left: list[tuple[AxisAccess, LinearForm[Var] | None]] = [
         (a, linear_of(a.at, variables)) for a in accesses
     ]
     missing = [v for v in variables if v not in ranges]
     while missing:
         found: dict[Var, list[Interval]] = {}
-        unused: list[tuple[AxisAccess, Linear | None]] = []
+        unused: list[tuple[AxisAccess, LinearForm[Var] | None]] = []
         for access, form in left:
-            open_ = [v for v in form.factors if v not in ranges] if form is not None else []
+            open_ = [v for v in form.terms if v not in ranges] if form is not None else []
             if form is not None and len(open_) == 1:
                 solved = _solve(open_[0], form, access.size, ranges)
                 found.setdefault(open_[0], []).append(solved)

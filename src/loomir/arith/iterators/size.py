@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import add, imm, mul, sub, to_int
+from loomir.arith.linear_form import add_terms
 from loomir.ir.visit import fold
 from loomir.support.dtype import DataType
 from loomir.tir.analysis.effects import Effects
@@ -143,14 +144,7 @@ class Sizes:
     # -- computing ---------------------------------------------------------------------------------
     def plus(self, a: Poly, b: Poly, factor: int = 1) -> Poly:
         """Return ``a + factor * b``."""
-        made = dict(a)
-        for atoms, number in b.items():
-            total = made.get(atoms, 0) + factor * number
-            if total:
-                made[atoms] = total
-            else:
-                made.pop(atoms, None)
-        return made
+        return add_terms(a, b, factor)
 
     def times(self, a: Poly, b: Poly) -> Poly:
         """Return ``a * b``."""

@@ -17,6 +17,7 @@ from typing import cast as cast_type
 from loomir.arith.bounds import interval
 from loomir.arith.bounds.interval import Interval, union, wrap
 from loomir.arith.bounds.modular import join
+from loomir.arith.linear_form import add_terms
 from loomir.arith.simplify.division import floor_divide, fold_remainders, remainder
 from loomir.arith.simplify.facts import Facts
 from loomir.arith.simplify.form import (
@@ -25,7 +26,6 @@ from loomir.arith.simplify.form import (
     Form,
     Key,
     Terms,
-    add_terms,
     common_factor,
     key_of,
     multiply_terms,

@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 from loomir.arith.bounds.interval import Interval
 from loomir.arith.bounds.modular import ANY, ModularSet
+from loomir.arith.linear_form import add_terms
 from loomir.arith.simplify.form import (
     Atom,
     AtomKind,
     Form,
     Key,
     Terms,
-    add_terms,
     common_factor,
     divide_terms,
     key_of,

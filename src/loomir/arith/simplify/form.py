@@ -23,7 +23,6 @@ __all__ = [
     "Key",
     "Monomial",
     "Terms",
-    "add_terms",
     "common_factor",
     "divide_monomial",
     "divide_terms",
@@ -104,18 +103,6 @@ def key_of(terms: Terms, const: int) -> Key:
         ((mono, factor),) = terms.items()
         return (const, mono, factor)
     return (const, *sorted(terms.items()))
-
-
-def add_terms(a: Terms, b: Terms, factor: int) -> Terms:
-    """Return ``a + factor * b``."""
-    made = dict(a)
-    for mono, times in b.items():
-        total = made.get(mono, 0) + factor * times
-        if total:
-            made[mono] = total
-        else:
-            made.pop(mono, None)
-    return made
 
 
 def scale_terms(a: Terms, factor: int) -> Terms:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple, Protocol
 
+from loomir.arith.linear_form import add_terms
 from loomir.arith.simplify.form import (
     Atom,
     AtomKind,
@@ -18,7 +19,6 @@ from loomir.arith.simplify.form import (
     Key,
     Monomial,
     Terms,
-    add_terms,
     divide_monomial,
     key_of,
 )

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from loomir.arith.fold import add, fold_expr, imm64, mul, sub
+from loomir.arith.fold import add, fold_expr, imm64, sub
+from loomir.arith.linear_form import LinearForm, read_linear_form
 from loomir.autoschedule.ir.stage import Axis
-from loomir.ir.visit import by_class, fold, rewrite
-from loomir.support.dtype import DataType
+from loomir.ir.visit import by_class, rewrite
 from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
     GE,
     GT,
     LE,
     LT,
-    Add,
     And,
     Call,
     FloorDiv,
-    IntImm,
     Max,
     Min,
-    Mul,
     PrimExpr,
-    Sub,
     Var,
 )
 
 __all__ = [
-    "AffineForm",
     "PaddingGuards",
     "affine_form",
     "conjuncts",
@@ -39,48 +34,11 @@ __all__ = [
 
 _GREATER: Final = (GE, GT)
 _TESTS: Final = (GE, GT, LE, LT)
-_INDEX: Final = DataType("int64")
 
 
-class AffineForm(NamedTuple):
-    """An affine form: axes times constants, plus an expression free of axes."""
-
-    terms: Mapping[Var, int]
-    rest: PrimExpr
-
-    def plus(self, other: AffineForm, factor: int) -> AffineForm:
-        """Return ``self + factor * other``."""
-        terms = dict(self.terms)
-        for var, times in other.terms.items():
-            terms[var] = terms.get(var, 0) + factor * times
-        left = {var: times for var, times in terms.items() if times}
-        return AffineForm(left, add(self.rest, mul(other.rest, imm64(factor))))
-
-
-def affine_form(expr: PrimExpr, axes: Sequence[Axis]) -> AffineForm | None:
-    """Read an integer expression as an affine form; None if it is not affine."""
-    names = {axis.var for axis in axes}
-
-    def node(e: Any, parts: list[AffineForm | None]) -> AffineForm | None:
-        if isinstance(e, Var) and e in names:
-            return AffineForm({e: 1}, imm64(0))
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
-            return None
-        if not any(part.terms for part in known):
-            return AffineForm({}, e) if isinstance(e, PrimExpr) else None
-        if isinstance(e, (Add, Sub)):
-            return known[0].plus(known[1], 1 if isinstance(e, Add) else -1)
-        if isinstance(e, Mul):
-            for one, other in ((0, 1), (1, 0)):
-                factor = known[other].rest
-                if not known[other].terms and isinstance(factor, IntImm):
-                    return AffineForm({}, imm64(0)).plus(known[one], factor.value)
-        if isinstance(e, FloorDiv) and isinstance(e.b, IntImm) and e.b.value == 1:
-            return known[0]
-        return None
-
-    return fold(expr, node) if expr.dtype == _INDEX else None
+def affine_form(expr: PrimExpr, axes: Sequence[Axis]) -> LinearForm[Var] | None:
+    """Read an int64 expression as a linear form of axes; None if it is not affine."""
+    return read_linear_form(expr, (axis.var for axis in axes))
 
 
 class PaddingGuards:
@@ -172,8 +130,8 @@ def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
     return found
 
 
-def guard_form(part: PrimExpr, axes: Sequence[Axis]) -> AffineForm | None:
-    """Write a comparison as an affine form that is not negative exactly if it holds."""
+def guard_form(part: PrimExpr, axes: Sequence[Axis]) -> LinearForm[Var] | None:
+    """Write a comparison as a linear form that is not negative exactly if it holds."""
     if not isinstance(part, _TESTS):
         return None
     a, b = affine_form(part.a, axes), affine_form(part.b, axes)
@@ -181,5 +139,5 @@ def guard_form(part: PrimExpr, axes: Sequence[Axis]) -> AffineForm | None:
         return None
     made = a.plus(b, -1) if isinstance(part, _GREATER) else b.plus(a, -1)
     if isinstance(part, (GT, LT)):
-        made = AffineForm(made.terms, sub(made.rest, imm64(1)))
+        made = LinearForm(made.terms, sub(made.rest, imm64(1)))
     return made

@@ -11,13 +11,9 @@ from functools import reduce
 from typing import Final
 
 from loomir.arith.fold import fold_expr
+from loomir.arith.linear_form import LinearForm
 from loomir.autoschedule.ir.stage import Axis
-from loomir.autoschedule.rewrite.affine_guards import (
-    AffineForm,
-    affine_form,
-    conjuncts,
-    guard_form,
-)
+from loomir.autoschedule.rewrite.affine_guards import affine_form, conjuncts, guard_form
 from loomir.ir.visit import Rule, by_class, rewrite
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.table import IF_THEN_ELSE
@@ -37,6 +33,7 @@ from loomir.tir.expr import (
     Or,
     PrimExpr,
     Select,
+    Var,
 )
 
 __all__ = ["drop_clamps"]
@@ -99,7 +96,7 @@ def _negate(condition: PrimExpr) -> PrimExpr | None:
 
 
 def _drop_all_clamps(
-    value: PrimExpr, known: Sequence[AffineForm], axes: Sequence[Axis]
+    value: PrimExpr, known: Sequence[LinearForm[Var]], axes: Sequence[Axis]
 ) -> PrimExpr:
     """Drop the clamps of all indices in a value; return it as it is where one has to stay."""
     stays = False
@@ -127,7 +124,7 @@ def _drop_all_clamps(
     return value if stays else made
 
 
-def _is_implied(gap: AffineForm, known: AffineForm) -> bool:
+def _is_implied(gap: LinearForm[Var], known: LinearForm[Var]) -> bool:
     """Whether a form is not negative wherever another one is not."""
     more = gap.plus(known, -1)
     rest = fold_expr(more.rest)

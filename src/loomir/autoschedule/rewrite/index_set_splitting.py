@@ -8,9 +8,10 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from loomir.arith.fold import add, fold_expr, imm, imm64, mul, sub
+from loomir.arith.linear_form import LinearForm
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.ir.stage import Axis
-from loomir.autoschedule.rewrite.affine_guards import AffineForm, affine_form, conjuncts, guard_form
+from loomir.autoschedule.rewrite.affine_guards import affine_form, conjuncts, guard_form
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import by_class, rewrite
 from loomir.tir.buffer import BufferLoad
@@ -62,7 +63,7 @@ def _split_at_constants(
     value: PrimExpr, axes: Sequence[Axis], axis: Var, size: int
 ) -> list[IndexRange] | None:
     """Split at all conditions, whose order is known."""
-    tests: dict[int, AffineForm] = {}
+    tests: dict[int, LinearForm[Var]] = {}
     for call in by_class(value).get(Call, ()):
         for part in conjuncts(call.args[0]) if call.op is IF_THEN_ELSE else ():
             form = guard_form(part, axes)
@@ -76,10 +77,9 @@ def _split_at_constants(
     for form, divisor in digits.values():
         edges.update(_wraps(form, axis, size, divisor))
     for form in tests.values():
-        factor, rest = form.terms[axis], form.rest
-        assert isinstance(rest, IntImm)
+        factor, rest = form.terms[axis], form.constant
         # factor * place + rest >= 0 holds from here on, or until here.
-        edge = -(rest.value // factor) if factor > 0 else rest.value // -factor + 1
+        edge = -(rest // factor) if factor > 0 else rest // -factor + 1
         edges.add(min(max(edge, 0), size))
     if len(edges) == 2 or len(edges) > _EDGES:
         return None
@@ -87,10 +87,7 @@ def _split_at_constants(
     def decide(low: int) -> PrimExpr:
         def holds(node: PrimExpr) -> bool | None:
             form = tests.get(id(node))
-            if form is None:
-                return None
-            assert isinstance(form.rest, IntImm)
-            return form.terms[axis] * low + form.rest.value >= 0
+            return None if form is None else form.terms[axis] * low + form.constant >= 0
 
         def fold_condition(part: CmpOp) -> PrimExpr:
             found = holds(part)
@@ -106,8 +103,7 @@ def _split_at_constants(
             if id(node) not in digits:
                 return node
             form, divisor = digits[id(node)]
-            assert isinstance(form.rest, IntImm)
-            quotient = (form.terms[axis] * low + form.rest.value) // divisor
+            quotient = (form.terms[axis] * low + form.constant) // divisor
             whole = imm64(quotient)
             return whole if isinstance(node, FloorDiv) else sub(node.a, mul(whole, node.b))
 
@@ -124,9 +120,9 @@ def _split_at_constants(
 
 def _digits(
     value: PrimExpr, axes: Sequence[Axis], axis: Var, size: int
-) -> dict[int, tuple[AffineForm, int]]:
+) -> dict[int, tuple[LinearForm[Var], int]]:
     """Find quotients and remainders of places in indices that wrap around once or twice."""
-    made: dict[int, tuple[AffineForm, int]] = {}
+    made: dict[int, tuple[LinearForm[Var], int]] = {}
     for load in by_class(value).get(BufferLoad, ()):
         for index in load.indices:
             found = by_class(index)
@@ -134,7 +130,7 @@ def _digits(
                 form = affine_form(node.a, axes) if isinstance(node.b, IntImm) else None
                 if form is None or not _is_on(form, axis) or node.b.value <= 0:
                     continue
-                place = AffineForm(form.terms, fold_expr(form.rest))
+                place = LinearForm(form.terms, fold_expr(form.rest))
                 if isinstance(place.rest, IntImm) and size > 0:
                     wraps = _wraps(place, axis, size, node.b.value)
                     if len(wraps) <= _WRAPS:
@@ -142,22 +138,21 @@ def _digits(
     return made
 
 
-def _wraps(form: AffineForm, axis: Var, size: int, divisor: int) -> list[int]:
+def _wraps(form: LinearForm[Var], axis: Var, size: int, divisor: int) -> list[int]:
     """List the places from which on a quotient is another one; not all where they are many."""
-    factor, rest = form.terms[axis], form.rest
-    assert isinstance(rest, IntImm)
-    start = rest.value // divisor
-    end = (factor * (size - 1) + rest.value) // divisor
+    factor, rest = form.terms[axis], form.constant
+    start = rest // divisor
+    end = (factor * (size - 1) + rest) // divisor
     if factor > 0:
         border = range(start + 1, min(end, start + _WRAPS + 1) + 1)
-        return [-((rest.value - q * divisor) // factor) for q in border]
+        return [-((rest - q * divisor) // factor) for q in border]
     border = range(start, max(end, start - _WRAPS - 1), -1)
-    return [(rest.value - q * divisor) // -factor + 1 for q in border]
+    return [(rest - q * divisor) // -factor + 1 for q in border]
 
 
-def _clamps(index: PrimExpr, axes: Sequence[Axis], axis: Var) -> dict[int, AffineForm]:
+def _clamps(index: PrimExpr, axes: Sequence[Axis], axis: Var) -> dict[int, LinearForm[Var]]:
     """Find clamps (``min``, ``max``) in an index, with the condition for the first operand."""
-    made: dict[int, AffineForm] = {}
+    made: dict[int, LinearForm[Var]] = {}
     found = by_class(index)
     for node in (*found.get(Max, ()), *found.get(Min, ())):
         form = _difference(node, axes)
@@ -165,11 +160,11 @@ def _clamps(index: PrimExpr, axes: Sequence[Axis], axis: Var) -> dict[int, Affin
             continue
         rest = fold_expr(form.rest)
         if _is_on(form, axis) and isinstance(rest, IntImm):
-            made[id(node)] = AffineForm(form.terms, rest)
+            made[id(node)] = LinearForm(form.terms, rest)
     return made
 
 
-def _is_on(form: AffineForm, axis: Var) -> bool:
+def _is_on(form: LinearForm[Var], axis: Var) -> bool:
     return set(form.terms) == {axis} and form.terms[axis] != 0
 
 
@@ -294,7 +289,7 @@ def _find_clamp(
     return None
 
 
-def _difference(node: Max | Min, axes: Sequence[Axis]) -> AffineForm | None:
+def _difference(node: Max | Min, axes: Sequence[Axis]) -> LinearForm[Var] | None:
     """Return the difference of two indices, which is not negative if the first is no less."""
     a, b = affine_form(node.a, axes), affine_form(node.b, axes)
     return None if a is None or b is None else a.plus(b, -1)

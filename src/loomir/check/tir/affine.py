@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from loomir.arith.linear_form import add_terms
 from loomir.ir.visit import Step, pre_order, trampoline
 from loomir.support.dtype import DataType
 from loomir.tir.analysis.effects import reads_memory
@@ -65,7 +66,10 @@ class Atom:
 
 
 class Sum(NamedTuple):
-    """``constant`` plus each atom times its factor; no factor is 0."""
+    """``constant`` plus each atom times its factor; no factor is 0.
+
+    Unlike a ``LinearForm`` of ``arith``, it is over the integers, and its atoms have ranges.
+    """
 
     terms: dict[Atom, int]
     constant: int
@@ -87,13 +91,7 @@ class Sum(NamedTuple):
         """Return ``self + factor * other``."""
         if not other.terms:
             return Sum(self.terms, self.constant + factor * other.constant)
-        terms = dict(self.terms)
-        for atom, times in other.terms.items():
-            total = terms.get(atom, 0) + factor * times
-            if total:
-                terms[atom] = total
-            else:
-                terms.pop(atom, None)
+        terms = add_terms(self.terms, other.terms, factor)
         return Sum(terms, self.constant + factor * other.constant)
 
     def times(self, factor: int) -> Sum:

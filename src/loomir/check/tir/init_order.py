@@ -31,6 +31,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from loomir.arith.linear_form import split_sum
 from loomir.check.tir.affine import Affine, Atom, Sum, show
 from loomir.check.tir.conditions import Guard, conjuncts, read_less_equal
 from loomir.ir.visit import children, pre_order
@@ -39,16 +40,13 @@ from loomir.tir.analysis.cross_thread import is_thread_of_block
 from loomir.tir.buffer import IterVarType
 from loomir.tir.builtins.table import BREAK_LOOP, CONTINUE_LOOP
 from loomir.tir.expr import (
-    Add,
     Call,
     Cast,
     Eq,
     FloorDiv,
     FloorMod,
     IntImm,
-    Mul,
     PrimExpr,
-    Sub,
     Var,
 )
 from loomir.tir.function import PrimFunc
@@ -421,25 +419,6 @@ def _record_cut(part: FloorDiv | FloorMod, found: dict[int, set[int]]) -> None:
             scale *= at.b.value
         outermost = False
         at = at.a
-    for var, factor in _linear(at):
-        if factor > 0 and scale % factor == 0 and scale // factor > 1:
+    for var, factor in split_sum(at, through_casts=True):
+        if isinstance(var, Var) and factor > 0 and scale % factor == 0 and scale // factor > 1:
             found.setdefault(id(var), set()).add(scale // factor)
-
-
-def _linear(expr: PrimExpr) -> Iterator[tuple[Var, int]]:
-    """List the variables in a sum of products with constants, with their factors."""
-    stack: list[tuple[PrimExpr, int]] = [(expr, 1)]
-    while stack:
-        at, factor = stack.pop()
-        if isinstance(at, Var):
-            yield at, factor
-        elif isinstance(at, Add):
-            stack += ((at.b, factor), (at.a, factor))
-        elif isinstance(at, Sub):
-            stack += ((at.b, -factor), (at.a, factor))
-        elif isinstance(at, Mul) and isinstance(at.b, IntImm):
-            stack.append((at.a, factor * at.b.value))
-        elif isinstance(at, Mul) and isinstance(at.a, IntImm):
-            stack.append((at.b, factor * at.a.value))
-        elif isinstance(at, Cast):
-            stack.append((at.value, factor))

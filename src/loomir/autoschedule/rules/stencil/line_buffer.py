@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from loomir.arith.fold import add, fold_expr, imm64, int64, mul, product, sub
+from loomir.arith.linear_form import LinearForm
 from loomir.autoschedule.builders.evaluate import time_of, unravel_index, value_at, widest
 from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorize
 from loomir.autoschedule.builders.operand_access import let
 from loomir.autoschedule.builders.thread_partition import parallelize
 from loomir.autoschedule.ir.stage import Axis, Stage
-from loomir.autoschedule.rewrite.affine_guards import AffineForm, affine_form, conjuncts, guard_form
+from loomir.autoschedule.rewrite.affine_guards import affine_form, conjuncts, guard_form
 from loomir.autoschedule.rules.convolution.image_panels import parts_of
 from loomir.autoschedule.rules.matmul.operands import bind_values
 from loomir.ir.visit import by_class, rewrite
@@ -230,7 +231,7 @@ def _read_motions(
         mine = [form for form in forms if form is not None and axis.var in form.terms]
         if not mine or any(form.terms != mine[0].terms for form in mine):
             return None
-        terms, rest = mine[0]
+        terms, rest = mine[0].terms, mine[0].rest
         others = [var for var in terms if var is not axis.var]
         step = steps.get(others[0]) if others else None
         if len(others) > 1 or (others and step is None) or not isinstance(rest, IntImm):
@@ -266,7 +267,7 @@ class _ReadRewriter:
         """Whether an expression does not depend on the position."""
         return self.moving.isdisjoint(by_class(expr).get(Var, ()))
 
-    def motion(self, form: AffineForm) -> tuple[int, int] | None:
+    def motion(self, form: LinearForm[Var]) -> tuple[int, int] | None:
         """Return the coordinate that a form contains, and its factor."""
         for k, motion in enumerate(self.motions):
             times, rest = divmod(form.terms.get(motion.axis.var, 0), motion.stride)

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from loomir.arith.fold import add, fold_expr, imm64, mul
+from loomir.arith.linear_form import LinearForm
 from loomir.autoschedule.builders.evaluate import storage_order
 from loomir.autoschedule.builders.loops import INDEX, with_shape
 from loomir.autoschedule.builders.operand_access import conversions, load_under_casts
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
-from loomir.autoschedule.rewrite.affine_guards import AffineForm, affine_form, conjuncts, guard_form
+from loomir.autoschedule.rewrite.affine_guards import affine_form, conjuncts, guard_form
 from loomir.autoschedule.rules.matmul.recognise import is_zero
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
@@ -232,7 +233,7 @@ def _lines(stage: Stage, tests: Sequence[PrimExpr]) -> list[Line] | None:
     axes = (*stage.axes, *stage.reduced)
     places = {axis.var: axis for axis in stage.axes}
     steps = {axis.var: axis for axis in stage.reduced}
-    found: dict[Var, tuple[AffineForm, int]] = {}
+    found: dict[Var, tuple[LinearForm[Var], int]] = {}
     for part in tests:
         if isinstance(part, Eq):
             of, zero = part.a, part.b
@@ -283,7 +284,7 @@ def _lines(stage: Stage, tests: Sequence[PrimExpr]) -> list[Line] | None:
 _FAR: Final = 1 << 60
 
 
-def _match_own_axis(form: AffineForm, places: Mapping[Var, Axis]) -> Var | None:
+def _match_own_axis(form: LinearForm[Var], places: Mapping[Var, Axis]) -> Var | None:
     """Match ``axis + shift - gap * step``, and return its axis; None for other forms.
 
     A kernel of one element has no steps.
@@ -299,9 +300,9 @@ def _match_bound(
     part: PrimExpr,
     axes: Sequence[Axis],
     places: Mapping[Var, Axis],
-    found: dict[Var, tuple[AffineForm, int]],
+    found: dict[Var, tuple[LinearForm[Var], int]],
     element: Var,
-) -> tuple[Var, AffineForm] | None:
+) -> tuple[Var, LinearForm[Var]] | None:
     """Match a comparison as a bound of an element; without a division the stride is 1."""
     lines: set[Var] = set()
 
@@ -323,18 +324,18 @@ def _match_bound(
     var, times = own[0], form.terms[own[0]]
     if var not in found:
         sign = 1 if times > 0 else -1
-        line = AffineForm({v: sign * n for v, n in form.terms.items()}, imm64(0))
+        line = LinearForm({v: sign * n for v, n in form.terms.items()}, imm64(0))
         if _match_own_axis(line, places) is None:
             return None
         found[var] = line, 1  # where the image is shifted, ``_read_line`` sees
     line, stride = found[var]
     # The test is ``times * line + rest``, and the line is ``stride * element``.
     left = form.plus(line, -times)
-    return None if left.terms else (var, AffineForm({element: times * stride}, left.rest))
+    return None if left.terms else (var, LinearForm({element: times * stride}, left.rest))
 
 
 def _line_of(
-    e: PrimExpr, axes: Sequence[Axis], found: Mapping[Var, tuple[AffineForm, int]]
+    e: PrimExpr, axes: Sequence[Axis], found: Mapping[Var, tuple[LinearForm[Var], int]]
 ) -> Var | None:
     """Return the line whose quotient by its stride an expression is."""
     if not isinstance(e, FloorDiv) or not isinstance(e.b, IntImm):
@@ -346,7 +347,7 @@ def _line_of(
     return None
 
 
-def _is_same(a: AffineForm, b: AffineForm) -> bool:
+def _is_same(a: LinearForm[Var], b: LinearForm[Var]) -> bool:
     left = a.plus(b, -1)
     return not left.terms and is_zero(fold_expr(left.rest))
 
@@ -428,7 +429,7 @@ def _read_line(index: PrimExpr, lines: Sequence[Line], axes: Sequence[Axis]) -> 
         terms = {line.axis.var: 1, line.kernel.var: -line.gap}
         if line.kernel.size == 1:
             del terms[line.kernel.var]
-        whole = AffineForm(terms, imm64(line.shift))
+        whole = LinearForm(terms, imm64(line.shift))
         if _line_of(index, axes, {line.axis.var: (whole, line.stride)}) is not None:
             return line
         form = affine_form(index, axes)

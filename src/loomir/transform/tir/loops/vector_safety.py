@@ -7,6 +7,7 @@ from math import gcd
 from typing import Any, Final, NamedTuple
 
 from loomir.arith.bounds.expression_bounds import Bounds
+from loomir.arith.linear_form import read_sums
 from loomir.ir.visit import of_classes, pre_order
 from loomir.tir.analysis.effects import Effects, effects, effects_of_node
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -26,7 +27,6 @@ from loomir.tir.stmt import (
     LetStmt,
     SeqStmt,
 )
-from loomir.transform.tir.loops.linear import linear_of
 
 __all__ = ["LaneAccess", "Loop", "Refusal", "cannot_vectorize", "conflict", "study"]
 
@@ -220,16 +220,17 @@ def _meet(store: LaneAccess, other: LaneAccess, known: Loop, lanes: int, bounds:
         return not _is_clear(store, other, known, lanes, bounds)
     if store.step != other.step:
         return True
-    difference = linear_of(store.start).minus(linear_of(other.start))
+    written, used = read_sums(store.start, other.start)
+    difference = written.plus(used, -1)
     low, high, grain = 0, 0, 0
     # A variable of an inner loop has independent values in the two accesses.
-    for form, sign in ((linear_of(store.start), 1), (linear_of(other.start), -1)):
-        for term, factor in form.terms:
+    for form, sign in ((written, 1), (used, -1)):
+        for term, factor in form.terms.items():
             if _moves(term, known):
                 span = bounds.of(term)
                 ends = (span.low * factor * sign, span.high * factor * sign)
                 low, high, grain = low + min(ends), high + max(ends), gcd(grain, factor)
-    if any(not _moves(term, known) for term, _ in difference.terms):
+    if any(not _moves(term, known) for term in difference.terms):
         return grain != 0
     low, high = low + difference.constant, high + difference.constant
     # Lanes at a distance of t meet if step * t is among low, low + grain, …, high.
@@ -243,9 +244,10 @@ def _is_clear(store: LaneAccess, load: LaneAccess, known: Loop, lanes: int, boun
     assert store.step is not None
     if _moves(store.start, known) or _moves(load.start, known):
         return False
-    difference = linear_of(load.start).minus(linear_of(store.start))
+    read, written = read_sums(load.start, store.start)
+    difference = read.plus(written, -1)
     low = high = difference.constant
-    for term, factor in difference.terms:
+    for term, factor in difference.terms.items():
         span = bounds.of(term)
         ends = (span.low * factor, span.high * factor)
         low, high = low + min(ends), high + max(ends)
