@@ -12,28 +12,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from loomir.arith.analyzer import Analyzer
-from loomir.arith.fold import fold_node
+from loomir.arith.fold import add, fold_node, imm64, mul, sub
 from loomir.arith.linear_form import LinearForm, read_linear_form
 from loomir.ir.visit import children, post_order
 from loomir.support.span import Span
-from loomir.tc.types import INDEX
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
     GE,
     LE,
-    Add,
     And,
     Call,
     FloorDiv,
     IntImm,
     Max,
     Min,
-    Mul,
     Not,
     Or,
     PrimExpr,
-    Sub,
     Var,
 )
 
@@ -77,27 +73,6 @@ class Interval(NamedTuple):
 
     start: PrimExpr
     stop: PrimExpr
-
-
-# -- arithmetic on sizes ---------------------------------------------------------------------------
-def _int(value: int) -> PrimExpr:
-    return IntImm(value, INDEX)
-
-
-def _add(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    return fold_node(Add(a, b))
-
-
-def _sub(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    return fold_node(Sub(a, b))
-
-
-def _times(a: PrimExpr, factor: int) -> PrimExpr:
-    return a if factor == 1 else fold_node(Mul(a, _int(factor)))
-
-
-def _divide(a: PrimExpr, divisor: int) -> PrimExpr:
-    return a if divisor == 1 else fold_node(FloorDiv(a, _int(divisor)))
 
 
 # -- reading index expressions ---------------------------------------------------------------------
@@ -167,11 +142,16 @@ def extremes(form: LinearForm[Var], ranges: Mapping[Var, Interval]) -> tuple[Pri
     """Return the least and the greatest value of a form whose variables all have ranges."""
     least = greatest = form.rest
     for var, factor in form.terms.items():
-        first, last = ranges[var].start, _sub(ranges[var].stop, _int(1))
+        first, last = ranges[var].start, sub(ranges[var].stop, imm64(1))
         if factor < 0:
             first, last = last, first
-        least, greatest = _add(least, _times(first, factor)), _add(greatest, _times(last, factor))
+        least = add(least, mul(first, imm64(factor)))
+        greatest = add(greatest, mul(last, imm64(factor)))
     return least, greatest
+
+
+def _divide(a: PrimExpr, divisor: int) -> PrimExpr:
+    return fold_node(FloorDiv(a, imm64(divisor)))
 
 
 def _solve(
@@ -181,12 +161,12 @@ def _solve(
     factor = form.terms[var]
     others = LinearForm({v: f for v, f in form.terms.items() if v is not var}, form.rest)
     least, greatest = extremes(others, ranges)
-    above = _sub(_sub(size, _int(1)), greatest)  # factor * var must not be more
+    above = sub(sub(size, imm64(1)), greatest)  # factor * var must not be more
     if factor > 0:
-        start = _sub(_int(0), _divide(least, factor))
-        return Interval(start, _add(_divide(above, factor), _int(1)))
-    start = _sub(_int(0), _divide(above, -factor))
-    return Interval(start, _add(_divide(least, -factor), _int(1)))
+        start = sub(imm64(0), _divide(least, factor))
+        return Interval(start, add(_divide(above, factor), imm64(1)))
+    start = sub(imm64(0), _divide(above, -factor))
+    return Interval(start, add(_divide(least, -factor), imm64(1)))
 
 
 def _pick(analyzer: Analyzer, terms: Sequence[PrimExpr], greatest: bool) -> PrimExpr:
