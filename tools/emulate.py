@@ -27,7 +27,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import requires
 from pathlib import Path
 from typing import Final
@@ -158,6 +158,13 @@ def _install(site: Path, architecture: str) -> None:
     _call([*pip, *where, *platforms, *core, *FOR_TESTS])
 
 
+_BLAS: Final[Mapping[str, tuple[str, ...]]] = {
+    "aarch64": (),
+    # NumPy's BLAS takes some old CPUs that QEMU shows for newer ones.
+    "x86_64": ("export OPENBLAS_CORETYPE=${OPENBLAS_CORETYPE:-Prescott}",),
+}
+
+
 def write_wrapper(folder: Path, cpu: str | None) -> Path:
     """Write the program that runs Python on the emulated CPU; return its path.
 
@@ -186,6 +193,7 @@ def write_wrapper(folder: Path, cpu: str | None) -> Path:
         f'export PATH={shlex.quote(str(folder / "tools"))}:"$PATH"',
         f'[ -n "${{LOOMIR_CACHE_DIR+set}}" ] || LOOMIR_CACHE_DIR={shlex.quote(str(cache))}',
         "export LOOMIR_CACHE_DIR",
+        *_BLAS[architecture],
         f'exec {shlex.join(command)} "$@"',
     ]
     wrapper.write_text("\n".join(lines) + "\n")
