@@ -160,8 +160,8 @@ def _install(site: Path, architecture: str) -> None:
 
 _BLAS: Final[Mapping[str, tuple[str, ...]]] = {
     "aarch64": (),
-    # NumPy's BLAS takes some old CPUs that QEMU shows for newer ones.
-    "x86_64": ("export OPENBLAS_CORETYPE=${OPENBLAS_CORETYPE:-Prescott}",),
+    # The environment may name a newer CPU for NumPy's BLAS.
+    "x86_64": ("export OPENBLAS_CORETYPE=Prescott",),
 }
 
 
