@@ -8,7 +8,7 @@ import pytest
 import loomir
 from loomir.autoschedule.driver import schedule_function
 from loomir.ir.visit import by_class
-from loomir.schedule.dependence import explain_dependence
+from loomir.loops.dependence import explain_dependence
 from loomir.script import tir as T
 from loomir.target import Target
 from loomir.tir.expr import FloorMod, Shuffle

@@ -68,7 +68,7 @@ from loomir.autoschedule.verify_steps import StepVerifier, verify_scheduled, ver
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.passes import is_verifying
 from loomir.ir.visit import rebuild
-from loomir.schedule.nests import find_size_ranges
+from loomir.loops.ranges import find_size_ranges
 from loomir.support.announcing import announce
 from loomir.support.diagnostics import InternalError
 from loomir.target import Target

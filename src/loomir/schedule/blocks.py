@@ -16,8 +16,9 @@ from loomir.check.tir.init_order import check_init_order
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions
 from loomir.ir.visit import pre_order, rebuild
-from loomir.schedule.accesses import block_regions, obstacle_in
-from loomir.schedule.nests import analyzer_for, positive, ranges_with_sizes
+from loomir.loops.accesses import block_regions, obstacle_in
+from loomir.loops.ranges import analyzer_for, positive
+from loomir.schedule.nests import ranges_with_sizes
 from loomir.schedule.refusal import Refusal
 from loomir.schedule.state import Ref
 from loomir.tir.buffer import BufferLoad, BufferRegion, IterVarType, Range

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.visit import children, map_children, pre_order, rebuild
-from loomir.schedule.accesses import Nest, block_regions, nest_of
+from loomir.loops.accesses import Nest, block_regions, nest_of
+from loomir.loops.ranges import analyzer_for
+from loomir.loops.regions import narrow_regions
 from loomir.schedule.blocks import complete_mistake, reduction_mistake
-from loomir.schedule.nests import analyzer_for, sizes_of
+from loomir.schedule.nests import sizes_of
 from loomir.schedule.refusal import Refusal
-from loomir.schedule.regions import narrow_regions
 from loomir.schedule.state import Ref
 from loomir.tir.analysis.access_regions import infer_access_regions
 from loomir.tir.buffer import Buffer, BufferLoad, IterVarType, MatchBufferRegion, Range

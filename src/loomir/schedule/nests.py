@@ -1,42 +1,27 @@
-"""Transform loop nests: ranges of variables, predicates of blocks, new bindings of iterators."""
+"""Reshape the nests of a schedule: which loops may be, their ranges, new bindings of iterators."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Final
 
-from loomir.arith.analyzer import Analyzer
-from loomir.arith.fold import imm
-from loomir.arith.iterators.map import iter_map_simplify
 from loomir.ir.substitution import free_definitions, substitute
-from loomir.ir.visit import Step, children, map_children, rebuild, trampoline
+from loomir.loops.blocks import map_realizes, simplify_realize
+from loomir.loops.ranges import find_size_ranges, ranges_in
 from loomir.schedule.refusal import Refusal
 from loomir.schedule.state import Ref
 from loomir.tir.buffer import Range
-from loomir.tir.expr import And, IntImm, PrimExpr, Var
-from loomir.tir.function import PrimFunc
-from loomir.tir.stmt import TRUE, BlockRealize, For, IfThenElse, SeqStmt, Stmt
+from loomir.tir.expr import PrimExpr, Var
+from loomir.tir.stmt import BlockRealize, Stmt
 
 __all__ = [
-    "analyzer_for",
     "cannot_chain",
     "cannot_reshape",
-    "conjunction",
-    "conjuncts",
-    "find_size_ranges",
-    "guard_stmt",
     "outer_ranges",
-    "positive",
-    "ranges_in",
     "ranges_with_sizes",
     "rebind_loops",
-    "simplify_realize",
     "sizes_of",
 ]
-
-_LARGEST: Final = (1 << 31) - (1 << 16)
-_INDEX_BITS: Final = 32
 
 
 def cannot_reshape(ref: Ref) -> Refusal | None:
@@ -68,27 +53,6 @@ def cannot_chain(loops: Sequence[Ref]) -> Refusal | None:
     return None
 
 
-def analyzer_for(ranges: Mapping[Var, Range]) -> Analyzer:
-    """Return an analyzer that knows ranges of variables."""
-    analyzer = Analyzer()
-    for var, r in ranges.items():
-        analyzer.bind(var, r)
-    return analyzer
-
-
-def ranges_in(stmt: Stmt) -> dict[Var, Range]:
-    """Return the ranges of the loops of a statement that are outside of its blocks."""
-    found: dict[Var, Range] = {}
-    stack: list[Stmt] = [stmt]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, For):
-            found[node.loop_var] = Range(node.min, node.extent)
-        if not isinstance(node, BlockRealize):
-            stack.extend(part for part in reversed(children(node)) if isinstance(part, Stmt))
-    return found
-
-
 def outer_ranges(ref: Ref) -> dict[Var, Range]:
     """Return the ranges of what loops and blocks around bind, outermost first."""
     found: dict[Var, Range] = {}
@@ -113,25 +77,6 @@ def sizes_of(ref: Ref) -> dict[Var, Range]:
     return find_size_ranges(ref.home.func)
 
 
-def find_size_ranges(func: PrimFunc) -> dict[Var, Range]:
-    """Return the ranges of the variables that are extents of parameters of a function."""
-    return {
-        e: Range(imm(0, e.dtype), imm(_LARGEST, e.dtype))
-        for buffer in func.buffer_map.values()
-        for e in buffer.shape
-        if isinstance(e, Var) and e.dtype.bits >= _INDEX_BITS
-    }
-
-
-def positive(ranges: Mapping[Var, Range]) -> dict[Var, Range]:
-    """Return the ranges of variables that are extents, where there is a point within them all."""
-    return {
-        e: Range(imm(1, e.dtype), imm(_LARGEST, e.dtype))
-        for r in ranges.values()
-        if isinstance(e := r.extent, Var) and e.dtype.bits >= _INDEX_BITS
-    }
-
-
 def rebind_loops(
     place: Ref, stmt: Stmt, values: Mapping[Var, PrimExpr], inner: Mapping[Var, Range] | None = None
 ) -> Stmt:
@@ -152,89 +97,4 @@ def rebind_loops(
             return realize
         return simplify_realize(realize, {v: r for v, r in known.items() if v in used}, sizes)
 
-    return _map_realizes(made, tidy)
-
-
-def simplify_realize(
-    realize: BlockRealize, ranges: Mapping[Var, Range], sizes: Mapping[Var, Range]
-) -> BlockRealize:
-    """Simplify the bindings and the predicate of a block."""
-    bound: tuple[PrimExpr, ...] = ()
-    if realize.values:
-        bound = iter_map_simplify(realize.values, ranges, analyzer=analyzer_for(sizes))
-    predicate = _simplify_predicate(realize.predicate, {**sizes, **ranges})
-    if predicate is realize.predicate and all(a is b for a, b in zip(bound, realize.values)):
-        return realize
-    return rebuild(realize, {"values": bound, "predicate": predicate})
-
-
-def _simplify_predicate(predicate: PrimExpr, ranges: Mapping[Var, Range]) -> PrimExpr:
-    if isinstance(predicate, IntImm):
-        return predicate
-    analyzer = analyzer_for(ranges)
-    return conjunction([part for part in conjuncts(predicate) if not analyzer.can_prove(part)])
-
-
-def conjunction(conditions: Iterable[PrimExpr]) -> PrimExpr:
-    """Return the conjunction of conditions."""
-    made: PrimExpr = TRUE
-    for part in conditions:
-        made = part if made is TRUE else And(made, part)
-    return made
-
-
-def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    """List the conditions whose conjunction a condition is."""
-    found: list[PrimExpr] = []
-    stack = [condition]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, And):
-            stack += (part.b, part.a)
-        elif not (isinstance(part, IntImm) and part.value):
-            found.append(part)
-    return found
-
-
-def guard_stmt(stmt: Stmt, condition: PrimExpr) -> Stmt:
-    """Run a statement only where a condition holds: by the predicates of its blocks, if it can."""
-    if not _has_only_blocks(stmt):
-        return IfThenElse(condition, stmt)
-
-    def guard(realize: BlockRealize) -> BlockRealize:
-        before = realize.predicate
-        is_true = isinstance(before, IntImm) and bool(before.value)
-        return rebuild(realize, {"predicate": condition if is_true else And(before, condition)})
-
-    return _map_realizes(stmt, guard)
-
-
-def _has_only_blocks(stmt: Stmt) -> bool:
-    """Tell whether a statement does nothing but loop over blocks."""
-    stack = [stmt]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, BlockRealize):
-            continue
-        if isinstance(node, For):
-            stack.append(node.body)
-        elif isinstance(node, SeqStmt):
-            stack.extend(node.seq)
-        else:
-            return False
-    return True
-
-
-def _map_realizes(stmt: Stmt, fn: Callable[[BlockRealize], BlockRealize]) -> Stmt:
-    """Replace the blocks of a statement that are not inside of others."""
-
-    def visit(node: Stmt) -> Step[Stmt]:
-        if isinstance(node, BlockRealize):
-            return fn(node)
-        made: dict[int, Stmt] = {}
-        for part in children(node):
-            if isinstance(part, Stmt):
-                made[id(part)] = yield visit(part)
-        return map_children(node, lambda part: made.get(id(part), part))
-
-    return trampoline(visit(stmt))
+    return map_realizes(made, tidy)

@@ -10,11 +10,13 @@ from loomir.arith.fold import add, imm, sub, to_int
 from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.node import Node
 from loomir.ir.visit import pre_order, rebuild
-from loomir.schedule.accesses import Access, nest_of
+from loomir.loops.accesses import Access, nest_of
+from loomir.loops.conditions import conjuncts
+from loomir.loops.dependence import explain_dependence
+from loomir.loops.ranges import analyzer_for
 from loomir.schedule.blocks import domains
-from loomir.schedule.dependence import explain_dependence
 from loomir.schedule.moving import cannot_cover, parts_of, plain_indices
-from loomir.schedule.nests import analyzer_for, conjuncts, ranges_with_sizes, sizes_of
+from loomir.schedule.nests import ranges_with_sizes, sizes_of
 from loomir.schedule.refusal import Refusal, refuse, replace_part
 from loomir.schedule.state import Ref
 from loomir.support.diagnostics import nearest

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from loomir import Schedule, ScheduleError
-from loomir.schedule.dependence import explain_dependence
 from loomir.script import from_source
 from loomir.script import tir as T
 from tests.schedule.meaning import same_meaning
@@ -69,15 +68,6 @@ def main(A: T.Buffer((9,), "int32"), B: T.Buffer((9,), "int32")):
     with pytest.raises(ScheduleError) as caught:
         sch.parallel(sch.get_loops("A")[0])
     assert caught.value.diagnostic.code == "SCH0006"
-
-
-def test_parallel_refuses_vectors_that_overlap():
-    @T.prim_func
-    def main(a: T.Buffer((20,), "int32")):
-        for i in range(4):
-            a[T.Ramp(i * 2, 1, 4)] = T.Broadcast(i, 4)
-
-    assert "share elements of 'a'" in explain_dependence(main.body, {})
 
 
 def test_bind_says_what_a_cpu_has():

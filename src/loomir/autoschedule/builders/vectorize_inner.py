@@ -14,8 +14,8 @@ from loomir.arith.fold import fold_expr, imm
 from loomir.autoschedule.builders.evaluate import number, widest
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
-from loomir.schedule.dependence import explain_dependence
-from loomir.schedule.nests import analyzer_for, ranges_in
+from loomir.loops.dependence import explain_dependence
+from loomir.loops.ranges import analyzer_for, ranges_in
 from loomir.target import Target
 from loomir.tir.analysis.copy_statement import fresh_copy
 from loomir.tir.buffer import BufferLoad, Range

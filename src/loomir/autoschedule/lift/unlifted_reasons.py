@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from loomir.autoschedule.lift.loop_kinds import as_serial
 from loomir.ir.visit import by_class, pre_order
-from loomir.schedule.dependence import find_carrying_loops
+from loomir.loops.dependence import find_carrying_loops
 from loomir.tir.analysis.effects import Effects, effects_of_node
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.expr import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr, Var

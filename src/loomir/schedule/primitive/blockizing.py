@@ -12,6 +12,8 @@ from loomir.arith.iterators.subspace import DividedIter, subspace_divide
 from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import rebuild
+from loomir.loops.conditions import conjunction, conjuncts
+from loomir.loops.ranges import analyzer_for
 from loomir.schedule.blocks import (
     cannot_start,
     complete_mistake,
@@ -20,15 +22,7 @@ from loomir.schedule.blocks import (
     reduction_mistake,
 )
 from loomir.schedule.moving import refresh_regions
-from loomir.schedule.nests import (
-    analyzer_for,
-    cannot_chain,
-    cannot_reshape,
-    conjunction,
-    conjuncts,
-    ranges_with_sizes,
-    sizes_of,
-)
+from loomir.schedule.nests import cannot_chain, cannot_reshape, ranges_with_sizes, sizes_of
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Place, Sblock, primitive

@@ -9,9 +9,10 @@ from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import add, imm, sub, to_int
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import pre_order, rebuild
-from loomir.schedule.accesses import Access, nest_of
+from loomir.loops.accesses import Access, nest_of
+from loomir.loops.dependence import explain_dependence
+from loomir.loops.ranges import analyzer_for
 from loomir.schedule.blocks import cannot_start, complete_mistake, domains
-from loomir.schedule.dependence import explain_dependence
 from loomir.schedule.moving import (
     cannot_cover,
     cannot_feed,
@@ -24,7 +25,7 @@ from loomir.schedule.moving import (
     repeatable,
     users,
 )
-from loomir.schedule.nests import analyzer_for, ranges_with_sizes, sizes_of
+from loomir.schedule.nests import ranges_with_sizes, sizes_of
 from loomir.schedule.refusal import Refusal, RefusalError, refuse, replace_part
 from loomir.schedule.staging import is_plain, store_of
 from loomir.schedule.state import Ref

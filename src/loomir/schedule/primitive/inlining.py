@@ -9,6 +9,7 @@ from loomir.arith.fold import to_int
 from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import pre_order, rebuild, rewrite
+from loomir.loops.ranges import analyzer_for
 from loomir.schedule.blocks import complete_mistake, domains
 from loomir.schedule.moving import (
     cannot_cover,
@@ -21,7 +22,7 @@ from loomir.schedule.moving import (
     remove_block,
     users,
 )
-from loomir.schedule.nests import analyzer_for, sizes_of
+from loomir.schedule.nests import sizes_of
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Sblock, primitive

@@ -9,8 +9,9 @@ from loomir.arith.fold import imm
 from loomir.arith.iterators.index_map import IndexMap, is_bijective
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order, rebuild, rewrite
+from loomir.loops.ranges import analyzer_for, ranges_in
 from loomir.schedule.moving import refresh_regions
-from loomir.schedule.nests import analyzer_for, ranges_in, ranges_with_sizes
+from loomir.schedule.nests import ranges_with_sizes
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.staging import (
     cannot_store_in,

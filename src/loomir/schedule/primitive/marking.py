@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from loomir.ir.visit import pre_order, rebuild
-from loomir.schedule.accesses import nest_of
+from loomir.loops.accesses import nest_of
+from loomir.loops.dependence import explain_dependence
 from loomir.schedule.blocks import init_mistake
-from loomir.schedule.dependence import explain_dependence
 from loomir.schedule.nests import ranges_with_sizes
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.state import Ref

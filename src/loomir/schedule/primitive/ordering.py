@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from loomir.ir.node import Node
 from loomir.ir.visit import pre_order, rebuild
+from loomir.loops.dependence import explain_dependence, find_carrying_loops
 from loomir.schedule.blocks import explain_repetition, init_mistake, reduction_mistake
-from loomir.schedule.dependence import explain_dependence, find_carrying_loops
 from loomir.schedule.nests import ranges_with_sizes
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.state import Ref

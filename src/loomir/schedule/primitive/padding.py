@@ -10,9 +10,10 @@ from loomir.arith.fold import add, imm
 from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import pre_order, rebuild
+from loomir.loops.conditions import conjunction, conjuncts
 from loomir.schedule.blocks import cannot_start, complete_mistake, update_of
 from loomir.schedule.moving import refresh_regions
-from loomir.schedule.nests import cannot_chain, cannot_reshape, conjunction, conjuncts
+from loomir.schedule.nests import cannot_chain, cannot_reshape
 from loomir.schedule.refusal import Refusal, refuse, replace_part
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Ints, Loop, Sblock, primitive

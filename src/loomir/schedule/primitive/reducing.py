@@ -8,6 +8,8 @@ from loomir.arith.fold import imm
 from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import rebuild
+from loomir.loops.conditions import conjunction, conjuncts
+from loomir.loops.ranges import analyzer_for
 from loomir.schedule.blocks import (
     Update,
     cannot_start,
@@ -17,7 +19,7 @@ from loomir.schedule.blocks import (
     update_of,
 )
 from loomir.schedule.moving import refresh_regions
-from loomir.schedule.nests import analyzer_for, conjunction, conjuncts, ranges_with_sizes
+from loomir.schedule.nests import ranges_with_sizes
 from loomir.schedule.refusal import Refusal, refuse, replace_part
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Int, Loop, Sblock, primitive

@@ -11,9 +11,10 @@ from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import pre_order, rewrite
+from loomir.loops.ranges import analyzer_for
 from loomir.schedule.blocks import domains
 from loomir.schedule.moving import cannot_cover, refresh_regions
-from loomir.schedule.nests import analyzer_for, ranges_with_sizes
+from loomir.schedule.nests import ranges_with_sizes
 from loomir.schedule.primitive.caching import (
     cannot_cache,
     cannot_delay,

@@ -10,15 +10,10 @@ from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import add, imm, mul, product, to_int
 from loomir.ir.node import Node
 from loomir.ir.visit import children, pre_order, rebuild, rewrite
+from loomir.loops.blocks import guard_stmt
+from loomir.loops.dependence import find_carrying_loops
 from loomir.schedule.blocks import cannot_start
-from loomir.schedule.dependence import find_carrying_loops
-from loomir.schedule.nests import (
-    cannot_chain,
-    cannot_reshape,
-    guard_stmt,
-    ranges_with_sizes,
-    rebind_loops,
-)
+from loomir.schedule.nests import cannot_chain, cannot_reshape, ranges_with_sizes, rebind_loops
 from loomir.schedule.refusal import Refusal, refuse, replace_part
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Factors, Loop, Loops, Place, primitive

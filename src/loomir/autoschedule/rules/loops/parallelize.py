@@ -16,8 +16,8 @@ from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.rules.loops.unroll_and_jam import jam_reductions
 from loomir.check.tir.init_order import check_init_order
 from loomir.ir.visit import by_class, children, rebuild
-from loomir.schedule.dependence import explain_dependence
-from loomir.schedule.nests import analyzer_for
+from loomir.loops.dependence import explain_dependence
+from loomir.loops.ranges import analyzer_for
 from loomir.target import Target
 from loomir.tir.analysis.effects import Effects, effects_of_node
 from loomir.tir.buffer import Range

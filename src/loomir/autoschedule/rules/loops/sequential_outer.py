@@ -11,7 +11,7 @@ from typing import Final, TypeGuard
 
 from loomir.autoschedule.rules.loops.parallelize import time_of_statement
 from loomir.ir.visit import by_class
-from loomir.schedule.nests import analyzer_for
+from loomir.loops.ranges import analyzer_for
 from loomir.tir.buffer import Range
 from loomir.tir.expr import GE, IntImm, Var
 from loomir.tir.stmt import For, ForKind, Stmt

@@ -19,8 +19,8 @@ from loomir.autoschedule.builders.loops import INDEX
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rebuild, rewrite
-from loomir.schedule.dependence import explain_dependence
-from loomir.schedule.nests import ranges_in
+from loomir.loops.dependence import explain_dependence
+from loomir.loops.ranges import ranges_in
 from loomir.tir.analysis.copy_statement import fresh_copies, fresh_copy
 from loomir.tir.buffer import BufferLoad, Range
 from loomir.tir.expr import GE, Add, Call, Cast, IntImm, Max, Min, PrimExpr, Var

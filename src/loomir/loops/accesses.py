@@ -10,7 +10,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import children, pre_order, rebuild, rewrite
-from loomir.schedule.regions import narrow_regions
+from loomir.loops.regions import narrow_regions
 from loomir.tir.analysis.access_regions import infer_access_regions
 from loomir.tir.analysis.copy_statement import definitions_in
 from loomir.tir.analysis.effects import Effects, effects_of_node

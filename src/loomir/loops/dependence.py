@@ -9,8 +9,8 @@ from loomir.arith import Analyzer
 from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions, substitute
-from loomir.schedule.accesses import Access, Nest, iteration_of, nest_of
-from loomir.schedule.nests import analyzer_for
+from loomir.loops.accesses import Access, Nest, iteration_of, nest_of
+from loomir.loops.ranges import analyzer_for
 from loomir.tir.buffer import Range
 from loomir.tir.expr import LT, IntImm, PrimExpr, Var
 from loomir.tir.stmt import For

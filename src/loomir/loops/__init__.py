@@ -1,0 +1,1 @@
+"""Analyses of loop nests: accesses, regions, dependences, ranges of variables, conditions."""
