@@ -19,7 +19,7 @@ def conjunction(conditions: Iterable[PrimExpr]) -> PrimExpr:
 
 
 def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    """List the conditions whose conjunction a condition is."""
+    """List the conditions whose conjunction a condition is, from left to right; none for true."""
     found: list[PrimExpr] = []
     stack = [condition]
     while stack:

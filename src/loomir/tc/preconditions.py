@@ -11,6 +11,7 @@ from typing import Any
 
 from loomir.arith.analyzer import Analyzer
 from loomir.ir.substitution import substitute
+from loomir.loops.conditions import conjunction
 from loomir.support.span import Span
 from loomir.tc.mistakes import Mistakes
 from loomir.tc.ranges import (
@@ -24,21 +25,13 @@ from loomir.tc.ranges import (
 )
 from loomir.tc.types import INDEX
 from loomir.tir.buffer import Range
-from loomir.tir.expr import GE, GT, LT, And, IntImm, Not, Or, PrimExpr, StringImm, Sub, Var
+from loomir.tir.expr import GE, GT, LT, IntImm, Not, Or, PrimExpr, StringImm, Sub, Var
 from loomir.tir.stmt import AssertStmt, Evaluate, For, ForKind, IfThenElse, Stmt
 
-__all__ = ["Preconditions", "all_of", "extent_of", "loops"]
+__all__ = ["Preconditions", "extent_of", "loops"]
 
 _ZERO = IntImm(0, INDEX)
 _OUTSIDE = "it may lie outside"
-
-
-def all_of(conditions: Sequence[PrimExpr]) -> PrimExpr:
-    """Return the conjunction of at least one condition."""
-    made = conditions[0]
-    for condition in conditions[1:]:
-        made = And(made, condition)
-    return made
 
 
 def extent_of(interval: Interval, analyzer: Analyzer) -> PrimExpr:
@@ -130,7 +123,7 @@ class Preconditions:
         analyzer = self.analyzer
         empty = [Not(r) for r in runs if not analyzer.can_prove(r)]
         tests = [analyzer.simplify(t) for t in tests if not analyzer.can_prove(t)] or tests
-        condition = all_of(tests)
+        condition = conjunction(tests)
         for test in empty:
             condition = Or(condition, analyzer.simplify(test))
         self._warn(access)
@@ -165,11 +158,11 @@ class Preconditions:
         if len(known) < len(guards):
             return
         body: Stmt = AssertStmt(
-            all_of(tests), StringImm(self._text(access)), Evaluate(_ZERO), span=access.span
+            conjunction(tests), StringImm(self._text(access)), Evaluate(_ZERO), span=access.span
         )
         if known:
-            body = IfThenElse(all_of(known), body)
-        used = variables_in(all_of([*tests, *known]), variables)
+            body = IfThenElse(conjunction(known), body)
+        used = variables_in(conjunction([*tests, *known]), variables)
         fresh = {var: Var(var.name_hint, INDEX, span=var.span) for var in used}
         others = [v for v in variables if v not in fresh]
         checked = loops(used, ranges, self.plain, body)

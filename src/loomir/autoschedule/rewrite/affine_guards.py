@@ -9,13 +9,13 @@ from loomir.arith.fold import add, fold_expr, imm64, sub
 from loomir.arith.linear_form import LinearForm, read_linear_form
 from loomir.autoschedule.ir.stage import Axis
 from loomir.ir.visit import by_class, rewrite
+from loomir.loops.conditions import conjunction, conjuncts
 from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
     GE,
     GT,
     LE,
     LT,
-    And,
     Call,
     FloorDiv,
     Max,
@@ -27,7 +27,6 @@ from loomir.tir.expr import (
 __all__ = [
     "PaddingGuards",
     "affine_form",
-    "conjuncts",
     "guard_form",
     "read_padding_guards",
 ]
@@ -71,10 +70,7 @@ class PaddingGuards:
             ]
             if not left:
                 return e.args[1]
-            condition = left[0]
-            for part in left[1:]:
-                condition = And(condition, part)
-            return Call(e.dtype, e.op, (condition, *e.args[1:]), span=e.span)
+            return Call(e.dtype, e.op, (conjunction(left), *e.args[1:]), span=e.span)
 
         return rewrite(self.value, {Call: choice})
 
@@ -115,19 +111,6 @@ def read_padding_guards(
         low = fold_expr(Min(start, extents[var].extent))
         inside[var] = low, fold_expr(Max(low, end))
     return PaddingGuards(value, tests, inside)
-
-
-def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    """List the operands of a conjunction."""
-    found: list[PrimExpr] = []
-    left = [condition]
-    while left:
-        part = left.pop()
-        if isinstance(part, And):
-            left += [part.b, part.a]
-        else:
-            found.append(part)
-    return found
 
 
 def guard_form(part: PrimExpr, axes: Sequence[Axis]) -> LinearForm[Var] | None:

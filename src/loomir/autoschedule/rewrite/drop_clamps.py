@@ -7,14 +7,14 @@ no clamp. ``T.Select`` needs one only because it evaluates both of its values.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import Final
 
 from loomir.arith.fold import fold_expr
 from loomir.arith.linear_form import LinearForm
 from loomir.autoschedule.ir.stage import Axis
-from loomir.autoschedule.rewrite.affine_guards import affine_form, conjuncts, guard_form
+from loomir.autoschedule.rewrite.affine_guards import affine_form, guard_form
 from loomir.ir.visit import Rule, by_class, rewrite
+from loomir.loops.conditions import conjunction, conjuncts
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
@@ -22,7 +22,6 @@ from loomir.tir.expr import (
     GT,
     LE,
     LT,
-    And,
     Call,
     CmpOp,
     IntImm,
@@ -92,7 +91,7 @@ def _negate(condition: PrimExpr) -> PrimExpr | None:
             parts.append(_OPPOSITE[type(part)](part.a, part.b))
         else:
             return None
-    return reduce(And, parts)
+    return conjunction(parts)
 
 
 def _drop_all_clamps(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from functools import reduce
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -11,9 +10,10 @@ from loomir.arith.fold import add, fold_expr, imm, imm64, mul, sub
 from loomir.arith.linear_form import LinearForm
 from loomir.autoschedule.builders.loops import INDEX
 from loomir.autoschedule.ir.stage import Axis
-from loomir.autoschedule.rewrite.affine_guards import affine_form, conjuncts, guard_form
+from loomir.autoschedule.rewrite.affine_guards import affine_form, guard_form
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import by_class, rewrite
+from loomir.loops.conditions import conjunction, conjuncts
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
@@ -21,7 +21,6 @@ from loomir.tir.expr import (
     GT,
     LE,
     LT,
-    And,
     Call,
     CmpOp,
     FloorDiv,
@@ -189,10 +188,10 @@ def unswitch(value: PrimExpr, run: Set[Var]) -> UnswitchedValue | None:
         holds = first
         if left:
             holds = Call(
-                call.dtype, IF_THEN_ELSE, (reduce(And, left), first, second), span=call.span
+                call.dtype, IF_THEN_ELSE, (conjunction(left), first, second), span=call.span
             )
         return UnswitchedValue(
-            reduce(And, own), _replace_node(value, call, holds), _replace_node(value, call, second)
+            conjunction(own), _replace_node(value, call, holds), _replace_node(value, call, second)
         )
     return None
 
@@ -235,7 +234,7 @@ def _split_at_symbols(value: PrimExpr, axes: Sequence[Axis], axis: Axis) -> list
         end = now.high if choice.high is None else _clamp_to(choice.high, begin, now.high)
         first, second = choice.values
         if choice.rest:
-            asked = reduce(And, choice.rest)
+            asked = conjunction(choice.rest)
             first = Call(first.dtype, IF_THEN_ELSE, (asked, first, second), span=choice.node.span)
         # The last one is taken next.
         if choice.high is not None:

@@ -17,6 +17,7 @@ from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class
+from loomir.loops.conditions import conjuncts
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import (
     GE,
@@ -24,7 +25,6 @@ from loomir.tir.expr import (
     LE,
     LT,
     Add,
-    And,
     Call,
     Cast,
     Div,
@@ -226,15 +226,8 @@ def _is_least(value: PrimExpr) -> bool:
 # -- conditions --------------------------------------------------------------------------------
 def _limit(condition: PrimExpr, outer: Sequence[Axis], keys: Axis) -> PrimExpr | None:
     """Return how many keys a row may see at most, by one of the mask's conditions."""
-    parts, left = list[PrimExpr](), [condition]
-    while left:
-        part = left.pop()
-        if isinstance(part, And):
-            left += [part.a, part.b]
-        else:
-            parts.append(part)
     row = outer[-1]
-    for part in parts:
+    for part in reversed(conjuncts(condition)):
         if not isinstance(part, (LE, LT, GE, GT)):
             continue
         less, more = (part.a, part.b) if isinstance(part, (LE, LT)) else (part.b, part.a)

@@ -12,13 +12,13 @@ from loomir.autoschedule.builders.operand_access import unravel
 from loomir.autoschedule.builders.thread_partition import parallelize
 from loomir.autoschedule.rules.convolution.recognise import Image
 from loomir.ir.substitution import substitute
+from loomir.loops.conditions import conjunction
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import (
     LE,
     LT,
     Add,
-    And,
     FloorMod,
     IntImm,
     Min,
@@ -114,10 +114,7 @@ def copy_image(image: Image, copy: Buffer, lanes: int) -> tuple[Stmt, str]:
         ]
         if not tests:
             return runs(True)
-        condition: PrimExpr = tests[0]
-        for test in tests[1:]:
-            condition = And(condition, test)
-        return IfThenElse(condition, runs(True), runs(False))
+        return IfThenElse(conjunction(tests), runs(True), runs(False))
 
     each = image.pitch * time_of(border.value, dtype) / 2
     return parallelize(rows, each, "rows of the image", item)

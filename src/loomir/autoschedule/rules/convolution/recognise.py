@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Final
 
 from loomir.arith.fold import add, fold_expr, imm64, int64, mul
@@ -26,11 +25,11 @@ from loomir.autoschedule.rules.matmul.collapse_axes import Views, collapse_last
 from loomir.autoschedule.rules.matmul.recognise import Contraction
 from loomir.ir.comparison import structural_equal
 from loomir.ir.substitution import substitute
+from loomir.loops.conditions import conjunction
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import (
-    And,
     Call,
     FloatImm,
     FloorDiv,
@@ -113,7 +112,7 @@ def read_border(stage: Stage) -> Border | None:
         conditions.append(within.args[0])
         within = within.args[1]
     zero = const(0, value.dtype)
-    test = Call(value.dtype, IF_THEN_ELSE, (reduce(And, conditions), zero, zero))
+    test = Call(value.dtype, IF_THEN_ELSE, (conjunction(conditions), zero, zero))
     padding = read_padding_guards(test, axes, ())
     if padding is None or not isinstance(axes[-1].extent, IntImm):
         return None

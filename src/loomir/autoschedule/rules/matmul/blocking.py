@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import replace
-from functools import reduce
 
 from loomir.arith.fold import imm64, mul
 from loomir.autoschedule.builders.operand_access import (
@@ -42,18 +41,17 @@ from loomir.autoschedule.rules.matmul.unpacked_operands import (
     is_1d_sum,
     is_left_unpacked,
 )
+from loomir.loops.conditions import conjunction
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import (
     LE,
-    And,
     Eq,
     IntImm,
     PrimExpr,
     Var,
 )
-from loomir.tir.stmt import TRUE
 
 __all__ = ["BlockingParameters"]
 
@@ -175,7 +173,7 @@ class BlockingParameters:
             asked.append(Eq(rows, most) if self.left.size == 1 else LE(rows, most))
         if self.n is None:
             asked.append(LE(imm64(self.right.width), self.right.extent))
-        return reduce(And, asked) if asked else TRUE
+        return conjunction(asked)
 
     def describe_guard(self) -> str:
         """Describe the guard of ``fits`` in words."""

@@ -18,10 +18,11 @@ from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectoriz
 from loomir.autoschedule.builders.operand_access import let
 from loomir.autoschedule.builders.thread_partition import parallelize
 from loomir.autoschedule.ir.stage import Axis, Stage
-from loomir.autoschedule.rewrite.affine_guards import affine_form, conjuncts, guard_form
+from loomir.autoschedule.rewrite.affine_guards import affine_form, guard_form
 from loomir.autoschedule.rules.convolution.image_panels import parts_of
 from loomir.autoschedule.rules.matmul.operands import bind_values
 from loomir.ir.visit import by_class, rewrite
+from loomir.loops.conditions import conjunction, conjuncts
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import IF_THEN_ELSE
@@ -29,7 +30,6 @@ from loomir.tir.expr import (
     GE,
     LE,
     LT,
-    And,
     Call,
     Div,
     FloorDiv,
@@ -495,10 +495,7 @@ def _line(found: SlidingWindow, copy: Buffer, row: _Place, line: PrimExpr, y: Pr
             made += copy_range(phase, high, run, blank)
         return seq(made)
 
-    condition: PrimExpr = TRUE
-    for part in found.rows:
-        test = value_at(part, {**row, found.y: y})
-        condition = test if condition is TRUE else And(condition, test)
+    condition = conjunction(value_at(part, {**row, found.y: y}) for part in found.rows)
     return fill(True) if condition is TRUE else IfThenElse(condition, fill(True), fill(False))
 
 

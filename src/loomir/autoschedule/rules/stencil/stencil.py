@@ -39,13 +39,13 @@ from loomir.autoschedule.rules.matmul.operands import bind_values
 from loomir.autoschedule.rules.matmul.recognise import find_epilogue, has_overlap
 from loomir.autoschedule.rules.stencil.line_buffer import read_sliding, slide
 from loomir.ir.visit import by_class, rewrite
+from loomir.loops.conditions import conjunction
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import IF_THEN_ELSE, call_builtin
 from loomir.tir.expr import (
     LE,
     LT,
-    And,
     Call,
     Cast,
     FloorDiv,
@@ -154,11 +154,8 @@ def plan_windows(stages: Sequence[Stage], inner: frozenset[Buffer], target: Targ
         fast = _band(found, row, frozenset(names), start, end, b, blocks)
         if not tests:
             return fast
-        condition = tests[0]
-        for test in tests[1:]:
-            condition = And(condition, test)
         slow = _band(found, row, frozenset(names - border), start, end, b, blocks)
-        return IfThenElse(condition, fast, slow)
+        return IfThenElse(conjunction(tests), fast, slow)
 
     stmt, how = parallelize(count, each * size * block, f"bands of {block} rows", item)
     if found.copies:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Final, TypeAlias
 
 from loomir.arith.fold import add, imm64, int64, mul, sub
@@ -21,6 +20,7 @@ from loomir.autoschedule.rules.transposed_convolution.recognise import (
     list_trailing,
 )
 from loomir.ir.visit import by_class
+from loomir.loops.conditions import conjunction
 from loomir.support.dtype import DataType
 from loomir.target import Target
 from loomir.tir.buffer import Buffer, BufferLoad
@@ -28,7 +28,6 @@ from loomir.tir.builtins.table import IF_THEN_ELSE, call_builtin
 from loomir.tir.expr import (
     LE,
     LT,
-    And,
     Call,
     Eq,
     Mul,
@@ -224,7 +223,7 @@ class PhaseSums:
             (),
             scratch("image", [axis.extent for axis in axes], load.dtype),
             tuple(axis.var for axis in axes),
-            Call(load.dtype, IF_THEN_ELSE, (reduce(And, tests), value, zero)),
+            Call(load.dtype, IF_THEN_ELSE, (conjunction(tests), value, zero)),
             block=found.stage.block,
         )
 

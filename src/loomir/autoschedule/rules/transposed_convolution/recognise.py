@@ -18,10 +18,11 @@ from loomir.autoschedule.builders.evaluate import storage_order
 from loomir.autoschedule.builders.loops import INDEX, with_shape
 from loomir.autoschedule.builders.operand_access import conversions, load_under_casts
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
-from loomir.autoschedule.rewrite.affine_guards import affine_form, conjuncts, guard_form
+from loomir.autoschedule.rewrite.affine_guards import affine_form, guard_form
 from loomir.autoschedule.rules.matmul.recognise import is_zero
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
+from loomir.loops.conditions import conjuncts
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import Call, Eq, FloatImm, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Var

@@ -16,6 +16,7 @@ from loomir.arith.fold import imm64, int64
 from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
 from loomir.ir.visit import by_class, children, pre_order, rewrite
+from loomir.loops.conditions import conjunction
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad, Range
 from loomir.tir.builtins.table import CHECKED_INDEX, IF_THEN_ELSE
@@ -23,7 +24,6 @@ from loomir.tir.expr import (
     GE,
     LE,
     LT,
-    And,
     Call,
     IntImm,
     Not,
@@ -87,10 +87,7 @@ def split_bounds_checks(func: PrimFunc) -> SplitChecks | None:
     def join(scheduled: PrimFunc) -> PrimFunc:
         if scheduled.body is fast.body:  # two copies would gain nothing
             return _mark(checked)
-        first, *others = (*walk.limits, *walk.conditions)
-        condition: PrimExpr = first
-        for part in others:
-            condition = And(condition, part)
+        condition = conjunction((*walk.limits, *walk.conditions))
         body = IfThenElse(condition, scheduled.body, checked.body)
         return _mark(convert_ssa(_with_body(scheduled, body)))
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Final, NamedTuple, cast
 
 from loomir.arith.bounds.expression_bounds import Bounds
@@ -26,6 +25,7 @@ from loomir.ir.node import Node
 from loomir.ir.op import Effect, Op
 from loomir.ir.passes import register
 from loomir.ir.visit import Step, by_class, children, fold, plan_of, rebuild, rewrite, trampoline
+from loomir.loops.conditions import conjunction
 from loomir.tir.analysis.effects import is_nonzero
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.math import FAMILY
@@ -378,7 +378,7 @@ class _Hoist:
                 divisors.append(cast("FloorDiv", node).b)
 
         fold(e, note)  # the divisions in a divisor come before it
-        divisible = reduce(And, [NE(b, const(0, b.dtype)) for b in divisors])
+        divisible = conjunction(NE(b, const(0, b.dtype)) for b in divisors)
         hoisted = self._name_hoisted(rewrite(e, dict.fromkeys(_DIVISIONS, divide)), place)
         return Call(e.dtype, IF_THEN_ELSE, (divisible, hoisted, e))
 

@@ -7,7 +7,7 @@ whole tile is inside, and only the partial tiles at the end keep their guards.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from loomir.arith.analyzer import Analyzer
@@ -16,10 +16,11 @@ from loomir.ir.node import Node
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, nodes_outside, rebuild, rewrite
+from loomir.loops.conditions import conjunction, conjuncts
 from loomir.tir.analysis.copy_statement import fresh_copy
 from loomir.tir.analysis.effects import is_discardable
 from loomir.tir.buffer import Range
-from loomir.tir.expr import GE, GT, LE, LT, Add, And, CmpOp, IntImm, Not, PrimExpr, Sub, Var
+from loomir.tir.expr import GE, GT, LE, LT, Add, CmpOp, IntImm, Not, PrimExpr, Sub, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import For, ForKind, IfThenElse, LetStmt, Stmt
 
@@ -56,24 +57,9 @@ def _asks(s: Stmt) -> bool:
     return isinstance(s, IfThenElse) and s.else_case is None
 
 
-def _conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    made: list[PrimExpr] = []
-    todo = [condition]
-    while todo:
-        part = todo.pop()
-        if isinstance(part, And):
-            todo += (part.b, part.a)
-        else:
-            made.append(part)
-    return made
-
-
-def _guard_by(conditions: Iterable[PrimExpr], then: Stmt) -> Stmt:
+def _guard_by(conditions: Sequence[PrimExpr], then: Stmt) -> Stmt:
     """Test several conditions, in order."""
-    both: PrimExpr | None = None
-    for each in conditions:
-        both = each if both is None else And(both, each)
-    return then if both is None else IfThenElse(both, then)
+    return IfThenElse(conjunction(conditions), then) if conditions else then
 
 
 def _vars(e: Node) -> set[Var]:
@@ -85,7 +71,7 @@ def _hoist_condition(s: For) -> Stmt:
     if not _asks(s.body):
         return s
     assert isinstance(s.body, IfThenElse)
-    conditions = _conjuncts(s.body.condition)
+    conditions = conjuncts(s.body.condition)
     same = [c for c in conditions if s.loop_var not in _vars(c)]
     if not same or not all(map(is_discardable, conditions)):
         return s
@@ -102,7 +88,7 @@ def _partition(s: For, names: set[Var]) -> Stmt:
     if not vectors or len(statements) > _MOST:
         return s
     lets = {part.var for part in statements if isinstance(part, LetStmt)}
-    asked = [c for site in _sites(statements, vectors) for c in _conjuncts(site.condition)]
+    asked = [c for site in _sites(statements, vectors) for c in conjuncts(site.condition)]
     analyzer = _assume([s, *inner.values()])
     wholes: dict[int, PrimExpr] = {}
     for c in asked:
@@ -118,9 +104,7 @@ def _partition(s: For, names: set[Var]) -> Stmt:
     conditions = list({str(c): c for c in wholes.values()}.values())
     within = rewrite(s.body, {IfThenElse: lambda each: _drop_known(each, wholes)})
     beyond = fresh_copy(_specialize_last(s, conditions, analyzer), {})
-    guarded = _guard_by(conditions, within)
-    assert isinstance(guarded, IfThenElse)
-    return rebuild(s, {"body": IfThenElse(guarded.condition, within, beyond)})
+    return rebuild(s, {"body": IfThenElse(conjunction(conditions), within, beyond)})
 
 
 def _sites(statements: list[Node], vectors: list[For]) -> list[IfThenElse]:
@@ -165,7 +149,7 @@ def _strengthen(c: PrimExpr, tile: Iterable[For], analyzer: Analyzer) -> PrimExp
 
 def _drop_known(s: IfThenElse, known: Mapping[int, object]) -> Stmt:
     """Remove tests of conditions that are known to hold."""
-    conditions = _conjuncts(s.condition)
+    conditions = conjuncts(s.condition)
     left = [c for c in conditions if id(c) not in known]
     if s.else_case is not None or len(left) == len(conditions):
         return s
