@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 from loomir.ir.visit import pre_order
-from loomir.loops.dependence import explain_dependence, find_carrying_loops
+from loomir.loops.dependence import (
+    explain_dependence,
+    find_carrying_loops,
+    find_unsafe_loop,
+    has_own_axis,
+)
+from loomir.loops.ranges import loop_range
 from loomir.script import from_source
 from loomir.script import tir as T
+from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import For
 
@@ -49,3 +56,27 @@ def main(A: T.Buffer((16, 16), "int32")):
     assert isinstance(func, PrimFunc)
     found = find_carrying_loops(loops_of(func), {})
     assert [loop.loop_var.name_hint for loop, _ in found] == carrying
+
+
+def test_the_outermost_loop_that_may_not_run_at_once():
+    @T.prim_func
+    def main(a: T.Buffer((9, 8), "int32")):
+        for i in T.parallel(8):
+            for j in T.vectorized(8):
+                a[i + 1, j] = a[i, j]
+
+    outer, inner = loops_of(main)
+    assert explain_dependence(inner, {outer.loop_var: loop_range(outer)}) == ""
+    found = find_unsafe_loop([outer, inner], {})
+    assert found is not None
+    loop, why = found
+    assert loop is outer
+    assert "iterations of 'i' share elements of 'a'" in why
+    assert find_unsafe_loop([inner], {}) is None
+
+
+def test_a_variable_that_is_an_index_of_all_accesses_by_itself():
+    i, j = Var("i", "int32"), Var("j", "int32")
+    assert has_own_axis(i, [(i, j), (i, i)])
+    assert not has_own_axis(i, [(i, j), (j, i)])
+    assert not has_own_axis(i, [(i + 1,)])

@@ -68,7 +68,7 @@ from loomir.autoschedule.verify_steps import StepVerifier, verify_scheduled, ver
 from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.passes import is_verifying
 from loomir.ir.visit import rebuild
-from loomir.loops.ranges import find_size_ranges
+from loomir.loops.ranges import find_size_ranges, loop_range
 from loomir.support.announcing import announce
 from loomir.support.diagnostics import InternalError
 from loomir.target import Target
@@ -485,7 +485,7 @@ def _schedule_loop_body(
 ) -> _Result:
     """Plan the body of a loop that must run in order."""
     body = PrimFunc(func.params, part.body, func.ret_type, func.buffer_map, func.attrs)
-    ranges = {**around, part.loop_var: Range(part.min, part.extent)}
+    ranges = {**around, part.loop_var: loop_range(part)}
 
     def report_step(step: Step) -> None:
         assert on_step is not None

@@ -10,6 +10,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import children, pre_order, rebuild, rewrite
+from loomir.loops.ranges import loop_range
 from loomir.loops.regions import narrow_regions
 from loomir.tir.analysis.access_regions import infer_access_regions
 from loomir.tir.analysis.copy_statement import definitions_in
@@ -117,7 +118,7 @@ def nest_of(stmt: Stmt) -> Nest:
             else:
                 _loads(part, found)
         if isinstance(node, For):
-            loops[node.loop_var] = Range(node.min, node.extent)
+            loops[node.loop_var] = loop_range(node)
         elif isinstance(node, BufferStore):
             found.append(Access(node.buffer, _box(node), True))
     bound = {id(n.var) for n in pre_order(stmt) if isinstance(n, (Let, LetStmt))}

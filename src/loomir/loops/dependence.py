@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from loomir.arith import Analyzer
@@ -10,12 +10,12 @@ from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.loops.accesses import Access, Nest, iteration_of, nest_of
-from loomir.loops.ranges import analyzer_for
+from loomir.loops.ranges import analyzer_for, loop_range
 from loomir.tir.buffer import Range
 from loomir.tir.expr import LT, IntImm, PrimExpr, Var
-from loomir.tir.stmt import For
+from loomir.tir.stmt import For, ForKind
 
-__all__ = ["explain_dependence", "find_carrying_loops"]
+__all__ = ["explain_dependence", "find_carrying_loops", "find_unsafe_loop", "has_own_axis"]
 
 
 class Ends(NamedTuple):
@@ -53,6 +53,29 @@ def explain_dependence(loop: For, outer: Mapping[Var, Range], nest: Nest | None 
             name = group[0].buffer.name
             return f"iterations of {loop.loop_var.name_hint!r} share elements of {name!r}"
     return ""
+
+
+def find_unsafe_loop(loops: Iterable[For], outer: Mapping[Var, Range]) -> tuple[For, str] | None:
+    """Find the outermost parallel or vectorised loop that carries a dependence, with the reason.
+
+    Each of ``loops`` is in the one before it; None if all may run as they are marked.
+    """
+    known = dict(outer)
+    for loop in loops:
+        is_ordered = loop.kind in (ForKind.SERIAL, ForKind.UNROLLED)
+        if not is_ordered and (why := explain_dependence(loop, known)):
+            return loop, why
+        known[loop.loop_var] = loop_range(loop)
+    return None
+
+
+def has_own_axis(var: Var, places: Iterable[Sequence[PrimExpr]]) -> bool:
+    """Tell whether a loop's variable is the index on one axis of all accesses of a buffer.
+
+    Different iterations touch different elements then: a fast path of ``explain_dependence``, for
+    accesses of which no more than their indices is known.
+    """
+    return any(all(index is var for index in axis) for axis in zip(*places))
 
 
 def _is_separate(loop: For, group: list[Access], nest: Nest, outer: Mapping[Var, Range]) -> bool:
@@ -157,7 +180,7 @@ def _is_ordered(
         return False
     analyzer = analyzer_for(outer)
     gap = Var("gap", var.dtype)
-    analyzer.bind(var, Range(loop.min, loop.extent))
+    analyzer.bind(var, loop_range(loop))
     analyzer.bind(gap, Range(IntImm(0, var.dtype), loop.extent))
     after = var + 1 + gap
     ends: list[tuple[PrimExpr, PrimExpr, bool]] = []

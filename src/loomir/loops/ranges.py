@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from loomir.arith.analyzer import Analyzer
@@ -13,7 +13,7 @@ from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BlockRealize, For, Stmt
 
-__all__ = ["analyzer_for", "find_size_ranges", "positive", "ranges_in"]
+__all__ = ["analyzer_for", "bind_loops", "find_size_ranges", "loop_range", "positive", "ranges_in"]
 
 _LARGEST: Final = (1 << 31) - (1 << 16)
 _INDEX_BITS: Final = 32
@@ -27,6 +27,18 @@ def analyzer_for(ranges: Mapping[Var, Range]) -> Analyzer:
     return analyzer
 
 
+def loop_range(loop: For) -> Range:
+    """Return the range of a loop's variable."""
+    return Range(loop.min, loop.extent)
+
+
+def bind_loops(analyzer: Analyzer, loops: Iterable[For]) -> None:
+    """Tell an analyzer the ranges of loops, outer ones first, but for what it knows already."""
+    for loop in loops:
+        if not analyzer.is_bound(loop.loop_var):
+            analyzer.bind(loop.loop_var, loop_range(loop))
+
+
 def ranges_in(stmt: Stmt) -> dict[Var, Range]:
     """Return the ranges of the loops of a statement that are outside of its blocks."""
     found: dict[Var, Range] = {}
@@ -34,7 +46,7 @@ def ranges_in(stmt: Stmt) -> dict[Var, Range]:
     while stack:
         node = stack.pop()
         if isinstance(node, For):
-            found[node.loop_var] = Range(node.min, node.extent)
+            found[node.loop_var] = loop_range(node)
         if not isinstance(node, BlockRealize):
             stack.extend(part for part in reversed(children(node)) if isinstance(part, Stmt))
     return found

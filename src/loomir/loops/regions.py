@@ -10,6 +10,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import children, pre_order
+from loomir.loops.ranges import loop_range
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, Range
 from loomir.tir.expr import GE, LE, And, IntImm, Let, PrimExpr, Var
 from loomir.tir.stmt import (
@@ -105,7 +106,7 @@ def _collect(stmt: Stmt, loops: dict[Var, Range], boxes: list[_Box]) -> bool:
                 return False
             continue
         if isinstance(node, For):
-            loops[node.loop_var] = Range(node.min, node.extent)
+            loops[node.loop_var] = loop_range(node)
         elif isinstance(node, BufferStore):
             boxes.append(_Box(node.buffer, _point(node.indices), True))
         for part in children(node):

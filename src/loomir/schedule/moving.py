@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.visit import children, map_children, pre_order, rebuild
 from loomir.loops.accesses import Nest, block_regions, nest_of
-from loomir.loops.ranges import analyzer_for
+from loomir.loops.ranges import analyzer_for, loop_range
 from loomir.loops.regions import narrow_regions
 from loomir.schedule.blocks import complete_mistake, reduction_mistake
 from loomir.schedule.nests import sizes_of
 from loomir.schedule.refusal import Refusal
 from loomir.schedule.state import Ref
 from loomir.tir.analysis.access_regions import infer_access_regions
-from loomir.tir.buffer import Buffer, BufferLoad, IterVarType, MatchBufferRegion, Range
+from loomir.tir.buffer import Buffer, BufferLoad, IterVarType, MatchBufferRegion
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.stmt import Block, BlockRealize, BufferStore, For, SeqStmt, Stmt
 
@@ -36,7 +36,7 @@ __all__ = [
 def cannot_cover(ref: Ref) -> Refusal | None:
     """Say why a block does not certainly run at each point of its domain."""
     realize = ref.realize
-    loops = {r.loop.loop_var: Range(r.loop.min, r.loop.extent) for r in ref.loops()}
+    loops = {r.loop.loop_var: loop_range(r.loop) for r in ref.loops()}
     analyzer = analyzer_for(sizes_of(ref))
     found = detect_iter_map(
         realize.values,

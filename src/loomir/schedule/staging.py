@@ -12,8 +12,8 @@ from loomir.ir.node import Node
 from loomir.ir.visit import pre_order, rebuild
 from loomir.loops.accesses import Access, nest_of
 from loomir.loops.conditions import conjuncts
-from loomir.loops.dependence import explain_dependence
-from loomir.loops.ranges import analyzer_for
+from loomir.loops.dependence import find_unsafe_loop
+from loomir.loops.ranges import analyzer_for, loop_range
 from loomir.schedule.blocks import domains
 from loomir.schedule.moving import cannot_cover, parts_of, plain_indices
 from loomir.schedule.nests import ranges_with_sizes, sizes_of
@@ -165,7 +165,7 @@ def path_loops(place: Ref, inner: Ref) -> dict[Var, Range]:
         if ref is place:
             break
         if ref.is_loop:
-            found[ref.loop.loop_var] = Range(ref.loop.min, ref.loop.extent)
+            found[ref.loop.loop_var] = loop_range(ref.loop)
     return dict(reversed(found.items()))
 
 
@@ -220,7 +220,7 @@ def _ranges_in(place: Ref) -> dict[Var, Range]:
     """Return the ranges of what is bound where a place runs its parts."""
     own = domains(place.block) if not place.is_loop else {}
     if place.is_loop:
-        own = {place.loop.loop_var: Range(place.loop.min, place.loop.extent)}
+        own = {place.loop.loop_var: loop_range(place.loop)}
     return {**ranges_with_sizes(place), **own}
 
 
@@ -456,13 +456,9 @@ def cannot_run_at_once(ref: Ref, place: Ref, made: Stmt) -> Refusal | None:
     around = [place, *place.list_around()] if place.is_loop else []
     loops = around[: next((n for n, r in enumerate(around) if r is scope), 0)]
     new = {n.loop_var: n for n in pre_order(made) if isinstance(n, For)} if loops else {}
-    for loop in reversed(loops):
-        now = new[loop.loop.loop_var]
-        if now.kind not in (ForKind.SERIAL, ForKind.UNROLLED) and (
-            why := explain_dependence(now, outer)
-        ):
-            return Refusal(
-                "SCH0006", "{}", (why,), "mark loops after copies are in their places", loop.stmt
-            )
-        outer[now.loop_var] = Range(now.min, now.extent)
-    return None
+    unsafe = find_unsafe_loop([new[ref.loop.loop_var] for ref in reversed(loops)], outer)
+    if unsafe is None:
+        return None
+    bad, why = unsafe
+    at = next(ref.stmt for ref in loops if ref.loop.loop_var is bad.loop_var)
+    return Refusal("SCH0006", "{}", (why,), "mark loops after copies are in their places", at)

@@ -15,6 +15,7 @@ from loomir.autoschedule.builders.evaluate import number, widest
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
 from loomir.loops.dependence import explain_dependence
+from loomir.loops.nests import is_serial
 from loomir.loops.ranges import analyzer_for, ranges_in
 from loomir.target import Target
 from loomir.tir.analysis.copy_statement import fresh_copy
@@ -47,7 +48,7 @@ def vectorize_innermost_loops(stmt: Stmt, around: Mapping[Var, Range], target: T
     ranges = {**around, **ranges_in(stmt)}
 
     def lanes(loop: For) -> Stmt:
-        plain = loop.kind is ForKind.SERIAL and not loop.annotations
+        plain = is_serial(loop)
         stores = _stores(loop.body)
         nest = [] if stores or not plain else _stores_of_nest(loop.body, loop.loop_var)
         if not plain or not (stores or nest):
@@ -88,7 +89,7 @@ def _stores_of_nest(body: Stmt, var: Var) -> list[BufferStore]:
             pending.append(part.body)
         elif isinstance(part, DeclBuffer) and part.buffer.data in own:
             pending.append(part.body)
-        elif isinstance(part, For) and part.kind is ForKind.SERIAL and not part.annotations:
+        elif isinstance(part, For) and is_serial(part):
             if var in _names(part.min) or var in _names(part.extent):
                 return []
             pending.append(part.body)

@@ -18,6 +18,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, children, rebuild, rewrite
+from loomir.loops.nests import is_rectangular, split_nest
 from loomir.support.span import Span
 from loomir.tir.analysis.effects import Effects, effects
 from loomir.tir.buffer import BufferLoad
@@ -54,11 +55,7 @@ class HoistedChecks(NamedTuple):
 
 def hoist_checks(stmt: Stmt) -> HoistedChecks | None:
     """Split a nest around one store whose value checks indices; None for others."""
-    loops: list[For] = []
-    inner = stmt
-    while isinstance(inner, For) and inner.kind is ForKind.SERIAL and not inner.annotations:
-        loops.append(inner)
-        inner = inner.body
+    loops, inner = split_nest(stmt)
     table: dict[Var, PrimExpr] = {}
     store = inner
     if isinstance(inner, BlockRealize):
@@ -69,7 +66,7 @@ def hoist_checks(stmt: Stmt) -> HoistedChecks | None:
     if not isinstance(store, BufferStore) or any(effects(i) & Effects.FAILS for i in store.indices):
         return None
     checks = [(substitute(check, table), check.span) for check in _checks_of(store.value) or ()]
-    if not checks or not _is_rectangular(loops):
+    if not checks or not is_rectangular(loops):
         return None
     for check, _ in checks:
         loads: list[BufferLoad] = by_class(check).get(BufferLoad, [])
@@ -89,15 +86,6 @@ def _is_plain(realize: BlockRealize) -> bool:
     bare = not block.alloc_buffers and not block.match_buffers and not block.annotations
     always = isinstance(realize.predicate, IntImm) and realize.predicate.value == 1
     return bare and always and block.init is None and not any(map(effects, realize.values))
-
-
-def _is_rectangular(loops: Sequence[For]) -> bool:
-    names = {loop.loop_var for loop in loops}
-    return not any(
-        effects(edge) or any(v in names for v in by_class(edge).get(Var, ()))
-        for loop in loops
-        for edge in (loop.min, loop.extent)
-    )
 
 
 def _checks_of(value: PrimExpr) -> list[Call] | None:

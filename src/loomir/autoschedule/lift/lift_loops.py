@@ -24,6 +24,7 @@ from loomir.autoschedule.rewrite.drop_clamps import drop_clamps
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import Rule, by_class, pre_order, rewrite
+from loomir.loops.nests import split_nest
 from loomir.tir.analysis.effects import Effects, effects
 from loomir.tir.buffer import Buffer, BufferLoad, IterVarType
 from loomir.tir.builtins.table import IF_THEN_ELSE
@@ -59,8 +60,6 @@ from loomir.tir.stmt import (
     Block,
     BlockRealize,
     BufferStore,
-    For,
-    ForKind,
     IfThenElse,
     LetStmt,
     SeqStmt,
@@ -111,11 +110,8 @@ class Body(NamedTuple):
 
 def nest_of(stmt: Stmt) -> tuple[list[Loop], Stmt]:
     """Return the serial loops of a nest and the body of the innermost one."""
-    loops: list[Loop] = []
-    while isinstance(stmt, For) and stmt.kind is ForKind.SERIAL and not stmt.annotations:
-        loops.append(Loop(stmt.loop_var, stmt.min, stmt.extent))
-        stmt = stmt.body
-    return loops, stmt
+    loops, body = split_nest(stmt)
+    return [Loop(loop.loop_var, loop.min, loop.extent) for loop in loops], body
 
 
 def _read_store(stmt: Stmt) -> BufferStore | None:

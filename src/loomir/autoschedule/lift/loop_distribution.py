@@ -16,6 +16,8 @@ from loomir.autoschedule.builders.evaluate import number
 from loomir.autoschedule.lift.if_conversion import distribute_guard
 from loomir.ir.node import Node
 from loomir.ir.visit import by_class, rewrite
+from loomir.loops.dependence import has_own_axis
+from loomir.loops.nests import is_rectangular, split_nest, wrap_in_loops
 from loomir.tir.analysis.effects import Effects, effects
 from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
 from loomir.tir.expr import Call, IntImm, PrimExpr, Var
@@ -25,7 +27,6 @@ from loomir.tir.stmt import (
     DeclBuffer,
     Evaluate,
     For,
-    ForKind,
     IfThenElse,
     SeqStmt,
     Stmt,
@@ -79,7 +80,7 @@ def distribute(
     stack = [stmt]
     while stack:
         part = stack.pop()
-        loops, inner = _nest(part)
+        loops, inner = split_nest(part)
         split = None
         inner = distribute_guard(inner)
         if loops and isinstance(inner, SeqStmt):
@@ -133,14 +134,6 @@ def is_memory_of_one_buffer(node: Allocate) -> bool:
     return always and plain and sizes and buffer.dtype is node.dtype
 
 
-def _nest(stmt: Stmt) -> tuple[list[For], Stmt]:
-    loops: list[For] = []
-    while isinstance(stmt, For) and stmt.kind is ForKind.SERIAL and not stmt.annotations:
-        loops.append(stmt)
-        stmt = stmt.body
-    return loops, stmt
-
-
 def flatten(stmt: Stmt) -> list[Stmt]:
     """List the statements of a sequence that do something."""
     made: list[Stmt] = []
@@ -178,7 +171,7 @@ def _split(
     trip_count: TripCount,
 ) -> _Split | None:
     """Split loops around a sequence into loops around each of its statements."""
-    if not all(map(_is_plain, body)) or not _is_rectangular(loops):
+    if not all(map(_is_plain, body)) or not _can_expand(loops):
         return None
     users: dict[int, list[tuple[int, BufferLoad | BufferStore]]] = {}
     for place, part in enumerate(body):
@@ -202,22 +195,15 @@ def _split(
         table[buffer] = decl_buffer(shape, buffer.dtype, buffer.name)
     if not all(_is_moderate(loops, old, users) for old in table):
         return None
-    parts = [_wrap_in_loops(loops, _privatize(loops, part, table)) for part in body]
+    parts = [wrap_in_loops(loops, _privatize(loops, part, table)) for part in body]
     return _Split(parts, list(table.values()), joining)
 
 
-def _is_rectangular(loops: Sequence[For]) -> bool:
+def _can_expand(loops: Sequence[For]) -> bool:
     """Whether loops start near 0, and their extents are the same in all iterations."""
-    names = {loop.loop_var for loop in loops}
-    for loop in loops:
-        first = number(loop.min)
-        if first is None or not 0 <= first <= _SMALL:
-            return False
-        for edge in (loop.min, loop.extent):
-            found = by_class(edge)
-            if BufferLoad in found or effects(edge) or names & set(found.get(Var, ())):
-                return False
-    return True
+    firsts = [number(loop.min) for loop in loops]
+    near = all(first is not None and 0 <= first <= _SMALL for first in firsts)
+    return near and is_rectangular(loops)
 
 
 def _is_iteration_private(
@@ -228,23 +214,15 @@ def _is_iteration_private(
     if any(a.buffer is not first.buffer for a in accesses):
         return False
     return all(
-        number(loop.extent) == 1
-        or any(
-            all(a.indices[axis] is loop.loop_var for a in accesses)
-            for axis in range(len(first.indices))
-        )
+        number(loop.extent) == 1 or has_own_axis(loop.loop_var, [a.indices for a in accesses])
         for loop in loops
     )
 
 
 def _fills(stmt: Stmt, buffer: Buffer) -> bool:
     """Whether a statement stores every element of a buffer, and reads none."""
-    loops, inner = _nest(stmt)
-    if (
-        not isinstance(inner, BufferStore)
-        or inner.buffer is not buffer
-        or not _is_rectangular(loops)
-    ):
+    loops, inner = split_nest(stmt)
+    if not isinstance(inner, BufferStore) or inner.buffer is not buffer or not _can_expand(loops):
         return False
     if any(load.buffer.data is buffer.data for load in by_class(inner).get(BufferLoad, ())):
         return False
@@ -310,9 +288,3 @@ def _privatize(loops: Sequence[For], part: Stmt, table: Mapping[Buffer, Buffer])
         return BufferStore(new, node.value, prepend_own(node.indices), span=node.span)
 
     return rewrite(part, {BufferLoad: load, BufferStore: store})
-
-
-def _wrap_in_loops(loops: Sequence[For], body: Stmt) -> Stmt:
-    for loop in reversed(loops):
-        body = For(loop.loop_var, loop.min, loop.extent, loop.kind, body, span=loop.span)
-    return body

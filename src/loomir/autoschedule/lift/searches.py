@@ -14,6 +14,7 @@ from loomir.arith.fold import fold_expr, imm
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, of_classes, rewrite
+from loomir.loops.nests import split_nest
 from loomir.support.dtype import DataType
 from loomir.tir.analysis.copy_statement import fresh_var
 from loomir.tir.analysis.effects import Effects, effects
@@ -81,11 +82,8 @@ def split_searches(stmt: Stmt) -> SplitSearches | None:
 
 
 def _read(loop: For) -> _Search | None:
-    loops = [loop]
-    while isinstance(loops[-1].body, For):
-        loops.append(loops[-1].body)
-    body = loops[-1].body
-    if not all(map(_is_plain_loop, loops)) or (len(loops) > 1 and not _have_numbers(loops)):
+    loops, body = split_nest(loop)
+    if not loops or not _start_at_numbers(loops) or (len(loops) > 1 and not _have_numbers(loops)):
         return None
     if not isinstance(body, IfThenElse) or body.else_case is not None:
         return None
@@ -107,10 +105,8 @@ def _read(loop: For) -> _Search | None:
     return None
 
 
-def _is_plain_loop(loop: For) -> bool:
-    if loop.kind is not ForKind.SERIAL or loop.annotations or not isinstance(loop.min, IntImm):
-        return False
-    return loop.min.value >= 0
+def _start_at_numbers(loops: Sequence[For]) -> bool:
+    return all(isinstance(loop.min, IntImm) and loop.min.value >= 0 for loop in loops)
 
 
 def _have_numbers(loops: Sequence[For]) -> bool:

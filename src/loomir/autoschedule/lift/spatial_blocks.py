@@ -10,20 +10,20 @@ from loomir.autoschedule.builders.evaluate import number
 from loomir.autoschedule.lift.lift_loops import Reader, is_number, nest_of
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class
+from loomir.loops.nests import split_nest, wrap_in_loops
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import PrimExpr, Var
-from loomir.tir.stmt import TRUE, Allocate, Block, BlockRealize, DeclBuffer, For, Stmt
+from loomir.tir.stmt import TRUE, Allocate, Block, BlockRealize, DeclBuffer, Stmt
 
 __all__ = ["unwrap_spatial_block"]
 
 
 def unwrap_spatial_block(reader: Reader, stmt: Stmt) -> Stmt | None:
     """Return a nest around a spatial block as plain loops; None if it is none."""
-    outer: list[For] = []
-    loops, inner = nest_of(stmt)
+    outer, inner = split_nest(stmt)
     if not isinstance(inner, BlockRealize) or not _is_transparent(inner):
         return None
-    axes = reader.axes(loops, inner)
+    axes = reader.axes(nest_of(stmt)[0], inner)
     if axes is None or axes[1]:
         return None
     block = inner.block
@@ -32,13 +32,7 @@ def unwrap_spatial_block(reader: Reader, stmt: Stmt) -> Stmt | None:
     body = substitute(block.body, table)
     for buffer in reversed(block.alloc_buffers):
         body = _allocate(buffer, body)
-    part = stmt
-    while isinstance(part, For):
-        outer.append(part)
-        part = part.body
-    for loop in reversed(outer):
-        body = For(loop.loop_var, loop.min, loop.extent, loop.kind, body, span=loop.span)
-    return body
+    return wrap_in_loops(outer, body)
 
 
 def _is_transparent(realize: BlockRealize) -> bool:

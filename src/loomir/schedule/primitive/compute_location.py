@@ -10,8 +10,8 @@ from loomir.arith.fold import add, imm, sub, to_int
 from loomir.ir.equality import structural_equal
 from loomir.ir.visit import pre_order, rebuild
 from loomir.loops.accesses import Access, nest_of
-from loomir.loops.dependence import explain_dependence
-from loomir.loops.ranges import analyzer_for
+from loomir.loops.dependence import explain_dependence, find_unsafe_loop
+from loomir.loops.ranges import analyzer_for, loop_range
 from loomir.schedule.blocks import cannot_start, complete_mistake, domains
 from loomir.schedule.moving import (
     cannot_cover,
@@ -79,7 +79,7 @@ def _cannot_place(ref: Ref, loop: Ref) -> Refusal | None:
 
 def _ranges_in(loop: Ref) -> dict[Var, Range]:
     """Return the ranges of what is bound where a loop's body stands."""
-    return {**ranges_with_sizes(loop), loop.loop.loop_var: _range(loop.loop)}
+    return {**ranges_with_sizes(loop), loop.loop.loop_var: loop_range(loop.loop)}
 
 
 def _boxes(accesses: Sequence[Access], inner: Mapping[Var, Range], loop: Ref) -> list[_Box]:
@@ -167,10 +167,6 @@ def _nest_over(
     return nest, made
 
 
-def _range(loop: For) -> Range:
-    return Range(loop.min, loop.extent)
-
-
 def _move(ref: Ref, loop: Ref, nest: Stmt, at: int) -> tuple[Ref, Stmt]:
     """Return the scope in which a block is taken away, and put as a part of a loop's body."""
     scope = ref.scope
@@ -190,14 +186,11 @@ def _move(ref: Ref, loop: Ref, nest: Stmt, at: int) -> tuple[Ref, Stmt]:
 def _cannot_run_at_once(ref: Ref, made: Stmt, nest: Stmt) -> Refusal | None:
     """Say which loop around the new place runs its iterations at once and may not any more."""
     outer = {**ranges_with_sizes(ref.scope), **domains(ref.scope.block)}
-    for node in _path_to(made, nest):
-        if isinstance(node, For):
-            if node.kind not in (ForKind.SERIAL, ForKind.UNROLLED) and (
-                why := explain_dependence(node, outer)
-            ):
-                return _refusal("SCH0006", ref, why, "mark loops after blocks are in their places")
-            outer = {**outer, node.loop_var: _range(node)}
-    return None
+    loops = [node for node in _path_to(made, nest) if isinstance(node, For)]
+    unsafe = find_unsafe_loop(loops, outer)
+    if unsafe is None:
+        return None
+    return _refusal("SCH0006", ref, unsafe[1], "mark loops after blocks are in their places")
 
 
 def _path_to(root: Stmt, leaf: Stmt) -> list[Stmt]:
@@ -505,7 +498,7 @@ def _find_produced_operand(ref: Ref, loop: Ref) -> Access | Refusal:
     for around in writers[0].loops():
         if why := _carries(around, buffer, outer):
             return _refusal("SCH0006", ref, why, "choose a loop outside of the reduction")
-        outer[around.loop.loop_var] = _range(around.loop)
+        outer[around.loop.loop_var] = loop_range(around.loop)
         if around is loop:
             break
     return next(a for a in inside.accesses if a.is_write and a.buffer is buffer)

@@ -7,14 +7,14 @@ from itertools import pairwise
 
 from loomir.ir.node import Node
 from loomir.ir.visit import pre_order, rebuild
-from loomir.loops.dependence import explain_dependence, find_carrying_loops
+from loomir.loops.dependence import find_carrying_loops, find_unsafe_loop
+from loomir.loops.nests import innermost_body
 from loomir.schedule.blocks import explain_repetition, init_mistake, reduction_mistake
 from loomir.schedule.nests import ranges_with_sizes
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Ints, Loops, Sblock, primitive
-from loomir.tir.buffer import Range
-from loomir.tir.stmt import Block, BlockRealize, For, ForKind, Stmt
+from loomir.tir.stmt import Block, BlockRealize, For, Stmt
 
 __all__ = ["cannot_reorder", "chain_of", "reorder", "reorder_block_iter_var"]
 
@@ -93,9 +93,7 @@ def _regroups(chain: Sequence[Ref]) -> bool:
 
     What runs an instance twice starts its sum anew: there, the order counts.
     """
-    below = chain[-1].loop.body
-    while isinstance(below, For):
-        below = below.body
+    below = innermost_body(chain[-1].loop.body)
     if not isinstance(below, BlockRealize) or reduction_mistake(below.block):
         return False
     block = chain[-1].home.ref(below)
@@ -143,15 +141,13 @@ def reorder(context: Context, *ordered_loops: Loops) -> None:
 
 def _mistake_of(place: Ref, made: Stmt) -> str:
     """Say what does not hold any more in a nest: starts of reductions, loops that run at once."""
-    at, outer = made, ranges_with_sizes(place)
+    loops: list[For] = []
+    at = made
     while isinstance(at, For):
-        if at.kind not in (ForKind.SERIAL, ForKind.UNROLLED) and (
-            why := explain_dependence(at, outer)
-        ):
-            return why
-        outer[at.loop_var] = Range(at.min, at.extent)
+        loops.append(at)
         at = at.body
-    return init_mistake(place, made)
+    unsafe = find_unsafe_loop(loops, ranges_with_sizes(place))
+    return init_mistake(place, made) if unsafe is None else unsafe[1]
 
 
 @primitive

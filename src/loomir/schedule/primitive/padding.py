@@ -11,6 +11,7 @@ from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import pre_order, rebuild
 from loomir.loops.conditions import conjunction, conjuncts
+from loomir.loops.nests import innermost_body
 from loomir.schedule.blocks import cannot_start, complete_mistake, update_of
 from loomir.schedule.moving import refresh_regions
 from loomir.schedule.nests import cannot_chain, cannot_reshape
@@ -192,9 +193,7 @@ def decompose_padding(context: Context, block: Sblock, loop: Loop) -> Ref:
         second = rebuild(around.loop, {"body": second, "extent": extent})
     made = seq((first, second))
     loop.home.replace(loop, made, {old: inner})
-    found = first
-    while isinstance(found, For):
-        found = found.body
+    found = innermost_body(first)
     assert isinstance(found, BlockRealize)
     return loop.home.ref(found)
 

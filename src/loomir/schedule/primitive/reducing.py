@@ -9,6 +9,7 @@ from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import rebuild
 from loomir.loops.conditions import conjunction, conjuncts
+from loomir.loops.nests import innermost_body
 from loomir.loops.ranges import analyzer_for
 from loomir.schedule.blocks import (
     Update,
@@ -168,9 +169,7 @@ def decompose_reduction(context: Context, block: Sblock, loop: Loop) -> Ref:
     assert new_loop is not None
     made = seq((nest, new_loop))
     loop.home.replace(loop, made, {old: update})
-    found = nest
-    while isinstance(found, For):
-        found = found.body
+    found = innermost_body(nest)
     assert isinstance(found, BlockRealize)
     return loop.home.ref(found)
 
@@ -365,9 +364,7 @@ def rfactor(context: Context, loop: Loop, factor_axis: Int = 0) -> Ref:
     first = _partial_nest(ref, loop, chain, update, partial, axis)
     second, kept = _final_nest(ref, loop, chain, update, partial, axis)
     _commit(ref, chain[0], first, second, kept, partial)
-    found = first
-    while isinstance(found, For):
-        found = found.body
+    found = innermost_body(first)
     assert isinstance(found, BlockRealize)
     return ref.home.ref(found)
 

@@ -12,6 +12,7 @@ from loomir.ir.node import Node
 from loomir.ir.visit import children, pre_order, rebuild, rewrite
 from loomir.loops.blocks import guard_stmt
 from loomir.loops.dependence import find_carrying_loops
+from loomir.loops.ranges import loop_range
 from loomir.schedule.blocks import cannot_start
 from loomir.schedule.nests import cannot_chain, cannot_reshape, ranges_with_sizes, rebind_loops
 from loomir.schedule.refusal import Refusal, refuse, replace_part
@@ -426,7 +427,7 @@ def merge(context: Context, *loops: Loops) -> Ref:
         refuse(why)
     first = refs[0].loop
     bodies: list[Stmt] = [first.body]
-    ranges = {first.loop_var: Range(first.min, first.extent)}
+    ranges = {first.loop_var: loop_range(first)}
     for ref in refs[1:]:
         value = cast(first.loop_var, ref.loop.loop_var.dtype)
         bodies.append(rebind_loops(refs[0], ref.loop.body, {ref.loop.loop_var: value}, ranges))

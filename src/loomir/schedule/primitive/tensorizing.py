@@ -13,7 +13,7 @@ from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import children, rebuild
 from loomir.loops.accesses import block_regions
-from loomir.loops.ranges import analyzer_for
+from loomir.loops.ranges import analyzer_for, loop_range
 from loomir.schedule.moving import refresh_regions
 from loomir.schedule.nests import ranges_with_sizes
 from loomir.schedule.primitive.blockizing import blockize_nest, nest_below
@@ -98,7 +98,7 @@ class _Matcher:
             if not structural_equal(_wide(a.min), _wide(b.min)):
                 raise _Mismatch(f"loop {name!r} begins at {b.min}, not at {a.min}")
             self._bind(a.loop_var, b.loop_var)
-            self._analyzer.bind(b.loop_var, Range(b.min, b.extent))
+            self._analyzer.bind(b.loop_var, loop_range(b))
             return [(a.body, b.body)]
         if isinstance(a, BlockRealize) and isinstance(b, BlockRealize):
             return self._block(a, b)

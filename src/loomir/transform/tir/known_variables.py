@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loomir.arith import Analyzer
 from loomir.ir.visit import nodes_outside
-from loomir.tir.buffer import Range
+from loomir.loops.ranges import bind_loops
 from loomir.tir.expr import PrimExpr
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import For, LetStmt
@@ -17,8 +17,7 @@ def make_analyzer(func: PrimFunc) -> Analyzer:
     analyzer = Analyzer()
     for part in nodes_outside(func.body, PrimExpr):
         if isinstance(part, For):
-            if not analyzer.is_bound(part.loop_var):
-                analyzer.bind(part.loop_var, Range(part.min, part.extent))
+            bind_loops(analyzer, [part])
         elif isinstance(part, LetStmt) and part.var.dtype.is_integer and part.var.dtype.lanes == 1:
             analyzer.know_equal(part.var, part.value)
     return analyzer

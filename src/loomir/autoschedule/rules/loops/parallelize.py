@@ -17,7 +17,8 @@ from loomir.autoschedule.rules.loops.unroll_and_jam import jam_reductions
 from loomir.check.tir.init_order import check_init_order
 from loomir.ir.visit import by_class, children, rebuild
 from loomir.loops.dependence import explain_dependence
-from loomir.loops.ranges import analyzer_for
+from loomir.loops.nests import is_serial, wrap_in_loops
+from loomir.loops.ranges import analyzer_for, bind_loops, loop_range
 from loomir.target import Target
 from loomir.tir.analysis.effects import Effects, effects_of_node
 from loomir.tir.buffer import Range
@@ -54,7 +55,7 @@ def plan_as_written(
     varies = any(number(loop.extent) is None for loop in by_class(stmt).get(For, ()))
     while isinstance(stmt, For) and len(outer) < _DEPTH:
         many = is_worth(work)
-        if stmt.kind is not ForKind.SERIAL or stmt.annotations or not (many or varies):
+        if not is_serial(stmt) or not (many or varies):
             return None
         if not _is_single(stmt) and not explain_dependence(stmt, ranges):
             made, how = stmt, ()
@@ -63,11 +64,11 @@ def plan_as_written(
             jammed = jam_reductions(made, ranges)
             if jammed is not made:
                 how += ("sums of two iterations advance together",)
-            whole = _nest(outer, jammed)
+            whole = wrap_in_loops(outer, jammed)
             if how and not check_init_order(PrimFunc((), whole)):
                 return Plan("loops as written", whole, how)
         outer.append(stmt)
-        ranges[stmt.loop_var] = _range(stmt)
+        ranges[stmt.loop_var] = loop_range(stmt)
         work /= max(1.0, _iterations(stmt, analyzer_for(ranges)))
         stmt = stmt.body
     return None
@@ -81,7 +82,7 @@ def _parallelize(
     Where nobody knows how many there are, each task takes as many as pay for a thread, so that few
     of them are a single task.
     """
-    inner = {**ranges, loop.loop_var: _range(loop)}
+    inner = {**ranges, loop.loop_var: loop_range(loop)}
     body = vectorize_innermost_loops(loop.body, inner, target)
     size = 1
     if _iterations(loop, analyzer_for(ranges)) >= _UNKNOWN:
@@ -126,18 +127,8 @@ def _unwrap(stmt: Stmt) -> Stmt:
     return stmt
 
 
-def _range(loop: For) -> Range:
-    return Range(loop.min, loop.extent)
-
-
 def _is_single(loop: For) -> bool:
     return isinstance(loop.extent, IntImm) and loop.extent.value <= 1
-
-
-def _nest(outer: list[For], stmt: Stmt) -> Stmt:
-    for loop in reversed(outer):
-        stmt = rebuild(loop, {"body": stmt})
-    return stmt
 
 
 def _has_ordered_effects(stmt: Stmt) -> bool:
@@ -171,8 +162,7 @@ def time_of_statement(stmt: Stmt, around: Mapping[Var, Range], assumed: float = 
         if isinstance(part, For):
             trips = _iterations(part, analyzer)
             times *= min(trips, assumed) if trips >= _UNKNOWN else trips
-            if not analyzer.is_bound(part.loop_var):
-                analyzer.bind(part.loop_var, Range(part.min, part.extent))
+            bind_loops(analyzer, [part])
         inner = children(part)
         pending += [(child, times) for child in inner if isinstance(child, Stmt)]
     return total

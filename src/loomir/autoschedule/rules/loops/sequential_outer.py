@@ -11,10 +11,11 @@ from typing import Final, TypeGuard
 
 from loomir.autoschedule.rules.loops.parallelize import time_of_statement
 from loomir.ir.visit import by_class
-from loomir.loops.ranges import analyzer_for
+from loomir.loops.nests import is_serial
+from loomir.loops.ranges import analyzer_for, bind_loops, loop_range
 from loomir.tir.buffer import Range
 from loomir.tir.expr import GE, IntImm, Var
-from loomir.tir.stmt import For, ForKind, Stmt
+from loomir.tir.stmt import For, Stmt
 
 __all__ = ["is_repeated"]
 
@@ -27,16 +28,14 @@ def is_repeated(stmt: Stmt, around: Mapping[Var, Range]) -> TypeGuard[For]:
 
     Rules assume that extents are at least 0, as sizes are: ``n - i`` must be proved so.
     """
-    if not isinstance(stmt, For) or stmt.kind is not ForKind.SERIAL or stmt.annotations:
+    if not isinstance(stmt, For) or not is_serial(stmt):
         return False
     inner: list[For] = by_class(stmt.body).get(For, [])
-    ranges = {**around, stmt.loop_var: Range(stmt.min, stmt.extent)}
+    ranges = {**around, stmt.loop_var: loop_range(stmt)}
     if not inner or time_of_statement(stmt.body, ranges) < _LEAST:
         return False
     analyzer = analyzer_for(ranges)
-    for loop in inner:
-        if not analyzer.is_bound(loop.loop_var):
-            analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+    bind_loops(analyzer, inner)
     return all(
         analyzer.can_prove(GE(loop.extent, IntImm(0, loop.extent.dtype)))
         for loop in inner

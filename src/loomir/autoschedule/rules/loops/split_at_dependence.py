@@ -17,6 +17,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
 from loomir.loops.dependence import explain_dependence
+from loomir.loops.nests import is_serial
 from loomir.loops.ranges import analyzer_for, ranges_in
 from loomir.target import Target
 from loomir.tir.analysis.copy_statement import fresh_copy
@@ -54,7 +55,7 @@ def plan_around_one(stmt: Stmt, target: Target, around: Mapping[Var, Range]) -> 
 
 
 def _split(loop: For, outer: Mapping[Var, Range], target: Target) -> Stmt | None:
-    if loop.kind is not ForKind.SERIAL or loop.annotations:
+    if not is_serial(loop):
         return None
     store, var = _store(loop.body), loop.loop_var
     if store is None or not has_unit_stride(store, var):

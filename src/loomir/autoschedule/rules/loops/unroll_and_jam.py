@@ -20,6 +20,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rebuild, rewrite
 from loomir.loops.dependence import explain_dependence
+from loomir.loops.nests import is_serial
 from loomir.loops.ranges import ranges_in
 from loomir.tir.analysis.copy_statement import fresh_copies, fresh_copy
 from loomir.tir.buffer import BufferLoad, Range
@@ -154,7 +155,7 @@ def _put_before(part: Stmt) -> _Wrapper:
 def _waits(steps: For) -> bool:
     """Whether each step waits for an operation on floats in the step before it, and is short."""
     found = by_class(steps.body)
-    if steps.kind is not ForKind.SERIAL or steps.annotations or Call in found:
+    if not is_serial(steps) or Call in found:
         return False
     work = sum(len(v) for c, v in found.items() if issubclass(c, PrimExpr))
     if work - sum(len(found.get(cls, ())) for cls in (Var, IntImm)) > _SHORT:

@@ -6,7 +6,6 @@ one, along which memory is contiguous.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from loomir.arith.fold import fold_expr, int64, product
@@ -16,10 +15,12 @@ from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.lift.lift_loops import Reader
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class
+from loomir.loops.dependence import has_own_axis
+from loomir.loops.nests import is_rectangular, split_nest, wrap_in_loops
 from loomir.tir.analysis.effects import Effects, effects
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.expr import IntImm, PrimExpr, Var, cast
-from loomir.tir.stmt import BlockRealize, BufferStore, For, ForKind, IfThenElse, Stmt
+from loomir.tir.stmt import BlockRealize, BufferStore, For, IfThenElse, Stmt
 
 __all__ = ["plan_scan"]
 
@@ -58,17 +59,11 @@ def plan_scan(stmt: Stmt, reader: Reader) -> Plan | None:
             value = left if k == 0 else left % extent
             left = left if k == 0 else left // extent
             table[loop.loop_var] = cast(value, loop.loop_var.dtype)
-        return _nest(found.bound, found.body, table)
+        return substitute(wrap_in_loops(found.bound, found.body), table)
 
     made, how = parallelize(count, each * steps, "rows", item)
     names = ", ".join(loop.loop_var.name_hint for loop in found.bound)
     return Plan("scan", made, (f"steps along {names} keep their order", how))
-
-
-def _nest(loops: Sequence[For], body: Stmt, table: Mapping[Var, PrimExpr]) -> Stmt:
-    for loop in reversed(loops):
-        body = For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, body)
-    return substitute(body, table)
 
 
 def _read(stmt: Stmt) -> _Scan | None:
@@ -79,24 +74,15 @@ def _read(stmt: Stmt) -> _Scan | None:
         if not plain or block.annotations or block.init is not None or not always:
             return None
         stmt = block.body
-    loops: list[For] = []
-    while isinstance(stmt, For) and stmt.kind is ForKind.SERIAL and not stmt.annotations:
-        loops.append(stmt)
-        stmt = stmt.body
-    names = {loop.loop_var for loop in loops}
-    for loop in loops:
-        for edge in (loop.min, loop.extent):
-            if effects(edge) or any(var in names for var in by_class(edge).get(Var, ())):
-                return None
-        if not isinstance(loop.min, IntImm) or loop.min.value:
-            return None
+    loops, stmt = split_nest(stmt)
+    starts = [loop.min for loop in loops]
+    if not is_rectangular(loops) or any(not isinstance(e, IntImm) or e.value for e in starts):
+        return None
     places = _places(stmt)
     if places is None or len(loops) < 2:
         return None
     # The innermost loop stays whole: it is vectorised.
-    free = [
-        loop for loop in loops[:-1] if any(all(i is loop.loop_var for i in d) for d in zip(*places))
-    ]
+    free = [loop for loop in loops[:-1] if has_own_axis(loop.loop_var, places)]
     bound = [loop for loop in loops if loop not in free]
     if not free or not bound:
         return None

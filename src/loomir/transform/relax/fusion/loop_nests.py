@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from loomir.arith.analyzer import Analyzer
 from loomir.ir.visit import by_class, pre_order
+from loomir.loops.nests import is_serial
 from loomir.tir.buffer import Buffer, BufferLoad, IterVarType
 from loomir.tir.expr import Cast, IntImm, PrimExpr, Var
 from loomir.tir.function import PrimFunc
@@ -15,7 +16,6 @@ from loomir.tir.stmt import (
     BlockRealize,
     BufferStore,
     For,
-    ForKind,
     LetStmt,
     SeqStmt,
     Stmt,
@@ -85,7 +85,7 @@ def elements_of(stmt: Stmt, analyzer: Analyzer, *, with_names: bool = False) -> 
     """
     loops: dict[Var, PrimExpr] = {}
     while isinstance(stmt, For):
-        plain = stmt.kind is ForKind.SERIAL and not stmt.annotations
+        plain = is_serial(stmt)
         if not plain or not isinstance(stmt.min, IntImm) or stmt.min.value != 0:
             return None
         loops[stmt.loop_var] = stmt.extent

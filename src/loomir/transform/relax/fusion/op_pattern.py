@@ -10,6 +10,7 @@ from typing import Final
 
 from loomir.ir.module import GlobalVar
 from loomir.ir.visit import by_class, pre_order
+from loomir.loops.nests import is_serial
 from loomir.tir.analysis.effects import Effects, effects_of_node
 from loomir.tir.buffer import Buffer, BufferLoad, IterVar
 from loomir.tir.expr import (
@@ -31,7 +32,6 @@ from loomir.tir.stmt import (
     BlockRealize,
     BufferStore,
     For,
-    ForKind,
     IfThenElse,
     SeqStmt,
     Stmt,
@@ -86,7 +86,7 @@ def _is_understood(func: PrimFunc, output: Buffer) -> bool:
     known = {For, SeqStmt, BlockRealize, Block, IfThenElse, BufferStore}
     if any(issubclass(cls, Stmt) and cls not in known for cls in found):
         return False
-    if any(loop.kind is not ForKind.SERIAL or loop.annotations for loop in found.get(For, ())):
+    if not all(map(is_serial, found.get(For, ()))):
         return False
     own = {id(b) for b in allocated}
     inner = [b for block in found.get(Block, ()) for b in block.alloc_buffers]

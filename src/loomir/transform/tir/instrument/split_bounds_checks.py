@@ -17,6 +17,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
 from loomir.ir.visit import by_class, children, pre_order, rewrite
 from loomir.loops.conditions import conjunction
+from loomir.loops.ranges import bind_loops, loop_range
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad, Range
 from loomir.tir.builtins.table import CHECKED_INDEX, IF_THEN_ELSE
@@ -254,8 +255,7 @@ class _Walk:
 
     def _bind_loop(self, loop: For) -> None:
         self.loops.append(loop)
-        if not self.analyzer.is_bound(loop.loop_var):
-            self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+        bind_loops(self.analyzer, [loop])
 
     def _bind_name(self, node: LetStmt) -> None:
         if node.var.dtype.is_integer and node.var.dtype.lanes == 1:
@@ -309,7 +309,7 @@ class _Walk:
         low: PrimExpr | None = wide
         high: PrimExpr | None = wide
         for loop in reversed(self.loops):
-            ranges = {loop.loop_var: Range(loop.min, loop.extent)}
+            ranges = {loop.loop_var: loop_range(loop)}
             low = None if low is None else self.analyzer.int_set(low, ranges).min_value
             high = None if high is None else self.analyzer.int_set(high, ranges).max_value
         found: list[PrimExpr] = []

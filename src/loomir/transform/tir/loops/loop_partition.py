@@ -17,9 +17,9 @@ from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, nodes_outside, rebuild, rewrite
 from loomir.loops.conditions import conjunction, conjuncts
+from loomir.loops.ranges import bind_loops
 from loomir.tir.analysis.copy_statement import fresh_copy
 from loomir.tir.analysis.effects import is_discardable
-from loomir.tir.buffer import Range
 from loomir.tir.expr import GE, GT, LE, LT, Add, CmpOp, IntImm, Not, PrimExpr, Sub, Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import For, ForKind, IfThenElse, LetStmt, Stmt
@@ -119,9 +119,7 @@ def _sites(statements: list[Node], vectors: list[For]) -> list[IfThenElse]:
 
 def _assume(loops: Iterable[For]) -> Analyzer:
     analyzer = Analyzer()
-    for loop in loops:
-        if not analyzer.is_bound(loop.loop_var):
-            analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+    bind_loops(analyzer, loops)
     return analyzer
 
 

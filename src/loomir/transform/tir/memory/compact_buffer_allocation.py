@@ -16,7 +16,8 @@ from loomir.arith.analyzer import Analyzer
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, children, nodes_outside, rebuild, rewrite
-from loomir.tir.buffer import Buffer, BufferLoad, Range
+from loomir.loops.ranges import loop_range
+from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import ADDRESS_OF, BREAK_LOOP, CONTINUE_LOOP
 from loomir.tir.expr import Add, Call, IntImm, Mul, PrimExpr, Sub, Var
 from loomir.tir.function import PrimFunc
@@ -230,7 +231,7 @@ def _bind_loops(analyzer: Analyzer, accesses: list[_Access]) -> bool:
             if known.setdefault(loop.loop_var, loop) is not loop:
                 return False
     for var, loop in known.items():
-        analyzer.bind(var, Range(loop.min, loop.extent))
+        analyzer.bind(var, loop_range(loop))
     return True
 
 
