@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from loomir.ir.comparison import structural_equal
@@ -10,7 +10,13 @@ from loomir.ir.comparison_code import is_same_leaf
 from loomir.ir.node import Node, Role
 from loomir.support.diagnostics import CompileError, Diagnostic
 
-__all__ = ["Difference", "assert_structural_equal", "first_difference", "structural_equal"]
+__all__ = [
+    "Difference",
+    "are_equal",
+    "assert_structural_equal",
+    "first_difference",
+    "structural_equal",
+]
 
 
 class _Path(NamedTuple):
@@ -41,6 +47,13 @@ class _Task(NamedTuple):
     right: object
     role: Role
     path: _Path
+
+
+def are_equal(left: Sequence[Node], right: Sequence[Node]) -> bool:
+    """Tell whether two sequences of nodes are as long, and structurally equal one by one."""
+    return len(left) == len(right) and all(
+        a is b or structural_equal(a, b) for a, b in zip(left, right)
+    )
 
 
 def first_difference(left: Node, right: Node) -> Difference | None:

@@ -21,7 +21,7 @@ from loomir.autoschedule.ir.stage import Axis, Combine, Stage
 from loomir.autoschedule.lift.choices import as_choice, split_choice
 from loomir.autoschedule.lift.if_conversion import convert_to_select, merge_branches
 from loomir.autoschedule.rewrite.drop_clamps import drop_clamps
-from loomir.ir.equality import structural_equal
+from loomir.ir.equality import are_equal, structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import Rule, by_class, pre_order, rewrite
 from loomir.loops.nests import split_nest
@@ -243,7 +243,7 @@ class Reader:
             term = Call(term.dtype, IF_THEN_ELSE, (body.guard, term, nothing))
         parts = [term, *store.indices]
         if init is not None:
-            if init.buffer is not store.buffer or not _are_all_equal(init.indices, store.indices):
+            if init.buffer is not store.buffer or not are_equal(init.indices, store.indices):
                 return None
             if combine is Combine.NONE or _loads(init.value, store.buffer):
                 return None
@@ -366,7 +366,7 @@ def _split_update(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
         for acc, term in ((value.a, value.b), (value.b, value.a)):
             if not isinstance(acc, BufferLoad) or acc.buffer is not store.buffer:
                 continue
-            if not _are_all_equal(acc.indices, store.indices):
+            if not are_equal(acc.indices, store.indices):
                 return None
             made = term
             for let in reversed(lets):
@@ -378,7 +378,7 @@ def _split_update(body: Body) -> tuple[Combine, PrimExpr, bool] | None:
     own = [load for load in loads if load.buffer is store.buffer]
     if body.reduced or body.init is not None:
         return None
-    if any(not _are_all_equal(load.indices, store.indices) for load in own):
+    if any(not are_equal(load.indices, store.indices) for load in own):
         return None
     return Combine.NONE, store.value, bool(own)
 
@@ -397,10 +397,6 @@ def _negate_subtrahend(value: Sub) -> PrimExpr:
 def _loads(value: PrimExpr, buffer: Buffer) -> bool:
     loads: list[BufferLoad] = by_class(value).get(BufferLoad, [])
     return any(load.buffer.data is buffer.data for load in loads)
-
-
-def _are_all_equal(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
-    return len(a) == len(b) and all(x is y or structural_equal(x, y) for x, y in zip(a, b))
 
 
 def _mentions(expr: PrimExpr, loops: tuple[Loop, ...]) -> bool:

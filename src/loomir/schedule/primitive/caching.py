@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loomir.arith.fold import imm
-from loomir.ir.equality import structural_equal
+from loomir.ir.equality import are_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order, rebuild
 from loomir.schedule.blocks import complete_mistake, domains, explain_sharing
@@ -171,7 +171,7 @@ def cannot_fill(
             if point is not None and is_plain(reader.block):
                 box = exactly(place.ref, reader, point)
             boxes += [box] if box is not None else []
-            if box is None or not _are_same(box, boxes[0]):
+            if box is None or not are_equal(box, boxes[0]):
                 return _refusal(
                     "SCH0006",
                     reader,
@@ -179,10 +179,6 @@ def cannot_fill(
                     "cache a buffer that one block has completely written before",
                 )
     return None
-
-
-def _are_same(a: list[Range], b: list[Range]) -> bool:
-    return all(structural_equal(x, y) for x, y in zip(a, b))
 
 
 @primitive

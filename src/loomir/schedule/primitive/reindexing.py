@@ -8,7 +8,7 @@ from typing import NamedTuple
 from loomir.arith.fold import add, imm, sub
 from loomir.arith.iterators.index_map import IndexMap
 from loomir.arith.iterators.map import detect_iter_map
-from loomir.ir.equality import structural_equal
+from loomir.ir.equality import are_equal
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import pre_order, rewrite
 from loomir.loops.ranges import analyzer_for
@@ -68,7 +68,7 @@ def _element(ref: Ref, buffer: Buffer) -> tuple[PrimExpr, ...]:
     plain = found and not any(
         isinstance(n, BufferLoad) or id(n) in hidden for i in found[0] for n in pre_order(i)
     )
-    same = all(all(structural_equal(a, b) for a, b in zip(indices, found[0])) for indices in found)
+    same = all(are_equal(indices, found[0]) for indices in found)
     if not plain or not same or any(i.dtype.lanes != 1 for i in found[0]):
         refuse(
             _refusal(

@@ -29,7 +29,7 @@ from loomir.autoschedule.rules.attention.operand_packing import (
     vars_of,
 )
 from loomir.autoschedule.rules.matmul.tile_sizes import WORTH_THREADS
-from loomir.ir.equality import structural_equal
+from loomir.ir.equality import are_equal, structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
@@ -236,12 +236,11 @@ def _reuse_first_product(chain: _Chain) -> _Chain:
     if number >= chain.second or last.combine is not Combine.NONE or last.in_place or not combined:
         return chain
     new, places = last.buffer, chain.places
-    alike = first.dtype is new.dtype and len(first.shape) == len(new.shape)
-    alike = alike and all(structural_equal(a, b) for a, b in zip(first.shape, new.shape))
+    alike = first.dtype is new.dtype and are_equal(first.shape, new.shape)
     if not alike or first.strides or new.strides or places[first] != places[new]:
         return chain
     own = [load.indices for load in _loads(last) if load.buffer is first]
-    if not all(structural_equal(a, b) for at in own for a, b in zip(at, last.indices)):
+    if not all(are_equal(at, last.indices) for at in own):
         return chain
 
     def load(p: BufferLoad) -> BufferLoad:

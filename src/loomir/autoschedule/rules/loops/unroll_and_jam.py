@@ -16,7 +16,7 @@ from typing import Final
 from loomir.arith.fold import fold_expr, imm, imm64, int64
 from loomir.autoschedule.builders.evaluate import number
 from loomir.autoschedule.builders.loops import INDEX
-from loomir.ir.equality import structural_equal
+from loomir.ir.equality import are_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rebuild, rewrite
 from loomir.loops.dependence import explain_dependence
@@ -178,8 +178,7 @@ def _accumulates(store: BufferStore, moving: set[Var]) -> bool:
     if any(moving & set(by_class(index).get(Var, ())) for index in store.indices):
         return False
     return any(
-        load.buffer is store.buffer
-        and all(structural_equal(a, b) for a, b in zip(load.indices, store.indices, strict=True))
+        load.buffer is store.buffer and are_equal(load.indices, store.indices)
         for load in by_class(store.value).get(BufferLoad, ())
     )
 

@@ -13,7 +13,7 @@ from loomir.autoschedule.ir.stage import Stage
 from loomir.autoschedule.lift.lift_loops import Body, Reader, RebasedNest
 from loomir.autoschedule.rules.reduction.lane_search import LaneSearch
 from loomir.autoschedule.rules.reduction.selection_order import TESTS, is_order_free
-from loomir.ir.equality import structural_equal
+from loomir.ir.equality import are_equal, structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
 from loomir.support.dtype import DataType
@@ -81,11 +81,11 @@ def read_selection(stmt: Stmt, target: Target) -> Selection | None:
         return None
     same = len(stores) == len(inits) and all(
         store.buffer is init.buffer
-        and _is_equal(store.indices, init.indices)
+        and are_equal(store.indices, init.indices)
         and isinstance(init.value, (IntImm, FloatImm))
         for store, init in zip(stores, inits)
     )
-    if not same or any(not _is_equal(store.indices, stores[0].indices) for store in stores):
+    if not same or any(not are_equal(store.indices, stores[0].indices) for store in stores):
         return None
     body = reader.count_trips(Body(block.name_hint, *axes, stores[0], inits[0], block))
     return _find_choice(body, stores, inits, target)
@@ -197,7 +197,7 @@ def _split(store: BufferStore) -> tuple[PrimExpr, PrimExpr] | None:
         (value.false_value, value.true_value, Not(value.condition)),
     ):
         if isinstance(best, BufferLoad) and best.buffer is store.buffer:
-            return (keep, term) if _is_equal(best.indices, store.indices) else None
+            return (keep, term) if are_equal(best.indices, store.indices) else None
     return None
 
 
@@ -224,7 +224,3 @@ def _compares(keep: PrimExpr, old: Sequence[Var], new: Sequence[Var]) -> bool:
 
 def _is_nan(call: Any) -> bool:
     return getattr(call.op, "name", "").rpartition(".")[2] == "isnan"
-
-
-def _is_equal(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
-    return len(a) == len(b) and all(x is y or structural_equal(x, y) for x, y in zip(a, b))

@@ -24,7 +24,7 @@ from loomir.autoschedule.rules.reduction.memory_streams import LoadOptions, choo
 from loomir.autoschedule.rules.reduction.outer_vectorization import RowVectors, vectorize_rows
 from loomir.autoschedule.rules.reduction.row_sweep import Place, Walk, run_pass, run_start, width_of
 from loomir.autoschedule.rules.reduction.short_rows import is_pairwise, is_short_beside_rows
-from loomir.ir.equality import structural_equal
+from loomir.ir.equality import are_equal, structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, rewrite
 from loomir.target import Target
@@ -387,14 +387,14 @@ class _Group:
         table = self._rename_axes(reader, writer)
         if reader.buffer.data is data:
             stored = tuple(substitute(i, table) for i in reader.indices)
-            if not _is_equal(stored, writer.indices):
+            if not are_equal(stored, writer.indices):
                 return False
         if not loads:
             return True
         if writer.reduced:
             return False
         places = (tuple(substitute(i, table) for i in p.indices) for p in loads)
-        return all(_is_equal(place, writer.indices) for place in places)
+        return all(are_equal(place, writer.indices) for place in places)
 
     def _rename_axes(self, stage: Stage, like: Stage) -> dict[Var, PrimExpr]:
         """Map the axes of a stage to those of another."""
@@ -442,7 +442,7 @@ class _Group:
             _loads(stage, final) or (stage.buffer.data is final.data and stage is not last)
             for stage in until
         )
-        if used or not _is_equal(kept.shape, final.shape) or not self._is_elementwise(first, last):
+        if used or not are_equal(kept.shape, final.shape) or not self._is_elementwise(first, last):
             return False
         axes, others = self.inside(first), self.inside(last)
         if len(axes) != len(others):
@@ -450,7 +450,7 @@ class _Group:
         if not all(structural_equal(a.extent, b.extent) for a, b in zip(axes, others)):
             return False
         table = self._rename_axes(last, first)
-        return _is_equal(tuple(substitute(i, table) for i in last.indices), first.indices)
+        return are_equal(tuple(substitute(i, table) for i in last.indices), first.indices)
 
     def _contract(
         self, stages: Sequence[Stage], inner: AbstractSet[Buffer], rows: int = 1
@@ -489,10 +489,6 @@ def _reads_own_rows(
         if any(load.indices[k] is not rows[r] for k, r in dims.items()):
             return False
     return True
-
-
-def _is_equal(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
-    return len(a) == len(b) and all(x is y or structural_equal(x, y) for x, y in zip(a, b))
 
 
 def _use_contracted(
@@ -584,7 +580,7 @@ def _twins(a: Stage, b: Stage) -> bool:
         return False
     if a.free_order != b.free_order or a.buffer.dtype is not b.buffer.dtype:
         return False
-    if not _is_equal(a.buffer.shape, b.buffer.shape):
+    if not are_equal(a.buffer.shape, b.buffer.shape):
         return False
     pairs = [*zip(a.axes, b.axes), *zip(a.reduced, b.reduced)]
     if len(a.axes) != len(b.axes) or len(a.reduced) != len(b.reduced):
@@ -592,7 +588,7 @@ def _twins(a: Stage, b: Stage) -> bool:
     if not all(structural_equal(x.extent, y.extent) for x, y in pairs):
         return False
     table: dict[Var, PrimExpr] = {y.var: x.var for x, y in pairs}
-    if not _is_equal(a.indices, tuple(substitute(i, table) for i in b.indices)):
+    if not are_equal(a.indices, tuple(substitute(i, table) for i in b.indices)):
         return False
     starts = [i for i in (a.init, b.init) if i is not None]
     if starts and not structural_equal(starts[0], substitute(starts[-1], table)):
