@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from loomir.ir.equality import structural_equal
+from loomir.ir.equality import are_equal
 from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
-from loomir.ir.visit import children, pre_order, rebuild, rewrite
+from loomir.ir.visit import children, pre_order
 from loomir.loops.ranges import loop_range
-from loomir.loops.regions import narrow_regions
-from loomir.tir.analysis.access_regions import infer_access_regions
+from loomir.loops.regions import KEPT, block_regions, box_of
 from loomir.tir.analysis.copy_statement import definitions_in
 from loomir.tir.analysis.effects import Effects, effects_of_node
 from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, Range
@@ -30,15 +29,12 @@ from loomir.tir.stmt import (
     LetStmt,
     Stmt,
     While,
-    seq,
 )
 
-__all__ = ["Access", "Nest", "block_regions", "iteration_of", "nest_of", "obstacle_in"]
+__all__ = ["Access", "Nest", "iteration_of", "nest_of", "obstacle_in"]
 
 _MOST: Final = 16
 """How many elements of one buffer are distinguished; with more, their bounding box is used."""
-_KEPT: Final = 512
-"""How many blocks and nests are cached: an edit leaves most of a program unchanged."""
 _ACTING: Final = (AssertStmt, AttrStmt, BufferRealize)
 _OPAQUE: Final = (*_ACTING, While, Allocate, DeclBuffer)
 
@@ -49,6 +45,10 @@ class Access(NamedTuple):
     buffer: Buffer
     region: tuple[Range, ...]
     is_write: bool
+
+    def is_same_box(self, other: Access) -> bool:
+        """Tell whether another access of the buffer is of the same box, as it is written."""
+        return are_equal(self.region, other.region)
 
     @property
     def point(self) -> tuple[PrimExpr, ...] | None:
@@ -66,31 +66,6 @@ class Nest(NamedTuple):
     obstacle: str
 
 
-@lru_cache(maxsize=_KEPT)
-def block_regions(
-    block: Block,
-) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
-    """Return what a block reads and writes, by what it does and not by what it declares.
-
-    What a reduction updates counts as read as well.
-    """
-    body = block.body if block.init is None else seq((block.init, block.body))
-    body = rewrite(body, {Block: _declare_accesses})  # blocks inside may declare anything
-    return _regions(rebuild(block, {"body": body, "init": None}))
-
-
-def _regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
-    found = infer_access_regions(block.body, None, block.alloc_buffers, block.match_buffers)
-    return narrow_regions(block, *found)
-
-
-def _declare_accesses(block: Block) -> Block:
-    """Return a block that declares what it does."""
-    body = block.body if block.init is None else seq((block.init, block.body))
-    reads, writes = _regions(rebuild(block, {"body": body, "init": None}))
-    return rebuild(block, {"reads": reads, "writes": writes})
-
-
 def obstacle_in(stmt: Stmt, opaque: tuple[type[Stmt], ...] = _OPAQUE) -> str:
     """Name what a statement has in it besides loops, blocks and stores; empty if nothing."""
     for node in pre_order(stmt):
@@ -101,7 +76,7 @@ def obstacle_in(stmt: Stmt, opaque: tuple[type[Stmt], ...] = _OPAQUE) -> str:
     return ""
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=KEPT)
 def nest_of(stmt: Stmt) -> Nest:
     """Find what a statement reads and writes."""
     found: list[Access] = []
@@ -120,7 +95,7 @@ def nest_of(stmt: Stmt) -> Nest:
         if isinstance(node, For):
             loops[node.loop_var] = loop_range(node)
         elif isinstance(node, BufferStore):
-            found.append(Access(node.buffer, _box(node), True))
+            found.append(Access(node.buffer, box_of(node).region, True))
     bound = {id(n.var) for n in pre_order(stmt) if isinstance(n, (Let, LetStmt))}
     return Nest(tuple(_widen_inner_axes(a, bound) for a in found), loops, obstacle_in(stmt))
 
@@ -152,15 +127,7 @@ def _loads(part: object, found: list[Access]) -> None:
     if isinstance(part, PrimExpr):
         for node in pre_order(part):
             if isinstance(node, BufferLoad):
-                found.append(Access(node.buffer, _box(node), False))
-
-
-def _box(node: BufferLoad | BufferStore) -> tuple[Range, ...]:
-    """Return an element as a box, all of an axis whose index is a vector."""
-    pairs = zip(node.indices, node.buffer.whole().region)
-    return tuple(
-        whole if i.dtype.lanes != 1 else Range(i, IntImm(1, i.dtype)) for i, whole in pairs
-    )
+                found.append(Access(node.buffer, box_of(node).region, False))
 
 
 def _block(node: BlockRealize, found: list[Access]) -> None:
@@ -179,7 +146,7 @@ def _boxes(block: Block) -> list[Access]:
     return found + [Access(r.buffer, r.region, True) for r in writes]
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=KEPT)
 def _elements(block: Block) -> tuple[Access, ...] | None:
     """Return the single elements that a block reads and writes, None if these are not known.
 
@@ -201,7 +168,7 @@ def _elements(block: Block) -> tuple[Access, ...] | None:
             return None
         made = Access(node.buffer, region, isinstance(node, BufferStore))
         same = seen.setdefault((id(node.buffer), made.is_write), [])
-        if not any(_is_equal(made, other) for other in same):
+        if not any(made.is_same_box(other) for other in same):
             same.append(made)
             found.append(made)
             if len(same) > _MOST:
@@ -223,7 +190,3 @@ def _element(node: BufferLoad | BufferStore, hidden: set[int]) -> tuple[Range, .
         inner = any(id(n) in hidden or isinstance(n, BufferLoad) for n in pre_order(index))
         made.append(whole if inner else Range(index, IntImm(1, index.dtype)))
     return tuple(made)
-
-
-def _is_equal(a: Access, b: Access) -> bool:
-    return all(structural_equal(x, y) for x, y in zip(a.region, b.region, strict=True))

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from loomir.arith import Analyzer
 from loomir.arith.iterators.map import detect_iter_map
-from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.loops.accesses import Access, Nest, iteration_of, nest_of
+from loomir.loops.bounds import Ends, find_ends
 from loomir.loops.ranges import analyzer_for, loop_range
 from loomir.tir.buffer import Range
 from loomir.tir.expr import LT, IntImm, PrimExpr, Var
 from loomir.tir.stmt import For, ForKind
 
 __all__ = ["explain_dependence", "find_carrying_loops", "find_unsafe_loop", "has_own_axis"]
-
-
-class Ends(NamedTuple):
-    """The first and the last index of a range."""
-
-    low: PrimExpr
-    high: PrimExpr
 
 
 def find_carrying_loops(loops: Sequence[For], outer: Mapping[Var, Range]) -> list[tuple[For, str]]:
@@ -93,7 +85,7 @@ def _distinct(group: list[Access]) -> list[Access]:
     """Drop accesses of the same box; of those that are equal, a write stands for all."""
     found: list[Access] = []
     for access in sorted(group, key=lambda a: not a.is_write):
-        if not any(_is_same_box(access, other) for other in found):
+        if not any(access.is_same_box(other) for other in found):
             found.append(access)
     return found
 
@@ -109,31 +101,20 @@ def _drop_unwritten_reads(
     analyzer = analyzer_for(outer)
     ends: dict[int, list[Ends | None]] = {}
     for access in group:
-        ends[id(access)] = [_ends(r, nest, analyzer) for r in access.region]
+        ends[id(access)] = [find_ends(r, nest.loops, analyzer) for r in access.region]
 
     def is_disjoint(a: Access, b: Access) -> bool:
         pairs = zip(ends[id(a)], ends[id(b)], strict=True)
         return any(
-            x is not None and y is not None and (is_before(x, y) or is_before(y, x))
-            for x, y in pairs
+            x and y and (_is_before(x, y, analyzer) or _is_before(y, x, analyzer)) for x, y in pairs
         )
-
-    def is_before(a: Ends, b: Ends) -> bool:
-        return a.high.dtype is b.low.dtype and analyzer.can_prove(LT(a.high, b.low))
 
     return [a for a in group if a.is_write or not all(is_disjoint(a, w) for w in writes)]
 
 
-def _ends(r: Range, nest: Nest, analyzer: Analyzer) -> Ends | None:
-    """Return the first and the last index that a range has in any iteration."""
-    extent = IntImm(1, r.min.dtype) if r.extent is None else r.extent
-    low = analyzer.int_set(r.min, nest.loops).min_value
-    high = analyzer.int_set(r.min + extent - 1, nest.loops).max_value
-    return None if low is None or high is None else Ends(low, high)
-
-
-def _is_same_box(a: Access, b: Access) -> bool:
-    return all(structural_equal(x, y) for x, y in zip(a.region, b.region, strict=True))
+def _is_before(a: Ends, b: Ends, analyzer: Analyzer) -> bool:
+    """Tell whether a range certainly ends before another one begins."""
+    return a.high.dtype is b.low.dtype and analyzer.can_prove(LT(a.high, b.low))
 
 
 def _is_injective(var: Var, access: Access, nest: Nest, outer: Mapping[Var, Range]) -> bool:
@@ -183,20 +164,17 @@ def _is_ordered(
     analyzer.bind(var, loop_range(loop))
     analyzer.bind(gap, Range(IntImm(0, var.dtype), loop.extent))
     after = var + 1 + gap
-    ends: list[tuple[PrimExpr, PrimExpr, bool]] = []
+    ends: list[tuple[Ends, bool]] = []
     for access in accesses:
-        r = access.region[axis]
-        extent = IntImm(1, r.min.dtype) if r.extent is None else r.extent
-        low = analyzer.int_set(r.min, inner).min_value
-        high = analyzer.int_set(r.min + extent - 1, inner).max_value
-        if low is None or high is None:
+        found = find_ends(access.region[axis], inner, analyzer)
+        if found is None:
             return False
-        ends.append((low, high, access.is_write))
-
-    def precedes(a: tuple[PrimExpr, PrimExpr, bool], b: tuple[PrimExpr, PrimExpr, bool]) -> bool:
-        """Tell whether ``a`` ends before where ``b`` begins in any iteration to come."""
-        start = substitute(b[0], {var: after})
-        return a[1].dtype is start.dtype and analyzer.can_prove(LT(a[1], start))
-
-    pairs = [(a, b) for a in ends for b in ends if a[2] or b[2]]
-    return all(precedes(a, b) for a, b in pairs)
+        ends.append((found, access.is_write))
+    # Whatever an iteration touches ends before anything begins that one to come touches.
+    later = [found._replace(low=substitute(found.low, {var: after})) for found, _ in ends]
+    return all(
+        _is_before(a, b, analyzer)
+        for a, a_writes in ends
+        for b, (_, b_writes) in zip(later, ends)
+        if a_writes or b_writes
+    )

@@ -1,18 +1,22 @@
-"""Narrow the regions of blocks that contain loops or blocks from whole axes to tiles."""
+"""Derive the regions of blocks: those around loops and blocks are narrowed to tiles."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Final, TypeAlias
 
 from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import add, imm, sub, to_int
 from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
-from loomir.ir.visit import children, pre_order
+from loomir.ir.visit import children, pre_order, rebuild, rewrite
+from loomir.loops.bounds import find_ends
 from loomir.loops.ranges import loop_range
-from loomir.tir.buffer import Buffer, BufferLoad, BufferRegion, Range
-from loomir.tir.expr import GE, LE, And, IntImm, Let, PrimExpr, Var
+from loomir.tir.analysis.access_regions import infer_access_regions
+from loomir.tir.buffer import BufferLoad, BufferRegion, Range
+from loomir.tir.expr import GE, LE, And, IntImm, Let, Var
 from loomir.tir.stmt import (
     Block,
     BlockRealize,
@@ -22,22 +26,53 @@ from loomir.tir.stmt import (
     IfThenElse,
     SeqStmt,
     Stmt,
+    seq,
 )
 
-__all__ = ["narrow_regions"]
+__all__ = ["KEPT", "block_regions", "box_of", "narrow_regions"]
 
 _PLAIN = (For, BlockRealize, BufferStore, SeqStmt, IfThenElse, Evaluate)
 
 
-class _Box(NamedTuple):
-    buffer: Buffer
-    region: tuple[Range, ...]
-    is_write: bool
+KEPT: Final = 512
+"""How many blocks and nests are cached: an edit leaves most of a program unchanged."""
+Regions: TypeAlias = tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]
+"""What a block reads, and what it writes."""
+
+
+@lru_cache(maxsize=KEPT)
+def block_regions(block: Block) -> Regions:
+    """Return what a block reads and writes, by what it does and not by what it declares.
+
+    What a reduction updates counts as read as well.
+    """
+    body = block.body if block.init is None else seq((block.init, block.body))
+    body = rewrite(body, {Block: _declare_accesses})  # blocks inside may declare anything
+    return _regions(rebuild(block, {"body": body, "init": None}))
+
+
+def _regions(block: Block) -> Regions:
+    found = infer_access_regions(block.body, None, block.alloc_buffers, block.match_buffers)
+    return narrow_regions(block, *found)
+
+
+def _declare_accesses(block: Block) -> Block:
+    """Return a block that declares what it does."""
+    body = block.body if block.init is None else seq((block.init, block.body))
+    reads, writes = _regions(rebuild(block, {"body": body, "init": None}))
+    return rebuild(block, {"reads": reads, "writes": writes})
+
+
+def box_of(node: BufferLoad | BufferStore) -> BufferRegion:
+    """Return an element as a box, all of an axis whose index is a vector."""
+    pairs = zip(node.indices, node.buffer.whole().region)
+    box = (whole if i.dtype.lanes != 1 else Range(i, imm(1, i.dtype)) for i, whole in pairs)
+    return BufferRegion(node.buffer, tuple(box))
 
 
 def narrow_regions(
     block: Block, reads: tuple[BufferRegion, ...], writes: tuple[BufferRegion, ...]
-) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
+) -> Regions:
     """Narrow whole axes in the regions of a block to what its loops can reach.
 
     The regions of blocks inside are taken as they are declared.
@@ -45,27 +80,30 @@ def narrow_regions(
     if block.match_buffers or not _loops_in(block):
         return reads, writes
     loops: dict[Var, Range] = {}
-    boxes: list[_Box] = []
+    found: tuple[list[BufferRegion], list[BufferRegion]] = [], []
     for part in (block.body,) if block.init is None else (block.init, block.body):
-        if not _collect(part, loops, boxes):
+        if not _collect(part, loops, *found):
             return reads, writes
     analyzer = Analyzer()
     for it in block.iter_vars:
         if it.dom is not None:
             analyzer.bind(it.var, it.dom)
-    hulls: dict[tuple[int, bool], list[Range | None]] = {}
-    for box in boxes:
-        axes = [_hull(r, loops, analyzer) for r in box.region]
-        key = (id(box.buffer), box.is_write)
-        known = hulls.get(key)
-        if known is not None:
-            axes = [_union(a, b, analyzer) for a, b in zip(known, axes, strict=True)]
-        hulls[key] = axes
 
-    def tight(region: BufferRegion, is_write: bool) -> BufferRegion:
-        axes = hulls.get((id(region.buffer), is_write))
-        if axes is None:
-            return region
+    def narrow(
+        regions: Iterable[BufferRegion], boxes: list[BufferRegion]
+    ) -> Iterator[BufferRegion]:
+        hulls: dict[int, list[Range | None]] = {}
+        for box in boxes:
+            axes = [_hull(r, loops, analyzer) for r in box.region]
+            known = hulls.get(id(box.buffer))
+            if known is not None:
+                axes = [_union(a, b, analyzer) for a, b in zip(known, axes, strict=True)]
+            hulls[id(box.buffer)] = axes
+        for region in regions:
+            axes = hulls.get(id(region.buffer))
+            yield region if axes is None else tighten(region, axes)
+
+    def tighten(region: BufferRegion, axes: list[Range | None]) -> BufferRegion:
         whole = region.buffer.whole().region
         made = tuple(
             box
@@ -75,7 +113,7 @@ def narrow_regions(
         )
         return BufferRegion(region.buffer, made)
 
-    return tuple(tight(r, False) for r in reads), tuple(tight(r, True) for r in writes)
+    return tuple(narrow(reads, found[0])), tuple(narrow(writes, found[1]))
 
 
 def _loops_in(block: Block) -> bool:
@@ -89,7 +127,12 @@ def _loops_in(block: Block) -> bool:
     return False
 
 
-def _collect(stmt: Stmt, loops: dict[Var, Range], boxes: list[_Box]) -> bool:
+def _collect(
+    stmt: Stmt,
+    loops: dict[Var, Range],
+    reads: list[BufferRegion],
+    writes: list[BufferRegion],
+) -> bool:
     """List accesses in terms of loops; tell whether these are all."""
     stack: list[Stmt] = [stmt]
     while stack:
@@ -98,35 +141,29 @@ def _collect(stmt: Stmt, loops: dict[Var, Range], boxes: list[_Box]) -> bool:
             return False
         if isinstance(node, BlockRealize):
             given = dict(zip((it.var for it in node.block.iter_vars), node.values, strict=True))
-            for regions, is_write in ((node.block.reads, False), (node.block.writes, True)):
-                for region in regions:
-                    placed = substitute(region, given)
-                    boxes.append(_Box(placed.buffer, placed.region, is_write))
-            if not all(_loads(e, boxes) for e in (*node.values, node.predicate)):
+            reads += [substitute(region, given) for region in node.block.reads]
+            writes += [substitute(region, given) for region in node.block.writes]
+            if not all(_loads(e, reads) for e in (*node.values, node.predicate)):
                 return False
             continue
         if isinstance(node, For):
             loops[node.loop_var] = loop_range(node)
         elif isinstance(node, BufferStore):
-            boxes.append(_Box(node.buffer, _point(node.indices), True))
+            writes.append(box_of(node))
         for part in children(node):
             if isinstance(part, Stmt):
                 stack.append(part)
-            elif not _loads(part, boxes):
+            elif not _loads(part, reads):
                 return False
     return True
 
 
-def _point(indices: tuple[PrimExpr, ...]) -> tuple[Range, ...]:
-    return tuple(Range(i, None if i.dtype.lanes != 1 else imm(1, i.dtype)) for i in indices)
-
-
-def _loads(part: Node, boxes: list[_Box]) -> bool:
+def _loads(part: Node, reads: list[BufferRegion]) -> bool:
     for node in pre_order(part):
         if isinstance(node, Let) or (isinstance(node, Var) and node.dtype.is_handle):
             return False
         if isinstance(node, BufferLoad):
-            boxes.append(_Box(node.buffer, _point(node.indices), False))
+            reads.append(box_of(node))
     return True
 
 
@@ -136,12 +173,10 @@ def _hull(r: Range, loops: dict[Var, Range], analyzer: Analyzer) -> Range | None
         return None
     if any(isinstance(n, BufferLoad) for n in pre_order(r)):
         return None
-    low = analyzer.int_set(r.min, loops).min_value
-    last = analyzer.simplify(sub(add(r.min, to_int(r.extent, r.min.dtype)), imm(1, r.min.dtype)))
-    high = analyzer.int_set(last, loops).max_value
-    if low is None or high is None:
+    ends = find_ends(r, loops, analyzer)
+    if ends is None:
         return None
-    high = to_int(high, low.dtype)
+    low, high = ends.low, to_int(ends.high, ends.low.dtype)
     if any(v in loops for e in (low, high) for v in free_definitions(e)):
         return None
     extent = analyzer.simplify(add(sub(high, low), imm(1, low.dtype)))

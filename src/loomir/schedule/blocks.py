@@ -13,11 +13,12 @@ from typing import Final, NamedTuple
 
 from loomir.arith.iterators.map import detect_iter_map
 from loomir.check.tir.init_order import check_init_order
-from loomir.ir.equality import structural_equal
+from loomir.ir.equality import are_equal, structural_equal
 from loomir.ir.substitution import free_definitions
 from loomir.ir.visit import pre_order, rebuild
-from loomir.loops.accesses import block_regions, obstacle_in
+from loomir.loops.accesses import obstacle_in
 from loomir.loops.ranges import analyzer_for, positive
+from loomir.loops.regions import block_regions
 from loomir.schedule.nests import ranges_with_sizes
 from loomir.schedule.refusal import Refusal
 from loomir.schedule.state import Ref
@@ -75,13 +76,13 @@ def update_of(block: Block) -> Update | None:
     value = store.value
     if init.buffer is not store.buffer or not isinstance(value, COMBINERS):
         return None
-    if not _are_same(init.indices, store.indices):
+    if not are_equal(init.indices, store.indices):
         return None
     for old, rest in ((value.a, value.b), (value.b, value.a)):
         if (
             isinstance(old, BufferLoad)
             and old.buffer is store.buffer
-            and _are_same(old.indices, store.indices)
+            and are_equal(old.indices, store.indices)
             and not any(
                 isinstance(n, BufferLoad) and n.buffer.data is store.buffer.data
                 for n in pre_order(rest)
@@ -89,10 +90,6 @@ def update_of(block: Block) -> Update | None:
         ):
             return Update(store, type(value), rest, init)
     return None
-
-
-def _are_same(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
-    return len(a) == len(b) and all(structural_equal(x, y) for x, y in zip(a, b))
 
 
 def _explain_overlapping_writes(block: Block, writes: tuple[BufferRegion, ...]) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.visit import children, map_children, pre_order, rebuild
-from loomir.loops.accesses import Nest, block_regions, nest_of
+from loomir.loops.accesses import Nest, nest_of
 from loomir.loops.ranges import analyzer_for, loop_range
-from loomir.loops.regions import narrow_regions
+from loomir.loops.regions import block_regions, narrow_regions
 from loomir.schedule.blocks import complete_mistake, reduction_mistake
 from loomir.schedule.nests import sizes_of
 from loomir.schedule.refusal import Refusal

@@ -11,6 +11,7 @@ from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.node import Node
 from loomir.ir.visit import pre_order, rebuild
 from loomir.loops.accesses import Access, nest_of
+from loomir.loops.bounds import find_ends, find_greatest, find_least, is_known_outside
 from loomir.loops.conditions import conjuncts
 from loomir.loops.dependence import find_unsafe_loop
 from loomir.loops.ranges import analyzer_for, loop_range
@@ -20,7 +21,6 @@ from loomir.schedule.nests import ranges_with_sizes, sizes_of
 from loomir.schedule.refusal import Refusal, refuse, replace_part
 from loomir.schedule.state import Ref
 from loomir.support.diagnostics import nearest
-from loomir.support.dtype import DataType
 from loomir.tir.analysis.copy_statement import definitions_in
 from loomir.tir.buffer import (
     Buffer,
@@ -31,7 +31,7 @@ from loomir.tir.buffer import (
     Range,
     decl_buffer,
 )
-from loomir.tir.expr import And, Call, IntImm, Max, Min, Or, PrimExpr, Var
+from loomir.tir.expr import And, Call, IntImm, Or, PrimExpr, Var
 from loomir.tir.stmt import (
     TRUE,
     Block,
@@ -239,46 +239,14 @@ def _axis(
     for read in reads:
         low, high = whole
         for access, inner in read.by:
-            found = _ends(access.region[axis], inner, hidden, analyzer, dtype)
-            if found is not None:
-                low = _extreme(found[0], low, analyzer, is_max=True)
-                high = _extreme(found[1], high, analyzer, is_max=False)
+            found = find_ends(access.region[axis], inner, analyzer)
+            if found is not None and is_known_outside(found, hidden):
+                low = find_greatest((to_int(found.low, dtype), low), analyzer)
+                high = find_least((to_int(found.high, dtype), high), analyzer)
         ends.append((low, high))
-    first, last = ends[0] if ends else whole
-    for low, high in ends[1:]:
-        first = _extreme(first, low, analyzer, is_max=False)
-        last = _extreme(last, high, analyzer, is_max=True)
+    lows, highs = zip(*(ends or [whole]))
+    first, last = find_least(lows, analyzer), find_greatest(highs, analyzer)
     return Range(analyzer.simplify(first), analyzer.simplify(add(sub(last, first), one)))
-
-
-def _ends(
-    r: Range, inner: Mapping[Var, Range], hidden: set[int], analyzer: Analyzer, dtype: DataType
-) -> tuple[PrimExpr, PrimExpr] | None:
-    """Return the least and the greatest index of a range, None if they are not known."""
-    low = analyzer.int_set(r.min, inner).min_value
-    top = r.min
-    if r.extent is not None:
-        extent = to_int(r.extent, r.min.dtype)
-        top = add(r.min, sub(extent, imm(1, r.min.dtype)))
-    high = analyzer.int_set(top, inner).max_value
-    if low is None or high is None or _hides(low, hidden) or _hides(high, hidden):
-        return None
-    return to_int(low, dtype), to_int(high, dtype)
-
-
-def _hides(value: PrimExpr, hidden: set[int]) -> bool:
-    """Tell whether a value is not known before the statements below a place run."""
-    return any(isinstance(n, BufferLoad) or id(n) in hidden for n in pre_order(value))
-
-
-def _extreme(a: PrimExpr, b: PrimExpr, analyzer: Analyzer, *, is_max: bool) -> PrimExpr:
-    """Return the larger or the smaller of two values."""
-    small, large = (b, a) if is_max else (a, b)
-    if analyzer.can_prove(small <= large):
-        return a
-    if analyzer.can_prove(large <= small):
-        return b
-    return Max(a, b) if is_max else Min(a, b)
 
 
 def exactly(place: Ref, ref: Ref, indices: Sequence[PrimExpr]) -> list[Range] | None:

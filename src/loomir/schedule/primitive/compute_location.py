@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from loomir.arith.analyzer import Analyzer
 from loomir.arith.fold import add, imm, sub, to_int
-from loomir.ir.equality import structural_equal
+from loomir.ir.equality import are_equal
 from loomir.ir.visit import pre_order, rebuild
 from loomir.loops.accesses import Access, nest_of
+from loomir.loops.bounds import Ends, find_ends, find_greatest, find_least, is_known_outside
 from loomir.loops.dependence import explain_dependence, find_unsafe_loop
 from loomir.loops.ranges import analyzer_for, loop_range
 from loomir.schedule.blocks import cannot_start, complete_mistake, domains
@@ -32,7 +32,7 @@ from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Int, Loop, Sample, Sblock, primitive, query
 from loomir.tir.analysis.copy_statement import definitions_in
 from loomir.tir.buffer import Buffer, BufferLoad, IterVarType, Range
-from loomir.tir.expr import GE, LT, And, Max, Min, PrimExpr, Var
+from loomir.tir.expr import GE, LT, And, PrimExpr, Var
 from loomir.tir.stmt import (
     TRUE,
     BlockRealize,
@@ -92,45 +92,15 @@ def _boxes(accesses: Sequence[Access], inner: Mapping[Var, Range], loop: Ref) ->
         lows: list[PrimExpr] = []
         highs: list[PrimExpr] = []
         for access in accesses:
-            r = access.region[axis]
-            extent = imm(1, r.min.dtype) if r.extent is None else r.extent
-            low = analyzer.int_set(r.min, inner).min_value
-            last = add(r.min, sub(to_int(extent, r.min.dtype), imm(1, r.min.dtype)))
-            high = analyzer.int_set(last, inner).max_value
-            if low is None or high is None or _hides(low, hidden) or _hides(high, hidden):
-                low, high = imm(0, shape.dtype), sub(shape, imm(1, shape.dtype))
-            lows.append(to_int(low, shape.dtype))
-            highs.append(to_int(high, shape.dtype))
-        first = _find_least(lows, analyzer)
-        top = _greatest(highs, analyzer)
+            ends = find_ends(access.region[axis], inner, analyzer)
+            if ends is None or not is_known_outside(ends, hidden):
+                ends = Ends(imm(0, shape.dtype), sub(shape, imm(1, shape.dtype)))
+            lows.append(to_int(ends.low, shape.dtype))
+            highs.append(to_int(ends.high, shape.dtype))
+        first, top = find_least(lows, analyzer), find_greatest(highs, analyzer)
         count = analyzer.simplify(add(sub(top, first), imm(1, shape.dtype)))
         found.append(_Box(analyzer.simplify(first), count))
     return found
-
-
-def _hides(value: PrimExpr, hidden: set[int]) -> bool:
-    """Tell whether a value is not known before the body of a loop runs."""
-    return any(isinstance(n, BufferLoad) or id(n) in hidden for n in pre_order(value))
-
-
-def _find_least(values: list[PrimExpr], analyzer: Analyzer) -> PrimExpr:
-    made = values[0]
-    for value in values[1:]:
-        if analyzer.can_prove(value <= made):
-            made = value
-        elif not analyzer.can_prove(made <= value):
-            made = Min(made, value)
-    return made
-
-
-def _greatest(values: list[PrimExpr], analyzer: Analyzer) -> PrimExpr:
-    made = values[0]
-    for value in values[1:]:
-        if analyzer.can_prove(value >= made):
-            made = value
-        elif not analyzer.can_prove(made >= value):
-            made = Max(made, value)
-    return made
 
 
 def _nest_over(
@@ -470,9 +440,7 @@ def _find_produced_operand(ref: Ref, loop: Ref) -> Access | Refusal:
     (buffer,) = buffers.values()
     first = taken[0][1]
     plain = plain_indices_of(ref, first)
-    same = all(
-        all(structural_equal(a, b) for a, b in zip(n.indices, first.indices)) for _, n in taken
-    )
+    same = all(are_equal(n.indices, first.indices) for _, n in taken)
     writers, _, other = users(ref.scope, buffer)
     if not plain or not same or other or len(writers) != 1:
         return _refusal(

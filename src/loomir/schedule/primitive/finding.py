@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loomir.loops.accesses import block_regions
+from loomir.loops.regions import block_regions
 from loomir.schedule.refusal import Refusal, refuse
 from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Place, Sblock, query

@@ -12,8 +12,8 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import children, rebuild
-from loomir.loops.accesses import block_regions
 from loomir.loops.ranges import analyzer_for, loop_range
+from loomir.loops.regions import block_regions
 from loomir.schedule.moving import refresh_regions
 from loomir.schedule.nests import ranges_with_sizes
 from loomir.schedule.primitive.blockizing import blockize_nest, nest_below
