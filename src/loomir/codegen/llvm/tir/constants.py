@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from loomir.codegen.llvm.tir.frame import Interval
+from loomir.arith.bounds.interval import TRANSFER, Interval, fits
 from loomir.ir.op import Op
 from loomir.ir.visit import Step, children, trampoline
 from loomir.tir.builtins.table import BUILTINS, CHECKED_INDEX
 from loomir.tir.expr import (
     Add,
     And,
-    BinaryOp,
     Broadcast,
     Call,
     Cast,
@@ -163,33 +162,11 @@ def _range(expr: PrimExpr, known: Mapping[Var, Interval]) -> Step[Interval | Non
     if isinstance(expr, Var):
         return known.get(expr)
     if isinstance(expr, IntImm):
-        return expr.value, expr.value
+        return Interval(expr.value, expr.value)
     if isinstance(expr, (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)) and expr.dtype.lanes == 1:
         a: Interval | None = yield _range(expr.a, known)
         b: Interval | None = None if a is None else (yield _range(expr.b, known))
-        if a is not None and b is not None:
-            found = _combine(expr, a, b)
-    dtype = expr.dtype
-    if found is None or not dtype.min_value <= found[0] <= found[1] <= dtype.max_value:
-        return None
-    return found
-
-
-def _combine(op: BinaryOp, a: Interval, b: Interval) -> Interval | None:
-    if isinstance(op, Add):
-        return a[0] + b[0], a[1] + b[1]
-    if isinstance(op, Sub):
-        return a[0] - b[1], a[1] - b[0]
-    if isinstance(op, Mul):
-        products = [x * y for x in a for y in b]
-        return min(products), max(products)
-    if isinstance(op, Min):
-        return min(a[0], b[0]), min(a[1], b[1])
-    if isinstance(op, Max):
-        return max(a[0], b[0]), max(a[1], b[1])
-    if not isinstance(op.b, IntImm) or b[0] <= 0:
-        return None
-    if isinstance(op, FloorDiv):
-        return a[0] // b[0], a[1] // b[0]
-    # FloorMod by a positive constant.
-    return (a[0], a[1]) if a[0] >= 0 and a[1] < b[0] else (0, b[0] - 1)
+        by_what = constant_of(expr.b) if isinstance(expr, (FloorDiv, FloorMod)) else 1
+        if a is not None and b is not None and by_what is not None and by_what > 0:
+            found = TRANSFER[type(expr)](a, b)
+    return None if found is None or not fits(found, expr.dtype) else found

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
+from loomir.arith.bounds.interval import Interval
 from loomir.codegen.llvm.assembler.builder import Builder
 from loomir.codegen.llvm.assembler.text import Block, Callee, Function, Module
 from loomir.codegen.llvm.assembler.types import I64, PTR, VOID
@@ -25,7 +26,6 @@ from loomir.tir.stmt import Stmt
 __all__ = [
     "Cleanup",
     "FunctionFrame",
-    "Interval",
     "LinkedFunction",
     "LongLoop",
     "Loop",
@@ -36,8 +36,6 @@ __all__ = [
 
 Expressions: TypeAlias = Mapping[type, Callable[["FunctionFrame", Any], Step[Value]]]
 Statements: TypeAlias = Mapping[type, Callable[["FunctionFrame", Any], Step[None]]]
-Interval: TypeAlias = tuple[int, int]
-"""The least and the greatest value that an integer expression can have."""
 
 
 @dataclass(frozen=True, slots=True)

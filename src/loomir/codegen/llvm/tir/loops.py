@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from loomir.arith.bounds.interval import Interval
 from loomir.codegen.llvm.assembler.text import Block, Metadata
 from loomir.codegen.llvm.assembler.types import I64, VOID
 from loomir.codegen.llvm.assembler.values import Value, const
 from loomir.codegen.llvm.math.floats import cast, register_type
 from loomir.codegen.llvm.tir.constants import constant_of, range_of
-from loomir.codegen.llvm.tir.frame import FunctionFrame, Interval, LongLoop, Loop, PrefetchLoop
+from loomir.codegen.llvm.tir.frame import FunctionFrame, LongLoop, Loop, PrefetchLoop
 from loomir.codegen.llvm.tir.parallel import run_parallel
 from loomir.codegen.llvm.tir.polling import count, strip_length, weight_of
 from loomir.ir.visit import Step
@@ -96,10 +97,10 @@ def _check_end(frame: FunctionFrame, s: For, low: Value, count: Value) -> None:
 def _range(frame: FunctionFrame, s: For) -> Interval:
     dtype = s.loop_var.dtype
     low, extent = range_of(s.min, frame.ranges), range_of(s.extent, frame.ranges)
-    least = dtype.min_value if low is None else low[0]
+    least = dtype.min_value if low is None else low.low
     if low is None or extent is None:
-        return least, dtype.max_value
-    return least, max(least, min(dtype.max_value, low[1] + extent[1] - 1))
+        return Interval(least, dtype.max_value)
+    return Interval(least, max(least, min(dtype.max_value, low.high + extent.high - 1)))
 
 
 def _iterate(

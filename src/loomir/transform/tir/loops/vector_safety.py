@@ -7,13 +7,14 @@ from math import gcd
 from typing import Any, Final, NamedTuple
 
 from loomir.arith.bounds.expression_bounds import Bounds
+from loomir.arith.bounds.interval import TRANSFER, Interval
 from loomir.arith.linear_form import read_sums
 from loomir.ir.visit import of_classes, pre_order
 from loomir.tir.analysis.effects import Effects, effects, effects_of_node
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.calls import OUTSIDE
 from loomir.tir.builtins.table import IF_THEN_ELSE
-from loomir.tir.expr import And, Call, Let, Or, PrimExpr, Var
+from loomir.tir.expr import Add, And, Call, Let, Mul, Or, PrimExpr, Var
 from loomir.tir.stmt import (
     TRUE,
     Allocate,
@@ -222,21 +223,29 @@ def _meet(store: LaneAccess, other: LaneAccess, known: Loop, lanes: int, bounds:
         return True
     written, used = read_sums(store.start, other.start)
     difference = written.plus(used, -1)
-    low, high, grain = 0, 0, 0
     # A variable of an inner loop has independent values in the two accesses.
-    for form, sign in ((written, 1), (used, -1)):
-        for term, factor in form.terms.items():
-            if _moves(term, known):
-                span = bounds.of(term)
-                ends = (span.low * factor * sign, span.high * factor * sign)
-                low, high, grain = low + min(ends), high + max(ends), gcd(grain, factor)
+    moving = [
+        (term, factor * sign)
+        for form, sign in ((written, 1), (used, -1))
+        for term, factor in form.terms.items()
+        if _moves(term, known)
+    ]
+    grain = gcd(*(factor for _, factor in moving))
     if any(not _moves(term, known) for term in difference.terms):
         return grain != 0
-    low, high = low + difference.constant, high + difference.constant
+    low, high = _range_of_sum(moving, difference.constant, bounds)
     # Lanes at a distance of t meet if step * t is among low, low + grain, …, high.
     reach = [store.step * t for t in range(1 - lanes, lanes) if t]
     reached = (m for m in reach if low <= m <= high)
     return any(grain == 0 or (m - difference.constant) % grain == 0 for m in reached)
+
+
+def _range_of_sum(terms: Iterable[tuple[PrimExpr, int]], constant: int, bounds: Bounds) -> Interval:
+    """Bound a sum of terms times factors, plus a constant."""
+    made = Interval(constant, constant)
+    for term, factor in terms:
+        made = TRANSFER[Add](made, TRANSFER[Mul](bounds.of(term), Interval(factor, factor)))
+    return made
 
 
 def _is_clear(store: LaneAccess, load: LaneAccess, known: Loop, lanes: int, bounds: Bounds) -> bool:
@@ -246,10 +255,6 @@ def _is_clear(store: LaneAccess, load: LaneAccess, known: Loop, lanes: int, boun
         return False
     read, written = read_sums(load.start, store.start)
     difference = read.plus(written, -1)
-    low = high = difference.constant
-    for term, factor in difference.terms.items():
-        span = bounds.of(term)
-        ends = (span.low * factor, span.high * factor)
-        low, high = low + min(ends), high + max(ends)
+    low, high = _range_of_sum(difference.terms.items(), difference.constant, bounds)
     ends = (0, store.step * (lanes - 1))
     return high < min(ends) or low > max(ends)
