@@ -13,10 +13,11 @@ from loomir.arith.fold import imm64, product
 from loomir.autoschedule.builders.loops import allocate, declare_views
 from loomir.autoschedule.builders.reduction_ops import accumulate
 from loomir.autoschedule.ir.plan import Plan
-from loomir.autoschedule.ir.stage import Combine, LiftedFunction, Stage
+from loomir.autoschedule.ir.stage import Axis, Combine, LiftedFunction, Stage
 from loomir.autoschedule.rewrite.def_use import reads_of
+from loomir.loops.nests import nest_over
 from loomir.tir.buffer import Buffer, BufferLoad
-from loomir.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt, seq
+from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
 
 __all__ = ["OnStep", "Step", "serial_loops", "step_name", "write_body"]
 
@@ -39,16 +40,17 @@ def serial_loops(stage: Stage) -> Stmt:
     else:
         value = accumulate(stage.combine, BufferLoad(buffer, indices), stage.value)
         body = BufferStore(buffer, value, indices)
-        for axis in reversed(stage.reduced):
-            body = For(axis.var, imm64(0), axis.extent, ForKind.SERIAL, body)
+        body = _nest(stage.reduced, body)
         if stage.init is not None:
             body = seq([BufferStore(buffer, stage.init, indices), body])
         if stage.reduced and stage.block is not None and stage.block.init is not None:
             # A block starts an element with the first term, and leaves it as it is without one.
             body = IfThenElse(imm64(0) < product(axis.extent for axis in stage.reduced), body)
-    for axis in reversed(stage.axes):
-        body = For(axis.var, imm64(0), axis.extent, ForKind.SERIAL, body)
-    return body
+    return _nest(stage.axes, body)
+
+
+def _nest(axes: Sequence[Axis], body: Stmt) -> Stmt:
+    return nest_over([axis.var for axis in axes], [axis.extent for axis in axes], body)
 
 
 def write_body(

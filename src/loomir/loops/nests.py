@@ -6,10 +6,17 @@ from collections.abc import Sequence
 
 from loomir.ir.visit import by_class, rebuild
 from loomir.tir.analysis.effects import effects
-from loomir.tir.expr import Var
+from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.stmt import For, ForKind, Stmt
 
-__all__ = ["innermost_body", "is_rectangular", "is_serial", "split_nest", "wrap_in_loops"]
+__all__ = [
+    "innermost_body",
+    "is_rectangular",
+    "is_serial",
+    "nest_over",
+    "split_nest",
+    "wrap_in_loops",
+]
 
 
 def is_serial(loop: For) -> bool:
@@ -31,6 +38,13 @@ def innermost_body(stmt: Stmt) -> Stmt:
     while isinstance(stmt, For):
         stmt = stmt.body
     return stmt
+
+
+def nest_over(variables: Sequence[Var], extents: Sequence[PrimExpr], body: Stmt) -> Stmt:
+    """Put serial loops that count from 0 around a statement, the first one outermost."""
+    for var, extent in zip(reversed(variables), reversed(extents), strict=True):
+        body = For(var, IntImm(0, var.dtype), extent, ForKind.SERIAL, body)
+    return body
 
 
 def wrap_in_loops(loops: Sequence[For], body: Stmt) -> Stmt:

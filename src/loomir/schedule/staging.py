@@ -14,6 +14,7 @@ from loomir.loops.accesses import Access, nest_of
 from loomir.loops.bounds import find_ends, find_greatest, find_least, is_known_outside
 from loomir.loops.conditions import conjuncts
 from loomir.loops.dependence import find_unsafe_loop
+from loomir.loops.nests import nest_over
 from loomir.loops.ranges import analyzer_for, loop_range
 from loomir.schedule.blocks import domains
 from loomir.schedule.moving import cannot_cover, parts_of, plain_indices
@@ -38,7 +39,6 @@ from loomir.tir.stmt import (
     BlockRealize,
     BufferStore,
     For,
-    ForKind,
     IfThenElse,
     LetStmt,
     SeqStmt,
@@ -348,16 +348,18 @@ def copy_nest(
 
     With ``of_region``, the box is the domain of the block's iterators; else the buffer is.
     """
-    loops: list[tuple[Var, PrimExpr]] = []
+    loops: list[Var] = []
+    extents: list[PrimExpr] = []
     iters: list[IterVar] = []
     values: list[PrimExpr] = []
     for axis, (r, shape) in enumerate(zip(region, source.shape)):
         assert r.extent is not None
         dtype = shape.dtype
         loop, own = Var(f"ax{axis}", dtype), Var(f"v{axis}", dtype)
-        loops.append((loop, to_int(r.extent, dtype)))
+        loops.append(loop)
+        extents.append(to_int(r.extent, dtype))
         low = to_int(r.min, dtype)
-        dom = Range(low, to_int(r.extent, dtype)) if of_region else Range(imm(0, dtype), shape)
+        dom = Range(low, extents[-1]) if of_region else Range(imm(0, dtype), shape)
         iters.append(IterVar(dom, own, IterVarType.DATA_PAR))
         values.append(add(low, loop))
     at = tuple(it.var for it in iters)
@@ -370,10 +372,7 @@ def copy_nest(
         BufferStore(target, BufferLoad(source, at), at),
     )
     realize = BlockRealize(tuple(values), TRUE, block)
-    nest: Stmt = realize
-    for loop, extent in reversed(loops):
-        nest = For(loop, imm(0, loop.dtype), extent, ForKind.SERIAL, nest)
-    return nest, realize
+    return nest_over(loops, extents, realize), realize
 
 
 def insert_nest(

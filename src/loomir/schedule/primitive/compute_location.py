@@ -11,6 +11,7 @@ from loomir.ir.visit import pre_order, rebuild
 from loomir.loops.accesses import Access, nest_of
 from loomir.loops.bounds import Ends, find_ends, find_greatest, find_least, is_known_outside
 from loomir.loops.dependence import explain_dependence, find_unsafe_loop
+from loomir.loops.nests import nest_over
 from loomir.loops.ranges import analyzer_for, loop_range
 from loomir.schedule.blocks import cannot_start, complete_mistake, domains
 from loomir.schedule.moving import (
@@ -38,7 +39,6 @@ from loomir.tir.stmt import (
     BlockRealize,
     BufferStore,
     For,
-    ForKind,
     SeqStmt,
     Stmt,
     seq,
@@ -109,7 +109,8 @@ def _nest_over(
     """Make loops around a block that run over boxes of its iterators, within their domains."""
     block = ref.block
     analyzer = analyzer_for(_ranges_in(place))
-    loops: list[tuple[Var, PrimExpr]] = []
+    loops: list[Var] = []
+    extents: list[PrimExpr] = []
     values: list[PrimExpr] = []
     predicate: PrimExpr = TRUE
     for it in block.iter_vars:
@@ -121,7 +122,8 @@ def _nest_over(
         value: PrimExpr = to_int(box.low, dtype)
         if preserve_unit_loops or not analyzer.can_prove_equal(extent, 1):
             var = Var(f"ax{len(loops)}", dtype)
-            loops.append((var, extent))
+            loops.append(var)
+            extents.append(extent)
             analyzer.bind(var, Range(imm(0, dtype), extent))
             value = add(value, var)
         values.append(value)
@@ -131,10 +133,7 @@ def _nest_over(
                 if not analyzer.can_prove(condition):
                     predicate = condition if predicate is TRUE else And(predicate, condition)
     made = BlockRealize(tuple(values), predicate, block, span=ref.realize.span)
-    nest: Stmt = made
-    for var, extent in reversed(loops):
-        nest = For(var, imm(0, var.dtype), extent, ForKind.SERIAL, nest)
-    return nest, made
+    return nest_over(loops, extents, made), made
 
 
 def _move(ref: Ref, loop: Ref, nest: Stmt, at: int) -> tuple[Ref, Stmt]:

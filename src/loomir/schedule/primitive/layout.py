@@ -9,6 +9,7 @@ from loomir.arith.fold import imm
 from loomir.arith.iterators.index_map import IndexMap, is_bijective
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order, rebuild, rewrite
+from loomir.loops.nests import nest_over
 from loomir.loops.ranges import analyzer_for, ranges_in
 from loomir.schedule.moving import refresh_regions
 from loomir.schedule.nests import ranges_with_sizes
@@ -39,8 +40,6 @@ from loomir.tir.stmt import (
     Block,
     BlockRealize,
     BufferStore,
-    For,
-    ForKind,
     Stmt,
     seq,
 )
@@ -370,10 +369,7 @@ def _make_padding(
         IterVar(Range(imm(0, e.dtype), e), v, IterVarType.DATA_PAR) for v, e in zip(own, new.shape)
     )
     block = refresh_regions(Block(iters, (), (), f"{buffer.name}_pad", store))
-    nest: Stmt = BlockRealize(tuple(loops), where, block)
-    for loop, extent in reversed(list(zip(loops, new.shape))):
-        nest = For(loop, imm(0, loop.dtype), extent, ForKind.SERIAL, nest)
-    return nest
+    return nest_over(loops, new.shape, BlockRealize(tuple(loops), where, block))
 
 
 def _has_vector_accesses(owner: Ref, buffer: Buffer) -> bool:

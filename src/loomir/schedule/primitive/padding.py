@@ -11,7 +11,7 @@ from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import pre_order, rebuild
 from loomir.loops.conditions import conjunction, conjuncts
-from loomir.loops.nests import innermost_body
+from loomir.loops.nests import innermost_body, nest_over
 from loomir.schedule.blocks import cannot_start, complete_mistake, update_of
 from loomir.schedule.moving import refresh_regions
 from loomir.schedule.nests import cannot_chain, cannot_reshape
@@ -37,7 +37,7 @@ from loomir.tir.expr import (
     Select,
     Var,
 )
-from loomir.tir.stmt import TRUE, Block, BlockRealize, BufferStore, For, ForKind, Stmt, seq
+from loomir.tir.stmt import TRUE, Block, BlockRealize, BufferStore, ForKind, Stmt, seq
 
 __all__ = ["cannot_decompose_padding", "cannot_pad_einsum", "decompose_padding", "pad_einsum"]
 
@@ -346,9 +346,8 @@ def _copy_between(
         )
     name = f"{own.name}_crop" if crop else f"{own.name}_pad"
     block = refresh_regions(Block(tuple(iters), (), (), name, store))
-    nest: Stmt = BlockRealize(tuple(loops), TRUE, block)
-    for var, axis in zip(reversed(loops), reversed(axes)):
-        nest = For(var, imm(0, var.dtype), imm(runs[axis], var.dtype), ForKind.SERIAL, nest)
+    extents = [imm(runs[axis], var.dtype) for var, axis in zip(loops, axes)]
+    nest = nest_over(loops, extents, BlockRealize(tuple(loops), TRUE, block))
     return _PaddedBuffer(made, nest)
 
 

@@ -11,6 +11,7 @@ from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.equality import are_equal
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import pre_order, rewrite
+from loomir.loops.nests import nest_over
 from loomir.loops.ranges import analyzer_for
 from loomir.schedule.blocks import domains
 from loomir.schedule.moving import cannot_cover, refresh_regions
@@ -38,7 +39,7 @@ from loomir.support.diagnostics import CompileError
 from loomir.tir.analysis.copy_statement import definitions_in
 from loomir.tir.buffer import Buffer, BufferLoad, IterVar, IterVarType, Range, decl_buffer
 from loomir.tir.expr import IntImm, PrimExpr, Var
-from loomir.tir.stmt import TRUE, Block, BlockRealize, BufferStore, For, ForKind, Stmt
+from loomir.tir.stmt import TRUE, Block, BlockRealize, BufferStore, Stmt
 
 __all__ = ["reindex", "reindex_cache_read", "reindex_cache_write"]
 
@@ -157,10 +158,8 @@ def _copy(
     block = refresh_regions(Block(iters, (), (), stage.name, store))
     values = tuple(add(ranges[v].min, loops[v]) for v in axes.iters)
     realize = BlockRealize(values, TRUE, block)
-    nest: Stmt = realize
-    for v in reversed(axes.iters):
-        nest = For(loops[v], imm(0, v.dtype), _extent(ranges[v]), ForKind.SERIAL, nest)
-    return nest, realize
+    extents = [_extent(ranges[v]) for v in axes.iters]
+    return nest_over([loops[v] for v in axes.iters], extents, realize), realize
 
 
 def _redirect(ref: Ref, axes: _Axes, buffer: Buffer, stage: Buffer) -> BlockRealize:

@@ -13,7 +13,7 @@ from loomir.support.dtype import DataType
 from loomir.te.operation import extern
 from loomir.te.scalar import if_then_else, select
 from loomir.te.tensor import Tensor
-from loomir.te.topi.loops import saturate, wide
+from loomir.te.topi.loops import nest, saturate, wide
 from loomir.te.topi.manipulate import flatten
 from loomir.te.topi.shape import (
     Size,
@@ -29,9 +29,9 @@ from loomir.te.topi.shape import (
 )
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import call_builtin
-from loomir.tir.expr import Add, And, Eq, Max, Min, Mul, PrimExpr, StringImm, Var, const, convert
+from loomir.tir.expr import Add, And, Eq, Max, Min, Mul, PrimExpr, StringImm, const, convert
 from loomir.tir.expr import cast as converted
-from loomir.tir.stmt import BufferStore, For, ForKind, Stmt, seq
+from loomir.tir.stmt import BufferStore, Stmt, seq
 
 TakeMode: TypeAlias = Literal["raise", "wrap", "clip", "nan"]
 _MODES = ("raise", "wrap", "clip", "nan")
@@ -239,15 +239,6 @@ _COMBINED: dict[str, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
 }
 
 
-def _loops(shape: Sequence[PrimExpr], body: Callable[[list[PrimExpr]], Stmt]) -> Stmt:
-    """Run a statement for each element of a shape, in row-major order."""
-    variables = [Var(f"i{a}", e.dtype) for a, e in enumerate(shape)]
-    made = body(list(variables))
-    for var, extent in reversed(list(zip(variables, shape, strict=True))):
-        made = For(var, const(0, var.dtype), extent, ForKind.SERIAL, made)
-    return made
-
-
 def _scatter(
     name: str,
     x: Tensor,
@@ -264,13 +255,13 @@ def _scatter(
     def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
         source, at, new = ins
         (out,) = outs
-        copy = _loops(out.shape, lambda i: BufferStore(out, BufferLoad(source, tuple(i)), tuple(i)))
+        copy = nest(out.shape, lambda i: BufferStore(out, BufferLoad(source, tuple(i)), tuple(i)))
 
         def write(i: list[PrimExpr]) -> Stmt:
             to = tuple(place(at, i))
             return BufferStore(out, combine(BufferLoad(out, to), BufferLoad(new, tuple(i))), to)
 
-        return seq([copy, _loops(new.shape, write)])
+        return seq([copy, nest(new.shape, lambda i: write(list(i)))])
 
     return extern(x.shape, [x, indices, updates], body, name=name, dtype=x.dtype)
 

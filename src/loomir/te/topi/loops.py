@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from loomir.loops.nests import nest_over
 from loomir.te.topi.shape import Size
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import (
@@ -46,10 +47,7 @@ def count_loop(name: str, extent: ExprLike, body: Callable[[PrimExpr], Stmt]) ->
 def nest(extents: Sequence[PrimExpr], body: Callable[[Sequence[Any]], Stmt]) -> Stmt:
     """Run ``body`` at each index of a shape, the last axis fastest."""
     at = [Var(f"i{k}", e.dtype) for k, e in enumerate(extents)]
-    made = body(at)
-    for var, extent in zip(reversed(at), reversed(extents), strict=True):
-        made = For(var, IntImm(0, var.dtype), extent, ForKind.SERIAL, made)
-    return made
+    return nest_over(at, extents, body(at))
 
 
 def with_buffers(buffers: Sequence[Buffer], body: Sequence[Stmt]) -> Stmt:
