@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loomir.arith.fold import imm
-from loomir.loops.bounds import Ends, find_ends, find_greatest, find_least, is_known_outside
+from loomir.loops.bounds import Ends, find_ends, find_extreme, is_known_outside
 from loomir.loops.ranges import analyzer_for
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Range
@@ -42,8 +42,16 @@ def test_what_is_defined_inside_is_not_known_outside():
 
 def test_extremes_are_proved_or_computed():
     analyzer = analyzer_for({ROW: Range(number(0), number(8))})
-    assert find_least([ROW + 2, ROW, ROW + 1], analyzer) is ROW
+    assert find_extreme(Min, [ROW + 2, ROW, ROW + 1], analyzer) is ROW
     last = ROW + 2
-    assert find_greatest([ROW, last, ROW + 1], analyzer) is last
-    assert isinstance(find_least([ROW, SIZE], analyzer), Min)
-    assert isinstance(find_greatest([ROW, SIZE], analyzer), Max)
+    assert find_extreme(Max, [ROW, last, ROW + 1], analyzer) is last
+    assert isinstance(find_extreme(Min, [ROW, SIZE], analyzer), Min)
+    assert isinstance(find_extreme(Max, [ROW, SIZE], analyzer), Max)
+
+
+def test_of_equal_extremes_the_first_is_taken_or_the_last():
+    analyzer = analyzer_for({ROW: Range(number(0), number(1))})
+    values = [number(0), ROW]
+    for op in (Min, Max):
+        assert find_extreme(op, values, analyzer) is values[0]
+        assert find_extreme(op, values, analyzer, prefer_last=True) is ROW

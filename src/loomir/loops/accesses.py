@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from loomir.ir.equality import are_equal
 from loomir.ir.node import Node
@@ -31,7 +31,7 @@ from loomir.tir.stmt import (
     While,
 )
 
-__all__ = ["Access", "Nest", "iteration_of", "nest_of", "obstacle_in"]
+__all__ = ["Access", "Nest", "iteration_of", "loads_and_stores", "nest_of", "obstacle_in"]
 
 _MOST: Final = 16
 """How many elements of one buffer are distinguished; with more, their bounding box is used."""
@@ -74,6 +74,11 @@ def obstacle_in(stmt: Stmt, opaque: tuple[type[Stmt], ...] = _OPAQUE) -> str:
         if isinstance(node, Call) and effects_of_node(node) & Effects.ACTS:
             return f"it calls {getattr(node.op, 'name', node.op)}, which may do anything"
     return ""
+
+
+def loads_and_stores(found: Mapping[type, list[Any]]) -> list[BufferLoad | BufferStore]:
+    """List the accesses among nodes that ``by_class`` has grouped."""
+    return [*found.get(BufferLoad, ()), *found.get(BufferStore, ())]
 
 
 @lru_cache(maxsize=KEPT)

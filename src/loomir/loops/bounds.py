@@ -11,7 +11,7 @@ from loomir.ir.visit import pre_order
 from loomir.tir.buffer import BufferLoad, Range
 from loomir.tir.expr import LE, Max, Min, PrimExpr, Var
 
-__all__ = ["Ends", "find_ends", "find_greatest", "find_least", "is_known_outside"]
+__all__ = ["Ends", "find_ends", "find_extreme", "is_known_outside"]
 
 
 class Ends(NamedTuple):
@@ -38,19 +38,25 @@ def is_known_outside(ends: Ends, inner: set[int]) -> bool:
     )
 
 
-def find_least(values: Iterable[PrimExpr], analyzer: Analyzer) -> PrimExpr:
-    """Return the least of several values: one of them, if that is proved, or their minimum."""
+def find_extreme(
+    op: type[Min] | type[Max],
+    values: Iterable[PrimExpr],
+    analyzer: Analyzer,
+    *,
+    prefer_last: bool = False,
+) -> PrimExpr:
+    """Return the least or the greatest of several values, one of them if that is proved.
+
+    Of equal ones it is the first, or with ``prefer_last`` the last.
+    """
     made, *others = values
     for value in others:
-        if not analyzer.can_prove(LE(made, value)):
-            made = value if analyzer.can_prove(LE(value, made)) else Min(made, value)
-    return made
-
-
-def find_greatest(values: Iterable[PrimExpr], analyzer: Analyzer) -> PrimExpr:
-    """Return the greatest of several values: one of them, if that is proved, or their maximum."""
-    made, *others = values
-    for value in others:
-        if not analyzer.can_prove(LE(value, made)):
-            made = value if analyzer.can_prove(LE(made, value)) else Max(made, value)
+        a, b = (value, made) if prefer_last else (made, value)
+        small, large = (a, b) if op is Min else (b, a)
+        if analyzer.can_prove(LE(small, large)):
+            made = a
+        elif analyzer.can_prove(LE(large, small)):
+            made = b
+        else:
+            made = op(made, value)
     return made

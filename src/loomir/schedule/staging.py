@@ -11,7 +11,7 @@ from loomir.arith.iterators.map import detect_iter_map
 from loomir.ir.node import Node
 from loomir.ir.visit import pre_order, rebuild
 from loomir.loops.accesses import Access, nest_of
-from loomir.loops.bounds import find_ends, find_greatest, find_least, is_known_outside
+from loomir.loops.bounds import find_ends, find_extreme, is_known_outside
 from loomir.loops.conditions import conjuncts
 from loomir.loops.dependence import find_unsafe_loop
 from loomir.loops.nests import nest_over
@@ -32,7 +32,7 @@ from loomir.tir.buffer import (
     Range,
     decl_buffer,
 )
-from loomir.tir.expr import And, Call, IntImm, Or, PrimExpr, Var
+from loomir.tir.expr import And, Call, IntImm, Max, Min, Or, PrimExpr, Var
 from loomir.tir.stmt import (
     TRUE,
     Block,
@@ -241,11 +241,11 @@ def _axis(
         for access, inner in read.by:
             found = find_ends(access.region[axis], inner, analyzer)
             if found is not None and is_known_outside(found, hidden):
-                low = find_greatest((to_int(found.low, dtype), low), analyzer)
-                high = find_least((to_int(found.high, dtype), high), analyzer)
+                low = find_extreme(Max, (to_int(found.low, dtype), low), analyzer)
+                high = find_extreme(Min, (to_int(found.high, dtype), high), analyzer)
         ends.append((low, high))
     lows, highs = zip(*(ends or [whole]))
-    first, last = find_least(lows, analyzer), find_greatest(highs, analyzer)
+    first, last = find_extreme(Min, lows, analyzer), find_extreme(Max, highs, analyzer)
     return Range(analyzer.simplify(first), analyzer.simplify(add(sub(last, first), one)))
 
 

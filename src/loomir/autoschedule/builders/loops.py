@@ -8,8 +8,9 @@ from types import MappingProxyType
 from loomir.arith.fold import imm
 from loomir.ir.node import Node
 from loomir.ir.visit import by_class, nodes_outside, rebuild, rewrite
+from loomir.loops.accesses import loads_and_stores
 from loomir.support.dtype import DataType
-from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
+from loomir.tir.buffer import Buffer, decl_buffer
 from loomir.tir.expr import IntImm, PrimExpr, Var
 from loomir.tir.stmt import (
     PREFETCH_DISTANCE,
@@ -17,7 +18,6 @@ from loomir.tir.stmt import (
     TRUE,
     Block,
     BlockRealize,
-    BufferStore,
     DeclBuffer,
     For,
     ForKind,
@@ -148,8 +148,7 @@ def allocate(buffers: Iterable[Buffer], *body: Stmt, name: str = "scratch") -> S
 
 def declare_views(views: Iterable[Buffer], stmt: Stmt) -> Stmt:
     """Declare those of ``views`` that a statement uses around it, the first outermost."""
-    found = by_class(stmt)
-    used = {a.buffer for a in (*found.get(BufferLoad, ()), *found.get(BufferStore, ()))}
+    used = {access.buffer for access in loads_and_stores(by_class(stmt))}
     for view in reversed([view for view in views if view in used]):
         stmt = DeclBuffer(view, stmt)
     return stmt

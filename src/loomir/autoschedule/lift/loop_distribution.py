@@ -16,6 +16,7 @@ from loomir.autoschedule.builders.evaluate import number
 from loomir.autoschedule.lift.if_conversion import distribute_guard
 from loomir.ir.node import Node
 from loomir.ir.visit import by_class, rewrite
+from loomir.loops.accesses import loads_and_stores
 from loomir.loops.dependence import has_own_axis
 from loomir.loops.nests import is_rectangular, split_nest, wrap_in_loops
 from loomir.tir.analysis.effects import Effects, effects
@@ -147,11 +148,6 @@ def flatten(stmt: Stmt) -> list[Stmt]:
     return made
 
 
-def _accesses(stmt: Stmt) -> list[BufferLoad | BufferStore]:
-    found = by_class(stmt)
-    return [*found.get(BufferLoad, ()), *found.get(BufferStore, ())]
-
-
 def _is_plain(stmt: Stmt) -> bool:
     """Whether a statement does nothing but store values that can be computed at any time."""
     for kind, nodes in by_class(stmt).items():
@@ -175,7 +171,7 @@ def _split(
         return None
     users: dict[int, list[tuple[int, BufferLoad | BufferStore]]] = {}
     for place, part in enumerate(body):
-        for access in _accesses(part):
+        for access in loads_and_stores(by_class(part)):
             users.setdefault(id(access.buffer.data), []).append((place, access))
     table: dict[Buffer, Buffer] = {}
     joining: set[int] = set()

@@ -17,6 +17,7 @@ from loomir.autoschedule.lift.loop_distribution import flatten, is_memory_of_one
 from loomir.ir.node import Node
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, pre_order, rewrite
+from loomir.loops.accesses import loads_and_stores
 from loomir.tir.analysis.effects import Effects, effects, effects_of_node
 from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
 from loomir.tir.builtins.table import IF_THEN_ELSE
@@ -347,8 +348,7 @@ class _Versions:
 
     def _is_used(self, part: Stmt) -> bool:
         found = by_class(part)
-        accesses = [*found.get(BufferLoad, ()), *found.get(BufferStore, ())]
-        if any(access.buffer.data is self.buffer.data for access in accesses):
+        if any(access.buffer.data is self.buffer.data for access in loads_and_stores(found)):
             return True
         others = (*found.get(Var, ()), *(b.data for b in found.get(Buffer, ())))
         return any(var is self.buffer.data for var in others)
@@ -358,8 +358,7 @@ class _Versions:
         found = by_class(part)
         if any(var is self.buffer.data for var in found.get(Var, ())) or Buffer in found:
             return False
-        accesses = [*found.get(BufferLoad, ()), *found.get(BufferStore, ())]
-        own = [access for access in accesses if access.buffer.data is self.buffer.data]
+        own = [a for a in loads_and_stores(found) if a.buffer.data is self.buffer.data]
         return all(
             access.buffer is self.buffer
             and all(isinstance(i, IntImm) and i.value == 0 for i in access.indices)

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 
 from loomir.autoschedule.ir.stage import Stage
 from loomir.ir.visit import by_class
-from loomir.tir.buffer import Buffer, BufferLoad
+from loomir.loops.accesses import loads_and_stores
+from loomir.tir.buffer import Buffer
 from loomir.tir.expr import Var
-from loomir.tir.stmt import BufferStore, Stmt
+from loomir.tir.stmt import Stmt
 
 __all__ = ["Usage", "reads_of", "writes_of"]
 
@@ -23,10 +24,9 @@ def reads_of(part: Stage | Stmt) -> frozenset[int]:
     if isinstance(part, Stage):
         return part.reads()
     found = by_class(part)
-    accesses = [*found.get(BufferLoad, ()), *found.get(BufferStore, ())]
     return frozenset(
         {id(v) for v in found.get(Var, ())}
-        | {id(a.buffer.data) for a in accesses}
+        | {id(a.buffer.data) for a in loads_and_stores(found)}
         | {id(b.data) for b in found.get(Buffer, ())}
     )
 

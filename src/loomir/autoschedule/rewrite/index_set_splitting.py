@@ -1,4 +1,8 @@
-"""Index-set splitting and unswitching: remove guards by splitting a loop where they change."""
+"""Index-set splitting and unswitching: remove guards by splitting a loop where they change.
+
+This splits the axis of a stage, whose value is an expression. Loops that were tiled by hand are
+statements with a guard around a tile: ``transform/tir/loops/loop_partition.py`` peels those.
+"""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from loomir.ir.equality import structural_equal
 from loomir.ir.hashing import structural_hash
 from loomir.ir.visit import by_class, children
+from loomir.loops.accesses import loads_and_stores
 from loomir.target import Target
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.math import FAMILY
@@ -172,7 +173,7 @@ def _add(body: _Body, inner: _Body) -> None:
 def _registers(found: dict[Any, list[Any]]) -> set[Var]:
     """Find allocations that LLVM promotes to registers: all accesses have constant indices."""
     made: set[Var] = {s.buffer_var for s in found.get(Allocate, ())}
-    for access in (*found.get(BufferLoad, ()), *found.get(BufferStore, ())):
+    for access in loads_and_stores(found):
         if access.buffer.data in made and any(Var in by_class(i) for i in access.indices):
             made.discard(access.buffer.data)
     return made

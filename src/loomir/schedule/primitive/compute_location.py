@@ -9,7 +9,7 @@ from loomir.arith.fold import add, imm, sub, to_int
 from loomir.ir.equality import are_equal
 from loomir.ir.visit import pre_order, rebuild
 from loomir.loops.accesses import Access, nest_of
-from loomir.loops.bounds import Ends, find_ends, find_greatest, find_least, is_known_outside
+from loomir.loops.bounds import Ends, find_ends, find_extreme, is_known_outside
 from loomir.loops.dependence import explain_dependence, find_unsafe_loop
 from loomir.loops.nests import nest_over
 from loomir.loops.ranges import analyzer_for, loop_range
@@ -33,7 +33,7 @@ from loomir.schedule.state import Ref
 from loomir.schedule.table import Context, Int, Loop, Sample, Sblock, primitive, query
 from loomir.tir.analysis.copy_statement import definitions_in
 from loomir.tir.buffer import Buffer, BufferLoad, IterVarType, Range
-from loomir.tir.expr import GE, LT, And, PrimExpr, Var
+from loomir.tir.expr import GE, LT, And, Max, Min, PrimExpr, Var
 from loomir.tir.stmt import (
     TRUE,
     BlockRealize,
@@ -97,7 +97,8 @@ def _boxes(accesses: Sequence[Access], inner: Mapping[Var, Range], loop: Ref) ->
                 ends = Ends(imm(0, shape.dtype), sub(shape, imm(1, shape.dtype)))
             lows.append(to_int(ends.low, shape.dtype))
             highs.append(to_int(ends.high, shape.dtype))
-        first, top = find_least(lows, analyzer), find_greatest(highs, analyzer)
+        first = find_extreme(Min, lows, analyzer, prefer_last=True)
+        top = find_extreme(Max, highs, analyzer, prefer_last=True)
         count = analyzer.simplify(add(sub(top, first), imm(1, shape.dtype)))
         found.append(_Box(analyzer.simplify(first), count))
     return found

@@ -1,7 +1,8 @@
 """Compute the least, greatest and average value of an index at run time.
 
 Sizes are known numbers here. An average is exact for linear combinations of loop variables, which
-covers rectangular and triangular loops; ``exact`` tells whether it is.
+covers rectangular and triangular loops; ``exact`` tells whether it is. The rules work on averages
+as well as ends, so that they are not those of ``arith/bounds/interval.py``.
 """
 
 from __future__ import annotations

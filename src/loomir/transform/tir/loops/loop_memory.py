@@ -9,6 +9,9 @@ before the loop is certainly valid. It is valid for an element that
   which nothing was stored would itself be harmless, but LLVM treats a branch on such a value as
   unreachable.
 
+All elements of a buffer count as one, so that this takes linear time; whether iterations meet at an
+element is asked by ``loops/dependence.py``, which proves it, and by ``vector_safety.py``.
+
 Statements are numbered in program order, and a loop is the range of numbers in its body. A query is
 a binary search in these numbers, however deep the nest.
 """

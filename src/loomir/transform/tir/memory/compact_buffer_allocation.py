@@ -2,6 +2,8 @@
 
 A block that is moved into loops (``compute_at``) keeps a buffer for all of their iterations. If
 each iteration loads only what it stores itself, it needs memory for that part only.
+
+The part has a constant size and no gaps, unlike the boxes around accesses of ``loops/bounds.py``.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from loomir.arith.analyzer import Analyzer
 from loomir.ir.passes import register
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, children, nodes_outside, rebuild, rewrite
+from loomir.loops.accesses import loads_and_stores
 from loomir.loops.ranges import loop_range
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.builtins.table import ADDRESS_OF, BREAK_LOOP, CONTINUE_LOOP
@@ -107,7 +110,7 @@ def _may_shrink(s: Allocate, sizes: Analyzer) -> bool:
 def _list_used_otherwise(found: dict[Any, list[Any]], owned: dict[Var, Allocate]) -> Iterator[Var]:
     """List memory that is used in other ways than by accesses of its buffer."""
     yield from (v for v in found.get(Var, ()) if v in owned)
-    for access in (*found.get(BufferLoad, ()), *found.get(BufferStore, ())):
+    for access in loads_and_stores(found):
         data = access.buffer.data
         if data in owned:
             home = owned[data].body
