@@ -1,4 +1,4 @@
-"""Loop nests taken apart and put together."""
+"""Loop nests, split and wrapped."""
 
 from __future__ import annotations
 

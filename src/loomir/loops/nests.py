@@ -1,4 +1,4 @@
-"""Take loop nests apart, and put loops around statements."""
+"""Split loop nests into loops and body, and put loops around statements."""
 
 from __future__ import annotations
 

@@ -13,7 +13,14 @@ from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BlockRealize, For, Stmt
 
-__all__ = ["analyzer_for", "bind_loops", "find_size_ranges", "loop_range", "positive", "ranges_in"]
+__all__ = [
+    "analyzer_for",
+    "bind_loops",
+    "find_size_ranges",
+    "loop_range",
+    "positive_extents",
+    "ranges_in",
+]
 
 _LARGEST: Final = (1 << 31) - (1 << 16)
 _INDEX_BITS: Final = 32
@@ -62,7 +69,7 @@ def find_size_ranges(func: PrimFunc) -> dict[Var, Range]:
     }
 
 
-def positive(ranges: Mapping[Var, Range]) -> dict[Var, Range]:
+def positive_extents(ranges: Mapping[Var, Range]) -> dict[Var, Range]:
     """Return the ranges of variables that are extents, where there is a point within them all."""
     return {
         e: Range(imm(1, e.dtype), imm(_LARGEST, e.dtype))

@@ -17,7 +17,7 @@ from loomir.ir.equality import are_equal, structural_equal
 from loomir.ir.substitution import free_definitions
 from loomir.ir.visit import pre_order, rebuild
 from loomir.loops.accesses import obstacle_in
-from loomir.loops.ranges import analyzer_for, positive
+from loomir.loops.ranges import analyzer_for, positive_extents
 from loomir.loops.regions import block_regions
 from loomir.schedule.nests import ranges_with_sizes
 from loomir.schedule.refusal import Refusal
@@ -99,7 +99,9 @@ def _explain_overlapping_writes(block: Block, writes: tuple[BufferRegion, ...]) 
         if any(not _is_one(r) for r in region.region):
             return f"it writes more than one element of {region.buffer.name!r} at once"
         used = [r.min for r in region.region if any(v in own for v in free_definitions(r))]
-        known = analyzer_for(positive(own))  # without a point in the domain there are no instances
+        known = analyzer_for(
+            positive_extents(own)
+        )  # without a point in the domain there are no instances
         if own and not detect_iter_map(used, own, check_level="injective", analyzer=known).ok:
             return (
                 f"its instances are not known to write different elements of {region.buffer.name!r}"

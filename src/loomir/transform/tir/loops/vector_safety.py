@@ -1,7 +1,7 @@
 """Dependence test for vectorisation: whether iterations of a loop may become lanes of a vector.
 
 ``loops/dependence.py`` proves that iterations of a serial loop are independent. Here the program
-has said so, by marking the loop: it stays serial only if lanes meet, less than a vector apart.
+has said so, by marking the loop: it stays serial only if the lanes of one vector meet.
 """
 
 from __future__ import annotations
