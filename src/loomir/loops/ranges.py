@@ -11,11 +11,12 @@ from loomir.ir.visit import children
 from loomir.tir.buffer import Range
 from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
-from loomir.tir.stmt import BlockRealize, For, Stmt
+from loomir.tir.stmt import Block, BlockRealize, For, Stmt
 
 __all__ = [
     "analyzer_for",
     "bind_loops",
+    "domains",
     "find_size_ranges",
     "loop_range",
     "positive_extents",
@@ -44,6 +45,11 @@ def bind_loops(analyzer: Analyzer, loops: Iterable[For]) -> None:
     for loop in loops:
         if not analyzer.is_bound(loop.loop_var):
             analyzer.bind(loop.loop_var, loop_range(loop))
+
+
+def domains(block: Block) -> dict[Var, Range]:
+    """Return the domains of a block's iterators."""
+    return {it.var: it.dom for it in block.iter_vars if it.dom is not None}
 
 
 def ranges_in(stmt: Stmt) -> dict[Var, Range]:

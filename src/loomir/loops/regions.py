@@ -13,7 +13,7 @@ from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import children, pre_order, rebuild, rewrite
 from loomir.loops.bounds import find_ends
-from loomir.loops.ranges import loop_range
+from loomir.loops.ranges import analyzer_for, domains, loop_range
 from loomir.tir.analysis.access_regions import infer_access_regions
 from loomir.tir.buffer import BufferLoad, BufferRegion, Range
 from loomir.tir.expr import GE, LE, And, IntImm, Let, Var
@@ -84,10 +84,7 @@ def narrow_regions(
     for part in (block.body,) if block.init is None else (block.init, block.body):
         if not _collect(part, loops, *found):
             return reads, writes
-    analyzer = Analyzer()
-    for it in block.iter_vars:
-        if it.dom is not None:
-            analyzer.bind(it.var, it.dom)
+    analyzer = analyzer_for(domains(block))
 
     def narrow(
         regions: Iterable[BufferRegion], boxes: list[BufferRegion]

@@ -32,7 +32,6 @@ __all__ = [
     "affine_mistake",
     "cannot_start",
     "complete_mistake",
-    "domains",
     "explain_repetition",
     "explain_sharing",
     "init_mistake",
@@ -52,11 +51,6 @@ class Update(NamedTuple):
     operator: type[PrimExpr]
     value: PrimExpr
     init: BufferStore
-
-
-def domains(block: Block) -> dict[Var, Range]:
-    """Return the domains of a block's iterators."""
-    return {it.var: it.dom for it in block.iter_vars if it.dom is not None}
 
 
 def spatial(block: Block) -> dict[Var, Range]:

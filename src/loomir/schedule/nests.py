@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.loops.blocks import map_realizes, simplify_realize
-from loomir.loops.ranges import find_size_ranges, loop_range, ranges_in
+from loomir.loops.ranges import domains, find_size_ranges, loop_range, ranges_in
 from loomir.schedule.refusal import Refusal
 from loomir.schedule.state import Ref
 from loomir.tir.buffer import Range
@@ -60,7 +60,7 @@ def outer_ranges(ref: Ref) -> dict[Var, Range]:
         if around.is_loop:
             found[around.loop.loop_var] = loop_range(around.loop)
         else:
-            found.update((it.var, it.dom) for it in around.block.iter_vars if it.dom is not None)
+            found.update(domains(around.block))
     return found
 
 

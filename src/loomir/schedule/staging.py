@@ -15,8 +15,7 @@ from loomir.loops.bounds import find_ends, find_extreme, is_known_outside
 from loomir.loops.conditions import conjuncts
 from loomir.loops.dependence import find_unsafe_loop
 from loomir.loops.nests import nest_over
-from loomir.loops.ranges import analyzer_for, loop_range
-from loomir.schedule.blocks import domains
+from loomir.loops.ranges import analyzer_for, domains, loop_range
 from loomir.schedule.moving import cannot_cover, parts_of, plain_indices
 from loomir.schedule.nests import ranges_with_sizes, sizes_of
 from loomir.schedule.refusal import Refusal, refuse, replace_part

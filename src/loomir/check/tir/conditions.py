@@ -1,4 +1,7 @@
-"""Split the conditions around statements into conjuncts and inequalities, for proofs."""
+"""Split the conditions around statements into conjuncts and inequalities, for proofs.
+
+Unlike ``loops/conditions.py``, which rewrites conditions, this looks through negations and hints.
+"""
 
 from __future__ import annotations
 

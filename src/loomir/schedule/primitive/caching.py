@@ -8,7 +8,8 @@ from loomir.arith.fold import imm
 from loomir.ir.equality import are_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import pre_order, rebuild
-from loomir.schedule.blocks import complete_mistake, domains, explain_sharing
+from loomir.loops.ranges import domains
+from loomir.schedule.blocks import complete_mistake, explain_sharing
 from loomir.schedule.moving import (
     cannot_cover,
     part_with,

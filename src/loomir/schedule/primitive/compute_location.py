@@ -12,8 +12,8 @@ from loomir.loops.accesses import Access, nest_of
 from loomir.loops.bounds import Ends, find_ends, find_extreme, is_known_outside
 from loomir.loops.dependence import explain_dependence, find_unsafe_loop
 from loomir.loops.nests import nest_over
-from loomir.loops.ranges import analyzer_for, loop_range
-from loomir.schedule.blocks import cannot_start, complete_mistake, domains
+from loomir.loops.ranges import analyzer_for, domains, loop_range
+from loomir.schedule.blocks import cannot_start, complete_mistake
 from loomir.schedule.moving import (
     cannot_cover,
     cannot_feed,

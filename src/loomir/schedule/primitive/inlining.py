@@ -9,8 +9,8 @@ from loomir.arith.fold import to_int
 from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import pre_order, rebuild, rewrite
-from loomir.loops.ranges import analyzer_for
-from loomir.schedule.blocks import complete_mistake, domains
+from loomir.loops.ranges import analyzer_for, domains
+from loomir.schedule.blocks import complete_mistake
 from loomir.schedule.moving import (
     cannot_cover,
     cannot_feed,

@@ -12,8 +12,7 @@ from loomir.ir.equality import are_equal
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import pre_order, rewrite
 from loomir.loops.nests import nest_over
-from loomir.loops.ranges import analyzer_for
-from loomir.schedule.blocks import domains
+from loomir.loops.ranges import analyzer_for, domains
 from loomir.schedule.moving import cannot_cover, refresh_regions
 from loomir.schedule.nests import ranges_with_sizes
 from loomir.schedule.primitive.caching import (

@@ -12,7 +12,7 @@ from loomir.ir.equality import structural_equal
 from loomir.ir.node import Node
 from loomir.ir.substitution import free_definitions, substitute
 from loomir.ir.visit import children, rebuild
-from loomir.loops.ranges import analyzer_for, loop_range
+from loomir.loops.ranges import analyzer_for, domains, loop_range
 from loomir.loops.regions import block_regions
 from loomir.schedule.moving import refresh_regions
 from loomir.schedule.nests import ranges_with_sizes
@@ -227,7 +227,7 @@ def _regions(
     analyzer = analyzer_for(
         {
             **ranges_with_sizes(ref),
-            **{it.var: it.dom for it in outer.iter_vars if it.dom is not None},
+            **domains(outer),
         }
     )
     found: list[MatchBufferRegion] = []
@@ -289,7 +289,7 @@ def _make_tensorized(ref: Ref, outer: BlockRealize, intrin: TensorIntrin) -> Ref
     if block.alloc_buffers or block.match_buffers:
         return _refusal(ref.stmt, intrin, "the block has buffers of its own")
     desc, impl = body_of(intrin.desc), body_of(intrin.impl)
-    known = {it.var: it.dom for it in block.iter_vars if it.dom is not None}
+    known = domains(block)
     buffers = list(intrin.desc.buffer_map.values())
     matcher = _Matcher(buffers, analyzer_for({**ranges_with_sizes(ref), **known}))
     try:
