@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from unittest import mock
 
 from loomir.autoschedule.builders import thread_partition
-from loomir.autoschedule.driver import schedule_function, schedule_module
+from loomir.autoschedule.driver import schedule_function
 from loomir.ir.module import IRModule
 from loomir.ir.node import Node
 from loomir.ir.visit import pre_order, rebuild
 from loomir.target import Target
 from loomir.tir import Add, Block, BufferStore, IterVarType, Mul, PrimFunc
+from loomir.transform import ScheduleOptions, schedule
 
 __all__ = ["rules_of", "scheduled"]
 
@@ -29,7 +30,7 @@ def scheduled(target: str) -> Callable[[IRModule], IRModule]:
 
     def change(module: IRModule) -> IRModule:
         with _worth_it():
-            made = schedule_module(module, Target(target))
+            made = schedule(module, ScheduleOptions(Target(target)))
         kept = {g: f for g, f in module.functions.items() if may_regroup(f)}
         return rebuild(made, {"functions": {**made.functions, **kept}}) if kept else made
 

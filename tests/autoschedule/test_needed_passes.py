@@ -9,13 +9,12 @@ import pytest
 
 import loomir
 from loomir import te
-from loomir.autoschedule.driver import schedule_module
 from loomir.codegen.llvm.needs_loop_passes import is_shaped
 from loomir.driver import as_module
 from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
-from loomir.transform import lower
+from loomir.transform import ScheduleOptions, lower, schedule
 
 V4 = loomir.Target("x86-64-v4")
 
@@ -470,7 +469,7 @@ def kernels() -> dict[str, PrimFunc]:
 def test_the_default_schedule_shapes_loops_and_both_ways_give_the_same_bits(name: str):
     func = kernels()[name]
     machine = loomir.Target()
-    (lowered,) = lower(schedule_module(as_module(func), machine)).functions.values()
+    (lowered,) = lower(schedule(as_module(func), ScheduleOptions(machine))).functions.values()
     assert isinstance(lowered, PrimFunc)
     assert is_shaped(lowered, machine)
     rng = np.random.default_rng(0)

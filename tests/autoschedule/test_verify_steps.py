@@ -15,6 +15,7 @@ from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, LiftedFunction, Stage
 from loomir.autoschedule.lift.lift_function import lift_function
+from loomir.autoschedule.steps import LiftedKernel
 from loomir.autoschedule.verify_steps import StepVerifier, verify_stages
 from loomir.ir.passes import verifying
 from loomir.ir.substitution import substitute
@@ -268,16 +269,19 @@ def test_what_the_program_gets_wrong_is_no_mistake_of_a_step():
 
 # -- by the driver -----------------------------------------------------------------------------
 def broken(
-    step: Callable[[LiftedFunction], LiftedFunction],
-) -> Callable[[LiftedFunction], LiftedFunction]:
-    def one(kernel: LiftedFunction) -> LiftedFunction:
-        return replace(step(kernel), parts=tuple(reversed(kernel.parts)))
+    step: Callable[[LiftedKernel], LiftedKernel],
+) -> Callable[[LiftedKernel], LiftedKernel]:
+    def one(lifted: LiftedKernel) -> LiftedKernel:
+        kernel = step(lifted).kernel
+        return lifted._replace(kernel=replace(kernel, parts=tuple(reversed(lifted.kernel.parts))))
 
     return one
 
 
 def test_the_driver_verifies_where_it_is_asked_to(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(driver, "inline_stages", broken(driver.inline_stages))
+    first, *others = driver.REWRITES
+    rewrites = (replace(first, rewrite=broken(first.rewrite)), *others)
+    monkeypatch.setattr(driver, "REWRITES", rewrites)
     with verifying(False):
         schedule_function(chain, Target("haswell"))
     with verifying(), pytest.raises(InternalError, match=r"^inlining is wrong: stage 'scaled'"):

@@ -189,9 +189,9 @@ def test_a_wrong_step_of_the_default_schedule_is_named(monkeypatch: pytest.Monke
     )
     found = loomir.bisect(module(), [X])
     assert found is not None
-    assert found.stage == "the default schedule, tidying,"
+    assert found.stage == "tir.Schedule, tidying,"
     assert found.functions
-    assert str(found).startswith(f"the default schedule, tidying, of {found.functions[0]}")
+    assert str(found).startswith(f"tir.Schedule, tidying, of {found.functions[0]}")
 
 
 def test_right_programs_have_no_culprit():

@@ -26,7 +26,7 @@ PACKAGES: Final[dict[str, str]] = {
     "loomir.tir": "Loops as data: expressions, buffers, statements, functions.",
     "loomir.ir": "What all IRs share: modules, nodes, traversal, equality.",
     "loomir.ir.passes": "Passes, pipelines and facts. See [Write a pass](../tutorials/write-a-pass.md).",
-    "loomir.transform": "The pipeline that lowers loops. Passes on graphs have"
+    "loomir.transform": "The default schedule as a pass, and the pipeline that lowers loops. Passes on graphs have"
     " [a page of their own](relax-passes.md).",
     "loomir.schedule": "Schedules. Their primitives have [a page of their own](schedule.md).",
     "loomir.arith": "Proofs about index expressions. See [the reference](arith.md).",

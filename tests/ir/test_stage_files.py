@@ -13,7 +13,13 @@ from loomir.cli.files.source import load_file, programs_of
 from loomir.ir.stage_files import UNCHANGED
 from loomir.script import parse_file
 from loomir.support.diagnostics import CompileError
-from loomir.transform.pipelines import LOWER_CPU, LOWER_RELAX, OPTIMIZE_RELAX, WINOGRAD_UNASKED
+from loomir.transform.pipelines import (
+    LOWER_CPU,
+    LOWER_RELAX,
+    OPTIMIZE_RELAX,
+    SCHEDULE,
+    WINOGRAD_UNASKED,
+)
 from tests.cli.test_commands import EXAMPLES, invoke
 
 FILES = [*sorted((EXAMPLES / "relax").glob("*.py")), EXAMPLES / "softmax.py", EXAMPLES / "calls.py"]
@@ -43,8 +49,8 @@ def test_stages_are_numbered_through(tmp_path: Path):
     loomir.compile(program, dump=tmp_path)
     names = [path.name for path in sorted(tmp_path.iterdir())]
     optimizing = [*OPTIMIZE_RELAX.steps, *WINOGRAD_UNASKED.steps]
-    steps = [*optimizing, *LOWER_RELAX.steps, *LOWER_CPU.steps]
-    assert len(names) == len(steps) + 5  # the input, kernels, schedules, and the two of LLVM
+    steps = [*optimizing, *LOWER_RELAX.steps, *SCHEDULE.steps, *LOWER_CPU.steps]
+    assert len(names) == len(steps) + 4  # the input, kernels, and the two of LLVM
     assert [int(name[:2]) for name in names] == list(range(len(names)))
     assert names[0] == "00-input.py"
     assert names[-2].endswith("-code.ll")

@@ -1,9 +1,10 @@
 """Choose a default schedule: lift a function to stages, and plan each group by a rule.
 
-Rules are asked in order, from the most specific to the fallback, which takes any stage; the first
-that fits plans the group. Loops that cannot be lifted stay as written, unless they can be
-parallelised or split. A function that its author has scheduled stays as it is; a single loop of a
-kind other than ``range`` is only a request about that loop (``lift/loop_kinds.py``).
+``steps.py`` lists the steps. Rules are asked in order, from the most specific to the fallback,
+which takes any stage; the first that fits plans the group. Loops that cannot be lifted stay as
+written, unless they can be parallelised or split. A function that its author has scheduled stays as
+it is; a single loop of a kind other than ``range`` is only a request about that loop
+(``lift/loop_kinds.py``).
 """
 
 from __future__ import annotations
@@ -27,23 +28,15 @@ from loomir.autoschedule.ir.decision import (
     suspend_decisions,
 )
 from loomir.autoschedule.ir.plan import Plan
-from loomir.autoschedule.ir.stage import Combine, LiftedFunction, Stage
+from loomir.autoschedule.ir.stage import Combine, Stage
 from loomir.autoschedule.lift.lift_function import lift_function
 from loomir.autoschedule.lift.lift_loops import Reader
 from loomir.autoschedule.lift.loop_kinds import Request, arrangement_of, as_serial, requests_of
-from loomir.autoschedule.rewrite.collapse_axes import collapse_axes
 from loomir.autoschedule.rewrite.def_use import Usage, reads_of, writes_of
 from loomir.autoschedule.rewrite.delinearize import delinearize
-from loomir.autoschedule.rewrite.drop_unit_axes import (
-    Declare,
-    declare_in_prepacking,
-    drop_unit_axes,
-)
-from loomir.autoschedule.rewrite.forward_copies import forward_copies
-from loomir.autoschedule.rewrite.inline import inline_stages
-from loomir.autoschedule.rewrite.narrow_integers import narrow_integers
+from loomir.autoschedule.rewrite.drop_unit_axes import Declare, declare_in_prepacking
 from loomir.autoschedule.rules.attention.fused_attention import plan_attention
-from loomir.autoschedule.rules.delinearized_plan import plan_divided, sizes_of, with_digits
+from loomir.autoschedule.rules.delinearized_plan import plan_divided, sizes_of
 from loomir.autoschedule.rules.elementwise.elementwise import plan_elementwise, runs_long
 from loomir.autoschedule.rules.elementwise.interleave import plan_interleaved
 from loomir.autoschedule.rules.elementwise.transpose import plan_transpose
@@ -63,9 +56,9 @@ from loomir.autoschedule.rules.reduction.unordered_search import plan_search
 from loomir.autoschedule.rules.reduction.unrolled_reduction import plan_written_out
 from loomir.autoschedule.rules.stencil.stencil import plan_windows
 from loomir.autoschedule.rules.transposed_convolution.polyphase import plan_phases
+from loomir.autoschedule.steps import READ, REWRITES, TIDY, LiftedKernel
 from loomir.autoschedule.trace_steps import OnStep, Step, step_name, write_body
 from loomir.autoschedule.verify_steps import StepVerifier, verify_scheduled, verify_stages
-from loomir.ir.module import BaseFunc, GlobalVar, IRModule
 from loomir.ir.passes import is_verifying
 from loomir.ir.visit import rebuild
 from loomir.loops.ranges import find_size_ranges, loop_range
@@ -77,7 +70,7 @@ from loomir.tir.expr import Var
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import DeclBuffer, For, Stmt
 
-__all__ = ["SCHEDULED", "ScheduledFunction", "schedule_function", "schedule_module"]
+__all__ = ["SCHEDULED", "ScheduledFunction", "schedule_function"]
 
 SCHEDULED: Final = "tir.is_scheduled"
 """The attribute of functions that are scheduled: their loops are not changed any more."""
@@ -276,17 +269,6 @@ def _rules_within(name: str, constants: Set[Var]) -> tuple[Planner, ...]:
     return (apply_first_rule, *rules[1:])
 
 
-def schedule_module(module: IRModule, target: Target) -> IRModule:
-    """Schedule the loops of each function of a module."""
-    functions: dict[GlobalVar, BaseFunc] = {
-        var: schedule_function(func, target).func if isinstance(func, PrimFunc) else func
-        for var, func in module.functions.items()
-    }
-    if all(functions[var] is func for var, func in module.functions.items()):
-        return module
-    return module.with_functions(functions)
-
-
 def schedule_function(
     func: PrimFunc,
     target: Target,
@@ -317,7 +299,7 @@ def schedule_function(
     attrs = {**func.attrs, SCHEDULED: True}
     body = fold_constants(made.stmt)
     if on_step is not None:
-        on_step(Step("tidying", lambda: body))
+        on_step(Step(TIDY.name, lambda: body))
     new = PrimFunc(func.params, body, func.ret_type, func.buffer_map, attrs, span=func.span)
     if decisions is not None:
         decisions.on_scheduled(new)
@@ -337,43 +319,22 @@ class _Result(NamedTuple):
     unplanned: tuple[Stmt, ...] = ()
 
 
-class _LiftedKernel(NamedTuple):
-    """A kernel after all rewrites, the views that its stages store to, and what declares names."""
-
-    kernel: LiftedFunction
-    views: tuple[Buffer, ...]
-    declare: Declare
-
-
-def _lift(func: PrimFunc, on_step: OnStep | None, verifier: StepVerifier | None) -> _LiftedKernel:
+def _lift(func: PrimFunc, on_step: OnStep | None, verifier: StepVerifier | None) -> LiftedKernel:
     """Lift a function and rewrite its stages, step by step."""
 
-    def note_step(
-        name: str,
-        kernel: LiftedFunction,
-        declare: Declare = lambda stmt: stmt,
-        views: Sequence[Buffer] = (),
-    ) -> None:
+    def note_step(name: str, lifted: LiftedKernel) -> None:
+        kernel, views, declare = lifted
         if verifier is not None:
             verifier.verify_step(name, kernel)
         if on_step is not None:
             on_step(Step(name, lambda: write_body(kernel, declare, views=views)))
 
-    read = lift_function(func)
-    note_step("reading the loops", read)
-    inlined = narrow_integers(forward_copies(inline_stages(read)))
-    note_step("inlining", inlined)
-    cut, outer = drop_unit_axes(inlined)
-    note_step("leaving out axes of one element", cut, outer)
-    split, views = with_digits(cut)
-    note_step("splitting axes", split, outer, views)
-    kernel, inner = collapse_axes(split)
-
-    def declare(stmt: Stmt) -> Stmt:
-        return outer(inner(stmt))
-
-    note_step("joining axes", kernel, declare, views)
-    return _LiftedKernel(kernel, views, declare)
+    lifted = LiftedKernel(lift_function(func))
+    note_step(READ.name, lifted)
+    for step in REWRITES:
+        lifted = step.rewrite(lifted)
+        note_step(step.name, lifted)
+    return lifted
 
 
 def _schedule_body(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, Final, NamedTuple, cast
 
 import numpy as np
 import typer
@@ -66,6 +66,9 @@ from loomir.tir.signature import Signature, signature_of
 from loomir.transform.pipelines import CHECK_NAN
 
 __all__ = ["run"]
+
+_SHARE: Final = 0.02
+"""The share of the compile time from which a stage is shown."""
 
 # About ten seconds of the interpreter.
 _MOST_STEPS = 5_000_000
@@ -482,8 +485,11 @@ class _Job:
         """
         took = self.exe.compile_time
         if took is not None:
-            self.facts["compile_seconds"] = took
-            self.report.line(f"{self.key}: compiled in {show_seconds(took)}")
+            stages = self.exe.stage_times
+            self.facts |= {"compile_seconds": took, "stage_seconds": dict(stages)}
+            shown = [f"{k} {show_seconds(s)}" for k, s in stages.items() if s > _SHARE * took]
+            where = f" ({', '.join(shown)})" if shown else ""
+            self.report.line(f"{self.key}: compiled in {show_seconds(took)}{where}")
         mod = as_module(cast("Any", self.program))
         for name in graphs_of(self.program) or public_functions(self.program):
             sizes = {**constants(self.module, "SIZES"), **self.settings}

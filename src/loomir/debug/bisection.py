@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from loomir.autoschedule.driver import schedule_function, schedule_module
+from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.trace_steps import Step
-from loomir.build import compile
 from loomir.debug.values import (
     Trace,
     ValueDifference,
@@ -17,23 +16,25 @@ from loomir.debug.values import (
     trace,
     values_after,
 )
-from loomir.driver import Program, as_module, choose_packing
+from loomir.deploy.callables import callables
+from loomir.driver import Program
+from loomir.driver.compilation import Compilation
+from loomir.driver.stages import STAGES, run_stages
 from loomir.ir.module import BaseFunc, IRModule
 from loomir.ir.passes import Pipeline
 from loomir.ir.visit import rebuild
 from loomir.relax.expr import Function
+from loomir.runtime.compile_options import CompileOptions
 from loomir.support.argument_errors import explain_arguments
 from loomir.support.diagnostics import RunError
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
-from loomir.tir.link_calls import link_calls
-from loomir.transform.pipelines import lower, lower_relax, optimize_relax
-from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions
 
 __all__ = ["Culprit", "bisect"]
 
 NATIVE = "machine code"
-SCHEDULE = "the default schedule"
+_OPTIONS: Final = CompileOptions(check_bounds=None)
+"""The options by which ``loomir.compile`` compiles by default."""
 
 
 class Culprit(NamedTuple):
@@ -72,11 +73,11 @@ def bisect(
 
     Errors: those of the program itself, and of passes.
     """
-    module = link_calls(as_module(program))
+    made = run_stages(Compilation(program, "native", _OPTIONS), STAGES[:1])
+    module = before = made.module
     name = entry_of(module, name)
     wanted = trace(module, name, inputs)
-    before = module
-    stages = _stages(module) if pipeline is None else _stages_of(module, pipeline)
+    stages = _run_stages(made) if pipeline is None else _run_pipeline(module, pipeline)
     for stage, after in stages:
         if after is before:
             continue
@@ -84,42 +85,31 @@ def bisect(
         if found is not None:
             functions = _list_causes(before, after, name, inputs, wanted, tolerance)
             step = ""
-            if stage == SCHEDULE:
+            if stage == "tir.Schedule":
                 step = _step(before, functions, name, inputs, wanted, tolerance)
             return Culprit(f"{stage}{step}", functions, *found)
         before = after
-    return None if pipeline is not None else _native(module, name, inputs, wanted, tolerance)
+    return None if pipeline is not None else _native(made, name, inputs, wanted, tolerance)
 
 
-def _stages_of(module: IRModule, pipeline: Pipeline) -> Iterator[tuple[str, IRModule]]:
-    stages: list[tuple[str, IRModule]] = []
-    pipeline.run(module, on_stage=lambda stage, mod: stages.append((stage, mod)))
-    yield from stages
+def _run_pipeline(module: IRModule, pipeline: Pipeline) -> Iterator[tuple[str, IRModule]]:
+    passes: list[tuple[str, IRModule]] = []
+    pipeline.run(module, on_stage=lambda name, mod: passes.append((name, mod)))
+    yield from passes
 
 
-def _stages(module: IRModule) -> Iterator[tuple[str, IRModule]]:
-    stages: list[tuple[str, IRModule]] = []
-    packing = choose_packing(Target("native"))
-
-    def keep(stage: str, mod: IRModule) -> None:
-        stages.append((stage, mod))
-
-    winograd = WinogradConv2DOptions(constant=True)
-    faster = optimize_relax(module, winograd, on_stage=keep)
-    graph = link_calls(lower_relax(faster, packing, on_stage=keep))
-    yield from stages
-    kernels = {v: f for v, f in graph.functions.items() if isinstance(f, PrimFunc)}
-    loops = graph.with_functions(kernels)
-    stages.clear()
-    scheduled = schedule_module(loops, Target("native"))
-    before, whole = scheduled, graph if scheduled is loops else _with_kernels(graph, scheduled)
-    yield SCHEDULE, whole
-    lower(scheduled, on_stage=lambda stage, mod: stages.append((stage, mod)))
-    for stage, mod in stages:
-        if mod is not before:
-            whole = _with_kernels(graph, mod)
-        before = mod
-        yield stage, whole
+def _run_stages(made: Compilation) -> Iterator[tuple[str, IRModule]]:
+    """Run all stages but the first, and yield the program after each pass."""
+    passes: list[tuple[str, IRModule]] = []
+    made.on_stage = lambda name, mod: passes.append((name, mod))
+    before = whole = made.module
+    for stage in STAGES[1:]:
+        run_stages(made, [stage])
+        for name, mod in passes:
+            if mod is not before:
+                before, whole = mod, _with_kernels(made.graph, mod)
+            yield name, whole
+        passes.clear()
 
 
 def _step(
@@ -143,14 +133,15 @@ def _step(
     return ""
 
 
-def _with_kernels(graph: IRModule, loops: IRModule) -> IRModule:
-    """Return a graph with its kernels replaced by those of a later stage."""
-    if not any(isinstance(f, Function) for f in graph.functions.values()):
-        return loops
-    made = {v.name_hint: f for v, f in loops.functions.items()}
+def _with_kernels(graph: IRModule | None, after: IRModule) -> IRModule:
+    """Return the program after a pass, which may have seen only the kernels of a graph."""
+    if graph is None or any(isinstance(f, Function) for f in after.functions.values()):
+        return after
+    made = {v.name_hint: f for v, f in after.functions.items()}
     functions = {v: made.pop(v.name_hint, f) for v, f in graph.functions.items()}
-    functions.update({v: f for v, f in loops.functions.items() if v.name_hint in made})
-    return graph.with_functions(functions)
+    functions.update({v: f for v, f in after.functions.items() if v.name_hint in made})
+    changed = any(f is not graph.functions.get(v) for v, f in functions.items())
+    return graph.with_functions(functions) if changed else graph
 
 
 def _check(
@@ -198,7 +189,7 @@ def _list_causes(
 
 
 def _native(
-    module: IRModule,
+    made: Compilation,
     name: str,
     inputs: Sequence[object],
     wanted: Trace,
@@ -206,9 +197,9 @@ def _native(
 ) -> Culprit | None:
     args = [copy.deepcopy(value) for value in inputs]
     try:
-        returned: object = compile(module)[name](*args)
+        returned: object = callables(made.tables, made.native)[name](*args)
     except RunError as error:
         return Culprit(NATIVE, (), None, error)
-    got = Trace((), values_after(module[name], returned, args))
+    got = Trace((), values_after(made.module[name], returned, args))
     found = compare_traces(Trace((), wanted.left), got, tolerance)
     return None if found is None else Culprit(NATIVE, (), found)

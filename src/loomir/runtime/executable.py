@@ -42,6 +42,7 @@ class Executable(HtmlDisplay):
     ``script``, ``llvm_ir`` and ``assembly`` are generated on first access.
     ``compile_time`` is the number of seconds that compiling took, including machine code; None if
     machine code is left to the first call (``eager=True`` generates it at once), or was loaded.
+    ``stage_times`` says how many of them each stage took, by its name; none if it was loaded.
     ``schedules`` says whether each kernel has the default schedule or that of a record, if the
     program was compiled with a tuning database.
     """
@@ -59,6 +60,7 @@ class Executable(HtmlDisplay):
         "_script",
         "compile_time",
         "schedules",
+        "stage_times",
     )
 
     def __init__(
@@ -73,9 +75,11 @@ class Executable(HtmlDisplay):
         export: Callable[[str | os.PathLike[str]], None] | None = None,
         profile: Callable[[str, tuple[object, ...]], Profile] | None = None,
         compile_time: float | None = None,
+        stage_times: Mapping[str, float] = MappingProxyType({}),
         schedules: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.compile_time = compile_time
+        self.stage_times = MappingProxyType(dict(stage_times))
         self.schedules = MappingProxyType(dict(schedules))
         self._functions = MappingProxyType(dict(functions))
         main = self._functions.get("main")

@@ -62,6 +62,7 @@ from loomir.transform.tir.memory.flatten_buffer import flatten_buffer
 from loomir.transform.tir.memory.plan_and_update_buffer_allocation_location import (
     plan_and_update_buffer_allocation_location,
 )
+from loomir.transform.tir.schedule import schedule
 from loomir.transform.tir.simplify.remove_assume import remove_assume
 from loomir.transform.tir.simplify.remove_no_op import remove_no_op
 from loomir.transform.tir.simplify.stmt_simplify import stmt_simplify
@@ -72,6 +73,7 @@ __all__ = [
     "LOWER_CPU",
     "LOWER_RELAX",
     "OPTIMIZE_RELAX",
+    "SCHEDULE",
     "WINOGRAD",
     "WINOGRAD_UNASKED",
     "LowerOptions",
@@ -145,6 +147,8 @@ WINOGRAD_UNASKED: Final = Pipeline(
     (winograd_conv2d,),  # after folding of constants
     assumes={"relax_derived", "relax_normal_form", "relax_well_formed"},
 )
+
+SCHEDULE: Final = Pipeline("tir.schedule", (schedule,), assumes={"well_formed", "within_extents"})
 
 LOWER_CPU: Final = Pipeline(
     "tir.lower_cpu",

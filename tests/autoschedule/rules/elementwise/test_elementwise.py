@@ -7,7 +7,7 @@ import pytest
 
 import loomir
 from loomir import te
-from loomir.autoschedule.driver import schedule_function, schedule_module
+from loomir.autoschedule.driver import schedule_function
 from loomir.driver import as_module
 from loomir.ir.visit import by_class
 from loomir.script import from_source
@@ -15,7 +15,7 @@ from loomir.script import tir as T
 from loomir.te import topi
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import BufferStore, For
-from loomir.transform import lower
+from loomir.transform import ScheduleOptions, lower, schedule
 from tests.autoschedule.agreement import agrees
 from tests.autoschedule.equivalence import assert_same_results, schedule_for
 
@@ -233,7 +233,9 @@ def test_divisions_by_products_that_are_0_fail_all_the_same():
 def test_no_element_is_left_over_where_vectors_cover_all(size: int):
     x = te.placeholder((size,), "float32", name="x")
     func = te.create_prim_func([x, topi.multiply(x, x)])
-    lowered = lower(schedule_module(as_module(func), loomir.Target("haswell"))).functions.values()
+    lowered = lower(
+        schedule(as_module(func), ScheduleOptions(loomir.Target("haswell")))
+    ).functions.values()
     loops = [loop for f in lowered for loop in by_class(f).get(For, ())]
     assert all(s.value.dtype.lanes > 1 for f in loops for s in by_class(f).get(BufferStore, ()))
     assert_same_results(func, (size,), (size,), dtype="float32")

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.autoschedule.driver import schedule_module
 from loomir.check.tir.verify import verify
 from loomir.driver import as_module
 from loomir.script import from_source
 from loomir.script import tir as T
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
+from loomir.transform import ScheduleOptions, schedule
 from tests.autoschedule.agreement import draw, interpret_kinds, read_function
 from tests.autoschedule.equivalence import schedule_for
 from tests.autoschedule.rules.reduction.test_ordered_sums import (
@@ -158,7 +158,7 @@ def main(A: T.Buffer((600,), "int32"), B: T.Buffer((600,), "int32")):
         t = T.int32()
         A[i] = T.Let(t + t, where={t: A[70]}) + B[i]
 """)
-    made = schedule_module(as_module(func), Target("x86-64-v4"))
+    made = schedule(as_module(func), ScheduleOptions(Target("x86-64-v4")))
     assert made.script().count("T.vectorized") > 1
     assert not verify(made)
 

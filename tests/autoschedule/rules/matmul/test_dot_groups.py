@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.autoschedule.driver import schedule_module
 from loomir.driver import as_module
 from loomir.script import from_source
 from loomir.target import Target
+from loomir.transform import ScheduleOptions, schedule
 
 ROWS, COLUMNS, DEPTH = 17, 21, 35
 SIGNS = [(one, other) for one in ("int8", "uint8") for other in ("int8", "uint8")]
@@ -63,7 +63,7 @@ def test_instructions(target: str, signs: tuple[str, str]):
 @pytest.mark.parametrize("target", INSTRUCTIONS)
 @pytest.mark.parametrize("signs", SIGNS)
 def test_the_largest_bytes(target: str, signs: tuple[str, str]):
-    made = schedule_module(as_module(product(*signs)), Target(target))
+    made = schedule(as_module(product(*signs)), ScheduleOptions(Target(target)))
     for pick in (min, max):
         a, b = (
             np.full(shape, pick(np.iinfo(kind).min, np.iinfo(kind).max, key=abs), kind)

@@ -11,10 +11,10 @@ from fuzz.choices import SeedChoices
 from fuzz.default_schedule.small_machines import small
 from fuzz.families.cases import Case
 from fuzz.families.contractions.contractions import draw
-from loomir.autoschedule.driver import schedule_module
 from loomir.interp import interpret
 from loomir.ir.module import IRModule
 from loomir.tir.function import PrimFunc
+from loomir.transform import ScheduleOptions, schedule
 from loomir.transform.relax.kernels.legalize_ops import legalize_ops
 
 TARGETS = ("x86-64", "haswell", "alderlake", "icelake-server", "znver4", "sapphirerapids")
@@ -41,5 +41,7 @@ def test_schedules_for_small_caches_change_nothing(seed: int) -> None:
     graph = not isinstance(case.module[case.entry], PrimFunc)
     name = TARGETS[seed % len(TARGETS)]
     with small(SeedChoices(seed), name) as target:
-        made = schedule_module(legalize_ops(case.module) if graph else case.module, target)
+        made = schedule(
+            legalize_ops(case.module) if graph else case.module, ScheduleOptions(target)
+        )
     holds(case, made, case.arguments)
