@@ -52,7 +52,7 @@ def test_many_rules_take_loops() -> None:
         (parallelize, "explain_dependence", ""),
         (loop_distribution, "_is_iteration_private", True),
         (lift_loops, "_loads", False),
-        (lift_loops, "_are_all_equal", True),
+        (lift_loops, "are_equal", True),
     ],
 )
 def test_a_check_that_is_not_made_is_missed(
