@@ -23,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 import loomir
+from fuzz.stress.tuning import killed_searches, killed_workers
 from loomir.ir.module import IRModule
 from loomir.ir.serialize import from_json, to_json
 from loomir.script import from_source
@@ -292,7 +293,18 @@ def files(choices: random.Random, size: int) -> None:
 Scenario = Callable[[random.Random, int], None]
 
 SCENARIOS: Final[dict[str, Scenario]] = {
-    call.__name__: call for call in (interrupts, callers, forks, stacks, memory, refused, files)
+    call.__name__: call
+    for call in (
+        interrupts,
+        callers,
+        forks,
+        stacks,
+        memory,
+        refused,
+        files,
+        killed_searches,
+        killed_workers,
+    )
 }
 
 

@@ -11,7 +11,7 @@ from fuzz.stress import __main__ as stress
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="fork, rlimits and /proc")
 
 
-@pytest.mark.parametrize("name", ["forks", "interrupts"])
+@pytest.mark.parametrize("name", ["forks", "interrupts", "killed_workers"])
 def test_processes_bear_strain(name: str):
     assert stress.failure_of(name, 0, 1) == ""
 
