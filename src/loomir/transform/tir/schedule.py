@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from loomir.autoschedule.driver import schedule_function
 from loomir.ir.passes import register
+from loomir.support.fork_safe import import_module
 from loomir.target import Target
 from loomir.tir.function import PrimFunc
 from loomir.transform.tir.instrument.split_bounds_checks import split_bounds_checks
@@ -35,8 +36,10 @@ def schedule(func: PrimFunc, options: ScheduleOptions = ScheduleOptions()) -> Pr
 
     ``loomir.autoschedule.steps.STEPS`` lists the steps.
     """
+    # Imported on demand: many who need other passes schedule nothing.
+    arrange: Any = import_module("loomir.autoschedule.driver").schedule_function
     machine = Target(options.target)
     if not options.check_bounds:
-        return schedule_function(func, machine).func
+        return arrange(func, machine).func
     split = split_bounds_checks(func)
-    return func if split is None else split.join(schedule_function(split.fast, machine).func)
+    return func if split is None else split.join(arrange(split.fast, machine).func)
