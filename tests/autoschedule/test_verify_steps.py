@@ -15,6 +15,8 @@ from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, LiftedFunction, Stage
 from loomir.autoschedule.lift.lift_function import lift_function
+from loomir.autoschedule.rule_table import Rule
+from loomir.autoschedule.rules.fallback import plan_general
 from loomir.autoschedule.steps import LiftedKernel
 from loomir.autoschedule.verify_steps import StepVerifier, verify_stages
 from loomir.ir.passes import verifying
@@ -292,10 +294,10 @@ def fallback(change: Callable[[Stmt], Stmt]) -> Callable[..., Any]:
     """Return the rules: one that is wrong."""
 
     def rule(stages: Sequence[Stage], inner: object, target: Target) -> tuple[Plan, int]:
-        plan = driver.plan_general(stages[0], target)
+        plan = plan_general(stages[0], target)
         return replace(plan, stmt=change(plan.stmt)), 1
 
-    return lambda *_: (driver.Rule("wrong", rule),)
+    return lambda *_: (Rule("wrong", "", "", rule),)
 
 
 def repeated(stmt: Stmt) -> Stmt:
@@ -322,6 +324,6 @@ def elsewhere(buffer: Any) -> Callable[[Stmt], Stmt]:
 def test_a_rule_that_makes_wrong_loops_is_named(
     change: Callable[[Stmt], Stmt], message: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(driver, "_rules", fallback(change))
+    monkeypatch.setattr(driver, "rules_of", fallback(change))
     with verifying(), pytest.raises(InternalError, match=rf"(?s)^reduction is wrong: .*{message}"):
         schedule_function(chain, Target("haswell"))

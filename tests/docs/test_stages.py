@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from loomir.autoschedule.rule_table import rules_of
 from loomir.autoschedule.steps import STEPS
 from loomir.driver.stages import STAGES
 from tests.docs.markdown import ROOT
@@ -31,3 +32,8 @@ def test_the_files_of_stages_exist():
 
 def test_every_step_of_the_default_schedule_is_listed_in_its_order():
     assert rows_of("step") == [[step.name, step.does] for step in STEPS]
+
+
+def test_every_rule_is_listed_in_its_order():
+    rules = rules_of(frozenset())
+    assert rows_of("rule") == [[rule.name, rule.takes, rule.reason] for rule in rules]

@@ -178,5 +178,5 @@ def test_candidates_are_noted_where_rules_decide(monkeypatch: pytest.MonkeyPatch
     places = {(module, name) for module, name, _, _ in found}
     assert ("builders/thread_partition.py", "tasks") in places
     assert ("rules/elementwise/elementwise.py", "vector") in places
-    assert ("driver.py", "rule", '"element-wise"', True) in found
-    assert ("driver.py", "rule", '"loops"', False) in found
+    assert ("rule_table.py", "rule", '"element-wise"', True) in found
+    assert ("rule_table.py", "rule", '"loops"', False) in found
