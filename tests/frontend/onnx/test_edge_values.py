@@ -109,3 +109,20 @@ main (float[n, 3] x) => (uint8[n, 3] y, float scale, uint8 zero, float[n, 3] ste
     ramp = np.array([[-1, 0, 4]], "float32")
     y, scale, zero, steps = map(np.asarray, exe(ramp))
     assert (y.tolist(), scale, zero) == ([[0, 51, 255]], np.float32(5 / 255), 51)
+
+
+@pytest.mark.parametrize("version", [13, 17, 20, 22, 23])
+@pytest.mark.parametrize("operator", ["SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_losses_hold_in_later_versions(operator: str, version: int, reduction: str):
+    result = "float[3] y" if reduction == "none" else "float y"
+    made = model(
+        f"main (float[3, 4] x, int64[3] t) => ({result}) "
+        f'{{ y = {operator} <reduction = "{reduction}", ignore_index = -100> (x, t) }}',
+        version=version,
+    )
+    x = np.random.default_rng(0).standard_normal((3, 4)).astype("float32")
+    t = np.array([2, -100, 0])
+    (wanted,) = reference(made, x, t)
+    got = loomir.compile(loomir.onnx.load(made))(x, t)
+    np.testing.assert_allclose(np.asarray(got), wanted, rtol=1e-5)

@@ -373,6 +373,9 @@ def standard_function(
             raise CannotImport("an attribute that its definition needs is a function's")
         made.attribute.extend([written[name] for name in others])
         given = [_type_proto(helper, t).SerializeToString() for t in types]
+        # A definition is written for a version, and holds until there is another one.
+        known = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+        version = max(known, default=version)
         data = schema.get_context_dependent_function_with_opset_version(
             version, made.SerializeToString(), given
         )
