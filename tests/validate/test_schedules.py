@@ -13,6 +13,7 @@ import pytest
 import loomir
 import loomir.autoschedule.driver as scheduling
 from loomir import validate_schedule
+from loomir.autoschedule import rule_table
 from loomir.autoschedule.driver import schedule_function
 from loomir.autoschedule.ir.stage import Stage
 from loomir.autoschedule.steps import READ, REWRITES, TIDY, LiftedKernel
@@ -120,7 +121,7 @@ def loses_a_step(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def test_a_rule_that_loses_a_term_is_named(monkeypatch: Any) -> None:
-    monkeypatch.setattr(scheduling, "_plan_group", loses_a_step(scheduling._plan_group))
+    monkeypatch.setattr(scheduling, "plan_group", loses_a_step(rule_table.plan_group))
     report = validate_schedule(total, "haswell", sizes={"n": 50}, seeds=[0])
     assert not report.ok
     difference = report.functions[0].difference
