@@ -296,3 +296,32 @@ def test_nothing_to_combine_is_part_of_the_stage() -> None:
         loomir.compile(func, cache=False, opt_level=1)(*arrays)
         for a, b in zip(arrays, wanted, strict=True):
             np.testing.assert_allclose(a, b, 1e-5, 1e-6)
+
+
+def test_rows_that_the_second_product_reads_by_another_name_have_memory() -> None:
+    def products(
+        a: te.Tensor, b: te.Tensor, c: te.Tensor, rows: Any, batch: Any, keys: Any
+    ) -> tuple[te.Tensor, ...]:
+        k, j = te.reduce_axis((0, keys), "k"), te.reduce_axis((0, 33), "j")
+        first = te.compute(
+            (1, batch, rows, 33), lambda _, n, i, x: te.sum(a[0, n, i, k] * b[0, n, k, x], axis=k)
+        )
+        second = te.compute(
+            (1, batch, rows, 33),
+            lambda _, n, i, x: te.sum(first[0, n, i, j] * c[0, n, x, j], axis=j),
+        )
+        return (te.compute((rows, batch, 33), lambda i, n, x: second[0, n, i, x] * 2.0),)
+
+    n1, n2, n3 = (te.var(name, "int64") for name in ("n1", "n2", "n3"))
+    a = te.placeholder((1, n1, n2, n3), "float64", name="a")
+    b = te.placeholder((1, n1, n3, 33), "float64", name="b")
+    c = te.placeholder((1, n1, 33, 33), "float64", name="c")
+    func = te.create_prim_func([a, b, c, *products(a, b, c, n2, n1, n3)])
+    run = loomir.compile(func)
+    for rows in (5, 64, 70, 128):
+        x, y, z = (
+            RANDOM.standard_normal(s) for s in ((1, 2, rows, 7), (1, 2, 7, 33), (1, 2, 33, 33))
+        )
+        made = np.zeros((rows, 2, 33))
+        run(x, y, z, made)
+        np.testing.assert_allclose(made, 2 * (x[0] @ y[0] @ z[0].mT).transpose(1, 0, 2))

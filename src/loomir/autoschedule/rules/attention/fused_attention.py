@@ -18,6 +18,7 @@ from loomir.autoschedule.builders.loops import INDEX, allocate, loop, parallel, 
 from loomir.autoschedule.builders.operand_access import ceil_div
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis, Combine, Stage
+from loomir.autoschedule.rewrite.def_use import reads_of
 from loomir.autoschedule.rules.attention.masks import Mask, find_mask
 from loomir.autoschedule.rules.attention.operand_packing import (
     PackedOperand,
@@ -426,8 +427,8 @@ class _Blocks:
             self.plans.append(plan)
             made.append(_make_serial(plan.stmt))
             place += covered
-        used = {load.buffer for stmt in made for load in by_class(stmt).get(BufferLoad, ())}
-        stmt = allocate([b for b in private.values() if b in used], *made)
+        used = set[int]().union(*map(reads_of, made))  # under whatever name, as a view has one
+        stmt = allocate([b for b in private.values() if id(b.data) in used], *made)
         for name, value in reversed(lets):
             stmt = LetStmt(name, value, stmt)
         return stmt
