@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import loomir
+from fuzz.stress.tuning import processes_of
 from loomir import te
 from loomir.support.diagnostics import CompileError
 from loomir.target import Target
@@ -251,12 +252,13 @@ def test_33_two_searches_in_one_file_mix_no_programs(tmp_path: Path):
 TUNING = """
 import os, sys, loomir
 from loomir import te
-from tests.tuning.test_catalogue import doubling, marked
+from fuzz.stress.tuning import processes_of
+from tests.tuning.test_catalogue import doubling
 
 seen = set()
 
 def look(trial):
-    seen.update(marked(os.environ["LOOMIR_TEST_MARK"]))
+    seen.update(processes_of(os.environ["LOOMIR_TEST_MARK"]))
     if sys.argv[1] == "interrupted":
         raise KeyboardInterrupt
 
@@ -265,18 +267,6 @@ try:
 finally:
     print(len(seen), flush=True)
 """
-
-
-def marked(mark: str) -> list[int]:
-    """List the processes that inherited a mark."""
-    found: list[int] = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdecimal() and mark.encode() in (entry / "environ").read_bytes():
-                found.append(int(entry.name))
-        except OSError:  # it has ended, or belongs to somebody else
-            pass
-    return found
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
@@ -295,6 +285,6 @@ def test_34_no_process_stays_after_a_search(end: str):
     assert int(done.stdout) >= 2, done.stderr  # itself, and what measures
     assert (done.returncode == 0) == (end == "normal"), done.stderr
     deadline = time.monotonic() + 20
-    while marked(mark) and time.monotonic() < deadline:
+    while processes_of(mark) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert marked(mark) == []
+    assert processes_of(mark) == []
