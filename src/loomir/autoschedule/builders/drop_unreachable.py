@@ -6,9 +6,11 @@ constant indices appear in branches whose conditions, which still depend on othe
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from loomir.ir.visit import fold, rewrite
+from loomir.ir.node import Node
+from loomir.ir.visit import children, rewrite
 from loomir.tir.analysis.constant_index import outside
 from loomir.tir.analysis.effects import is_discardable
 from loomir.tir.buffer import BufferLoad
@@ -19,8 +21,16 @@ from loomir.tir.stmt import BufferStore, For, IfThenElse, SeqStmt, Stmt, While
 __all__ = ["drop_unreachable", "is_outside"]
 
 _NOTHING: Final = SeqStmt(())
-_MAY_SKIP: Final = (For, While, IfThenElse, And, Or, Select)
-"""Nodes of which some parts may not be evaluated, besides ``T.if_then_else``."""
+_EVALUATED: Final[Mapping[type, Callable[[Any], Sequence[Node]]]] = {
+    For: lambda s: (s.min, s.extent),
+    While: lambda s: (s.condition,),
+    IfThenElse: lambda s: (s.condition,),
+    And: lambda e: (e.a,),
+    Or: lambda e: (e.a,),
+    Select: lambda e: (e.condition,),
+    Call: lambda e: e.args[:1] if e.op is IF_THEN_ELSE else e.args,
+}
+"""The parts that are evaluated whenever a node is, where those are not all."""
 
 
 def is_outside(access: BufferLoad | BufferStore) -> bool:
@@ -34,16 +44,21 @@ def drop_unreachable(stmt: Stmt) -> Stmt:
 
 
 def _leaves_arrays(part: PrimExpr | Stmt) -> bool:
-    """Tell whether an access is outside of its array whenever a part runs."""
+    """Tell whether an access is outside of its array whenever a part runs.
 
-    def node(e: Any, parts: list[bool]) -> bool:
-        if isinstance(e, (BufferLoad, BufferStore)):
-            return any(parts) or is_outside(e)
-        if isinstance(e, _MAY_SKIP) or (isinstance(e, Call) and e.op is IF_THEN_ELSE):
-            return False
-        return any(parts)
-
-    return fold(part, node)
+    What may not run is passed over, so that no node is visited for more than one part.
+    """
+    stack: list[Node] = [part]
+    seen: set[int] = set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, (BufferLoad, BufferStore)) and is_outside(node):
+            return True
+        stack.extend(_EVALUATED.get(node.__class__, children)(node))
+    return False
 
 
 def _choice(e: Call) -> PrimExpr:

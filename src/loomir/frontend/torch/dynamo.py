@@ -115,7 +115,7 @@ def backend(
         return _compile_graph(graph, given, (), _count_model_outputs())
 
     def backward_compiler(graph: Any, _inputs: Sequence[Any]) -> Any:
-        return _compile_graph(graph, given, (), 0, by_pytorch=lay_out_inputs(graph))
+        return _compile_graph(graph, given, (), 0, by_pytorch=lay_out_inputs)
 
     def inference_compiler(graph: Any, _inputs: Sequence[Any]) -> Any:
         static = _static_inputs() if freezes else ()
@@ -146,26 +146,29 @@ def _count_model_outputs() -> int:
     return int(_read_metadata("num_forward_returns") or 0)
 
 
+def _forward_of(graph: Any) -> Callable[..., Any]:
+    return graph.forward
+
+
 def _compile_graph(
     graph: Any,
     options: Mapping[str, Any],
     static: Sequence[int],
     laid_out: int,
     *,
-    by_pytorch: Callable[..., Any] | None = None,
+    by_pytorch: Callable[[Any], Callable[..., Any]] = _forward_of,
 ) -> Any:
     """Return a function that runs a graph of core operators on a list of inputs.
 
     The first ``laid_out`` outputs have the strides and offsets that they have in PyTorch.
-    ``by_pytorch`` runs what Loomir cannot compile, by default the graph itself.
+    ``by_pytorch`` returns what runs a graph that Loomir cannot compile.
     """
     boxed = torch_package("_functorch.aot_autograd").make_boxed_func
-    by_pytorch = by_pytorch or graph.forward
     if not _tensors_returned(graph, find_input_views(graph)):
-        return boxed(by_pytorch)
+        return boxed(by_pytorch(graph))
     if static:
         return boxed(_FrozenGraph(graph, options, static, laid_out))
-    return boxed(_runner(graph, options, {}, laid_out) or by_pytorch)
+    return boxed(_runner(graph, options, {}, laid_out) or by_pytorch(graph))
 
 
 def _runner(
