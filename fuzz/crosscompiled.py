@@ -36,13 +36,12 @@ class CrossCompiledCampaign(FamilyCampaign):
 
     def repeat(self, seed: int) -> str:
         """Return the command that checks the program of a seed again."""
-        family, name, wrapper = self.engines
-        python = Path(wrapper)
-        cpu = python.name.removeprefix("python-")
-        return (
-            f"python -m fuzz.crosscompiled {python.parent} --cpu {cpu} --target {name} "
-            f"--family {family} --seed {seed} --count 1"
-        )
+        family, name, *wrapper = self.engines
+        where = f"--cpu {name}"
+        if wrapper:
+            python = Path(*wrapper)
+            where = f"{python.parent} --cpu {python.name.removeprefix('python-')} --target {name}"
+        return f"python -m fuzz.crosscompiled {where} --family {family} --seed {seed} --count 1"
 
     def name(self) -> str:
         """Return the family and the target."""
@@ -54,8 +53,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", type=Path, help="what `python -m tools.emulate set-up` made")
-    parser.add_argument("--cpu", required=True, help="QEMU's name of a CPU: neoverse-n1, Haswell")
+    parser.add_argument(
+        "folder", type=Path, nargs="?", help="what `python -m tools.emulate set-up` made"
+    )
+    parser.add_argument(
+        "--cpu", required=True, help="QEMU's name of a CPU: neoverse-n1, Haswell; or a target"
+    )
     parser.add_argument("--target", choices=[*CPUS], metavar="NAME", help="by default the CPU")
     parser.add_argument("--family", choices=sorted(FAMILIES), required=True)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
@@ -64,6 +67,9 @@ def main() -> int:
     target = options.target or _TARGETS.get(options.cpu, options.cpu)
     if target not in CPUS:
         parser.error(f"there is no target {target!r}: name one by --target")
+    engines = [options.family, target]
+    if options.folder is None:
+        return run_campaign(CrossCompiledCampaign, options.seed, engines, options)
     try:
         wrapper = write_wrapper(options.folder.resolve(), options.cpu)
     except EmulationError as error:
@@ -71,7 +77,7 @@ def main() -> int:
     started = subprocess.run([wrapper, "-c", ""], capture_output=True, text=True, check=False)
     if started.returncode:
         parser.error(f"Python does not run on this CPU: {started.stderr.strip()}")
-    engines = [options.family, target, str(wrapper)]
+    engines.append(str(wrapper))
     return run_campaign(CrossCompiledCampaign, options.seed, engines, options)
 
 

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 import loomir
-from loomir.codegen.llvm.jit.engine import family
 from loomir.deploy import compatibility
 from loomir.runtime.errors import CacheWarning
 from loomir.runtime.storage import container
@@ -27,6 +26,7 @@ from loomir.script import relax as R
 from loomir.script import tir as T
 from loomir.support.config import SETTINGS
 from loomir.support.diagnostics import RunError
+from loomir.target.triples import family
 
 WEIGHTS = np.linspace(-1, 1, 200 * 100, dtype="float32").reshape(200, 100)
 

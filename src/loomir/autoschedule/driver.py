@@ -15,6 +15,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from loomir.autoschedule.builders.drop_unreachable import drop_loops_out_of_range
 from loomir.autoschedule.builders.fold import fold_constants
 from loomir.autoschedule.builders.loops import allocate, declare_views
 from loomir.autoschedule.ir.decision import (
@@ -108,16 +109,17 @@ def schedule_function(
         return ScheduledFunction(func, (), unplanned=made.unplanned)
     attrs = {**func.attrs, SCHEDULED: True}
     body = fold_constants(made.stmt)
-    if on_step is not None:
-        on_step(Step(TIDY.name, lambda: body))
     new = PrimFunc(func.params, body, func.ret_type, func.buffer_map, attrs, span=func.span)
+    new = drop_loops_out_of_range(func, new)
+    if on_step is not None:
+        on_step(Step(TIDY.name, lambda: new.body))
     if decisions is not None:
         decisions.on_scheduled(new)
     if is_verifying():
         verify_scheduled(
             func, new, made.plans, lambda stmt: made.declare(allocate(made.between, stmt))
         )
-    requests = requests_of(func, body)
+    requests = requests_of(func, new.body)
     return ScheduledFunction(new, made.plans, made.between, made.declare, requests, made.unplanned)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Final
 
-from loomir.codegen.llvm.jit.engine import TargetMachine, family
+from loomir.codegen.llvm.jit.engine import TargetMachine
 from loomir.codegen.llvm.support.ir.objects import OBJECT_FUNCTIONS
 from loomir.runtime import layout
 from loomir.runtime.graph import object_layout
 from loomir.runtime.storage.container import refuse
 from loomir.target.table import CPUS, EXTENSIONS
-from loomir.target.triples import architecture_of
+from loomir.target.triples import architecture_of, family
 
 __all__ = ["abi_stamp", "check_machine"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["SUPPORTED", "architecture_of", "is_supported", "system_name"]
+__all__ = ["SUPPORTED", "architecture_of", "family", "is_supported", "system_name"]
 
 _NAMES: Final = {
     "linux": "linux",
@@ -28,6 +28,12 @@ def architecture_of(triple: str) -> str:
     """Return the kind of machine, by the name that Linux gives it."""
     name = triple.split("-")[0]
     return _SAME.get(name, name)
+
+
+def family(triple: str) -> tuple[str, str]:
+    """Return the architecture and the system, which decide whether code can run."""
+    _, *rest = triple.split("-")
+    return architecture_of(triple), "-".join(rest[1:]) or "-".join(rest)
 
 
 def system_name(triple: str) -> str | None:

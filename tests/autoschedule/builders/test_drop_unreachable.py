@@ -58,6 +58,52 @@ def test_a_printed_schedule_compiles(name: str) -> None:
     np.testing.assert_array_equal(got, expected)
 
 
+WITHIN = """
+from loomir.script import tir as T
+
+@T.prim_func
+def main(a: T.handle, b: T.handle):
+    n = T.int64()
+    X = T.match_buffer(a, (6, n), "int16")
+    Y = T.match_buffer(b, (6, n), "int16")
+    C = T.alloc_buffer((6, 12), "int16")
+    for i, j in T.grid(6, n):
+        C[i, j + T.int64(2)] = X[i, j] + T.int16(1)
+        Y[i, j] = C[i, j + T.int64(2)] >> T.int16(1)
+"""
+
+
+@pytest.mark.parametrize("name", ["haswell", "x86-64-v4", "neoverse-n1", "native"])
+def test_a_schedule_has_no_tiles_that_no_size_in_range_fills(name: str) -> None:
+    """``n`` is at most 10, so tiles of 16 elements are refused when the schedule is read again."""
+    func = from_source(WITHIN)
+    assert isinstance(func, PrimFunc)
+    scheduled = schedule_function(func, Target(name)).func
+    again = loomir.compile(from_source(scheduled.script()), schedule=False, opt_level=0)
+    compiled = loomir.compile(func, cache=False)
+    for n in (0, 1, 7, 8, 10):
+        x = np.arange(6 * n, dtype="int16").reshape(6, n)
+        for exe in (again, compiled):
+            got = np.zeros_like(x)
+            exe(x, got)
+            np.testing.assert_array_equal(got, (x + 1) >> 1)
+
+
+@pytest.mark.parametrize("n", [16, 20, 32])
+def test_bounds_are_checked_where_tiles_are_dropped(n: int) -> None:
+    func = from_source("""
+@T.prim_func
+def main(a: T.handle, y: T.Buffer((12,), "float32")):
+    n = T.int64()
+    x = T.match_buffer(a, (n,))
+    for i in range(n):
+        y[i] = x[i] * 2.0
+""")
+    exe = loomir.compile(func, check_bounds=True, cache=False)
+    with pytest.raises(loomir.LoomirError, match="index 12 is outside"):
+        exe(np.ones(n, "float32"), np.zeros(12, "float32"))
+
+
 # -- the pieces -----------------------------------------------------------------------------------
 FUNC = read_function(
     'X: T.Buffer((4,), "float32"), Y: T.Buffer((4,), "float32"), n: T.int64', "Y[0] = X[0]"

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from loomir.check.tir.out_of_range import find_loops_out_of_range
 from loomir.ir.node import Node
-from loomir.ir.visit import children, rewrite
+from loomir.ir.visit import by_class, children, rebuild, rewrite
+from loomir.loops.ranges import domains
 from loomir.tir.analysis.constant_index import outside
 from loomir.tir.analysis.effects import is_discardable
 from loomir.tir.buffer import BufferLoad
 from loomir.tir.builtins.table import IF_THEN_ELSE
-from loomir.tir.expr import And, Call, Or, PrimExpr, Select
-from loomir.tir.stmt import BufferStore, For, IfThenElse, SeqStmt, Stmt, While
+from loomir.tir.expr import And, Call, IntImm, Or, PrimExpr, Select, Var
+from loomir.tir.function import PrimFunc
+from loomir.tir.stmt import Block, BufferStore, For, IfThenElse, SeqStmt, Stmt, While
 
-__all__ = ["drop_unreachable", "is_outside"]
+__all__ = ["drop_loops_out_of_range", "drop_unreachable", "is_outside"]
 
 _NOTHING: Final = SeqStmt(())
 _EVALUATED: Final[Mapping[type, Callable[[Any], Sequence[Node]]]] = {
@@ -41,6 +44,40 @@ def is_outside(access: BufferLoad | BufferStore) -> bool:
 def drop_unreachable(stmt: Stmt) -> Stmt:
     """Remove parts that access what is outside of an array whenever they run."""
     return rewrite(stmt, {Call: _choice, For: _loop, While: _loop, IfThenElse: _branch})
+
+
+def drop_loops_out_of_range(program: PrimFunc, scheduled: PrimFunc) -> PrimFunc:
+    """Remove the loops of a scheduled program that run for no sizes at which it is in range.
+
+    Where ``y[i]`` is written for ``i`` below ``n``, and ``y`` has 12 elements, ``n`` is at most 12;
+    so the loop over tiles of 16 elements never runs.
+    """
+    if not _has_sizes_within_fixed_axes(program):
+        return scheduled
+    dead = find_loops_out_of_range(scheduled)
+    if not dead:
+        return scheduled
+    body = rewrite(
+        scheduled.body, {For: lambda s: _NOTHING if s.loop_var in dead or s.body is _NOTHING else s}
+    )
+    return rebuild(scheduled, {"body": body})
+
+
+def _has_sizes_within_fixed_axes(program: PrimFunc) -> bool:
+    """Whether an index that depends on unknown sizes is one of an axis of known length."""
+    nodes = by_class(program.body)
+    loops: list[For] = nodes.get(For, [])
+    known = {loop.loop_var for loop in loops if isinstance(loop.extent, IntImm)}
+    if len(known) == len(loops):
+        return False
+    for block in nodes.get(Block, ()):
+        known |= {v for v, r in domains(block).items() if isinstance(r.extent, IntImm)}
+    return any(
+        isinstance(extent, IntImm) and not known.issuperset(by_class(index).get(Var, ()))
+        for kind in (BufferLoad, BufferStore)
+        for access in nodes.get(kind, ())
+        for index, extent in zip(access.indices, access.buffer.shape, strict=False)
+    )
 
 
 def _leaves_arrays(part: PrimExpr | Stmt) -> bool:

@@ -25,6 +25,7 @@ from loomir.runtime.storage.object_cache import ObjectCache
 from loomir.support.diagnostics import CompileError
 from loomir.support.fork_safe import ForkSafeLock, import_module
 from loomir.target import Target
+from loomir.target.triples import family
 
 if TYPE_CHECKING:
     from loomir.support.array import Array
@@ -158,7 +159,7 @@ class NativeModule:
 
     def _is_for_this_machine(self) -> bool:
         here, there = engine.TargetMachine.host().triple, self._machine.triple
-        return engine.family(here) == engine.family(there)
+        return family(here) == family(there)
 
     def _check_machine(self) -> None:
         if not self._is_for_this_machine():

@@ -29,6 +29,7 @@ from loomir.codegen.llvm.jit.forbidden_patterns import (
     may_hold_forbidden_patterns,
 )
 from loomir.codegen.llvm.jit.memory_and_stack import with_memory_and_stack
+from loomir.codegen.llvm.jit.narrowed_triples import widen_narrowed_triples
 from loomir.codegen.llvm.jit.symbols import symbols_of
 from loomir.runtime.packed.externs import address_in_process
 from loomir.support.announcing import announce
@@ -36,6 +37,7 @@ from loomir.support.diagnostics import InternalError
 from loomir.support.fork_safe import ForkSafeLock, register_at_fork
 from loomir.target import Target
 from loomir.target.host import features_here
+from loomir.target.triples import architecture_of
 
 __all__ = [
     "QUICKEST",
@@ -46,7 +48,6 @@ __all__ = [
     "assembly",
     "compile_ir",
     "compile_linked",
-    "family",
     "load",
     "machine_of",
     "optimise_ir",
@@ -135,7 +136,12 @@ class TargetMachine:
     @property
     def is_x86(self) -> bool:
         """Whether this is an x86-64 CPU."""
-        return self.triple.startswith(("x86_64", "amd64"))
+        return architecture_of(self.triple) == "x86_64"
+
+    @property
+    def is_aarch64(self) -> bool:
+        """Whether this is a 64-bit ARM CPU."""
+        return architecture_of(self.triple) == "aarch64"
 
     def has(self, feature: str) -> bool:
         """Tell whether the CPU has a feature, by LLVM's name: ``fma``, ``f16c``, ``avx512f``."""
@@ -171,13 +177,6 @@ class TargetMachine:
 def machine_of(target: Target) -> TargetMachine:
     """Return the engine's view of a target."""
     return TargetMachine.of(target.cpu, target.features, target.triple)
-
-
-def family(triple: str) -> tuple[str, str]:
-    """Return the architecture and the system, which decide whether code can run."""
-    arch, *rest = triple.split("-")
-    system = "-".join(rest[1:]) or "-".join(rest)
-    return {"amd64": "x86_64", "arm64": "aarch64"}.get(arch, arch), system
 
 
 @functools.lru_cache(maxsize=1)
@@ -321,9 +320,10 @@ def _selectable(
     module: llvm.ModuleRef, target: TargetMachine
 ) -> Generator[llvm.ModuleRef, None, None]:
     """Yield the module for instruction selection, without the patterns that LLVM gets wrong."""
-    text = str(module) if target.is_x86 else ""
-    safe = None
-    if may_hold_forbidden_patterns(text):
+    text, safe = str(module), None
+    if target.is_aarch64:
+        safe = widen_narrowed_triples(text)
+    elif target.is_x86 and may_hold_forbidden_patterns(text):
         wide = target.has("avx512f") and _WIDE in text
         register = 512 if wide else 256 if target.has("fma") else 128
         safe = avoid_forbidden_patterns(text, register)
