@@ -324,3 +324,54 @@ def test_a_row_of_more_turns_than_have_numbers():
         data[(1 << 15) - 1 - seed * 7000] = 200
         run(data, out)
         assert out == np.argmax(data)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "float32", "float64", "int64"])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_columns_of_any_number_and_length(name: str, dtype: str):
+    """Numbers around those of lanes, strips and blocks; more rows than bytes can number."""
+    x = te.placeholder((te.var("n"), te.var("m")), dtype, name="x")
+    func = te.create_prim_func([x, getattr(topi, name)(x, 0)])
+    run = loomir.compile(func, cache=False)
+    fixed = loomir.compile(func, schedule=False, cache=False)
+    for rows in (1, 2, 255, 256, 257, 600):
+        for columns in (1, 7, 8, 33, 64, 131, 300):
+            data, (out, wanted) = data_of((rows, columns), dtype), np.zeros((2, columns), "int64")
+            run(data, out)
+            fixed(data, wanted)
+            np.testing.assert_array_equal(out, wanted)
+
+
+COMPARISONS = [
+    "V[vi] >= A[vk, vi]",
+    "V[vi] < A[vk, vi]",
+    "not (A[vk, vi] > V[vi])",
+    "V[vi] > A[vk, vi] or V[vi] == A[vk, vi] and B[vi] < vk",
+    "V[vi] < A[vk, vi] or V[vi] == A[vk, vi] and B[vi] > vk",
+]
+
+
+@pytest.mark.parametrize("keep", COMPARISONS)
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize(("rows", "columns"), [(3, 5), (300, 45)])
+def test_columns_choose_in_the_order_of_the_program(keep: str, dtype: str, rows: int, columns: int):
+    func = read_function(
+        f'A: T.Buffer(({rows}, {columns}), "{dtype}"), '
+        f'B: T.Buffer(({columns},), "int32"), V: T.Buffer(({columns},), "{dtype}")',
+        f"""
+for i, k in T.grid({columns}, {rows}):
+    with T.sblock("best"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            B[vi] = -7
+            V[vi] = T.{dtype}(3)
+        keep: T.bool = {keep}
+        at: T.int32 = T.Select(keep, B[vi], vk)
+        best: T.{dtype} = T.Select(keep, V[vi], A[vk, vi])
+        B[vi] = at
+        V[vi] = best
+""",
+    )
+    arrays = [data_of((rows, columns), dtype), np.zeros(columns, "int32"), np.zeros(columns, dtype)]
+    agrees(func, arrays, rtol=0, always=False)
+    assert interpret_kinds(func, arrays) == ["choice"]

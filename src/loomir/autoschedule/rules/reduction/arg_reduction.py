@@ -7,7 +7,7 @@ be associative and commutative, which is proved by trying all orderings of three
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,27 +19,32 @@ from loomir.autoschedule.builders.evaluate import (
     unravel_index,
     value_at,
 )
-from loomir.autoschedule.builders.loops import allocate, loop, scratch, vectorize
+from loomir.autoschedule.builders.loops import allocate, loop, scratch
 from loomir.autoschedule.builders.strip_mine import strip_mine
 from loomir.autoschedule.builders.thread_partition import is_long, is_worth, parallelize, task_size
 from loomir.autoschedule.ir.plan import Plan
 from loomir.autoschedule.ir.stage import Axis
+from loomir.autoschedule.rules.reduction.column_selection import plan_columns
+from loomir.autoschedule.rules.reduction.element_choice import (
+    SelectedElement,
+    begin_elements,
+    choose_elements,
+    local_buffers,
+    read_terms_at,
+    unit_axes,
+)
 from loomir.autoschedule.rules.reduction.lane_search import LaneSearch, find_lane_search
 from loomir.autoschedule.rules.reduction.recognise_selection import Selection, read_selection
-from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class
 from loomir.support.dtype import DataType
 from loomir.target import Target
-from loomir.tir.analysis.copy_statement import fresh_var
 from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import (
-    Let,
     Min,
     PrimExpr,
-    Select,
     Var,
 )
-from loomir.tir.stmt import BufferStore, IfThenElse, Stmt, seq
+from loomir.tir.stmt import IfThenElse, Stmt, seq
 
 __all__ = ["plan_choice"]
 
@@ -54,8 +59,6 @@ _TIME: Final = 0.2
 """Nanoseconds of an element, without its memory."""
 _VECTORS: Final = 4
 """Vectors of the widest buffer that advance together, to hide the latency of a selection."""
-_BLOCK: Final = 4
-"""Vectors of neighbours that advance together where rows are read one by one."""
 _Place = Mapping[Var, PrimExpr]
 
 
@@ -77,7 +80,7 @@ def plan_choice(stmt: Stmt, target: Target) -> Plan | None:
         found = replace(found, turns=turns)
         return _guard(found, _select_in_lanes(found, outer, inside, width, each, steps))
     if outer and _lies_along(found, outer[-1]) and _stores_along(found, outer[-1]):
-        return _guard(found, _select_in_columns(found, outer, width, each * steps))
+        return _guard(found, plan_columns(found, outer, inside, width, each * steps, target))
     return None
 
 
@@ -105,99 +108,6 @@ def _stores_along(found: Selection, axis: Axis) -> bool:
     return all(stage.indices[-1] is axis.var for stage in found.stages)
 
 
-class _SelectedElement:
-    """The element selected so far: an index in each buffer."""
-
-    def __init__(
-        self, found: Selection, parts: Sequence[tuple[Buffer, Sequence[PrimExpr]]]
-    ) -> None:
-        self.found = found
-        self.parts = parts
-
-    def values(self) -> list[PrimExpr]:
-        return [BufferLoad(buffer, tuple(where)) for buffer, where in self.parts]
-
-    def put(self, k: int, value: PrimExpr) -> Stmt:
-        buffer, where = self.parts[k]
-        return BufferStore(buffer, value, tuple(where))
-
-
-def _vectorize_lanes(size: int, body: Callable[[PrimExpr], Stmt]) -> Stmt:
-    return vectorize("lane", size, body) if size > 1 else body(imm64(0))
-
-
-def _choose(
-    found: Selection,
-    size: int,
-    mask: Buffer,
-    kept: Callable[[PrimExpr], _SelectedElement],
-    coming: Callable[[PrimExpr], Sequence[PrimExpr]],
-) -> Stmt:
-    """Select between the kept and the next element, in ``size`` neighbouring lanes."""
-    if size > found.lanes:  # each register of the widest buffer for itself
-        firsts = [imm64(k) for k in range(0, size, found.lanes)]
-        return seq(_move_choice(found, first, mask, kept, coming) for first in firsts)
-
-    def decide(x: PrimExpr) -> Stmt:
-        # Names are read for all lanes, whatever the condition needs.
-        names = {var: fresh_var(var) for var in (*found.old, *found.new)}
-        made = substitute(found.keep, names)
-        for name, value in zip(names.values(), (*kept(x).values(), *coming(x))):
-            made = Let(name, value, made)
-        return BufferStore(mask, made, (x,))
-
-    def take(k: int) -> Callable[[PrimExpr], Stmt]:
-        def take_part(x: PrimExpr) -> Stmt:
-            value = Select(BufferLoad(mask, (x,)), kept(x).values()[k], coming(x)[k])
-            return kept(x).put(k, value)
-
-        return take_part
-
-    return seq(
-        [
-            _vectorize_lanes(size, decide),
-            *(_vectorize_lanes(size, take(k)) for k in range(len(found.stages))),
-        ]
-    )
-
-
-def _move_choice(
-    found: Selection,
-    first: PrimExpr,
-    mask: Buffer,
-    kept: Callable[[PrimExpr], _SelectedElement],
-    coming: Callable[[PrimExpr], Sequence[PrimExpr]],
-) -> Stmt:
-    return _choose(found, found.lanes, mask, lambda x: kept(first + x), lambda x: coming(first + x))
-
-
-def _begin(found: Selection, size: int, kept: Callable[[PrimExpr], _SelectedElement]) -> Stmt:
-    def start(k: int) -> Callable[[PrimExpr], Stmt]:
-        init = found.stages[k].init
-        assert init is not None
-        return lambda x: kept(x).put(k, init)
-
-    step = min(size, found.lanes)
-    return seq(
-        _vectorize_lanes(step, lambda x, k=k, first=first: start(k)(imm64(first) + x))
-        for k in range(len(found.stages))
-        for first in range(0, size, step)
-    )
-
-
-def _terms(found: Selection, place: _Place) -> list[PrimExpr]:
-    return [value_at(stage.value, place) for stage in found.stages]
-
-
-def _local_buffers(found: Selection, size: int, name: str) -> list[Buffer]:
-    return [scratch(name, (size,), stage.buffer.dtype, "local") for stage in found.stages]
-
-
-def _units(found: Selection) -> dict[Var, PrimExpr]:
-    axes = (*found.first.axes, *found.first.reduced)
-    return {axis.var: imm64(0) for axis in axes if axis.size == 1}
-
-
 _Span = tuple[PrimExpr, PrimExpr]
 
 
@@ -210,14 +120,14 @@ def _row(
     result: Sequence[tuple[Buffer, Sequence[PrimExpr]]],
 ) -> Stmt:
     """Select among a row, or a part of its first axis: in lanes, then among lanes."""
-    wide, single = _local_buffers(found, width, "lanes"), _local_buffers(found, 1, "best")
+    wide, single = local_buffers(found, width, "lanes"), local_buffers(found, 1, "best")
     keep = scratch("keep", (width,), DataType("bool"), "local")
 
-    def lanes(x: PrimExpr) -> _SelectedElement:
-        return _SelectedElement(found, [(buffer, (x,)) for buffer in wide])
+    def lanes(x: PrimExpr) -> SelectedElement:
+        return SelectedElement(found, [(buffer, (x,)) for buffer in wide])
 
-    def best(_: PrimExpr) -> _SelectedElement:
-        return _SelectedElement(found, [(buffer, (imm64(0),)) for buffer in single])
+    def best(_: PrimExpr) -> SelectedElement:
+        return SelectedElement(found, [(buffer, (imm64(0),)) for buffer in single])
 
     def nest(k: int, known: _Place) -> Stmt:
         axis = inside[k]
@@ -228,9 +138,9 @@ def _row(
 
         def step(begin: PrimExpr, size: int) -> Stmt:
             def read_terms(x: PrimExpr) -> list[PrimExpr]:
-                return _terms(found, {**known, axis.var: begin + x})
+                return read_terms_at(found, {**known, axis.var: begin + x})
 
-            return _choose(found, size, keep, lanes if size > 1 else best, read_terms)
+            return choose_elements(found, size, keep, lanes if size > 1 else best, read_terms)
 
         if found.turns is not None:
             return search_in_turns(found.turns, axis, known, (first, extent))
@@ -244,15 +154,15 @@ def _row(
 
         def take(value: PrimExpr, i: PrimExpr) -> Stmt:
             coming = [term(k, i) if k == turns.place else value for k in range(2)]
-            return _choose(found, 1, keep, best, lambda _: coming)
+            return choose_elements(found, 1, keep, best, lambda _: coming)
 
         made = turns.search(extent, lambda i: term(1 - turns.place, i), take)
         if (number(extent) or 0) >= turns.width:
             return made
 
         def choose_step(i: PrimExpr) -> Stmt:
-            terms = _terms(found, {**known, axis.var: first + i})
-            return _choose(found, 1, keep, best, lambda _: terms)
+            terms = read_terms_at(found, {**known, axis.var: first + i})
+            return choose_elements(found, 1, keep, best, lambda _: terms)
 
         return IfThenElse(imm64(turns.width) <= extent, made, loop("i", extent, choose_step))
 
@@ -260,19 +170,19 @@ def _row(
         def read_lanes(x: PrimExpr) -> list[PrimExpr]:
             return lanes(imm64(size) + x).values()
 
-        return _choose(found, size, keep, lanes, read_lanes)
+        return choose_elements(found, size, keep, lanes, read_lanes)
 
     def ends() -> list[Stmt]:
         halves = [width >> k for k in range(1, width.bit_length())]
         combined = [join(size) for size in halves]
-        return [*combined, _choose(found, 1, keep, best, lambda x: lanes(x).values())]
+        return [*combined, choose_elements(found, 1, keep, best, lambda x: lanes(x).values())]
 
-    kept = _SelectedElement(found, result)
+    kept = SelectedElement(found, result)
     last = [kept.put(k, value) for k, value in enumerate(best(imm64(0)).values())]
-    starts = [_begin(found, 1, best)]
+    starts = [begin_elements(found, 1, best)]
     if found.turns is not None:
         return allocate([*single, keep], *starts, nest(0, place), *last)
-    starts.insert(0, _begin(found, width, lanes))
+    starts.insert(0, begin_elements(found, width, lanes))
     return allocate([*wide, *single, keep], *starts, nest(0, place), *ends(), *last)
 
 
@@ -294,7 +204,7 @@ def _select_in_lanes(
         return _select_in_pieces(found, outer, inside, width, each, text)
 
     def item(t: PrimExpr) -> Stmt:
-        place = {**_units(found), **unravel_index(t, outer)}
+        place = {**unit_axes(found), **unravel_index(t, outer)}
         result = [(s.buffer, [value_at(i, place) for i in s.indices]) for s in found.stages]
         return _row(found, place, inside, (imm64(0), inside[0].extent), width, result)
 
@@ -327,7 +237,7 @@ def _select_in_pieces(
 
     def piece(t: PrimExpr) -> Stmt:
         k = t % pieces
-        place = {**_units(found), **unravel_index(t // pieces, outer)}
+        place = {**unit_axes(found), **unravel_index(t // pieces, outer)}
         where = (*(place[axis.var] for axis in outer), k)
         span = (k * imm64(size), Min(imm64(size), whole - k * imm64(size)))
         return _row(found, place, inside, span, width, [(buffer, where) for buffer in partial])
@@ -336,68 +246,18 @@ def _select_in_pieces(
     first, how = parallelize(count * pieces, per * size, "pieces", piece)
 
     def finish(t: PrimExpr) -> Stmt:
-        place = {**_units(found), **unravel_index(t, outer)}
+        place = {**unit_axes(found), **unravel_index(t, outer)}
         result = [(s.buffer, [value_at(i, place) for i in s.indices]) for s in found.stages]
         where = [place[axis.var] for axis in outer]
 
-        def read_kept(_: PrimExpr) -> _SelectedElement:
-            return _SelectedElement(found, result)
+        def read_kept(_: PrimExpr) -> SelectedElement:
+            return SelectedElement(found, result)
 
         def join(k: PrimExpr) -> Stmt:
             coming = [BufferLoad(buffer, (*where, k)) for buffer in partial]
-            return _choose(found, 1, keep, read_kept, lambda _: coming)
+            return choose_elements(found, 1, keep, read_kept, lambda _: coming)
 
-        return allocate([keep], _begin(found, 1, read_kept), loop("piece", pieces, join))
+        return allocate([keep], begin_elements(found, 1, read_kept), loop("piece", pieces, join))
 
     stmt = allocate(partial, first, loop("item", count, finish))
     return Plan("choice", stmt, (text, f"pieces of {size} each choose", how))
-
-
-def _select_in_columns(found: Selection, outer: Sequence[Axis], width: int, time: float) -> Plan:
-    """Loop over rows, and select for each column, in the order of the program."""
-    across, rest = outer[-1], outer[:-1]
-    while across.size is not None and width > max(1, across.size):
-        width //= 2
-    block = width * _BLOCK
-    blocks = (across.extent + imm64(block - 1)) // imm64(block)
-    keep = scratch("keep", (width,), DataType("bool"), "local")
-
-    def task(t: PrimExpr) -> Stmt:
-        row = {**_units(found), **unravel_index(t // blocks, rest)}
-        begin = t % blocks * imm64(block)
-        even = across.size is not None and across.size % block == 0
-        length = imm64(block) if even else Min(imm64(block), across.extent - begin)
-
-        def read_kept(first: PrimExpr) -> Callable[[PrimExpr], _SelectedElement]:
-            def read_at_lane(x: PrimExpr) -> _SelectedElement:
-                place = {**row, across.var: first + x}
-                parts = [(s.buffer, [value_at(i, place) for i in s.indices]) for s in found.stages]
-                return _SelectedElement(found, parts)
-
-            return read_at_lane
-
-        def cover_block(body: Callable[[PrimExpr, int], Stmt]) -> Stmt:
-            return seq(strip_mine(begin, length, sorted({width, 1}, reverse=True), body))
-
-        def nest(k: int, known: _Place) -> Stmt:
-            if k == len(found.first.reduced):
-                return cover_block(
-                    lambda first, size: _choose(
-                        found,
-                        size,
-                        keep,
-                        read_kept(first),
-                        lambda x: _terms(found, {**known, across.var: first + x}),
-                    )
-                )
-            axis = found.first.reduced[k]
-            name = axis.var.name_hint
-            return loop(name, axis.extent, lambda i: nest(k + 1, {**known, axis.var: i}))
-
-        start = cover_block(lambda first, size: _begin(found, size, read_kept(first)))
-        return allocate([keep], start, nest(0, row))
-
-    count = product(axis.extent for axis in rest) * blocks
-    stmt, how = parallelize(count, time * block, "blocks of columns", task)
-    text = f"{width} neighbours along {across.var.name_hint} choose at once, in order"
-    return Plan("choice", stmt, (text, how))

@@ -8,7 +8,7 @@ their indices. The index is computed once for each lane, after the last turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from loomir.arith.fold import fold_expr, imm, imm64
@@ -25,7 +25,7 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Cast, Let, Min, PrimExpr, Select, Var
 from loomir.tir.stmt import BufferStore, LetStmt, Stmt, seq
 
-__all__ = ["LaneSearch", "find_lane_search"]
+__all__ = ["LaneSearch", "find_lane_search", "find_numbering"]
 
 _VECTORS: Final = 4
 """Vectors that advance together, to hide the latency of a selection."""
@@ -54,22 +54,24 @@ class LaneSearch:
         return self.lanes * self.vectors
 
     @property
-    def _value(self) -> DataType:
+    def value(self) -> DataType:
+        """Return the type of values."""
         return self.old[1 - self.place].dtype
 
     @property
-    def _turn(self) -> DataType:
-        bits = self._value.bits
+    def turn(self) -> DataType:
+        """Return the type of the numbers of turns, which is as wide as a value."""
+        bits = self.value.bits
         return DataType(f"uint{bits}" if bits < 32 else f"int{bits}")
 
     @property
     def _position(self) -> DataType:
-        return INDEX if self._value.bits > 32 else _INT32
+        return INDEX if self.value.bits > 32 else _INT32
 
     @property
     def _most_turns(self) -> int | None:
         """Return how many turns and positions have numbers; None for more than memory has."""
-        bits = self._value.bits
+        bits = self.value.bits
         if bits > 32:
             return None
         return min((1 << min(bits, 31)) - 1, _INT32.max_value // self.width - 1)
@@ -115,18 +117,18 @@ class LaneSearch:
     ) -> Stmt:
         """Search some turns, then the last elements from ``tail`` on, then among the lanes."""
         width = imm64(self.width)
-        value = scratch("value", (self.width,), self._value, "local")
-        turn = scratch("turn", (self.width,), self._turn, "local")
+        value = scratch("value", (self.width,), self.value, "local")
+        turn = scratch("turn", (self.width,), self.turn, "local")
         at = scratch("at", (self.width,), self._position, "local")
 
         def put(buffer: Buffer, what: Callable[[PrimExpr], PrimExpr]) -> Stmt:
-            return self._across(lambda x: BufferStore(buffer, what(x), (x,)))
+            return self.cover_lanes(lambda x: BufferStore(buffer, what(x), (x,)))
 
         def step(t: PrimExpr) -> Stmt:
             first = begin + (t + imm64(1)) * width
-            number_of = Cast(t + imm64(1), self._turn)
-            return self._across(
-                lambda x: self._select(
+            number_of = Cast(t + imm64(1), self.turn)
+            return self.cover_lanes(
+                lambda x: self.select(
                     self.later, (value, x), read(first + x), ((turn, x), number_of)
                 )
             )
@@ -137,7 +139,7 @@ class LaneSearch:
 
         parts = [
             put(value, lambda x: read(begin + x)),
-            put(turn, lambda _: imm(0, self._turn)),
+            put(turn, lambda _: imm(0, self.turn)),
             loop("t", turns - imm64(1), step),
             put(at, position),
         ]
@@ -145,14 +147,14 @@ class LaneSearch:
             # Some elements are seen twice, and are equal to themselves.
             there = Cast(tail, self._position)
             parts.append(
-                self._across(
+                self.cover_lanes(
                     lambda x: self._join(value, at, x, read(tail + x), there + Cast(x, there.dtype))
                 )
             )
         half = self.width // 2
         while half:
             parts.append(
-                self._across(
+                self.cover_lanes(
                     lambda x, half=half: self._join(
                         value,
                         at,
@@ -169,7 +171,8 @@ class LaneSearch:
         parts.append(take(BufferLoad(value, zero), found))
         return allocate((value, turn, at), *parts)
 
-    def _across(self, body: Callable[[PrimExpr], Stmt], size: int | None = None) -> Stmt:
+    def cover_lanes(self, body: Callable[[PrimExpr], Stmt], size: int | None = None) -> Stmt:
+        """Run ``body`` in the lanes of a turn, or in ``size`` of them."""
         size = self.width if size is None else size
         step = min(size, self.lanes)
         if step == 1:
@@ -179,7 +182,7 @@ class LaneSearch:
             for first in range(0, size, step)
         )
 
-    def _select(
+    def select(
         self,
         condition: PrimExpr,
         kept: tuple[Buffer, PrimExpr],
@@ -188,7 +191,7 @@ class LaneSearch:
     ) -> Stmt:
         """Select between the kept value and the next one, and between their numbers."""
         (buffer, where), ((numbers, at), number_of) = kept, index
-        old, new, keep = Var("old", self._value), Var("new", self._value), Var("keep", _BOOL)
+        old, new, keep = Var("old", self.value), Var("new", self.value), Var("keep", _BOOL)
         table = {self.old[1 - self.place]: old, self.new[1 - self.place]: new}
         before, after = Var("before", numbers.dtype), Var("after", numbers.dtype)
         table |= {self.old[self.place]: before, self.new[self.place]: after}
@@ -212,7 +215,7 @@ class LaneSearch:
     def _join(
         self, value: Buffer, at: Buffer, x: PrimExpr, coming: PrimExpr, where: PrimExpr
     ) -> Stmt:
-        return self._select(self.keep, (value, x), coming, ((at, x), where))
+        return self.select(self.keep, (value, x), coming, ((at, x), where))
 
 
 def find_lane_search(
@@ -224,6 +227,24 @@ def find_lane_search(
     target: Target,
 ) -> LaneSearch | None:
     """Find how to search along an axis in any order; None if no part of an element is its index."""
+    found = find_numbering(stages, old, new, keep, axis, target)
+    if found is None or axis.size is None:
+        return found
+    vectors = found.vectors
+    while vectors > 1 and axis.size < _FEW * vectors * found.lanes:
+        vectors //= 2
+    return None if axis.size < found.lanes else replace(found, vectors=vectors)
+
+
+def find_numbering(
+    stages: Sequence[Stage],
+    old: tuple[Var, ...],
+    new: tuple[Var, ...],
+    keep: PrimExpr,
+    axis: Axis,
+    target: Target,
+) -> LaneSearch | None:
+    """Find how lanes note turns along an axis; None if no part of an element is its index."""
     if len(stages) != 2:
         return None
     for place in (0, 1):
@@ -231,14 +252,10 @@ def find_lane_search(
         if not _grows_along(stages[place], axis) or BufferLoad not in by_class(value.value):
             continue
         lanes = target.lanes(max(8, value.buffer.dtype.bits))
-        vectors = _VECTORS
-        size = axis.size
-        while vectors > 1 and size is not None and size < _FEW * vectors * lanes:
-            vectors //= 2
-        if lanes < 2 or (size is not None and size < lanes):
+        if lanes < 2:
             return None
         later = keep_before_later(keep, old, new, place)
-        return LaneSearch(old, new, keep, later, place, lanes, vectors)
+        return LaneSearch(old, new, keep, later, place, lanes, _VECTORS)
     return None
 
 
