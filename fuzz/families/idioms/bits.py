@@ -275,4 +275,5 @@ def quotient(s: Source) -> Value:
     a, b = as_dtype(x, wide), as_dtype(s.load(dtype), wide)
     if dtype in UNSIGNED and c.chance(0.5):  # (a * b) / 255, rounded
         return as_dtype((a * b + c.pick([127, 128, 0])) // 255, dtype)
+    by = min(by, limits(wide)[1])  # int64 holds less than uint64
     return as_dtype((a + b) // by if wide != dtype else a // by, dtype)

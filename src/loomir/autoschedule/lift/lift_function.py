@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from loomir.autoschedule.builders.evaluate import number
 from loomir.autoschedule.ir.stage import Combine, LiftedFunction, Stage
 from loomir.autoschedule.lift.hoist_bounds_checks import hoist_checks
 from loomir.autoschedule.lift.lift_loops import Reader, is_number
@@ -20,10 +21,11 @@ from loomir.autoschedule.lift.spatial_blocks import unwrap_spatial_block
 from loomir.autoschedule.lift.zero_trip_init import merge_zero_trip_fill
 from loomir.autoschedule.rewrite.def_use import reads_of, writes_of
 from loomir.ir.substitution import substitute
+from loomir.loops.nests import split_nest
 from loomir.tir.buffer import Buffer
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.function import PrimFunc
-from loomir.tir.stmt import BlockRealize, Evaluate, IfThenElse, SeqStmt, Stmt
+from loomir.tir.stmt import BlockRealize, BufferStore, Evaluate, IfThenElse, SeqStmt, Stmt
 
 __all__ = ["lift_function"]
 
@@ -34,6 +36,7 @@ def lift_function(func: PrimFunc) -> LiftedFunction:
     body = func.body
     if isinstance(body, BlockRealize) and _is_only_allocation(body):
         between, body = body.block.alloc_buffers, body.block.body
+    body = _unwrap_single_iteration(body)
     named = resolve_outer_names(body)
     if named is not None:
         between, body = (*between, *named.buffers), named.stmt
@@ -52,6 +55,17 @@ def lift_function(func: PrimFunc) -> LiftedFunction:
         between += new
     stages, new = rename_updates(_merge_initialization(read))
     return LiftedFunction(func, stages, (*between, *new))
+
+
+def _unwrap_single_iteration(body: Stmt) -> Stmt:
+    """Take away loops that run once around several statements; what is read of those is the same.
+
+    Then memory that the iteration allocates need not be expanded.
+    """
+    loops, inner = split_nest(body)
+    if isinstance(inner, (BufferStore, BlockRealize)) or any(number(s.extent) != 1 for s in loops):
+        return body
+    return substitute(inner, {loop.loop_var: loop.min for loop in reversed(loops)})
 
 
 def _merge_fill(reader: Reader, before: list[Stage | Stmt], part: Stage | Stmt) -> Stage | Stmt:
@@ -99,7 +113,7 @@ def _read(reader: Reader, part: Stmt, private: Mapping[int, Buffer]) -> _Parts:
     if found is not None:
         return found
     named = resolved or ResolvedStatement(part, ())
-    split = split_searches(named.stmt)
+    split = split_searches(named.stmt, named.buffers)
     if split is not None:
         whole = ResolvedStatement(split.stmt, (*named.buffers, *split.buffers))
         found = _read_as_stages(reader, whole, private) or _read_sequence(reader, whole)

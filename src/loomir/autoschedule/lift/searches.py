@@ -11,10 +11,12 @@ from collections.abc import Sequence, Set
 from typing import Final, NamedTuple
 
 from loomir.arith.fold import fold_expr, imm
+from loomir.autoschedule.lift.search_forms import as_branch, read_index_search
 from loomir.ir.equality import structural_equal
 from loomir.ir.substitution import substitute
 from loomir.ir.visit import by_class, of_classes, rewrite
-from loomir.loops.nests import split_nest
+from loomir.loops.dependence import has_own_axis
+from loomir.loops.nests import is_rectangular, split_nest, wrap_in_loops
 from loomir.support.dtype import DataType
 from loomir.tir.analysis.copy_statement import fresh_var
 from loomir.tir.analysis.effects import Effects, effects
@@ -24,6 +26,7 @@ from loomir.tir.expr import (
     GT,
     LE,
     LT,
+    Call,
     Cast,
     Eq,
     IntImm,
@@ -51,26 +54,39 @@ class SplitSearches(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """Loops that keep an element (``top``) and its index if a condition holds."""
+    """Loops that keep an element (``top``) and its index if a condition holds.
 
+    ``around`` are loops of the same nest, each iteration of which has its own element; they may be
+    inside of the others in the program.
+    """
+
+    around: tuple[For, ...]
     loops: tuple[For, ...]
     condition: GT | GE | LT | LE
     value: BufferLoad
     top: BufferStore
     at: BufferStore
+    start: BufferStore | None = None
+    """What fills the memory of the element, if the program keeps an index only."""
 
 
-def split_searches(stmt: Stmt) -> SplitSearches | None:
-    """Split the searches of a statement; None if there are none."""
-    if IfThenElse not in by_class(stmt):
+def split_searches(stmt: Stmt, names: Sequence[Buffer] = ()) -> SplitSearches | None:
+    """Split the searches of a statement; None if there are none.
+
+    ``names`` is memory that names of values became.
+    """
+    nodes = by_class(stmt)
+    if nodes.keys().isdisjoint((IfThenElse, Select, Call)):
         return None
+    reads: list[BufferLoad] = nodes.get(BufferLoad, [])
+    named = {id(buffer.data) for buffer in names}
     found: dict[int, _Search] = {}
     inside: set[int] = set()
     for loop in of_classes(stmt, For):  # outer loops before those in them
-        search = None if id(loop) in inside else _read(loop)
+        search = None if id(loop) in inside else _read(loop, named, reads)
         if search is not None:
             found[id(loop)] = search
-            inside |= {id(inner) for inner in search.loops}
+            inside |= {id(inner) for inner in (*search.around, *search.loops)}
     buffers: list[Buffer] = []
 
     def split(loop: For) -> Stmt:
@@ -81,8 +97,13 @@ def split_searches(stmt: Stmt) -> SplitSearches | None:
     return SplitSearches(made, tuple(buffers)) if buffers else None
 
 
-def _read(loop: For) -> _Search | None:
-    loops, body = split_nest(loop)
+def _read(loop: For, names: Set[int], reads: Sequence[BufferLoad]) -> _Search | None:
+    nest, body = split_nest(loop)
+    start = None
+    body = as_branch(body, names, reads) or body
+    if len(nest) == 1 and (indexed := read_index_search(nest[0])) is not None:
+        start, body = indexed
+    around, loops = _divide(nest, body)
     if not loops or not _start_at_numbers(loops) or (len(loops) > 1 and not _have_numbers(loops)):
         return None
     if not isinstance(body, IfThenElse) or body.else_case is not None:
@@ -100,9 +121,18 @@ def _read(loop: For) -> _Search | None:
         value = sides[kept.index(False)] if kept.count(True) == 1 else None
         if not isinstance(value, BufferLoad) or not structural_equal(top.value, value):
             continue
-        found = _Search(tuple(loops), condition, value, top, at)
+        found = _Search(around, loops, condition, value, top, at, start)
         return found if _is_plain(found) else None
     return None
+
+
+def _divide(nest: Sequence[For], body: Stmt) -> tuple[tuple[For, ...], tuple[For, ...]]:
+    """Divide a nest into loops whose iterations store elements of their own, and the search."""
+    stores: list[BufferStore] = by_class(body).get(BufferStore, [])
+    own = [loop for loop in nest if has_own_axis(loop.loop_var, [s.indices for s in stores])]
+    if not own or not is_rectangular(nest):
+        return (), tuple(nest)
+    return tuple(own), tuple(loop for loop in nest if loop not in own)
 
 
 def _start_at_numbers(loops: Sequence[For]) -> bool:
@@ -165,6 +195,9 @@ def _split(found: _Search, buffers: list[Buffer]) -> Stmt:
     changed: PrimExpr = GE(place, IntImm(0, dtype))
     begin: list[Stmt] = []
     buffers.append(pos)
+    if found.start is not None:
+        begin.append(found.start)
+        buffers.append(found.start.buffer)
     if strict:  # an element that only equals the first one takes no place
         old = decl_buffer((1,), top.buffer.dtype, f"{top.buffer.name}_before")
         begin.append(BufferStore(old, kept, zero))
@@ -180,7 +213,7 @@ def _split(found: _Search, buffers: list[Buffer]) -> Stmt:
         var = loop.loop_var
         element = For(var, loop.min, loop.extent, ForKind.SERIAL, element, span=loop.span)
         index = For(own[var], loop.min, loop.extent, ForKind.SERIAL, index)
-    return SeqStmt(
+    parts = SeqStmt(
         (
             *begin,
             element,
@@ -190,6 +223,7 @@ def _split(found: _Search, buffers: list[Buffer]) -> Stmt:
         ),
         span=span,
     )
+    return wrap_in_loops(found.around, parts)
 
 
 def _cast(e: PrimExpr, dtype: DataType) -> PrimExpr:
