@@ -75,7 +75,7 @@ def _read_named(
         return None
     condition = BufferLoad(name.buffer, name.indices)
     uses = [load for load in reads if load.buffer.data is name.buffer.data]
-    chosen = [_chosen(store, condition) for store in stores]
+    chosen = [_read_choice(store, condition) for store in stores]
     if len(uses) != len(chosen) or chosen[0] is None or chosen[1] is None:
         return None
     return IfThenElse(name.value, SeqStmt((chosen[0], chosen[1])), None, span=name.span)
@@ -88,7 +88,10 @@ def _read_direct(at: BufferStore, top: BufferStore) -> IfThenElse | None:
         return None
     if any(load.buffer.data is at.buffer.data for load in by_class(condition)[BufferLoad]):
         return None
-    chosen = _chosen(at, condition), _chosen(top, condition) or _extreme(top, condition)
+    chosen = (
+        _read_choice(at, condition),
+        _read_choice(top, condition) or _read_extreme(top, condition),
+    )
     if chosen[0] is None or chosen[1] is None:
         return None
     return IfThenElse(condition, SeqStmt((chosen[1], chosen[0])), None, span=at.span)
@@ -100,7 +103,7 @@ def _condition(value: PrimExpr) -> PrimExpr | None:
     return value.args[0] if isinstance(value, Call) and value.op is IF_THEN_ELSE else None
 
 
-def _chosen(store: BufferStore, condition: PrimExpr) -> BufferStore | None:
+def _read_choice(store: BufferStore, condition: PrimExpr) -> BufferStore | None:
     """Return the store that a select makes if the condition holds; else it keeps the element."""
     value = store.value
     if isinstance(value, Select):
@@ -115,7 +118,7 @@ def _chosen(store: BufferStore, condition: PrimExpr) -> BufferStore | None:
     return BufferStore(store.buffer, taken, store.indices, span=store.span)
 
 
-def _extreme(store: BufferStore, condition: GT | GE | LT | LE) -> BufferStore | None:
+def _read_extreme(store: BufferStore, condition: GT | GE | LT | LE) -> BufferStore | None:
     """Read ``top = max(top, v)`` beside ``v > top``; numbers that are equal are the same."""
     value = store.value
     if not isinstance(value, (Max, Min)) or not value.dtype.is_integer:
@@ -142,7 +145,7 @@ def read_index_search(loop: For) -> IndexSearch | None:
     condition, at = body.condition, body.then_case
     if not isinstance(condition, _COMPARISONS) or not isinstance(at, BufferStore):
         return None
-    if _bare(at.value) is not var or not _holds_iterations(at.buffer.dtype, loop):
+    if _strip_casts(at.value) is not var or not _holds_iterations(at.buffer.dtype, loop):
         return None
     kept = BufferLoad(at.buffer, at.indices)
     sides = (condition.a, condition.b)
@@ -165,7 +168,7 @@ def read_index_search(loop: For) -> IndexSearch | None:
     )
 
 
-def _bare(index: PrimExpr) -> PrimExpr:
+def _strip_casts(index: PrimExpr) -> PrimExpr:
     """Return an index without conversions between integers."""
     while isinstance(index, Cast) and index.value.dtype.is_integer:
         index = index.value
@@ -190,7 +193,7 @@ def _reads_at(value: PrimExpr, element: PrimExpr, var: Var, kept: BufferLoad) ->
         return False
     found = False
     for one, other in zip(value.indices, element.indices, strict=True):
-        if _bare(one) is var and structural_equal(_bare(other), kept):
+        if _strip_casts(one) is var and structural_equal(_strip_casts(other), kept):
             found = True
         elif not are_equal((one,), (other,)) or var in by_class(one).get(Var, ()):
             return False
