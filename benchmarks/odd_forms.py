@@ -1,7 +1,8 @@
-"""Further kernels for ``benchmarks.odd``: bytes with zero points, padded reads."""
+"""Further kernels for ``benchmarks.odd``: bytes with zero points, padded reads, searches."""
 
 from __future__ import annotations
 
+import textwrap
 from typing import Final
 
 from benchmarks.odd_kernels import Kind
@@ -27,6 +28,14 @@ for y, x in T.grid(512, 512):
         acc += {value} * w[r, s]
     o[y, x] = acc
 """
+
+
+def _searched(
+    body: str, start: str = "best = x[i, 0]\nat = T.int64(0)", end: str = "o[i] = at"
+) -> str:
+    """Search rows for the index of the greatest element."""
+    inner = f"{start}\nfor k in range(1000):\n{textwrap.indent(body, '    ')}\n{end}"
+    return f"for i in range(1000):\n{textwrap.indent(inner, '    ')}\n"
 
 
 _INSIDE = "y + r >= 1 and y + r < 513 and x + s >= 1 and x + s < 513"
@@ -57,6 +66,36 @@ FORMS: Final[dict[str, Kind]] = {
             "Select": _padded(f"T.Select({_INSIDE}, {_CLAMPED}, T.float32(0))"),
             "Select outside": _padded(f"T.Select({_OUTSIDE}, T.float32(0), {_CLAMPED})"),
             "clamped twice": _padded(f"T.if_then_else({_INSIDE}, {_CLAMPED}, T.float32(0))"),
+        },
+    ),
+    "search": Kind(
+        'x: T.Buffer((1000, 1000), "float32"), o: T.Buffer((1000,), "int64")',
+        _searched("if x[i, k] > best:\n    best = x[i, k]\n    at = T.int64(k)"),
+        {
+            "named element": _searched(
+                "v = x[i, k]\nif v > best:\n    best = v\n    at = T.int64(k)"
+            ),
+            "the index only": _searched(
+                "if x[i, k] > x[i, o[i]]:\n    o[i] = T.int64(k)", "o[i] = T.int64(0)", "pass"
+            ),
+            "selects": _searched(
+                "g = x[i, k] > best\nbest = T.Select(g, x[i, k], best)\n"
+                "at = T.Select(g, T.int64(k), at)"
+            ),
+            "selects, the index first": _searched(
+                "at = T.Select(x[i, k] > best, T.int64(k), at)\n"
+                "best = T.Select(x[i, k] > best, x[i, k], best)"
+            ),
+            "into the result": _searched(
+                "if x[i, k] > best:\n    best = x[i, k]\n    o[i] = T.int64(k)",
+                "best = x[i, 0]\no[i] = T.int64(0)",
+                "pass",
+            ),
+            "a buffer": _searched(
+                "if best[0] < x[i, k]:\n    best[0] = x[i, k]\n    o[i] = T.int64(k)",
+                'best = T.alloc_buffer((1,), "float32")\nbest[0] = x[i, 0]\no[i] = T.int64(0)',
+                "pass",
+            ),
         },
     ),
 }
