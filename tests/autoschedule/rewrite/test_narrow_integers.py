@@ -146,3 +146,27 @@ for i in range(20):
 """,
     )
     assert interpret_kinds(func, draw(func, x=np.full((20, 9), 255, "uint8"))) == ["rows"]
+
+
+@pytest.mark.parametrize("choice", ["T.Select", "T.if_then_else"])
+@pytest.mark.parametrize(("dtype", "wanted"), [("uint8", {"uint16"}), ("int8", {"int16"})])
+def test_choices_of_bytes_are_narrow(choice: str, dtype: str, wanted: set[str]):
+    """The sum of the eight neighbours of a cell, as in the game of life."""
+    func = read(
+        """
+from loomir.script import tir as T
+@T.prim_func
+def life(x: T.Buffer((35, 70), "{dtype}"), o: T.Buffer((33, 66), "{dtype}")):
+    for i, j in T.grid(33, 66):
+        n = T.int32(0)
+        for r, s in T.grid(3, 3):
+            n += {choice}(r != 1 or s != 1, T.cast(x[i + r, j + s], "int32"), 0)
+        o[i, j] = T.cast(n == 3 or x[i + 1, j + 1] == T.{dtype}(1) and n == 2, "{dtype}")
+""",
+        dtype=dtype,
+        choice=choice,
+    )
+    assert wanted <= dtypes_of(func)
+    info = np.iinfo(dtype)
+    for most in (2, info.max):
+        assert_same(func, np.random.default_rng(4).integers(info.min // 64, most, (35, 70), dtype))

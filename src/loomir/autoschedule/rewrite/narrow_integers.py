@@ -18,7 +18,7 @@ from loomir.ir.node import Node
 from loomir.ir.visit import by_class, children, fold, rewrite
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import Buffer, BufferLoad, decl_buffer
-from loomir.tir.builtins.table import BUILTINS
+from loomir.tir.builtins.table import BUILTINS, IF_THEN_ELSE
 from loomir.tir.expr import (
     Add,
     Call,
@@ -30,6 +30,7 @@ from loomir.tir.expr import (
     Min,
     Mul,
     PrimExpr,
+    Select,
     Sub,
 )
 from loomir.tir.stmt import Stmt
@@ -182,6 +183,13 @@ def _narrow_to(e: PrimExpr, dtype: DataType, parts: list[PrimExpr | None]) -> Pr
         return IntImm(e.value, dtype) if dtype.min_value <= e.value <= dtype.max_value else None
     if isinstance(e, Cast):
         return Cast(e.value, dtype) if isinstance(e.value, BufferLoad) else None
+    if isinstance(e, Select) or (isinstance(e, Call) and e.op is IF_THEN_ELSE):
+        _, yes, no = parts
+        if yes is None or no is None:
+            return None
+        condition = e.condition if isinstance(e, Select) else e.args[0]
+        choice = (condition, yes, no)
+        return Select(*choice) if isinstance(e, Select) else Call(dtype, e.op, choice)
     kind: Any = type(e)
     if isinstance(e, Call) and e.op is _ABS and dtype.min_value < 0 and parts[0] is not None:
         return Call(dtype, e.op, (parts[0],))

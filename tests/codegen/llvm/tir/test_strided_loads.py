@@ -22,13 +22,35 @@ def gaps(stride: int, lanes: int, dtype: str):
     return func
 
 
-@pytest.mark.parametrize("stride", [2, 3, 4, 5])
+@pytest.mark.parametrize("stride", [2, 3, 4, 5, 9, 300])
 @pytest.mark.parametrize(("lanes", "dtype"), [(2, "int64"), (8, "float32"), (16, "int8")])
 def test_a_strided_load(stride: int, lanes: int, dtype: str):
     source = np.arange(1, (lanes - 1) * stride + 3).astype(dtype)
     out = np.zeros(lanes, dtype)
     loomir.compile(gaps(stride, lanes, dtype), cache=False)(source, out)
     np.testing.assert_array_equal(out, source[1::stride])
+
+
+@pytest.mark.parametrize("stride", [-7, -2, 2, 9])
+@pytest.mark.parametrize(("lanes", "dtype"), [(2, "int64"), (8, "float32"), (16, "int8")])
+def test_strided_loads_and_stores_both_ways(stride: int, lanes: int, dtype: str):
+    size = (lanes - 1) * abs(stride) + 3
+    begin = 1 if stride > 0 else size - 2
+
+    @T.prim_func
+    def func(n: T.int32, a: T.Buffer((size,), dtype), b: T.Buffer((size,), dtype)):
+        b[T.Ramp(n, stride, lanes)] = a[T.Ramp(n, stride, lanes)] + T.Broadcast(
+            T.Cast(dtype, 1), lanes
+        )
+
+    source = np.arange(size).astype(dtype)
+    out = np.zeros(size, dtype)
+    run = loomir.compile(func, cache=False)
+    run(begin, source, out)
+    wanted = np.zeros(size, dtype)
+    places = begin + stride * np.arange(lanes)
+    wanted[places] = source[places] + 1
+    np.testing.assert_array_equal(out, wanted)
 
 
 def sums(stride: int, lanes: int, dtype: str):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+import loomir
+from loomir.arith.bounds.expression_bounds import Bounds
 from loomir.ir.visit import pre_order
 from loomir.tir import BufferStore, For, ForKind
+from loomir.transform.tir.loops.speculative_reads import SafeReads
 from loomir.transform.tir.loops.vector_safety import cannot_vectorize, study
 from loomir.transform.tir.loops.vectorize_loop import vectorize_loop
 from tests.clause import clauses
@@ -27,6 +30,11 @@ def is_serial(text: str) -> bool:
     stores = [p for p in pre_order(made.body) if isinstance(p, BufferStore)]
     assert stores
     return all(s.indices[0].dtype.lanes == 1 for s in stores)
+
+
+def has_vectors(text: str) -> bool:
+    """Compile a program, and tell whether its code has vectors of 16 lanes before LLVM's passes."""
+    return "<16 x i" in loomir.compile(only(parse(text)), schedule=False, cache=False).llvm_ir()
 
 
 @clauses("TIR-STMT-14")
@@ -188,7 +196,7 @@ for i in range(3):
         "for j in T.vectorized(8):\n    A[j // 2] = A[j // 2] + j",
         "for j in T.vectorized(1):\n    A[j] = 1",
         "for j in T.vectorized(8):\n    A[j] = T.if_then_else(j < n, B[j * 1000], 0)",
-        "for j in T.vectorized(8):\n    A[j] = T.Select(j < n and B[j * 512] > 0, 1, 0)",
+        "for j in T.vectorized(8):\n    A[j] = T.Select(j < n and B[j * 1000] > 0, 1, 0)",
     ],
 )
 def test_what_could_change_stays_serial(text: str):
@@ -210,6 +218,49 @@ def test_what_cannot_change_becomes_vectors(text: str):
     assert not is_serial(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for j in T.vectorized(8):\n    A[j] = T.Select(j < n and B[j * 512] > 0, 1, 0)",
+        "for j in T.vectorized(8):\n    A[j] = T.if_then_else(B[j] > 0 or A[j] < n, B[j + 1], A[j])",
+        "for j in T.vectorized(8):\n    A[j + n] = T.if_then_else(B[j] > 0, B[j + n], 3)",
+    ],
+)
+def test_reads_that_exist_need_no_condition(text: str):
+    """The index is in range for all lanes, or is that of an element that the lanes store."""
+    assert not is_serial(text)
+    check(body(text))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_reads_of_symbolic_rows_need_no_condition(dtype: str):
+    text = f"""
+@T.prim_func
+def main(a: T.handle, b: T.handle, c: T.handle):
+    n = T.int64()
+    A = T.match_buffer(a, (n, 16), "{dtype}")
+    B = T.match_buffer(b, (n, 16), "{dtype}")
+    C = T.match_buffer(c, ({{size}}, 16), "{dtype}")
+    for i in range(n):
+        for j in T.vectorized(16):
+            A[i, j] = T.if_then_else(B[i, j] > T.{dtype}(2), {{read}}, B[i, j])
+"""
+    assert has_vectors(text.format(size="n", read="C[i, j]"))
+    assert not has_vectors(text.format(size="n + 1", read="C[i + 1, j]"))
+
+
+def test_memory_that_the_program_declares_may_be_smaller():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((16,), "int32"), B: T.Buffer((4,), "int32"), n: T.int32):
+    C = T.decl_buffer((16,), "int32", data=B.data)
+    for j in T.vectorized(16):
+        A[j] = T.if_then_else(j < n, C[j], 0)
+"""
+    assert not has_vectors(text)
+    assert has_vectors(text.replace("C[j]", "B[j % 4]"))
+
+
 def test_an_iteration_may_not_be_read_ahead():
     """Where the program promises nothing that can be checked, the promise is believed."""
     assert not is_serial("for j in T.vectorized(8):\n    A[j + T.cast(n, 'int64') * 16] = A[j] + 1")
@@ -218,7 +269,7 @@ def test_an_iteration_may_not_be_read_ahead():
 def test_why_a_loop_cannot_be_vectorised():
     func = only(parse(body("for j in T.vectorized(8):\n    A[j] = B[j] // n")))
     (loop,) = (p for p in pre_order(func.body) if isinstance(p, For))
-    assert str(cannot_vectorize(study(loop))) == "the body may fail"
+    assert str(cannot_vectorize(study(loop), SafeReads(func, Bounds()))) == "the body may fail"
 
 
 def test_only_the_innermost_of_nested_vector_loops():

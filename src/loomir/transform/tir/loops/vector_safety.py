@@ -32,6 +32,7 @@ from loomir.tir.stmt import (
     LetStmt,
     SeqStmt,
 )
+from loomir.transform.tir.loops.speculative_reads import SafeReads
 
 __all__ = ["LaneAccess", "Loop", "Refusal", "cannot_vectorize", "conflict", "study"]
 
@@ -97,15 +98,16 @@ def study(loop: For) -> Loop:
     return Loop(loop, frozenset(varying), frozenset(own), frozenset(inner))
 
 
-def cannot_vectorize(known: Loop) -> Refusal | None:
+def cannot_vectorize(known: Loop, reads: SafeReads) -> Refusal | None:
     """Return why the body cannot run once for all lanes, None if it can.
 
     Anything that may fail or has effects prevents it: with all lanes at once, failures and effects
     would not be in the order of the iterations.
     """
     allocated: dict[int, object] = {}
+    reads.enter(known.loop.body)
     for part in pre_order(known.loop.body):
-        why = _node(part, known)
+        why = _node(part, known, reads)
         if why is not None:
             return why
         if isinstance(part, Allocate):
@@ -117,11 +119,11 @@ def cannot_vectorize(known: Loop) -> Refusal | None:
     return None
 
 
-def _node(part: Any, known: Loop) -> Refusal | None:
+def _node(part: Any, known: Loop, reads: SafeReads) -> Refusal | None:
     if isinstance(part, AttrStmt) or not isinstance(part, _ALLOWED):
         return Refusal("the body has a {}", (type(part).__name__,))
     if isinstance(part, PrimExpr):
-        return _expression(part, known)
+        return _expression(part, known, reads)
     if isinstance(part, For):
         if part.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
             return Refusal("an inner loop is not serial")
@@ -144,7 +146,7 @@ def _node(part: Any, known: Loop) -> Refusal | None:
     return None
 
 
-def _expression(e: PrimExpr, known: Loop) -> Refusal | None:
+def _expression(e: PrimExpr, known: Loop, reads: SafeReads) -> Refusal | None:
     if e.dtype.lanes > 1:
         return Refusal("the body has vectors of its own")
     if isinstance(e, Call) and (e.dtype.is_handle or any(a.dtype.is_handle for a in e.args)):
@@ -160,10 +162,10 @@ def _expression(e: PrimExpr, known: Loop) -> Refusal | None:
     if isinstance(e, Call) and e.op in OUTSIDE:
         return Refusal("functions outside of the program take no vectors")
     if isinstance(e, (And, Or)):
-        if known.varies(e) and effects(e.b):
+        if known.varies(e) and effects(e.b) and not reads.are_safe(e.b):
             return Refusal("an operand that not all lanes evaluate reads memory")
     elif isinstance(e, Call) and e.op is IF_THEN_ELSE and known.varies(e.args[0]):
-        if effects(e.args[1]) or effects(e.args[2]):
+        if any(effects(value) and not reads.are_safe(value) for value in e.args[1:]):
             return Refusal("a value that not all lanes evaluate reads memory")
     elif e.dtype.is_handle and id(e) in known.own:
         return Refusal("a pointer to memory of one iteration is used")

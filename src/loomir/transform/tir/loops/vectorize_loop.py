@@ -53,6 +53,7 @@ from loomir.tir.stmt import (
     Stmt,
     seq,
 )
+from loomir.transform.tir.loops.speculative_reads import SafeReads
 from loomir.transform.tir.loops.vector_safety import (
     LaneAccess,
     Loop,
@@ -92,10 +93,12 @@ def vectorize_loop(func: PrimFunc) -> PrimFunc:
         id(p.var) for p in by_class(func.body).get(LetStmt, ()) if p.var.dtype.is_handle
     )
 
+    reads = SafeReads(func, bounds)
+
     def lower(loop: For) -> Stmt:
         if loop.kind is not ForKind.VECTORIZED:
             return loop
-        made = _vectorize(loop, bounds, pointers)
+        made = _vectorize(loop, bounds, pointers, reads)
         return _serial(loop) if isinstance(made, Refusal) else made
 
     return rewrite(func, {For: lower})
@@ -114,7 +117,9 @@ def _serial(loop: For) -> For:
     )
 
 
-def _vectorize(loop: For, bounds: Bounds, pointers: frozenset[int]) -> Stmt | Refusal:
+def _vectorize(
+    loop: For, bounds: Bounds, pointers: frozenset[int], reads: SafeReads
+) -> Stmt | Refusal:
     if not isinstance(loop.extent, IntImm):
         return Refusal("the extent is not constant")
     if loop.loop_var.dtype.bits < 64 and not isinstance(loop.min, IntImm):
@@ -123,7 +128,7 @@ def _vectorize(loop: For, bounds: Bounds, pointers: frozenset[int]) -> Stmt | Re
     if lanes == 1:
         return Refusal("the extent is {}", (loop.extent.value,))
     known = study(loop)
-    why = cannot_vectorize(known)
+    why = cannot_vectorize(known, reads)
     if why is not None:
         return why
     chunks, rest = divmod(loop.extent.value, lanes)
@@ -151,7 +156,7 @@ def _vectorize(loop: For, bounds: Bounds, pointers: frozenset[int]) -> Stmt | Re
         tail = fresh_copy(loop.body, {loop.loop_var: var})
         first, count = add(loop.min, imm(done, dtype)), imm(fitting, dtype)
         left = For(var, first, count, kind, tail, span=loop.span)
-        vectors = _vectorize(left, bounds, pointers) if kind is ForKind.VECTORIZED else left
+        vectors = _vectorize(left, bounds, pointers, reads) if kind is ForKind.VECTORIZED else left
         made.append(_serial(left) if isinstance(vectors, Refusal) else vectors)
         done, rest = done + fitting, rest - fitting
     return seq(made, loop.span)
