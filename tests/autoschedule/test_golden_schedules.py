@@ -287,6 +287,7 @@ KERNELS: dict[str, Kernel] = {
     "windows that wrap around": Kernel(lambda: wrapped),
     "counts of few terms": Kernel(lambda: bins),
     "position of the greatest": Kernel(partial(of_one, (16, 300), topi.argmax, 1)),
+    "position of the greatest of a column": Kernel(partial(of_one, (40, 64), topi.argmax, 0)),
     "least of all by comparison": Kernel(lambda: least),
     "counts of bytes": Kernel(lambda: bright),
     "running sums": Kernel(partial(of_one, (64, 300), topi.cumsum, 1)),

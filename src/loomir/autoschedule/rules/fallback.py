@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Final, NamedTuple
 
 from loomir.arith.fold import imm, product
@@ -67,6 +68,10 @@ class _Epilogue(NamedTuple):
             return total if load.buffer is self.sums else load
 
         return rewrite(value_at(self.value, place), {BufferLoad: load_of})
+
+
+_MOST_TERMS: Final = 64
+"""Terms of the elements that are written out together: of products of 4 by 4 matrices."""
 
 
 def plan_general(stage: Stage, target: Target) -> Plan:
@@ -135,12 +140,19 @@ def _plan_neighbours(
     width = _width(stage, placed[-1], lanes) if placed else 1
     each = _time(stage)
     if width == 1:
-        outer = (*unit, *placed)
+        whole, few = _split_few(stage, placed)
+        outer = (*unit, *whole)
         count = product(axis.extent for axis in outer)
-        stmt, how = parallelize(
-            count, each, "elements", lambda t: _element(stage, unravel_index(t, outer), then)
-        )
-        return Plan("reduction", _guard(stage, stmt), ("elements one by one", how))
+        each *= prod(axis.size or 1 for axis in few)
+
+        def write_few(t: PrimExpr) -> Stmt:
+            return _write_out(stage, unravel_index(t, outer), few, then)
+
+        stmt, how = parallelize(count, each, "elements", write_few)
+        text = "elements one by one"
+        if few:
+            text += ", those of the last axes written out"
+        return Plan("reduction", _guard(stage, stmt), (text, how))
     outer, across = (*unit, *placed[:-1]), placed[-1]
     step = imm(width, INDEX)
     pieces = (across.extent + imm(width - 1, INDEX)) // step
@@ -159,6 +171,34 @@ def _plan_neighbours(
     stmt, how = parallelize(count, each * width / 2, "pieces", piece)
     along = f"{width} neighbours along {across.var.name_hint} are combined in registers"
     return Plan("reduction", _guard(stage, stmt), (along, how))
+
+
+def _split_few(stage: Stage, placed: Sequence[Axis]) -> tuple[Sequence[Axis], Sequence[Axis]]:
+    """Split off the last axes if their elements are few, so that no place is divided by them."""
+    if not _is_short(stage):
+        return placed, ()
+    steps = prod(axis.size or 1 for axis in stage.reduced)
+    count = len(placed)
+    while count > 1:
+        size = placed[count - 1].size
+        if size is None or steps * size > _MOST_TERMS:
+            break
+        steps *= size
+        count -= 1
+    return placed[:count], placed[count:]
+
+
+def _write_out(stage: Stage, place: _Place, few: Sequence[Axis], then: _Epilogue | None) -> Stmt:
+    """Write out the elements along some axes."""
+    if not few:
+        return _element(stage, place, then)
+    axis, rest = few[0], few[1:]
+    assert axis.size is not None
+    return unroll(
+        axis.var.name_hint,
+        axis.size,
+        lambda i: _write_out(stage, {**place, axis.var: i}, rest, then),
+    )
 
 
 def _vectorize_outer(stage: Stage, placed: Sequence[Axis], target: Target) -> RowVectors | None:

@@ -131,7 +131,7 @@ def product(
 
 @pytest.mark.parametrize(
     ("m", "n", "k"),
-    [(1, 1, 1), (2, 3, 5), (7, 17, 13), (31, 64, 3), (5, 129, 20), (66, 70, 33), (1, 40, 9)],
+    [(1, 1, 1), (2, 3, 9), (7, 17, 13), (31, 64, 3), (5, 129, 20), (66, 70, 33), (1, 40, 9)],
 )
 def test_odd_shapes(m: int, n: int, k: int) -> None:
     small = m * n * k < 500
@@ -687,3 +687,24 @@ def layer(
     text = schedule_function(func, Target("skylake-avx512")).func.script()
     assert ("start = T.alloc_buffer((1, " in text) is (columns % 16 != 0)
     assert ("T.vectorized(T.int64(8))" in text) is bool(columns % 16 & 8)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "kind"),
+    [
+        (50, 3, 3, "reduction"),
+        (50, 3, 8, "reduction"),
+        (50, 3, 9, "matrix product"),
+        (50, 4, 3, "matrix product"),
+        (1, 3, 3, "reduction"),
+    ],
+)
+def test_few_elements_of_three_columns_are_written_out(m: int, n: int, k: int, kind: str) -> None:
+    func = product(m, n, k, after=lambda c: [te.compute((m, n), lambda i, j: c[i, j] + 1.0)])
+    plans = schedule_function(func, Target("haswell")).plans
+    assert [plan.kind for plan in plans] == [kind]
+    draw = np.random.default_rng(0).integers
+    a, b = draw(-9, 9, (m, k)).astype("float32"), draw(-9, 9, (k, n)).astype("float32")
+    out = np.zeros((m, n), "float32")
+    loomir.compile(func, cache=False)(a, b, out)
+    np.testing.assert_array_equal(out, a @ b + 1)

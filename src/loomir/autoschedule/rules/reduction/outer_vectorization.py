@@ -93,12 +93,24 @@ def _find_transposes(
         if run.var not in moves or not rows & moves:
             continue
         if stride_along(load, along[-1:]) == 1:
+            if not _are_neighbours(load, along):
+                return None  # lanes go on in the next row of a short axis
             continue  # neighbouring rows are neighbours in memory
         if load.dtype.lanes != 1 or not is_contiguous_along(load, [run]):
             return None
         if not any(structural_equal(load, other) for other in found):
             found.append(load)
     return found
+
+
+def _are_neighbours(load: BufferLoad, along: Sequence[Axis]) -> bool:
+    """Whether a load is contiguous along all of some axes together."""
+    stride: int | None = 1
+    for axis in reversed(along):
+        if stride_along(load, (axis,)) != stride:
+            return False
+        stride = None if stride is None or axis.size is None else stride * axis.size
+    return True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
