@@ -204,3 +204,23 @@ def f(x: T.Buffer((50,), "float32"), g: T.Buffer((1,), "bool"), b: T.Buffer((1,)
     assert as_branch(body, set(), loads) is None
     more = [*loads, next(load for load in loads if load.buffer.name == "g")]
     assert as_branch(body, {id(data)}, more) is None
+
+
+@pytest.mark.parametrize("condition", ["i > 3", "T.bool(False) < T.bool(True)", "x[i] > x[i - 1]"])
+def test_conditions_without_a_kept_element_are_no_search(condition: str):
+    func = from_source(f"""
+@T.prim_func
+def f(x: T.Buffer((50,), "float32"), y: T.Buffer((50,), "int64"), z: T.Buffer((50,), "float32")):
+    for i in range(1, 50):
+        y[i] = T.Select({condition}, T.int64(i), y[i])
+        z[i] = T.Select({condition}, x[i], z[i])
+""")
+    assert isinstance(func, PrimFunc)
+    x = drawn((1, 50), "float32")[0]
+    found: list[tuple[Any, Any]] = []
+    for scheduled in (True, False):
+        y, z = np.zeros(50, "int64"), np.ones(50, "float32")
+        loomir.compile(func, schedule=scheduled, cache=False)(x, y, z)
+        found.append((y, z))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -86,7 +86,8 @@ def _read_direct(at: BufferStore, top: BufferStore) -> IfThenElse | None:
     condition = _condition(at.value)
     if not isinstance(condition, _COMPARISONS):
         return None
-    if any(load.buffer.data is at.buffer.data for load in by_class(condition)[BufferLoad]):
+    reads: list[BufferLoad] = by_class(condition).get(BufferLoad, [])
+    if any(load.buffer.data is at.buffer.data for load in reads):
         return None
     chosen = (
         _read_choice(at, condition),
