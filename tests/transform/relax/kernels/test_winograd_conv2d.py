@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -18,7 +19,7 @@ from loomir.transform.relax.constants.bind_params import BindParamsOptions, bind
 from loomir.transform.relax.kernels.winograd_conv2d import WinogradConv2DOptions, winograd_conv2d
 from tests.transform.relax.modules import module
 
-POINTS = {2: (0, 1, -1), 4: (0, 1, -1, 2, -2)}
+POINTS = {2: (0, 1, -1), 4: (0, 1, -1, Fraction(1, 2), -2)}
 
 
 def text(x: str, w: str, options: str = "", dtype: str = "float32", tail: str = "y") -> str:
@@ -287,3 +288,26 @@ def test_a_wrong_tile_is_refused():
     mod = convolution("1, 4, 8, 8", "4, 4, 3, 3")
     with pytest.raises(CompileError, match="tiles cannot have 3 results"):
         winograd_conv2d(mod, WinogradConv2DOptions(3))
+
+
+def test_errors_are_not_much_larger_than_those_of_direct_sums():
+    x, w = random(1, 64, 56, 56), random(64, 64, 3, 3, seed=1)
+    mod = convolution("1, 64, 56, 56", "64, 64, 3, 3", ", padding=1")
+    bound = bind_params(mod, BindParamsOptions("main", {"w": w}))
+    wanted = direct(x, w, (1, 1, 1, 1))
+    errors = [
+        np.abs(loomir.compile(bound, winograd=asked, cache=False)["main"](x) - wanted).max()
+        for asked in (None, False)
+    ]
+    assert 0 < errors[0] < 8 * errors[1]
+    assert errors[0] < 5e-6 * np.abs(wanted).max()
+
+
+def test_small_planes_have_the_tiles_that_round_less():
+    sizes: list[int] = []
+    for side in (14, 56):
+        mod = convolution(f"1, 256, {side}, {side}", "256, 256, 3, 3", ", padding=1")
+        mod = bind_params(mod, BindParamsOptions("main", {"w": random(256, 256, 3, 3)}))
+        made = winograd_conv2d(mod, WinogradConv2DOptions(target="haswell", constant=True))
+        sizes.append(16 if "(16, 256, 256)" in made.script() else 36)
+    assert sizes == [16, 36]
