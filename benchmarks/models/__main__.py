@@ -12,6 +12,7 @@ Run: python -m benchmarks.models [--size small|full] [--threads 1 2] [--models N
 from __future__ import annotations
 
 import argparse
+import compileall
 import fnmatch
 import json
 import math
@@ -27,6 +28,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+import loomir
 from benchmarks.models.cases import CASES, Case
 from benchmarks.models.peers import PEERS, missing
 from benchmarks.models.results import (
@@ -55,6 +57,8 @@ def main() -> None:
     peers = [p for p in options.peers if p not in absent]
     for name, packages in absent.items():
         _say(f"{name} is left out: {', '.join(packages)} not installed")
+    # Peers were compiled to bytecode when they were installed; a source tree may not be.
+    compileall.compile_dir(str(Path(loomir.__file__).parent), quiet=2)
     outcomes = [Outcome(t, cpu_name(), options.size, (0.0, 0.0), []) for t in options.threads]
     before = os.getloadavg()[0]
     for case in cases:
