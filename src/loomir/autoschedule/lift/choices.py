@@ -6,7 +6,7 @@ it skips NaN, which a maximum would propagate.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from loomir.autoschedule.ir.stage import Combine
 from loomir.ir.equality import structural_equal
@@ -16,7 +16,7 @@ from loomir.tir.builtins.table import IF_THEN_ELSE
 from loomir.tir.expr import GE, GT, LE, LT, Call, CmpOp, PrimExpr, Select
 from loomir.tir.stmt import BufferStore, IfThenElse, Stmt
 
-__all__ = ["as_choice", "split_choice"]
+__all__ = ["Choice", "as_choice", "read_choice", "split_choice"]
 
 _COMBINES: Final[dict[type, Combine]] = {
     GT: Combine.GREATER,
@@ -32,6 +32,23 @@ _OF_INTEGERS: Final = {
     Combine.LESS: Combine.MIN,
     Combine.NOT_GREATER: Combine.MIN,
 }
+
+
+class Choice(NamedTuple):
+    """The parts of ``T.Select`` or ``T.if_then_else``."""
+
+    condition: PrimExpr
+    taken: PrimExpr
+    other: PrimExpr
+
+
+def read_choice(value: PrimExpr) -> Choice | None:
+    """Read a choice between two values; None for other expressions."""
+    if isinstance(value, Select):
+        return Choice(value.condition, value.true_value, value.false_value)
+    if isinstance(value, Call) and value.op is IF_THEN_ELSE:
+        return Choice(*value.args)
+    return None
 
 
 def as_choice(stmt: Stmt) -> Stmt:
@@ -53,12 +70,10 @@ def as_choice(stmt: Stmt) -> Stmt:
 def split_choice(store: BufferStore) -> tuple[Combine, PrimExpr] | None:
     """Return the combiner and the term of a select that is stored; None for other values."""
     value = store.value
-    if isinstance(value, Select):
-        condition, taken, kept = value.condition, value.true_value, value.false_value
-    elif isinstance(value, Call) and value.op is IF_THEN_ELSE:
-        condition, taken, kept = value.args
-    else:
+    choice = read_choice(value)
+    if choice is None:
         return None
+    condition, taken, kept = choice
     own = BufferLoad(store.buffer, store.indices)
     if not structural_equal(kept, own) or value.dtype.lanes != 1:
         return None

@@ -15,23 +15,22 @@ from collections.abc import Sequence, Set
 from typing import Final, NamedTuple
 
 from loomir.arith.fold import imm
+from loomir.autoschedule.lift.choices import read_choice
 from loomir.ir.equality import are_equal, structural_equal
 from loomir.ir.visit import by_class
 from loomir.support.dtype import DataType
 from loomir.tir.buffer import BufferLoad, decl_buffer
-from loomir.tir.builtins.table import IF_THEN_ELSE, call_builtin
+from loomir.tir.builtins.table import call_builtin
 from loomir.tir.expr import (
     GE,
     GT,
     LE,
     LT,
-    Call,
     Cast,
     IntImm,
     Max,
     Min,
     PrimExpr,
-    Select,
     Var,
     const,
 )
@@ -75,7 +74,7 @@ def _read_named(
         return None
     condition = BufferLoad(name.buffer, name.indices)
     uses = [load for load in reads if load.buffer.data is name.buffer.data]
-    chosen = [_read_choice(store, condition) for store in stores]
+    chosen = [_read_store(store, condition) for store in stores]
     if len(uses) != len(chosen) or chosen[0] is None or chosen[1] is None:
         return None
     return IfThenElse(name.value, SeqStmt((chosen[0], chosen[1])), None, span=name.span)
@@ -83,40 +82,31 @@ def _read_named(
 
 def _read_direct(at: BufferStore, top: BufferStore) -> IfThenElse | None:
     """Read selects by a comparison that is written for both."""
-    condition = _condition(at.value)
-    if not isinstance(condition, _COMPARISONS):
+    choice = read_choice(at.value)
+    if choice is None or not isinstance(choice.condition, _COMPARISONS):
         return None
+    condition = choice.condition
     reads: list[BufferLoad] = by_class(condition).get(BufferLoad, [])
     if any(load.buffer.data is at.buffer.data for load in reads):
         return None
     chosen = (
-        _read_choice(at, condition),
-        _read_choice(top, condition) or _read_extreme(top, condition),
+        _read_store(at, condition),
+        _read_store(top, condition) or _read_extreme(top, condition),
     )
     if chosen[0] is None or chosen[1] is None:
         return None
     return IfThenElse(condition, SeqStmt((chosen[1], chosen[0])), None, span=at.span)
 
 
-def _condition(value: PrimExpr) -> PrimExpr | None:
-    if isinstance(value, Select):
-        return value.condition
-    return value.args[0] if isinstance(value, Call) and value.op is IF_THEN_ELSE else None
-
-
-def _read_choice(store: BufferStore, condition: PrimExpr) -> BufferStore | None:
+def _read_store(store: BufferStore, condition: PrimExpr) -> BufferStore | None:
     """Return the store that a select makes if the condition holds; else it keeps the element."""
-    value = store.value
-    if isinstance(value, Select):
-        found, taken, kept = value.condition, value.true_value, value.false_value
-    elif isinstance(value, Call) and value.op is IF_THEN_ELSE:
-        found, taken, kept = value.args
-    else:
-        return None
+    choice = read_choice(store.value)
     own = BufferLoad(store.buffer, store.indices)
-    if not structural_equal(found, condition) or not structural_equal(kept, own):
+    if choice is None or not structural_equal(choice.condition, condition):
         return None
-    return BufferStore(store.buffer, taken, store.indices, span=store.span)
+    if not structural_equal(choice.other, own):
+        return None
+    return BufferStore(store.buffer, choice.taken, store.indices, span=store.span)
 
 
 def _read_extreme(store: BufferStore, condition: GT | GE | LT | LE) -> BufferStore | None:
