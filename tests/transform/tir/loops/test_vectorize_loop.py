@@ -259,6 +259,20 @@ def main(A: T.Buffer((16,), "int32"), B: T.Buffer((4,), "int32"), n: T.int32):
 """
     assert not has_vectors(text)
     assert has_vectors(text.replace("C[j]", "B[j % 4]"))
+    offset = text.replace("data=B.data)", "data=A.data, elem_offset=8)")
+    assert not has_vectors(offset)
+
+
+@pytest.mark.parametrize(("dtype", "vectors"), [("int32", True), ("int64", False)])
+def test_memory_that_is_read_as_another_type(dtype: str, vectors: bool):
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32"), n: T.int32):
+    C = T.decl_buffer((16,), "{dtype}", data=B.data)
+    for j in T.vectorized(16):
+        A[j] = T.Cast("int32", T.if_then_else(j < n, C[j], T.{dtype}(0)))
+"""
+    assert has_vectors(text) is vectors
 
 
 def test_an_iteration_may_not_be_read_ahead():

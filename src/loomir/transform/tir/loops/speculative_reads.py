@@ -11,11 +11,13 @@ from typing import Final, NamedTuple
 from loomir.arith.bounds.expression_bounds import Bounds
 from loomir.ir.equality import are_equal, structural_equal
 from loomir.ir.visit import by_class, pre_order
+from loomir.support.dtype import DataType
 from loomir.tir.analysis.effects import Effects, effects_of_node
-from loomir.tir.buffer import BufferLoad
+from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import IntImm, PrimExpr
 from loomir.tir.function import PrimFunc
 from loomir.tir.stmt import (
+    TRUE,
     Allocate,
     AttrStmt,
     BufferStore,
@@ -29,6 +31,13 @@ __all__ = ["SafeReads"]
 
 _VOLATILE: Final = "volatile_scope"
 _Shape = tuple[PrimExpr, ...]
+
+
+class _Memory(NamedTuple):
+    """The elements of an array, which views may read as others."""
+
+    shape: _Shape
+    dtype: DataType
 
 
 class _Access(NamedTuple):
@@ -45,15 +54,18 @@ class SafeReads:
         self._bounds = bounds
         nodes = by_class(func.body)
         volatile = {id(s.node) for s in nodes.get(AttrStmt, ()) if s.attr_key == _VOLATILE}
-        self._shapes: dict[int, _Shape] = {
-            id(buffer.data): buffer.shape
+        self._memory: dict[int, _Memory] = {
+            id(buffer.data): _Memory(buffer.shape, buffer.dtype)
             for buffer in func.buffer_map.values()
             if not buffer.strides and _is_zero(buffer.elem_offset)
         }
         for allocation in nodes.get(Allocate, ()):
-            self._shapes[id(allocation.buffer_var)] = allocation.extents
+            if allocation.condition is not TRUE:
+                continue
+            memory = _Memory(allocation.extents, allocation.dtype)
+            self._memory[id(allocation.buffer_var)] = memory
         for data in volatile:
-            self._shapes.pop(data, None)
+            self._memory.pop(data, None)
         self._certain: list[_Access] = []
 
     def enter(self, body: Stmt) -> None:
@@ -67,8 +79,8 @@ class SafeReads:
             elif isinstance(part, (LetStmt, Allocate, DeclBuffer)):
                 stack.append(part.body)
             elif isinstance(part, BufferStore):
-                shape = self._shapes.get(id(part.buffer.data))
-                if shape is not None and part.buffer.dtype.lanes == 1:
+                shape = self._shape_of(part.buffer)
+                if shape is not None and len(part.indices) == 1:
                     self._certain.append(_Access(shape, part.indices[0]))
 
     def are_safe(self, e: PrimExpr) -> bool:
@@ -81,9 +93,16 @@ class SafeReads:
                 return False
         return True
 
+    def _shape_of(self, buffer: Buffer) -> _Shape | None:
+        """Return the shape of a buffer's memory, if it has elements of the same type."""
+        memory = self._memory.get(id(buffer.data))
+        if memory is None or memory.dtype is not buffer.dtype or buffer.dtype.lanes != 1:
+            return None
+        return memory.shape
+
     def _exists(self, load: BufferLoad) -> bool:
-        shape = self._shapes.get(id(load.buffer.data))
-        if shape is None or load.buffer.dtype.lanes != 1 or len(load.indices) != 1:
+        shape = self._shape_of(load.buffer)
+        if shape is None or len(load.indices) != 1:
             return False
         (index,) = load.indices
         size = 1
