@@ -59,6 +59,12 @@ for k in range({m}):
     if x[i, k] {op} x[i, y[i]]:
         y[i] = T.int64(k)
 """,
+    "an index only, by a select": """
+at = T.int64(0)
+for k in range({m}):
+    at = T.if_then_else(x[i, k] {op} x[i, at], T.int64(k), at)
+y[i] = at
+""",
     "an index only, mirrored": """
 y[i] = T.int64(0)
 for k in range({m}):

@@ -5,8 +5,8 @@ Selects of both parts:
     or ``at = Select(v > top, j, at); top = max(top, v)``.
 
 An index only:
-    ``if x[j] > x[at]: at = j`` reads the greatest element again for each comparison. It gets memory
-    of its own.
+    ``if x[j] > x[at]: at = j``, or the same by a select, reads the greatest element again for each
+    comparison. It gets memory of its own.
 """
 
 from __future__ import annotations
@@ -131,9 +131,13 @@ def _read_extreme(store: BufferStore, condition: GT | GE | LT | LE) -> BufferSto
 def read_index_search(loop: For) -> IndexSearch | None:
     """Read a search that keeps an index only; None for other loops."""
     body, var = loop.body, loop.loop_var
-    if not isinstance(body, IfThenElse) or body.else_case is not None:
-        return None
-    condition, at = body.condition, body.then_case
+    condition: PrimExpr | None = None
+    at: Stmt | None = None
+    if isinstance(body, BufferStore) and (choice := read_choice(body.value)) is not None:
+        condition = choice.condition
+        at = _read_store(body, condition)
+    elif isinstance(body, IfThenElse) and body.else_case is None:
+        condition, at = body.condition, body.then_case
     if not isinstance(condition, _COMPARISONS) or not isinstance(at, BufferStore):
         return None
     if _strip_casts(at.value) is not var or not _holds_iterations(at.buffer.dtype, loop):
@@ -155,7 +159,7 @@ def read_index_search(loop: For) -> IndexSearch | None:
     stores = SeqStmt((BufferStore(top, value, (_ZERO,)), at))
     compared = type(condition)(first, second, span=condition.span)
     return IndexSearch(
-        BufferStore(top, element, (_ZERO,)), IfThenElse(compared, stores, None, span=body.span)
+        BufferStore(top, element, (_ZERO,)), IfThenElse(compared, stores, None, span=at.span)
     )
 
 
