@@ -103,10 +103,10 @@ def _read(loop: For, names: Set[int], reads: Sequence[BufferLoad]) -> _Search | 
     body = as_branch(body, names, reads) or body
     if len(nest) == 1 and (indexed := read_index_search(nest[0])) is not None:
         start, body = indexed
+    if not nest or not isinstance(body, IfThenElse) or body.else_case is not None:
+        return None
     around, loops = _divide(nest, body)
     if not loops or not _start_at_numbers(loops) or (len(loops) > 1 and not _have_numbers(loops)):
-        return None
-    if not isinstance(body, IfThenElse) or body.else_case is not None:
         return None
     condition, inner = body.condition, body.then_case
     if not isinstance(condition, (GT, GE, LT, LE)) or not isinstance(inner, SeqStmt):

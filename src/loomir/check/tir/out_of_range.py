@@ -72,8 +72,8 @@ def check_ranges(func: PrimFunc) -> list[Diagnostic]:
 
     The function's names must have been checked: each is bound once.
     """
-    jumping = _loops_with_jumps(func.body)
-    return [] if jumping is None else _Walk(func, jumping).run()
+    walk = _walk(func)
+    return [] if walk is None else walk.found
 
 
 def find_loops_out_of_range(func: PrimFunc) -> frozenset[Var]:
@@ -81,12 +81,18 @@ def find_loops_out_of_range(func: PrimFunc) -> frozenset[Var]:
 
     The bodies of these loops never run, if the function accesses nothing out of range.
     """
+    walk = _walk(func)
+    return frozenset() if walk is None else frozenset(walk.unreachable)
+
+
+def _walk(func: PrimFunc) -> _Walk | None:
+    """Walk a function; None if a return may end all of its loops."""
     jumping = _loops_with_jumps(func.body)
     if jumping is None:
-        return frozenset()
+        return None
     walk = _Walk(func, jumping)
     walk.run()
-    return frozenset(walk.unreachable)
+    return walk
 
 
 def _loops_with_jumps(body: Stmt) -> frozenset[int] | None:
@@ -125,8 +131,8 @@ class _Walk:
                     (atom,) = self.affine.read(extent).terms
                     atom.low = 0
 
-    def run(self) -> list[Diagnostic]:
-        """Walk the function, and return its mistakes."""
+    def run(self) -> None:
+        """Walk the function, and note its mistakes."""
         stack = self.stack
         while stack:
             node, around = stack.pop()
@@ -135,7 +141,6 @@ class _Walk:
                 enter(self, node, around)
             elif isinstance(node, (Stmt, PrimExpr)):
                 self.push(around, *children(node))
-        return self.found
 
     def push(self, around: EnclosingScope | None, *parts: Any) -> None:
         """Add parts that are visited next, in their order."""

@@ -697,6 +697,7 @@ def layer(
         (50, 3, 9, "matrix product"),
         (50, 4, 3, "matrix product"),
         (1, 3, 3, "reduction"),
+        (2, 3, 5, "reduction"),
     ],
 )
 def test_few_elements_of_three_columns_are_written_out(m: int, n: int, k: int, kind: str) -> None:

@@ -76,8 +76,9 @@ def plan_choice(stmt: Stmt, target: Target) -> Plan | None:
     steps = number(product(axis.extent for axis in inside)) or _STEPS
     width = _VECTORS * found.lanes
     if found.free_order and _lies_along(found, inside[-1]):
-        turns = find_lane_search(found.stages, found.old, found.new, found.keep, inside[-1], target)
-        found = replace(found, turns=turns)
+        row = inside[-1]
+        turns = find_lane_search(found.stages, found.old, found.new, found.keep, row, target)
+        found = replace(found, turns=turns and turns.fit_row(row.size))
         return _guard(found, _select_in_lanes(found, outer, inside, width, each, steps))
     if outer and _lies_along(found, outer[-1]) and _stores_along(found, outer[-1]):
         return _guard(found, plan_columns(found, outer, inside, width, each * steps, target))

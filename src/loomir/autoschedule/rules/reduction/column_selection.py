@@ -26,7 +26,7 @@ from loomir.autoschedule.rules.reduction.element_choice import (
     read_terms_at,
     unit_axes,
 )
-from loomir.autoschedule.rules.reduction.lane_search import LaneSearch, find_numbering
+from loomir.autoschedule.rules.reduction.lane_search import LaneSearch, find_lane_search
 from loomir.autoschedule.rules.reduction.recognise_selection import Selection
 from loomir.ir.visit import by_class
 from loomir.support.dtype import DataType
@@ -57,7 +57,7 @@ def plan_columns(
     """
     if len(inside) == 1:
         (rows,) = inside
-        turns = find_numbering(found.stages, found.old, found.new, found.keep, rows, target)
+        turns = find_lane_search(found.stages, found.old, found.new, found.keep, rows, target)
         if turns is not None:
             columns = _Columns(found, turns, rows, outer[-1])
             if columns.is_by_value or found.free_order:

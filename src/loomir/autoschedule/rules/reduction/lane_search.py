@@ -25,7 +25,7 @@ from loomir.tir.buffer import Buffer, BufferLoad
 from loomir.tir.expr import Cast, Let, Min, PrimExpr, Select, Var
 from loomir.tir.stmt import BufferStore, LetStmt, Stmt, seq
 
-__all__ = ["LaneSearch", "find_lane_search", "find_numbering"]
+__all__ = ["LaneSearch", "find_lane_search"]
 
 _VECTORS: Final = 4
 """Vectors that advance together, to hide the latency of a selection."""
@@ -75,6 +75,13 @@ class LaneSearch:
         if bits > 32:
             return None
         return min((1 << min(bits, 31)) - 1, _INT32.max_value // self.width - 1)
+
+    def fit_row(self, size: int | None) -> LaneSearch | None:
+        """Take fewer vectors for a row of few elements; None if they do not fill one."""
+        vectors = self.vectors
+        while vectors > 1 and size is not None and size < _FEW * vectors * self.lanes:
+            vectors //= 2
+        return None if size is not None and size < self.lanes else replace(self, vectors=vectors)
 
     def search(
         self,
@@ -219,24 +226,6 @@ class LaneSearch:
 
 
 def find_lane_search(
-    stages: Sequence[Stage],
-    old: tuple[Var, ...],
-    new: tuple[Var, ...],
-    keep: PrimExpr,
-    axis: Axis,
-    target: Target,
-) -> LaneSearch | None:
-    """Find how to search along an axis in any order; None if no part of an element is its index."""
-    found = find_numbering(stages, old, new, keep, axis, target)
-    if found is None or axis.size is None:
-        return found
-    vectors = found.vectors
-    while vectors > 1 and axis.size < _FEW * vectors * found.lanes:
-        vectors //= 2
-    return None if axis.size < found.lanes else replace(found, vectors=vectors)
-
-
-def find_numbering(
     stages: Sequence[Stage],
     old: tuple[Var, ...],
     new: tuple[Var, ...],

@@ -320,10 +320,10 @@ def _selectable(
     module: llvm.ModuleRef, target: TargetMachine
 ) -> Generator[llvm.ModuleRef, None, None]:
     """Yield the module for instruction selection, without the patterns that LLVM gets wrong."""
-    text, safe = str(module), None
+    text, safe = str(module) if target.is_x86 or target.is_aarch64 else "", None
     if target.is_aarch64:
         safe = widen_narrowed_triples(text)
-    elif target.is_x86 and may_hold_forbidden_patterns(text):
+    elif may_hold_forbidden_patterns(text):
         wide = target.has("avx512f") and _WIDE in text
         register = 512 if wide else 256 if target.has("fma") else 128
         safe = avoid_forbidden_patterns(text, register)

@@ -67,10 +67,12 @@ class SafeReads:
         for data in volatile:
             self._memory.pop(data, None)
         self._certain: list[_Access] = []
+        self._safe: set[int] = set()
 
     def enter(self, body: Stmt) -> None:
         """Note what each iteration of a loop certainly stores."""
         self._certain = []
+        self._safe = set()
         stack = [body]
         while stack:
             part = stack.pop()
@@ -84,13 +86,20 @@ class SafeReads:
                     self._certain.append(_Access(shape, part.indices[0]))
 
     def are_safe(self, e: PrimExpr) -> bool:
-        """Whether an expression does nothing but read elements that exist."""
-        for node in pre_order(e):
+        """Whether an expression does nothing but read elements that exist.
+
+        Conditions inside of it are not asked about again.
+        """
+        if id(e) in self._safe:
+            return True
+        nodes = list(pre_order(e))
+        for node in nodes:
             if isinstance(node, BufferLoad):
                 if not self._exists(node):
                     return False
             elif isinstance(node, PrimExpr) and effects_of_node(node) is not Effects.NOTHING:
                 return False
+        self._safe.update(map(id, nodes))
         return True
 
     def _shape_of(self, buffer: Buffer) -> _Shape | None:
